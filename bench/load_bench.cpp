@@ -2,10 +2,10 @@
 //
 //     build/release/bench/load_bench [--threads N] [--directory DIR] [--dml PROGRAM]
 //
-// Without DIR a model of random weights is written into the temporary folder (2.2 GB) and removed in the end. Printed are
-// the best of three: ready to answer (as stored, in float32, in 8 and 4 bits that a run before has cached), to the first
-// token of a short prompt, ready to train an adapter on each of these, ready to train everything (training with the look
-// at every byte of the base that comes before); and of `PROGRAM version`.
+// Without DIR a model of random weights is written into the temporary folder (2.2 GB) and removed in the end. Printed
+// are the best of three: ready to answer (as stored, in float32, in 8 and 4 bits that a run before has cached), to the
+// first token of a short prompt, ready to train an adapter on each of these, ready to train everything (training with
+// the look at every byte of the base that comes before); and of `PROGRAM version`.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
-// Rows of Parquet and Arrow files as JSON on one thread: every file of the folder that DML_TABLES names (tools/make_tables.mjs FOLDER
-// 200000). bytes_per_second counts the columns' bytes, unpacked (the sum of total_uncompressed_size in the footer); of an Arrow
-// file, those of the file. json_bytes_per_second counts what comes out.
+// Rows of Parquet and Arrow files as JSON on one thread: every file of the folder that DML_TABLES names
+// (tools/make_tables.mjs FOLDER 200000). bytes_per_second counts the columns' bytes, unpacked (the sum of
+// total_uncompressed_size in the footer); of an Arrow file, those of the file. json_bytes_per_second counts what comes
+// out.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -42,7 +43,8 @@ int main(int count, char** words) {
   if (const char* folder = std::getenv("DML_TABLES"))
     for (const auto& entry : std::filesystem::directory_iterator(folder))
       if (const std::string path = entry.path(); path.ends_with(".parquet") || path.ends_with(".arrow"))
-        benchmark::RegisterBenchmark(entry.path().filename().c_str(), [path](benchmark::State& state) { read_rows(state, path); })
-            ->Unit(benchmark::kMillisecond);
+        benchmark::RegisterBenchmark(entry.path().filename().c_str(), [path](benchmark::State& state) {
+          read_rows(state, path);
+        })->Unit(benchmark::kMillisecond);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -1,6 +1,6 @@
-// Tokenizing speed on two threads, next to libsentencepiece in the same run. The Rust library's rate on the same texts is
-// printed by tokenize_peer.js; tokenize.sh runs both and compares. The data's folder is DML_DATA, a pass is over the texts
-// repeated to DML_MB megabytes (100).
+// Tokenizing speed on two threads, next to libsentencepiece in the same run. The Rust library's rate on the same texts
+// is printed by tokenize_peer.js; tokenize.sh runs both and compares. The data's folder is DML_DATA, a pass is over the
+// texts repeated to DML_MB megabytes (100).
 #include <benchmark/benchmark.h>
 #include <sentencepiece_processor.h>
 

@@ -52,8 +52,7 @@ std::vector<Include> all_includes() {
   static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
   std::vector<Include> out;
   for (auto& entry : fs::recursive_directory_iterator(kFramework)) {
-    if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp" &&
-        entry.path().extension() != ".inl")
+    if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp" && entry.path().extension() != ".inl")
       continue;
     fs::path relative = fs::relative(entry.path(), kFramework);
     std::istringstream lines(text_of(entry.path()));
@@ -93,7 +92,8 @@ TEST(Layers, NothingIsIncludedThatIsNotDeclared) {
     if (!i.ours) continue;
     if (i.header.starts_with("dml/")) {
       EXPECT_TRUE(fs::exists(kContract / i.header)) << i.file << " includes " << i.header << ", which is not there";
-      EXPECT_EQ(i.folder, "plugin") << i.file << " includes " << i.header << ": the contract of plug-ins is known to their adapters";
+      EXPECT_EQ(i.folder, "plugin") << i.file << " includes " << i.header
+                                    << ": the contract of plug-ins is known to their adapters";
       continue;
     }
     EXPECT_TRUE(fs::exists(kFramework / i.header)) << i.file << " includes " << i.header << ", which is not there";
@@ -160,13 +160,17 @@ TEST(Layers, AThirdPartyHeaderStandsOnlyInTheFilesThatWrapIt) {
       {"pcre2", {"core/regex.cpp"}},
       {"sentencepiece", {"tokenizer/train.cpp"}},
       {"utf8proc",
-       {"constraint/regex_parser.cpp", "jinja/unicode.cpp", "tokenizer/text/unicode.cpp", "tokenizer/stages/normal_forms.cpp",
-        "tokenizer/stages/normalizer.cpp"}},
-      {"immintrin", {"kernels/simd/loops_avx2.cpp", "kernels/simd/loops_avx512.cpp", "kernels/simd/loops_avx512_bf16.cpp", "kernels/simd/loops_amx.cpp"}},
+       {"constraint/regex_parser.cpp", "jinja/unicode.cpp", "tokenizer/text/unicode.cpp",
+        "tokenizer/stages/normal_forms.cpp", "tokenizer/stages/normalizer.cpp"}},
+      {"immintrin",
+       {"kernels/simd/loops_avx2.cpp", "kernels/simd/loops_avx512.cpp", "kernels/simd/loops_avx512_bf16.cpp",
+        "kernels/simd/loops_amx.cpp"}},
       {"microhttpd", {"serve/http.cpp"}},
       {"emmintrin", {"data/row_json.cpp"}},
       {"fmt/", {"*"}}};
-  const std::set<std::string> system{"arpa/inet.h", "dirent.h", "dlfcn.h", "fcntl.h", "fnmatch.h", "netdb.h", "netinet/tcp.h", "poll.h", "glob.h", "poll.h", "sched.h", "signal.h", "strings.h", "langinfo.h", "malloc.h", "unistd.h"};
+  const std::set<std::string> system{"arpa/inet.h",   "dirent.h",   "dlfcn.h",  "fcntl.h", "fnmatch.h", "netdb.h",
+                                     "netinet/tcp.h", "poll.h",     "glob.h",   "poll.h",  "sched.h",   "signal.h",
+                                     "strings.h",     "langinfo.h", "malloc.h", "unistd.h"};
   for (const Include& i : all_includes()) {
     bool standard = i.header.find_first_of("./") == std::string::npos;
     if (i.ours || standard || i.header.starts_with("sys/") || system.contains(i.header)) continue;

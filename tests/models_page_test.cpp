@@ -1,5 +1,5 @@
-// recipes/MODELS.md names the test behind every cell: each family of the program has a row, each instance is a golden, and each
-// test that the page names exists.
+// recipes/MODELS.md names the test behind every cell: each family of the program has a row, each instance is a golden,
+// and each test that the page names exists.
 #include <gtest/gtest.h>
 
 #include <filesystem>

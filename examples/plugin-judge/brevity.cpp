@@ -1,5 +1,5 @@
-// A judge of answers: a check for `evals`. An answer passes when it has at most `words` words; its score is the share of the
-// allowance that it left.
+// A judge of answers: a check for `evals`. An answer passes when it has at most `words` words; its score is the share
+// of the allowance that it left.
 #include <dml/plugin.h>
 
 #include <algorithm>

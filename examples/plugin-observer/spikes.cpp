@@ -1,5 +1,5 @@
-// An observer, called between two steps: it keeps a moving average of the loss, writes steps whose loss is far above it to
-// spikes.jsonl, and saves a checkpoint when there were several in a row. It survives a resumed run.
+// An observer, called between two steps: it keeps a moving average of the loss, writes steps whose loss is far above it
+// to spikes.jsonl, and saves a checkpoint when there were several in a row. It survives a resumed run.
 #include <dml/plugin.h>
 
 #include <fstream>

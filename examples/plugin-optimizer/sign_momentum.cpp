@@ -1,5 +1,5 @@
-// An optimizer: the sign of a moving average of the gradient (Bernstein et al. 2018, "signSGD: compressed optimisation for
-// non-convex problems", Signum).
+// An optimizer: the sign of a moving average of the gradient (Bernstein et al. 2018, "signSGD: compressed optimisation
+// for non-convex problems", Signum).
 //
 //   m ← β m + (1 − β) g;  w ← w − η (sign m + λ w)
 #include <dml/plugin.h>

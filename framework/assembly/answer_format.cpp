@@ -44,7 +44,9 @@ Json AnswerFormat::row_of_messages(const Json& messages) const {
   for (const Json& message : messages) {
     const Json& role = message["role"];
     own.push_back({{name("role"), role}, {name("content"), message["content"]}});
-    turns.push_back({{"from", role == "user" ? Json("human") : role == "assistant" ? Json("gpt") : role},
+    turns.push_back({{"from", role == "user"        ? Json("human")
+                              : role == "assistant" ? Json("gpt")
+                                                    : role},
                      {"value", message["content"]}});
   }
   return {{"conversations", turns}, {dataset_.field_messages, own}};
@@ -110,7 +112,8 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   if (!options.go_on) return rendered;
   // What the template writes behind the last message is left out.
   const Json& last = row["messages"].back();
-  const std::string said = last.contains("content") && last["content"].is_string() ? last["content"].get<std::string>() : "";
+  const std::string said =
+      last.contains("content") && last["content"].is_string() ? last["content"].get<std::string>() : "";
   const std::string_view words = std::string_view(said).substr(0, said.find_last_not_of(" \t\r\n") + 1);
   Segment& segment = rendered.segments.back();
   const std::size_t at = words.empty() ? segment.text.npos : segment.text.rfind(words);
@@ -145,8 +148,8 @@ std::string AnswerText::shown(std::string piece) {
   return piece;
 }
 
-// The tokens' texts as text() decodes them: an answer alone begins without the space that SentencePiece puts in front, one that
-// continues its prompt does not, and a space that the template wrote is no part of it.
+// The tokens' texts as text() decodes them: an answer alone begins without the space that SentencePiece puts in front,
+// one that continues its prompt does not, and a space that the template wrote is no part of it.
 std::shared_ptr<const TokenTree> AnswerFormat::token_texts(bool first) const {
   std::vector<std::string> out(static_cast<std::size_t>(tokenizer_->size()));
   std::vector<std::pair<Token, std::string>> specials;

@@ -1,5 +1,5 @@
-// How prompts become tokens and tokens become answers: the tokenizer, the template of training, the tokens that end an answer.
-// What infer and serve share.
+// How prompts become tokens and tokens become answers: the tokenizer, the template of training, the tokens that end an
+// answer. What infer and serve share.
 #pragma once
 
 #include <memory>

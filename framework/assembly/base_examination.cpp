@@ -1,5 +1,6 @@
 // What is done once with every byte of a base model before training: the digest that checkpoints and ranks compare, and
-// the search for values that are no numbers. One pass for both: the bytes come from memory or disk, the rest is in cache.
+// the search for values that are no numbers. One pass for both: the bytes come from memory or disk, the rest is in
+// cache.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -19,7 +20,8 @@
 namespace dml {
 namespace {
 
-// Chunks have a fixed size, so that the digest does not depend on which rank reads them; it divides by the width of every type.
+// Chunks have a fixed size, so that the digest does not depend on which rank reads them; it divides by the width of
+// every type.
 constexpr std::size_t kChunk = 4 << 20, kInCache = 128 << 10;
 
 struct Chunk {
@@ -68,8 +70,8 @@ void refuse(const Chunk& chunk, const std::string& directory) {
 }  // namespace
 
 std::string BaseModel::examine(Comm& comm) const {
-  // Every byte: one wrong byte that one rank sees must show. Ranks whose files are one and the same (host, device, inode,
-  // time) take turns.
+  // Every byte: one wrong byte that one rank sees must show. Ranks whose files are one and the same (host, device,
+  // inode, time) take turns.
   std::vector<Chunk> chunks;
   std::string seen = comm.host();
   if (files) {

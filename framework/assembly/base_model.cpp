@@ -14,9 +14,9 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "hub/cache.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "hub/cache.h"
 #include "kernels/quant_nf4.h"
 #include "model/weight_names.h"
 
@@ -117,21 +117,21 @@ TensorSource BaseModel::source(StorageChoice storage, const std::set<std::string
   const std::vector<WeightName> ends = end_weights(spec);
   std::shared_ptr<ConvertedTensors> known = converted.lock();
   if (!known) converted = known = std::make_shared<ConvertedTensors>();
-  return [from = files, small = quantised, larger = grown, known = std::move(known), storage, whole,
-          head = ends[1].tensor, shared = spec.tied ? ends[0].tensor : std::string()](
-             const std::string& asked) -> std::optional<StoredTensor> {
-    auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
-    // The head of a tied model is the embedding, whatever its files have beside it.
-    const std::string& name = asked == head && !shared.empty() && !replaced(asked) ? shared : asked;
-    if (replaced(name)) {
-      const GrownTensor& tensor = larger->at(name);
-      return StoredTensor{tensor.storage, tensor.shape, tensor.bytes.data()};
-    }
-    if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
-    const TensorView* found = from->find(name);
-    if (found && is_mxfp4(*found)) return mxfp4(*found, *from);
-    return stored(found, storage, *known, from->directory());
-  };
+  return
+      [from = files, small = quantised, larger = grown, known = std::move(known), storage, whole, head = ends[1].tensor,
+       shared = spec.tied ? ends[0].tensor : std::string()](const std::string& asked) -> std::optional<StoredTensor> {
+        auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
+        // The head of a tied model is the embedding, whatever its files have beside it.
+        const std::string& name = asked == head && !shared.empty() && !replaced(asked) ? shared : asked;
+        if (replaced(name)) {
+          const GrownTensor& tensor = larger->at(name);
+          return StoredTensor{tensor.storage, tensor.shape, tensor.bytes.data()};
+        }
+        if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
+        const TensorView* found = from->find(name);
+        if (found && is_mxfp4(*found)) return mxfp4(*found, *from);
+        return stored(found, storage, *known, from->directory());
+      };
 }
 
 std::size_t BaseModel::bytes() const {
@@ -164,9 +164,9 @@ BaseModel open_base_files(const ModelSection& section) {
     base.spec = read_model_config(base.config, "model_config");
   } else {
     if (!file_exists(config_dir))
-      throw UserError(
-          "{}: {}; base_model must be a directory with config.json and *.safetensors, or a GGUF file{}", config_dir,
-          missing_path(config_dir) ? "no such directory" : path_problem(config_dir), hub_advice(HubKind::model, config_dir));
+      throw UserError("{}: {}; base_model must be a directory with config.json and *.safetensors, or a GGUF file{}",
+                      config_dir, missing_path(config_dir) ? "no such directory" : path_problem(config_dir),
+                      hub_advice(HubKind::model, config_dir));
     base.config = read_json(config_dir + "/config.json", {.bytes = 1 << 20});
     if (section.model_config.empty()) {
       base.spec = read_model_spec(config_dir);
@@ -203,8 +203,8 @@ void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSe
   const auto scheme = adapter.load_in_4bit ? kernels::Storage::nf4 : kernels::Storage::int8;
   base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files, scheme, adapter.quantised_cache_path);
   const QuantisedBase& q = *base.quantised;
-  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", q.scheme_name(), q.bits(),
-           q.weights(), q.note());
+  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", q.scheme_name(), q.bits(), q.weights(),
+           q.note());
   for (const std::string& name : q.left_out())
     log_info("{} is not quantised: it cannot be split into whole blocks of {} weights", name, kernels::kNf4Block);
 }
@@ -304,8 +304,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
   if (training.adapter && training.adapter->fan_in_fan_out != base.spec.stored.in_out) {
     // The layout is the family's; PEFT corrects the key, too.
     if (training.adapter->fan_in_fan_out)
-      log_warning("lora_fan_in_fan_out is ignored: this {} model stores weights as (out, in)",
-                  base.spec.model_type);
+      log_warning("lora_fan_in_fan_out is ignored: this {} model stores weights as (out, in)", base.spec.model_type);
     training.adapter->fan_in_fan_out = base.spec.stored.in_out;
   }
   if (training.adapter) {

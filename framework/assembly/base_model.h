@@ -1,5 +1,5 @@
-// From a recipe's model and adapter sections to a CausalLm: opens the base directory (or takes the architecture from the
-// recipe), lays the adapter over it, decides what is trained.
+// From a recipe's model and adapter sections to a CausalLm: opens the base directory (or takes the architecture from
+// the recipe), lays the adapter over it, decides what is trained.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ struct BaseModel {
   /// Bytes of all tensors as source(automatic) gives them.
   std::size_t bytes() const;
   /// Reads every byte of all tensors once: UserError for a value that is NaN or infinite (a quantised base was looked
-  /// through when it was made); returns the digest of config, names and bytes. A collective: ranks that see the very same
-  /// files share the reading.
+  /// through when it was made); returns the digest of config, names and bytes. A collective: ranks that see the very
+  /// same files share the reading.
   std::string examine(Comm& comm) const;
   /// Gives the memory of what was read of its files back; what is used again comes back by itself.
   void release() const;
@@ -90,8 +90,8 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters = {});
-/// The same for an adapter on a base that `host` computes: `number` is what its rows are named by there (CausalLm::adopt); nothing
-/// where it must compute by itself.
+/// The same for an adapter on a base that `host` computes: `number` is what its rows are named by there
+/// (CausalLm::adopt); nothing where it must compute by itself.
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters, CausalLm& host,
                                                std::optional<std::int32_t>& number);

@@ -11,7 +11,7 @@ constexpr double kSlack = 1e-9;  // of sums and products that should be whole
 }  // namespace
 
 Interval::Interval(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch,
-               std::int64_t total_steps) {
+                   std::int64_t total_steps) {
   if (cadence == Cadence::never) return;
   if (steps && cadence != Cadence::epoch) {
     // Below 1 it is a share of the run; 0.07 of 100 is 7, although the product is a hair above.

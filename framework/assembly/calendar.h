@@ -13,7 +13,8 @@ class Interval {
  public:
   Interval() = default;
   Interval(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch, std::int64_t total_steps);
-  /// Whether an event is due after step s (counted from 0); `before` and `after` are the epochs done before and after it.
+  /// Whether an event is due after step s (counted from 0); `before` and `after` are the epochs done before and after
+  /// it.
   bool due(std::int64_t step, double before, double after) const;
 
  private:

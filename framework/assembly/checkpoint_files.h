@@ -1,5 +1,5 @@
-// The files of a run's checkpoints and of its result: weights in the form that is trained, optimizer state, what belongs
-// beside them; and back from them.
+// The files of a run's checkpoints and of its result: weights in the form that is trained, optimizer state, what
+// belongs beside them; and back from them.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ class CheckpointFiles : public CheckpointContents {
  public:
   explicit CheckpointFiles(CheckpointParts parts) : parts_(parts) {}
 
-  /// Bytes of copies that a checkpoint of this rank may be written from; `state`: of its optimizer state. 0 where the recipe
-  /// wants none.
+  /// Bytes of copies that a checkpoint of this rank may be written from; `state`: of its optimizer state. 0 where the
+  /// recipe wants none.
   std::size_t planned_copies(std::size_t state) const;
 
   /// What the model card says; asked whenever it is written.

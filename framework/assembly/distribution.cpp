@@ -66,7 +66,8 @@ std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {
     DecoderLayer& layer = model.layers[l];
     auto add = [&](std::initializer_list<Linear*> linears) {
       for (Linear* linear : linears)
-        if (linear->frozen && !linear->weight && linear->frozen.storage != kernels::Storage::mxfp4) units[l + 1].push_back(&linear->frozen);
+        if (linear->frozen && !linear->weight && linear->frozen.storage != kernels::Storage::mxfp4)
+          units[l + 1].push_back(&linear->frozen);
     };
     auto add_mlp = [&](Mlp& mlp) { add({&mlp.gate, &mlp.up, &mlp.down}); };
     Latent& latent = layer.attention.latent;

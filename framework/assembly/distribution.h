@@ -10,15 +10,16 @@
 
 namespace dml {
 
-/// The name in the registry that a recipe means on these ranks. Where it says nothing: ddp on several, but zero1 for full
-/// fine-tuning on one host, where no network waits to be hidden and every rank would update everything from the same memory.
+/// The name in the registry that a recipe means on these ranks. Where it says nothing: ddp on several, but zero1 for
+/// full fine-tuning on one host, where no network waits to be hidden and every rank would update everything from the
+/// same memory.
 std::string strategy_name(const Recipe& recipe, const Comm& comm);
 DistributionOptions distribution_options(const DistributionSection& section);
 /// A collective.
 std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& comm);
 
-/// Values that were set in the units between gather_values() and now become those that the strategy keeps; releases them. A
-/// collective.
+/// Values that were set in the units between gather_values() and now become those that the strategy keeps; releases
+/// them. A collective.
 void publish_values(const ParameterStore& parameters, DistributionStrategy& strategy);
 
 /// The frozen matrices of the layers, by unit; embedding and head stay where they are mapped.
@@ -27,11 +28,12 @@ std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model);
 bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes,
                    Comm& comm);
 
-/// What a rank's gradients in bfloat16 have not sent yet, by unit, into the folder of a checkpoint that is being written.
+/// What a rank's gradients in bfloat16 have not sent yet, by unit, into the folder of a checkpoint that is being
+/// written.
 void write_residuals(const std::string& folder, std::span<const std::span<bf16>> units, const std::string& strategy,
                      const Comm& comm);
-/// A collective. False where the checkpoint was made by another number of ranks or another strategy: residuals then begin
-/// with zero.
+/// A collective. False where the checkpoint was made by another number of ranks or another strategy: residuals then
+/// begin with zero.
 bool read_residuals(const std::string& checkpoint, DistributionStrategy& strategy, const std::string& name, Comm& comm);
 
 }  // namespace dml

@@ -33,7 +33,9 @@ std::vector<Token> AnsweringPrompts::prompt(const Json& row, bool raw) const {
   const bool plain = text != row.end() && text->is_string();
   std::vector<Token> ids;
   if (raw || !strategy_) {
-    if (!plain) throw UserError(raw ? "the row has no 'prompt'" : "the row has no 'prompt', and there is no template for anything else");
+    if (!plain)
+      throw UserError(raw ? "the row has no 'prompt'"
+                          : "the row has no 'prompt', and there is no template for anything else");
     ids = raw_prompt(text->get<std::string>());
   } else {
     Json asked = plain ? row_of_prompt(text->get<std::string>(), dataset_) : row;
@@ -43,11 +45,13 @@ std::vector<Token> AnsweringPrompts::prompt(const Json& row, bool raw) const {
   if (ids.empty()) throw UserError("the prompt is empty");
   for (Token id : ids)
     if (id >= vocabulary_)
-      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer_.piece(id), id, vocabulary_);
+      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer_.piece(id), id,
+                      vocabulary_);
   return ids;
 }
 
-std::string AnsweringPrompts::answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const {
+std::string AnsweringPrompts::answer(const std::vector<Token>& prompt, const std::vector<Token>& answer,
+                                     bool raw) const {
   const auto decoder = tokenizer_.stream();
   if (raw || continues_ || space_)
     for (Token id : prompt) decoder->next(id);
@@ -66,7 +70,8 @@ Token AnsweringPrompts::prefix() const {
   return tokenizer_.bos ? *tokenizer_.bos : tokenizer_.eos ? *tokenizer_.eos : ends_.empty() ? -1 : ends_[0];
 }
 
-// As lm-evaluation-harness cuts them: the ids of both texts together, without the first ones, as many as the context alone has.
+// As lm-evaluation-harness cuts them: the ids of both texts together, without the first ones, as many as the context
+// alone has.
 EvalPrompts::Continued AnsweringPrompts::continued(const std::string& context, const std::string& continuation) const {
   const auto end = context.find_last_not_of(' ') + 1;  // 0 where there is nothing else
   const std::string front = context.substr(0, end), all = context + continuation;

@@ -35,7 +35,8 @@ class AnsweringPrompts : public EvalPrompts {
   TemplateSection templates_;
   DatasetEntry dataset_;
   std::unique_ptr<PromptStrategy> strategy_;
-  bool continues_ = false, space_ = false;  // the answer continues the prompt's text; a space in front belongs to the template
+  bool continues_ = false,
+       space_ = false;  // the answer continues the prompt's text; a space in front belongs to the template
 };
 
 }  // namespace dml

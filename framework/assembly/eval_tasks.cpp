@@ -36,10 +36,13 @@ namespace {
 
 // The rows of an entry that is no task of lm-evaluation-harness.
 EvalTask own_task(const EvalEntry& e, std::vector<std::string>& errors) {
-  EvalTask task{.name = e.name, .rows = {}, .raw = e.raw, .max_new_tokens = e.max_new_tokens, .checks = {}, .fail_below = {}};
+  EvalTask task{
+      .name = e.name, .rows = {}, .raw = e.raw, .max_new_tokens = e.max_new_tokens, .checks = {}, .fail_below = {}};
   for (const EvalCheck& c : e.checks) task.checks.push_back({c.name, c.value, c.options});
-  if (e.path.empty() == e.prompts.empty()) errors.push_back(fmt::format("evals: {}: set either 'path' or 'prompts'", e.name));
-  for (std::size_t i = 0; i < e.prompts.size(); ++i) task.rows.push_back({e.prompts[i], fmt::format("prompt {}", i + 1)});
+  if (e.path.empty() == e.prompts.empty())
+    errors.push_back(fmt::format("evals: {}: set either 'path' or 'prompts'", e.name));
+  for (std::size_t i = 0; i < e.prompts.size(); ++i)
+    task.rows.push_back({e.prompts[i], fmt::format("prompt {}", i + 1)});
   if (!e.path.empty()) read_eval_rows(e.path, task.rows, errors);
   return task;
 }

@@ -48,9 +48,9 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, co
   std::vector<std::unique_ptr<Evaluator>> out;
   const Examples split = prepared.validation();
   if (schedule)
-    out.push_back(
-        std::make_unique<ValidationLoss>(split, *schedule, datasets_of(prepared, split), recipe.train.eval_on_start,
-                                         loader_options(recipe, references, true), terms));
+    out.push_back(std::make_unique<ValidationLoss>(split, *schedule, datasets_of(prepared, split),
+                                                   recipe.train.eval_on_start, loader_options(recipe, references, true),
+                                                   terms));
   if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(tokenizer, split, recipe));
   for (auto& own : own_evaluators(recipe, tokenizer, spec)) out.push_back(std::move(own));
   for (auto& row : plugin_evaluators().rows())

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kMostProblems = 20;
 
-/// A column's name, or Jinja: text, or, where the template is nothing but {{ one expression }}, that expression's value.
+/// A column's name, or Jinja: text, or, where the template is nothing but {{ one expression }}, that expression's
+/// value.
 class FieldOf {
  public:
   FieldOf(const std::string& source, const std::string& name) : source_(source) {

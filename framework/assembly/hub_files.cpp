@@ -9,7 +9,8 @@ namespace dml {
 
 void fetch_named(const RecipeFile& file) {
   Problems problems;
-  auto fetch = [&](const std::string& key, HubKind kind, const std::string& name, const std::vector<std::string>& files = {}) {
+  auto fetch = [&](const std::string& key, HubKind kind, const std::string& name,
+                   const std::vector<std::string>& files = {}) {
     std::error_code unknown;
     if (name.empty() || std::filesystem::exists(name, unknown)) return;
     try {

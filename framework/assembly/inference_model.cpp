@@ -73,14 +73,14 @@ std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& ba
   return {given, std::move(model)};
 }
 
-// W + Σ wᵢ (Wᵢ − W), where Wᵢ is what adapter i and the base as it prepares it compute together: for adapters whose part is
-// no product BA. The matrices they sit on are copied; nothing else is.
+// W + Σ wᵢ (Wᵢ − W), where Wᵢ is what adapter i and the base as it prepares it compute together: for adapters whose
+// part is no product BA. The matrices they sit on are copied; nothing else is.
 std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, StorageChoice storage,
                                          std::vector<WeightedAdapter> adapters) {
   for (const WeightedAdapter& a : adapters)
     if (!a.adapter.plan.rows.empty() || a.adapter.config.lora_bias)
-      throw UserError("{}: an adapter with {} cannot be combined with one whose update is not B·A (DoRA, PiSSA, …)", a.name,
-                      a.adapter.config.lora_bias ? "lora_bias" : "trainable_token_indices");
+      throw UserError("{}: an adapter with {} cannot be combined with one whose update is not B·A (DoRA, PiSSA, …)",
+                      a.name, a.adapter.config.lora_bias ? "lora_bias" : "trainable_token_indices");
   auto [given, model] = model_of(base, storage, std::move(adapters), {});
 
   std::vector<std::unique_ptr<CausalLm>> parts;
@@ -114,7 +114,8 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, StorageChoice st
   return model;
 }
 
-std::unique_ptr<CausalLm> model_with(const BaseModel& base, StorageChoice storage, const std::vector<std::string>& adapters) {
+std::unique_ptr<CausalLm> model_with(const BaseModel& base, StorageChoice storage,
+                                     const std::vector<std::string>& adapters) {
   if (adapters.empty()) return build_on(base, storage, {}, base.directory);
   std::vector<WeightedAdapter> read;
   for (const std::string& text : adapters) {

@@ -28,7 +28,8 @@ int cores_of_launcher() {
   return CPU_COUNT(&set);
 }
 
-// LoRA does not train the embedding, so the rows of new tokens stay random. The pad token does not matter: it is never used.
+// LoRA does not train the embedding, so the rows of new tokens stay random. The pad token does not matter: it is never
+// used.
 void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
   const AdapterSection& adapter = recipe.adapter;
   if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir) return;
@@ -123,8 +124,9 @@ void set_up_processor(const TrainSection& train, Comm& comm) {
   const bool bf16 = train.bf16 == Bf16::on || (train.bf16 == Bf16::automatic && kernels::has_fast_bf16());
   kernels::use_precision(bf16 ? Precision::bf16 : Precision::f32);
   if (bf16 && !kernels::has_fast_bf16())
-    log_warning("bf16: true: this processor has no bf16 instructions (AMX or AVX512_BF16); products round to bf16 and run "
-                "no faster than float32");
+    log_warning(
+        "bf16: true: this processor has no bf16 instructions (AMX or AVX512_BF16); products round to bf16 and run no "
+        "faster than float32");
   // Cores that several ranks of a host may use are shared among them; a rank's own are its own.
   cpu_set_t mine;
   CPU_ZERO(&mine);
@@ -141,9 +143,10 @@ void set_up_processor(const TrainSection& train, Comm& comm) {
   }
   int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
   if (train.threads && *train.threads > cores)
-    log_warning("threads: {} is more than the {} {} that this rank may use; add --bind-to none to mpirun, or start with "
-                "dml launch",
-                *train.threads, cores, cores == 1 ? "core" : "cores");
+    log_warning(
+        "threads: {} is more than the {} {} that this rank may use; add --bind-to none to mpirun, or start with dml "
+        "launch",
+        *train.threads, cores, cores == 1 ? "core" : "cores");
   if (!train.threads && cores * comm.local_size() < cores_of_launcher())
     log_warning(
         "each of the {} ranks on {} is bound to {} of {} cores; add --bind-to none to mpirun, or start with dml launch",

@@ -1,4 +1,5 @@
-// Steps that several commands share: opening the tokenizer, preparing the data (rank 0 prepares, the others wait), threads.
+// Steps that several commands share: opening the tokenizer, preparing the data (rank 0 prepares, the others wait),
+// threads.
 #pragma once
 
 #include <memory>
@@ -19,9 +20,9 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model);
 
 Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild = false);
 
-/// Sets the precision of products and the number of threads of this rank: the recipe's, else the cores that it may use divided
-/// among the ranks that share them. Warns when a rank is bound to fewer cores than its threads, or when most cores of a host are
-/// idle. A collective.
+/// Sets the precision of products and the number of threads of this rank: the recipe's, else the cores that it may use
+/// divided among the ranks that share them. Warns when a rank is bound to fewer cores than its threads, or when most
+/// cores of a host are idle. A collective.
 void set_up_processor(const TrainSection& train, Comm& comm);
 
 /// Which activations the model saves between forward and backward, and in which type.

@@ -64,8 +64,8 @@ std::string model_card(const RecipeFile& file, bool adapter, const std::string& 
 
   std::string out = "---\n";
   if (!scratch) out += fmt::format("base_model: {}\n", yaml_text(base));
-  out += fmt::format("library_name: {}\npipeline_tag: text-generation\ntags:\n- dml\n",
-                     adapter ? "peft" : "transformers");
+  out +=
+      fmt::format("library_name: {}\npipeline_tag: text-generation\ntags:\n- dml\n", adapter ? "peft" : "transformers");
   if (adapter) out += fmt::format("- {}\n- lora\n- transformers\n", yaml_text("base_model:adapter:" + base));
   if (!datasets.empty()) {
     out += "datasets:\n";
@@ -73,7 +73,7 @@ std::string model_card(const RecipeFile& file, bool adapter, const std::string& 
   }
   out += fmt::format("---\n\n# {}\n\n", name);
 
-  out += adapter ? fmt::format("A LoRA adapter for `{}`", base)
+  out += adapter   ? fmt::format("A LoRA adapter for `{}`", base)
          : scratch ? std::string("A model trained from scratch")
                    : fmt::format("A model fine-tuned from `{}`", base);
   if (!datasets.empty()) out += fmt::format(" on {}", fmt::join(datasets, ", "));
@@ -87,15 +87,16 @@ std::string model_card(const RecipeFile& file, bool adapter, const std::string& 
     out += fmt::format("| lowest validation loss | {:.4f} (step {}) |\n", *facts.validation_loss, facts.best_step);
 
   out += "\n## Use\n\n";
-  out += fenced(adapter ? fmt::format("from peft import AutoPeftModelForCausalLM\nfrom transformers import AutoTokenizer"
-                                      "\n\nmodel = AutoPeftModelForCausalLM.from_pretrained(\".\")\n"
+  out += fenced(adapter ? fmt::format("from peft import AutoPeftModelForCausalLM\nfrom transformers import "
+                                      "AutoTokenizer\n\nmodel = AutoPeftModelForCausalLM.from_pretrained(\".\")\n"
                                       "tokenizer = AutoTokenizer.from_pretrained(\".\")\n")
                         : std::string("from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
                                       "model = AutoModelForCausalLM.from_pretrained(\".\")\n"
                                       "tokenizer = AutoTokenizer.from_pretrained(\".\")\n"),
                 "python");
-  out += "\n" + fenced(adapter ? "dml infer --base-model BASE --adapter . --chat\n" : "dml infer --base-model . --chat\n",
-                       "sh");
+  out +=
+      "\n" +
+      fenced(adapter ? "dml infer --base-model BASE --adapter . --chat\n" : "dml infer --base-model . --chat\n", "sh");
   out += "\n## Recipe\n\n<details><summary>the recipe of this run</summary>\n\n" + fenced(recipe_text(file), "yaml") +
          "\n</details>\n";
   return out;

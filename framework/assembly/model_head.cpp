@@ -26,9 +26,10 @@ void require_head(const AdapterConfig& adapter, const ModelSpec& spec, const std
   if (spec.head == HeadKind::causal_lm) return;
   const std::string head = end_weights(spec)[1].module();
   if (!AdapterRules(adapter, directory).saves(head))
-    throw UserError("{}: is an adapter of a language model, without '{}'; merge it into its base (dml merge) to start a reward "
-                    "model from it",
-                    directory, head);
+    throw UserError(
+        "{}: is an adapter of a language model, without '{}'; merge it into its base (dml merge) to start a reward "
+        "model from it",
+        directory, head);
 }
 
 }  // namespace dml

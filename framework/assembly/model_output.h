@@ -17,18 +17,18 @@ namespace dml {
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
                              std::span<const std::span<float>> copies = {}, Dtype dtype = Dtype::f32);
 
-/// The spec of the model with its adapters merged: several that were added up may have parted a tied head from its embedding.
-/// UserError where a layer has no bias for that of its adapter to be merged into.
+/// The spec of the model with its adapters merged: several that were added up may have parted a tied head from its
+/// embedding. UserError where a layer has no bias for that of its adapter to be merged into.
 ModelSpec merged_spec(CausalLm& model);
 
 /// config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
-/// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is called
-/// before values of a unit are read.
+/// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is
+/// called before values of a unit are read.
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
                            bool merge, const DistributionStrategy::Show& show = {});
 
-/// The same files, bit for bit, from shards (or copies of them): each rank writes its own, on a file system that all of them
-/// see. Everything given must outlive it.
+/// The same files, bit for bit, from shards (or copies of them): each rank writes its own, on a file system that all of
+/// them see. Everything given must outlive it.
 class ModelInParts {
  public:
   /// Not where tensors are stored the other way round, frozen, or trained in part.

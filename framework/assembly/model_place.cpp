@@ -7,9 +7,9 @@
 #include "checkpoint/packed_groups.h"
 #include "core/error.h"
 #include "core/hash.h"
-#include "hub/cache.h"
 #include "core/version.h"
 #include "exchange/gguf_model.h"
+#include "hub/cache.h"
 
 namespace dml {
 namespace {
@@ -23,8 +23,7 @@ std::string cache_directory() {
 // Named by what it is made from, and by the program that makes it.
 std::string unpacked(const std::string& path) {
   const GgufFile file(path);
-  const std::string digest =
-      Hasher().text(version()).text(MappedFile(path).text().substr(0, file.front())).digest();
+  const std::string digest = Hasher().text(version()).text(MappedFile(path).text().substr(0, file.front())).digest();
   const std::string folder = cache_directory() + "/gguf/" + digest;
   if (file_exists(folder + "/config.json")) return folder;
   make_directories(cache_directory() + "/gguf");
@@ -51,7 +50,8 @@ ModelFiles open_model_files(const std::string& name, const ModelSpec& spec) {
   if (!is_gguf_file(name)) {
     const std::string folder = model_directory(name), config = folder + "/config.json";
     ModelFiles files(folder);
-    const PackedConfig packed = file_exists(config) ? packed_config(read_json(config, {.bytes = 1 << 20}), config) : PackedConfig();
+    const PackedConfig packed =
+        file_exists(config) ? packed_config(read_json(config, {.bytes = 1 << 20}), config) : PackedConfig();
     return packed.format == PackedFormat::none ? std::move(files) : unpack_groups(std::move(files), packed, spec);
   }
   return gguf_weights(std::make_shared<GgufFile>(name), spec);

@@ -1,6 +1,6 @@
-// What `base_model` may name, and where its files lie: a folder, a GGUF file, or a model of the Hub that is in its cache. A
-// GGUF file's config and tokenizer become a folder once, in the user's cache, so that everything that reads these from a folder
-// can.
+// What `base_model` may name, and where its files lie: a folder, a GGUF file, or a model of the Hub that is in its
+// cache. A GGUF file's config and tokenizer become a folder once, in the user's cache, so that everything that reads
+// these from a folder can.
 #pragma once
 
 #include <string>

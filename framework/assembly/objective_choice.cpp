@@ -76,24 +76,28 @@ ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model) {
   const PreferenceSection& s = recipe.preference;
   const AdapterSection& a = recipe.adapter;
   if (s.moves_reference()) return ReferenceSource::moving;
-  if (!s.needs_reference() || s.precompute_ref_log_probs || a.makes_model() || a.lora_model_dir) return ReferenceSource::batch;
+  if (!s.needs_reference() || s.precompute_ref_log_probs || a.makes_model() || a.lora_model_dir)
+    return ReferenceSource::batch;
   // Adapters that start from the base leave another base, and experts' products have no pass without adapters.
   if (starts_from_base(adapter_config(a, "").init) || model.spec.moe.experts > 0) return ReferenceSource::batch;
   for (const Unit& unit : model.parameters.units())
     for (const Parameter& p : unit.parameters)
-      if (p.name.find(".lora_") == p.name.npos && p.name.find(".token_adapter.") == p.name.npos) return ReferenceSource::batch;
+      if (p.name.find(".lora_") == p.name.npos && p.name.find(".token_adapter.") == p.name.npos)
+        return ReferenceSource::batch;
   return ReferenceSource::base;
 }
 
-std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched, DocumentReference reference) {
+std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched,
+                                          DocumentReference reference) {
   const PreferenceSection& s = recipe.preference;
   if (const auto& own = recipe.plugin.objective)
     return plugin_objectives().at(*own).make(arguments_of(recipe.plugin.plugin_args, *own));
   if (s.reward_model) return std::make_unique<RewardObjective>(s.center_rewards_coefficient);
   if (s.rl == Rl::none)
-    return std::make_unique<TokenLoss>(kernels::ExtraLoss{.label_smoothing = static_cast<float>(recipe.train.label_smoothing_factor),
-                                                          .z_loss = static_cast<float>(recipe.train.z_loss)},
-                                       has_weights(recipe.data));
+    return std::make_unique<TokenLoss>(
+        kernels::ExtraLoss{.label_smoothing = static_cast<float>(recipe.train.label_smoothing_factor),
+                           .z_loss = static_cast<float>(recipe.train.z_loss)},
+        has_weights(recipe.data));
   if (s.rl != Rl::kto) {
     PairObjectiveSettings settings = pair_settings(s);
     settings.source = std::move(reference);
@@ -114,7 +118,8 @@ LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& refere
   out.label_chosen_prompts = s.rl == Rl::orpo;
   out.mismatched = s.rl == Rl::kto && s.kto_loss_type == "kto";
   out.most_tokens = recipe.data.sequence_len;
-  out.share_prompts = recipe.data.rows == RowKind::pairs && recipe.adapter.lora_dropout == 0;  // else their masks would be one
+  out.share_prompts =
+      recipe.data.rows == RowKind::pairs && recipe.adapter.lora_dropout == 0;  // else their masks would be one
   if (!s.needs_reference()) return out;
   out.references = &references;
   if (out.mismatched)

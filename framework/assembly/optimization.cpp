@@ -41,9 +41,11 @@ std::unique_ptr<Optimizer> make_optimizer(const Recipe& recipe) {
   std::unique_ptr<Optimizer> optimizer = optimizers().at(o.optimizer).make(s);
   if (o.bf16_weights != Bf16Weights::off)
     return std::make_unique<Bf16Optimizer>(
-        std::move(optimizer), o.bf16_weights == Bf16Weights::kahan ? WeightRounding::kahan : WeightRounding::stochastic, seed);
+        std::move(optimizer), o.bf16_weights == Bf16Weights::kahan ? WeightRounding::kahan : WeightRounding::stochastic,
+        seed);
   if (recipe.preference.moves_reference())
-    return std::make_unique<ReferenceOptimizer>(std::move(optimizer), trl.ref_model_mixup_alpha, trl.ref_model_sync_steps);
+    return std::make_unique<ReferenceOptimizer>(std::move(optimizer), trl.ref_model_mixup_alpha,
+                                                trl.ref_model_sync_steps);
   if (!o.ema_decay) return optimizer;
   return std::make_unique<AveragedOptimizer>(std::move(optimizer), *o.ema_decay);
 }

@@ -23,9 +23,9 @@ TensorInfo tensor_of(const Shard& s, const StateTensor& t) {
   std::string name = fmt::format("{}/{}", t.name, s.parameter->name);
   if (!whole(s)) name += fmt::format("[{}:{}]", s.first, s.first + s.size);
   return {name, dtype_of(t),
-          t.each == 0                ? t.shape
+          t.each == 0               ? t.shape
           : whole(s) && t.each == 1 ? s.parameter->shape
-                                     : std::vector{t.entries(s.size)}};
+                                    : std::vector{t.entries(s.size)}};
 }
 
 std::byte* entries_of(const Shard& s, const StateTensor& t) {
@@ -100,8 +100,9 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
         std::int64_t end = p.last < 0 ? s.parameter->size() : p.last;
         if (p.first < 0 || end < p.first || (t.each > 0 && p.first % t.each != 0) ||
             t.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != dtype_of(t))
-          throw UserError("{}: tensor '{}' does not have the shape of this optimizer's state; was it written by another optimizer?",
-                          checkpoint, p.tensor->name);
+          throw UserError(
+              "{}: tensor '{}' does not have the shape of this optimizer's state; was it written by another optimizer?",
+              checkpoint, p.tensor->name);
         std::int64_t first = std::max(p.first, s.first), last = std::min(end, s.first + s.size);
         if (first >= last) continue;
         const Entries e = entries_between(t, p.first, s.first, first, last);

@@ -1,7 +1,8 @@
 // Optimizer state in a checkpoint: tensors named "NAME/PARAMETER" as the layout names them. Planes ("stateN") have the
-// parameters' own shapes; of state in bytes, codes have that name and a scale per 256 elements is "scaleN/PARAMETER". Where
-// ranks keep only slices, each writes its own file and a name says which elements it is of: "stateN/PARAMETER[first:last]".
-// Reading takes whatever overlaps, so a run is resumed with any strategy on any number of ranks.
+// parameters' own shapes; of state in bytes, codes have that name and a scale per 256 elements is "scaleN/PARAMETER".
+// Where ranks keep only slices, each writes its own file and a name says which elements it is of:
+// "stateN/PARAMETER[first:last]". Reading takes whatever overlaps, so a run is resumed with any strategy on any number
+// of ranks.
 #pragma once
 
 #include <span>

@@ -12,8 +12,8 @@ constexpr std::size_t kMostSamples = 8;  // of an evaluation, in metrics.jsonl a
 
 class OwnEvaluation : public Evaluator {
  public:
-  OwnEvaluation(std::shared_ptr<const EvalPrompts> prompts, EvalTask task, std::optional<std::int64_t> every, bool on_start,
-                std::int64_t context)
+  OwnEvaluation(std::shared_ptr<const EvalPrompts> prompts, EvalTask task, std::optional<std::int64_t> every,
+                bool on_start, std::int64_t context)
       : prompts_(std::move(prompts)), eval_(std::move(task), *prompts_, context), every_(every), on_start_(on_start) {}
 
   std::vector<Metric> metrics() const override {
@@ -32,7 +32,8 @@ class OwnEvaluation : public Evaluator {
     for (const EvalValue& v : found.values) result.values.push_back({name_of(v), v.value});
     for (const std::string& line : found.problems) log_warning("{}", line);
     for (std::size_t i = 0; i < std::min(found.answers.size(), kMostSamples); ++i)
-      result.samples.push_back({context.step, found.answers[i].prompt, found.answers[i].reference, found.answers[i].output});
+      result.samples.push_back(
+          {context.step, found.answers[i].prompt, found.answers[i].reference, found.answers[i].output});
   }
   Memory memory(CausalLm& model, Objective&, int) override {
     const Eval::Memory need = eval_.memory(model);
@@ -58,8 +59,8 @@ std::vector<std::unique_ptr<Evaluator>> own_evaluators(const Recipe& recipe, con
   const auto prompts = std::make_shared<const AnsweringPrompts>(&recipe, tokenizer, spec);
   std::vector<EvalTask> tasks = eval_tasks(recipe.evaluation);
   for (std::size_t i = 0; i < tasks.size(); ++i)
-    out.push_back(std::make_unique<OwnEvaluation>(prompts, std::move(tasks[i]), entries[i].every, recipe.train.eval_on_start,
-                                                  spec.max_positions));
+    out.push_back(std::make_unique<OwnEvaluation>(prompts, std::move(tasks[i]), entries[i].every,
+                                                  recipe.train.eval_on_start, spec.max_positions));
   return out;
 }
 

@@ -1,5 +1,5 @@
-// The recipe's `evals` during training: each is an evaluator like the validation loss, so that its metrics choose the best
-// model, stop a run early and stand in metrics.jsonl; answers become samples.
+// The recipe's `evals` during training: each is an evaluator like the validation loss, so that its metrics choose the
+// best model, stop a run early and stand in metrics.jsonl; answers become samples.
 #pragma once
 
 #include <memory>

@@ -37,12 +37,12 @@ std::string with_settings(const PromptContext& context) {
   const std::string source = choose_chat_template(context).source;
   std::string front;
   for (auto& [key, value] : context.chat_template_kwargs.items())
-    front += fmt::format("{{%- if {0} is not defined -%}}{{%- set {0} = {1} -%}}{{%- endif -%}}", key,
-                         jinja_literal(value));
+    front +=
+        fmt::format("{{%- if {0} is not defined -%}}{{%- set {0} = {1} -%}}{{%- endif -%}}", key, jinja_literal(value));
   if (!context.default_system_message.empty())
     front += fmt::format(
-        "{{%- if messages and messages[0]['role'] != 'system' -%}}"
-        "{{%- set messages = [{{'role': 'system', 'content': {}}}] + messages -%}}{{%- endif -%}}",
+        "{{%- if messages and messages[0]['role'] != 'system' -%}}{{%- set messages = [{{'role': 'system', 'content': "
+        "{}}}] + messages -%}}{{%- endif -%}}",
         jinja_literal(context.default_system_message));
   if (front.empty()) return source;
   // Blanks at the start of the template stay: the newline behind a block is dropped, as trim_blocks says.
@@ -78,8 +78,7 @@ std::string from_layout(const PromptStrategy& strategy, const DatasetEntry& data
   // Some tokenizers put a space in front of a text but not behind <s>: then the template writes it.
   for (const char* space : {"", " "}) {
     std::string source = fmt::format(
-        "{}"
-        "{{%- for message in messages -%}}\n"
+        "{}{{%- for message in messages -%}}\n"
         "  {{%- if message['role'] == 'system' -%}}\n"
         "    {{{{- message['content'] + '\\n\\n' -}}}}\n"
         "  {{%- elif message['role'] == 'user' -%}}\n"
@@ -149,10 +148,8 @@ std::string text_before_answers(const PromptStrategy& strategy, const DatasetEnt
 std::string portable_chat_template(const Recipe& recipe, const Tokenizer& tokenizer) {
   const DatasetEntry dataset = answering_dataset(&recipe);
   if (continues_text(dataset)) return "";
-  const PromptContext context =
-      answering_context(prompt_context(recipe.data, recipe.templates, dataset, tokenizer));
-  if (uses_chat_template(dataset))
-    return has_chat_template(&recipe, dataset, tokenizer) ? with_settings(context) : "";
+  const PromptContext context = answering_context(prompt_context(recipe.data, recipe.templates, dataset, tokenizer));
+  if (uses_chat_template(dataset)) return has_chat_template(&recipe, dataset, tokenizer) ? with_settings(context) : "";
   return from_layout(*make_prompt_strategy(context), dataset, tokenizer);
 }
 

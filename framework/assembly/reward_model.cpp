@@ -55,7 +55,8 @@ RewardModel::RewardModel(const std::string& directory, const std::optional<std::
     if (section.base_model.empty()) throw UserError("{}: adapter_config.json names no base model; give one", folder);
     section.task = task_of(config.head, folder);
     adapters = {folder};
-    if (file_exists(folder + "/tokenizer.json") || file_exists(folder + "/tokenizer.model")) section.tokenizer_config = folder;
+    if (file_exists(folder + "/tokenizer.json") || file_exists(folder + "/tokenizer.model"))
+      section.tokenizer_config = folder;
   } else {
     section.base_model = directory;
     section.task = task_of(read_model_spec(folder).head, folder);
@@ -65,7 +66,8 @@ RewardModel::RewardModel(const std::string& directory, const std::optional<std::
   fit_vocabulary(base_, adapters);
   model_ = make_inference_model(base_, section.frozen_storage, adapters);
   const DatasetEntry chat = answering_dataset(nullptr);
-  if (has_chat_template(nullptr, chat, *tokenizer_)) template_ = make_prompt_strategy(prompt_context({}, {}, chat, *tokenizer_));
+  if (has_chat_template(nullptr, chat, *tokenizer_))
+    template_ = make_prompt_strategy(prompt_context({}, {}, chat, *tokenizer_));
 }
 
 void RewardModel::check_length(std::span<const Token> text) const {
@@ -124,7 +126,8 @@ std::vector<double> RewardModel::step_scores(std::span<const Token> text, std::s
 }
 
 std::vector<Token> RewardModel::ids(const Json& messages) const {
-  if (!template_) throw UserError("{}: has no chat template for a conversation; give prompt and answer as texts", base_.directory);
+  if (!template_)
+    throw UserError("{}: has no chat template for a conversation; give prompt and answer as texts", base_.directory);
   const std::vector<Rendered> rendered = template_->render(Json{{"messages", messages}});
   if (rendered.empty()) throw UserError("the chat template makes no text of the conversation");
   return assemble(rendered.front(), *tokenizer_).ids;
@@ -132,7 +135,8 @@ std::vector<Token> RewardModel::ids(const Json& messages) const {
 
 std::vector<Token> RewardModel::ids(const std::string& prompt, const std::string& answer) const {
   if (template_)
-    return ids(Json::array({Json{{"role", "user"}, {"content", prompt}}, Json{{"role", "assistant"}, {"content", answer}}}));
+    return ids(
+        Json::array({Json{{"role", "user"}, {"content", prompt}}, Json{{"role", "assistant"}, {"content", answer}}}));
   Rendered text;
   Segment& segment = text.segments.emplace_back();
   segment.add(prompt, false, false);

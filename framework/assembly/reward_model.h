@@ -1,7 +1,7 @@
 // A trained reward model: gives a text a number, or the steps of an answer the probability that they are right.
 //
-// Its folder is a model (config.json names …ForSequenceClassification or …ForTokenClassification) or an adapter (task_type SEQ_CLS
-// or TOKEN_CLS) whose base adapter_config.json names.
+// Its folder is a model (config.json names …ForSequenceClassification or …ForTokenClassification) or an adapter
+// (task_type SEQ_CLS or TOKEN_CLS) whose base adapter_config.json names.
 #pragma once
 
 #include <memory>
@@ -27,18 +27,18 @@ class RewardModel {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t context() const { return model_->spec.max_positions; }
 
-  /// The reward of a prompt with its answer, end token included: the head's output at the last token. The same bits in any
-  /// company. UserError for a text without tokens, or longer than the context.
+  /// The reward of a prompt with its answer, end token included: the head's output at the last token. The same bits in
+  /// any company. UserError for a text without tokens, or longer than the context.
   double score(std::span<const Token> text);
   std::vector<double> score(std::span<const std::vector<Token>> texts);
   /// The probability that each step is right; `ends`: positions of the steps' last tokens, ascending.
   std::vector<double> step_scores(std::span<const Token> text, std::span<const std::int64_t> ends);
 
-  /// Tokens of a conversation of {"role", "content"} with its answer, through the folder's chat template. UserError where it has
-  /// none.
+  /// Tokens of a conversation of {"role", "content"} with its answer, through the folder's chat template. UserError
+  /// where it has none.
   std::vector<Token> ids(const Json& messages) const;
-  /// Tokens of a prompt with an answer: of a conversation with this user message, or, without a template, of the two texts one
-  /// behind the other with EOS.
+  /// Tokens of a prompt with an answer: of a conversation with this user message, or, without a template, of the two
+  /// texts one behind the other with EOS.
   std::vector<Token> ids(const std::string& prompt, const std::string& answer) const;
 
  private:

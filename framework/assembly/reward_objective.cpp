@@ -28,11 +28,13 @@ PolicyObjectiveSettings settings_of(const Recipe& recipe) {
   return out;
 }
 
-// The model at the start, over the same mapped files: a second view, not a second copy, that works for every way of training.
+// The model at the start, over the same mapped files: a second view, not a second copy, that works for every way of
+// training.
 std::unique_ptr<CausalLm> make_reference(const RewardObjectiveParts& p) {
   if (p.recipe.preference.beta() == 0 || p.recipe.preference.moves_reference()) return nullptr;
   if (!p.base.files || p.recipe.model.reinit_weights)
-    throw UserError("trl.beta above 0 needs a model to stay close to, and this one starts from random weights; remove trl.beta");
+    throw UserError(
+        "trl.beta above 0 needs a model to stay close to, and this one starts from random weights; remove trl.beta");
   std::vector<std::string> adapters;
   if (p.recipe.adapter.lora_model_dir) adapters.push_back(*p.recipe.adapter.lora_model_dir);
   log_info("Reference  {}", adapters.empty() ? "the base model" : "the adapter that the run starts from");
@@ -46,7 +48,8 @@ std::unique_ptr<Objective> make_reward_objective(const RewardObjectiveParts& p) 
   settings.share_prompts = p.recipe.adapter.lora_dropout == 0;
   if (p.recipe.preference.moves_reference()) settings.swap_reference = p.swap_reference;
   if (settings.temperature != 1 && p.base.spec.final_softcap > 0)
-    throw UserError("trl.temperature of {} does not work with a model that caps its logits; use 1", settings.temperature);
+    throw UserError("trl.temperature of {} does not work with a model that caps its logits; use 1",
+                    settings.temperature);
   auto completions = std::make_unique<SampledCompletions>(p.recipe, p.prepared, p.schedule, p.tokenizer, p.base.spec,
                                                           p.strategy, p.comm.size());
   return std::make_unique<PolicyObjective>(settings, p.schedule, std::move(completions), make_reference(p));

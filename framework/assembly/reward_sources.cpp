@@ -56,7 +56,8 @@ RewardSources::RewardSources(const PreferenceSection& section) : checks_(checks_
       places_.push_back(place);
       continue;
     }
-    if (!request.value.is_string()) throw UserError("rewards: 'model' takes a reward model's folder, has {}", dump(request.value));
+    if (!request.value.is_string())
+      throw UserError("rewards: 'model' takes a reward model's folder, has {}", dump(request.value));
     names_.push_back(json_string(request.options, "name", kModel, "rewards"));
     weights_.push_back(json_number(request.options, "weight", 1, "rewards"));
     models_.push_back({place, request.value.get<std::string>(), nullptr});
@@ -70,7 +71,8 @@ void RewardSources::load() {
   for (Model& m : models_) {
     m.model = std::make_unique<RewardModel>(m.directory);
     if (m.model->judges_steps())
-      throw UserError("rewards: {} judges the steps of an answer, not an answer; use a model of reward_model: true", m.directory);
+      throw UserError("rewards: {} judges the steps of an answer, not an answer; use a model of reward_model: true",
+                      m.directory);
   }
 }
 
@@ -110,7 +112,8 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
     std::vector<double> mine;
     std::string problem;
     try {
-      for (std::size_t first = static_cast<std::size_t>(comm.rank()) * kGroup; first < completions.size(); first += ranks * kGroup) {
+      for (std::size_t first = static_cast<std::size_t>(comm.rank()) * kGroup; first < completions.size();
+           first += ranks * kGroup) {
         std::vector<std::vector<Token>> texts;
         for (std::size_t i = first; i < std::min(first + kGroup, completions.size()); ++i) {
           const Scored& s = completions[i];
@@ -131,7 +134,8 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
       const std::size_t group = i / kGroup, place = group / ranks * kGroup + i % kGroup;
       std::memcpy(&values[i], all[group % ranks].data() + place * sizeof(double), sizeof(double));
       if (!std::isfinite(values[i]))
-        throw UserError("{}: reward '{}' is {}; expected a number", completions[i].row.place, names_[m.place], values[i]);
+        throw UserError("{}: reward '{}' is {}; expected a number", completions[i].row.place, names_[m.place],
+                        values[i]);
     }
   }
 }

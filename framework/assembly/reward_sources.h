@@ -33,8 +33,8 @@ class RewardSources {
     const EvalRow& row;
     std::string text;
   };
-  /// By reward: the value of each completion, the same on all ranks. A collective. UserError on all ranks, naming the row, where
-  /// a program failed or a value is not a number.
+  /// By reward: the value of each completion, the same on all ranks. A collective. UserError on all ranks, naming the
+  /// row, where a program failed or a value is not a number.
   std::vector<std::vector<double>> of(const std::vector<Scored>& completions, const Tokenizer& tokenizer, Comm& comm);
 
  private:
@@ -54,8 +54,8 @@ class RewardSources {
   std::vector<Model> models_;
 };
 
-/// The tokens of a completion as a reward model reads them: as they are where it has the same tokenizer, else through its chat
-/// template, or as plain text.
+/// The tokens of a completion as a reward model reads them: as they are where it has the same tokenizer, else through
+/// its chat template, or as plain text.
 std::vector<Token> judged_tokens(const RewardModel& model, const Json& row, const std::string& answer);
 
 }  // namespace dml

@@ -35,7 +35,8 @@ SamplingOptions sampling_of(const TrlSettings& trl, std::uint64_t seed) {
 void append(std::string& to, const Completion& c) {
   const std::int64_t head[2] = {c.ended, c.size()};
   to.append(reinterpret_cast<const char*>(head), sizeof head);
-  to.append(reinterpret_cast<const char*>(c.text.data() + c.prompt), static_cast<std::size_t>(c.size()) * sizeof(Token));
+  to.append(reinterpret_cast<const char*>(c.text.data() + c.prompt),
+            static_cast<std::size_t>(c.size()) * sizeof(Token));
 }
 
 void take(std::string_view& from, Completion& c) {
@@ -104,8 +105,8 @@ const EngineOptions& SampledCompletions::options(CausalLm& model) {
   out.slots = std::min(kSlots, static_cast<std::size_t>(prompts_at_once_ * trl_.num_generations));
   const ModelSpec& spec = model.spec;
   const std::int64_t whole = KvPool::pages_of(out.context) * KvPool::kTokens;
-  const auto each = static_cast<std::size_t>(
-      whole * KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, out.cache));
+  const auto each =
+      static_cast<std::size_t>(whole * KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, out.cache));
   const std::size_t room = available_memory() / 4;
   while (room > 0 && out.slots > 1 && out.slots * each > room) out.slots /= 2;
   out.cache_tokens = static_cast<std::int64_t>(out.slots) * whole;

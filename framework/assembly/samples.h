@@ -11,9 +11,9 @@
 
 namespace dml {
 
-/// The first num_generation_samples examples. A prompt is what stands before the first trained token, or, where all of an
-/// example is trained, generation_prompt_ratio of it. Answers end at the context's end and at every stop token of the
-/// recipe: eot_tokens, the tokenizer's eos, the model's.
+/// The first num_generation_samples examples. A prompt is what stands before the first trained token, or, where all of
+/// an example is trained, generation_prompt_ratio of it. Answers end at the context's end and at every stop token of
+/// the recipe: eot_tokens, the tokenizer's eos, the model's.
 class SampleTexts : public Evaluator {
  public:
   /// All of it outlives this.

@@ -1,5 +1,5 @@
-// What a run trains and in which form it is stored: all weights, an adapter, or an adapter that is merged again and again
-// (ReLoRA). The one place that asks the recipe which of them it is.
+// What a run trains and in which form it is stored: all weights, an adapter, or an adapter that is merged again and
+// again (ReLoRA). The one place that asks the recipe which of them it is.
 #pragma once
 
 #include <memory>

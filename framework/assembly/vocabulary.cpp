@@ -71,7 +71,8 @@ void grow(BaseModel& base, std::int64_t rows, bool mean, std::uint64_t seed,
   auto all = std::make_shared<std::map<std::string, GrownTensor>>(std::move(given));
   if (base.files)
     for (const WeightName& w : weight_names(base.spec))
-      if (const TensorView* tensor = grows(w, base.spec) && !all->contains(w.tensor) ? base.files->find(w.tensor) : nullptr)
+      if (const TensorView* tensor =
+              grows(w, base.spec) && !all->contains(w.tensor) ? base.files->find(w.tensor) : nullptr)
         (*all)[w.tensor] = grown(*tensor, w, rows, base.spec, mean, seed, base.directory);
   base.grown = all;
   base.spec.vocab = rows;
@@ -173,8 +174,8 @@ void check_growth(const BaseModel& base, std::int64_t tokens, const AdapterSecti
   const bool by_row = !adapter.peft_trainable_token_indices.empty();
   if (!trained.embedding || (!trained.head && !base.spec.tied && !by_row))
     throw UserError(
-        "the tokenizer has {} tokens, the model {} rows, and this adapter does not train the {} rows of the new tokens: "
-        "add {}",
+        "the tokenizer has {} tokens, the model {} rows, and this adapter does not train the {} rows of the new "
+        "tokens: add {}",
         tokens, before, trained.embedding ? "head's" : "embedding's", advice(base.spec, before, tokens));
 }
 
@@ -185,20 +186,18 @@ void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& m
     fit_vocabulary(base, {*adapter.lora_model_dir});
     if (tokens > base.spec.vocab)
       throw UserError(
-          "the tokenizer has {} tokens, the adapter {} and its base have {} rows: new tokens need a fresh "
-          "adapter",
+          "the tokenizer has {} tokens, the adapter {} and its base have {} rows: new tokens need a fresh adapter",
           tokens, *adapter.lora_model_dir, base.spec.vocab);
     return;
   }
   std::int64_t rows = model.resize_token_embeddings_to_32x ? (tokens + 31) / 32 * 32 : tokens, before = base.spec.vocab;
   if (rows <= before) return;
   check_growth(base, tokens, adapter);
-  if (adapter.adapter != AdapterKind::none && tokens > before &&
-      base.spec.head == HeadKind::causal_lm &&
+  if (adapter.adapter != AdapterKind::none && tokens > before && base.spec.head == HeadKind::causal_lm &&
       !trained_ends(adapter_config(adapter, base.directory), base.spec, before, tokens).head)
     log_warning(
-        "The head's rows of the new tokens keep random values: the model reads these tokens, but does not learn to write "
-        "them; add {}",
+        "The head's rows of the new tokens keep random values: the model reads these tokens, but does not learn to "
+        "write them; add {}",
         advice(base.spec, before, tokens));
   grow(base, rows, model.mean_resizing_embeddings, static_cast<std::uint64_t>(seed));
   log_info("Vocabulary resized from {} to {} rows for {} tokens", before, rows, tokens);

@@ -19,9 +19,9 @@ std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& 
 /// UserError where a new adapter would leave rows of new tokens untrained.
 void check_growth(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter);
 
-/// The base gets the rows that `tokens` tokens need (with resize_token_embeddings_to_32x a multiple of 32), or those of the
-/// adapter that training starts from. UserError where an adapter would train no row of a new token; a warning where it
-/// trains them at one end only.
+/// The base gets the rows that `tokens` tokens need (with resize_token_embeddings_to_32x a multiple of 32), or those of
+/// the adapter that training starts from. UserError where an adapter would train no row of a new token; a warning where
+/// it trains them at one end only.
 void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
                      std::int64_t seed);
 
@@ -29,8 +29,8 @@ void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& m
 /// (PEFT saves them with a resized vocabulary) take the place of the base's.
 void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters);
 
-/// As many rows as the adapter of a recipe needs, without its tokenizer: those of lora_model_dir, and of the tokens that
-/// peft_trainable_token_indices names.
+/// As many rows as the adapter of a recipe needs, without its tokenizer: those of lora_model_dir, and of the tokens
+/// that peft_trainable_token_indices names.
 void fit_vocabulary(BaseModel& base, const AdapterSection& adapter);
 
 }  // namespace dml

@@ -15,16 +15,9 @@ constexpr std::size_t kMaxList = 65536, kMaxTokens = std::size_t{1} << 22;
 
 /// Fields that change what an adapter computes and that dml does not do; "empty" values are the ones that change
 /// nothing.
-constexpr const char* kRefused[] = {"alora_invocation_tokens",
-                                    "arrow_config",
-                                    "kasa_config",
-                                    "layer_replication",
-                                    "lora_ga_config",
-                                    "megatron_config",
-                                    "monteclora_config",
-                                    "use_bdlora",
-                                    "use_qalora",
-                                    "velora_config"};
+constexpr const char* kRefused[] = {
+    "alora_invocation_tokens", "arrow_config",      "kasa_config", "layer_replication", "lora_ga_config",
+    "megatron_config",         "monteclora_config", "use_bdlora",  "use_qalora",        "velora_config"};
 
 /// PEFT's names for what a model with an adapter does.
 using TaskType = std::pair<HeadKind, std::string>;

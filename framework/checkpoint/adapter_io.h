@@ -51,8 +51,8 @@ struct StoredValues {
 };
 using BaseValues = std::function<StoredValues(const AdapterTensor&)>;
 
-/// Writes adapter_config.json, adapter_model.safetensors and README.md into an existing folder. Tensors of Kind::base are
-/// those of `base`, in the type they have; without it, of `values`. Others are rounded to `dtype`.
+/// Writes adapter_config.json, adapter_model.safetensors and README.md into an existing folder. Tensors of Kind::base
+/// are those of `base`, in the type they have; without it, of `values`. Others are rounded to `dtype`.
 void write_adapter(const std::string& directory, const AdapterConfig& config, const std::vector<AdapterTensor>& tensors,
                    const AdapterValues& values, const BaseValues& base = {}, Dtype dtype = Dtype::f32);
 

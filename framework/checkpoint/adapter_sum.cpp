@@ -103,7 +103,8 @@ void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelS
   }
   for (const WeightedAdapter& a : adapters)
     if (!a.adapter.plan.experts.empty())
-      problems.add(fmt::format("{}: it has target_parameters; such adapters are neither added up nor weighted: merge it first", a.name));
+      problems.add(fmt::format(
+          "{}: it has target_parameters; such adapters are neither added up nor weighted: merge it first", a.name));
   problems.raise();
 }
 

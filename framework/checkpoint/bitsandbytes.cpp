@@ -104,7 +104,8 @@ bool is_bitsandbytes_config(const Json& config, const std::string& source) {
   if (packed_config(config, source).format != PackedFormat::none) return false;
   auto found = config.find("quantization_config");
   if (found == config.end() || found->is_null()) return false;
-  const char* advice = "of these, bitsandbytes' nf4, AWQ, GPTQ and mlx-lm's 4 bits can be read; take the unquantised model";
+  const char* advice =
+      "of these, bitsandbytes' nf4, AWQ, GPTQ and mlx-lm's 4 bits can be read; take the unquantised model";
   if (config.value("model_type", "") == "gpt_oss" && found->is_object() && found->value("quant_method", "") == "mxfp4")
     return false;  // its experts are used as they are stored
   if (!found->is_object()) throw UserError("{}: 'quantization_config' is not an object", source);

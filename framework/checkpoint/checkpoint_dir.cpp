@@ -43,7 +43,8 @@ bool is_plain_name(const std::string& name) {
 /// One file of a manifest: "" when it agrees.
 std::string file_problem(const std::string& directory, const std::string& name, const Json& row, bool contents) {
   std::string shown = escape_controls(name).substr(0, 120);
-  if (!is_plain_name(name)) return fmt::format("the manifest names '{}', which is not a file inside the directory", shown);
+  if (!is_plain_name(name))
+    return fmt::format("the manifest names '{}', which is not a file inside the directory", shown);
   bool good = row.is_object() && row.contains("size") && row["size"].is_number_unsigned() && row.contains("xxh3") &&
               row["xxh3"].is_string() && row["xxh3"].get_ref<const std::string&>().size() == 32;
   if (!good) return fmt::format("manifest: '{}' needs a size and an xxh3 digest of 32 hex digits", shown);

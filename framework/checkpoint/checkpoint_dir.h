@@ -53,8 +53,8 @@ FoundCheckpoint find_checkpoint(const std::string& output_dir);
 /// Reads dml_state.json; UserError when the folder is not whole.
 TrainState load_train_state(const std::string& checkpoint);
 
-/// Clears what killed runs of this folder left behind: temporary files and folders whose process is gone, or goes within
-/// `patience` seconds.
+/// Clears what killed runs of this folder left behind: temporary files and folders whose process is gone, or goes
+/// within `patience` seconds.
 void remove_left_over(const std::string& output_dir, double patience = 0);
 /// Clears the temporary folders that killed writers of the very folder `target` left beside it.
 void remove_left_over_of(const std::string& target);

@@ -1,4 +1,5 @@
-// The fields of a family's config.json, listed once: the same list reads a config into a ModelSpec and writes one from it.
+// The fields of a family's config.json, listed once: the same list reads a config into a ModelSpec and writes one from
+// it.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,7 @@ constexpr ActivationName kActivations[] = {
     {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
     {"gelu_python", Activation::gelu},   {"gelu_python_tanh", Activation::gelu_tanh},
     {"relu", Activation::relu},          {"gelu_accurate", Activation::gelu_tanh},
-    {"relu2", Activation::relu2}, {"xielu", Activation::xielu}};
+    {"relu2", Activation::relu2},        {"xielu", Activation::xielu}};
 
 struct ScalingName {
   const char* name;
@@ -150,7 +150,7 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
   spec.vocab = required("vocab_size");
   spec.hidden = required("hidden_size");
   spec.ffn = defaults.ffn_of_hidden && !has(defaults.ffn_key) ? 4 * std::min<std::int64_t>(spec.hidden, 1 << 20)
-                                                               : required(defaults.ffn_key);
+                                                              : required(defaults.ffn_key);
   spec.layers = required("num_hidden_layers");
   spec.heads = required("num_attention_heads");
   spec.kv_heads =

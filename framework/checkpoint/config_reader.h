@@ -29,9 +29,9 @@ struct ConfigDefaults {
   bool derived_head_dim = false;  // heads are hidden / heads wide, whatever the config says
   bool ffn_of_hidden = false;     // an MLP without a size is 4 · hidden wide
   bool ropes_of_layers = false;   // "rope_parameters" may hold an object for each kind of layer
-  bool phi3_rope = false;         // longrope alone, which first folders call yarn; its original length is 4096 if not given
-  bool ntk_alpha = false;         // HunYuan: "dynamic" with "alpha" is a larger base from the start
-  RopeSpec rope = {};             // without rope parameters, if it has a scaling (Apertus)
+  bool phi3_rope = false;  // longrope alone, which first folders call yarn; its original length is 4096 if not given
+  bool ntk_alpha = false;  // HunYuan: "dynamic" with "alpha" is a larger base from the start
+  RopeSpec rope = {};      // without rope parameters, if it has a scaling (Apertus)
 };
 
 class ConfigReader {
@@ -71,8 +71,8 @@ class ConfigReader {
   /// Sizes, norms' epsilon, ids and rotary embedding of the Llama-like families.
   void read_common(ModelSpec& spec, const ConfigDefaults& defaults) const;
   RopeSpec read_rope(const ModelSpec& spec, const ConfigDefaults& defaults) const;
-  /// The rotary embedding of one kind of layer ("sliding_attention") in a nested rope_parameters; without an entry of its
-  /// own, the plain one with the base that stands under `theta_key`, or else in the defaults.
+  /// The rotary embedding of one kind of layer ("sliding_attention") in a nested rope_parameters; without an entry of
+  /// its own, the plain one with the base that stands under `theta_key`, or else in the defaults.
   RopeSpec read_rope_of(const char* layer_type, const char* theta_key, const ModelSpec& spec,
                         const ConfigDefaults& defaults) const;
 

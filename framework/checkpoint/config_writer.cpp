@@ -40,8 +40,8 @@ Json config_json(const ModelSpec& spec, const std::string& dtype) {
 
 namespace {
 
-// A change of the rope in version 4's keys, where the config has version 5's: beside rope_parameters, transformers would
-// overlook rope_theta, and take rope_scaling without the base that stands in rope_parameters.
+// A change of the rope in version 4's keys, where the config has version 5's: beside rope_parameters, transformers
+// would overlook rope_theta, and take rope_scaling without the base that stands in rope_parameters.
 bool change_rope_parameters(Json& config, const std::string& key, const Json& value) {
   auto all = config.find("rope_parameters");
   if (all == config.end() || !all->is_object() || all->empty()) return false;
@@ -63,7 +63,8 @@ bool change_rope_parameters(Json& config, const std::string& key, const Json& va
 // Of a model with several parts, what is not said of the whole belongs to the text part.
 Json& place_of(Json& config, const std::string& key) {
   const bool whole = key == "dtype" || key == "torch_dtype" || key == "tie_word_embeddings" || config.contains(key);
-  return whole || !config.contains("text_config") || !config["text_config"].is_object() ? config : config["text_config"];
+  return whole || !config.contains("text_config") || !config["text_config"].is_object() ? config
+                                                                                        : config["text_config"];
 }
 
 }  // namespace

@@ -103,8 +103,7 @@ std::int64_t label_count(const Json& config, const std::string& source) {
   const bool listed = names != config.end() && names->is_object() && !names->empty();
   const std::int64_t count =
       json_integer(config, "num_labels", listed ? static_cast<std::int64_t>(names->size()) : kUsual, source);
-  if (count < 1 || count > kMost)
-    throw UserError("{}: 'num_labels' must be 1 to {}, is {}", source, kMost, count);
+  if (count < 1 || count > kMost) throw UserError("{}: 'num_labels' must be 1 to {}, is {}", source, kMost, count);
   return count;
 }
 
@@ -116,7 +115,8 @@ Json text_config(const Wrapper& wrapper, const Json& whole, const std::string& s
   Json text = *it;
   text["model_type"] = wrapper.family;
   text.erase("architectures");
-  for (const char* key : {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "quantization", "quantization_config"})
+  for (const char* key :
+       {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "quantization", "quantization_config"})
     if (whole.contains(key) && !text.contains(key)) text[key] = whole[key];
   if (whole.contains("tie_word_embeddings")) text["tie_word_embeddings"] = whole["tie_word_embeddings"];
   auto set_default = [&](const char* key, std::int64_t value) {
@@ -166,11 +166,16 @@ std::string architecture_of(const Family& family, HeadKind head) {
 }
 
 std::string class_missing_in_transformers(const ModelSpec& spec) {
-  static constexpr std::array<std::string_view, 9> kNoSequences = {"apertus", "cohere", "cohere2", "ernie4_5", "granite", "granitemoe", "olmo2", "olmo3", "olmoe"};
-  static constexpr std::array<std::string_view, 10> kNoTokens = {"cohere", "cohere2", "ernie4_5", "gemma3_text", "granite", "granitemoe", "hunyuan_v1_dense", "olmo2", "olmo3", "olmoe"};
-  const bool missing = spec.head == HeadKind::sequence_classification ? std::ranges::find(kNoSequences, spec.model_type) != kNoSequences.end()
-                       : spec.head == HeadKind::token_classification  ? std::ranges::find(kNoTokens, spec.model_type) != kNoTokens.end()
-                                                                      : false;
+  static constexpr std::array<std::string_view, 9> kNoSequences = {
+      "apertus", "cohere", "cohere2", "ernie4_5", "granite", "granitemoe", "olmo2", "olmo3", "olmoe"};
+  static constexpr std::array<std::string_view, 10> kNoTokens = {
+      "cohere",     "cohere2",          "ernie4_5", "gemma3_text", "granite",
+      "granitemoe", "hunyuan_v1_dense", "olmo2",    "olmo3",       "olmoe"};
+  const bool missing = spec.head == HeadKind::sequence_classification
+                           ? std::ranges::find(kNoSequences, spec.model_type) != kNoSequences.end()
+                       : spec.head == HeadKind::token_classification
+                           ? std::ranges::find(kNoTokens, spec.model_type) != kNoTokens.end()
+                           : false;
   const Family* family = missing ? find_family(spec.model_type) : nullptr;
   return family ? architecture_of(*family, spec.head) : "";
 }
@@ -211,8 +216,8 @@ ModelSpec read_model_spec(const std::string& directory) {
 std::string config_dropout(const Json& config) {
   const bool gpt2 = config.value("model_type", "") == "gpt2";
   std::vector<std::string> asked;
-  for (const char* key : {"attention_dropout", "attn_pdrop", "embd_pdrop", "embedding_dropout", "hidden_dropout", "resid_pdrop",
-                          "residual_dropout"}) {
+  for (const char* key : {"attention_dropout", "attn_pdrop", "embd_pdrop", "embedding_dropout", "hidden_dropout",
+                          "resid_pdrop", "residual_dropout"}) {
     auto it = config.find(key);
     const double absent = gpt2 && std::string_view(key).ends_with("_pdrop") ? 0.1 : 0;
     const double p = it == config.end() ? absent : it->is_number() ? it->get<double>() : 0;

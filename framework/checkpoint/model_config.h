@@ -34,8 +34,8 @@ const Family* find_family(std::string_view model_type);
 std::vector<std::string> default_targets(std::string_view model_type);
 
 class ModelFiles;
-/// Takes from the files what config.json does not say: the names, where a family has more than one kind, and the layout of
-/// experts (tensors of their own, stacked, or mxfp4), whatever the family has by default.
+/// Takes from the files what config.json does not say: the names, where a family has more than one kind, and the layout
+/// of experts (tensors of their own, stacked, or mxfp4), whatever the family has by default.
 void fit_to_files(ModelSpec& spec, const ModelFiles& files);
 
 /// A config as an object (config.json, or `model_config:` of a recipe). `source` stands in front of errors. Checked.
@@ -54,7 +54,8 @@ Json rewrite_config(const Json& original, const Json& changes);
 
 /// The architecture of a model with this head: "LlamaForCausalLM", "LlamaForSequenceClassification" …
 std::string architecture_of(const Family& family, HeadKind head);
-/// The class of a model with this head where transformers (5.0) has none by that name, so that only dml reads the result; else "".
+/// The class of a model with this head where transformers (5.0) has none by that name, so that only dml reads the
+/// result; else "".
 std::string class_missing_in_transformers(const ModelSpec& spec);
 
 /// What config.json says of a head that is none of a language model; nothing of others.

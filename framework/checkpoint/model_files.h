@@ -19,7 +19,10 @@ class ModelFiles {
   /// Tensors of files of another kind, sorted by name; `backing` owns what they point at.
   ModelFiles(std::string name, std::vector<TensorView> tensors, std::vector<std::string> paths,
              std::shared_ptr<const void> backing)
-      : directory_(std::move(name)), other_paths_(std::move(paths)), backing_(std::move(backing)), tensors_(std::move(tensors)) {}
+      : directory_(std::move(name)),
+        other_paths_(std::move(paths)),
+        backing_(std::move(backing)),
+        tensors_(std::move(tensors)) {}
 
   const std::string& directory() const { return directory_; }
   /// All tensors, by name.

@@ -1,6 +1,6 @@
-// The same files as ModelWriter's, written by several processes at once: each puts the parts it holds where they belong, so
-// that nobody gathers anything. For a folder that nobody reads yet (CheckpointWriter, FilesInto): what is written here is
-// in place at once.
+// The same files as ModelWriter's, written by several processes at once: each puts the parts it holds where they
+// belong, so that nobody gathers anything. For a folder that nobody reads yet (CheckpointWriter, FilesInto): what is
+// written here is in place at once.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,8 @@ std::string misshapen(const WeightName& w, const TensorView& t) {
 }
 
 // Codes, and powers of two beside them.
-void check_mxfp4(const ModelFiles& files, const WeightName& w, const TensorView& codes, std::set<const TensorView*>& used,
-                 std::vector<std::string>& errors) {
+void check_mxfp4(const ModelFiles& files, const WeightName& w, const TensorView& codes,
+                 std::set<const TensorView*>& used, std::vector<std::string>& errors) {
   const TensorView* scales = files.find(w.mxfp4_scales());
   std::vector<std::int64_t> wanted = w.tensor_shape();
   wanted.pop_back();
@@ -38,8 +38,8 @@ void check_mxfp4(const ModelFiles& files, const WeightName& w, const TensorView&
   if (codes.dtype != Dtype::u8)
     errors.push_back(fmt::format("tensor '{}' is {}, expected U8", w.tensor, dtype_name(codes.dtype)));
   else if (w.cols % kernels::kMxfp4Block != 0)
-    errors.push_back(fmt::format("tensor '{}': rows of {} are no whole blocks of {}", w.tensor, w.cols,
-                                 kernels::kMxfp4Block));
+    errors.push_back(
+        fmt::format("tensor '{}': rows of {} are no whole blocks of {}", w.tensor, w.cols, kernels::kMxfp4Block));
   else if (!scales) errors.push_back(fmt::format("tensor '{}' is missing", w.mxfp4_scales()));
   else if (scales->dtype != Dtype::u8 || !std::ranges::equal(scales->shape, wanted))
     errors.push_back(fmt::format("tensor '{}' is {} {}, expected U8 {}", w.mxfp4_scales(), dtype_name(scales->dtype),

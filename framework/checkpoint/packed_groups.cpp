@@ -53,13 +53,14 @@ class Unpacker {
  private:
   const TensorView* find(const std::string& name) const { return own_->stored.find(name); }
 
-  const TensorView& part(const std::string& name, const std::vector<Dtype>& dtypes, std::int64_t rows, std::int64_t cols) {
+  const TensorView& part(const std::string& name, const std::vector<Dtype>& dtypes, std::int64_t rows,
+                         std::int64_t cols) {
     const TensorView* t = find(name);
     if (!t) throw UserError("{}: tensor '{}' is missing", own_->stored.directory(), name);
     const std::array<std::int64_t, 2> shape{rows, cols};
     if (std::ranges::find(dtypes, t->dtype) == dtypes.end() || !std::ranges::equal(t->shape, shape))
-      throw UserError("{}: tensor '{}' is {} {}, a 4-bit matrix of {} needs [{}, {}]", own_->stored.directory(), name, dtype_name(t->dtype),
-                      shape_text(t->shape), config_.name(), rows, cols);
+      throw UserError("{}: tensor '{}' is {} {}, a 4-bit matrix of {} needs [{}, {}]", own_->stored.directory(), name,
+                      dtype_name(t->dtype), shape_text(t->shape), config_.name(), rows, cols);
     used_.insert(name);
     return *t;
   }
@@ -71,8 +72,8 @@ class Unpacker {
     if (!find(stem + (mlx ? ".scales" : ".qweight"))) return;
     const std::int64_t rows = w.tensor_rows, cols = w.cols, group = config_.group > 0 ? config_.group : cols;
     if (cols % group != 0 || group % kBlock != 0 || rows % kPerWord != 0)
-      throw UserError("{}: tensor '{}' is {} × {} in groups of {}; groups must be a multiple of {} and divide its rows", own_->stored.directory(),
-                      w.tensor, rows, cols, group, kBlock);
+      throw UserError("{}: tensor '{}' is {} × {} in groups of {}; groups must be a multiple of {} and divide its rows",
+                      own_->stored.directory(), w.tensor, rows, cols, group, kBlock);
     own_->names.push_back(w.tensor);
     own_->shapes.push_back({rows, cols});
     const kernels::BlockFormat& format = *kernels::block_format(kernels::Storage::q4_1);
@@ -82,40 +83,48 @@ class Unpacker {
     views_.push_back({own_->names.back(), Dtype::u8, own_->shapes.back(), blocks, &format});
   }
 
-  void read_mlx(const std::string& name, const std::string& stem, std::int64_t rows, std::int64_t cols, std::int64_t group,
-                std::vector<std::byte>& out) {
+  void read_mlx(const std::string& name, const std::string& stem, std::int64_t rows, std::int64_t cols,
+                std::int64_t group, std::vector<std::byte>& out) {
     const TensorView& codes = part(name, kWords, rows, cols / kPerWord);
-    const std::vector<float> scales = part(stem + ".scales", kFloats, rows, cols / group).floats(own_->stored.directory());
-    const std::vector<float> biases = part(stem + ".biases", kFloats, rows, cols / group).floats(own_->stored.directory());
+    const std::vector<float> scales =
+        part(stem + ".scales", kFloats, rows, cols / group).floats(own_->stored.directory());
+    const std::vector<float> biases =
+        part(stem + ".biases", kFloats, rows, cols / group).floats(own_->stored.directory());
     const auto groups = cols / group;
-    write(stem, rows, cols, out, [&](std::int64_t r, std::int64_t c) { return code_of(codes, (r * cols + c) / kPerWord, c % kPerWord); },
-          [&](std::int64_t r, std::int64_t c) {
-            const auto g = static_cast<std::size_t>(r * groups + c / group);
-            return std::pair(scales[g], biases[g]);
-          });
+    write(
+        stem, rows, cols, out,
+        [&](std::int64_t r, std::int64_t c) { return code_of(codes, (r * cols + c) / kPerWord, c % kPerWord); },
+        [&](std::int64_t r, std::int64_t c) {
+          const auto g = static_cast<std::size_t>(r * groups + c / group);
+          return std::pair(scales[g], biases[g]);
+        });
   }
 
   // AWQ and GPTQ store matrices as (in, out).
-  void read_columns(const std::string& stem, std::int64_t rows, std::int64_t cols, std::int64_t group, std::vector<std::byte>& out) {
+  void read_columns(const std::string& stem, std::int64_t rows, std::int64_t cols, std::int64_t group,
+                    std::vector<std::byte>& out) {
     static constexpr std::int64_t kAwqPlace[kPerWord] = {0, 4, 1, 5, 2, 6, 3, 7};
     const bool awq = config_.format == PackedFormat::awq;
     const TensorView& codes = awq ? part(stem + ".qweight", kWords, cols, rows / kPerWord)
                                   : part(stem + ".qweight", kWords, cols / kPerWord, rows);
     const TensorView& zeros = part(stem + ".qzeros", kWords, cols / group, rows / kPerWord);
-    const std::vector<float> scales = part(stem + ".scales", kFloats, cols / group, rows).floats(own_->stored.directory());
+    const std::vector<float> scales =
+        part(stem + ".scales", kFloats, cols / group, rows).floats(own_->stored.directory());
     if (!awq) check_order(stem, cols, group);
     auto place = [&](std::int64_t row) { return awq ? kAwqPlace[row % kPerWord] : row % kPerWord; };
-    write(stem, rows, cols, out,
-          [&](std::int64_t r, std::int64_t c) {
-            if (awq) return code_of(codes, c * (rows / kPerWord) + r / kPerWord, place(r));
-            return code_of(codes, c / kPerWord * rows + r, c % kPerWord);
-          },
-          [&](std::int64_t r, std::int64_t c) {
-            const std::int64_t g = c / group;
-            const float zero = static_cast<float>(code_of(zeros, g * (rows / kPerWord) + r / kPerWord, place(r)) + config_.zeros_less_one);
-            const float scale = scales[static_cast<std::size_t>(g * rows + r)];
-            return std::pair(scale, -scale * zero);
-          });
+    write(
+        stem, rows, cols, out,
+        [&](std::int64_t r, std::int64_t c) {
+          if (awq) return code_of(codes, c * (rows / kPerWord) + r / kPerWord, place(r));
+          return code_of(codes, c / kPerWord * rows + r, c % kPerWord);
+        },
+        [&](std::int64_t r, std::int64_t c) {
+          const std::int64_t g = c / group;
+          const float zero = static_cast<float>(code_of(zeros, g * (rows / kPerWord) + r / kPerWord, place(r)) +
+                                                config_.zeros_less_one);
+          const float scale = scales[static_cast<std::size_t>(g * rows + r)];
+          return std::pair(scale, -scale * zero);
+        });
   }
 
   // desc_act sorts the columns by their importance; then a group is no range of a row.
@@ -129,13 +138,16 @@ class Unpacker {
       std::int32_t g;
       std::memcpy(&g, order->bytes.data() + c * 4, 4);
       if (g != c / group)
-        throw UserError("{}: tensor '{}.g_idx': the groups are not ranges of columns (desc_act: true), which dml does not read; take a "
-                        "model that was quantised with desc_act: false", own_->stored.directory(), stem);
+        throw UserError(
+            "{}: tensor '{}.g_idx': the groups are not ranges of columns (desc_act: true), which dml does not read; "
+            "take a model that was quantised with desc_act: false",
+            own_->stored.directory(), stem);
     }
   }
 
   template <class Code, class Scale>
-  void write(const std::string& stem, std::int64_t rows, std::int64_t cols, std::vector<std::byte>& out, const Code& code, const Scale& scale) {
+  void write(const std::string& stem, std::int64_t rows, std::int64_t cols, std::vector<std::byte>& out,
+             const Code& code, const Scale& scale) {
     struct Block {
       f16 d, m;
       std::uint8_t codes[kBlock / 2];
@@ -151,11 +163,14 @@ class Unpacker {
           block.d = to_f16(s), block.m = to_f16(offset);
           if (!std::isfinite(to_float(block.d)) || !std::isfinite(to_float(block.m))) finite = false;
           for (std::int64_t i = 0; i < kBlock / 2; ++i)
-            block.codes[i] = static_cast<std::uint8_t>(code(r, b * kBlock + i) | code(r, b * kBlock + i + kBlock / 2) << 4);
+            block.codes[i] =
+                static_cast<std::uint8_t>(code(r, b * kBlock + i) | code(r, b * kBlock + i + kBlock / 2) << 4);
           std::memcpy(out.data() + (r * blocks + b) * static_cast<std::int64_t>(sizeof block), &block, sizeof block);
         }
     });
-    if (!finite) throw UserError("{}: tensor '{}': a scale is NaN, infinite or beyond half precision", own_->stored.directory(), stem);
+    if (!finite)
+      throw UserError("{}: tensor '{}': a scale is NaN, infinite or beyond half precision", own_->stored.directory(),
+                      stem);
   }
 
   const PackedConfig config_;
@@ -168,7 +183,10 @@ class Unpacker {
 }  // namespace
 
 const char* PackedConfig::name() const {
-  return format == PackedFormat::awq ? "AWQ" : format == PackedFormat::gptq ? "GPTQ" : format == PackedFormat::mlx ? "mlx-lm" : "none";
+  return format == PackedFormat::awq    ? "AWQ"
+         : format == PackedFormat::gptq ? "GPTQ"
+         : format == PackedFormat::mlx  ? "mlx-lm"
+                                        : "none";
 }
 
 PackedConfig packed_config(const Json& config, const std::string& source) {
@@ -181,13 +199,17 @@ PackedConfig packed_config(const Json& config, const std::string& source) {
   const Json& of = is_mlx ? mlx : given;
   out.format = is_mlx ? PackedFormat::mlx : method == "awq" ? PackedFormat::awq : PackedFormat::gptq;
   auto refuse = [&](const std::string& what) { throw UserError("{}: quantised by {} {}", source, out.name(), what); };
-  if (const auto bits = json_integer(of, "bits", 4, source); bits != kBits) refuse(fmt::format("to {} bits; dml reads 4", bits));
-  if (const auto mode = json_string(of, "mode", "affine", source); mode != "affine") refuse(fmt::format("in mode '{}'; dml reads affine", mode.substr(0, 40)));
-  if (const auto version = json_string(of, "version", "gemm", source); method == "awq" && version != "gemm" && version != "GEMM")
+  if (const auto bits = json_integer(of, "bits", 4, source); bits != kBits)
+    refuse(fmt::format("to {} bits; dml reads 4", bits));
+  if (const auto mode = json_string(of, "mode", "affine", source); mode != "affine")
+    refuse(fmt::format("in mode '{}'; dml reads affine", mode.substr(0, 40)));
+  if (const auto version = json_string(of, "version", "gemm", source);
+      method == "awq" && version != "gemm" && version != "GEMM")
     refuse(fmt::format("in version '{}'; dml reads gemm", version.substr(0, 40)));
   out.group = std::max<std::int64_t>(0, json_integer(of, "group_size", is_mlx ? 64 : 128, source));
   const std::string format = json_string(of, "checkpoint_format", "gptq", source);
-  if (method == "gptq" && format != "gptq" && format != "gptq_v2") refuse(fmt::format("in checkpoint_format '{}'; dml reads gptq and gptq_v2", format.substr(0, 40)));
+  if (method == "gptq" && format != "gptq" && format != "gptq_v2")
+    refuse(fmt::format("in checkpoint_format '{}'; dml reads gptq and gptq_v2", format.substr(0, 40)));
   out.zeros_less_one = method == "gptq" && format == "gptq";
   return out;
 }

@@ -2,15 +2,17 @@
 //
 // ROOT/DIGEST/ holds one safetensors file per decoder layer and manifest.json, written last. DIGEST stands for the
 // contents of the weight files, the names and shapes taken from them, the scheme and the version of this layout.
-//   nf4    NAME (U8)  two codes a byte;   NAME.absmax (U8)   a code of the scale of every block of 64 values, row by row
+//   nf4    NAME (U8)  two codes a byte;   NAME.absmax (U8)   a code of the scale of every block of 64 values, row by
+//   row
 //                                         NAME.nested_absmax (F32)  the scales' mean, then the largest magnitude of
 //                                                            every 256 of them without it
 //   int8   NAME (I8)  (out, in);          NAME.scale (F32)   one per row
-// NF4 values are float32, unless the base is in 16 bits: then they are rounded to bf16, as by bitsandbytes in a model that
-// computes in bf16. On disk the two are alike.
+// NF4 values are float32, unless the base is in 16 bits: then they are rounded to bf16, as by bitsandbytes in a model
+// that computes in bf16. On disk the two are alike.
 //
 // Double quantisation makes 4.13 bits a weight, on disk and in memory: the kernels expand the few scales of a panel as
-// they unpack it. A base that bitsandbytes quantised keeps the scales that follow from its own tables: NAME.absmax (F32).
+// they unpack it. A base that bitsandbytes quantised keeps the scales that follow from its own tables: NAME.absmax
+// (F32).
 //
 // Quantised are the linear layers of the decoder; embeddings, norms, biases and the output head stay as they are.
 #pragma once
@@ -33,7 +35,7 @@ namespace dml {
 struct QuantisedMatrix {
   std::string name;  // of the tensor in the base's files
   std::int64_t layer = 0, rows = 0, cols = 0;
-  bool transposed = false;  // the files have it as (in, out)
+  bool transposed = false;            // the files have it as (in, out)
   std::vector<std::int64_t> shape{};  // in the files
   StoredOrder order{};                // … where it is transposed
 
@@ -53,8 +55,8 @@ QuantisedLayout quantised_layout(const ModelSpec& spec, kernels::Storage scheme)
 /// Writes the layer files into `folder`, tensor by tensor: memory for one layer's result and 16 MB of float32 is
 /// enough. UserError naming every tensor that is missing or has another shape; the tensor and element that is NaN or
 /// infinite (the tensors that are not quantised are looked through as well).
-void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, kernels::Storage scheme,
-                     const std::string& folder);
+void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout,
+                     kernels::Storage scheme, const std::string& folder);
 /// "layer-0007.safetensors"
 std::string layer_file(std::int64_t layer);
 

@@ -146,8 +146,7 @@ class Chat {
     } else if (name == "/new") {
       messages_ = Json::array();
     } else if (name == "/system") {
-      if (!rest.empty() && !assistant_.chats())
-        throw UserError("/system: this model's prompts have no system message");
+      if (!rest.empty() && !assistant_.chats()) throw UserError("/system: this model's prompts have no system message");
       system_ = rest;
       messages_ = Json::array();
     } else if (name == "/set") {
@@ -165,7 +164,8 @@ class Chat {
       append_row(rest, Json{{"messages", messages_}});
       log_info("appended {} messages to {}", messages_.size(), rest);
     } else {
-      static const std::vector<std::string> names{"/help", "/retry", "/undo", "/new", "/system", "/set", "/save", "/exit"};
+      static const std::vector<std::string> names{"/help",   "/retry", "/undo", "/new",
+                                                  "/system", "/set",   "/save", "/exit"};
       throw UserError("unknown command {}{}; /help lists them", name, did_you_mean(name, names));
     }
     return true;
@@ -193,15 +193,16 @@ class Chat {
   void answer(std::size_t attempt) {
     std::string text;
     try {
-      const Json row = assistant_.chats() ? assistant_.row_of_messages(messages_)
-                                          : Json{{"prompt", messages_.back()["content"]}};
+      const Json row =
+          assistant_.chats() ? assistant_.row_of_messages(messages_) : Json{{"prompt", messages_.back()["content"]}};
       text = assistant_
-                 .answer(assistant_.prompt_ids(row),
-                         [](const std::string& piece) {
-                           print(piece);
-                           return !interrupted;
-                         },
-                         attempt)
+                 .answer(
+                     assistant_.prompt_ids(row),
+                     [](const std::string& piece) {
+                       print(piece);
+                       return !interrupted;
+                     },
+                     attempt)
                  .text;
     } catch (const UserError&) {
       undo_exchange(messages_);
@@ -243,7 +244,8 @@ void set_generation_option(GenerationOptions& options, const std::string& key, c
 
 std::string generation_options_text(const GenerationOptions& options) {
   std::string out;
-  for (const Setting& s : settings()) out += fmt::format("{}{:<19} {:g}", out.empty() ? "" : "\n", s.key, s.get(options));
+  for (const Setting& s : settings())
+    out += fmt::format("{}{:<19} {:g}", out.empty() ? "" : "\n", s.key, s.get(options));
   return out;
 }
 

@@ -1,5 +1,5 @@
-// The command table: a name, a line of help, a page of help with examples, and what it does. The dispatcher, `dml help`, the
-// manual pages, the shell completions and the tests read the same rows.
+// The command table: a name, a line of help, a page of help with examples, and what it does. The dispatcher, `dml
+// help`, the manual pages, the shell completions and the tests read the same rows.
 #pragma once
 
 #include <functional>

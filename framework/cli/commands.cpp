@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <new>
 
+#include "assembly/recipe_names.h"
 #include "cli/output.h"
 #include "cli/stages.h"
 #include "core/closest.h"
@@ -15,7 +16,6 @@
 #include "core/log.h"
 #include "core/version.h"
 #include "recipe/recipe.h"
-#include "assembly/recipe_names.h"
 
 namespace dml {
 namespace {
@@ -84,15 +84,15 @@ int dispatch(const std::vector<std::string>& words) {
 
 Command help_command() {
   return {"help", "describes a command, or a key of the recipe",
-       [] {
-         return CommandPage{
-             "help [COMMAND | KEY]",
-             "Prints the help page of a command, or what a key of the recipe means, its type and default.",
-             {"dml help train   a command", "dml help lora_r  a key of the recipe"},
-             {{"COMMAND|KEY", "", "what to explain; without it, the list of commands"}},
-             {}};
-       },
-       help};
+          [] {
+            return CommandPage{
+                "help [COMMAND | KEY]",
+                "Prints the help page of a command, or what a key of the recipe means, its type and default.",
+                {"dml help train   a command", "dml help lora_r  a key of the recipe"},
+                {{"COMMAND|KEY", "", "what to explain; without it, the list of commands"}},
+                {}};
+          },
+          help};
 }
 
 const std::vector<Command>& commands() {

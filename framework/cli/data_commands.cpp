@@ -29,8 +29,8 @@ struct Preprocess {
                    "dml preprocess recipe.yml --check   list every bad row, write nothing"}};
   Preprocess() {
     options.about(
-        "Turns the rows of the recipe's datasets into tokens and labels and stores them in dataset_prepared_path. Prints "
-        "what was kept, dropped and trained. Later runs with the same data and settings use the stored result.");
+        "Turns the rows of the recipe's datasets into tokens and labels and stores them in dataset_prepared_path. "
+        "Prints what was kept, dropped and trained. Later runs with the same data and settings use the stored result.");
     options.positional("RECIPE", recipe, "the recipe");
     options.flag("check", check, "read every row, list all that cannot be used (FILE:LINE: reason), write nothing");
     options.flag("rebuild", rebuild, "prepare the data again even if nothing has changed");
@@ -69,14 +69,13 @@ int preprocess(std::vector<std::string> words) {
     set_up_processor(file.recipe.train, comm);
     auto tokenizer = open_tokenizer(file.recipe.model);
     if (p.check) return comm.rank() == 0 ? check_all_rows(file, *tokenizer) : 0;
-    Prepared prepared =
-        with_places(file, [&] { return prepare_on_ranks(file.recipe, *tokenizer, comm, p.rebuild); });
+    Prepared prepared = with_places(file, [&] { return prepare_on_ranks(file.recipe, *tokenizer, comm, p.rebuild); });
     if (comm.rank() != 0) return 0;
     Examples examples = prepared.train();
     std::optional<Schedule> schedule;
     if (!examples.empty())
       schedule.emplace(examples.lengths(), train_schedule(file.recipe.data, file.recipe.train, comm.size(),
-                                                           file.recipe.preference.sampling()));
+                                                          file.recipe.preference.sampling()));
     for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) log_info("{}", line);
     std::vector<std::int64_t> first;
     for (std::int64_t i = 0; i < std::min(p.debug.value_or(0), examples.size()); ++i) first.push_back(i);

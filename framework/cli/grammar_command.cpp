@@ -18,8 +18,8 @@ struct Grammar {
                    "dml grammar --grammar chess.gbnf --check games.txt"}};
   Grammar() {
     options.about(
-        "Reads a constraint on generated text and says whether it is supported. With --check, says of every line of a file "
-        "whether the constraint accepts it.");
+        "Reads a constraint on generated text and says whether it is supported. With --check, says of every line of a "
+        "file whether the constraint accepts it.");
     constraint.add_to(options);
     options.text("check", check, "print `accept` or `reject` for each line of this file", "FILE");
   }
@@ -49,8 +49,8 @@ int run_grammar(const std::vector<std::string>& words) {
 }  // namespace
 
 Command grammar_command() {
-  return {"grammar", "checks texts against a JSON Schema, regular expression or grammar", [] { return Grammar().options.page(); },
-          run_grammar};
+  return {"grammar", "checks texts against a JSON Schema, regular expression or grammar",
+          [] { return Grammar().options.page(); }, run_grammar};
 }
 
 }  // namespace dml

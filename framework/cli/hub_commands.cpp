@@ -22,10 +22,11 @@ struct Fetch {
                    "dml fetch org/model --include '*.gguf'", "dml fetch --dataset org/rows --include 'data/train-*'"}};
   Fetch() {
     options.about(
-        "Downloads a model or dataset of the Hugging Face Hub into the cache that its other tools share (HF_HOME, HF_HUB_CACHE), and "
-        "prints the folder. What is there is not downloaded again, and what was interrupted is continued; every file is checked against "
-        "the digest that the Hub lists. The token is HF_TOKEN or the token file; HF_ENDPOINT names a mirror. Of a model, config, tokenizer "
-        "and safetensors are downloaded; of a dataset, the files of rows.");
+        "Downloads a model or dataset of the Hugging Face Hub into the cache that its other tools share (HF_HOME, "
+        "HF_HUB_CACHE), and prints the folder. What is there is not downloaded again, and what was interrupted is "
+        "continued; every file is checked against the digest that the Hub lists. The token is HF_TOKEN or the token "
+        "file; HF_ENDPOINT names a mirror. Of a model, config, tokenizer and safetensors are downloaded; of a dataset, "
+        "the files of rows.");
     options.positional("ORG/NAME", name, "name of a model, or of a dataset");
     options.text("revision", revision, "branch, tag or commit; default: main", "REVISION");
     options.texts("include", request.include, "only files that fit this pattern (may be given several times)", "GLOB");
@@ -42,11 +43,13 @@ int run_fetch(const std::vector<std::string>& words) {
   in.request.kind = in.dataset ? HubKind::dataset : HubKind::model;
   in.request.name = *name;
   if (in.revision) in.request.name.revision = *in.revision;
-  if (!parse_hub_name(in.request.name.id + "@" + in.request.name.revision)) throw UserError("--revision: '{}' is not a revision", *in.revision);
+  if (!parse_hub_name(in.request.name.id + "@" + in.request.name.revision))
+    throw UserError("--revision: '{}' is not a revision", *in.revision);
   const Fetched fetched = fetch_from_hub(HubClient(HubOptions::from_environment()), in.request);
   if (in.request.dry_run) {
     for (const HubFile& file : fetched.files) print(fmt::format("{:>12}  {}\n", megabytes(file.size), file.path));
-    print(fmt::format("{:>12}  in all at commit {}, {} of it not in the cache\n", megabytes(fetched.bytes), fetched.commit, megabytes(fetched.missing)));
+    print(fmt::format("{:>12}  in all at commit {}, {} of it not in the cache\n", megabytes(fetched.bytes),
+                      fetched.commit, megabytes(fetched.missing)));
   } else {
     print(fetched.folder + "\n");
   }
@@ -57,20 +60,23 @@ struct PushWords {
   PushRequest request;
   std::optional<std::string> revision, message;
   bool dataset = false;
-  Options options{"push",
-                  "push DIR ORG/NAME [--private] [--revision BRANCH] [--include GLOB]... [--dataset] [--message TEXT] [--dry-run]",
-                  {"dml push outputs/lora org/pirate-lora", "dml push outputs/merged org/pirate --private",
-                   "dml push outputs/lora org/pirate-lora --dry-run  what would be sent"}};
+  Options options{
+      "push",
+      "push DIR ORG/NAME [--private] [--revision BRANCH] [--include GLOB]... [--dataset] [--message TEXT] [--dry-run]",
+      {"dml push outputs/lora org/pirate-lora", "dml push outputs/merged org/pirate --private",
+       "dml push outputs/lora org/pirate-lora --dry-run  what would be sent"}};
   PushWords() {
     options.about(
-        "Uploads a result to a repository of the Hugging Face Hub, which is made when it does not exist: weights, configuration, "
-        "tokenizer, template and model card; no checkpoints, no optimizer state, no logs. All of it becomes visible in one commit, or "
-        "nothing. The token, which needs write access, is HF_TOKEN or the token file. Prints the address of the commit.");
+        "Uploads a result to a repository of the Hugging Face Hub, which is made when it does not exist: weights, "
+        "configuration, tokenizer, template and model card; no checkpoints, no optimizer state, no logs. All of it "
+        "becomes visible in one commit, or nothing. The token, which needs write access, is HF_TOKEN or the token "
+        "file. Prints the address of the commit.");
     options.positional("DIR", request.folder, "the directory of a model or adapter, or of files of rows");
     options.positional("ORG/NAME", request.id, "the repository");
     options.flag("private", request.make_private, "make a new repository private");
     options.text("revision", revision, "branch; default: main", "BRANCH");
-    options.texts("include", request.include, "push the files that fit this pattern (may be given several times)", "GLOB");
+    options.texts("include", request.include, "push the files that fit this pattern (may be given several times)",
+                  "GLOB");
     options.flag("dataset", dataset, "the repository is a dataset");
     options.text("message", message, "summary of the commit");
     options.flag("dry-run", request.dry_run, "list the files, and send nothing");
@@ -96,7 +102,8 @@ int run_push(const std::vector<std::string>& words) {
 }  // namespace
 
 Command fetch_command() {
-  return {"fetch", "downloads a model or dataset of the Hugging Face Hub", [] { return Fetch().options.page(); }, run_fetch};
+  return {"fetch", "downloads a model or dataset of the Hugging Face Hub", [] { return Fetch().options.page(); },
+          run_fetch};
 }
 Command push_command() {
   return {"push", "uploads a result to the Hugging Face Hub", [] { return PushWords().options.page(); }, run_push};

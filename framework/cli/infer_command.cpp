@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "assembly/hub_files.h"
-#include "cli/chat.h"
 #include "cli/cache_option.h"
+#include "cli/chat.h"
 #include "cli/constraint_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -43,9 +43,8 @@ struct Infer {
   Infer() {
     options.about(
         "Generates text with the model that the recipe trained, or with any model directory: one answer, a "
-        "conversation in "
-        "the terminal, or an answer to every row of a file. Prompts go through the chat template or prompt format of "
-        "training unless --raw is given. Answers go to standard output as they are generated.");
+        "conversation in the terminal, or an answer to every row of a file. Prompts go through the chat template or "
+        "prompt format of training unless --raw is given. Answers go to standard output as they are generated.");
     options.positional("RECIPE", recipe, "the recipe that trained the model", false);
     options.text("base-model", base_model, "a model directory instead of the recipe's", "DIR");
     options.texts("adapter", adapters,
@@ -53,8 +52,8 @@ struct Infer {
                   "DIR|none");
     options.text("prompt", prompt, "answer one prompt");
     options.text("input", input,
-                 "answer the rows of a file: {\"prompt\": …}, {\"messages\": …}, rows of the dataset's format, or requests in "
-                 "OpenAI's batch format",
+                 "answer the rows of a file: {\"prompt\": …}, {\"messages\": …}, rows of the dataset's format, or "
+                 "requests in OpenAI's batch format",
                  "FILE");
     options.text("output", output, "the file for the rows of --input, each with \"output\" added", "FILE");
     options.flag("chat", chat, "have a conversation in the terminal; /help lists its commands");
@@ -67,8 +66,7 @@ struct Infer {
     options.number("repetition-penalty", repetition_penalty, "above 1: tokens that occurred become less likely");
     options.number("presence-penalty", presence_penalty, "subtracted from the logits of tokens that occurred");
     options.number("frequency-penalty", frequency_penalty, "the same, times the number of occurrences");
-    options.text("stop", stop,
-                 "texts that end the answer, separated by commas; '\\,' is a comma, '\\n' a newline");
+    options.text("stop", stop, "texts that end the answer, separated by commas; '\\,' is a comma, '\\n' a newline");
     constraint.add_to(options);
     options.flag("logprobs", logprobs, "print JSON with each token and its log-probability");
     options.integer("seed", seed, "seed of the sampler (0)");
@@ -90,7 +88,8 @@ void show_speed(const GenerationSpeed& s) {
   if (s.new_seconds > 0 && s.new_tokens > 0)
     rate = fmt::format(" at {:.0f} tokens/s", static_cast<double>(s.new_tokens) / s.new_seconds);
   const std::string known = s.cached_tokens > 0 ? fmt::format(" ({} of them in the cache)", s.cached_tokens) : "";
-  log_info("Prompt: {} tokens{}, {:.2f} s. Generated: {} tokens{}", s.prompt_tokens, known, s.prompt_seconds, s.generated, rate);
+  log_info("Prompt: {} tokens{}, {:.2f} s. Generated: {} tokens{}", s.prompt_tokens, known, s.prompt_seconds,
+           s.generated, rate);
 }
 
 // "a,b\\,c" → "a", "b,c".
@@ -130,13 +129,17 @@ void choose_beams(const Infer& in, GenerationOptions& options) {
 
 // Requests of OpenAI's batch format say themselves how they are answered.
 void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOptions& generation) {
-  if (in.max_new_tokens || in.top_k || in.seed || in.num_beams || in.temperature || in.top_p || in.min_p || in.repetition_penalty ||
-      in.presence_penalty || in.frequency_penalty || in.length_penalty || in.stop || in.greedy || in.raw || in.logprobs ||
-      in.reward || in.best_of || in.constraint.any())
-    throw UserError("--input: {} holds requests in OpenAI's batch format, whose bodies say how to answer (temperature, max_tokens, "
-                    "response_format …); leave out these options", *in.input);
+  if (in.max_new_tokens || in.top_k || in.seed || in.num_beams || in.temperature || in.top_p || in.min_p ||
+      in.repetition_penalty || in.presence_penalty || in.frequency_penalty || in.length_penalty || in.stop ||
+      in.greedy || in.raw || in.logprobs || in.reward || in.best_of || in.constraint.any())
+    throw UserError(
+        "--input: {} holds requests in OpenAI's batch format, whose bodies say how to answer (temperature, max_tokens, "
+        "response_format …); leave out these options",
+        *in.input);
   if (in.adapters.size() > 1)
-    throw UserError("--adapter: requests of a batch choose among several adapters by `model`: dml serve --input FILE --adapter NAME=DIR …");
+    throw UserError(
+        "--adapter: requests of a batch choose among several adapters by `model`: dml serve --input FILE --adapter "
+        "NAME=DIR …");
   ServedOptions served;
   served.base_model = in.base_model, served.cache = generation.cache;
   if (!in.adapters.empty() && in.adapters[0] != "none") served.adapters = in.adapters;

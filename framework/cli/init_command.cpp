@@ -28,21 +28,21 @@ struct Init {
                    "dml init                                                       asks for model and data"}};
   Init() {
     options.about(
-        "Looks at a model's directory, its tokenizer and the columns of the data, and writes a commented recipe: format and "
-        "columns of the data, chat template, special tokens, sequence length from the lengths of the rows, training method, "
-        "batch size and memory for this machine, learning rate. Prints what it found and the next commands. Without MODEL or "
-        "DATA it asks, on a terminal. An existing file is never replaced without --force.");
+        "Looks at a model's directory, its tokenizer and the columns of the data, and writes a commented recipe: "
+        "format and columns of the data, chat template, special tokens, sequence length from the lengths of the rows, "
+        "training method, batch size and memory for this machine, learning rate. Prints what it found and the next "
+        "commands. Without MODEL or DATA it asks, on a terminal. An existing file is never replaced without --force.");
     options.positional("MODEL", request.model,
                        "a model's directory; a directory with a tokenizer alone is for a model from scratch", false);
     options.positional("DATA", request.data,
                        "a file or a folder: CSV, JSON, chat exports (ChatGPT, ShareGPT), text, Markdown", false);
-    options.text("output", output, "the recipe's file, also -o; without: named after the data, in this folder",
-                 "FILE");
+    options.text("output", output, "the recipe's file, also -o; without: named after the data, in this folder", "FILE");
     options.flag("force", request.force, "replace a recipe that is there");
     options.text("adapter", adapter,
                  "lora, qlora, or none for training every weight; without: by the model's size and the memory there is",
                  "none|lora|qlora");
-    options.texts("user", request.columns.user, "the column of the question; given again, the columns are joined", "COLUMN");
+    options.texts("user", request.columns.user, "the column of the question; given again, the columns are joined",
+                  "COLUMN");
     options.text("assistant", request.columns.assistant, "the column of the answer", "COLUMN");
     options.text("system", request.columns.system, "the column of the system message", "COLUMN");
     options.text("text", request.columns.text, "the column of a document: all of it is trained on", "COLUMN");
@@ -68,7 +68,8 @@ void ask_for_the_rest(Init& in) {
   InitRequest& r = in.request;
   if (!r.model.empty() && !r.data.empty()) return;
   if (!isatty(STDIN_FILENO))
-    throw UserError("init needs a model and data: dml init MODEL DATA [-o RECIPE] (it asks for them on a terminal only)");
+    throw UserError(
+        "init needs a model and data: dml init MODEL DATA [-o RECIPE] (it asks for them on a terminal only)");
   if (r.model.empty()) r.model = ask("Directory of the model:");
   if (r.data.empty()) r.data = ask("Data (a file or a folder):");
   if (!in.output) in.output = ask("Recipe to write:", recipe_name(r.data));

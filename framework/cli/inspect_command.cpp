@@ -26,8 +26,8 @@ struct Inspect {
   bool ids = false, json = false, dropped = false, lowest = false;
   std::vector<Override> overrides;
   Options options{"inspect",
-                  "inspect RECIPE|DIR [--row N | --rows N | --random N | --search TEXT | --packed N | --dropped | --scores FILE [--by VALUE]] "
-                  "[--split train|validation] [--ids] [--json] [--html FILE] [--diff DIR]",
+                  "inspect RECIPE|DIR [--row N | --rows N | --random N | --search TEXT | --packed N | --dropped | "
+                  "--scores FILE [--by VALUE]] [--split train|validation] [--ids] [--json] [--html FILE] [--diff DIR]",
                   {"dml inspect recipe.yml                  rows kept and dropped, tokens trained",
                    "dml inspect recipe.yml --row 3          one row: trained and masked tokens",
                    "dml inspect recipe.yml --search pirate  rows that contain this text",
@@ -36,8 +36,8 @@ struct Inspect {
                    "dml inspect last_run_prepared/NEW --diff last_run_prepared/OLD"}};
   Inspect() {
     options.about(
-        "Shows prepared data: what was kept and dropped, rows with their trained and masked tokens, packed rows, or the "
-        "differences between two prepared folders. Prepares the data first if necessary.");
+        "Shows prepared data: what was kept and dropped, rows with their trained and masked tokens, packed rows, or "
+        "the differences between two prepared folders. Prepares the data first if necessary.");
     options.positional("RECIPE|DIR", what, "a recipe, whose data are prepared if necessary, or a prepared folder");
     options.integer("row", row, "show row N");
     options.integer("rows", rows, "show the first N rows; with --html: maximum number of rows (default 2000)");
@@ -46,8 +46,12 @@ struct Inspect {
     options.integer("packed", packed, "show packed row N of the first epoch");
     options.flag("dropped", dropped, "show every dropped row with the reason");
     options.text("split", split, "train (default) or validation");
-    options.text("scores", scores, "show the rows with the highest scores in FILE, which `dml score` wrote: 10, or as many as --rows says", "FILE");
-    options.text("by", by, "with --scores: order by loss (default), base_loss, difference, tokens, trained_tokens or row");
+    options.text(
+        "scores", scores,
+        "show the rows with the highest scores in FILE, which `dml score` wrote: 10, or as many as --rows says",
+        "FILE");
+    options.text("by", by,
+                 "with --scores: order by loss (default), base_loss, difference, tokens, trained_tokens or row");
     options.flag("lowest", lowest, "with --scores: the lowest first");
     options.flag("ids", ids, "show each token as token(label, id)");
     options.flag("json", json, "JSON lines instead of text");
@@ -76,8 +80,8 @@ struct Subject {
     out.tokenizer = open_tokenizer(out.recipe->recipe.model);
     auto self = make_self_comm();
     out.prepared = prepare_on_ranks(out.recipe->recipe, *out.tokenizer, *self);
-    out.plan = train_schedule(out.recipe->recipe.data, out.recipe->recipe.train, 1,
-                              out.recipe->recipe.preference.sampling());
+    out.plan =
+        train_schedule(out.recipe->recipe.data, out.recipe->recipe.train, 1, out.recipe->recipe.preference.sampling());
     return out;
   }
 
@@ -100,8 +104,7 @@ struct Subject {
     if (tokenizer->digest != json_string(inputs, "tokenizer", "", place))
       throw UserError(
           "{}: was made with another tokenizer than the one in {} (or the recipe adds tokens to it); give the RECIPE, "
-          "or the "
-          "directory of the tokenizer with --model",
+          "or the directory of the tokenizer with --model",
           prepared.folder(), directory);
   }
 };
@@ -127,8 +130,8 @@ void show_scores(const Inspect& in, const Subject& subject) {
       continue;
     }
     print(fmt::format("loss {:.4f}{}, {} of {} tokens trained, {}\n", s.last_loss(),
-                      s.loss ? fmt::format(", base {:.4f}, difference {:+.4f}", s.base_loss, s.difference()) : "", s.trained_tokens,
-                      s.tokens, s.place));
+                      s.loss ? fmt::format(", base {:.4f}, difference {:+.4f}", s.base_loss, s.difference()) : "",
+                      s.trained_tokens, s.tokens, s.place));
     if (auto rows = at.find(s.place); rows != at.end())
       show_rows(subject.prepared, all, rows->second, subject.with_tokenizer(), in.ids, false);
     else print("(not in the prepared data)\n");
@@ -179,10 +182,12 @@ int inspect(const std::vector<std::string>& words) {
   const std::string split = in.split.value_or("train");
   if (split != "train" && split != "validation") throw UserError("--split: '{}'; choose from train, validation", split);
   const int shown = in.row.has_value() + in.search.has_value() + in.packed.has_value() + in.random.has_value() +
-                    (in.rows && !in.html && !in.scores) + in.dropped + in.scores.has_value() + in.html.has_value() + in.diff.has_value();
+                    (in.rows && !in.html && !in.scores) + in.dropped + in.scores.has_value() + in.html.has_value() +
+                    in.diff.has_value();
   if (shown > 1)
     throw UserError("choose one of --row, --rows, --random, --search, --packed, --dropped, --scores, --html, --diff");
-  if ((in.by || in.lowest) && !in.scores) throw UserError("--by and --lowest order rows by their scores: give --scores FILE");
+  if ((in.by || in.lowest) && !in.scores)
+    throw UserError("--by and --lowest order rows by their scores: give --scores FILE");
 
   const Subject subject = Subject::open(in);
   const Prepared& prepared = subject.prepared;

@@ -25,7 +25,8 @@ LineEditor::LineEditor() : state_(std::make_unique<State>()) {
   if (isatty(STDIN_FILENO) != 1) return;
   // The editor counts characters by the locale; numbers stay as they are.
   const char* encoding = std::setlocale(LC_CTYPE, "");
-  if (!encoding || std::string(encoding) == "C" || std::string(encoding) == "POSIX") std::setlocale(LC_CTYPE, "C.UTF-8");
+  if (!encoding || std::string(encoding) == "C" || std::string(encoding) == "POSIX")
+    std::setlocale(LC_CTYPE, "C.UTF-8");
   state_->editor = el_init("dml", stdin, stderr, stderr);
   state_->history = history_init();
   if (!state_->editor || !state_->history) return;

@@ -12,12 +12,13 @@ namespace {
 struct Info {
   std::string directory;
   bool json = false;
-  Options options{"info", "info PATH [--json]", {"dml info models/llama", "dml info llama-q4_k_m.gguf", "dml info outputs/lora --json"}};
+  Options options{"info",
+                  "info PATH [--json]",
+                  {"dml info models/llama", "dml info llama-q4_k_m.gguf", "dml info outputs/lora --json"}};
   Info() {
     options.about(
-        "Describes a model or adapter directory, or a GGUF file: family, sizes, element types, tokenizer, chat template, and whether "
-        "dml "
-        "can use it. Exits with 2 when it cannot, with the reason.");
+        "Describes a model or adapter directory, or a GGUF file: family, sizes, element types, tokenizer, chat "
+        "template, and whether dml can use it. Exits with 2 when it cannot, with the reason.");
     options.positional("PATH", directory, "a model or adapter directory, or a GGUF file");
     options.flag("json", json, "print one JSON object");
   }
@@ -46,8 +47,8 @@ struct Convert {
   std::optional<std::string> output, shard;
   bool tied = false, untied = false;
   Options options{"convert",
-                  "convert PATH --output PATH [--format FORMAT] [--dtype TYPE] [--max-shard-size SIZE] [--tied | --untied] "
-                  "[--base-model DIR]",
+                  "convert PATH --output PATH [--format FORMAT] [--dtype TYPE] [--max-shard-size SIZE] [--tied | "
+                  "--untied] [--base-model DIR]",
                   {"dml convert models/llama --dtype bf16 --max-shard-size 2GB --output models/llama-bf16",
                    "dml convert models/llama --format gguf --dtype q4_k_m --output llama-q4_k_m.gguf",
                    "dml convert llama-bf16.gguf --output models/llama",
@@ -55,13 +56,13 @@ struct Convert {
   Convert() {
     options.about(
         "Writes a model in another element type, another division into files, with a tied or untied head, or as a GGUF "
-        "file for llama.cpp and ollama, and a GGUF file as a model directory; or an adapter in the format of PEFT or mlx-lm. "
-        "The input is not changed.");
+        "file for llama.cpp and ollama, and a GGUF file as a model directory; or an adapter in the format of PEFT or "
+        "mlx-lm. The input is not changed.");
     options.positional("PATH", what.input, "a model or adapter directory, or a GGUF file");
     options.text("output", output, "the new directory; with --format gguf the new file", "PATH");
     options.text("dtype", what.dtype,
-                 "element type of a model's weights. gguf also has q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, "
-                 "q4_1, q4_0. Default: as they are",
+                 "element type of a model's weights. gguf also has q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, "
+                 "q4_k_s, q4_1, q4_0. Default: as they are",
                  "TYPE");
     options.text("max-shard-size", shard, "largest size of a model's files, such as 5GB or 500MB", "SIZE");
     options.flag("tied", tied, "leave out an lm_head that equals the embedding");

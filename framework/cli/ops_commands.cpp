@@ -30,29 +30,30 @@ struct Launch {
   std::optional<std::int64_t> nodes, ranks_per_node;
   bool dry_run = false;
   Options options{"launch",
-                  "launch [-n N | --hostfile FILE [-n N] | --submit slurm [--nodes N] [--ranks-per-node N] [--time T]] [--threads N] "
-                  "[--interface NAME] [--dry-run] COMMAND RECIPE …",
+                  "launch [-n N | --hostfile FILE [-n N] | --submit slurm [--nodes N] [--ranks-per-node N] [--time T]] "
+                  "[--threads N] [--interface NAME] [--dry-run] COMMAND RECIPE …",
                   {"dml launch -n 2 train recipe.yml                  two ranks on this host",
                    "dml launch --hostfile hosts train recipe.yml       one rank per slot of the file",
                    "dml launch -n 2 --dry-run train recipe.yml         print the mpirun command line",
-                   "dml launch --submit slurm --nodes 4 --time 12:00:00 train recipe.yml   a job that resumes when it is requeued"}};
+                   "dml launch --submit slurm --nodes 4 --time 12:00:00 train recipe.yml   a job that resumes when it "
+                   "is requeued"}};
   Launch() {
     options.about(
-        "Composes the mpirun command line for this machine or the hosts of a file, with one rank per core or slot and the "
-        "cores shared among them, prints it and runs it.");
+        "Composes the mpirun command line for this machine or the hosts of a file, with one rank per core or slot and "
+        "the cores shared among them, prints it and runs it.");
     options.integer("ranks", request.ranks,
                     "number of ranks; also -n N. Default: one per core, or the slots of the hostfile");
     options.text("hostfile", request.hostfile, "one line per host: NAME slots=RANKS", "FILE");
-    options.integer("threads", request.threads,
-                    "threads per rank. Default: the host's cores, shared among its ranks");
+    options.integer("threads", request.threads, "threads per rank. Default: the host's cores, shared among its ranks");
     options.text("interface", request.interface, "network interface between the hosts, such as eth0", "NAME");
     options.text("submit", submit,
-                 "a batch system, slurm: write a job script to COMMAND-RECIPE.slurm in this directory and submit it. It saves before "
-                 "its time is up or when it must make room, goes back to the queue and resumes",
+                 "a batch system, slurm: write a job script to COMMAND-RECIPE.slurm in this directory and submit it. "
+                 "It saves before its time is up or when it must make room, goes back to the queue and resumes",
                  "slurm");
     options.integer("nodes", nodes, "with --submit: number of hosts. Default: 1");
     options.integer("ranks-per-node", ranks_per_node, "with --submit: ranks on each. Default: 1");
-    options.text("time", slurm.time, "with --submit: longest time of the job, as minutes, HH:MM:SS or DAYS-HH:MM:SS", "TIME");
+    options.text("time", slurm.time, "with --submit: longest time of the job, as minutes, HH:MM:SS or DAYS-HH:MM:SS",
+                 "TIME");
     options.text("partition", slurm.partition, "with --submit: partition (queue) of the job", "NAME");
     options.text("account", slurm.account, "with --submit: account that the job is charged to", "NAME");
     options.flag("dry-run", dry_run, "print the command line, or the job script, and start nothing");
@@ -108,8 +109,10 @@ int launch(const std::vector<std::string>& words) {
   Launch l;
   l.parse(words);
   if (l.submit) return submit(l);
-  for (const auto& [option, given] : {std::pair{"nodes", l.nodes.has_value()}, {"ranks-per-node", l.ranks_per_node.has_value()},
-                                      {"time", l.slurm.time.has_value()}, {"partition", l.slurm.partition.has_value()},
+  for (const auto& [option, given] : {std::pair{"nodes", l.nodes.has_value()},
+                                      {"ranks-per-node", l.ranks_per_node.has_value()},
+                                      {"time", l.slurm.time.has_value()},
+                                      {"partition", l.slurm.partition.has_value()},
                                       {"account", l.slurm.account.has_value()}})
     if (given) throw UserError("launch: --{} needs --submit slurm", option);
   const std::string what = l.request.command.empty() ? "" : l.request.command[0];
@@ -167,16 +170,17 @@ struct Ckpt {
   std::string action, directory;
   std::string step_word;
   bool force = false;
-  Options options{"ckpt",
-                  "ckpt ls|verify|rm DIR [STEP | earlier-N | earlier] [--force]",
-                  {"dml ckpt ls outputs/run             step, losses, size, valid or the reason why not",
-                   "dml ckpt verify outputs/run         compares every byte with the manifests; exit code 2 for damage",
-                   "dml ckpt rm outputs/run 300         the checkpoint of step 300",
-                   "dml ckpt rm outputs/run earlier     all earlier runs that were moved aside (earlier-1: the first)"}};
+  Options options{
+      "ckpt",
+      "ckpt ls|verify|rm DIR [STEP | earlier-N | earlier] [--force]",
+      {"dml ckpt ls outputs/run             step, losses, size, valid or the reason why not",
+       "dml ckpt verify outputs/run         compares every byte with the manifests; exit code 2 for damage",
+       "dml ckpt rm outputs/run 300         the checkpoint of step 300",
+       "dml ckpt rm outputs/run earlier     all earlier runs that were moved aside (earlier-1: the first)"}};
   Ckpt() {
     options.about(
-        "Works on the checkpoints of a run: ls lists them with their losses and whether they are complete, verify compares "
-        "every byte with the digests in their manifests, rm removes one.");
+        "Works on the checkpoints of a run: ls lists them with their losses and whether they are complete, verify "
+        "compares every byte with the digests in their manifests, rm removes one.");
     options.positional("ls|verify|rm", action, "list, verify or remove");
     options.positional("DIR", directory, "an output directory");
     options.positional("STEP", step_word, "only this checkpoint; rm: also earlier-N or earlier", false);
@@ -208,7 +212,8 @@ int ckpt(const std::vector<std::string>& words) {
     remove_checkpoint_of_step(c.directory, *step, c.force);
     return 0;
   }
-  if (c.action != "ls" && c.action != "verify") throw UserError("ckpt: unknown action '{}'; choose from ls, verify, rm", c.action);
+  if (c.action != "ls" && c.action != "verify")
+    throw UserError("ckpt: unknown action '{}'; choose from ls, verify, rm", c.action);
   auto rows = checkpoint_rows(c.directory, c.action == "verify", step);
   if (rows.empty()) log_info("No checkpoints in {}", c.directory);
   bool damaged = false;
@@ -234,8 +239,7 @@ Command launch_command() {
   return {"launch", "starts several ranks: composes and runs the mpirun command line", launch_page, launch};
 }
 Command doctor_command() {
-  return {"doctor", "examines this host, or all hosts under mpirun", [] { return Doctor().options.page(); },
-          doctor};
+  return {"doctor", "examines this host, or all hosts under mpirun", [] { return Doctor().options.page(); }, doctor};
 }
 Command ckpt_command() {
   return {"ckpt", "lists, verifies and removes checkpoints", [] { return Ckpt().options.page(); }, ckpt};

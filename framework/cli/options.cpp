@@ -82,8 +82,8 @@ void Options::take_overrides(std::vector<Override>& overrides) {
 
 void Options::parse(const std::vector<std::string>& words) {
   State& s = *state_;
-  // Words that are not the command's own options are recipe keys: "--key value" or "--key=value". A value that begins with
-  // a dash ("--min-p -1") is glued to its option, or CLI11 takes it for another one.
+  // Words that are not the command's own options are recipe keys: "--key value" or "--key=value". A value that begins
+  // with a dash ("--min-p -1") is glued to its option, or CLI11 takes it for another one.
   std::vector<std::string> own, keys;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (take_output_option(words, i)) continue;

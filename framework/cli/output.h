@@ -11,12 +11,12 @@
 
 namespace dml {
 
-/// Writes to stdout; IoError when that fails (a full disk behind a redirection). When the reader has gone, the process ends by
-/// SIGPIPE, as `dml list | head` should.
+/// Writes to stdout; IoError when that fails (a full disk behind a redirection). When the reader has gone, the process
+/// ends by SIGPIPE, as `dml list | head` should.
 void print(std::string_view text);
 
-/// Notices and warnings of a recipe, to stderr. `brief`: several notices become one line, unless --verbose is set; `missing`:
-/// also files that it names and that do not exist.
+/// Notices and warnings of a recipe, to stderr. `brief`: several notices become one line, unless --verbose is set;
+/// `missing`: also files that it names and that do not exist.
 void show_notes(const RecipeFile& file, bool brief = false, bool missing = true);
 
 // ---- --quiet, --verbose, --progress: options of every command, before or after its name

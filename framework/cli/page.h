@@ -1,5 +1,5 @@
-// What the table knows of a command besides running it. `dml help`, the manual pages and the shell completions are three
-// renderings of these values.
+// What the table knows of a command besides running it. `dml help`, the manual pages and the shell completions are
+// three renderings of these values.
 #pragma once
 
 #include <string>
@@ -30,8 +30,8 @@ struct Example {
 };
 Example split_example(const std::string& example);
 
-/// How a shell completes a value, from its placeholder: parts between '|' in lower case are spellings; FILE, DIR, RECIPE,
-/// COMMAND and KEY stand for what exists. "auto|DIR|none" is two spellings or a directory.
+/// How a shell completes a value, from its placeholder: parts between '|' in lower case are spellings; FILE, DIR,
+/// RECIPE, COMMAND and KEY stand for what exists. "auto|DIR|none" is two spellings or a directory.
 struct ValueHint {
   std::vector<std::string> words;
   bool files = false, directories = false, recipes = false, commands = false, keys = false;

@@ -33,8 +33,7 @@ struct Validate {
     options.about(
         "Lists every problem for which a later command would refuse this recipe, with its place: unknown keys, missing "
         "files, targets that the model does not have, rows that cannot be used, too little memory or disk space. Reads "
-        "up "
-        "to 32 MiB of each dataset and writes nothing.");
+        "up to 32 MiB of each dataset and writes nothing.");
     options.positional("RECIPE", recipe, "the recipe");
     options.flag("recipe-only", recipe_only, "open neither model nor data");
     options.flag("resolved", resolved, "print every value of the recipe with its origin, and check nothing else");
@@ -78,10 +77,12 @@ std::string shown_default(const Json& value) {
 void list_optimizers() {
   print("optimizers\n");
   for (const auto& row : optimizers().rows()) {
-    print(fmt::format("  {:<34} {}\n", row.name, row.make.notice.empty() ? row.help : row.help + "; " + row.make.notice));
+    print(
+        fmt::format("  {:<34} {}\n", row.name, row.make.notice.empty() ? row.help : row.help + "; " + row.make.notice));
     std::string arguments;
     for (const Argument& a : row.make.arguments)
-      if (a.from == Argument::From::args) arguments += fmt::format("{}{}: {}", arguments.empty() ? "" : ", ", a.name, shown_default(a.fallback));
+      if (a.from == Argument::From::args)
+        arguments += fmt::format("{}{}: {}", arguments.empty() ? "" : ", ", a.name, shown_default(a.fallback));
     if (!arguments.empty()) print(fmt::format("  {:<34} optim_args: {}\n", "", arguments));
   }
 }

@@ -27,8 +27,8 @@ struct Resume {
                    "dml resume outputs/run --dry-run             print the command line"}};
   Resume() {
     options.about(
-        "Continues a run with the recipe, settings, launcher and number of ranks that it was started with, from its newest "
-        "complete checkpoint. A setting given here replaces the run's, where the result stays exact.");
+        "Continues a run with the recipe, settings, launcher and number of ranks that it was started with, from its "
+        "newest complete checkpoint. A setting given here replaces the run's, where the result stays exact.");
     options.positional("DIR", directory, "the output directory of a run, or one of its checkpoints");
     options.flag("dry-run", dry_run, "print the command line and start nothing");
     options.take_overrides(overrides);
@@ -75,8 +75,8 @@ int resume(const std::vector<std::string>& words) {
   Resume r;
   r.options.parse(words);
   const std::string directory = absolute(r.directory);
-  const bool is_checkpoint = fs::path(directory).filename().string().starts_with("checkpoint-") &&
-                             !file_exists(directory + "/run.json");
+  const bool is_checkpoint =
+      fs::path(directory).filename().string().starts_with("checkpoint-") && !file_exists(directory + "/run.json");
   const std::string folder = is_checkpoint ? fs::path(directory).parent_path().string() : directory;
   RunRecord record = read_run_record(folder);
   const std::string from = checkpoint_of(directory, folder, record);
@@ -88,8 +88,10 @@ int resume(const std::vector<std::string>& words) {
   }
   if (is_started_rank()) record.launch = record.mpirun = {};
   else if (record.ranks > 1 && record.launch.empty() && record.mpirun.empty())
-    throw UserError("{}: the run had {} ranks, started by a launcher that is not known here; start as many in the same way, as "
-                    "in: srun -n {} dml resume {}", folder, record.ranks, record.ranks, r.directory);
+    throw UserError(
+        "{}: the run had {} ranks, started by a launcher that is not known here; start as many in the same way, as in: "
+        "srun -n {} dml resume {}",
+        folder, record.ranks, record.ranks, r.directory);
   const std::string line = train_command(record, from, program_name());
   if (r.dry_run) {
     print(line + "\n");
@@ -98,8 +100,8 @@ int resume(const std::vector<std::string>& words) {
   std::error_code error;
   fs::current_path(record.directory, error);
   if (error)
-    log_warning("{}: the directory in which the run was started is gone: relative paths now start in {}", record.directory,
-                fs::current_path().string());
+    log_warning("{}: the directory in which the run was started is gone: relative paths now start in {}",
+                record.directory, fs::current_path().string());
   log_info("Resuming: {}", line);
   std::vector<std::string> train = train_words(record, from);
   train.insert(train.end(), output_options().begin(), output_options().end());
@@ -120,7 +122,8 @@ int resume(const std::vector<std::string>& words) {
 }  // namespace
 
 Command resume_command() {
-  return {"resume", "continues a run that was stopped, as it was started", [] { return Resume().options.page(); }, resume};
+  return {"resume", "continues a run that was stopped, as it was started", [] { return Resume().options.page(); },
+          resume};
 }
 
 }  // namespace dml

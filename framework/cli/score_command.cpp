@@ -29,12 +29,12 @@ struct Score {
                    "dml score outputs/reward --input answers.jsonl"}};
   Score() {
     options.about(
-        "Computes the loss of every row of the data (datasets and test_datasets), of the base and of the adapter or model in "
-        "output_dir, and writes a JSON line for each: loss, perplexity, trained tokens, and how much lower the loss is than the "
-        "base's. Prints the rows with the highest loss: mistakes in the data are often among them; `dml inspect --scores` shows "
-        "them, `scores` in the recipe drops them. "
-        "Of a reward model (reward_model: true) the pairs of the data are scored: the rewards of both answers. With the folder of a "
-        "reward model instead of a recipe, the rows of --input are scored: {\"messages\": …}, {\"prompt\": …, \"completion\": …}, "
+        "Computes the loss of every row of the data (datasets and test_datasets), of the base and of the adapter or "
+        "model in output_dir, and writes a JSON line for each: loss, perplexity, trained tokens, and how much lower "
+        "the loss is than the base's. Prints the rows with the highest loss: mistakes in the data are often among "
+        "them; `dml inspect --scores` shows them, `scores` in the recipe drops them. Of a reward model (reward_model: "
+        "true) the pairs of the data are scored: the rewards of both answers. With the folder of a reward model "
+        "instead of a recipe, the rows of --input are scored: {\"messages\": …}, {\"prompt\": …, \"completion\": …}, "
         "or {\"prompt\": …, \"chosen\": …, \"rejected\": …}; a model that judges steps reads {\"prompt\": …, "
         "\"completions\": […]}.");
     options.positional("RECIPE", recipe, "the recipe, or the folder of a reward model");
@@ -47,7 +47,8 @@ struct Score {
 
 // Rows of a file by the reward model in a folder.
 int score_input(const Score& s) {
-  if (!s.input) throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
+  if (!s.input)
+    throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
   RewardModel model(s.recipe);
   std::optional<FileWriter> out;
   if (s.output) out.emplace(*s.output);
@@ -67,7 +68,9 @@ int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const PairRewards& p = pairs[i];
     const double margin = p.chosen - p.rejected;
-    out.write(dump(Json{{"row", i}, {"place", p.place}, {"chosen", p.chosen}, {"rejected", p.rejected}, {"margin", margin}}) + "\n");
+    out.write(
+        dump(Json{{"row", i}, {"place", p.place}, {"chosen", p.chosen}, {"rejected", p.rejected}, {"margin", margin}}) +
+        "\n");
     order.emplace_back(margin, i);
     right += margin > 0;
   }
@@ -105,7 +108,8 @@ int run_score(const std::vector<std::string>& words) {
     out.commit();
     print_scores(rows, sorted_scores(rows, "loss", false), kShown);
     if (tokens > 0)
-      print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8.0f}  all {} rows, in {}\n", loss / tokens, base / tokens, tokens, rows.size(), path));
+      print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8.0f}  all {} rows, in {}\n", loss / tokens, base / tokens, tokens,
+                        rows.size(), path));
     return 0;
   });
 }

@@ -26,38 +26,41 @@ struct Serve {
   std::vector<std::string> adapters, origins;
   bool no_auth = false;
   std::vector<Override> overrides;
-  Options options{"serve",
-                  "serve (RECIPE | --base-model DIR) [--adapter NAME=DIR …] [--host ADDRESS] [--port N] [--api-key KEY] …",
-                  {"dml serve recipe.yml                     then open http://127.0.0.1:8080",
-                   "dml serve --base-model DIR --port 9000",
-                   "dml serve --base-model DIR --adapter pirate=outputs/lora --adapter chef=outputs/chef",
-                   "dml serve recipe.yml --input batch.jsonl --output answers.jsonl   answers a file and ends"}};
+  Options options{
+      "serve",
+      "serve (RECIPE | --base-model DIR) [--adapter NAME=DIR …] [--host ADDRESS] [--port N] [--api-key KEY] …",
+      {"dml serve recipe.yml                     then open http://127.0.0.1:8080",
+       "dml serve --base-model DIR --port 9000",
+       "dml serve --base-model DIR --adapter pirate=outputs/lora --adapter chef=outputs/chef",
+       "dml serve recipe.yml --input batch.jsonl --output answers.jsonl   answers a file and ends"}};
   Serve() {
     options.about(
-        "Serves the model over HTTP as the OpenAI API has it: /v1/chat/completions, /v1/completions, /v1/embeddings and "
-        "/v1/models, with streams, and a chat page at /. The base and any number of adapters answer over one copy of the "
-        "weights; requests choose by `model`. Requests are answered together; an answer does not depend on the others. It "
-        "listens on this machine only unless --host says otherwise, which needs a key. SIGTERM and Ctrl-C let answers "
-        "under way end. With --input it answers a file of requests in OpenAI's batch format and listens nowhere. "
-        "docs/serve.md describes it.");
+        "Serves the model over HTTP as the OpenAI API has it: /v1/chat/completions, /v1/completions, /v1/embeddings "
+        "and /v1/models, with streams, and a chat page at /. The base and any number of adapters answer over one copy "
+        "of the weights; requests choose by `model`. Requests are answered together; an answer does not depend on the "
+        "others. It listens on this machine only unless --host says otherwise, which needs a key. SIGTERM and Ctrl-C "
+        "let answers under way end. With --input it answers a file of requests in OpenAI's batch format and listens "
+        "nowhere. docs/serve.md describes it.");
     options.positional("RECIPE", recipe, "the recipe that trained the model", false);
     options.text("base-model", base_model, "a model directory instead of the recipe's", "DIR");
     options.texts("adapter", adapters, "an adapter directory and the name it answers under, NAME=DIR or DIR", "DIR");
     options.text("host", host, "the address to listen on (127.0.0.1); any other one needs a key", "ADDRESS");
     options.integer("port", port, "the port to listen on (8080); 0: any that is free");
-    options.text("api-key", api_key, "the key that clients must send; better in a file: other users see command lines", "KEY");
-    options.text("api-key-file", api_key_file, "a file of keys, one a line, # begins a comment; only its owner may read it",
-                 "FILE");
+    options.text("api-key", api_key, "the key that clients must send; better in a file: other users see command lines",
+                 "KEY");
+    options.text("api-key-file", api_key_file,
+                 "a file of keys, one a line, # begins a comment; only its owner may read it", "FILE");
     options.flag("no-auth", no_auth, "listen on another address than this machine's without a key");
-    options.texts("cors-origin", origins, "a web page's origin that may use the server, as https://example.com; * is all",
-                  "ORIGIN");
+    options.texts("cors-origin", origins,
+                  "a web page's origin that may use the server, as https://example.com; * is all", "ORIGIN");
     options.text("chat-template", chat_template, "a built-in chat template or a Jinja file, instead of the model's",
                  "FILE|NAME");
     options.integer("slots", slots, "requests that are answered at a time (16)");
     options.integer("context", context, "tokens that prompt and answer may have together (the model's, at most 8192)");
     options.text("kv-cache", cache, "element type of the key-value cache (f32)", "f32|bf16|int8");
     options.integer("queue", queue, "requests that may wait for a place (64); further ones get 429");
-    options.text("input", input, "answer the requests of a file, {\"custom_id\", \"method\", \"url\", \"body\"} a line, and end",
+    options.text("input", input,
+                 "answer the requests of a file, {\"custom_id\", \"method\", \"url\", \"body\"} a line, and end",
                  "FILE");
     options.text("output", output, "the file for the answers to --input, as OpenAI's batches have them", "FILE");
     options.integer("threads", threads, "threads (all cores)");
@@ -96,8 +99,8 @@ ServerOptions server_options(const Serve& in) {
   if (in.api_key_file) out.keys = read_keys(*in.api_key_file);
   if (!is_loopback(out.http.host) && out.keys.empty() && !in.no_auth)
     throw UserError(
-        "--host {}: everybody who reaches this address could use the model; set --api-key-file FILE (or --no-auth if that "
-        "is meant)",
+        "--host {}: everybody who reaches this address could use the model; set --api-key-file FILE (or --no-auth if "
+        "that is meant)",
         out.http.host);
   out.origins = in.origins;
   out.queue = static_cast<std::size_t>(within("queue", in.queue.value_or(64), 1, 100000));
@@ -146,7 +149,8 @@ int run_serve(const std::vector<std::string>& words) {
     throw UserError("unknown option '--{}'", in.overrides[0].key);
   }
   if (in.input.has_value() != in.output.has_value()) throw UserError("--input FILE and --output FILE go together");
-  if (in.input && (in.host || in.port || in.api_key || in.api_key_file || in.no_auth || !in.origins.empty() || in.queue))
+  if (in.input &&
+      (in.host || in.port || in.api_key || in.api_key_file || in.no_auth || !in.origins.empty() || in.queue))
     throw UserError("--input: the file is answered without listening; leave out --host, --port, --queue and the keys");
   const ServerOptions server = server_options(in);
   if (in.threads) set_threads(static_cast<int>(within("threads", *in.threads, 1, 1024)));
@@ -162,7 +166,8 @@ int run_serve(const std::vector<std::string>& words) {
   const ServedModels models(recipe, served);
   ApiServer api(models, server);
   log_info("{}", models.description());
-  const std::string host = server.http.host.find(':') == std::string::npos ? server.http.host : "[" + server.http.host + "]";
+  const std::string host =
+      server.http.host.find(':') == std::string::npos ? server.http.host : "[" + server.http.host + "]";
   log_info("listening on http://{}:{}", host, api.port());
   signals.wait();
   log_info("closing; answers under way may end");

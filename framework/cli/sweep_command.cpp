@@ -18,12 +18,14 @@ struct Sweep {
                   {"dml sweep recipe.yml --grid grid.yml", "dml sweep recipe.yml --grid grid.yml --output sweeps/lr"}};
   Sweep() {
     options.about(
-        "Trains the recipe with every combination of the grid's values, one run after the other, and prints a table. The grid is "
-        "a YAML table: each key of it has a list of values; '_' has a list of tables whose keys belong together. The same "
-        "command continues a sweep that was stopped: finished runs are not repeated. Runs share prepared data.");
+        "Trains the recipe with every combination of the grid's values, one run after the other, and prints a table. "
+        "The grid is a YAML table: each key of it has a list of values; '_' has a list of tables whose keys belong "
+        "together. The same command continues a sweep that was stopped: finished runs are not repeated. Runs share "
+        "prepared data.");
     options.positional("RECIPE", recipe, "the recipe");
     options.text("grid", grid, "the grid", "FILE");
-    options.text("output", output, "a folder for the runs; default: output_dir of the recipe with -sweep behind it", "DIR");
+    options.text("output", output, "a folder for the runs; default: output_dir of the recipe with -sweep behind it",
+                 "DIR");
   }
 };
 
@@ -35,14 +37,16 @@ int run_sweep_command(const std::vector<std::string>& words) {
   Problems problems;  // every combination is read before the first one is trained
   for (const SweepSettings& settings : grid) try {
       std::vector<Override> overrides;
-      for (auto& [key, value] : settings.items()) overrides.push_back({key, value.is_string() ? value.get<std::string>() : dump(value)});
+      for (auto& [key, value] : settings.items())
+        overrides.push_back({key, value.is_string() ? value.get<std::string>() : dump(value)});
       load_recipe(s.recipe, overrides);
     } catch (const UserError& e) {
       problems.add(fmt::format("{}: {}", dump(settings), e.what()));
     }
   problems.raise();
   const RecipeFile file = load_recipe(s.recipe);
-  const std::vector<SweepRun> runs = run_sweep(s.recipe, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"));
+  const std::vector<SweepRun> runs =
+      run_sweep(s.recipe, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"));
   print(sweep_table(runs));
   int worst = 0;
   for (const SweepRun& run : runs)

@@ -27,15 +27,16 @@ struct TokenizerTrain {
        "dml tokenizer train faq.csv --field Question --field Answer --output tokenizer --model unigram"}};
   TokenizerTrain() {
     options.about(
-        "Trains a tokenizer on text with libsentencepiece and writes tokenizer.model, tokenizer.json, tokenizer_config.json "
-        "and special_tokens_map.json. Both models give the same token ids for every text. The inputs are files and folders: "
-        "plain text, Markdown, JSON, JSON lines, CSV and TSV, also packed with gzip or zstd. The same inputs and options give "
-        "the same files.");
+        "Trains a tokenizer on text with libsentencepiece and writes tokenizer.model, tokenizer.json, "
+        "tokenizer_config.json and special_tokens_map.json. Both models give the same token ids for every text. The "
+        "inputs are files and folders: plain text, Markdown, JSON, JSON lines, CSV and TSV, also packed with gzip or "
+        "zstd. The same inputs and options give the same files.");
     options.positional("train", action, "what to do; the files and folders follow");
     options.text("output", output, "the new tokenizer directory; also -o", "DIR");
     options.integer("vocab-size", vocab_size, "number of tokens, special tokens and bytes included (8000)");
     options.text("model", model, "bpe (the default), or unigram", "bpe|unigram");
-    options.texts("field", request.fields, "use only this field of JSON and CSV rows; may be repeated (all but roles)", "NAME");
+    options.texts("field", request.fields, "use only this field of JSON and CSV rows; may be repeated (all but roles)",
+                  "NAME");
     options.texts("special", request.training.special,
                   "a special token, like the markers of a chat template; may be repeated", "TOKEN");
     options.texts("token", request.training.tokens,
@@ -44,7 +45,8 @@ struct TokenizerTrain {
     options.flag("join-digits", join_digits, "numbers may be tokens; without: every digit is one");
     options.number("character-coverage", coverage,
                    "share of the text whose characters get tokens of their own (0.9995)");
-    options.text("normalization", normalization, "Unicode normalization (none): text as it is, NFKC, or NFKC with other rules",
+    options.text("normalization", normalization,
+                 "Unicode normalization (none): text as it is, NFKC, or NFKC with other rules",
                  "none|nfkc|nfkc_cf|nmt_nfkc|nmt_nfkc_cf");
     options.text("unk", unk, "the unknown token (<unk>)", "TOKEN");
     options.text("bos", bos, "the token at the beginning of a text (<s>)", "TOKEN");
@@ -131,8 +133,8 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
 }  // namespace
 
 Command tokenizer_command() {
-  return {"tokenizer", "trains a tokenizer from text (BPE or unigram)",
-          [] { return TokenizerTrain().options.page(); }, run_tokenizer_train};
+  return {"tokenizer", "trains a tokenizer from text (BPE or unigram)", [] { return TokenizerTrain().options.page(); },
+          run_tokenizer_train};
 }
 
 }  // namespace dml

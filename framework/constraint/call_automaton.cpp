@@ -1,5 +1,5 @@
-// Replies that may call tools: any text up to the mark that begins a call, then calls of the tools and nothing else. What a
-// model thinks first, between <think> and </think>, is text whatever stands in it.
+// Replies that may call tools: any text up to the mark that begins a call, then calls of the tools and nothing else.
+// What a model thinks first, between <think> and </think>, is text whatever stands in it.
 #include <algorithm>
 #include <map>
 #include <tuple>

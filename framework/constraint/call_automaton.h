@@ -1,4 +1,5 @@
-// The form in which a family of models calls tools, as a constraint on its replies: text as it likes, and calls that fit.
+// The form in which a family of models calls tools, as a constraint on its replies: text as it likes, and calls that
+// fit.
 #pragma once
 
 #include <memory>

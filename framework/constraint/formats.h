@@ -1,5 +1,6 @@
-// The `format`s of JSON Schema that are asserted, as languages. Where a format's grammar is long (hostnames, addresses, URIs),
-// the language here is a part of it, never more: a constraint may leave out a strange value, but lets no wrong one pass.
+// The `format`s of JSON Schema that are asserted, as languages. Where a format's grammar is long (hostnames, addresses,
+// URIs), the language here is a part of it, never more: a constraint may leave out a strange value, but lets no wrong
+// one pass.
 #pragma once
 
 #include <optional>

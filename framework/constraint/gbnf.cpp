@@ -44,14 +44,18 @@ class GrammarParser {
     for (auto& r : rules_)
       if (r.defined) names.push_back(r.name);
     for (auto& r : rules_)
-      if (!r.defined) throw UserError("{}:{}: there is no rule '{}'{}", source_, r.line, r.name, did_you_mean(r.name, names));
+      if (!r.defined)
+        throw UserError("{}:{}: there is no rule '{}'{}", source_, r.line, r.name, did_you_mean(r.name, names));
     if (!ids_.contains("root")) throw UserError("{}: there is no rule 'root'", source_);
     return std::move(rules_);
   }
   std::uint32_t root() const { return ids_.at("root"); }
 
  private:
-  std::size_t line() const { return 1 + static_cast<std::size_t>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), U'\n')); }
+  std::size_t line() const {
+    return 1 +
+           static_cast<std::size_t>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), U'\n'));
+  }
   [[noreturn]] void fail(std::string_view what) const {
     const std::size_t begin = at_ == 0 ? 0 : text_.rfind(U'\n', at_ - 1) + 1;
     throw UserError("{}:{}:{}: {}", source_, line(), at_ - std::min(at_, begin) + 1, what);
@@ -67,13 +71,13 @@ class GrammarParser {
     while (more()) {
       if (peek() == U'#')
         while (more() && peek() != U'\n') ++at_;
-      else if (peek() == U' ' || peek() == U'\t' || (lines && (peek() == U'\n' || peek() == U'\r')))
-        ++at_;
-      else
-        break;
+      else if (peek() == U' ' || peek() == U'\t' || (lines && (peek() == U'\n' || peek() == U'\r'))) ++at_;
+      else break;
     }
   }
-  static bool of_name(char32_t c) { return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || (c >= U'0' && c <= U'9') || c == U'-' || c == U'_'; }
+  static bool of_name(char32_t c) {
+    return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || (c >= U'0' && c <= U'9') || c == U'-' || c == U'_';
+  }
   std::string name() {
     std::string out;
     while (more() && of_name(peek())) out += static_cast<char>(text_[at_++]);
@@ -90,7 +94,8 @@ class GrammarParser {
     return static_cast<std::uint32_t>(rules_.size() - 1);
   }
   void count(std::size_t n) {
-    if ((symbols_ += n) > kMostSymbols) fail(fmt::format("the grammar is too large: more than {} symbols", kMostSymbols));
+    if ((symbols_ += n) > kMostSymbols)
+      fail(fmt::format("the grammar is too large: more than {} symbols", kMostSymbols));
   }
 
   std::vector<Sequence> expression(int depth) {
@@ -182,7 +187,8 @@ class GrammarParser {
   std::uint32_t number() {
     std::uint64_t n = 0;
     if (peek() < U'0' || peek() > U'9') fail("expected a number");
-    while (peek() >= U'0' && peek() <= U'9') n = std::min<std::uint64_t>(n * 10 + (text_[at_++] - U'0'), kMostSymbols + 1);
+    while (peek() >= U'0' && peek() <= U'9')
+      n = std::min<std::uint64_t>(n * 10 + (text_[at_++] - U'0'), kMostSymbols + 1);
     if (n > kMostSymbols) fail("too many repetitions");
     return static_cast<std::uint32_t>(n);
   }
@@ -193,12 +199,18 @@ class GrammarParser {
     if (!more()) fail("a backslash at the end");
     const char32_t e = text_[at_++];
     switch (e) {
-      case U'n': return U'\n';
-      case U't': return U'\t';
-      case U'r': return U'\r';
-      case U'x': return hex(2);
-      case U'u': return hex(4);
-      case U'U': return hex(8);
+      case U'n':
+        return U'\n';
+      case U't':
+        return U'\t';
+      case U'r':
+        return U'\r';
+      case U'x':
+        return hex(2);
+      case U'u':
+        return hex(4);
+      case U'U':
+        return hex(8);
       case U'\\':
       case U'"':
       case U'[':
@@ -215,12 +227,9 @@ class GrammarParser {
     char32_t value = 0;
     for (int i = 0; i < digits; ++i) {
       const char32_t c = more() ? text_[at_++] : 0, low = c | 32;
-      if (c >= U'0' && c <= U'9')
-        value = value << 4 | (c - U'0');
-      else if (low >= U'a' && low <= U'f')
-        value = value << 4 | (low - U'a' + 10);
-      else
-        fail("a hexadecimal digit is missing");
+      if (c >= U'0' && c <= U'9') value = value << 4 | (c - U'0');
+      else if (low >= U'a' && low <= U'f') value = value << 4 | (low - U'a' + 10);
+      else fail("a hexadecimal digit is missing");
     }
     if (value > Languages::kLast) fail("no code point is that large");
     return value;
@@ -268,7 +277,8 @@ void check_rules(std::vector<Rule>& rules, std::uint32_t root, std::string_view 
       for (std::size_t r = 0; r < n; ++r) {
         if (of[r]) continue;
         for (auto& sequence : rules[r].alternatives)
-          if (std::all_of(sequence.begin(), sequence.end(), [&](auto& s) { return s.terminal ? terminals && !s.set.empty() : of[s.rule] != 0; })) {
+          if (std::all_of(sequence.begin(), sequence.end(),
+                          [&](auto& s) { return s.terminal ? terminals && !s.set.empty() : of[s.rule] != 0; })) {
             of[r] = 1;
             changed = true;
             break;
@@ -281,7 +291,8 @@ void check_rules(std::vector<Rule>& rules, std::uint32_t root, std::string_view 
   if (!ends[root]) throw UserError("{}: the rule 'root' allows no text at all: it never ends", source);
   for (auto& rule : rules)
     std::erase_if(rule.alternatives, [&](auto& sequence) {
-      return std::any_of(sequence.begin(), sequence.end(), [&](auto& s) { return s.terminal ? s.set.empty() : !ends[s.rule]; });
+      return std::any_of(sequence.begin(), sequence.end(),
+                         [&](auto& s) { return s.terminal ? s.set.empty() : !ends[s.rule]; });
     });
   // Rules that a rule may begin with; `grows`: something follows there.
   struct Edge {

@@ -28,8 +28,8 @@ struct GrammarRules {
   std::vector<GrammarRule> rules;
   std::uint32_t root = 0;
 };
-/// Alternatives that can never end are taken out, so that every stack can be finished. UserError where the text is wrong, and for
-/// left recursion, which would grow stacks without reading anything.
+/// Alternatives that can never end are taken out, so that every stack can be finished. UserError where the text is
+/// wrong, and for left recursion, which would grow stacks without reading anything.
 GrammarRules parse_gbnf(std::string_view text, std::string_view source);
 
 }  // namespace dml

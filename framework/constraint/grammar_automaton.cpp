@@ -1,6 +1,6 @@
-// llama.cpp's grammar notation (GBNF): rules of literals, character classes, alternatives and repetitions, which may refer to
-// each other and to themselves. A state is a set of stacks, one for each way to read the text so far; a stack is a position
-// in a rule and the stack below, to return to.
+// llama.cpp's grammar notation (GBNF): rules of literals, character classes, alternatives and repetitions, which may
+// refer to each other and to themselves. A state is a set of stacks, one for each way to read the text so far; a stack
+// is a position in a rule and the stack below, to return to.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -61,7 +61,8 @@ class GrammarAutomaton final : public Automaton {
       id = work.back();
       work.pop_back();
       if (!visited.insert(id).second) continue;
-      if (visited.size() > kMostWays) throw UserError("the grammar is too ambiguous: more than {} ways to read the text", kMostWays);
+      if (visited.size() > kMostWays)
+        throw UserError("the grammar is too ambiguous: more than {} ways to read the text", kMostWays);
       if (id == kEnd || symbol(stacks_[id]).terminal) {
         ways.push_back(id);
         continue;
@@ -74,7 +75,8 @@ class GrammarAutomaton final : public Automaton {
   }
   State state(std::vector<std::uint32_t> ways, PartialCodePoint partial) {
     std::sort(ways.begin(), ways.end());
-    auto [it, fresh] = state_ids_.try_emplace({ways, partial.missing, partial.first, partial.last}, static_cast<State>(states_.size()));
+    auto [it, fresh] = state_ids_.try_emplace({ways, partial.missing, partial.first, partial.last},
+                                              static_cast<State>(states_.size()));
     if (fresh) states_.push_back({std::move(ways), partial});
     return it->second;
   }
@@ -87,11 +89,11 @@ class GrammarAutomaton final : public Automaton {
       if (id == kEnd) continue;
       const Stack at = stacks_[id];
       const auto& set = symbol(at).set;
-      if (std::none_of(set.begin(), set.end(), [&](auto& c) { return c.first <= partial.last && partial.first <= c.last; })) continue;
-      if (partial.complete())
-        expand(stack({at.rule, at.alternative, at.position + 1, at.below}), ways, visited);
-      else
-        ways.push_back(id);
+      if (std::none_of(set.begin(), set.end(),
+                       [&](auto& c) { return c.first <= partial.last && partial.first <= c.last; }))
+        continue;
+      if (partial.complete()) expand(stack({at.rule, at.alternative, at.position + 1, at.below}), ways, visited);
+      else ways.push_back(id);
     }
     if (ways.empty()) return kDead;
     return partial.complete() ? state(std::move(ways), {}) : state(std::move(ways), partial);

@@ -18,15 +18,17 @@ bool JsonAutomaton::may_end(State s) {
   for (FrameId id : states_[s].ways) {
     const Frame f = frames_[id];
     if (f.expects == Expects::end) return true;
-    if (f.expects == Expects::digits && frames_[f.below].expects == Expects::end && languages_.accepts_end(f.id)) return true;
+    if (f.expects == Expects::digits && frames_[f.below].expects == Expects::end && languages_.accepts_end(f.id))
+      return true;
   }
   return false;
 }
 
 std::size_t JsonAutomaton::bytes() const {
   constexpr std::size_t kKept = 2, kNode = 48;  // in a list and as a key
-  return Automaton::bytes() + languages_.bytes() + frames_.size() * (kKept * sizeof(Frame) + kNode) + records_.size() * (sizeof(Record) + kNode) +
-         states_.size() * (kKept * sizeof(StateData) + kNode) + kKept * way_count_ * sizeof(FrameId);
+  return Automaton::bytes() + languages_.bytes() + frames_.size() * (kKept * sizeof(Frame) + kNode) +
+         records_.size() * (sizeof(Record) + kNode) + states_.size() * (kKept * sizeof(StateData) + kNode) +
+         kKept * way_count_ * sizeof(FrameId);
 }
 
 JsonAutomaton::State JsonAutomaton::step(State s, unsigned char byte) {
@@ -38,7 +40,8 @@ JsonAutomaton::State JsonAutomaton::step(State s, unsigned char byte) {
   if (ways_.empty()) return kDead;
   std::sort(ways_.begin(), ways_.end());
   ways_.erase(std::unique(ways_.begin(), ways_.end()), ways_.end());
-  if (ways_.size() > kMostWays) throw UserError("the schema is too ambiguous: more than {} ways to read the text", kMostWays);
+  if (ways_.size() > kMostWays)
+    throw UserError("the schema is too ambiguous: more than {} ways to read the text", kMostWays);
   bool records = false;
   for (FrameId id : ways_) records = records || frames_[id].records;
   return state({ways_, records ? record_ : 0});
@@ -69,7 +72,8 @@ std::uint32_t JsonAutomaton::recorded(std::uint32_t before, unsigned char byte) 
 
 std::string JsonAutomaton::record_text(std::uint32_t record, std::uint32_t begin) const {
   std::string out;
-  for (; record && records_[record].size > begin; record = records_[record].before) out += static_cast<char>(records_[record].byte);
+  for (; record && records_[record].size > begin; record = records_[record].before)
+    out += static_cast<char>(records_[record].byte);
   std::reverse(out.begin(), out.end());
   return out;
 }
@@ -159,7 +163,8 @@ JsonAutomaton::LanguageId JsonAutomaton::number(Formula f) {
   if (!fresh) return it->second;
   LanguageId all = schema_.scalar(f, JsonKind::number);
   if (space_ == JsonSpace::one && all != Languages::kNone) {
-    const LanguageId usual = languages_.all_of({all, regex_match(languages_, "-?(?:0|[1-9][0-9]{0,17})(?:\\.[0-9]{0,15}[1-9])?")});
+    const LanguageId usual =
+        languages_.all_of({all, regex_match(languages_, "-?(?:0|[1-9][0-9]{0,17})(?:\\.[0-9]{0,15}[1-9])?")});
     if (!languages_.empty(usual)) all = usual;
   }
   return numbers_[f] = all;
@@ -194,7 +199,8 @@ void JsonAutomaton::read_value(const Frame& f, unsigned char byte) {
       for (std::uint32_t shape : std::vector(array ? schema_.arrays(f.id) : schema_.objects(f.id))) {
         next.expects = array ? Expects::first_item : Expects::first_member;
         next.id = shape;
-        next.progress = progress(Progress(array ? 1 + schema_.array(shape).counted.size() : words(schema_.object(shape))));
+        next.progress =
+            progress(Progress(array ? 1 + schema_.array(shape).counted.size() : words(schema_.object(shape))));
         next.records = array && schema_.array(shape).unique;
         keep(next);
       }
@@ -206,8 +212,8 @@ void JsonAutomaton::read_value(const Frame& f, unsigned char byte) {
   }
 }
 
-// A value has ended on top of `below`: what expects the rest. In an array of different items the value's text, the end of
-// the record, becomes a value that the next ones are not.
+// A value has ended on top of `below`: what expects the rest. In an array of different items the value's text, the end
+// of the record, becomes a value that the next ones are not.
 JsonAutomaton::FrameId JsonAutomaton::behind_value(FrameId below, std::uint32_t record) {
   Frame f = frames_[below];
   if (f.expects != Expects::next_item || !schema_.array(f.id).unique) return below;

@@ -1,8 +1,9 @@
-// Reads JSON text byte by byte against a Schema. JSON is parsed in one way only, so all ways in which the schema may still be
-// satisfied are at the same place of the text: a state is a set of stacks of frames, one for each way. Frames are kept once
-// and know the one below, so that states are short lists of numbers and equal ones are one.
+// Reads JSON text byte by byte against a Schema. JSON is parsed in one way only, so all ways in which the schema may
+// still be satisfied are at the same place of the text: a state is a set of stacks of frames, one for each way. Frames
+// are kept once and know the one below, so that states are short lists of numbers and equal ones are one.
 //
-// json_automaton.cpp reads values, json_strings.cpp the characters of strings and names, json_containers.cpp arrays and objects.
+// json_automaton.cpp reads values, json_strings.cpp the characters of strings and names, json_containers.cpp arrays and
+// objects.
 #pragma once
 
 #include <map>
@@ -33,25 +34,26 @@ class JsonAutomaton final : public Automaton {
   using LanguageId = Languages::Id;
   using FrameId = std::uint32_t;
 
-  static constexpr std::uint32_t kMostSpace = 20;     // bytes of white space between two tokens: a model may write it for ever
+  static constexpr std::uint32_t kMostSpace =
+      20;  // bytes of white space between two tokens: a model may write it for ever
   static constexpr std::size_t kMostWays = 5000;
-  static constexpr std::uint32_t kDeepest = 200;      // arrays and objects within each other
+  static constexpr std::uint32_t kDeepest = 200;  // arrays and objects within each other
   static constexpr FrameId kNoFrame = UINT32_MAX;
 
   // What a stack expects next.
   enum class Expects : std::uint8_t {
-    value,          // id: formula
-    first_item,     // behind '[': an item or ']'. id: array shape; progress
-    next_item,      // behind an item: ',' or ']'
-    first_member,   // behind '{': a name or '}'. id: object shape; progress
-    next_member,    // behind a member: ',' or '}'
-    name,           // behind ',' in an object: a name
-    colon,          // behind a name; id: object shape, detail: the member's group
-    text,           // in a string that is a value. id: language
-    name_text,      // in a name. id: language with labels, detail: object shape
-    digits,         // in a number. id: language
-    word,           // in null, true, false. id: which, detail: letters read
-    end             // behind the whole value
+    value,         // id: formula
+    first_item,    // behind '[': an item or ']'. id: array shape; progress
+    next_item,     // behind an item: ',' or ']'
+    first_member,  // behind '{': a name or '}'. id: object shape; progress
+    next_member,   // behind a member: ',' or '}'
+    name,          // behind ',' in an object: a name
+    colon,         // behind a name; id: object shape, detail: the member's group
+    text,          // in a string that is a value. id: language
+    name_text,     // in a name. id: language with labels, detail: object shape
+    digits,        // in a number. id: language
+    word,          // in null, true, false. id: which, detail: letters read
+    end            // behind the whole value
   };
 
   // How far a character of a string has been read, beside PartialCodePoint.
@@ -60,23 +62,26 @@ class JsonAutomaton final : public Automaton {
   struct Frame {
     Expects expects;
     Escape escape = Escape::none;
-    bool records = false;        // this frame or one below needs the text read so far
-    std::uint8_t space = 0;      // bytes of white space just read
-    std::uint8_t digits = 0;     // hexadecimal digits read
-    std::uint8_t missing = 0;    // PartialCodePoint
-    char32_t first = 0, last = 0;  // PartialCodePoint; of an escape, first: the value of its digits, last: the high surrogate
+    bool records = false;      // this frame or one below needs the text read so far
+    std::uint8_t space = 0;    // bytes of white space just read
+    std::uint8_t digits = 0;   // hexadecimal digits read
+    std::uint8_t missing = 0;  // PartialCodePoint
+    char32_t first = 0,
+             last = 0;  // PartialCodePoint; of an escape, first: the value of its digits, last: the high surrogate
     FrameId below = kNoFrame;
-    std::uint32_t id = 0, detail = 0, progress = 0, depth = 0, begin = 0;  // begin: where the item or name began in the record
+    std::uint32_t id = 0, detail = 0, progress = 0, depth = 0,
+                  begin = 0;  // begin: where the item or name began in the record
     bool operator==(const Frame&) const = default;
   };
 
   struct FrameHash {
     std::size_t operator()(const Frame& f) const {
       std::size_t h = 0;
-      for (std::uint64_t x : {std::uint64_t(f.expects) | std::uint64_t(f.escape) << 8 | std::uint64_t(f.records) << 16 |
-                                  std::uint64_t(f.space) << 24 | std::uint64_t(f.digits) << 32 | std::uint64_t(f.missing) << 40,
-                              std::uint64_t(f.first) << 32 | f.last, std::uint64_t(f.below) << 32 | f.id,
-                              std::uint64_t(f.detail) << 32 | f.progress, std::uint64_t(f.depth) << 32 | f.begin})
+      for (std::uint64_t x :
+           {std::uint64_t(f.expects) | std::uint64_t(f.escape) << 8 | std::uint64_t(f.records) << 16 |
+                std::uint64_t(f.space) << 24 | std::uint64_t(f.digits) << 32 | std::uint64_t(f.missing) << 40,
+            std::uint64_t(f.first) << 32 | f.last, std::uint64_t(f.below) << 32 | f.id,
+            std::uint64_t(f.detail) << 32 | f.progress, std::uint64_t(f.depth) << 32 | f.begin})
         h = (h ^ x) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
       return h;
     }
@@ -129,7 +134,8 @@ class JsonAutomaton final : public Automaton {
   LanguageId names(std::uint32_t shape, std::uint32_t progress);
   void begin_name(const Frame& f);
   void begin_member(Frame object);
-  std::vector<std::pair<Formula, Progress>> member_ways(const Schema::ObjectShape& s, const Progress& p, std::uint32_t group);
+  std::vector<std::pair<Formula, Progress>> member_ways(const Schema::ObjectShape& s, const Progress& p,
+                                                        std::uint32_t group);
   bool object_finishable(const Schema::ObjectShape& s, const Progress& p);
   void end_object(const Frame& f);
   FrameId behind_value(FrameId below, std::uint32_t record);

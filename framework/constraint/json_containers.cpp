@@ -1,6 +1,6 @@
-// Arrays and objects. Progress of an array: items so far (as far as they matter), how many of each count, then the items that
-// others must differ from. Of an object: members so far (as far as they matter), which wanted ones were found, which names were
-// seen; behind that, while members still count, the other names.
+// Arrays and objects. Progress of an array: items so far (as far as they matter), how many of each count, then the
+// items that others must differ from. Of an object: members so far (as far as they matter), which wanted ones were
+// found, which names were seen; behind that, while members still count, the other names.
 #include <algorithm>
 
 #include "constraint/json_automaton.h"
@@ -41,8 +41,10 @@ bool JsonAutomaton::finishable(const Schema::ArrayShape& s, const Progress& p) {
     const auto& c = s.counted[i];
     if (p[1 + i] > c.most) return false;
     if (p[1 + i] >= c.least) continue;
-    if (s.most != Schema::kNoLimit && s.most - std::min(s.most, std::max(p[0], c.from)) < c.least - p[1 + i]) return false;
-    bool somewhere = (s.most == Schema::kNoLimit || s.most > s.prefix.size()) && schema_.satisfiable(schema_.both(s.rest, c.item));
+    if (s.most != Schema::kNoLimit && s.most - std::min(s.most, std::max(p[0], c.from)) < c.least - p[1 + i])
+      return false;
+    bool somewhere =
+        (s.most == Schema::kNoLimit || s.most > s.prefix.size()) && schema_.satisfiable(schema_.both(s.rest, c.item));
     for (std::size_t k = std::max(p[0], c.from); k < s.prefix.size(); ++k)
       somewhere = somewhere || schema_.satisfiable(schema_.both(s.prefix[k], c.item));
     if (!somewhere) return false;
@@ -79,15 +81,13 @@ void JsonAutomaton::begin_item(const Frame& f, std::optional<unsigned char> byte
     array.progress = progress(after);
     array.begin = s.unique ? records_[byte ? record_before_ : record_].size : 0;
     const Frame item{.expects = Expects::value, .below = frame(array), .id = formula, .depth = f.depth};
-    if (byte)
-      read(frame(item), *byte);
-    else
-      keep(item);
+    if (byte) read(frame(item), *byte);
+    else keep(item);
   }
 }
 
 JsonAutomaton::Progress JsonAutomaton::with_member(const Schema::ObjectShape& s, Progress p,
-    std::uint32_t group) const {
+                                                   std::uint32_t group) const {
   if (s.groups[group].single) p[2 + group / 32] |= 1u << group % 32;
   p[0] = std::min(p[0] + 1, s.most == Schema::kNoLimit ? s.least : s.most);
   if (!counts_names(s, p)) p.resize(words(s));
@@ -139,7 +139,11 @@ void JsonAutomaton::begin_name(const Frame& f) {
   object.expects = Expects::name;
   const auto& s = schema_.object(f.id);
   const bool records = counts_names(s, progresses_[f.progress]);
-  keep({.expects = Expects::name_text, .records = records, .below = frame(object), .id = language, .depth = f.depth,
+  keep({.expects = Expects::name_text,
+        .records = records,
+        .below = frame(object),
+        .id = language,
+        .depth = f.depth,
         .begin = records ? records_[record_].size : 0});
 }
 
@@ -154,9 +158,10 @@ void JsonAutomaton::begin_member(Frame object) {
   }
 }
 
-// What the value of a member of this group may be: one that is wanted, or more than one, or none. `p` counts it already.
-std::vector<std::pair<JsonAutomaton::Formula,
-    JsonAutomaton::Progress>> JsonAutomaton::member_ways(const Schema::ObjectShape& s, const Progress& p, std::uint32_t group) {
+// What the value of a member of this group may be: one that is wanted, or more than one, or none. `p` counts it
+// already.
+std::vector<std::pair<JsonAutomaton::Formula, JsonAutomaton::Progress>> JsonAutomaton::member_ways(
+    const Schema::ObjectShape& s, const Progress& p, std::uint32_t group) {
   const auto& member = s.groups[group];
   std::vector<std::pair<Formula, Progress>> ways{{member.value, p}};
   for (std::uint32_t i = 0; i < s.wanted.size(); ++i) {
@@ -186,7 +191,8 @@ bool JsonAutomaton::object_finishable(const Schema::ObjectShape& s, const Progre
     bool somewhere = false;
     for (std::size_t i = 0; i < s.groups.size() && !somewhere; ++i) {
       const auto& m = s.groups[i];
-      somewhere = (m.wanted >> w & 1) && !(m.single && seen(p, i)) && left > (m.single && m.required ? 0 : required_left(s, p)) &&
+      somewhere = (m.wanted >> w & 1) && !(m.single && seen(p, i)) &&
+                  left > (m.single && m.required ? 0 : required_left(s, p)) &&
                   schema_.satisfiable(schema_.both(m.value, s.wanted[w]));
     }
     if (!somewhere) return false;

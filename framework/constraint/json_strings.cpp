@@ -19,7 +19,8 @@ void JsonAutomaton::character(Frame f, char32_t c) {
 // Whether a character that may come next is written with a backslash.
 bool JsonAutomaton::may_be_escaped(LanguageId id) {
   if (space_ == JsonSpace::any) return languages_.continues_in(id, 0, Languages::kLast);
-  return languages_.continues_in(id, 0, 0x1F) || languages_.continues_in(id, '"', '"') || languages_.continues_in(id, '\\', '\\');
+  return languages_.continues_in(id, 0, 0x1F) || languages_.continues_in(id, '"', '"') ||
+         languages_.continues_in(id, '\\', '\\');
 }
 
 void JsonAutomaton::read_text(Frame f, unsigned char byte) {
@@ -52,7 +53,8 @@ void JsonAutomaton::read_text(Frame f, unsigned char byte) {
       }
       if (space_ == JsonSpace::one && byte == '/') return;
       static constexpr std::string_view kFrom = "\"\\/bfnrt", kTo = "\"\\/\b\f\n\r\t";
-      if (auto at = kFrom.find(static_cast<char>(byte)); at != std::string_view::npos) character(f, static_cast<unsigned char>(kTo[at]));
+      if (auto at = kFrom.find(static_cast<char>(byte)); at != std::string_view::npos)
+        character(f, static_cast<unsigned char>(kTo[at]));
       return;
     }
     case Escape::low_backslash:
@@ -71,12 +73,9 @@ void JsonAutomaton::read_text(Frame f, unsigned char byte) {
 void JsonAutomaton::read_hex(Frame f, unsigned char byte) {
   const unsigned char low = byte | 32;
   char32_t digit;
-  if (byte >= '0' && byte <= '9')
-    digit = byte - '0';
-  else if (low >= 'a' && low <= 'f')
-    digit = low - 'a' + 10;
-  else
-    return;
+  if (byte >= '0' && byte <= '9') digit = byte - '0';
+  else if (low >= 'a' && low <= 'f') digit = low - 'a' + 10;
+  else return;
   f.first = f.first << 4 | digit;
   ++f.digits;
   const int bits = 4 * (4 - f.digits);

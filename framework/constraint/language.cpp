@@ -10,10 +10,12 @@ namespace {
 using Id = Languages::Id;
 using Transition = Languages::Transition;
 
-constexpr std::size_t kMostNodes = 4'000'000;     // in all
-constexpr std::size_t kMostSearched = 200'000;    // states that one question about emptiness may visit
+constexpr std::size_t kMostNodes = 4'000'000;   // in all
+constexpr std::size_t kMostSearched = 200'000;  // states that one question about emptiness may visit
 
-[[noreturn]] void too_complex() { throw UserError("the constraint is too complex: it needs more than {} states", kMostNodes); }
+[[noreturn]] void too_complex() {
+  throw UserError("the constraint is too complex: it needs more than {} states", kMostNodes);
+}
 
 std::uint64_t packed(CodePoints c) { return std::uint64_t{c.first} << 32 | c.last; }
 
@@ -47,7 +49,7 @@ Id Languages::intern(Node node) {
     has_multiples_.push_back(n.kind == Kind::multiples || (n.kind == Kind::repetition && inside(n.data[0])) ||
                              (n.kind >= Kind::concatenation && n.kind <= Kind::complement &&
                               std::any_of(n.data.begin(), n.data.end(), inside)));
-    emptiness_.push_back(none                    ? Emptiness::empty
+    emptiness_.push_back(none                       ? Emptiness::empty
                          : n.positive || n.nullable ? Emptiness::not_empty
                                                     : Emptiness::unknown);
   }
@@ -86,7 +88,10 @@ Id Languages::concatenation(Id a, Id b) {
     const Id first = static_cast<Id>(nodes_[a].data[0]), rest = static_cast<Id>(nodes_[a].data[1]);
     return concatenation(first, concatenation(rest, b));
   }
-  return intern({Kind::concatenation, nodes_[a].nullable && nodes_[b].nullable, nodes_[a].positive && nodes_[b].positive, {a, b}});
+  return intern({Kind::concatenation,
+                 nodes_[a].nullable && nodes_[b].nullable,
+                 nodes_[a].positive && nodes_[b].positive,
+                 {a, b}});
 }
 
 Id Languages::concatenation(std::initializer_list<Id> parts) {
@@ -134,8 +139,7 @@ Id Languages::all_of(std::vector<Id> parts) {
     const Node& n = nodes_[parts[i]];
     if (n.kind == Kind::all_of)
       for (std::uint64_t part : n.data) parts.push_back(static_cast<Id>(part));
-    else
-      all.push_back(parts[i]);
+    else all.push_back(parts[i]);
   }
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
@@ -174,9 +178,9 @@ Id Languages::dictionary(std::vector<std::pair<std::u32string, Id>> entries) {
       std::size_t next = i + 1;
       while (next < end && entries[next].first[depth] == entries[i].first[depth]) ++next;
       if (next == i + 1)
-        branches.push_back(concatenation(literal(std::u32string_view(entries[i].first).substr(depth)), entries[i].second));
-      else
-        branches.push_back(concatenation(character(entries[i].first[depth]), self(self, i, next, depth + 1)));
+        branches.push_back(
+            concatenation(literal(std::u32string_view(entries[i].first).substr(depth)), entries[i].second));
+      else branches.push_back(concatenation(character(entries[i].first[depth]), self(self, i, next, depth + 1)));
       i = next;
     }
     return either(std::move(branches));
@@ -274,7 +278,8 @@ Id Languages::after(Id a, char32_t c) {
 
 bool Languages::continues_in(Id a, char32_t first, char32_t last) {
   auto list = transitions(a);
-  auto it = std::lower_bound(list.begin(), list.end(), first, [](const Transition& t, char32_t x) { return t.last < x; });
+  auto it =
+      std::lower_bound(list.begin(), list.end(), first, [](const Transition& t, char32_t x) { return t.last < x; });
   return it != list.end() && it->first <= last;
 }
 

@@ -1,6 +1,6 @@
 // Sets of strings over Unicode code points, as extended regular expressions (with intersection and complement), read
-// one code point at a time by derivatives (Brzozowski, "Derivatives of regular expressions", 1964). Equal expressions are
-// one object with one number, so a derivative is computed once and a language behaves like a lazily built DFA.
+// one code point at a time by derivatives (Brzozowski, "Derivatives of regular expressions", 1964). Equal expressions
+// are one object with one number, so a derivative is computed once and a language behaves like a lazily built DFA.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@ struct CodePoints {
 class Languages {
  public:
   using Id = std::uint32_t;
-  static constexpr Id kNone = 0;        // no string at all
-  static constexpr Id kEmptyText = 1;   // only the empty string
-  static constexpr Id kAnything = 2;    // every string
+  static constexpr Id kNone = 0;       // no string at all
+  static constexpr Id kEmptyText = 1;  // only the empty string
+  static constexpr Id kAnything = 2;   // every string
   static constexpr std::uint32_t kUnbounded = UINT32_MAX;
   static constexpr char32_t kLast = 0x10FFFF;
 
@@ -78,7 +78,18 @@ class Languages {
   bool has_multiples(Id a) const { return has_multiples_[a]; }
 
  private:
-  enum class Kind : std::uint8_t { none, empty_text, characters, concatenation, either, all_of, complement, repetition, multiples, label };
+  enum class Kind : std::uint8_t {
+    none,
+    empty_text,
+    characters,
+    concatenation,
+    either,
+    all_of,
+    complement,
+    repetition,
+    multiples,
+    label
+  };
   struct Node {
     Kind kind;
     bool nullable;
@@ -98,7 +109,7 @@ class Languages {
 
   std::vector<Node> nodes_;
   std::unordered_map<Node, Id, NodeHash> ids_;
-  std::vector<std::vector<Transition>> raw_;   // targets may be empty languages
+  std::vector<std::vector<Transition>> raw_;  // targets may be empty languages
   std::vector<std::vector<Transition>> live_;
   std::vector<std::uint8_t> raw_known_, live_known_, has_multiples_;
   std::vector<Emptiness> emptiness_;

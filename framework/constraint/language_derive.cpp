@@ -9,16 +9,15 @@ namespace {
 using Id = Languages::Id;
 using Transition = Languages::Transition;
 
-// Two lists of transitions side by side: `both` gets the targets of every range of code points, kNone where a list has none.
+// Two lists of transitions side by side: `both` gets the targets of every range of code points, kNone where a list has
+// none.
 template <class Both>
 std::vector<Transition> merged(std::span<const Transition> a, std::span<const Transition> b, const Both& both) {
   std::vector<Transition> out;
   auto add = [&](char32_t first, char32_t last, Id next) {
     if (next == Languages::kNone) return;
-    if (!out.empty() && out.back().next == next && out.back().last + 1 == first)
-      out.back().last = last;
-    else
-      out.push_back({first, last, next});
+    if (!out.empty() && out.back().next == next && out.back().last + 1 == first) out.back().last = last;
+    else out.push_back({first, last, next});
   };
   std::size_t i = 0, j = 0;
   char32_t at = 0;
@@ -51,7 +50,8 @@ std::vector<Transition> Languages::derive(Id a) {
       return {};
     case Kind::characters: {
       std::vector<Transition> out;
-      for (std::uint64_t c : n.data) out.push_back({static_cast<char32_t>(c >> 32), static_cast<char32_t>(c), kEmptyText});
+      for (std::uint64_t c : n.data)
+        out.push_back({static_cast<char32_t>(c >> 32), static_cast<char32_t>(c), kEmptyText});
       return out;
     }
     case Kind::concatenation: {

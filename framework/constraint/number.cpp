@@ -15,14 +15,19 @@ class Magnitudes {
   explicit Magnitudes(Languages& l) : l_(l) {}
 
   Id digit(char first = '0', char last = '9') {
-    return first > last ? Languages::kNone : l_.characters({{static_cast<char32_t>(first), static_cast<char32_t>(last)}});
+    return first > last ? Languages::kNone
+                        : l_.characters({{static_cast<char32_t>(first), static_cast<char32_t>(last)}});
   }
-  Id digits(std::uint32_t least, std::uint32_t most = Languages::kUnbounded) { return l_.repetition(digit(), least, most); }
+  Id digits(std::uint32_t least, std::uint32_t most = Languages::kUnbounded) {
+    return l_.repetition(digit(), least, most);
+  }
   Id text(std::string_view s) { return l_.literal(std::u32string(s.begin(), s.end())); }
   Id point() { return l_.character('.'); }
   /// Nothing, or a point and digits.
   Id fraction() { return l_.optional(l_.concatenation(point(), digits(1))); }
-  Id zero_fraction() { return l_.optional(l_.concatenation(point(), l_.repetition(l_.character('0'), 1, Languages::kUnbounded))); }
+  Id zero_fraction() {
+    return l_.optional(l_.concatenation(point(), l_.repetition(l_.character('0'), 1, Languages::kUnbounded)));
+  }
   Id whole() { return l_.either({l_.character('0'), l_.concatenation(digit('1'), digits(0))}); }
   Id any() { return l_.concatenation(whole(), fraction()); }
   Id zero() { return l_.concatenation(l_.character('0'), zero_fraction()); }
@@ -36,11 +41,13 @@ class Magnitudes {
     const std::string w = whole_of(d);
     const auto n = static_cast<std::uint32_t>(w.size());
     std::vector<Id> out{l_.concatenation({digit('1'), digits(n), fraction()})};  // more digits
-    for (std::uint32_t i = 0; i < n; ++i)                                        // a larger digit, the first that differs
-      out.push_back(l_.concatenation({text(w.substr(0, i)), digit(static_cast<char>(w[i] + 1)), digits(n - i - 1, n - i - 1), fraction()}));
+    for (std::uint32_t i = 0; i < n; ++i)  // a larger digit, the first that differs
+      out.push_back(l_.concatenation(
+          {text(w.substr(0, i)), digit(static_cast<char>(w[i] + 1)), digits(n - i - 1, n - i - 1), fraction()}));
     std::vector<Id> behind;  // the same whole part, a larger fraction
     for (std::size_t i = 0; i < d.fraction.size(); ++i)
-      behind.push_back(l_.concatenation({text(d.fraction.substr(0, i)), digit(static_cast<char>(d.fraction[i] + 1)), digits(0)}));
+      behind.push_back(
+          l_.concatenation({text(d.fraction.substr(0, i)), digit(static_cast<char>(d.fraction[i] + 1)), digits(0)}));
     behind.push_back(l_.concatenation({text(d.fraction), digits(0), digit('1'), digits(0)}));
     out.push_back(l_.concatenation({text(w), point(), l_.either(std::move(behind))}));
     return l_.either(std::move(out));
@@ -50,18 +57,22 @@ class Magnitudes {
     const std::string w = whole_of(d);
     const auto n = static_cast<std::uint32_t>(w.size());
     std::vector<Id> out;
-    if (n > 1) out.push_back(l_.concatenation(l_.either({l_.character('0'), l_.concatenation(digit('1'), digits(0, n - 2))}), fraction()));
+    if (n > 1)
+      out.push_back(
+          l_.concatenation(l_.either({l_.character('0'), l_.concatenation(digit('1'), digits(0, n - 2))}), fraction()));
     for (std::uint32_t i = 0; i < n; ++i) {
       const char least = i == 0 && n > 1 ? '1' : '0';
       if (w[i] > least)
-        out.push_back(l_.concatenation({text(w.substr(0, i)), digit(least, static_cast<char>(w[i] - 1)), digits(n - i - 1, n - i - 1), fraction()}));
+        out.push_back(l_.concatenation({text(w.substr(0, i)), digit(least, static_cast<char>(w[i] - 1)),
+                                        digits(n - i - 1, n - i - 1), fraction()}));
     }
     if (!d.fraction.empty()) {
       std::vector<Id> behind;
       for (std::size_t i = 0; i < d.fraction.size(); ++i) {
         if (i > 0) behind.push_back(text(d.fraction.substr(0, i)));  // shorter: less, since the last digit is no zero
         if (d.fraction[i] > '0')
-          behind.push_back(l_.concatenation({text(d.fraction.substr(0, i)), digit('0', static_cast<char>(d.fraction[i] - 1)), digits(0)}));
+          behind.push_back(l_.concatenation(
+              {text(d.fraction.substr(0, i)), digit('0', static_cast<char>(d.fraction[i] - 1)), digits(0)}));
       }
       out.push_back(text(w));
       out.push_back(l_.concatenation({text(w), point(), l_.either(std::move(behind))}));
@@ -83,10 +94,8 @@ std::optional<Decimal> parse_decimal(std::string_view text, std::size_t most) {
   std::string digits;
   std::int64_t point = -1, exponent = 0;
   for (; i < text.size() && text[i] != 'e' && text[i] != 'E'; ++i) {
-    if (text[i] == '.')
-      point = static_cast<std::int64_t>(digits.size());
-    else
-      digits += text[i];
+    if (text[i] == '.') point = static_cast<std::int64_t>(digits.size());
+    else digits += text[i];
   }
   if (point < 0) point = static_cast<std::int64_t>(digits.size());
   if (i < text.size()) {
@@ -96,12 +105,14 @@ std::optional<Decimal> parse_decimal(std::string_view text, std::size_t most) {
     if (negative) exponent = -exponent;
   }
   point += exponent;
-  if (digits.size() > most || point > static_cast<std::int64_t>(most) || -point > static_cast<std::int64_t>(most)) return std::nullopt;
+  if (digits.size() > most || point > static_cast<std::int64_t>(most) || -point > static_cast<std::int64_t>(most))
+    return std::nullopt;
   if (point < 0) {
     digits.insert(0, static_cast<std::size_t>(-point), '0');
     point = 0;
   }
-  if (static_cast<std::size_t>(point) > digits.size()) digits.append(static_cast<std::size_t>(point) - digits.size(), '0');
+  if (static_cast<std::size_t>(point) > digits.size())
+    digits.append(static_cast<std::size_t>(point) - digits.size(), '0');
   out.digits = digits.substr(0, static_cast<std::size_t>(point));
   out.fraction = digits.substr(static_cast<std::size_t>(point));
   out.digits.erase(0, std::min(out.digits.find_first_not_of('0'), out.digits.size()));
@@ -132,7 +143,8 @@ Id any_number(Languages& l) {
 Id any_integer(Languages& l) {
   Magnitudes m(l);
   const Id scientific = l.concatenation({m.digit(), m.zero_fraction(), exponent(l, l.character('+'))});
-  return l.concatenation(l.optional(l.character('-')), l.either({l.concatenation(m.whole(), m.zero_fraction()), scientific}));
+  return l.concatenation(l.optional(l.character('-')),
+                         l.either({l.concatenation(m.whole(), m.zero_fraction()), scientific}));
 }
 
 Id equal_to(Languages& l, const Decimal& value) {

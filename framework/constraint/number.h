@@ -1,5 +1,5 @@
-// The texts of JSON numbers, as languages: all of them, those within bounds, those equal to one value, multiples. A bound is
-// a decimal, compared digit by digit, so no value is rounded.
+// The texts of JSON numbers, as languages: all of them, those within bounds, those equal to one value, multiples. A
+// bound is a decimal, compared digit by digit, so no value is rounded.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,8 @@ Languages::Id at_least(Languages& languages, const Decimal& bound, bool exclusiv
 Languages::Id at_most(Languages& languages, const Decimal& bound, bool exclusive);
 /// Numbers, written without an exponent, equal to `value`.
 Languages::Id equal_to(Languages& languages, const Decimal& value);
-/// Numbers, written without an exponent, that are multiples of `divisor` (not zero); nothing where it has too many digits.
+/// Numbers, written without an exponent, that are multiples of `divisor` (not zero); nothing where it has too many
+/// digits.
 std::optional<Languages::Id> multiple_of(Languages& languages, const Decimal& divisor);
 
 }  // namespace dml

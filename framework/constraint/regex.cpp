@@ -11,8 +11,8 @@ namespace {
 using Id = Languages::Id;
 using Term = RegexTerm;
 
-// From terms to languages, backwards: each term gets the language of what follows it, so that an assertion about what is
-// ahead is an intersection.
+// From terms to languages, backwards: each term gets the language of what follows it, so that an assertion about what
+// is ahead is an intersection.
 class Builder {
  public:
   explicit Builder(Languages& languages) : languages_(languages) {}

@@ -17,7 +17,7 @@ using Id = Languages::Id;
 using Term = RegexTerm;
 using TermPtr = RegexTermPtr;
 
-constexpr int kDeepest = 100;                    // nested groups
+constexpr int kDeepest = 100;                      // nested groups
 constexpr std::uint32_t kMostRepeats = 1'000'000;  // in {n,m}
 
 TermPtr make(Term::Kind kind, Id language = Languages::kEmptyText) {
@@ -28,8 +28,9 @@ TermPtr make(Term::Kind kind, Id language = Languages::kEmptyText) {
 }
 
 const std::vector<CodePoints> kDigits{{'0', '9'}}, kWord{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-const std::vector<CodePoints> kSpace{{9, 13},         {32, 32},         {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
-                                     {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+const std::vector<CodePoints> kSpace{{9, 13},          {32, 32},         {0xA0, 0xA0},     {0x1680, 0x1680},
+                                     {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                                     {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 
 std::vector<CodePoints> inverted(std::vector<CodePoints> set) {
   std::sort(set.begin(), set.end(), [](auto& a, auto& b) { return a.first < b.first; });
@@ -45,10 +46,20 @@ std::vector<CodePoints> inverted(std::vector<CodePoints> set) {
 
 // Code points of a general category ("Lu", "L", "Letter").
 std::vector<CodePoints> category(const std::string& name) {
-  static const std::map<std::string, std::string> kLong{
-      {"Letter", "L"},     {"Lowercase_Letter", "Ll"}, {"Uppercase_Letter", "Lu"}, {"Mark", "M"},   {"Number", "N"},
-      {"Decimal_Number", "Nd"}, {"digit", "Nd"},       {"Punctuation", "P"},       {"punct", "P"},  {"Symbol", "S"},
-      {"Separator", "Z"},  {"Other", "C"},             {"Control", "Cc"},          {"cntrl", "Cc"}};
+  static const std::map<std::string, std::string> kLong{{"Letter", "L"},
+                                                        {"Lowercase_Letter", "Ll"},
+                                                        {"Uppercase_Letter", "Lu"},
+                                                        {"Mark", "M"},
+                                                        {"Number", "N"},
+                                                        {"Decimal_Number", "Nd"},
+                                                        {"digit", "Nd"},
+                                                        {"Punctuation", "P"},
+                                                        {"punct", "P"},
+                                                        {"Symbol", "S"},
+                                                        {"Separator", "Z"},
+                                                        {"Other", "C"},
+                                                        {"Control", "Cc"},
+                                                        {"cntrl", "Cc"}};
   auto alias = kLong.find(name);
   const std::string wanted = alias == kLong.end() ? name : alias->second;
   std::vector<CodePoints> out;
@@ -56,10 +67,8 @@ std::vector<CodePoints> category(const std::string& name) {
   for (char32_t c = 0; c <= Languages::kLast; ++c) {
     const char* is = utf8proc_category_string(static_cast<utf8proc_int32_t>(c));
     if (is[0] != wanted[0] || (wanted.size() == 2 && is[1] != wanted[1])) continue;
-    if (!out.empty() && out.back().last + 1 == c)
-      out.back().last = c;
-    else
-      out.push_back({c, c});
+    if (!out.empty() && out.back().last + 1 == c) out.back().last = c;
+    else out.push_back({c, c});
   }
   return out;
 }
@@ -171,7 +180,8 @@ class Parser {
       case U'.':
         ++at_;
         return make(Term::Kind::language,
-                    languages_.characters(dot_is_all_ ? inverted({}) : inverted({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}})));
+                    languages_.characters(dot_is_all_ ? inverted({})
+                                                      : inverted({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}})));
       case U'^':
         ++at_;
         return make(Term::Kind::begin);
@@ -232,19 +242,32 @@ class Parser {
       return true;
     };
     switch (c) {
-      case U'd': return add(kDigits);
-      case U'D': return add(inverted(kDigits));
-      case U'w': return add(kWord);
-      case U'W': return add(inverted(kWord));
-      case U's': return add(kSpace);
-      case U'S': return add(inverted(kSpace));
-      case U'n': return one('\n');
-      case U'r': return one('\r');
-      case U't': return one('\t');
-      case U'f': return one('\f');
-      case U'v': return one('\v');
-      case U'0': return one(0);
-      case U'x': return one(hex(2));
+      case U'd':
+        return add(kDigits);
+      case U'D':
+        return add(inverted(kDigits));
+      case U'w':
+        return add(kWord);
+      case U'W':
+        return add(inverted(kWord));
+      case U's':
+        return add(kSpace);
+      case U'S':
+        return add(inverted(kSpace));
+      case U'n':
+        return one('\n');
+      case U'r':
+        return one('\r');
+      case U't':
+        return one('\t');
+      case U'f':
+        return one('\f');
+      case U'v':
+        return one('\v');
+      case U'0':
+        return one(0);
+      case U'x':
+        return one(hex(2));
       case U'u': {
         if (take(U'{')) {
           char32_t value = 0;
@@ -273,18 +296,22 @@ class Parser {
         for (std::string_view prefix : {"General_Category=", "gc="})
           if (name.starts_with(prefix)) name = name.substr(prefix.size());
         std::vector<CodePoints> members = category(name);
-        if (members.empty()) fail(fmt::format("\\p{{{}}} is not supported; general categories are, as \\p{{Lu}}", name));
+        if (members.empty())
+          fail(fmt::format("\\p{{{}}} is not supported; general categories are, as \\p{{Lu}}", name));
         return add(c == U'p' ? std::move(members) : inverted(std::move(members)));
       }
       case U'b':
         if (in_bracket) return one('\b');
         fail("word boundaries are not supported");
-      case U'B': fail("word boundaries are not supported");
+      case U'B':
+        fail("word boundaries are not supported");
       case U'G':
-      case U'k': fail(fmt::format("\\{} is not supported", static_cast<char>(c)));
+      case U'k':
+        fail(fmt::format("\\{} is not supported", static_cast<char>(c)));
       default:
         if (c >= U'1' && c <= U'9') fail("back-references are not supported");
-        if ((c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z')) fail(fmt::format("unknown escape \\{}", static_cast<char>(c)));
+        if ((c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z'))
+          fail(fmt::format("unknown escape \\{}", static_cast<char>(c)));
         return one(c);
     }
   }
@@ -293,12 +320,9 @@ class Parser {
     char32_t value = 0;
     for (int i = 0; i < digits; ++i) {
       const char32_t c = more() ? text_[at_++] : 0, low = c | 32;
-      if (c >= U'0' && c <= U'9')
-        value = value * 16 + (c - U'0');
-      else if (low >= U'a' && low <= U'f')
-        value = value * 16 + (low - U'a' + 10);
-      else
-        fail("a hexadecimal digit is missing");
+      if (c >= U'0' && c <= U'9') value = value * 16 + (c - U'0');
+      else if (low >= U'a' && low <= U'f') value = value * 16 + (low - U'a' + 10);
+      else fail("a hexadecimal digit is missing");
     }
     return value;
   }

@@ -14,14 +14,15 @@ using LanguageId = Languages::Id;
 
 namespace {
 
-constexpr std::size_t kMostWork = 1'000'000;      // formulas put together for one question: about a second
+constexpr std::size_t kMostWork = 1'000'000;  // formulas put together for one question: about a second
 constexpr std::uint32_t kLongestNumber = 60;  // characters: a model may write digits for ever
 
 bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::object; }
 
 }  // namespace
 
-Schema::Schema(const Json& document, std::string source, Languages& languages) : source_(std::move(source)), l_(languages) {
+Schema::Schema(const Json& document, std::string source, Languages& languages)
+    : source_(std::move(source)), l_(languages) {
   nodes_.push_back({Node::Kind::yes, {}});
   nodes_.push_back({Node::Kind::no, {}});
   compiler_ = std::make_unique<Compiler>(*this, document);
@@ -52,8 +53,7 @@ Formula Schema::all_of(std::vector<Formula> parts) {
     if (parts[i] == kTrue) continue;
     if (nodes_[parts[i]].kind == Node::Kind::all_of)
       for (auto p : std::vector(nodes_[parts[i]].parts)) parts.push_back(p);
-    else
-      all.push_back(parts[i]);
+    else all.push_back(parts[i]);
   }
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
@@ -68,8 +68,7 @@ Formula Schema::any_of(std::vector<Formula> parts) {
     if (parts[i] == kFalse) continue;
     if (nodes_[parts[i]].kind == Node::Kind::any_of)
       for (auto p : std::vector(nodes_[parts[i]].parts)) parts.push_back(p);
-    else
-      all.push_back(parts[i]);
+    else all.push_back(parts[i]);
   }
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
@@ -108,7 +107,8 @@ Formula Schema::equal(const Json& value) {
       return of_kind(value.get<bool>() ? JsonKind::yes : JsonKind::no);
     case Json::value_t::string: {
       const LanguageId text = l_.literal(code_points(value.get_ref<const std::string&>()));
-      return all_of({of_kind(JsonKind::string), atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = text})});
+      return all_of(
+          {of_kind(JsonKind::string), atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = text})});
     }
     case Json::value_t::array: {
       Atom items{.says = Atom::Says::items, .kind = JsonKind::array};
@@ -150,7 +150,8 @@ Formula Schema::one_of_expanded(Formula f) {
   bool rests = false;
   auto overlap = [&](Formula a, Formula b) {
     assumed_ = false;
-    const bool out = satisfiable(all_of({a, b})) || assumed_ || left_out_;  // where that is not sure, better one too many
+    const bool out =
+        satisfiable(all_of({a, b})) || assumed_ || left_out_;  // where that is not sure, better one too many
     rests = rests || assumed_;
     return out;
   };
@@ -172,7 +173,10 @@ std::vector<Formula> Schema::other_values(const Atom& a) {
   std::vector<Formula> ways;
   std::vector<std::pair<std::string, Formula>> right;  // those before
   auto some = [&](LanguageId names, Formula value, std::vector<std::pair<std::string, Formula>> named = {}) {
-    Formula way = atom({.says = Atom::Says::some_member, .kind = JsonKind::object, .language = names, .formula = negation(value),
+    Formula way = atom({.says = Atom::Says::some_member,
+                        .kind = JsonKind::object,
+                        .language = names,
+                        .formula = negation(value),
                         .named = std::move(named)});
     if (!right.empty()) way = both(way, atom({.says = Atom::Says::members, .kind = JsonKind::object, .named = right}));
     ways.push_back(way);
@@ -213,11 +217,15 @@ Formula Schema::complement_of(std::uint32_t id) {
         Atom here{.says = Atom::Says::items, .kind = JsonKind::array};
         here.prefix.assign(i + 1, kTrue);
         here.prefix[i] = negation(a.prefix[i]);
-        ways.push_back(all_of({atom(std::move(here)), atom({.says = Atom::Says::item_count, .kind = JsonKind::array, .least = i + 1})}));
+        ways.push_back(all_of(
+            {atom(std::move(here)), atom({.says = Atom::Says::item_count, .kind = JsonKind::array, .least = i + 1})}));
       }
       if (a.formula != kTrue)
-        ways.push_back(atom({.says = Atom::Says::counted, .kind = JsonKind::array, .formula = negation(a.formula),
-                             .from = static_cast<std::uint32_t>(a.prefix.size()), .least = 1}));
+        ways.push_back(atom({.says = Atom::Says::counted,
+                             .kind = JsonKind::array,
+                             .formula = negation(a.formula),
+                             .from = static_cast<std::uint32_t>(a.prefix.size()),
+                             .least = 1}));
       break;
     case Atom::Says::counted:
     case Atom::Says::item_count:
@@ -232,10 +240,8 @@ Formula Schema::complement_of(std::uint32_t id) {
       break;
     case Atom::Says::some_member: {
       Atom none{.says = Atom::Says::members, .kind = JsonKind::object};
-      if (a.named.empty())
-        none.patterns.push_back({a.language, negation(a.formula)});
-      else
-        none.named.push_back({a.named[0].first, negation(a.formula)});
+      if (a.named.empty()) none.patterns.push_back({a.language, negation(a.formula)});
+      else none.named.push_back({a.named[0].first, negation(a.formula)});
       ways.push_back(atom(std::move(none)));
       break;
     }
@@ -249,7 +255,8 @@ Formula Schema::complement_of(std::uint32_t id) {
 // --- scalars
 
 LanguageId Schema::scalar_of(Formula f, JsonKind kind, int depth) {
-  if (depth > kDeepestFormula) refuse("the schema refers to itself without describing a value, or is nested too deeply");
+  if (depth > kDeepestFormula)
+    refuse("the schema refers to itself without describing a value, or is nested too deeply");
   const Node n = nodes_[f];
   switch (n.kind) {
     case Node::Kind::yes:
@@ -292,8 +299,7 @@ LanguageId Schema::scalar(Formula f, JsonKind kind) {
   LanguageId out = scalar_of(f, kind, 0);
   // Languages of numbers with bounds know no exponents, nor do their complements.
   if (kind == JsonKind::number) {
-    if (out == Languages::kAnything)
-      out = any_number(l_);
+    if (out == Languages::kAnything) out = any_number(l_);
     else if (out != any_integer(l_))
       out = l_.all_of({out, l_.either({at_least(l_, {}, false), at_most(l_, {}, false)})});
     // Of multiples a long one may be the only one, and is long to look for.

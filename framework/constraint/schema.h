@@ -1,11 +1,13 @@
-// A JSON Schema as formulas about one value. Every keyword is an atom about values of one type, and true of all other types;
-// schemas combine atoms by and, or and not. For each type a formula comes down to what a reader of JSON text can follow: a
-// language for strings and numbers, and a list of shapes, one of which an array or object must have. `not`, `oneOf` and
-// `if` are exact, since every atom has a complement among the atoms. Of a formula with very many alternatives some are left
-// out: a value may be rejected then that the schema allows, but none is accepted that it does not.
+// A JSON Schema as formulas about one value. Every keyword is an atom about values of one type, and true of all other
+// types; schemas combine atoms by and, or and not. For each type a formula comes down to what a reader of JSON text can
+// follow: a language for strings and numbers, and a list of shapes, one of which an array or object must have. `not`,
+// `oneOf` and `if` are exact, since every atom has a complement among the atoms. Of a formula with very many
+// alternatives some are left out: a value may be rejected then that the schema allows, but none is accepted that it
+// does not.
 //
-// Drafts 4 to 2020-12, with local references. What is not supported is refused by keyword; keywords that assert nothing (title,
-// default, …) and unknown ones are left out, as the standard says. `format` is an assertion for the formats it names.
+// Drafts 4 to 2020-12, with local references. What is not supported is refused by keyword; keywords that assert nothing
+// (title, default, …) and unknown ones are left out, as the standard says. `format` is an assertion for the formats it
+// names.
 #pragma once
 
 #include <cstdint>

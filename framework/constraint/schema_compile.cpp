@@ -54,7 +54,8 @@ Formula Schema::Compiler::compile(const Json& s, const std::string& path) {
 
 Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
   for (const char* keyword : kRefused)
-    if (const Json* value = member(s, keyword); value && !(value->is_boolean() && value->get<bool>())) refuse(path, keyword, "not supported");
+    if (const Json* value = member(s, keyword); value && !(value->is_boolean() && value->get<bool>()))
+      refuse(path, keyword, "not supported");
   std::vector<Formula> out;
   if (const Json* ref = member(s, "$ref"); ref && ref->is_string()) {
     out.push_back(reference(ref->get<std::string>(), path));
@@ -67,22 +68,16 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
     for (const Json& t : type->is_array() ? *type : Json::array({*type})) {
       const std::string name = t.is_string() ? t.get<std::string>() : "";
       if (name == "integer")
-        kinds.push_back(sc.all_of({sc.of_kind(JsonKind::number),
-                                   sc.atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = any_integer(l_)})}));
-      else if (name == "boolean")
-        kinds.push_back(sc.any_of({sc.of_kind(JsonKind::yes), sc.of_kind(JsonKind::no)}));
-      else if (name == "null")
-        kinds.push_back(sc.of_kind(JsonKind::null));
-      else if (name == "number")
-        kinds.push_back(sc.of_kind(JsonKind::number));
-      else if (name == "string")
-        kinds.push_back(sc.of_kind(JsonKind::string));
-      else if (name == "array")
-        kinds.push_back(sc.of_kind(JsonKind::array));
-      else if (name == "object")
-        kinds.push_back(sc.of_kind(JsonKind::object));
-      else
-        refuse(path, "type", fmt::format("{} is not a type", dump(t)));
+        kinds.push_back(
+            sc.all_of({sc.of_kind(JsonKind::number),
+                       sc.atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = any_integer(l_)})}));
+      else if (name == "boolean") kinds.push_back(sc.any_of({sc.of_kind(JsonKind::yes), sc.of_kind(JsonKind::no)}));
+      else if (name == "null") kinds.push_back(sc.of_kind(JsonKind::null));
+      else if (name == "number") kinds.push_back(sc.of_kind(JsonKind::number));
+      else if (name == "string") kinds.push_back(sc.of_kind(JsonKind::string));
+      else if (name == "array") kinds.push_back(sc.of_kind(JsonKind::array));
+      else if (name == "object") kinds.push_back(sc.of_kind(JsonKind::object));
+      else refuse(path, "type", fmt::format("{} is not a type", dump(t)));
     }
     out.push_back(sc.any_of(std::move(kinds)));
   }
@@ -92,14 +87,13 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
     std::vector<Formula> any;
     std::vector<std::pair<std::u32string, Languages::Id>> texts;
     for (auto& value : *values) {
-      if (value.is_string())
-        texts.push_back({code_points(value.get_ref<const std::string&>()), Languages::kEmptyText});
-      else
-        any.push_back(sc.equal(value));
+      if (value.is_string()) texts.push_back({code_points(value.get_ref<const std::string&>()), Languages::kEmptyText});
+      else any.push_back(sc.equal(value));
     }
     if (!texts.empty())
-      any.push_back(sc.all_of({sc.of_kind(JsonKind::string),
-                               sc.atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = l_.dictionary(std::move(texts))})}));
+      any.push_back(sc.all_of({sc.of_kind(JsonKind::string), sc.atom({.says = Atom::Says::text,
+                                                                      .kind = JsonKind::string,
+                                                                      .language = l_.dictionary(std::move(texts))})}));
     out.push_back(sc.any_of(std::move(any)));
   }
   string_keywords(s, path, out);
@@ -115,7 +109,8 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
   if (const Json* condition = member(s, "if"); condition && draft_ >= 7) {
     const Formula f = compile(*condition, path + "/if");
     const Json *then = member(s, "then"), *otherwise = member(s, "else");
-    // Two alternatives that exclude each other: where many conditions stand together, most combinations contradict themselves.
+    // Two alternatives that exclude each other: where many conditions stand together, most combinations contradict
+    // themselves.
     if (then || otherwise)
       out.push_back(sc.any_of({sc.all_of({f, then ? compile(*then, path + "/then") : kTrue}),
                                sc.all_of({sc.negation(f), otherwise ? compile(*otherwise, path + "/else") : kTrue})}));
@@ -127,11 +122,13 @@ std::vector<Formula> Schema::Compiler::subschemas(const Json& s, const char* key
   const Json& list = *member(s, keyword);
   if (!list.is_array() || list.empty()) refuse(path, keyword, "must be a list of schemas");
   std::vector<Formula> out;
-  for (std::size_t i = 0; i < list.size(); ++i) out.push_back(compile(list[i], fmt::format("{}/{}/{}", path, keyword, i)));
+  for (std::size_t i = 0; i < list.size(); ++i)
+    out.push_back(compile(list[i], fmt::format("{}/{}/{}", path, keyword, i)));
   return out;
 }
 
-std::uint32_t Schema::Compiler::count(const Json& s, const char* keyword, const std::string& path, std::uint32_t fallback) {
+std::uint32_t Schema::Compiler::count(const Json& s, const char* keyword, const std::string& path,
+                                      std::uint32_t fallback) {
   const Json* value = member(s, keyword);
   if (!value) return fallback;
   if (!value->is_number()) refuse(path, keyword, "must be a number");
@@ -143,7 +140,8 @@ std::uint32_t Schema::Compiler::count(const Json& s, const char* keyword, const 
 void Schema::Compiler::string_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
   std::vector<Languages::Id> all;
   if (member(s, "minLength") || member(s, "maxLength"))
-    all.push_back(l_.repetition(l_.any_character(), count(s, "minLength", path, 0), count(s, "maxLength", path, Languages::kUnbounded)));
+    all.push_back(l_.repetition(l_.any_character(), count(s, "minLength", path, 0),
+                                count(s, "maxLength", path, Languages::kUnbounded)));
   if (const Json* pattern = member(s, "pattern")) {
     if (!pattern->is_string()) refuse(path, "pattern", "must be a string");
     try {
@@ -155,7 +153,8 @@ void Schema::Compiler::string_keywords(const Json& s, const std::string& path, s
   if (const Json* format = member(s, "format"); format && format->is_string())
     if (auto language = format_language(l_, format->get<std::string>())) all.push_back(*language);
   if (!all.empty())
-    out.push_back(schema_.atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = l_.all_of(std::move(all))}));
+    out.push_back(
+        schema_.atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = l_.all_of(std::move(all))}));
 }
 
 void Schema::Compiler::number_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
@@ -170,7 +169,9 @@ void Schema::Compiler::number_keywords(const Json& s, const std::string& path, s
     const char *inclusive = lower ? "minimum" : "maximum", *exclusive = lower ? "exclusiveMinimum" : "exclusiveMaximum";
     const Json *in = member(s, inclusive), *ex = member(s, exclusive);
     const bool flag = ex && ex->is_boolean();  // draft 4
-    auto add = [&](const Decimal& bound, bool above) { all.push_back(lower ? at_least(l_, bound, above) : at_most(l_, bound, above)); };
+    auto add = [&](const Decimal& bound, bool above) {
+      all.push_back(lower ? at_least(l_, bound, above) : at_most(l_, bound, above));
+    };
     if (in) add(decimal(inclusive, *in), flag && ex->get<bool>());
     if (ex && !flag) add(decimal(exclusive, *ex), true);
   }
@@ -182,7 +183,8 @@ void Schema::Compiler::number_keywords(const Json& s, const std::string& path, s
     all.push_back(*language);
   }
   if (!all.empty())
-    out.push_back(schema_.atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = l_.all_of(std::move(all))}));
+    out.push_back(
+        schema_.atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = l_.all_of(std::move(all))}));
 }
 
 void Schema::Compiler::array_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
@@ -198,18 +200,26 @@ void Schema::Compiler::array_keywords(const Json& s, const std::string& path, st
     out.push_back(sc.atom(std::move(a)));
   }
   if (member(s, "minItems") || member(s, "maxItems"))
-    out.push_back(sc.atom({.says = Atom::Says::item_count, .kind = JsonKind::array, .least = count(s, "minItems", path, 0),
+    out.push_back(sc.atom({.says = Atom::Says::item_count,
+                           .kind = JsonKind::array,
+                           .least = count(s, "minItems", path, 0),
                            .most = count(s, "maxItems", path, kNoLimit)}));
   if (const Json* contained = member(s, "contains"); contained && draft_ >= 6)
-    out.push_back(sc.atom({.says = Atom::Says::counted, .kind = JsonKind::array, .formula = compile(*contained, path + "/contains"), .from = 0,
-                           .least = count(s, "minContains", path, 1), .most = count(s, "maxContains", path, kNoLimit)}));
+    out.push_back(sc.atom({.says = Atom::Says::counted,
+                           .kind = JsonKind::array,
+                           .formula = compile(*contained, path + "/contains"),
+                           .from = 0,
+                           .least = count(s, "minContains", path, 1),
+                           .most = count(s, "maxContains", path, kNoLimit)}));
   if (const Json* unique = member(s, "uniqueItems"); unique && unique->is_boolean() && unique->get<bool>())
     out.push_back(sc.atom({.says = Atom::Says::unique, .kind = JsonKind::array}));
 }
 
 Formula Schema::Compiler::has(const std::string& name) {
   if (auto it = has_.find(name); it != has_.end()) return it->second;
-  return has_[name] = schema_.atom({.says = Atom::Says::some_member, .kind = JsonKind::object, .language = l_.literal(code_points(name)),
+  return has_[name] = schema_.atom({.says = Atom::Says::some_member,
+                                    .kind = JsonKind::object,
+                                    .language = l_.literal(code_points(name)),
                                     .named = {{name, kTrue}}});
 }
 
@@ -220,11 +230,13 @@ void Schema::Compiler::object_keywords(const Json& s, const std::string& path, s
     if (value && !value->is_object()) refuse(path, keyword, "must be an object");
     return value;
   };
-  const Json *properties = object("properties"), *patterns = object("patternProperties"), *others = member(s, "additionalProperties");
+  const Json *properties = object("properties"), *patterns = object("patternProperties"),
+             *others = member(s, "additionalProperties");
   if (properties || patterns || others) {
     Atom a{.says = Atom::Says::members, .kind = JsonKind::object};
     if (properties)
-      for (auto& [name, value] : properties->items()) a.named.push_back({name, compile(value, path + "/properties/" + name)});
+      for (auto& [name, value] : properties->items())
+        a.named.push_back({name, compile(value, path + "/properties/" + name)});
     if (patterns)
       for (auto& [regex, value] : patterns->items()) {
         Languages::Id names;
@@ -246,14 +258,19 @@ void Schema::Compiler::object_keywords(const Json& s, const std::string& path, s
     }
   }
   if (member(s, "minProperties") || member(s, "maxProperties"))
-    out.push_back(sc.atom({.says = Atom::Says::member_count, .kind = JsonKind::object, .least = count(s, "minProperties", path, 0),
+    out.push_back(sc.atom({.says = Atom::Says::member_count,
+                           .kind = JsonKind::object,
+                           .least = count(s, "minProperties", path, 0),
                            .most = count(s, "maxProperties", path, kNoLimit)}));
   if (const Json* names = member(s, "propertyNames"); names && draft_ >= 6) {
     Atom a{.says = Atom::Says::members, .kind = JsonKind::object};
-    a.patterns.push_back({l_.complement(sc.scalar(compile(*names, path + "/propertyNames"), JsonKind::string)), kFalse});
+    a.patterns.push_back(
+        {l_.complement(sc.scalar(compile(*names, path + "/propertyNames"), JsonKind::string)), kFalse});
     out.push_back(sc.atom(std::move(a)));
   }
-  auto depends = [&](const std::string& name, Formula f) { out.push_back(sc.any_of({sc.negation(has(name)), sc.all_of({has(name), f})})); };
+  auto depends = [&](const std::string& name, Formula f) {
+    out.push_back(sc.any_of({sc.negation(has(name)), sc.all_of({has(name), f})}));
+  };
   auto all_present = [&](const Json& list, const char* keyword) {
     std::vector<Formula> all;
     for (auto& name : list) {
@@ -266,10 +283,12 @@ void Schema::Compiler::object_keywords(const Json& s, const std::string& path, s
   if (const Json* lists = object("dependentRequired"))
     for (auto& [name, list] : lists->items()) depends(name, all_present(list, "dependentRequired"));
   if (const Json* schemas = object("dependentSchemas"))
-    for (auto& [name, value] : schemas->items()) depends(name, only_objects(compile(value, path + "/dependentSchemas/" + name)));
+    for (auto& [name, value] : schemas->items())
+      depends(name, only_objects(compile(value, path + "/dependentSchemas/" + name)));
   if (const Json* either = object("dependencies"))
     for (auto& [name, value] : either->items())
-      depends(name, value.is_array() ? all_present(value, "dependencies") : only_objects(compile(value, path + "/dependencies/" + name)));
+      depends(name, value.is_array() ? all_present(value, "dependencies")
+                                     : only_objects(compile(value, path + "/dependencies/" + name)));
 }
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// What the atoms of a case say of an object's members, merged into one shape: names with their values, and groups of the other
-// names with theirs.
+// What the atoms of a case say of an object's members, merged into one shape: names with their values, and groups of
+// the other names with theirs.
 #include <algorithm>
 #include <set>
 

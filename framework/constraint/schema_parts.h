@@ -1,4 +1,5 @@
-// What schema.cpp (formulas), schema_shapes.cpp (shapes), schema_compile.cpp (keywords) and schema_references.cpp share.
+// What schema.cpp (formulas), schema_shapes.cpp (shapes), schema_compile.cpp (keywords) and schema_references.cpp
+// share.
 #pragma once
 
 #include <deque>
@@ -16,10 +17,10 @@ struct Schema::Atom {
   JsonKind kind;
   Languages::Id language = Languages::kNone;  // text: of the string or number; some_member: of its name
   std::vector<Formula> prefix{};              // items
-  Formula formula = kTrue;                    // items: behind the prefix; counted, some_member: of the value; members: of others
+  Formula formula = kTrue;  // items: behind the prefix; counted, some_member: of the value; members: of others
   std::uint32_t from = 0, least = 0, most = kNoLimit;
-  std::vector<std::pair<std::string, Formula>> named{};           // members: of these names; some_member: its name, if it is one
-  std::vector<std::pair<Languages::Id, Formula>> patterns{};      // members: of names in these languages
+  std::vector<std::pair<std::string, Formula>> named{};  // members: of these names; some_member: its name, if it is one
+  std::vector<std::pair<Languages::Id, Formula>> patterns{};  // members: of names in these languages
 };
 
 struct Schema::Node {
@@ -68,16 +69,16 @@ struct Schema::Compiler {
   Languages& l_;
   Json document_;
   int draft_ = 2020;
-  std::map<std::string, Place> places_;                 // by absolute URI, with fragment
-  std::map<const Json*, std::string> bases_;            // of every subschema
-  std::map<std::string, int> dynamic_anchors_;          // how often each occurs
+  std::map<std::string, Place> places_;         // by absolute URI, with fragment
+  std::map<const Json*, std::string> bases_;    // of every subschema
+  std::map<std::string, int> dynamic_anchors_;  // how often each occurs
   std::map<std::string, Formula> has_;
-  int resources_ = 0;                                   // subschemas with an identifier of their own
+  int resources_ = 0;  // subschemas with an identifier of their own
   std::map<const Json*, Formula> compiled_;
   std::deque<Place> targets_;
   std::vector<std::optional<Formula>> target_formulas_;
   std::map<const Json*, std::uint32_t> target_ids_;
-  std::string base_;                                    // of the schema being compiled
+  std::string base_;  // of the schema being compiled
   int depth_ = 0;
 };
 

@@ -26,7 +26,8 @@ std::string joined_uri(const std::string& base, const std::string& to) {
   if (slash == std::string::npos || slash < host_end) return base.substr(0, host_end) + (host_end ? "/" : "") + to;
   std::string rest = to, front = stem.substr(0, slash + 1);
   while (rest.starts_with("./") || rest.starts_with("../")) {
-    if (rest.starts_with("../") && front.size() > host_end + 1) front = front.substr(0, front.rfind('/', front.size() - 2) + 1);
+    if (rest.starts_with("../") && front.size() > host_end + 1)
+      front = front.substr(0, front.rfind('/', front.size() - 2) + 1);
     rest = rest.substr(rest.find('/') + 1);
   }
   return front + rest;
@@ -43,7 +44,8 @@ std::string unescaped(std::string part) {  // of a JSON pointer in a URI fragmen
     }
   }
   for (std::size_t i = 0; (i = out.find('~', i)) != std::string::npos; ++i)
-    if (i + 1 < out.size() && (out[i + 1] == '0' || out[i + 1] == '1')) out.replace(i, 2, out[i + 1] == '0' ? "~" : "/");
+    if (i + 1 < out.size() && (out[i + 1] == '0' || out[i + 1] == '1'))
+      out.replace(i, 2, out[i + 1] == '0' ? "~" : "/");
   return out;
 }
 
@@ -73,18 +75,22 @@ void Schema::Compiler::index(const Json& s, const std::string& path, std::string
   for (const char* key : {"$anchor", "$dynamicAnchor"})
     if (const Json* anchor = member(s, key); anchor && anchor->is_string())
       places_.try_emplace(base + "#" + anchor->get<std::string>(), Place{&s, path, base});
-  if (const Json* anchor = member(s, "$dynamicAnchor"); anchor && anchor->is_string()) ++dynamic_anchors_[anchor->get<std::string>()];
+  if (const Json* anchor = member(s, "$dynamicAnchor"); anchor && anchor->is_string())
+    ++dynamic_anchors_[anchor->get<std::string>()];
   bases_[&s] = base;
   for (auto& [key, value] : s.items())
     if (key != "const" && key != "enum" && key != "default" && key != "examples") index(value, path + "/" + key, base);
 }
 
-const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, const std::string& base, const std::string& path) {
+const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, const std::string& base,
+                                                      const std::string& path) {
   if (auto it = places_.find(uri); it != places_.end()) return &it->second;
   const auto hash = uri.find('#');
   const std::string stem = uri.substr(0, hash);
   auto it = places_.find(stem);
-  if (it == places_.end()) refuse(path, "$ref", fmt::format("'{}' is not in this document; references to other documents are not supported", uri));
+  if (it == places_.end())
+    refuse(path, "$ref",
+           fmt::format("'{}' is not in this document; references to other documents are not supported", uri));
   if (hash == std::string::npos || hash + 1 == uri.size()) return &it->second;
   Place at = it->second;
   std::string pointer = uri.substr(hash + 1);
@@ -95,8 +101,8 @@ const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, co
     const Json* next = nullptr;
     if (at.json->is_object()) {
       next = member(*at.json, key.c_str());
-    } else if (at.json->is_array() && !key.empty() && key.find_first_not_of("0123456789") == std::string::npos && key.size() < 9 &&
-               std::stoul(key) < at.json->size()) {
+    } else if (at.json->is_array() && !key.empty() && key.find_first_not_of("0123456789") == std::string::npos &&
+               key.size() < 9 && std::stoul(key) < at.json->size()) {
       next = &(*at.json)[std::stoul(key)];
     }
     if (!next) refuse(path, "$ref", fmt::format("'{}' leads nowhere", uri));
@@ -126,8 +132,10 @@ void Schema::Compiler::dynamic_references(const Json& s, const std::string& path
   if (const Json* ref = member(s, "$dynamicRef"); ref && ref->is_string() && draft_ >= 2020) {
     const std::string to = ref->get<std::string>();
     const auto hash = to.find('#');
-    if (auto found = dynamic_anchors_.find(hash == to.npos ? "" : to.substr(hash + 1)); found != dynamic_anchors_.end() && found->second > 1)
-      refuse(path, "$dynamicRef", fmt::format("there are {} '$dynamicAnchor's '{}'; one is supported", found->second, found->first));
+    if (auto found = dynamic_anchors_.find(hash == to.npos ? "" : to.substr(hash + 1));
+        found != dynamic_anchors_.end() && found->second > 1)
+      refuse(path, "$dynamicRef",
+             fmt::format("there are {} '$dynamicAnchor's '{}'; one is supported", found->second, found->first));
     out.push_back(reference(to, path));
   }
   if (const Json* ref = member(s, "$recursiveRef"); ref && ref->is_string() && draft_ == 2019) {
@@ -142,7 +150,8 @@ Formula Schema::Compiler::target(std::uint32_t i) {
     target_formulas_[i] = compile(*place.json, place.path);
     // What it refers to is compiled too, so that everything unsupported is refused before the first token.
     for (std::size_t k = 0; k < targets_.size(); ++k)
-      if (!target_formulas_[k] && depth_ == 0) target_formulas_[k] = compile(*Place(targets_[k]).json, Place(targets_[k]).path);
+      if (!target_formulas_[k] && depth_ == 0)
+        target_formulas_[k] = compile(*Place(targets_[k]).json, Place(targets_[k]).path);
   }
   return *target_formulas_[i];
 }

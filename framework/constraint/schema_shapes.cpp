@@ -1,5 +1,5 @@
-// From formulas to the shapes of arrays and objects: a formula becomes cases, sets of atoms that all hold, and the atoms of a
-// case are merged into one shape (of an object: schema_members.cpp).
+// From formulas to the shapes of arrays and objects: a formula becomes cases, sets of atoms that all hold, and the
+// atoms of a case are merged into one shape (of an object: schema_members.cpp).
 #include <algorithm>
 #include <iterator>
 
@@ -12,24 +12,28 @@ using Formula = Schema::Formula;
 
 namespace {
 
-constexpr std::size_t kMostCases = 500;     // shapes of one formula
+constexpr std::size_t kMostCases = 500;      // shapes of one formula
 constexpr std::size_t kMostCompared = 1500;  // with each other
-constexpr std::size_t kFewCases = 8;        // are not looked through for contradictions
+constexpr std::size_t kFewCases = 8;         // are not looked through for contradictions
 
 }  // namespace
 
 // What is true of every value of a case is not said again: equal cases, and those that another contains, are left out.
 void Schema::simplify(std::vector<Case>& cases) {
-  std::ranges::sort(cases, [](const Case& a, const Case& b) { return std::pair(a.size(), std::cref(a).get()) < std::pair(b.size(), std::cref(b).get()); });
+  std::ranges::sort(cases, [](const Case& a, const Case& b) {
+    return std::pair(a.size(), std::cref(a).get()) < std::pair(b.size(), std::cref(b).get());
+  });
   cases.erase(std::unique(cases.begin(), cases.end()), cases.end());
   if (cases.size() > kMostCompared) return;
   std::vector<Case> out;
   for (Case& c : cases)
-    if (std::ranges::none_of(out, [&](const Case& less) { return std::ranges::includes(c, less); })) out.push_back(std::move(c));
+    if (std::ranges::none_of(out, [&](const Case& less) { return std::ranges::includes(c, less); }))
+      out.push_back(std::move(c));
   cases = std::move(out);
 }
 
-std::vector<Schema::Case> Schema::any_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind, int depth) {
+std::vector<Schema::Case> Schema::any_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind,
+                                           int depth) {
   std::vector<Case> out;
   for (auto p : parts) {
     for (auto& c : cases(p, positive, kind, depth)) {
@@ -43,7 +47,8 @@ std::vector<Schema::Case> Schema::any_case(const std::vector<std::uint32_t>& par
 }
 
 // Cases of one part with those of another are as many as their product, but many of them contradict themselves.
-std::vector<Schema::Case> Schema::every_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind, int depth) {
+std::vector<Schema::Case> Schema::every_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind,
+                                             int depth) {
   std::vector<Case> out{{}};
   for (auto p : parts) {
     std::vector<Case> next;
@@ -71,7 +76,8 @@ void Schema::leave_out(std::vector<Case>& cases) {
 }
 
 std::vector<Schema::Case> Schema::cases(Formula f, bool positive, JsonKind kind, int depth) {
-  if (depth > kDeepestFormula) refuse("the schema refers to itself without describing a value, or is nested too deeply");
+  if (depth > kDeepestFormula)
+    refuse("the schema refers to itself without describing a value, or is nested too deeply");
   const Node n = nodes_[f];
   const std::vector<Case> always{{}}, never;
   switch (n.kind) {
@@ -108,7 +114,8 @@ std::optional<std::uint32_t> Schema::merged_array(const Case& c) {
       case Atom::Says::items: {
         const std::size_t n = std::max(s.prefix.size(), a.prefix.size());
         for (std::size_t i = s.prefix.size(); i < n; ++i) s.prefix.push_back(s.rest);
-        for (std::size_t i = 0; i < n; ++i) s.prefix[i] = both(s.prefix[i], i < a.prefix.size() ? a.prefix[i] : a.formula);
+        for (std::size_t i = 0; i < n; ++i)
+          s.prefix[i] = both(s.prefix[i], i < a.prefix.size() ? a.prefix[i] : a.formula);
         s.rest = both(s.rest, a.formula);
         break;
       }
@@ -141,7 +148,8 @@ bool Schema::array_possible(const ArrayShape& s) {
     if (c.least == 0) continue;
     if (s.most != kNoLimit && s.most - std::min(s.most, c.from) < c.least) return false;
     bool somewhere = satisfiable(both(s.rest, c.item)) && (s.most == kNoLimit || s.most > s.prefix.size());
-    for (std::size_t i = c.from; i < s.prefix.size() && i < s.most; ++i) somewhere = somewhere || satisfiable(both(s.prefix[i], c.item));
+    for (std::size_t i = c.from; i < s.prefix.size() && i < s.most; ++i)
+      somewhere = somewhere || satisfiable(both(s.prefix[i], c.item));
     if (!somewhere) return false;
   }
   return true;

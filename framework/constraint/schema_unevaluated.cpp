@@ -1,6 +1,7 @@
-// unevaluatedProperties and unevaluatedItems: schemas of the members and items that nothing beside them has looked at. What has
-// been looked at depends on which branches of anyOf, oneOf and if a value satisfies: each combination is an alternative. A
-// branch need not fail to be left out of one: its members are then under the schema too, which asks for more.
+// unevaluatedProperties and unevaluatedItems: schemas of the members and items that nothing beside them has looked at.
+// What has been looked at depends on which branches of anyOf, oneOf and if a value satisfies: each combination is an
+// alternative. A branch need not fail to be left out of one: its members are then under the schema too, which asks for
+// more.
 #include <algorithm>
 
 #include "constraint/regex.h"

@@ -17,8 +17,12 @@ class TextAutomaton final : public Automaton {
     if (!languages_.empty(language)) start_ = state({language, {}});
   }
   State start() override { return start_; }
-  bool may_end(State s) override { return states_[s].partial.complete() && languages_.accepts_end(states_[s].language); }
-  std::size_t bytes() const override { return Automaton::bytes() + languages_.bytes() + states_.size() * 2 * sizeof(StateData); }
+  bool may_end(State s) override {
+    return states_[s].partial.complete() && languages_.accepts_end(states_[s].language);
+  }
+  std::size_t bytes() const override {
+    return Automaton::bytes() + languages_.bytes() + states_.size() * 2 * sizeof(StateData);
+  }
 
  private:
   struct StateData {
@@ -34,7 +38,8 @@ class TextAutomaton final : public Automaton {
   State step(State s, unsigned char byte) override {
     auto [language, partial] = states_[s];
     if (!partial.read(byte)) return kDead;
-    if (!partial.complete()) return languages_.continues_in(language, partial.first, partial.last) ? state({language, partial}) : kDead;
+    if (!partial.complete())
+      return languages_.continues_in(language, partial.first, partial.last) ? state({language, partial}) : kDead;
     language = languages_.after(language, partial.first);
     return language == Languages::kNone ? kDead : state({language, {}});
   }

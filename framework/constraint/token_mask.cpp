@@ -21,7 +21,8 @@ TokenTree::TokenTree(std::vector<std::string> texts, std::vector<std::pair<std::
   std::string before;
   for (std::int32_t id : order) {
     const std::string& now = text(id);
-    const auto shared = static_cast<std::size_t>(std::mismatch(before.begin(), before.end(), now.begin(), now.end()).first - before.begin());
+    const auto shared = static_cast<std::size_t>(
+        std::mismatch(before.begin(), before.end(), now.begin(), now.end()).first - before.begin());
     while (path.size() > shared) {
       nodes_[path.back()].end = static_cast<std::uint32_t>(nodes_.size());
       path.pop_back();
@@ -119,7 +120,8 @@ std::vector<std::int32_t> TokenConstraint::only_continuation(const Text& text, s
 
 TokenConstraint::Text TokenConstraint::after(const Text& text, std::int32_t token) {
   const TokenTree& tokens = tree(text);
-  const std::string_view read = tokens.text(token).empty() ? tokens.special(token) : std::string_view(tokens.text(token));
+  const std::string_view read =
+      tokens.text(token).empty() ? tokens.special(token) : std::string_view(tokens.text(token));
   const Automaton::State next = automaton_->after(text.state, read);
   DML_CHECK(next != Automaton::kDead && !read.empty());
   return {next, true};

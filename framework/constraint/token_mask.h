@@ -1,5 +1,5 @@
-// From bytes to tokens: which tokens of a vocabulary an automaton allows next. The vocabulary is a prefix tree, walked once for
-// each state that is met; the sets are kept.
+// From bytes to tokens: which tokens of a vocabulary an automaton allows next. The vocabulary is a prefix tree, walked
+// once for each state that is met; the sets are kept.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ namespace dml {
 /// The texts of a vocabulary's tokens as a prefix tree in depth-first order.
 class TokenTree {
  public:
-  /// texts[i]: the bytes that token i adds to a text; empty for tokens that are no text, which are never allowed. `specials`:
-  /// tokens that are allowed where anything is, and what a constraint reads for them.
+  /// texts[i]: the bytes that token i adds to a text; empty for tokens that are no text, which are never allowed.
+  /// `specials`: tokens that are allowed where anything is, and what a constraint reads for them.
   explicit TokenTree(std::vector<std::string> texts, std::vector<std::pair<std::int32_t, std::string>> specials = {});
 
   std::size_t vocabulary() const { return texts_.size(); }
@@ -30,8 +30,8 @@ class TokenTree {
   std::string_view special(std::int32_t token) const;
   struct Node {
     unsigned char byte;
-    std::uint32_t end;                          // the node behind this one's subtree
-    std::uint32_t first_token, tokens;          // of those that end here, in token_ids()
+    std::uint32_t end;                  // the node behind this one's subtree
+    std::uint32_t first_token, tokens;  // of those that end here, in token_ids()
   };
   std::span<const Node> nodes() const { return nodes_; }
   std::span<const std::int32_t> token_ids() const { return token_ids_; }
@@ -48,14 +48,18 @@ class TokenTree {
 /// A set of tokens, a bit each.
 using TokenSet = std::vector<std::uint64_t>;
 
-/// A constraint met by a vocabulary. One for all texts that are generated under the constraint. Not for several threads at
-/// a time.
+/// A constraint met by a vocabulary. One for all texts that are generated under the constraint. Not for several threads
+/// at a time.
 class TokenConstraint {
  public:
   /// `first`: what tokens add to a text as its first one, where that differs (SentencePiece drops a space there).
   TokenConstraint(std::shared_ptr<Automaton> automaton, std::shared_ptr<const TokenTree> tree,
                   std::shared_ptr<const TokenTree> first = nullptr)
-      : automaton_(std::move(automaton)), tree_(std::move(tree)), first_(first ? std::move(first) : tree_), automaton_bytes_(automaton_->bytes()), bytes_(automaton_bytes_.load()) {}
+      : automaton_(std::move(automaton)),
+        tree_(std::move(tree)),
+        first_(first ? std::move(first) : tree_),
+        automaton_bytes_(automaton_->bytes()),
+        bytes_(automaton_bytes_.load()) {}
 
   /// A text under the constraint so far.
   struct Text {
@@ -66,8 +70,8 @@ class TokenConstraint {
   Text start();
   /// The tokens that may come next; the end of the text is not among them. Valid until the next call.
   const TokenSet& allowed(const Text& text);
-  /// The tokens of what must come next, where there is only one text: the longest tokens, `most` at most. They are what a model
-  /// most likely writes; shorter ones make the same text.
+  /// The tokens of what must come next, where there is only one text: the longest tokens, `most` at most. They are what
+  /// a model most likely writes; shorter ones make the same text.
   std::vector<std::int32_t> only_continuation(const Text& text, std::size_t most);
   /// Bytes of sets and tables so far, about. From any thread.
   std::size_t bytes() const { return bytes_; }

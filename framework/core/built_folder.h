@@ -1,8 +1,8 @@
 // Folders named by the digest of what they were made from, ROOT/DIGEST; the first process that needs one builds it.
 //
 // Processes that ask for the same folder take its lock, ROOT/.DIGEST.lock: one builds, the others wait and find it
-// there. The system releases the lock of a killed process but leaves its files, ROOT/.DIGEST.lock and ROOT/.DIGEST.tmp-…; the
-// next process that builds in the root or finds a folder there removes them.
+// there. The system releases the lock of a killed process but leaves its files, ROOT/.DIGEST.lock and
+// ROOT/.DIGEST.tmp-…; the next process that builds in the root or finds a folder there removes them.
 #pragma once
 
 #include <string>

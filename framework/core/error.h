@@ -1,8 +1,8 @@
 // Errors, and the exit code with which each of them ends the program.
 //
-// UserError is for mistakes in what the user gave us (recipe, data, files). It holds problems: each is printed as one line
-// with its place, what was expected and the nearest valid choice. DML_CHECK is for our own mistakes. Nothing else is thrown
-// on purpose.
+// UserError is for mistakes in what the user gave us (recipe, data, files). It holds problems: each is printed as one
+// line with its place, what was expected and the nearest valid choice. DML_CHECK is for our own mistakes. Nothing else
+// is thrown on purpose.
 #pragma once
 
 #include <fmt/format.h>

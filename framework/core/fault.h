@@ -1,6 +1,6 @@
-// Faults on purpose, for tests of what a run does when a rank dies or is stopped. DML_FAULT="rank=1,point=step,kind=kill,step=3"
-// makes rank 1 die at the named point of step 3 (any step, when none is given). Without the variable a point costs one
-// branch.
+// Faults on purpose, for tests of what a run does when a rank dies or is stopped.
+// DML_FAULT="rank=1,point=step,kind=kill,step=3" makes rank 1 die at the named point of step 3 (any step, when none is
+// given). Without the variable a point costs one branch.
 //
 // Points: load, step, exchange, evaluation, save. Kinds: kill, segv, abort, exit0, exit3, throw, bad_alloc, hang,
 // stop (until SIGCONT, so that a test can act at this point), and flip, which the caller carries out.

@@ -26,7 +26,8 @@ int lock_error(int fd, int operation) {
   return 0;
 }
 
-// An owner removes the file before it releases the lock: whoever waited for that holds the lock of a file without a name.
+// An owner removes the file before it releases the lock: whoever waited for that holds the lock of a file without a
+// name.
 bool is_still_there(int fd, const std::string& path) {
   struct stat mine, there;
   return fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino;

@@ -1,5 +1,6 @@
-// A lock between processes, as a file. The system releases it when its owner dies, however that happens; the file that a
-// killed owner leaves behind is no lock. Also across hosts where the file system has locks (NFS since version 4, Lustre …).
+// A lock between processes, as a file. The system releases it when its owner dies, however that happens; the file that
+// a killed owner leaves behind is no lock. Also across hosts where the file system has locks (NFS since version 4,
+// Lustre …).
 #pragma once
 
 #include <optional>

@@ -25,8 +25,8 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-// Stays in the second-level cache. Files grow by whole pieces of it, each at a multiple of it: the system then takes one
-// stretch of memory for a piece, which halves what a write costs.
+// Stays in the second-level cache. Files grow by whole pieces of it, each at a multiple of it: the system then takes
+// one stretch of memory for a piece, which halves what a write costs.
 constexpr std::size_t kBuffer = FileWriter::kPiece;
 
 std::string temporary_name(const std::string& target) {
@@ -47,8 +47,9 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& pa
   }
 }
 
-// Puts the folder `fresh` where `target` is; `fresh` is then the name of the old one. The two change places in one step, so
-// that there is a whole folder at `target` at every moment; file systems that cannot do that (NFS) get two renames.
+// Puts the folder `fresh` where `target` is; `fresh` is then the name of the old one. The two change places in one
+// step, so that there is a whole folder at `target` at every moment; file systems that cannot do that (NFS) get two
+// renames.
 void replace_folder(std::string& fresh, const std::string& target) {
   if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) throw IoError(target, "cannot replace");
@@ -72,8 +73,8 @@ int folder_at(int parent, const char* name) {
   return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-// Calls entry(descriptor, name) for every entry of an open folder and closes it. Returns false with errno if it cannot be
-// read. (std::filesystem's iterators are noexcept in libstdc++ and terminate when an allocation fails.)
+// Calls entry(descriptor, name) for every entry of an open folder and closes it. Returns false with errno if it cannot
+// be read. (std::filesystem's iterators are noexcept in libstdc++ and terminate when an allocation fails.)
 template <class F>
 bool each_entry(int descriptor, F entry) {
   if (descriptor < 0) return false;
@@ -115,8 +116,8 @@ void sync_tree(int parent, const char* name, const std::string& path) {
 
 }  // namespace
 
-// The disk begins with a large file while the rest of it is made, so that commit() has little to wait for. A thread of its
-// own asks for it: where the disk is busy, the system lets the one who asks wait.
+// The disk begins with a large file while the rest of it is made, so that commit() has little to wait for. A thread of
+// its own asks for it: where the disk is busy, the system lets the one who asks wait.
 class FileWriter::WriteBack {
  public:
   static constexpr std::size_t kStart = std::size_t{8} << 20;

@@ -40,8 +40,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// Takes pages out of this process's resident memory that lie in a MappedFile; they come back from the file when they are
-/// touched. Other memory is left alone: without a file, it would come back as zeros.
+/// Takes pages out of this process's resident memory that lie in a MappedFile; they come back from the file when they
+/// are touched. Other memory is left alone: without a file, it would come back as zeros.
 void release_pages(std::span<const std::byte> mapped);
 
 /// A file written from front to back under a temporary name in the same folder; commit() makes it appear.
@@ -101,8 +101,8 @@ class DirectoryWriter {
 void sync_path(const std::string& path);
 void make_directories(const std::string& path);
 bool file_exists(const std::string& path);
-/// Why a path leads to nothing that can be opened, in the system's words ("Too many levels of symbolic links"); "" when it
-/// leads somewhere.
+/// Why a path leads to nothing that can be opened, in the system's words ("Too many levels of symbolic links"); "" when
+/// it leads somewhere.
 std::string path_problem(const std::string& path);
 /// Whether that is because nothing has this name, not because of a loop of links or a folder that may not be entered.
 bool missing_path(const std::string& path);

@@ -1,8 +1,8 @@
-// JSON, bounded: whatever is read from outside is parsed with limits on size, depth and object width, duplicate keys are
-// errors, and every error names the source and the place.
+// JSON, bounded: whatever is read from outside is parsed with limits on size, depth and object width, duplicate keys
+// are errors, and every error names the source and the place.
 //
-// Json keeps the order of keys (templates print it, and files we rewrite keep theirs). Its look-up is linear: files with
-// very wide objects (tokenizer vocabularies, safetensors headers) are read as WideJson, a tree map.
+// Json keeps the order of keys (templates print it, and files we rewrite keep theirs). Its look-up is linear: files
+// with very wide objects (tokenizer vocabularies, safetensors headers) are read as WideJson, a tree map.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Messages for people, on stderr; results go to stdout (cli/output.h). Only rank 0 prints, except for errors, which carry the
-// number of their rank.
+// Messages for people, on stderr; results go to stdout (cli/output.h). Only rank 0 prints, except for errors, which
+// carry the number of their rank.
 #pragma once
 
 #include <fmt/format.h>

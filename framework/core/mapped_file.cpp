@@ -38,10 +38,10 @@ int open_regular(const std::string& path, std::size_t& size) {
   return fd;
 }
 
-// A mapped file that somebody cuts short, or whose disk fails, answers a read with SIGBUS. The handler cannot undo that. Where
-// somebody watches the file (MappedWatch), it puts zeros in place of the rest of the mapping, notes the loss and lets the
-// thread continue; else it names the file and ends the process with the code of an I/O error. It may only use a table of plain
-// bytes and system calls.
+// A mapped file that somebody cuts short, or whose disk fails, answers a read with SIGBUS. The handler cannot undo
+// that. Where somebody watches the file (MappedWatch), it puts zeros in place of the rest of the mapping, notes the
+// loss and lets the thread continue; else it names the file and ends the process with the code of an I/O error. It may
+// only use a table of plain bytes and system calls.
 struct Mapping {
   std::atomic<const std::byte*> first{nullptr};
   std::atomic<std::size_t> size{0};

@@ -38,8 +38,8 @@ class MappedWatch {
   /// Remembers the files anew.
   void accept();
 
-  /// From now on, pages of these files that cannot be read (the file was cut short, or its disk fails) read as zeros instead of
-  /// ending the process. Callers must check lost() before they trust what they computed.
+  /// From now on, pages of these files that cannot be read (the file was cut short, or its disk fails) read as zeros
+  /// instead of ending the process. Callers must check lost() before they trust what they computed.
   void survive_lost_pages();
   /// The first of these files whose pages were lost; "" when there is none.
   std::string lost() const;

@@ -7,7 +7,8 @@
 
 namespace dml {
 
-/// The lesser of what the system calls available and what the control groups leave, bytes; 0 where neither says anything.
+/// The lesser of what the system calls available and what the control groups leave, bytes; 0 where neither says
+/// anything.
 std::size_t available_memory();
 
 /// Whether the process's addresses are limited (`ulimit -v`, `-d`): what is available then says little.

@@ -1,4 +1,5 @@
-// The contract between the text half and the math half: a micro-batch of whole documents laid end to end, without padding.
+// The contract between the text half and the math half: a micro-batch of whole documents laid end to end, without
+// padding.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,12 @@ enum class DocumentRole : std::int32_t { alone, chosen, rejected, desirable, und
 /// What preferences add to a document.
 struct DocumentGroup {
   DocumentRole role = DocumentRole::alone;
-  std::int32_t group = 0;       // documents with the same number, within the micro-batch, belong together
-  std::int32_t completion = 0;  // first label of the answer, counted from the document's start; those before are the prompt's
-  double reference = 0;         // sum of log p of the answer under the reference model
-  double weight = 1;            // of the group's loss
-  double margin = 0;            // of a pair for a reward model: by how much the chosen answer is to score higher
+  std::int32_t group = 0;  // documents with the same number, within the micro-batch, belong together
+  std::int32_t completion =
+      0;                 // first label of the answer, counted from the document's start; those before are the prompt's
+  double reference = 0;  // sum of log p of the answer under the reference model
+  double weight = 1;     // of the group's loss
+  double margin = 0;     // of a pair for a reward model: by how much the chosen answer is to score higher
   std::int32_t tail = std::numeric_limits<std::int32_t>::max();  // from this label of the document on …
   double tail_weight = 1;                                        // … log p of the answer counts so much
 };
@@ -36,7 +38,8 @@ struct PackedBatch {
   std::span<const float> weights = {};         // (T) of the labels' losses, or empty: all 1
   std::int64_t first_group = 0;                // number of the first group, among those of the step
   const PackedBatch* mismatched = nullptr;     // for each document: its prompt with another prompt's answer
-  std::span<const std::int32_t> shared = {};   // (documents): so many first tokens are those of the document before; empty: 0
+  std::span<const std::int32_t> shared =
+      {};  // (documents): so many first tokens are those of the document before; empty: 0
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t documents() const { return starts.empty() ? 0 : static_cast<std::int64_t>(starts.size()) - 1; }

@@ -28,9 +28,9 @@ void relax() {
 }
 
 // Waits for ready() without letting the core rest; false when it did not come for a while. Between the operations of a
-// step threads wait for less than that. A core of a virtual machine that rests is given back to the host, which may wake it
-// beside another one of ours, as the second thread of one real core, and leave both at half their speed for seconds
-// (bench/LOG.md). Giving way to others keeps that cheap where there are more threads than cores.
+// step threads wait for less than that. A core of a virtual machine that rests is given back to the host, which may
+// wake it beside another one of ours, as the second thread of one real core, and leave both at half their speed for
+// seconds (bench/LOG.md). Giving way to others keeps that cheap where there are more threads than cores.
 template <class F>
 bool wait_awake(F&& ready) {
   constexpr int kSpins = 2000;
@@ -44,9 +44,9 @@ bool wait_awake(F&& ready) {
   return false;
 }
 
-// Workers sleep when no call comes for a while. Of a call's tiles every thread has its own run, the first the caller, and
-// helps the next ones when it is through with it. So the same thread meets the same rows in one operation after another:
-// what it wrote lies in its own caches, not in those of a core that may be far away (bench/LOG.md).
+// Workers sleep when no call comes for a while. Of a call's tiles every thread has its own run, the first the caller,
+// and helps the next ones when it is through with it. So the same thread meets the same rows in one operation after
+// another: what it wrote lies in its own caches, not in those of a core that may be far away (bench/LOG.md).
 class Pool {
  public:
   explicit Pool(int workers) : runs_(static_cast<std::size_t>(workers) + 1) {

@@ -1,8 +1,9 @@
 // A thread pool whose results do not depend on the number of threads.
 //
-// Work is cut into tiles by its shape alone, or (kernels/packed.h) in ways that do not affect the result. Threads only decide
-// who computes which tile, and every tile writes its own output, so 1 thread and 64 give the same bits. A call made while the
-// pool is busy (another rank of the same process, or a nested call) runs on the calling thread: slower, with the same bits.
+// Work is cut into tiles by its shape alone, or (kernels/packed.h) in ways that do not affect the result. Threads only
+// decide who computes which tile, and every tile writes its own output, so 1 thread and 64 give the same bits. A call
+// made while the pool is busy (another rank of the same process, or a nested call) runs on the calling thread: slower,
+// with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,9 @@ class TileFunction {
   void (*call_)(void*, std::int64_t);
 };
 
-/// Calls tile(i) for every i in [0, count), in any order, on any thread; returns when all are done. Every thread begins with
-/// its own equal share of consecutive tiles, the caller with the first. An exception thrown by a tile is thrown again here.
-/// Does nothing under a DryRun.
+/// Calls tile(i) for every i in [0, count), in any order, on any thread; returns when all are done. Every thread begins
+/// with its own equal share of consecutive tiles, the caller with the first. An exception thrown by a tile is thrown
+/// again here. Does nothing under a DryRun.
 void parallel_for(std::int64_t count, TileFunction tile);
 
 /// Cuts [0, size) into ranges of `grain` and calls range(first, last) for each, in parallel.
@@ -49,10 +50,10 @@ void parallel_ranges(std::int64_t size, std::int64_t grain, F&& range) {
 /// training step can be walked through to measure its memory without touching any. Kernels that read memory outside
 /// parallel_for ask dry_run() first.
 ///
-/// The memory of a call should never shrink as the call grows. Where work is cut into equal parts it can: 600 rows make two
-/// chunks of 300, 500 rows one of 500. Such code checks dry_run_bounds() and then takes the memory of the largest part of any
-/// call up to this size. A `bound` walk is therefore an upper bound for every smaller call; an `exact` one holds for this call
-/// alone.
+/// The memory of a call should never shrink as the call grows. Where work is cut into equal parts it can: 600 rows make
+/// two chunks of 300, 500 rows one of 500. Such code checks dry_run_bounds() and then takes the memory of the largest
+/// part of any call up to this size. A `bound` walk is therefore an upper bound for every smaller call; an `exact` one
+/// holds for this call alone.
 class DryRun {
  public:
   enum class Sizes { bound, exact };

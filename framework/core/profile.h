@@ -1,11 +1,12 @@
-// Where the time goes: with DML_PROFILE=1 in the environment `dml train` and `dml bench` end with a table of operations.
+// Where the time goes: with DML_PROFILE=1 in the environment `dml train` and `dml bench` end with a table of
+// operations.
 //
-// A ProfileScope at the entry of an operation counts the call and its own seconds, without those of nested scopes, so the rows
-// add up to the outermost scope. Switched off it costs one branch. Every thread has its own table; the report shows that of
-// the thread that drives the model, since the workers of a kernel run within the time of that kernel.
+// A ProfileScope at the entry of an operation counts the call and its own seconds, without those of nested scopes, so
+// the rows add up to the outermost scope. Switched off it costs one branch. Every thread has its own table; the report
+// shows that of the thread that drives the model, since the workers of a kernel run within the time of that kernel.
 //
-// With virtual threads (core/virtual_threads.h) seconds are the processor time of the one thread that does all the work, and
-// `saved` is how much of it they would have saved.
+// With virtual threads (core/virtual_threads.h) seconds are the processor time of the one thread that does all the
+// work, and `saved` is how much of it they would have saved.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace dml {
 /// On from the start when DML_PROFILE is set to something else than 0. To be switched between operations only.
 extern bool profiling;
 
-/// Counts bytes of stored weights that an operation reads, on any thread, for the scope that it is within. For products of few
-/// rows, whose limit is the memory's rate.
+/// Counts bytes of stored weights that an operation reads, on any thread, for the scope that it is within. For products
+/// of few rows, whose limit is the memory's rate.
 void count_weight_bytes(std::int64_t bytes);
 
 class ProfileScope {
@@ -55,7 +56,8 @@ struct ProfileRow {
 void reset_profile();
 /// What this thread has counted, the longest first.
 std::vector<ProfileRow> profile_rows();
-/// The rows as lines: name, calls, seconds, share, GFLOP/s where operations are known, GB/s of weights where their bytes are.
+/// The rows as lines: name, calls, seconds, share, GFLOP/s where operations are known, GB/s of weights where their
+/// bytes are.
 std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows);
 
 }  // namespace dml

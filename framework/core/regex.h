@@ -1,6 +1,6 @@
-// Regular expressions of recipes, adapters and tokenizers, compiled and run by PCRE2 in this one place: what `dml validate`
-// accepts is what a run matches with. Patterns are hostile: length, steps, depth and memory of a search are limited, and
-// a pattern that backtracks without end is an error that names it, never a hang.
+// Regular expressions of recipes, adapters and tokenizers, compiled and run by PCRE2 in this one place: what `dml
+// validate` accepts is what a run matches with. Patterns are hostile: length, steps, depth and memory of a search are
+// limited, and a pattern that backtracks without end is an error that names it, never a hang.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class Regex {
  public:
   static constexpr std::size_t kLongest = 4096;  // bytes of a pattern
 
-  /// UserError when the pattern does not compile or is longer than kLongest: "WHERE: regular expression 'P', character N: reason".
+  /// UserError when the pattern does not compile or is longer than kLongest: "WHERE: regular expression 'P', character
+  /// N: reason".
   Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where);
   ~Regex();
   Regex(Regex&&) noexcept;
@@ -41,8 +42,8 @@ class Regex {
     ranges.clear();
     search(text, [&](std::uint32_t begin, std::uint32_t end, std::string_view) { ranges.push_back({begin, end}); });
   }
-  /// As re.findall: of every match (an empty one does not count) the first group that holds anything, or, without groups, all of
-  /// it. The text must be well-formed UTF-8.
+  /// As re.findall: of every match (an empty one does not count) the first group that holds anything, or, without
+  /// groups, all of it. The text must be well-formed UTF-8.
   std::vector<std::string> captures(std::string_view text) const;
   /// re.sub: the text without its matches.
   std::string without_matches(std::string_view text) const;

@@ -17,8 +17,8 @@ void append_utf8(std::string& out, char32_t code);
 std::size_t find_invalid_utf8(std::string_view s);
 /// How many bytes at the end are the beginning of a character that is not complete yet (0 to 3).
 std::size_t incomplete_utf8_tail(std::string_view s);
-/// Control characters (but newline and tab) as \xNN, marks of writing direction as \uNNNN, so that data cannot play with
-/// a terminal.
+/// Control characters (but newline and tab) as \xNN, marks of writing direction as \uNNNN, so that data cannot play
+/// with a terminal.
 std::string escape_controls(std::string_view s);
 
 }  // namespace dml

@@ -1,9 +1,9 @@
 // Work and span: how a program would scale on processors that are not there.
 //
-// While a VirtualThreads is alive, threads() is its count, so work is cut as for that many threads. Every tile then runs on
-// the calling thread, and its processor time is measured. The tiles of each parallel_for are dealt to the virtual threads by
-// the pool's own rule: each has an equal run of consecutive tiles and helps the next ones afterwards. Memory bandwidth, the
-// clock rate under load and the start of a call are not part of the model.
+// While a VirtualThreads is alive, threads() is its count, so work is cut as for that many threads. Every tile then
+// runs on the calling thread, and its processor time is measured. The tiles of each parallel_for are dealt to the
+// virtual threads by the pool's own rule: each has an equal run of consecutive tiles and helps the next ones
+// afterwards. Memory bandwidth, the clock rate under load and the start of a call are not part of the model.
 #pragma once
 
 #include <span>

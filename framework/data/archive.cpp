@@ -50,9 +50,11 @@ std::string next_member(const std::string& path, archive* a, archive_entry*& ent
 
 class MemberStream : public ByteStream {
  public:
-  explicit MemberStream(const ArchiveMember& place) : path_(place.archive + std::string(kSeparator) + place.member), reader_(open_reader(place.archive)) {
+  explicit MemberStream(const ArchiveMember& place)
+      : path_(place.archive + std::string(kSeparator) + place.member), reader_(open_reader(place.archive)) {
     archive_entry* entry = nullptr;
-    for (std::string name = next_member(place.archive, reader_.get(), entry); name != place.member; name = next_member(place.archive, reader_.get(), entry))
+    for (std::string name = next_member(place.archive, reader_.get(), entry); name != place.member;
+         name = next_member(place.archive, reader_.get(), entry))
       if (name.empty()) throw UserError("{}: the archive has no such file", path_);
   }
   std::size_t read(char* buffer, std::size_t size) override {
@@ -69,7 +71,8 @@ class MemberStream : public ByteStream {
 }  // namespace
 
 bool is_archive_name(std::string_view path) {
-  constexpr std::array<std::string_view, 10> kEndings = {".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".tar.xz", ".txz", ".tar.bz2", ".tbz2"};
+  constexpr std::array<std::string_view, 10> kEndings = {".zip",  ".tar",    ".tar.gz", ".tgz",     ".tar.zst",
+                                                         ".tzst", ".tar.xz", ".txz",    ".tar.bz2", ".tbz2"};
   for (std::string_view ending : kEndings)
     if (path.ends_with(ending)) return true;
   return false;
@@ -85,7 +88,8 @@ std::vector<std::string> archive_members(const std::string& archive) {
   const Reader reader = open_reader(archive);
   std::vector<std::string> out;
   archive_entry* entry = nullptr;
-  for (std::string name = next_member(archive, reader.get(), entry); !name.empty(); name = next_member(archive, reader.get(), entry)) {
+  for (std::string name = next_member(archive, reader.get(), entry); !name.empty();
+       name = next_member(archive, reader.get(), entry)) {
     if (name.starts_with('.') || name.find("/.") != name.npos || name.starts_with("__MACOSX")) continue;
     if (out.size() == kMostMembers) throw UserError("{}: more than {} files", archive, kMostMembers);
     out.push_back(name);
@@ -93,6 +97,8 @@ std::vector<std::string> archive_members(const std::string& archive) {
   return out;
 }
 
-std::unique_ptr<ByteStream> open_archive_member(const ArchiveMember& place) { return std::make_unique<MemberStream>(place); }
+std::unique_ptr<ByteStream> open_archive_member(const ArchiveMember& place) {
+  return std::make_unique<MemberStream>(place);
+}
 
 }  // namespace dml

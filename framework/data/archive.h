@@ -1,5 +1,5 @@
-// Files inside an archive (.zip, .tar, .tar.gz, .tar.zst, .tar.xz, .tgz), read as streams through libarchive, which this file's
-// .cpp alone knows. A member's name is "ARCHIVE::MEMBER"; nothing is ever unpacked to the disk.
+// Files inside an archive (.zip, .tar, .tar.gz, .tar.zst, .tar.xz, .tgz), read as streams through libarchive, which
+// this file's .cpp alone knows. A member's name is "ARCHIVE::MEMBER"; nothing is ever unpacked to the disk.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,8 @@
 namespace dml {
 namespace {
 
-// A block is as small as keeps the threads busy: rows and tokens are still in the cache when the next one works on them.
+// A block is as small as keeps the threads busy: rows and tokens are still in the cache when the next one works on
+// them.
 constexpr std::size_t kGroupsPerThread = 8, kBlockBytes = std::size_t{4} << 20;
 
 // Rows that are read, processed or written together. The groups behind `used` are kept for their memory.
@@ -267,8 +268,7 @@ class Builder {
     ++report.dropped[reason];
     DroppedRow shown{reader.place(row), reason, detail};
     if (arrays_)
-      arrays_->drop(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) +
-                             "\n");
+      arrays_->drop(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) + "\n");
     if (report.first_dropped.size() < DatasetReport::kShown) report.first_dropped.push_back(std::move(shown));
   }
 

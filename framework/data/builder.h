@@ -48,21 +48,22 @@ struct DataCheck {
   std::vector<std::string> doubts;   // what preparing refuses if the rows that were not read are like those that were
   std::vector<std::string> partial;  // datasets of which only the first rows were read: "rows.jsonl: 2,000 rows"
   DataReport report;
-  /// Tokens of each example in the order of training and validation; empty unless every row was read and none is refused.
+  /// Tokens of each example in the order of training and validation; empty unless every row was read and none is
+  /// refused.
   std::vector<std::int32_t> train_lengths, validation_lengths;
 };
 
 using ProblemSink = std::function<void(const Problem&)>;
 
-/// Reads, renders and tokenises as build_arrays() does and writes nothing. Everything that build_arrays() would refuse goes
-/// to `problem`, one call each, in the order of the rows.
+/// Reads, renders and tokenises as build_arrays() does and writes nothing. Everything that build_arrays() would refuse
+/// goes to `problem`, one call each, in the order of the rows.
 DataCheck check_rows(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                      const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
                      const CheckLimits& limits, const ProblemSink& problem);
 
 /// Writes every file but the manifest into `folder`. `ends` are the tokens a text may end with (eos, eot).
-/// UserError on bad rows (unless they are to be skipped), when every row of a dataset was dropped, or more than half of its
-/// rows have no trained tokens.
+/// UserError on bad rows (unless they are to be skipped), when every row of a dataset was dropped, or more than half of
+/// its rows have no trained tokens.
 Built build_arrays(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                    const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
                    const std::string& folder);

@@ -1,5 +1,5 @@
-// Bytes of a file from front to back, unpacked on the way when it is gzip or zstd (told by its first bytes). "ARCHIVE::MEMBER" is a
-// file in an archive.
+// Bytes of a file from front to back, unpacked on the way when it is gzip or zstd (told by its first bytes).
+// "ARCHIVE::MEMBER" is a file in an archive.
 #pragma once
 
 #include <cstddef>

@@ -51,7 +51,8 @@ const char* unlz4_hadoop(std::string_view in, std::string& out) {
 const char* unlz4_frame(std::string_view in, std::string& out) {
   LZ4F_dctx* made = nullptr;
   if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION))) return "lz4: out of memory";
-  const std::unique_ptr<LZ4F_dctx, decltype(&LZ4F_freeDecompressionContext)> context(made, LZ4F_freeDecompressionContext);
+  const std::unique_ptr<LZ4F_dctx, decltype(&LZ4F_freeDecompressionContext)> context(made,
+                                                                                     LZ4F_freeDecompressionContext);
   std::size_t done = 0;
   while (!in.empty()) {
     std::size_t room = out.size() - done, taken = in.size();
@@ -127,7 +128,8 @@ const char* unpack(Codec codec, std::string_view packed, std::string& out) {
 }  // namespace
 
 std::uint32_t crc32_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
+  return static_cast<std::uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
 }
 
 std::string unpack_block(Codec codec, std::string_view packed, std::size_t size, std::string& out) {

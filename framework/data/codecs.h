@@ -1,4 +1,5 @@
-// Blocks of known size, unpacked by the libraries of their formats: what Parquet's pages and Arrow's buffers are packed with.
+// Blocks of known size, unpacked by the libraries of their formats: what Parquet's pages and Arrow's buffers are packed
+// with.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What the card of a dataset says of its files: `configs:` in the front matter of README.md, as Hugging Face's datasets read it
-// (its documentation, "Structure your repository").
+// What the card of a dataset says of its files: `configs:` in the front matter of README.md, as Hugging Face's datasets
+// read it (its documentation, "Structure your repository").
 //
 //   configs:
 //   - config_name: en
@@ -18,8 +18,8 @@
 namespace dml {
 
 /// Files, or the one folder, that the card in `folder` lists for a configuration and split; `name` unset: its default
-/// configuration. Nothing where no card lists any, or `name` is a subdirectory instead. UserError naming the choices where a
-/// configuration must be chosen, or the card has no such split or none of the files that it lists.
+/// configuration. Nothing where no card lists any, or `name` is a subdirectory instead. UserError naming the choices
+/// where a configuration must be chosen, or the card has no such split or none of the files that it lists.
 std::optional<std::vector<std::string>> files_of_card(const std::string& folder, const std::optional<std::string>& name,
                                                       const std::string& split);
 

@@ -57,7 +57,8 @@ void Assembler::take_tokens(const Rendered& rendered) {
 // Of the labels from `first` on, the last alone stays, as this one.
 void Assembler::label_last(std::size_t first, Token label) {
   const bool learned = first < out_.labels.size() && out_.labels.back() != kIgnore;
-  for (std::size_t i = first; i < out_.labels.size(); ++i) learned_ -= std::exchange(out_.labels[i], kIgnore) != kIgnore;
+  for (std::size_t i = first; i < out_.labels.size(); ++i)
+    learned_ -= std::exchange(out_.labels[i], kIgnore) != kIgnore;
   if (!learned) return;
   out_.labels.back() = label;
   ++learned_;

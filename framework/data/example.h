@@ -20,9 +20,9 @@ struct Example {
   bool goes_on = false;  // the document continues in the next example, so no end of text is expected
   bool fused = false;    // a token begins in what is read and ends in what is learned
   ExampleKind kind = ExampleKind::document;
-  std::int32_t split = 0;  // of a pair: tokens of the preferred document, the rejected one is behind it
-  float weight = 1;        // of its loss
-  float margin = 0;        // of a pair for a reward model
+  std::int32_t split = 0;           // of a pair: tokens of the preferred document, the rejected one is behind it
+  float weight = 1;                 // of its loss
+  float margin = 0;                 // of a pair for a reward model
   std::vector<float> weights = {};  // of each token's loss; empty: all 1
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }

@@ -1,5 +1,5 @@
-// A read-only list of examples over mapped arrays: ids, labels and where each came from. An example is one document, or a
-// pair of them: a preferred answer and, behind it, a rejected one, each with the prompt in front.
+// A read-only list of examples over mapped arrays: ids, labels and where each came from. An example is one document, or
+// a pair of them: a preferred answer and, behind it, a rejected one, each with the prompt in front.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ enum class ExampleKind : std::int32_t { document, pair, desirable, undesirable }
 class Examples {
  public:
   Examples() = default;
-  /// offsets has one entry more than there are examples; `chosen` names the examples of this list, in order. kinds, splits and
-  /// numbers (weight and margin of each) are of all examples, or empty; weights are of all tokens, or empty.
+  /// offsets has one entry more than there are examples; `chosen` names the examples of this list, in order. kinds,
+  /// splits and numbers (weight and margin of each) are of all examples, or empty; weights are of all tokens, or empty.
   Examples(std::span<const Token> ids, std::span<const Token> labels, std::span<const std::int64_t> offsets,
            std::span<const std::int32_t> chosen, std::span<const std::int32_t> kinds = {},
            std::span<const std::int32_t> splits = {}, std::span<const float> numbers = {},

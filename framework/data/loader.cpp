@@ -95,13 +95,13 @@ void Loader::append_documents(std::int32_t example, std::int32_t group) {
     g.weight = static_cast<double>(examples_.weight(example));
     g.margin = static_cast<double>(examples_.margin(example));
     if (options_.ld_alpha != 1) g.tail = g.completion + common, g.tail_weight = options_.ld_alpha;
-    if (options_.references && !options_.references->answers.empty()) g.reference = options_.references->answer(examples_.stored(example), document);
+    if (options_.references && !options_.references->answers.empty())
+      g.reference = options_.references->answer(examples_.stored(example), document);
     if (options_.label_chosen_prompts && role == DocumentRole::chosen) own = some;
     buffers_.append(some, own, g, options_.labels);
   };
   if (kind != ExampleKind::pair)
-    return append(ids, labels,
-                  kind == ExampleKind::desirable ? DocumentRole::desirable : DocumentRole::undesirable, 0);
+    return append(ids, labels, kind == ExampleKind::desirable ? DocumentRole::desirable : DocumentRole::undesirable, 0);
   const auto split = static_cast<std::size_t>(examples_.split(example));
   auto answer = [&](std::span<const Token> own) { return static_cast<std::int32_t>(own.size() - answer_of(own)); };
   common = std::min(answer(labels.first(split)), answer(labels.subspan(split)));

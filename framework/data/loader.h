@@ -1,6 +1,6 @@
 // Micro-batches for the math half: whole documents laid end to end, positions restarting, labels shifted inside each
-// document. The last position of a document has no label, so nothing is learned across a seam. The documents of a pair are
-// neighbours; what groups and roles they have is said for each document.
+// document. The last position of a document has no label, so nothing is learned across a seam. The documents of a pair
+// are neighbours; what groups and roles they have is said for each document.
 #pragma once
 
 #include <vector>
@@ -21,12 +21,12 @@ enum class LabelRule {
 
 struct LoaderOptions {
   LabelRule labels = LabelRule::next_token;
-  double ld_alpha = 1;  // of pairs: weight of the tokens by which one answer is longer
-  bool label_chosen_prompts = false;              // also the prompt's tokens of chosen documents have labels
-  bool mismatched = false;                        // each prompt also with the answer of the document before it in the step
-  std::int64_t most_tokens = INT64_MAX;           // of such a document; longer ones are cut
-  bool share_prompts = false;                     // says what the documents of a pair have in common (PackedBatch::shared)
-  const ReferenceScores* references = nullptr;                  // without values: the objective asks the base
+  double ld_alpha = 1;                   // of pairs: weight of the tokens by which one answer is longer
+  bool label_chosen_prompts = false;     // also the prompt's tokens of chosen documents have labels
+  bool mismatched = false;               // each prompt also with the answer of the document before it in the step
+  std::int64_t most_tokens = INT64_MAX;  // of such a document; longer ones are cut
+  bool share_prompts = false;            // says what the documents of a pair have in common (PackedBatch::shared)
+  const ReferenceScores* references = nullptr;                 // without values: the objective asks the base
   const std::vector<double>* mismatched_references = nullptr;  // of this schedule
 };
 

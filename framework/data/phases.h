@@ -27,8 +27,9 @@ class PhaseSeconds {
   std::array<std::uint64_t, kPhases> ticks_{};
 };
 
-/// Runs from its making; lap() gives the time since the last lap to a phase. For one thread. It is looked at five times a
-/// row, which by the system's clock would cost more than reading the row: where there is one, the processor's own counts.
+/// Runs from its making; lap() gives the time since the last lap to a phase. For one thread. It is looked at five times
+/// a row, which by the system's clock would cost more than reading the row: where there is one, the processor's own
+/// counts.
 class PhaseClock {
  public:
   explicit PhaseClock(PhaseSeconds& seconds) : seconds_(&seconds) {}

@@ -106,7 +106,8 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   const ScoreFilter& s = data.scores;
   if (!s.path.empty()) add("scores", stream_digest(s.path));
   if (s != ScoreFilter{})
-    add("scores' limits", fmt::format("{} {} {}", s.max_loss.value_or(HUGE_VAL), s.min_loss.value_or(-HUGE_VAL), fmt::join(s.drop, " ")));
+    add("scores' limits",
+        fmt::format("{} {} {}", s.max_loss.value_or(HUGE_VAL), s.min_loss.value_or(-HUGE_VAL), fmt::join(s.drop, " ")));
   add("dataset_shard_num", fmt::format("{} {}", data.dataset_shard_num.value_or(1), data.dataset_shard_idx));
   add("on_bad_row", data.on_bad_row == BadRow::error ? "error" : "skip");
   add("seed", fmt::format("{}", seed));
@@ -114,8 +115,8 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
     const DatasetEntry& e = *datasets[i].entry;
     const std::string name = fmt::format("{}[{}]", datasets[i].validation ? "test_datasets" : "datasets", i);
     for (auto& [key, value] : datasets[i].strategy->inputs()) add(name + "." + key, value);
-    add(name + ".weights", fmt::format("{} {} margin {}", e.field_weight.value_or(""), e.message_field_weight.value_or(""),
-                                       e.field_margin));
+    add(name + ".weights", fmt::format("{} {} margin {}", e.field_weight.value_or(""),
+                                       e.message_field_weight.value_or(""), e.field_margin));
     add(name + ".rows", fmt::format("{} shards {} {} weight {} max_rows {} skip {}", e.split, e.shards.value_or(1),
                                     e.shards_idx, e.weight, e.max_rows.value_or(-1), e.skip));
     for (auto& file : datasets[i].files)
@@ -162,7 +163,8 @@ void write_manifest(const std::string& folder, const std::string& digest, const 
   for (auto& file : built.files) files[file.name] = {{"size", file.size}, {"xxh3", file.digest}};
   for (auto& [name, value] : inputs) named[name] = value;
   Json sources = Json::array();
-  for (auto& source : built.sources) sources.push_back(
+  for (auto& source : built.sources)
+    sources.push_back(
         {{"path", source.path}, {"form", name_of(source.form)}, {"delimiter", std::string(1, source.delimiter)}});
   Json manifest{{"version", Prepared::kVersion},    {"digest", digest},   {"inputs", named},
                 {"tokenizer", tokenizer.directory}, {"sources", sources}, {"files", std::move(files)},
@@ -304,7 +306,8 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
   make_directories(root);
   BuildLock lock(root, digest);
   if (!options.rebuild)
-    if (auto ready = find_ready(folder, options.verify, "Another process prepared the dataset:", damage)) return std::move(*ready);
+    if (auto ready = find_ready(folder, options.verify, "Another process prepared the dataset:", damage))
+      return std::move(*ready);
   lock.remove_leftovers();
   std::string changed = what_changed(inputs, root);
   std::string why = !damage.empty()   ? fmt::format("Rebuilding the dataset: {}", damage)

@@ -30,8 +30,8 @@ struct PrepareOptions {
 Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                  const Tokenizer& tokenizer, const PrepareOptions& options = {});
 
-/// Everything that prepare() would refuse, found by the same code; each problem goes to `problem`, and nothing is written.
-/// With limits, only the first rows of each dataset are read.
+/// Everything that prepare() would refuse, found by the same code; each problem goes to `problem`, and nothing is
+/// written. With limits, only the first rows of each dataset are read.
 DataCheck check_data(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                      const Tokenizer& tokenizer, const CheckLimits& limits, const ProblemSink& problem);
 /// The part of the check that needs no tokenizer: files that are missing or of an unknown form, and unknown types.

@@ -29,16 +29,16 @@ struct Prepared::Arrays {
 };
 
 const std::vector<std::string>& Prepared::array_names() {
-  static const std::vector<std::string> names{"ids",         "labels", "offsets",   "source_file",
-                                              "source_line", "train",  "validation", "kinds", "splits",
-                                              "numbers",     "weights"};
+  static const std::vector<std::string> names{"ids",        "labels", "offsets", "source_file", "source_line", "train",
+                                              "validation", "kinds",  "splits",  "numbers",     "weights"};
   return names;
 }
 
 namespace {
 
 RowForm form_of(const std::string& name) {
-  for (const RowForm form : {RowForm::json_array, RowForm::csv, RowForm::tsv, RowForm::text, RowForm::document, RowForm::parquet, RowForm::arrow})
+  for (const RowForm form : {RowForm::json_array, RowForm::csv, RowForm::tsv, RowForm::text, RowForm::document,
+                             RowForm::parquet, RowForm::arrow})
     if (name == name_of(form)) return form;
   return RowForm::json_lines;
 }

@@ -24,13 +24,15 @@ struct RawRow {
 class RowReader {
  public:
   static constexpr std::size_t kLargestRow = std::size_t{8} << 20, kMostValues = std::size_t{1} << 19;
-  /// A document is cut at the first blank line behind so many bytes, at the latest at the first line behind four times them.
+  /// A document is cut at the first blank line behind so many bytes, at the latest at the first line behind four times
+  /// them.
   static constexpr std::size_t kLongDocument = std::size_t{1} << 20;
 
   explicit RowReader(const SourceFile& source);
   /// False at the end. UserError "FILE:LINE: …" when the rows cannot be told apart.
   bool next(RawRow& row);
-  /// Sets `record` to the object of a row, using its memory again. UserError "FILE:LINE: …". Safe to call from many threads.
+  /// Sets `record` to the object of a row, using its memory again. UserError "FILE:LINE: …". Safe to call from many
+  /// threads.
   void parse(const RawRow& row, Json& record) const;
   std::string place(const RawRow& row) const;
 

@@ -94,9 +94,9 @@ std::vector<std::string> DataReport::lines() const {
   const std::int64_t expected = total(&DatasetReport::ends_expected), turns = total(&DatasetReport::turns);
   if (expected > 0)
     out.push_back(fmt::format("EOS is trained in {} and {}; {}",
-                            all_or_share(total(&DatasetReport::ends_learned), expected, "example", "examples"),
-                            all_or_share(total(&DatasetReport::turns_ended), turns, "trained turn", "trained turns"),
-                            counted(duplicates, "duplicate", "duplicates")));
+                              all_or_share(total(&DatasetReport::ends_learned), expected, "example", "examples"),
+                              all_or_share(total(&DatasetReport::turns_ended), turns, "trained turn", "trained turns"),
+                              counted(duplicates, "duplicate", "duplicates")));
   return out;
 }
 
@@ -104,27 +104,26 @@ namespace {
 
 void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& out) {
   if (d.ends_expected > 0 && percent(d.ends_learned, d.ends_expected) < 95)
-    out.push_back(fmt::format(
-        "{}: only {:.1f} % of the examples end in a trained EOS or end-of-turn token, so the model may not learn to "
-        "stop; check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
-        d.name, percent(d.ends_learned, d.ends_expected)));
+    out.push_back(
+        fmt::format("{}: only {:.1f} % of the examples end in a trained EOS or end-of-turn token, so the model may not "
+                    "learn to stop; check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
+                    d.name, percent(d.ends_learned, d.ends_expected)));
   if (d.turns > 0 && percent(d.turns_ended, d.turns) < 95)
     out.push_back(
         fmt::format("{}: only {} of {} trained turns ({:.1f} %) end in a trained EOS or end-of-turn token, so the "
-                    "model may not learn "
-                    "to stop; set eot_tokens: [the token that ends a turn] and train_on_eos: turn",
+                    "model may not learn to stop; set eot_tokens: [the token that ends a turn] and train_on_eos: turn",
                     d.name, grouped(d.turns_ended), grouped(d.turns), percent(d.turns_ended, d.turns)));
   if (!d.bos.empty() && d.without_bos > 0)
     out.push_back(fmt::format(
-        "{}: {} of {} {} without BOS ('{}'), which this tokenizer adds to texts; set chat_template: "
-        "tokenizer_default, or "
-        "begin chat_template_jinja with {{{{ bos_token }}}}",
+        "{}: {} of {} {} without BOS ('{}'), which this tokenizer adds to texts; set chat_template: tokenizer_default, "
+        "or begin chat_template_jinja with {{{{ bos_token }}}}",
         d.name, grouped(d.without_bos), examples_of(d.examples), d.without_bos == 1 ? "begins" : "begin", d.bos));
   if (const auto [less, more] = std::minmax(d.chosen_tokens, d.rejected_tokens); d.pairs > 0 && 2 * more > 3 * less)
-    out.push_back(fmt::format("{}: {} answers are {:.1f} times as long as {} ones, so the model may learn their length "
-                              "instead of what makes them better; sigmoid_norm, ipo and simpo compare means over tokens",
-                              d.name, d.chosen_tokens == more ? "chosen" : "rejected", mean(more, std::max<std::int64_t>(less, 1)),
-                              d.chosen_tokens == more ? "rejected" : "chosen"));
+    out.push_back(
+        fmt::format("{}: {} answers are {:.1f} times as long as {} ones, so the model may learn their length instead "
+                    "of what makes them better; sigmoid_norm, ipo and simpo compare means over tokens",
+                    d.name, d.chosen_tokens == more ? "chosen" : "rejected",
+                    mean(more, std::max<std::int64_t>(less, 1)), d.chosen_tokens == more ? "rejected" : "chosen"));
   if (d.desirable + d.undesirable > 0 && std::min(d.desirable, d.undesirable) == 0 && !d.validation)
     out.push_back(fmt::format("{}: all answers are {}; learning from labels needs both kinds", d.name,
                               d.desirable > 0 ? "good" : "bad"));
@@ -132,17 +131,15 @@ void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& 
 
 void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& out) {
   if (d.two_bos > 0)
-    out.push_back(fmt::format(
-        "{}: {} with BOS twice at the start: the template (or the data) writes it and the tokenizer adds it; "
-        "remove it from the "
-        "template or the data",
-        d.name, examples_of(d.two_bos)));
-  if (percent(d.fused, d.examples) > 1)
     out.push_back(
-        fmt::format("{}: in {} of {} one token spans the end of the prompt and the start of the answer, so it is not "
-                    "trained; end "
-                    "the prompt with a special token or a line break, and start the answer without a space",
-                    d.name, grouped(d.fused), examples_of(d.examples)));
+        fmt::format("{}: {} with BOS twice at the start: the template (or the data) writes it and the tokenizer adds "
+                    "it; remove it from the template or the data",
+                    d.name, examples_of(d.two_bos)));
+  if (percent(d.fused, d.examples) > 1)
+    out.push_back(fmt::format(
+        "{}: in {} of {} one token spans the end of the prompt and the start of the answer, so it is not trained; end "
+        "the prompt with a special token or a line break, and start the answer without a space",
+        d.name, grouped(d.fused), examples_of(d.examples)));
   if (d.learned > 0 && percent(d.learned, d.tokens) < 2)
     out.push_back(fmt::format(
         "{}: only {:.2f} % of the tokens are trained; check dml inspect --row 0, roles_to_train and train_on_inputs",

@@ -1,5 +1,5 @@
-// What became of the rows: kept, dropped and why, how many tokens are trained. Counted while preparing and stored in the
-// manifest, so that a run from the cache reports the same.
+// What became of the rows: kept, dropped and why, how many tokens are trained. Counted while preparing and stored in
+// the manifest, so that a run from the cache reports the same.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Which examples are left out although they could be trained: repeated ones, nearly repeated ones, and those whose scores
-// (dml score) the recipe does not want. The reason names the twin or the score.
+// Which examples are left out although they could be trained: repeated ones, nearly repeated ones, and those whose
+// scores (dml score) the recipe does not want. The reason names the twin or the score.
 #pragma once
 
 #include <cstdint>

@@ -111,7 +111,8 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
 }
 
 // Weight and margin of the row, for each of the examples that it became; of weight 0 none stays.
-void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const {
+void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group,
+                            std::size_t made) const {
   const DatasetEntry& entry = *dataset.entry;
   double weight = 1, margin = 0;
   if (entry.field_weight)

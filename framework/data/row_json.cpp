@@ -154,8 +154,8 @@ class RowParser {
     return true;
   }
 
-  // From behind the opening quote to behind the closing one. Where the room does not do, the closing quote is looked for:
-  // what lies before it is room enough for the text, and all the room that is taken.
+  // From behind the opening quote to behind the closing one. Where the room does not do, the closing quote is looked
+  // for: what lies before it is room enough for the text, and all the room that is taken.
   bool string(std::string& out) {
     out.clear();
     const char* plain = plain_end(at_);

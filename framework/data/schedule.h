@@ -30,15 +30,15 @@ struct ScheduleOptions {
   bool group_by_length = false;     // unpacked: examples of like length share a micro-batch
   std::int64_t group_size = 100000;
   std::int64_t bin_size = 200;
-  std::int64_t documents = 1;  // of an example
-  std::int64_t copies = 1;      // of each example, one behind the other: the completions of a prompt
-  std::int64_t completion = 0;  // most tokens that are generated behind each
+  std::int64_t documents = 1;                   // of an example
+  std::int64_t copies = 1;                      // of each example, one behind the other: the completions of a prompt
+  std::int64_t completion = 0;                  // most tokens that are generated behind each
   std::int64_t steps_together = 1, rounds = 1;  // so many steps are generated at once, and each is taken so often
   std::uint64_t seed = 42;
 };
 
-/// `sampling`: rows are prompts that the model answers. UserError where the completions of a prompt would fall into different
-/// steps.
+/// `sampling`: rows are prompts that the model answers. UserError where the completions of a prompt would fall into
+/// different steps.
 ScheduleOptions train_schedule(const DataSection& data, const TrainSection& train, std::int64_t ranks,
                                const TrlSettings* sampling = nullptr);
 /// In order, once over the examples, `micro_batches_per_step` at a time.
@@ -53,13 +53,13 @@ class Schedule {
   Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options);
 
   struct Step {
-    std::int64_t epoch = 0;              // from 0
-    std::int64_t first_micro_batch = 0;  // within the epoch
-    std::int64_t number = 0;             // within the epoch, of the steps that differ
-    std::int64_t round = 0;              // how often these examples have been taken before
+    std::int64_t epoch = 0;                              // from 0
+    std::int64_t first_micro_batch = 0;                  // within the epoch
+    std::int64_t number = 0;                             // within the epoch, of the steps that differ
+    std::int64_t round = 0;                              // how often these examples have been taken before
     std::int64_t first_together = 0, last_together = 0;  // global steps that are generated at once: [first, last)
-    std::int64_t micro_batches = 0;      // over all ranks; fewer in the last step of an epoch
-    double epochs_done = 0;              // after this step
+    std::int64_t micro_batches = 0;                      // over all ranks; fewer in the last step of an epoch
+    double epochs_done = 0;                              // after this step
   };
   std::int64_t steps() const { return steps_; }
   Step step(std::int64_t global_step) const;

@@ -25,8 +25,8 @@ std::string score_line(std::size_t row, const RowScore& score);
 /// UserError with the line that is none of a score.
 std::vector<RowScore> read_scores(const std::string& path);
 
-/// Row numbers by a value: loss, perplexity (the same order), base_loss, difference, tokens, trained_tokens, row; the largest
-/// first, or with `lowest` the smallest. Rows of equal value stay in order. UserError for an unknown name.
+/// Row numbers by a value: loss, perplexity (the same order), base_loss, difference, tokens, trained_tokens, row; the
+/// largest first, or with `lowest` the smallest. Rows of equal value stay in order. UserError for an unknown name.
 std::vector<std::size_t> sorted_scores(const std::vector<RowScore>& scores, const std::string& by, bool lowest);
 
 }  // namespace dml

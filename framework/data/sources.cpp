@@ -165,18 +165,25 @@ bool named_after(const std::string& split, const std::string& name) {
   return stem.starts_with(split) || stem.find("/" + split) != std::string::npos;
 }
 
-// Members of an archive as paths: those of `data_files`, or those that can be read, named after the split when there are any.
-std::vector<std::string> archive_files(const std::string& archive, const std::string& split, const DatasetEntry& dataset) {
+// Members of an archive as paths: those of `data_files`, or those that can be read, named after the split when there
+// are any.
+std::vector<std::string> archive_files(const std::string& archive, const std::string& split,
+                                       const DatasetEntry& dataset) {
   std::vector<std::string> files, named;
   for (const std::string& member : archive_members(archive)) {
     auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), member.c_str(), 0) == 0; };
     const bool asked = std::ranges::any_of(dataset.data_files, fits);
-    if (dataset.data_files.empty() ? !(asks_for_documents(dataset) ? text_extension(member) : readable_extension(member)) : !asked) continue;
+    if (dataset.data_files.empty()
+            ? !(asks_for_documents(dataset) ? text_extension(member) : readable_extension(member))
+            : !asked)
+      continue;
     files.push_back(archive + "::" + member);
     if (named_after(split, member)) named.push_back(files.back());
   }
   if (files.empty())
-    throw UserError("{}: {}", archive, dataset.data_files.empty() ? "the archive has no file of rows" : "no file of the archive fits data_files");
+    throw UserError(
+        "{}: {}", archive,
+        dataset.data_files.empty() ? "the archive has no file of rows" : "no file of the archive fits data_files");
   return named.empty() || !dataset.data_files.empty() ? files : named;
 }
 
@@ -284,7 +291,8 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
   for (auto& path : paths) {
     sources.push_back(sniff(path, dataset.ds_type));
     if (is_table(sources.back().form) && parse_archive_member(path))
-      throw UserError("{}: {} files are read where they lie, not in archives; unpack the archive", path, name_of(sources.back().form));
+      throw UserError("{}: {} files are read where they lie, not in archives; unpack the archive", path,
+                      name_of(sources.back().form));
   }
   return sources;
 }

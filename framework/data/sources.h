@@ -23,13 +23,14 @@ struct SourceFile {
   std::string reason;    // "extension .jsonl"
   char delimiter = ',';  // of CSV
 
-  /// How a row is named: "FILE:17" by the line it begins in, "FILE, row 17" in a JSON array, whose rows may share a line, and in
-  /// a table.
+  /// How a row is named: "FILE:17" by the line it begins in, "FILE, row 17" in a JSON array, whose rows may share a
+  /// line, and in a table.
   std::string place(std::int64_t number) const;
 };
 
-/// Files of an entry (file, folder, archive, glob, data_files), sorted by name, at least one. UserError when a file is missing
-/// (with the nearest name beside it), of a form we cannot read (with the way to convert it), or a pattern fits nothing.
+/// Files of an entry (file, folder, archive, glob, data_files), sorted by name, at least one. UserError when a file is
+/// missing (with the nearest name beside it), of a form we cannot read (with the way to convert it), or a pattern fits
+/// nothing.
 std::vector<SourceFile> find_sources(const DatasetEntry& dataset);
 
 }  // namespace dml

@@ -23,8 +23,8 @@ inline constexpr const char* kTensorType<float> = "F32";
 template <>
 inline constexpr const char* kTensorType<double> = "F64";
 
-/// A file of prepared data, as its manifest names it. `digest` is of the array's bytes, taken while they were written; the
-/// header is the same for all arrays of a size and compared byte by byte.
+/// A file of prepared data, as its manifest names it. `digest` is of the array's bytes, taken while they were written;
+/// the header is the same for all arrays of a size and compared byte by byte.
 struct WrittenFile {
   std::string name;
   std::size_t size = 0;

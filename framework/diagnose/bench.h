@@ -37,8 +37,8 @@ struct BenchResult {
   std::int64_t parameters = 0, trained = 0;
   int ranks = 1, threads = 1;
   MemoryPlan plan;
-  std::size_t peak = 0;              // high-water mark of this rank's process
-  std::vector<ProfileRow> profile;   // of all measured steps, with DML_PROFILE=1
+  std::size_t peak = 0;             // high-water mark of this rank's process
+  std::vector<ProfileRow> profile;  // of all measured steps, with DML_PROFILE=1
 };
 
 BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options);

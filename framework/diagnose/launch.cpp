@@ -49,7 +49,8 @@ LaunchHost this_host() {
 }
 
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host) {
-  if (request.command.empty()) throw UserError("launch needs a command to start, as in: dml launch -n 2 train recipe.yml");
+  if (request.command.empty())
+    throw UserError("launch needs a command to start, as in: dml launch -n 2 train recipe.yml");
   if (request.command[0] == "launch") throw UserError("launch: dml launch cannot start itself");
   if (request.ranks && *request.ranks < 1) throw UserError("launch: -n {}: expected at least 1", *request.ranks);
   if (request.threads && *request.threads < 1)
@@ -157,7 +158,7 @@ int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (failed)
     throw UserError("{}: cannot be started: {}{}", words[0], std::strerror(error),
-                    error != ENOENT          ? ""
+                    error != ENOENT        ? ""
                     : words[0] == "sbatch" ? "; is Slurm installed (package slurm-client)?"
                                            : "; is Open MPI installed (package openmpi-bin)?");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -49,8 +49,8 @@ void check_disk_space(const std::string& directory, std::size_t bytes) {
   while (!place.empty() && !fs::exists(place, error)) place = place.parent_path();
   const fs::space_info space = fs::space(place.empty() ? "." : place, error);
   if (error || space.available == static_cast<std::uintmax_t>(-1) || space.available >= bytes) return;
-  throw UserError("not enough disk space: this run writes at least {}, and {} is available in {}",
-                  memory_text(bytes), memory_text(static_cast<std::size_t>(space.available)), directory)
+  throw UserError("not enough disk space: this run writes at least {}, and {} is available in {}", memory_text(bytes),
+                  memory_text(static_cast<std::size_t>(space.available)), directory)
       .about("output_dir");
 }
 
@@ -77,8 +77,8 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
     for (auto& [name, bytes] : plan.rows())
       if (name != "process") kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", name, memory_text(bytes));
     const std::string text = fmt::format(
-        "not enough memory: {}this run needs {} and {} is available ({}); reduce micro_batch_size or "
-        "sequence_len, set gradient_checkpointing: true, or use adapter: qlora",
+        "not enough memory: {}this run needs {} and {} is available ({}); reduce micro_batch_size or sequence_len, set "
+        "gradient_checkpointing: true, or use adapter: qlora",
         batch.exact ? "" : fmt::format("with micro-batches of {} tokens ", grouped(batch.tokens)), memory_text(need),
         memory_text(room), kinds);
     if (batch.exact && on_one_rank(recipe.distribution)) out.problems.push_back({"micro_batch_size", "", text});

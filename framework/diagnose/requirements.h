@@ -1,4 +1,5 @@
-// Whether this machine has what a run takes: memory for the plan on one rank, space on disk for a checkpoint and the result.
+// Whether this machine has what a run takes: memory for the plan on one rank, space on disk for a checkpoint and the
+// result.
 #pragma once
 
 #include <cstddef>

@@ -26,8 +26,7 @@ namespace dml {
 // Zeros for every tensor: one read-only range of addresses that takes no memory until it is read.
 class ZeroWeights {
  public:
-  ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base)
-      : plain_(base.matrices) {
+  ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base) : plain_(base.matrices) {
     if (!base.directory.empty() && recipe.model.frozen_storage != StorageChoice::automatic)
       plain_ = recipe.model.frozen_storage == StorageChoice::f32 ? kernels::Storage::f32 : kernels::Storage::bf16;
     linear_ = recipe.adapter.load_in_4bit   ? kernels::Storage::nf4
@@ -125,8 +124,8 @@ MemoryPlan WeightlessModel::plan(std::int64_t tokens, std::int64_t documents) {
   const auto alone = make_self_comm();
   const auto strategy = make_strategy(recipe_, *alone);
   strategy->announce(model_->parameters);
-  const auto held = strategy->memory(model_->parameters, make_optimizer(recipe_)->state(),
-                                     recipe_.train.micro_batches_per_step(1));
+  const auto held =
+      strategy->memory(model_->parameters, make_optimizer(recipe_)->state(), recipe_.train.micro_batches_per_step(1));
   plan.trained = static_cast<std::size_t>(held.values);
   plan.gradients = static_cast<std::size_t>(held.gradients);
   plan.optimizer = static_cast<std::size_t>(held.state);

@@ -25,8 +25,8 @@ struct Replica {
   std::string what;  // "values of NAME in UNIT"
   std::span<const float> data;
 };
-/// Error(distributed) naming the first replica that differs between ranks of `comm`, and which ranks agree; `rank` is this
-/// rank's number in the whole job.
+/// Error(distributed) naming the first replica that differs between ranks of `comm`, and which ranks agree; `rank` is
+/// this rank's number in the whole job.
 void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank);
 /// The values of units that every rank holds in full.
 std::vector<Replica> value_replicas(const ParameterStore& store);

@@ -2,8 +2,8 @@
 // groups of ranks: one group of all, or several between which the sums are added up once a step (hybrid). What a unit,
 // a part and a shard are: nn/parameter.h, dist/shards.h.
 //
-//   micro-step     part 3's gradient final ─► exchange ─► own shard added to the tree's nodes     (dist/gradient_tree.h)
-//   meanwhile              part 2 is computed, until it needs a buffer in use                      (dist/part_buffers.h)
+//   micro-step     part 3's gradient final ─► exchange ─► own shard added to the tree's nodes (dist/gradient_tree.h)
+//   meanwhile              part 2 is computed, until it needs a buffer in use (dist/part_buffers.h)
 //
 // Groups take contiguous ranges of a step's micro-batches. Within a group they are dealt out in turn (rank, rank + N,
 // …), so that after each round the owner of a shard receives the leaves of one range of the tree and keeps the few

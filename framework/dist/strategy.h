@@ -68,14 +68,14 @@ class DistributionStrategy : public UnitHooks {
   virtual void begin_micro_step(std::int64_t index) = 0;
   /// Waits; the global sum of gradients of the shards this rank must update.
   virtual std::span<Shard> finish_gradients() = 0;
-  /// Calls `rule` for everything that this rank must update, in one or several calls: shards, or whole parameters where the
-  /// state's layout asks for them. Between finish_gradients() and publish(). A collective.
+  /// Calls `rule` for everything that this rank must update, in one or several calls: shards, or whole parameters where
+  /// the state's layout asks for them. Between finish_gradients() and publish(). A collective.
   virtual void update(const std::function<void(std::span<const Shard>)>& rule) = 0;
   /// Sum of squares of the summed gradients of all units, the same on every rank and for every number of ranks. Between
   /// finish_gradients() and end_step().
   virtual double squared_gradient_norm() = 0;
-  /// All shards this rank owns, also outside a step (saving, loading). Those of a parameter whose state is kept whole by
-  /// another rank, or elsewhere, have none.
+  /// All shards this rank owns, also outside a step (saving, loading). Those of a parameter whose state is kept whole
+  /// by another rank, or elsewhere, have none.
   virtual std::span<Shard> shards() = 0;
   /// Parameters that this rank keeps the whole state of beside that of its shards; without values.
   virtual std::span<Shard> whole_states() { return {}; }
@@ -89,8 +89,8 @@ class DistributionStrategy : public UnitHooks {
   virtual void poll() {}
   /// Whether values are sharded: then a store may come without any, when it says how its parameters start.
   virtual bool shards_values() const { return false; }
-  /// Brackets the reading of whole units outside forward and backward: all values are there in between, on every rank. A
-  /// collective where values are sharded, else nothing.
+  /// Brackets the reading of whole units outside forward and backward: all values are there in between, on every rank.
+  /// A collective where values are sharded, else nothing.
   virtual void gather_values() {}
   virtual void release_values() {}
   /// Runs `read` on rank 0 alone; `show(unit)` makes that unit's values readable, and may hide others'. A collective.

@@ -1,10 +1,11 @@
-// How gradients travel between ranks: as they are, or rounded to bfloat16 with error feedback (Seide et al. 2014, Karimireddy
-// et al. 2019): what rounding took away is kept and added to what is sent next, so that nothing is lost over the steps.
+// How gradients travel between ranks: as they are, or rounded to bfloat16 with error feedback (Seide et al. 2014,
+// Karimireddy et al. 2019): what rounding took away is kept and added to what is sent next, so that nothing is lost
+// over the steps.
 //
 //   send c = bf16(x + e);  e ← bf16(x + e − c)
 //
-// No memory is taken for it: the packed form of n floats lies in the upper half of the very same 4n bytes, which is also
-// where it is received, and is spread out from there. Sums stay float32.
+// No memory is taken for it: the packed form of n floats lies in the upper half of the very same 4n bytes, which is
+// also where it is received, and is spread out from there. Sums stay float32.
 #pragma once
 
 #include <cstddef>

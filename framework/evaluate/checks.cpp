@@ -20,7 +20,8 @@ std::string trimmed(const std::string& text) {
 std::vector<std::string> expected_of(const Json& row) {
   std::vector<std::string> all;
   const Json& expected = row.at("expected");
-  for (const Json& e : expected.is_array() ? expected : Json::array({expected})) all.push_back(trimmed(e.get<std::string>()));
+  for (const Json& e : expected.is_array() ? expected : Json::array({expected}))
+    all.push_back(trimmed(e.get<std::string>()));
   return all;
 }
 
@@ -35,9 +36,9 @@ class Expected : public AnswerCheck {
   Expected(const CheckRequest& r, Compare compare) : name_(r.name), compare_(compare) { require_no_value(r); }
   std::string problem_with(const Json& row) const override {
     const auto e = row.find("expected");
-    const bool texts = e != row.end() && (e->is_string() || (e->is_array() && !e->empty() && std::ranges::all_of(*e, [](const Json& x) {
-                                                               return x.is_string();
-                                                             })));
+    const bool texts =
+        e != row.end() && (e->is_string() || (e->is_array() && !e->empty() &&
+                                              std::ranges::all_of(*e, [](const Json& x) { return x.is_string(); })));
     return texts ? "" : fmt::format("check '{}' needs 'expected', a text or a list of texts", name_);
   }
   Verdict check(const EvalAnswer& answer, const Json& row) override {
@@ -162,14 +163,15 @@ std::unique_ptr<AnswerCheck> make_contains(const CheckRequest& r) {
 
 Registry<AnswerCheckFactory>& answer_checks() {
   static Registry<AnswerCheckFactory> registry(
-      "check", {{"exact", "the answer is the row's 'expected', white space around both aside", make_exact},
-                {"contains", "the row's 'expected' stands somewhere in the answer", make_contains},
-                {"regex", "a regular expression (Python's syntax) matches somewhere in the answer", make<Matches>},
-                {"exact_match", "the answer, filtered, is the row's 'expected' (lm-evaluation-harness)", make_exact_match},
-                {"json_valid", "the answer is JSON", make<ValidJson>},
-                {"json_schema", "the answer is JSON that a JSON Schema allows", make<FollowsSchema>},
-                {"length", "the answer has at most so many characters", make<Length>},
-                {"command", "a program of yours decides: it gets JSON lines and answers them", make_judge_check}});
+      "check",
+      {{"exact", "the answer is the row's 'expected', white space around both aside", make_exact},
+       {"contains", "the row's 'expected' stands somewhere in the answer", make_contains},
+       {"regex", "a regular expression (Python's syntax) matches somewhere in the answer", make<Matches>},
+       {"exact_match", "the answer, filtered, is the row's 'expected' (lm-evaluation-harness)", make_exact_match},
+       {"json_valid", "the answer is JSON", make<ValidJson>},
+       {"json_schema", "the answer is JSON that a JSON Schema allows", make<FollowsSchema>},
+       {"length", "the answer has at most so many characters", make<Length>},
+       {"command", "a program of yours decides: it gets JSON lines and answers them", make_judge_check}});
   return registry;
 }
 
@@ -183,7 +185,9 @@ std::string problem_with_choices(const Json& row) {
   return "";
 }
 
-bool is_likelihood_check(const std::string& name) { return name == "choice" || name == "continuation" || name == "perplexity"; }
+bool is_likelihood_check(const std::string& name) {
+  return name == "choice" || name == "continuation" || name == "perplexity";
+}
 
 std::vector<std::string> check_names() {
   std::vector<std::string> names = answer_checks().names();

@@ -10,8 +10,8 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kGroup = 8;            // rows that are computed together
-constexpr std::size_t kMostProblems = 20;    // that are told
+constexpr std::size_t kGroup = 8;          // rows that are computed together
+constexpr std::size_t kMostProblems = 20;  // that are told
 
 /// A log-likelihood that JSON can hold; that of what a model holds to be impossible is a very low one.
 double finite(double log_likelihood) { return std::isfinite(log_likelihood) ? log_likelihood : -1e30; }
@@ -33,7 +33,8 @@ class SameLength {
 
 }  // namespace
 
-Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context) : task_(std::move(task)), prompts_(prompts) {
+Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context)
+    : task_(std::move(task)), prompts_(prompts) {
   std::vector<std::string> problems;
   auto problem = [&](const std::string& text) { problems.push_back(fmt::format("evals: {}: {}", task_.name, text)); };
   if (task_.checks.empty()) problem("there is no check");
@@ -70,7 +71,8 @@ void Eval::check_rows(std::int64_t context, std::vector<std::string>& problems) 
       if (!text.empty()) problems.push_back(fmt::format("{}: evals: {}: {}", row.place, task_.name, text));
     };
     for (const auto& check : checks_) problem(check->problem_with(row.json));
-    if (continuation_ && text_of(row.json, "continuation").empty()) problem("check 'continuation' needs 'continuation', a text");
+    if (continuation_ && text_of(row.json, "continuation").empty())
+      problem("check 'continuation' needs 'continuation', a text");
     if (perplexity_ && text_of(row.json, "text").empty()) problem("check 'perplexity' needs 'text'");
     if (perplexity_ && prompts_.prefix() < 0) problem("the tokenizer has neither BOS nor EOS to begin a text with");
     const std::string of_choices = choice_ ? problem_with_choices(row.json) : "";
@@ -81,7 +83,8 @@ void Eval::check_rows(std::int64_t context, std::vector<std::string>& problems) 
       if (checks_.empty()) continue;
       const auto length = std::ssize(prompts_.prompt(row.json, task_.raw));
       if (context > 0 && length >= context)
-        problem(fmt::format("the prompt has {} tokens; the context is {} tokens, which leaves no room for an answer", length, context));
+        problem(fmt::format("the prompt has {} tokens; the context is {} tokens, which leaves no room for an answer",
+                            length, context));
     } catch (const UserError& e) {
       problem(e.what());
     }
@@ -114,7 +117,8 @@ EvalPrompts::Continued Eval::continuation_of(const Json& row) const {
   EvalPrompts::Continued out;
   if (task_.raw) out = prompts_.continued(text_of(row, "prompt"), text);
   else out = {prompts_.prompt(row, false), prompts_.plain(text)};
-  if (out.context.empty() || out.continuation.empty()) throw UserError("continuation '{}' has no tokens behind the prompt", text);
+  if (out.context.empty() || out.continuation.empty())
+    throw UserError("continuation '{}' has no tokens behind the prompt", text);
   return out;
 }
 
@@ -177,7 +181,8 @@ Eval::Memory Eval::memory(CausalLm& model) const {
     if (choice_) {
       const Choices c = choices_of(row.json);
       std::int64_t all = 0, most = 0;
-      for (const auto& t : c.continuations) all += std::ssize(c.context) + std::ssize(t), most = std::max(most, std::ssize(t));
+      for (const auto& t : c.continuations)
+        all += std::ssize(c.context) + std::ssize(t), most = std::max(most, std::ssize(t));
       longest = std::max(longest, std::min(spec.max_positions, std::ssize(c.context) + most));
       together = std::max(together, all + std::ssize(c.context));
     }
@@ -189,7 +194,8 @@ Eval::Memory Eval::memory(CausalLm& model) const {
       logits = std::max(logits, std::ssize(both.continuation) * spec.vocab);
     }
     if (perplexity_)
-      longest = std::max(longest, std::min(spec.max_positions, std::ssize(prompts_.plain(text_of(row.json, "text"))) + 1));
+      longest =
+          std::max(longest, std::min(spec.max_positions, std::ssize(prompts_.plain(text_of(row.json, "text"))) + 1));
     if (!checks_.empty()) prompts.push_back(prompts_.prompt(row.json, task_.raw));
   }
   Memory out;
@@ -212,12 +218,14 @@ Eval::Memory Eval::memory(CausalLm& model) const {
 
 EvalResult Eval::run(CausalLm& model, Comm& comm, const Progress& done) {
   const SameLength same(model);
-  const std::size_t rows = task_.rows.size(), groups = (rows + kGroup - 1) / kGroup, ranks = static_cast<std::size_t>(comm.size());
+  const std::size_t rows = task_.rows.size(), groups = (rows + kGroup - 1) / kGroup,
+                    ranks = static_cast<std::size_t>(comm.size());
   Json mine = Json::object();
   std::int64_t through = 0;
   for (auto g = static_cast<std::size_t>(comm.rank()); g < groups; g += ranks) {
     mine[std::to_string(g)] = group(model, g * kGroup, std::min(rows, (g + 1) * kGroup));
-    if (done) done(++through, static_cast<std::int64_t>((groups + ranks - 1 - static_cast<std::size_t>(comm.rank())) / ranks));
+    if (done)
+      done(++through, static_cast<std::int64_t>((groups + ranks - 1 - static_cast<std::size_t>(comm.rank())) / ranks));
   }
   std::vector<Json> all(rows);
   for (const std::string& text : comm.all_gather(dump(mine))) {
@@ -239,7 +247,9 @@ void Eval::check_answers_of(const std::vector<Json>& all, Comm& comm, EvalResult
   for (std::size_t i = 0; i < rows; ++i) {
     const Json& row = task_.rows[i].json;
     const auto expected = row.find("expected");
-    const std::string reference = expected == row.end() ? "" : expected->is_string() ? expected->get<std::string>() : dump(*expected);
+    const std::string reference = expected == row.end()   ? ""
+                                  : expected->is_string() ? expected->get<std::string>()
+                                                          : dump(*expected);
     result.answers.push_back({text_of(row, "prompt"), reference, all[i]["output"].get<std::string>()});
   }
   Json verdicts = Json::array();
@@ -255,7 +265,8 @@ void Eval::check_answers_of(const std::vector<Json>& all, Comm& comm, EvalResult
       }
     verdicts = made;
     for (const auto& check : checks_)
-      for (const std::string& line : check->problems()) result.problems.push_back(fmt::format("evals: {}: {}", task_.name, line));
+      for (const std::string& line : check->problems())
+        result.problems.push_back(fmt::format("evals: {}: {}", task_.name, line));
   }
   check_answers(Json::parse(comm.broadcast_text(dump(verdicts), 0)).get<std::vector<Json>>(), result);
 }

@@ -1,5 +1,5 @@
-// Runs evaluations on a model: rows are shared among the ranks in groups of a fixed size, so that no result depends on how many
-// ranks there are. Rank 0 makes the checks of answers; every rank ends with the same result.
+// Runs evaluations on a model: rows are shared among the ranks in groups of a fixed size, so that no result depends on
+// how many ranks there are. Rank 0 makes the checks of answers; every rank ends with the same result.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ class Eval {
   /// something, prompts that do not fit `context` tokens (0: not known yet).
   Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context);
 
-  /// A collective. `done(i, n)`: so many of this rank's groups are through. The model's values must be readable on every rank;
-  /// its length is what it was in the end.
+  /// A collective. `done(i, n)`: so many of this rank's groups are through. The model's values must be readable on
+  /// every rank; its length is what it was in the end.
   using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
   EvalResult run(CausalLm& model, Comm& comm, const Progress& done = {});
   /// Bytes that run() takes: of the model's working memory, and beside it (caches).

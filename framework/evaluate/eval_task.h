@@ -1,7 +1,8 @@
 // An evaluation of one's own: rows, what is done with them, and what comes out.
 //
-// A check either needs an answer (exact, contains, regex, json_valid, json_schema, command) or a log-likelihood (choice,
-// continuation, perplexity). Every check of an evaluation sees the same rows; answers are generated once for all of them.
+// A check either needs an answer (exact, contains, regex, json_valid, json_schema, command) or a log-likelihood
+// (choice, continuation, perplexity). Every check of an evaluation sees the same rows; answers are generated once for
+// all of them.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +60,7 @@ struct EvalResult {
   std::string name;
   std::int64_t rows = 0;
   std::vector<EvalValue> values;
-  std::vector<EvalAnswer> answers;   // in the order of the rows; of checks that need answers
+  std::vector<EvalAnswer> answers;    // in the order of the rows; of checks that need answers
   std::vector<std::string> problems;  // what a judge did wrong
 
   const EvalValue* find(const std::string& metric) const;
@@ -77,8 +78,8 @@ class EvalPrompts {
   virtual std::vector<Token> plain(const std::string& text) const = 0;
   /// What stands in front of a text that has no context: BOS, else EOS; -1 where there is neither.
   virtual Token prefix() const = 0;
-  /// The ids of context and of the continuation behind it, where the prompt is raw text: spaces at the end of the context
-  /// belong to the continuation.
+  /// The ids of context and of the continuation behind it, where the prompt is raw text: spaces at the end of the
+  /// context belong to the continuation.
   struct Continued {
     std::vector<Token> context, continuation;
   };

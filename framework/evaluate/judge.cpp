@@ -22,9 +22,7 @@ namespace {
 constexpr int kMostFailures = 3;
 constexpr std::size_t kLongestLine = 1 << 20;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Until the descriptor is ready; false at the deadline.
 bool wait_for(int descriptor, short events, double deadline) {
@@ -81,13 +79,16 @@ std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& r) {
       if (!word.is_string()) throw UserError("check 'command': words must be texts, has {}", dump(word));
       command.push_back(word.get<std::string>());
     }
-    if (!can_run(command[0])) throw UserError("check 'command': there is no program '{}' that can be started", command[0]);
+    if (!can_run(command[0]))
+      throw UserError("check 'command': there is no program '{}' that can be started", command[0]);
   } else {
     throw UserError("check 'command' takes a command or a list of words, has {}", dump(r.value));
   }
   const double timeout = json_number(r.options, "timeout", 60, "check 'command'");
-  if (!(timeout > 0 && timeout <= 86400)) throw UserError("check 'command': timeout must be in (0, 86400] seconds, is {}", timeout);
-  return std::make_unique<JudgeCheck>(json_string(r.options, "name", "command", "check 'command'"), std::move(command), timeout);
+  if (!(timeout > 0 && timeout <= 86400))
+    throw UserError("check 'command': timeout must be in (0, 86400] seconds, is {}", timeout);
+  return std::make_unique<JudgeCheck>(json_string(r.options, "name", "command", "check 'command'"), std::move(command),
+                                      timeout);
 }
 
 Judge::Judge(std::vector<std::string> command, double timeout) : command_(std::move(command)), timeout_(timeout) {}
@@ -169,14 +170,15 @@ bool Judge::read_line(std::string& line, double deadline, std::string& why) {
 
 void Judge::read_ahead() {
   std::array<char, 4096> piece;
-  if (const ssize_t n = read(from_, piece.data(), piece.size()); n > 0) held_.append(piece.data(), static_cast<std::size_t>(n));
+  if (const ssize_t n = read(from_, piece.data(), piece.size()); n > 0)
+    held_.append(piece.data(), static_cast<std::size_t>(n));
 }
 
 Verdict Judge::failed(const std::string& why) {
   stop();
   ++failures_;
-  const std::string line = fmt::format("judge '{}' {}{}", command_.back(), why,
-                                       failures_ == kMostFailures ? "; it is asked no more" : "");
+  const std::string line =
+      fmt::format("judge '{}' {}{}", command_.back(), why, failures_ == kMostFailures ? "; it is asked no more" : "");
   if (std::ranges::find(problems_, line) == problems_.end()) problems_.push_back(line);
   return {.counts = false};
 }
@@ -202,7 +204,8 @@ Verdict Judge::ask(const Json& question) {
   Verdict verdict;
   if (has_score) verdict.score = answer["score"].get<double>();
   verdict.pass = has_pass ? answer["pass"].get<bool>() : *verdict.score >= 0.5;
-  if (answer.contains("critique") && answer["critique"].is_string()) verdict.critique = answer["critique"].get<std::string>();
+  if (answer.contains("critique") && answer["critique"].is_string())
+    verdict.critique = answer["critique"].get<std::string>();
   return verdict;
 }
 

@@ -1,10 +1,11 @@
 // A judge: a program that is started once and reads a JSON line for every answer:
 //   {"prompt": …, "reference": …, "output": …, "row": {…}}
-// and writes one back: {"pass": true, "score": 0.8, "critique": "…"} – score and critique may be missing, pass follows from a
-// score of at least 0.5 where it is missing.
+// and writes one back: {"pass": true, "score": 0.8, "critique": "…"} – score and critique may be missing, pass follows
+// from a score of at least 0.5 where it is missing.
 //
-// A judge that ends, does not answer in time, writes without end or writes something else has failed at that row: the row
-// does not count, the program is started again, and after a few failures no more is asked of it. It never ends the run.
+// A judge that ends, does not answer in time, writes without end or writes something else has failed at that row: the
+// row does not count, the program is started again, and after a few failures no more is asked of it. It never ends the
+// run.
 #pragma once
 
 #include <string>

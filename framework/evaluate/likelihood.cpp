@@ -78,7 +78,8 @@ void Likelihoods::behind(const KvCache& cache, Token last, std::span<const std::
     for (std::size_t i = 0; i < caches.size(); ++i)
       sequences.push_back({&caches[i], batch.starts[i], batch.starts[i + 1] - batch.starts[i]});
     std::vector<float> losses(batch.tokens.size());
-    reserve(model_, model_.measure_calls([&] { model_.continue_losses(batch.view(), sequences, losses); }, DryRun::Sizes::exact));
+    reserve(model_, model_.measure_calls([&] { model_.continue_losses(batch.view(), sequences, losses); },
+                                         DryRun::Sizes::exact));
     model_.continue_losses(batch.view(), sequences, losses);
     for (std::size_t i = 0; i < caches.size(); ++i)
       out.push_back(-std::accumulate(losses.begin() + batch.starts[i], losses.begin() + batch.starts[i + 1], 0.0));

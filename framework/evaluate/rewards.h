@@ -20,8 +20,8 @@ class Rewards {
   const std::vector<double>& weights() const { return weights_; }
   /// One line for every row that a check cannot be made of, at most 20.
   std::vector<std::string> problems_with(std::span<const EvalRow> rows) const;
-  /// By reward: the value of each answer, given with its row. UserError naming the row where a program failed or a value is
-  /// not a number.
+  /// By reward: the value of each answer, given with its row. UserError naming the row where a program failed or a
+  /// value is not a number.
   std::vector<std::vector<double>> of(std::span<const EvalAnswer> answers, std::span<const EvalRow* const> rows);
 
  private:

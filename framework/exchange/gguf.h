@@ -18,7 +18,7 @@ namespace dml {
 struct GgmlType {
   std::string_view name;  // "q4_k"
   std::uint32_t id;
-  std::int64_t values, bytes;  // of a block; 1 and the element's size without blocks
+  std::int64_t values, bytes;                 // of a block; 1 and the element's size without blocks
   std::optional<kernels::Storage> storage{};  // unset: a type that is known, but neither read nor written
 
   std::int64_t size(std::int64_t elements) const { return elements / values * bytes; }

@@ -18,16 +18,20 @@ void refuse(const Adapter& a, const ModelSpec& spec, const std::string& source) 
   Problems problems;
   auto add = [&](bool there, const std::string& what) {
     if (there)
-      problems.add(fmt::format("{}: a GGUF adapter holds no {}; dml merge --format gguf makes a model of it", source, what));
+      problems.add(
+          fmt::format("{}: a GGUF adapter holds no {}; dml merge --format gguf makes a model of it", source, what));
   };
   const AdapterPlan& plan = a.plan;
   add(a.config.use_dora, "magnitudes of DoRA");
   add(!plan.saved.empty(), plan.saved.empty() ? "" : fmt::format("saved modules like '{}'", plan.saved[0].module()));
   add(a.config.lora_bias || !plan.biases.empty(), "biases");
   add(!plan.rows.empty(), "rows of an embedding");
-  add(starts_from_base(a.config.init), fmt::format("change of the base, which init_lora_weights '{}' makes", a.config.init));
-  add(!plan.experts.empty(), plan.experts.empty() ? "" : fmt::format("adapter on experts like '{}'", plan.experts[0].stem));
-  for (const AdaptedModule& m : plan.modules) add(m.module.routed, fmt::format("adapter on '{}', an expert or a router", m.module.name));
+  add(starts_from_base(a.config.init),
+      fmt::format("change of the base, which init_lora_weights '{}' makes", a.config.init));
+  add(!plan.experts.empty(),
+      plan.experts.empty() ? "" : fmt::format("adapter on experts like '{}'", plan.experts[0].stem));
+  for (const AdaptedModule& m : plan.modules)
+    add(m.module.routed, fmt::format("adapter on '{}', an expert or a router", m.module.name));
   for (const AdaptedModule& m : plan.modules)
     add((m.module.embedding || m.module.head) && spec.tied,
         fmt::format("adapter on '{}' of a model whose head is its embedding", m.module.name));
@@ -56,8 +60,8 @@ std::vector<float> turned(std::span<const float> x, std::int64_t rows, std::int6
 
 }  // namespace
 
-void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec, const GgufFileType& type,
-                        const std::string& source) {
+void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec,
+                        const GgufFileType& type, const std::string& source) {
   if (kernels::is_quantised(type.base))
     throw UserError("--dtype: an adapter is written as f32, f16 or bf16, not as {}", type.name);
   refuse(adapter, spec, source);

@@ -1,5 +1,5 @@
-// A LoRA adapter as a GGUF file, as llama.cpp loads it over a base (its src/llama-adapter.cpp): A and B of every matrix under
-// the names and in the order of rows of the base's file, and one alpha.
+// A LoRA adapter as a GGUF file, as llama.cpp loads it over a base (its src/llama-adapter.cpp): A and B of every matrix
+// under the names and in the order of rows of the base's file, and one alpha.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace dml {
 
-/// `type`: f32, f16 or bf16. `source` stands in front of errors. UserError for what such a file cannot hold: DoRA, saved
-/// modules, biases, trained rows, a start that changed the base, and the embedding of a tied model.
-void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec, const GgufFileType& type,
-                        const std::string& source);
+/// `type`: f32, f16 or bf16. `source` stands in front of errors. UserError for what such a file cannot hold: DoRA,
+/// saved modules, biases, trained rows, a start that changed the base, and the embedding of a tied model.
+void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec,
+                        const GgufFileType& type, const std::string& source);
 
 }  // namespace dml

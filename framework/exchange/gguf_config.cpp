@@ -201,7 +201,8 @@ class SpecOf {
     return {x.begin(), x.end()};
   }
 
-  // The file has the factors; Hugging Face has what they were computed from. All published models have the frequencies 1 and 4.
+  // The file has the factors; Hugging Face has what they were computed from. All published models have the frequencies
+  // 1 and 4.
   void llama3() {
     const std::vector<double> given = floats("rope_freqs.weight");
     if (given.empty() || s_.head_dim != 2 * std::ssize(given))

@@ -59,8 +59,8 @@ void read_rows(const GgufTensor& t, const WeightRows& rows, std::int64_t first, 
   }
 }
 
-// Blocks of 32 as ggml quantises them: the scale is the power of two under the largest value, divided by 4. Values that were
-// mxfp4 come back as they were.
+// Blocks of 32 as ggml quantises them: the scale is the power of two under the largest value, divided by 4. Values that
+// were mxfp4 come back as they were.
 void encode_mxfp4(std::span<const float> values, std::uint8_t* out) {
   constexpr float kCodes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   constexpr std::size_t kValues = 32;
@@ -109,11 +109,12 @@ class Encoder {
       if (tensor_.offset != 0) x += tensor_.offset;
       if (!std::isfinite(x)) throw UserError("{}: tensor '{}' has values that are not finite", what_.directory, name());
       if (half && std::abs(x) >= 65520)
-        throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; set --dtype bf16", what_.directory,
-                        name(), x);
+        throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; set --dtype bf16",
+                        what_.directory, name(), x);
     }
     if (!type_.storage) return encode_mxfp4(values, out);
-    if (const auto* blocks = kernels::block_format(*type_.storage)) blocks->quantise(values.data(), n / blocks->values, out);
+    if (const auto* blocks = kernels::block_format(*type_.storage))
+      blocks->quantise(values.data(), n / blocks->values, out);
     else write_floats(storage_dtype(*type_.storage), values.data(), n, out);
   }
   const std::string& name() const { return tensor_.sources.empty() ? tensor_.name : tensor_.sources[0].tensor; }
@@ -170,14 +171,16 @@ void log_gguf(const std::string& path, const GgufFileType& type, const GgufRepor
   log_info("{}: {:.1f} MB, {:.2f} bits per weight; tensors: {}", path, static_cast<double>(report.bytes) / 1e6,
            8.0 * static_cast<double>(report.bytes) / static_cast<double>(report.weights), fmt::join(counts, ", "));
   if (report.other_blocks > 0)
-    log_info("{} matrices have rows that are no multiple of {} values, and so another type than {}", report.other_blocks,
-             ggml_type(type.base).values, type.name);
+    log_info("{} matrices have rows that are no multiple of {} values, and so another type than {}",
+             report.other_blocks, ggml_type(type.base).values, type.name);
 }
 
 GgufReport write_gguf(const GgufExport& what, const std::string& path) {
   if (what.spec.head != HeadKind::causal_lm)
-    throw UserError("{}: is a model for {} classification, whose head a GGUF file of a language model does not hold; keep it as safetensors",
-                    what.directory, what.spec.head == HeadKind::sequence_classification ? "sequence" : "token");
+    throw UserError(
+        "{}: is a model for {} classification, whose head a GGUF file of a language model does not hold; keep it as "
+        "safetensors",
+        what.directory, what.spec.head == HeadKind::sequence_classification ? "sequence" : "token");
   const GgufFamily& family = gguf_family(what.spec.model_type, what.directory);
   const std::vector<GgufTensor> tensors = gguf_tensors(what.spec, family);
   const std::vector<const GgmlType*> types = mixed_types(what.type, tensors, what.spec);

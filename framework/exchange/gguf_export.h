@@ -37,7 +37,8 @@ struct GgufReport {
 /// Says size and types.
 void log_gguf(const std::string& path, const GgufFileType& type, const GgufReport& report);
 
-/// Some rows at a time, so memory does not grow with the model. UserError for what the file cannot hold; then there is none.
+/// Some rows at a time, so memory does not grow with the model. UserError for what the file cannot hold; then there is
+/// none.
 GgufReport write_gguf(const GgufExport& what, const std::string& path);
 
 }  // namespace dml

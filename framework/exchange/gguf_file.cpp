@@ -31,8 +31,7 @@ class GgufFile::Parser {
     if (text_.substr(0, 4) != "GGUF") fail(0, "no GGUF file: it does not begin with 'GGUF'");
     at_ = 4;
     const auto version = number<std::uint32_t>();
-    if (version != 0 && version % 65536 == 0)
-      fail(4, "the file is for big-endian machines");
+    if (version != 0 && version % 65536 == 0) fail(4, "the file is for big-endian machines");
     if (version != 2 && version != 3) fail(4, "version {}; 2 and 3 can be read", version);
     const auto tensors = number<std::uint64_t>(), keys = number<std::uint64_t>();
     if (tensors > text_.size() / 24) fail(8, "{} tensors in a file of {} bytes", tensors, text_.size());
@@ -117,10 +116,12 @@ class GgufFile::Parser {
     GgufTensorView t;
     t.name = string();
     const std::string shown = shown_name(t.name);
-    if (t.name.empty() || t.name.size() > 63) fail(begin, "a tensor's name of {} bytes; 1 to 63 are allowed", t.name.size());
+    if (t.name.empty() || t.name.size() > 63)
+      fail(begin, "a tensor's name of {} bytes; 1 to 63 are allowed", t.name.size());
     if (!names_.insert(t.name).second) fail(begin, "tensor '{}' occurs twice", shown);
     const auto dimensions = number<std::uint32_t>();
-    if (dimensions < 1 || dimensions > 4) fail(begin, "tensor '{}' has {} dimensions; 1 to 4 are allowed", shown, dimensions);
+    if (dimensions < 1 || dimensions > 4)
+      fail(begin, "tensor '{}' has {} dimensions; 1 to 4 are allowed", shown, dimensions);
     std::uint64_t elements = 1;
     for (std::uint32_t d = 0; d < dimensions; ++d) {
       const auto size = number<std::uint64_t>();
@@ -149,9 +150,11 @@ class GgufFile::Parser {
       GgufTensorView& t = into_.tensors_[i];
       const auto size = static_cast<std::uint64_t>(t.bytes());
       if (offsets[i] != next)
-        fail(at_, "tensor '{}' is said to begin at {}, the one before it ends at {}", shown_name(t.name), offsets[i], next);
+        fail(at_, "tensor '{}' is said to begin at {}, the one before it ends at {}", shown_name(t.name), offsets[i],
+             next);
       if (front > text_.size() || next > text_.size() - front || size > text_.size() - front - next)
-        fail(text_.size(), "the file ends inside tensor '{}', which has {} bytes: it was cut off", shown_name(t.name), size);
+        fail(text_.size(), "the file ends inside tensor '{}', which has {} bytes: it was cut off", shown_name(t.name),
+             size);
       t.data = into_.file_.bytes().subspan(front + next, size);
       next = aligned(next + size);
     }

@@ -1,5 +1,5 @@
-// A GGUF file, mapped. A file that opens is valid: every key is read, every tensor lies in the file and has the size that its
-// shape and type say. Nothing is allocated before the file is seen to be large enough for it.
+// A GGUF file, mapped. A file that opens is valid: every key is read, every tensor lies in the file and has the size
+// that its shape and type say. Nothing is allocated before the file is seen to be large enough for it.
 #pragma once
 
 #include <cstddef>

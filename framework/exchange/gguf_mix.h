@@ -1,5 +1,5 @@
-// The file types of llama.cpp: which block format every tensor gets. llama-quantize gives some tensors more bits than the
-// type's name says (its function llama_tensor_get_type).
+// The file types of llama.cpp: which block format every tensor gets. llama-quantize gives some tensors more bits than
+// the type's name says (its function llama_tensor_get_type).
 #pragma once
 
 #include <string>

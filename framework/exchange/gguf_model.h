@@ -1,6 +1,6 @@
-// A GGUF file seen as a Hugging Face model: its config, its tokenizer, and its tensors under the names and in the order of rows
-// that the family has there. What lies in the file as the model needs it is used where it is mapped, quantised or not; rows
-// of q and k that llama.cpp has in another order are copied, quantised as they are.
+// A GGUF file seen as a Hugging Face model: its config, its tokenizer, and its tensors under the names and in the order
+// of rows that the family has there. What lies in the file as the model needs it is used where it is mapped, quantised
+// or not; rows of q and k that llama.cpp has in another order are copied, quantised as they are.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace dml {
 
-/// config.json, in the family's own keys. UserError for an architecture that dml does not have, and for settings of it that
-/// Hugging Face's model has not.
+/// config.json, in the family's own keys. UserError for an architecture that dml does not have, and for settings of it
+/// that Hugging Face's model has not.
 Json gguf_config(const GgufFile& file);
 
 /// The model's weights. UserError for a type that dml does not read.

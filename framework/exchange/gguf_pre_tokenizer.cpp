@@ -1,5 +1,5 @@
-// llama.cpp tells pre-tokenizers apart by what they make of one text: the SHA-256 of Python's str(list of ids). The digest
-// depends on the vocabulary, so a tokenizer trained from scratch is known by its pattern alone.
+// llama.cpp tells pre-tokenizers apart by what they make of one text: the SHA-256 of Python's str(list of ids). The
+// digest depends on the vocabulary, so a tokenizer trained from scratch is known by its pattern alone.
 #include "core/sha.h"
 #include "exchange/gguf_vocabulary.h"
 #include "tokenizer/text/scanner.h"
@@ -36,10 +36,12 @@ constexpr Known kKnown[] = {
 }  // namespace
 
 std::string_view pre_tokenizer_probe() {
-  return "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n🚀 (normal) 😶\u200d🌫️ (multiple emojis concatenated) ✅ 🦙🦙 3 33 333 3333 "
-         "33333 333333 3333333 33333333 3.3 3..3 3...3 កាន់តែពិសេសអាច😁 ?我想在apple工作1314151天～ ------======= нещо на "
-         "Български ''''''```````\"\"\"\"......!!!!!!?????? I've been 'told he's there, 'RE you sure? 'M not sure I'll make "
-         "it, 'D you like some tea? We'Ve a'lL";
+  return "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n🚀 (normal) 😶\u200d🌫️ (multiple emojis concatenated) "
+         "✅ "
+         "🦙🦙 3 33 333 3333 33333 333333 3333333 33333333 3.3 3..3 3...3 "
+         "កាន់តែពិសេសអាច😁 "
+         "?我想在apple工作1314151天～ ------======= нещо на Български ''''''```````\"\"\"\"......!!!!!!?????? I've "
+         "been 'told he's there, 'RE you sure? 'M not sure I'll make it, 'D you like some tea? We'Ve a'lL";
 }
 
 std::string pre_tokenizer_digest(std::span<const Token> ids) {

@@ -25,12 +25,12 @@ struct RowOrder {
 };
 
 struct GgufTensor {
-  std::string name;                  // "blk.0.attn_q.weight"
-  std::vector<std::int64_t> shape;   // outermost first
-  std::vector<WeightName> sources;   // whose rows follow each other in it; none: `values`
-  RowOrder order;                    // of one source
-  float offset = 0;                  // added to every value (Gemma's norms)
-  std::vector<float> values;         // computed from the config (rotary factors)
+  std::string name;                 // "blk.0.attn_q.weight"
+  std::vector<std::int64_t> shape;  // outermost first
+  std::vector<WeightName> sources;  // whose rows follow each other in it; none: `values`
+  RowOrder order;                   // of one source
+  float offset = 0;                 // added to every value (Gemma's norms)
+  std::vector<float> values;        // computed from the config (rotary factors)
 
   std::int64_t rows() const;
   /// Of a matrix; 1 for a vector.

@@ -78,11 +78,14 @@ std::string sentencepiece_model(const V& v) {
     if (v.types[i] != V::normal) piece.number(3, static_cast<std::uint64_t>(v.types[i]));
     model.text(1, piece.out);
   }
-  auto id = [](std::optional<Token> x) { return static_cast<std::uint64_t>(static_cast<std::int64_t>(x.value_or(-1))); };
+  auto id = [](std::optional<Token> x) {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(x.value_or(-1)));
+  };
   Message trainer;
   trainer.number(3, v.model == "t5" ? 1 : 2);  // unigram, byte-pair encoding
   trainer.number(35, std::ranges::count(v.types, V::byte) > 0);
-  trainer.number(40, id(v.unk)), trainer.number(41, id(v.bos)), trainer.number(42, id(v.eos)), trainer.number(43, id(v.pad));
+  trainer.number(40, id(v.unk)), trainer.number(41, id(v.bos)), trainer.number(42, id(v.eos)),
+      trainer.number(43, id(v.pad));
   model.text(2, trainer.out);
   Message normalizer;
   normalizer.text(1, v.charsmap.empty() ? "identity" : "precompiled");
@@ -98,14 +101,18 @@ std::string sentencepiece_model(const V& v) {
 
 Json pre_tokenizer_of(const std::string& pre, const std::string& where) {
   Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
-  auto one_of = [&](std::initializer_list<std::string_view> names) { return std::ranges::find(names, pre) != names.end(); };
+  auto one_of = [&](std::initializer_list<std::string_view> names) {
+    return std::ranges::find(names, pre) != names.end();
+  };
   if (one_of({"gpt-2", "phi-2", "olmo", "mpt", "jais", "gigachat"})) return bytes;
   if (one_of({"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}))
-    return {{"type", "Sequence"}, {"pretokenizers", Json::array({Json{{"type", "Digits"}, {"individual_digits", true}}, bytes})}};
+    return {{"type", "Sequence"},
+            {"pretokenizers", Json::array({Json{{"type", "Digits"}, {"individual_digits", true}}, bytes})}};
   const bool three = one_of({"llama-bpe", "llama3", "llama-v3", "falcon3", "smaug-bpe"});
   if (!three && !one_of({"qwen2", "stablelm2", "deepseek-r1-qwen", "hunyuan-dense", "megrez"}))
-    throw UserError("{}: its pre-tokenizer '{}' is not known; name a folder with this model's tokenizer.json in tokenizer_config",
-                    where, pre);
+    throw UserError(
+        "{}: its pre-tokenizer '{}' is not known; name a folder with this model's tokenizer.json in tokenizer_config",
+        where, pre);
   bytes["use_regex"] = false;
   const Json split = {{"type", "Split"},
                       {"pattern", {{"Regex", Scanner::cl100k_pattern(three ? 3 : 1)}}},
@@ -115,7 +122,7 @@ Json pre_tokenizer_of(const std::string& pre, const std::string& where) {
 }
 
 Json added_token(Token id, const std::string& text, bool special) {
-  return {{"id", id},        {"content", text},       {"single_word", false}, {"lstrip", false},
+  return {{"id", id},        {"content", text},        {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", !special}, {"special", special}};
 }
 
@@ -206,8 +213,10 @@ GgufVocabulary vocabulary_of(const GgufFile& file) {
   V v;
   v.model = file.text("tokenizer.ggml.model");
   if (!v.is_sentencepiece() && v.model != "gpt2")
-    throw UserError("{}: its tokenizer is of kind '{}'; dml reads llama, t5 and gpt2. Name a folder with this model's tokenizer in "
-                    "tokenizer_config", file.path(), escape_controls(v.model).substr(0, 40));
+    throw UserError(
+        "{}: its tokenizer is of kind '{}'; dml reads llama, t5 and gpt2. Name a folder with this model's tokenizer in "
+        "tokenizer_config",
+        file.path(), escape_controls(v.model).substr(0, 40));
   v.pre = file.text("tokenizer.ggml.pre", v.is_sentencepiece() ? "default" : "gpt-2");
   v.tokens = list_of(file, "tokens", true).strings();
   const std::size_t n = v.tokens.size();
@@ -230,17 +239,20 @@ GgufVocabulary vocabulary_of(const GgufFile& file) {
     v.merges = list_of(file, "merges", true).strings();
   }
   check_texts(v, file.path());
-  const std::pair<const char*, std::optional<Token>*> ids[] = {{"bos", &v.bos}, {"eos", &v.eos}, {"unknown", &v.unk},
-                                                               {"padding", &v.pad}, {"eot", &v.eot}, {"eom", &v.eom}};
+  const std::pair<const char*, std::optional<Token>*> ids[] = {
+      {"bos", &v.bos}, {"eos", &v.eos}, {"unknown", &v.unk}, {"padding", &v.pad}, {"eot", &v.eot}, {"eom", &v.eom}};
   for (auto& [name, to] : ids)
-    if (const auto id = file.integer(fmt::format("tokenizer.ggml.{}_token_id", name), -1); id >= 0 && id < std::ssize(v.tokens))
+    if (const auto id = file.integer(fmt::format("tokenizer.ggml.{}_token_id", name), -1);
+        id >= 0 && id < std::ssize(v.tokens))
       *to = static_cast<Token>(id);
-  const std::pair<const char*, std::optional<bool>*> flags[] = {{"add_bos_token", &v.add_bos},
-                                                                {"add_eos_token", &v.add_eos},
-                                                                {"add_space_prefix", &v.add_space_prefix},
-                                                                {"remove_extra_whitespaces", &v.remove_extra_whitespaces}};
+  const std::pair<const char*, std::optional<bool>*> flags[] = {
+      {"add_bos_token", &v.add_bos},
+      {"add_eos_token", &v.add_eos},
+      {"add_space_prefix", &v.add_space_prefix},
+      {"remove_extra_whitespaces", &v.remove_extra_whitespaces}};
   for (auto& [name, to] : flags)
-    if (const std::string key = std::string("tokenizer.ggml.") + name; file.metadata().find(key)) *to = file.truth(key, false);
+    if (const std::string key = std::string("tokenizer.ggml.") + name; file.metadata().find(key))
+      *to = file.truth(key, false);
   v.chat_template = file.text("tokenizer.chat_template", "");
   if (const GgufValue* names = file.metadata().find("tokenizer.chat_templates"); names && names->is_array_of_texts())
     for (const std::string& name : names->strings())

@@ -98,12 +98,16 @@ class Reader {
  private:
   void require(bool known, const char* what) const {
     if (!known)
-      throw UserError("{}: GGUF: {}; llama.cpp has byte-level BPE, and SentencePiece's BPE and unigram model, for models of this kind",
-                      directory_, what);
+      throw UserError(
+          "{}: GGUF: {}; llama.cpp has byte-level BPE, and SentencePiece's BPE and unigram model, for models of this "
+          "kind",
+          directory_, what);
   }
   void warn_of_bytes() const {
-    log_warning("{}: llama.cpp does not spell unknown characters as bytes with a unigram model: they become the unknown token there",
-                directory_);
+    log_warning(
+        "{}: llama.cpp does not spell unknown characters as bytes with a unigram model: they become the unknown token "
+        "there",
+        directory_);
   }
 
   void from_sentencepiece(const SentencePieceModel& model) {
@@ -123,7 +127,8 @@ class Reader {
   void from_json(const std::optional<SentencePieceModel>& pieces) {
     const TokenizerJson json = read_tables(directory_);
     const bool unigram = dynamic_cast<const Unigram*>(pipeline_->model.get()) != nullptr;
-    require(unigram || dynamic_cast<const Bpe*>(pipeline_->model.get()), "its tokenizer is neither byte-pair encoding nor unigram");
+    require(unigram || dynamic_cast<const Bpe*>(pipeline_->model.get()),
+            "its tokenizer is neither byte-pair encoding nor unigram");
     require(!unigram || !pipeline_->pre_tokenizer.byte_level, "its tokenizer is a unigram model of bytes");
     fill_tokens(json);
     if (pipeline_->pre_tokenizer.byte_level) return from_byte_level(json);
@@ -165,8 +170,9 @@ class Reader {
     out_.pre = pre_tokenizer_of_pattern(splitter.pattern, splitter.digits);
     if (!out_.pre.empty()) return;
     out_.pre = "default";
-    log_warning("{}: llama.cpp has no name for this tokenizer's rules of splitting words: it may split some texts otherwise",
-                directory_);
+    log_warning(
+        "{}: llama.cpp has no name for this tokenizer's rules of splitting words: it may split some texts otherwise",
+        directory_);
   }
 
   void unigram_rules(const TokenizerJson& json) {
@@ -212,7 +218,8 @@ class Reader {
       model.pieces.push_back({out_.tokens[i], out_.scores[i], static_cast<SentencePieceModel::Type>(out_.types[i])});
     const auto scored = make_sentencepiece(model, false, directory_);
     scored->prepare();
-    for (std::string_view text : {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl.")}) {
+    for (std::string_view text :
+         {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl.")}) {
       const auto ours = pipeline_->encode(text, {.parse_special = false}).ids;
       if (const auto theirs = scored->encode(text, {.parse_special = false}).ids; ours != theirs) {
         const auto at = static_cast<std::size_t>(std::ranges::mismatch(ours, theirs).in1 - ours.begin());
@@ -261,7 +268,9 @@ class Reader {
     out_.bos = or_model(pipeline_->bos, spec_.bos);
     out_.eos = or_model(pipeline_->eos, spec_.eos.empty() ? -1 : spec_.eos[0]);
     out_.unk = with_row(pipeline_->unk), out_.pad = or_model(pipeline_->pad, spec_.pad);
-    auto puts = [](const std::vector<Token>& ids, std::optional<Token> id) { return id && std::ranges::count(ids, *id) > 0; };
+    auto puts = [](const std::vector<Token>& ids, std::optional<Token> id) {
+      return id && std::ranges::count(ids, *id) > 0;
+    };
     out_.add_bos = puts(pipeline_->post_processor.front, out_.bos);
     out_.add_eos = puts(pipeline_->post_processor.back, out_.eos);
     out_.chat_template = pipeline_->chat_template;
@@ -270,7 +279,8 @@ class Reader {
     std::vector<Token> ends;
     const std::string config = directory_ + "/tokenizer_config.json";
     if (file_exists(config))
-      if (const Json json = read_json(config, {.object_keys = 8192}); json.contains("eot_token") && json["eot_token"].is_string())
+      if (const Json json = read_json(config, {.object_keys = 8192});
+          json.contains("eot_token") && json["eot_token"].is_string())
         if (auto id = with_row(pipeline_->find(json["eot_token"].get<std::string>()))) ends.push_back(*id);
     for (Token id : spec_.eos)
       if (with_row(id)) ends.push_back(id);
@@ -302,7 +312,9 @@ GgufVocabulary read_vocabulary(const std::string& directory, const ModelSpec& sp
 }
 
 void GgufVocabulary::write(GgufMetadata& to) const {
-  auto set = [&](const char* name, GgufValue value) { to.set(std::string("tokenizer.ggml.") + name, std::move(value)); };
+  auto set = [&](const char* name, GgufValue value) {
+    to.set(std::string("tokenizer.ggml.") + name, std::move(value));
+  };
   set("model", GgufValue::text(model));
   if (model == "none") return;
   set("pre", GgufValue::text(pre));
@@ -311,9 +323,9 @@ void GgufVocabulary::write(GgufMetadata& to) const {
   set("token_type", GgufValue::i32s(types));
   if (!charsmap.empty()) set("precompiled_charsmap", GgufValue::bytes(charsmap));
   if (model == "gpt2") set("merges", GgufValue::texts(merges));
-  const std::pair<const char*, std::optional<Token>> ids[] = {
-      {"bos_token_id", bos}, {"eos_token_id", eos},  {"unknown_token_id", unk},
-      {"padding_token_id", pad}, {"eot_token_id", eot}, {"eom_token_id", eom}};
+  const std::pair<const char*, std::optional<Token>> ids[] = {{"bos_token_id", bos},     {"eos_token_id", eos},
+                                                              {"unknown_token_id", unk}, {"padding_token_id", pad},
+                                                              {"eot_token_id", eot},     {"eom_token_id", eom}};
   for (auto& [name, id] : ids)
     if (id) set(name, GgufValue::u32(static_cast<std::uint32_t>(*id)));
   const std::pair<const char*, std::optional<bool>> flags[] = {{"add_bos_token", add_bos},

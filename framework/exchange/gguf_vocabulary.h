@@ -1,6 +1,6 @@
-// A tokenizer as GGUF holds it: flat lists under "tokenizer.ggml.…". llama.cpp has three kinds that decoder-only models use:
-// "llama", SentencePiece's byte-pair encoding by scores; "t5", its unigram model; and "gpt2", byte-level byte-pair encoding by a
-// list of merges, whose splitting into words goes by a name ("pre").
+// A tokenizer as GGUF holds it: flat lists under "tokenizer.ggml.…". llama.cpp has three kinds that decoder-only models
+// use: "llama", SentencePiece's byte-pair encoding by scores; "t5", its unigram model; and "gpt2", byte-level byte-pair
+// encoding by a list of merges, whose splitting into words goes by a name ("pre").
 #pragma once
 
 #include <optional>
@@ -33,11 +33,12 @@ struct GgufVocabulary {
   void write(GgufMetadata& to) const;
 };
 
-/// The tokenizer of a Hugging Face model folder, with a token for every row of the model. UserError where llama.cpp has no such
-/// tokenizer; a warning where it may split some texts in another way.
+/// The tokenizer of a Hugging Face model folder, with a token for every row of the model. UserError where llama.cpp has
+/// no such tokenizer; a warning where it may split some texts in another way.
 GgufVocabulary read_vocabulary(const std::string& directory, const ModelSpec& spec);
 
-/// llama.cpp's name for a pre-tokenizer: by the ids that a certain text becomes ("" when they are of no tokenizer it knows).
+/// llama.cpp's name for a pre-tokenizer: by the ids that a certain text becomes ("" when they are of no tokenizer it
+/// knows).
 std::string pre_tokenizer_of_digest(std::string_view digest);
 /// By the pattern that splits words; "" for an unknown one. `digits`: every digit is split off first.
 std::string pre_tokenizer_of_pattern(std::string_view pattern, bool digits);

@@ -96,8 +96,8 @@ class Mapper {
     return copy;
   }
 
-  // Experts that Hugging Face stacks in one tensor, where llama.cpp has one for gate and one for up. Rows are copied as they
-  // are stored; a tensor of (in, out) is of values.
+  // Experts that Hugging Face stacks in one tensor, where llama.cpp has one for gate and one for up. Rows are copied as
+  // they are stored; a tensor of (in, out) is of values.
   void gather(const GgufTensor& plan, const GgufTensorView& stored) {
     const WeightName& first = plan.sources[0];
     const bool by_value = first.reordered();
@@ -125,7 +125,8 @@ class Mapper {
     release_pages(stored.data);
   }
 
-  // Blocks of a scale and 32 codes, the second half's in the high nibbles, become scales and codes with neighbours in a byte.
+  // Blocks of a scale and 32 codes, the second half's in the high nibbles, become scales and codes with neighbours in a
+  // byte.
   void gather_codes(const GgufTensor& plan, const GgufTensorView& stored) {
     constexpr std::size_t kBlock = 17, kCodes = 16;
     const WeightName& first = plan.sources[0];

@@ -28,23 +28,24 @@ const std::vector<KnownTemplate>& known_templates() {
        "{{- range .Messages }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n{{ end }}<|im_start|>assistant\n",
        {"<|im_end|>"}},
       {"<|start_header_id|>",
-       "{{- range .Messages }}<|start_header_id|>{{ .Role }}<|end_header_id|>\n\n{{ .Content }}<|eot_id|>{{ end }}"
-       "<|start_header_id|>assistant<|end_header_id|>\n\n",
+       "{{- range .Messages }}<|start_header_id|>{{ .Role }}<|end_header_id|>\n\n{{ .Content }}<|eot_id|>{{ end "
+       "}}<|start_header_id|>assistant<|end_header_id|>\n\n",
        {"<|eot_id|>"}},
       {"<start_of_turn>",
-       "{{- range .Messages }}<start_of_turn>{{ if eq .Role \"assistant\" }}model{{ else }}user{{ end }}\n{{ .Content }}<end_of_turn>\n"
+       "{{- range .Messages }}<start_of_turn>{{ if eq .Role \"assistant\" }}model{{ else }}user{{ end }}\n{{ .Content "
+       "}}<end_of_turn>\n"
        "{{ end }}<start_of_turn>model\n",
        {"<end_of_turn>"}},
       {"<|end|>",
        "{{- range .Messages }}<|{{ .Role }}|>\n{{ .Content }}<|end|>\n{{ end }}<|assistant|>\n",
        {"<|end|>"}},
       {"[INST]",
-       "{{- range $i, $m := .Messages }}{{ if eq .Role \"assistant\" }}{{ .Content }}</s>{{ else }}[INST] {{ .Content }} [/INST]{{ end }}"
-       "{{ end }}",
+       "{{- range $i, $m := .Messages }}{{ if eq .Role \"assistant\" }}{{ .Content }}</s>{{ else }}[INST] {{ .Content "
+       "}} [/INST]{{ end }}{{ end }}",
        {"</s>"}},
       {"### Response:",
-       "{{- range .Messages }}{{ if eq .Role \"assistant\" }}### Response:\n{{ .Content }}\n\n{{ else if eq .Role \"system\" }}"
-       "{{ .Content }}\n\n{{ else }}### Instruction:\n{{ .Content }}\n\n{{ end }}{{ end }}### Response:\n",
+       "{{- range .Messages }}{{ if eq .Role \"assistant\" }}### Response:\n{{ .Content }}\n\n{{ else if eq .Role "
+       "\"system\" }}{{ .Content }}\n\n{{ else }}### Instruction:\n{{ .Content }}\n\n{{ end }}{{ end }}### Response:\n",
        {}}};
   return templates;
 }
@@ -65,7 +66,8 @@ std::vector<std::string> stop_texts(const GgufFile& file, const KnownTemplate* k
   const GgufValue* tokens = file.metadata().find("tokenizer.ggml.tokens");
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     const std::int64_t id = file.integer(key, -1);
-    if (tokens && tokens->is_array_of_texts() && id >= 0 && id < std::ssize(tokens->strings())) out.push_back(tokens->strings()[static_cast<std::size_t>(id)]);
+    if (tokens && tokens->is_array_of_texts() && id >= 0 && id < std::ssize(tokens->strings()))
+      out.push_back(tokens->strings()[static_cast<std::size_t>(id)]);
   }
   std::vector<std::string> unique;
   for (std::string& text : out)
@@ -83,16 +85,21 @@ std::string ollama_modelfile(const GgufFile& file, const std::string& directory)
     if (!known && jinja.find(t.sign) != jinja.npos) known = &t;
   if (known) out += fmt::format("TEMPLATE \"\"\"{}\"\"\"\n", known->text);
   for (const std::string& stop : stop_texts(file, known)) out += fmt::format("PARAMETER stop {}\n", in_quotes(stop));
-  if (const std::int64_t context = file.integer(file.text("general.architecture", "") + ".context_length", 0); context > 0)
+  if (const std::int64_t context = file.integer(file.text("general.architecture", "") + ".context_length", 0);
+      context > 0)
     out += fmt::format("PARAMETER num_ctx {}\n", std::min<std::int64_t>(context, 8192));
   const std::string generation = directory + "/generation_config.json";
   if (!file_exists(generation)) return out;
   const Json given = read_json(generation, {.bytes = 1 << 20});
-  constexpr std::array<std::pair<const char*, const char*>, 5> kSampling = {
-      {{"temperature", "temperature"}, {"top_k", "top_k"}, {"top_p", "top_p"}, {"min_p", "min_p"}, {"repetition_penalty", "repeat_penalty"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 5> kSampling = {{{"temperature", "temperature"},
+                                                                             {"top_k", "top_k"},
+                                                                             {"top_p", "top_p"},
+                                                                             {"min_p", "min_p"},
+                                                                             {"repetition_penalty", "repeat_penalty"}}};
   if (given.is_object())
     for (const auto& [key, parameter] : kSampling)
-      if (given.contains(key) && given[key].is_number()) out += fmt::format("PARAMETER {} {}\n", parameter, dump(given[key]));
+      if (given.contains(key) && given[key].is_number())
+        out += fmt::format("PARAMETER {} {}\n", parameter, dump(given[key]));
   return out;
 }
 

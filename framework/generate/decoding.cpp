@@ -30,8 +30,7 @@ std::size_t Decoding::measure(std::span<const std::size_t> fresh, std::span<cons
   std::vector<std::int64_t> lengths;
   for (std::size_t i : all) {
     Sequence& s = sequences[i];
-    if (!s.cache)
-      s.cache.emplace(spec.layers, spec.kv_heads, spec.head_dim, s.longest, storage_);
+    if (!s.cache) s.cache.emplace(spec.layers, spec.kv_heads, spec.head_dim, s.longest, storage_);
     lengths.push_back(s.cache->length());
   }
   const std::size_t need = model_.measure_calls([&] {

@@ -22,11 +22,11 @@ class Decoding {
   Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
            std::size_t together);
 
-  /// Takes memory for the caches of all that are listed and have none, for reading the prompts of `fresh` in one call, and
-  /// for continuing all of them, whatever their length.
+  /// Takes memory for the caches of all that are listed and have none, for reading the prompts of `fresh` in one call,
+  /// and for continuing all of them, whatever their length.
   void begin(std::span<const std::size_t> fresh, std::span<const std::size_t> others);
-  /// Reads what the caches of the sequences listed lack of their texts, or a text from its start where its cache has expired
-  /// (CausalLm::cache_expires); their logits become rows 0, 1, ….
+  /// Reads what the caches of the sequences listed lack of their texts, or a text from its start where its cache has
+  /// expired (CausalLm::cache_expires); their logits become rows 0, 1, ….
   void read(std::span<const std::size_t> which);
 
   std::span<float> logits(std::size_t row) {

@@ -13,8 +13,9 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kFewestRead = 32;  // tokens at a time, however fair: products of fewer rows take hardly less time
-constexpr double kOwed = 1.1;              // seconds of writing for a second of reading
+constexpr std::int64_t kFewestRead =
+    32;                        // tokens at a time, however fair: products of fewer rows take hardly less time
+constexpr double kOwed = 1.1;  // seconds of writing for a second of reading
 constexpr std::int64_t kPagesAhead = 16;  // taken at a time, so that they lie together
 
 std::int64_t output_rows(const EngineOptions& o) {
@@ -57,8 +58,9 @@ Engine::~Engine() = default;
 
 const EngineModel& Engine::model_of(const Sequence& s) const { return models_[s.request.model]; }
 
-// The largest calls: all that is read in a step, as many sequences as there are slots, the first behind a whole context; rows
-// that are reported on; and a token for each slot behind a whole context, with those that are written ahead.
+// The largest calls: all that is read in a step, as many sequences as there are slots, the first behind a whole
+// context; rows that are reported on; and a token for each slot behind a whole context, with those that are written
+// ahead.
 Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
   const ModelSpec& spec = model.spec;
   if (model.length() < o.context) model.set_length(o.context);
@@ -165,7 +167,8 @@ std::span<const EngineEvent> Engine::step() {
   return events_;
 }
 
-// Beside answers, what reading took is owed to writing before more is read: their tokens come half as fast on the average.
+// Beside answers, what reading took is owed to writing before more is read: their tokens come half as fast on the
+// average.
 void Engine::read_fairly(bool beside_answers) {
   const bool fair = options_.fair && beside_answers;
   if (fair && owed_seconds_ > 0) return;
@@ -219,8 +222,11 @@ bool Engine::must_wait(const Sequence& s) const {
     if (other == &s) return false;  // only older ones count
     if (!other->reading || other->root != s.root) continue;
     const auto most = std::min(s.text.size() - 1, other->text.size());
-    const auto common = std::mismatch(s.text.begin(), s.text.begin() + static_cast<std::ptrdiff_t>(most), other->text.begin()).first - s.text.begin();
-    if (const std::int64_t shared = common / KvPool::kTokens * KvPool::kTokens; other->cache.length() < shared) return true;
+    const auto common =
+        std::mismatch(s.text.begin(), s.text.begin() + static_cast<std::ptrdiff_t>(most), other->text.begin()).first -
+        s.text.begin();
+    if (const std::int64_t shared = common / KvPool::kTokens * KvPool::kTokens; other->cache.length() < shared)
+      return true;
   }
   return false;
 }
@@ -264,9 +270,11 @@ std::vector<Engine::Part> Engine::parts(std::vector<Sequence*> candidates, std::
 }
 
 void Engine::reserve(Sequence& s, std::int64_t tokens) {
-  const std::int64_t held = std::ssize(s.cache.table()), ahead = std::min(KvPool::pages_of(s.longest), held + kPagesAhead);
+  const std::int64_t held = std::ssize(s.cache.table()),
+                     ahead = std::min(KvPool::pages_of(s.longest), held + kPagesAhead);
   if (KvPool::pages_of(tokens) <= held) return;
-  if (KvPool::pages_of(tokens) <= ahead && ahead - held <= pool_.free()) return s.cache.reserve(ahead * KvPool::kTokens);
+  if (KvPool::pages_of(tokens) <= ahead && ahead - held <= pool_.free())
+    return s.cache.reserve(ahead * KvPool::kTokens);
   while (pool_.free() < KvPool::pages_of(tokens) - held) DML_CHECK(prefixes_.evict());
   s.cache.reserve(tokens);
 }

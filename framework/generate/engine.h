@@ -1,10 +1,11 @@
-// Many requests on one model at a time. A step reads a part of the prompts that wait and writes one token of every answer
-// under way, so a long prompt does not stop the others; a request may come, end or be cancelled between any two steps.
+// Many requests on one model at a time. A step reads a part of the prompts that wait and writes one token of every
+// answer under way, so a long prompt does not stop the others; a request may come, end or be cancelled between any two
+// steps.
 //
-// What a request answers depends on the request alone: not on its company and their adapters, nor on what the cache knew of its
-// prompt, nor on the parts in which that was read, nor on what was written ahead. Prompts are read by packed products and
-// answers written by dots (CausalLm::generate), so only rows that were read are shared; what an answer wrote is read again when
-// it becomes part of a prompt.
+// What a request answers depends on the request alone: not on its company and their adapters, nor on what the cache
+// knew of its prompt, nor on the parts in which that was read, nor on what was written ahead. Prompts are read by
+// packed products and answers written by dots (CausalLm::generate), so only rows that were read are shared; what an
+// answer wrote is read again when it becomes part of a prompt.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ enum class StopReason { token, length, caller, failure };
 struct GenerationSpeed {
   std::int64_t prompt_tokens = 0, new_tokens = 0;
   std::int64_t cached_tokens = 0;  // of the prompts, those that needed no reading
-  std::int64_t generated = 0;  // tokens of all answers
-  std::int64_t drafted = 0;    // of the new ones, those that were written ahead
+  std::int64_t generated = 0;      // tokens of all answers
+  std::int64_t drafted = 0;        // of the new ones, those that were written ahead
   double prompt_seconds = 0, new_seconds = 0;
 
   GenerationSpeed& operator+=(const GenerationSpeed& more);
@@ -43,8 +44,8 @@ struct EngineOptions {
   std::int64_t cache_tokens = 0;                   // keys and values of so many tokens are kept
   kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
   std::int64_t reading = 512;                      // most tokens of prompts in a step
-  std::int64_t reports = 0;                        // most tokens of a prompt in a step whose log-probabilities are asked for
-  std::int64_t drafts = 0;  // most tokens in a step that are written ahead where constraints leave one text only
+  std::int64_t reports = 0;  // most tokens of a prompt in a step whose log-probabilities are asked for
+  std::int64_t drafts = 0;   // most tokens in a step that are written ahead where constraints leave one text only
   bool fair = true;  // while answers are written, reading takes no longer than writing; else each step reads all it can
 };
 
@@ -52,14 +53,14 @@ using RequestId = std::uint64_t;
 
 struct EngineRequest {
   std::vector<Token> prompt = {};  // not empty
-  std::size_t model = 0;      // of the engine's models
+  std::size_t model = 0;           // of the engine's models
   std::int64_t max_new_tokens = 256;
   SamplingOptions sampling = {};
-  std::uint64_t number = 0;                     // samples of one seed differ in their numbers
+  std::uint64_t number = 0;                          // samples of one seed differ in their numbers
   std::vector<Token> stop_tokens = {};               // end the answer; not part of it
   std::shared_ptr<TokenConstraint> constraint = {};  // what the answer must be; null: anything
-  bool report_prompt = false;                   // log-probabilities of the prompt's tokens are wanted
-  bool embedding = false;                       // the mean of the last hidden states is wanted, and no answer
+  bool report_prompt = false;                        // log-probabilities of the prompt's tokens are wanted
+  bool embedding = false;                            // the mean of the last hidden states is wanted, and no answer
 };
 
 struct EngineEvent {
@@ -172,9 +173,9 @@ class Engine {
   std::vector<SequenceRows> rows_;
   std::vector<EngineEvent> events_;
   GenerationSpeed speed_;
-  double write_seconds_ = 0;     // of the last step's writing
-  double fair_reading_ = 32;     // tokens that are read in about that time, or more
-  double owed_seconds_ = 0;      // of writing, before more is read beside it
+  double write_seconds_ = 0;  // of the last step's writing
+  double fair_reading_ = 32;  // tokens that are read in about that time, or more
+  double owed_seconds_ = 0;   // of writing, before more is read beside it
 };
 
 }  // namespace dml

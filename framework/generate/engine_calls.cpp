@@ -1,4 +1,5 @@
-// The engine's calls on the model: rows that read prompts, rows that write answers, and what is taken from their logits.
+// The engine's calls on the model: rows that read prompts, rows that write answers, and what is taken from their
+// logits.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -45,7 +46,8 @@ void Engine::read(std::span<const Part> parts) {
     if (s.written() == 0) {
       speed_.prompt_tokens += std::ssize(s.request.prompt);
       speed_.cached_tokens += s.cached;
-      events_.push_back({.id = s.id, .kind = EngineEvent::Kind::read, .cached = s.cached, .prompt = std::move(s.reported)});
+      events_.push_back(
+          {.id = s.id, .kind = EngineEvent::Kind::read, .cached = s.cached, .prompt = std::move(s.reported)});
     }
     if (!s.answers()) {
       end(s, StopReason::length);
@@ -75,8 +77,8 @@ void Engine::finish_part(Sequence& s, std::int64_t tokens, std::int64_t outputs,
   }
 }
 
-// Where a constraint leaves one text only, its tokens are written ahead, in the same call. What the sampler chooses decides,
-// row by row, so the answer is that of one token a call.
+// Where a constraint leaves one text only, its tokens are written ahead, in the same call. What the sampler chooses
+// decides, row by row, so the answer is that of one token a call.
 std::vector<Token> Engine::draft(const Sequence& s, std::int64_t most) const {
   const std::int64_t size = std::ssize(s.text);
   most = std::min(most, s.longest - size - 1);
@@ -108,14 +110,19 @@ void Engine::write(std::span<Sequence* const> which) {
     const std::int64_t count = 1 + std::ssize(draft);
     ahead -= std::ssize(draft);
     reserve(*s, known + count);
-    rows_.push_back({.cache = &s->cache, .first = std::ssize(tokens_), .count = count, .outputs = count, .adapter = model_of(*s).adapter});
+    rows_.push_back({.cache = &s->cache,
+                     .first = std::ssize(tokens_),
+                     .count = count,
+                     .outputs = count,
+                     .adapter = model_of(*s).adapter});
     for (std::int64_t i = 0; i < count; ++i) {
       tokens_.push_back(i == 0 ? s->text.back() : draft[static_cast<std::size_t>(i - 1)]);
       positions_.push_back(static_cast<std::int32_t>(known + i));
     }
   }
   if (written.empty()) return;
-  model.generate({tokens_, {}, positions_, {}}, rows_, {logits_.data(), std::ssize(tokens_), vocab_}, kernels::Rows::dots);
+  model.generate({tokens_, {}, positions_, {}}, rows_, {logits_.data(), std::ssize(tokens_), vocab_},
+                 kernels::Rows::dots);
   take_written(std::move(written));
 }
 
@@ -154,7 +161,8 @@ void Engine::take_tokens(std::span<Sequence* const> which, std::span<const std::
     Sequence& s = *which[i];
     if (!open[i]) return;
     try {
-      choices[i] = s.sampler.sample(row(rows[i]), s.text, s.request.number, static_cast<std::uint64_t>(s.written()), s.allowed);
+      choices[i] =
+          s.sampler.sample(row(rows[i]), s.text, s.request.number, static_cast<std::uint64_t>(s.written()), s.allowed);
     } catch (const Error&) {
       failures[i] = std::current_exception();
     }

@@ -68,7 +68,8 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
     return results;
   }
   const EngineOptions how = engine_options(prompts, options);
-  const bool kept = kept_ && how.slots == 1 && how.context <= kept_->options().context && how.cache == kept_->options().cache;
+  const bool kept =
+      kept_ && how.slots == 1 && how.context <= kept_->options().context && how.cache == kept_->options().cache;
   std::unique_ptr<Engine> own = kept ? nullptr : std::make_unique<Engine>(std::vector<EngineModel>{&model_}, how);
   run_on(kept ? *kept_ : *own, prompts, options, on_token, results);
   return results;

@@ -19,7 +19,7 @@ namespace dml {
 struct GenerationOptions {
   SamplingOptions sampling;
   std::int64_t max_new_tokens = 256;
-  std::int64_t context = 0;  // positions of prompt and answer together; 0: no limit
+  std::int64_t context = 0;                        // positions of prompt and answer together; 0: no limit
   std::vector<Token> stop_tokens;                  // end a sequence; not part of its text
   kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
   std::int64_t beams = 1;                          // above 1: beam search instead of sampling
@@ -50,8 +50,9 @@ class Generator {
   /// Generates for all prompts (none may be empty).
   std::vector<Generated> run(std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
                              const OnToken& on_token = {});
-  /// From now on what is read for one prompt at a time stays known, in memory for `context` tokens: the next prompt is read from
-  /// where it differs, as the turns of a conversation do. Longer prompts and answers are generated without that.
+  /// From now on what is read for one prompt at a time stays known, in memory for `context` tokens: the next prompt is
+  /// read from where it differs, as the turns of a conversation do. Longer prompts and answers are generated without
+  /// that.
   void keep(std::int64_t context, kernels::Storage cache);
   const GenerationSpeed& speed() const { return speed_; }
 

@@ -1,5 +1,5 @@
-// Pages of keys and values that begin texts already read, so that the next text with the same beginning need not read it
-// again: system prompts, samples of one prompt, turns of a conversation.
+// Pages of keys and values that begin texts already read, so that the next text with the same beginning need not read
+// it again: system prompts, samples of one prompt, turns of a conversation.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace dml {
 
-/// A tree of pages: a page is known by the page before it and its own tokens, so equal pages are equal texts. Holds a share of
-/// each page until it is evicted.
+/// A tree of pages: a page is known by the page before it and its own tokens, so equal pages are equal texts. Holds a
+/// share of each page until it is evicted.
 class PrefixCache {
  public:
   explicit PrefixCache(KvPool& pool) : pool_(pool) {}

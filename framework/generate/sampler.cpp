@@ -21,7 +21,8 @@ double log_total(std::span<const float> logits) {
   return total;
 }
 
-// Candidates, best first, as far as anybody looks: sorting a whole vocabulary for every token would take longer than all else.
+// Candidates, best first, as far as anybody looks: sorting a whole vocabulary for every token would take longer than
+// all else.
 class Ranking {
  public:
   using Entry = std::pair<float, Token>;
@@ -139,7 +140,8 @@ Sampler::Choice Sampler::sample(std::span<float> logits, std::span<const Token> 
   penalise(logits, history, step);
   if (!allowed.empty())
     for (std::size_t i = 0; i < logits.size(); ++i)
-      if (i / 64 >= allowed.size() || !(allowed[i / 64] >> i % 64 & 1)) logits[i] = -std::numeric_limits<float>::infinity();
+      if (i / 64 >= allowed.size() || !(allowed[i / 64] >> i % 64 & 1))
+        logits[i] = -std::numeric_limits<float>::infinity();
   Token token = options_.greedy || options_.temperature <= 0
                     ? static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin())
                     : draw(logits, Random(options_.seed, Purpose::sample, sequence).uniform_double(step));

@@ -1,6 +1,6 @@
-// From logits to the next token: bias, repetition, presence and frequency penalties, temperature, top-k, top-p, min-p, in the
-// order in which Hugging Face applies them, then one draw. Greedy takes the largest logit, the lowest id on a tie. Tokens that
-// a constraint does not allow are taken out behind the penalties, before all filters.
+// From logits to the next token: bias, repetition, presence and frequency penalties, temperature, top-k, top-p, min-p,
+// in the order in which Hugging Face applies them, then one draw. Greedy takes the largest logit, the lowest id on a
+// tie. Tokens that a constraint does not allow are taken out behind the penalties, before all filters.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct SamplingOptions {
   double top_p = 1, min_p = 0;    // 1 and 0: off
   double repetition_penalty = 1;  // above 1: logits of tokens seen before are divided (multiplied when negative)
   double presence_penalty = 0, frequency_penalty = 0;
-  bool penalise_prompt = true;                  // presence and frequency count the prompt's tokens, too
-  std::vector<std::pair<Token, float>> bias;    // added to the logits of these tokens; -infinity: never
-  int top_logprobs = 0;                         // so many of the likeliest tokens are reported beside the choice
+  bool penalise_prompt = true;                // presence and frequency count the prompt's tokens, too
+  std::vector<std::pair<Token, float>> bias;  // added to the logits of these tokens; -infinity: never
+  int top_logprobs = 0;                       // so many of the likeliest tokens are reported beside the choice
   std::uint64_t seed = 0;
 };
 
@@ -39,9 +39,9 @@ class Sampler {
     float logprob = 0;                // as in TokenLogprob
     std::vector<TokenLogprob> top{};  // the likeliest first
   };
-  /// `history`: prompt and text so far, the last `step` tokens of it text. `sequence` and `step` address the random number.
-  /// `allowed`: a bit for each token that may be chosen, at least one; empty: all may. Changes `logits`. Error(diverged)
-  /// when they are not numbers. Samplers may be used from several threads.
+  /// `history`: prompt and text so far, the last `step` tokens of it text. `sequence` and `step` address the random
+  /// number. `allowed`: a bit for each token that may be chosen, at least one; empty: all may. Changes `logits`.
+  /// Error(diverged) when they are not numbers. Samplers may be used from several threads.
   Choice sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence, std::uint64_t step,
                 std::span<const std::uint64_t> allowed = {}) const;
 

@@ -12,7 +12,11 @@ namespace dml {
 
 struct Engine::Sequence {
   Sequence(RequestId number, EngineRequest given, std::int64_t vocabulary, KvPool& pool)
-      : id(number), request(std::move(given)), sampler(request.sampling, vocabulary), cache(pool), text(request.prompt) {
+      : id(number),
+        request(std::move(given)),
+        sampler(request.sampling, vocabulary),
+        cache(pool),
+        text(request.prompt) {
     if (request.constraint) so_far = request.constraint->start();
   }
 
@@ -23,7 +27,7 @@ struct Engine::Sequence {
   std::vector<Token> text;   // prompt and what has been written
   std::int64_t longest = 0;  // tokens that the text may have
   bool reading = true, begun = false;
-  std::uint64_t root = 0;    // texts of the same root may share pages
+  std::uint64_t root = 0;  // texts of the same root may share pages
   std::int64_t cached = 0;
   TokenConstraint::Text so_far{};
   TokenSet allowed;                       // what the constraint allows next; empty without one

@@ -38,7 +38,8 @@ std::vector<std::string> known_names(HubKind kind, const std::string& cache) {
   std::vector<std::string> known;
   const std::string prefix = prefix_of(kind);
   std::error_code unreadable;
-  for (fs::directory_iterator it(cache, unreadable), end; !unreadable && it != end && known.size() < kMost; it.increment(unreadable))
+  for (fs::directory_iterator it(cache, unreadable), end; !unreadable && it != end && known.size() < kMost;
+       it.increment(unreadable))
     if (std::string folder = it->path().filename().string(); folder.starts_with(prefix)) {
       folder.erase(0, prefix.size());
       if (const std::size_t dashes = folder.find("--"); dashes != folder.npos) folder.replace(dashes, 2, "/");
@@ -103,7 +104,8 @@ std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name
   const auto parsed = parse_hub_name(name);
   const std::string cache = hub_cache_directory();
   if (!parsed || cache.empty()) return std::nullopt;
-  const std::string repository = cache + "/" + hub_folder_name(kind, parsed->id), commit = commit_of(repository, parsed->revision);
+  const std::string repository = cache + "/" + hub_folder_name(kind, parsed->id),
+                    commit = commit_of(repository, parsed->revision);
   const std::string folder = repository + "/snapshots/" + commit;
   std::error_code unreadable;
   if (commit.empty() || !fs::is_directory(folder, unreadable)) return std::nullopt;
@@ -117,8 +119,9 @@ std::string hub_advice(HubKind kind, std::string_view name) {
   const std::vector<std::string> known = known_names(kind, cache);
   if (std::ranges::count(known, parsed->id) > 0)
     return fmt::format("; the cache {} has this {}, but not its revision '{}'", cache, name_of(kind), parsed->revision);
-  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. To download it: dml fetch {}{}", name_of(kind), cache,
-                     did_you_mean(parsed->id, known), kind == HubKind::model ? "" : "--dataset ", parsed->text());
+  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. To download it: dml fetch {}{}", name_of(kind),
+                     cache, did_you_mean(parsed->id, known), kind == HubKind::model ? "" : "--dataset ",
+                     parsed->text());
 }
 
 }  // namespace dml

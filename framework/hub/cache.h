@@ -1,5 +1,5 @@
-// Models and datasets by their names on the Hugging Face Hub, in the cache that its tools share on this machine: names, folders
-// and the reading of what is there (huggingface_hub's docs, "Understand caching"). fetch.h fills it.
+// Models and datasets by their names on the Hugging Face Hub, in the cache that its tools share on this machine: names,
+// folders and the reading of what is there (huggingface_hub's docs, "Understand caching"). fetch.h fills it.
 //
 //   $HF_HUB_CACHE/models--ORG--NAME/refs/main                  the commit
 //                                  /snapshots/COMMIT/FILE      links into blobs/
@@ -37,8 +37,8 @@ bool is_hub_commit(std::string_view revision);
 /// The snapshot's folder; nothing when the cache does not have it.
 std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name);
 
-/// What to say of a name that leads nowhere: "" when it can be no name of the Hub, else where it was looked for and how to
-/// get it, beginning with "; ".
+/// What to say of a name that leads nowhere: "" when it can be no name of the Hub, else where it was looked for and how
+/// to get it, beginning with "; ".
 std::string hub_advice(HubKind kind, std::string_view name);
 
 }  // namespace dml

@@ -38,7 +38,10 @@ std::string token_from_environment() {
   std::string path = environment("HF_TOKEN_PATH");
   if (path.empty()) {
     const std::string home = environment("HF_HOME"), cache = environment("XDG_CACHE_HOME");
-    path = (!home.empty() ? home : !cache.empty() ? cache + "/huggingface" : environment("HOME") + "/.cache/huggingface") + "/token";
+    path = (!home.empty()    ? home
+            : !cache.empty() ? cache + "/huggingface"
+                             : environment("HOME") + "/.cache/huggingface") +
+           "/token";
   }
   return file_exists(path) ? stripped(read_file(path, 4096)) : "";
 }
@@ -89,7 +92,8 @@ std::string HubClient::api(HubKind kind, const std::string& id) const {
   return fmt::format("{}/api/{}s/{}", options_.endpoint, name_of(kind), id);
 }
 
-std::string HubClient::resolve(HubKind kind, const std::string& id, const std::string& revision, const std::string& path) const {
+std::string HubClient::resolve(HubKind kind, const std::string& id, const std::string& revision,
+                               const std::string& path) const {
   return fmt::format("{}/{}{}/resolve/{}/{}", options_.endpoint, kind == HubKind::dataset ? "datasets/" : "", id,
                      url_encoded(revision), url_encoded(path, "/"));
 }
@@ -97,7 +101,8 @@ std::string HubClient::resolve(HubKind kind, const std::string& id, const std::s
 double retry_after(const WebAnswer& answer) {
   std::string said = answer.header("retry-after");
   if (said.empty())
-    if (const std::string limit = answer.header("ratelimit"); limit.find("t=") != limit.npos) said = limit.substr(limit.find("t=") + 2);
+    if (const std::string limit = answer.header("ratelimit"); limit.find("t=") != limit.npos)
+      said = limit.substr(limit.find("t=") + 2);
   if (said.empty() || !std::isdigit(static_cast<unsigned char>(said[0]))) return -1;
   return std::min(std::atof(said.c_str()), kLongestRetryAfter);
 }
@@ -128,9 +133,11 @@ void HubClient::require_success(const WebAnswer& answer, const std::string& what
   if (!answer.failure.empty() && answer.status < 400)
     throw IoError(fmt::format("{}: {} cannot be reached or broke off: {}", what, site, answer.failure));
   const bool no_repository = code == "RepoNotFound" || (answer.status == 404 && code.empty());
-  const char* token = options_.token.empty() ? "no token is set (HF_TOKEN, or hf auth login)" : "the token may not see it";
+  const char* token =
+      options_.token.empty() ? "no token is set (HF_TOKEN, or hf auth login)" : "the token may not see it";
   if (code == "GatedRepo" || answer.status == 403)
-    throw UserError("{}: access is refused{}: accept its terms on {} with the account of the token; {}", what, said, site, token);
+    throw UserError("{}: access is refused{}: accept its terms on {} with the account of the token; {}", what, said,
+                    site, token);
   if (code == "RevisionNotFound") throw UserError("{}: there is no such branch, tag or commit{}", what, said);
   if (code == "EntryNotFound") throw UserError("{}: there is no such file at this revision{}", what, said);
   if (answer.status == 401 || no_repository)
@@ -145,7 +152,8 @@ Json HubClient::json(WebRequest request, const std::string& what, WebAnswer* out
   WebAnswer answer = send(std::move(request));
   require_success(answer, what);
   if (answer.header("content-type").starts_with("text/html"))
-    throw IoError(fmt::format("{}: {} answers with a web page; a login page of the network, or a wrong HF_ENDPOINT?", what, options_.endpoint));
+    throw IoError(fmt::format("{}: {} answers with a web page; a login page of the network, or a wrong HF_ENDPOINT?",
+                              what, options_.endpoint));
   Json value = parse_json(answer.body.empty() ? "{}" : answer.body, options_.endpoint);
   if (out) *out = std::move(answer);
   return value;

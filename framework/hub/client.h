@@ -35,9 +35,9 @@ class HubClient {
   /// "ENDPOINT/[datasets/]ORG/NAME/resolve/REVISION/PATH"
   std::string resolve(HubKind kind, const std::string& id, const std::string& revision, const std::string& path) const;
 
-  /// With the token, and tried again after failures of the network, 408, 429 and 5xx: after as many seconds as Retry-After
-  /// says, or 1, 2, 4, then 8. `before_try` may change the request before a further try, and says whether the last one got
-  /// further, which starts the count anew.
+  /// With the token, and tried again after failures of the network, 408, 429 and 5xx: after as many seconds as
+  /// Retry-After says, or 1, 2, 4, then 8. `before_try` may change the request before a further try, and says whether
+  /// the last one got further, which starts the count anew.
   WebAnswer send(WebRequest request, const std::function<bool(WebRequest&)>& before_try = {}) const;
   /// The JSON of a successful answer; UserError (401, 403, 404 …: what it means for `what`) or IoError otherwise.
   Json json(WebRequest request, const std::string& what, WebAnswer* answer = nullptr) const;

@@ -23,7 +23,9 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-bool fits(const std::string& pattern, const std::string& path) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; }
+bool fits(const std::string& pattern, const std::string& path) {
+  return fnmatch(pattern.c_str(), path.c_str(), 0) == 0;
+}
 
 bool fits_any(const std::vector<std::string>& patterns, const std::string& path) {
   return std::ranges::any_of(patterns, [&](const std::string& pattern) { return fits(pattern, path); });
@@ -31,18 +33,35 @@ bool fits_any(const std::vector<std::string>& patterns, const std::string& path)
 
 // Config, tokenizer, template, card and the weights as safetensors; nothing of sub-folders (original/, onnx/).
 bool belongs_to_model(const std::string& path) {
-  static const std::vector<std::string> names{
-      "config.json", "generation_config.json", "model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json",
-      "adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-      "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json",
-      "additional_chat_templates/*.jinja", "quantize_config.json", "README.md", "LICENSE*"};
+  static const std::vector<std::string> names{"config.json",
+                                              "generation_config.json",
+                                              "model.safetensors",
+                                              "model-*-of-*.safetensors",
+                                              "model.safetensors.index.json",
+                                              "adapter_config.json",
+                                              "adapter_model.safetensors",
+                                              "tokenizer.json",
+                                              "tokenizer_config.json",
+                                              "special_tokens_map.json",
+                                              "added_tokens.json",
+                                              "vocab.json",
+                                              "merges.txt",
+                                              "vocab.txt",
+                                              "tokenizer.model",
+                                              "chat_template.jinja",
+                                              "chat_template.json",
+                                              "additional_chat_templates/*.jinja",
+                                              "quantize_config.json",
+                                              "README.md",
+                                              "LICENSE*"};
   return fits_any(names, path);
 }
 
 bool belongs_to_dataset(const std::string& path) {
-  static const std::vector<std::string> names{"*.json", "*.jsonl", "*.ndjson", "*.csv", "*.tsv", "*.txt", "*.parquet", "*.arrow",
-                                              "*.json.gz", "*.jsonl.gz", "*.csv.gz", "*.txt.gz", "*.json.zst", "*.jsonl.zst", "*.jsonl.xz",
-                                              "*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.tar.zst", "README.md"};
+  static const std::vector<std::string> names{
+      "*.json",     "*.jsonl",   "*.ndjson",   "*.csv",    "*.tsv",    "*.txt",      "*.parquet",
+      "*.arrow",    "*.json.gz", "*.jsonl.gz", "*.csv.gz", "*.txt.gz", "*.json.zst", "*.jsonl.zst",
+      "*.jsonl.xz", "*.zip",     "*.tar",      "*.tar.gz", "*.tgz",    "*.tar.zst",  "README.md"};
   const bool hidden = path.starts_with('.') || path.find("/.") != path.npos;
   return !hidden && fits_any(names, path);
 }
@@ -77,8 +96,12 @@ class Progress {
 
 class Download {
  public:
-  Download(const HubClient& client, const FetchRequest& request, const HubListing& listing, const std::vector<HubFile>& files)
-      : client_(client), request_(request), listing_(listing), cache_(hub_cache_directory()),
+  Download(const HubClient& client, const FetchRequest& request, const HubListing& listing,
+           const std::vector<HubFile>& files)
+      : client_(client),
+        request_(request),
+        listing_(listing),
+        cache_(hub_cache_directory()),
         repository_(cache_ + "/" + hub_folder_name(request.kind, request.name.id)),
         locks_(cache_ + "/.locks/" + hub_folder_name(request.kind, request.name.id)) {
     std::set<std::string> blobs;
@@ -117,8 +140,8 @@ class Download {
     std::error_code unknown;
     const fs::space_info space = fs::space(repository_, unknown);
     if (!unknown && needed > space.available)
-      throw UserError("{}: {} are needed, {} are free; HF_HOME or HF_HUB_CACHE names another folder", cache_, in_bytes(needed),
-                      in_bytes(space.available));
+      throw UserError("{}: {} are needed, {} are free; HF_HOME or HF_HUB_CACHE names another folder", cache_,
+                      in_bytes(needed), in_bytes(space.available));
   }
 
   void fetch_all() {
@@ -146,7 +169,9 @@ class Download {
         range = range_++;
       }
       try {
-        transfer->fetch(client_, client_.resolve(request_.kind, request_.name.id, listing_.commit, transfer->file().path), range, arrived);
+        transfer->fetch(client_,
+                        client_.resolve(request_.kind, request_.name.id, listing_.commit, transfer->file().path), range,
+                        arrived);
       } catch (...) {
         const std::lock_guard guard(mutex_);
         if (!error_) error_ = std::current_exception();
@@ -177,7 +202,8 @@ class Download {
   void remove_parts() const {
     std::error_code error;
     for (fs::directory_iterator it(repository_ + "/blobs", error), end; !error && it != end; it.increment(error))
-      if (const std::string name = it->path().filename(); name.ends_with(Transfer::kIncomplete) || name.ends_with(Transfer::kParts))
+      if (const std::string name = it->path().filename();
+          name.ends_with(Transfer::kIncomplete) || name.ends_with(Transfer::kParts))
         unlink(it->path().c_str());
   }
 
@@ -205,10 +231,14 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
   for (const HubFile& file : files) names.push_back(file.path);
   for (const std::string& pattern : request.include)
     if (std::ranges::none_of(names, [&](const std::string& name) { return fits(pattern, name); }))
-      throw UserError("{} {}: no file fits '{}'{}", name_of(request.kind), request.name.text(), pattern, did_you_mean(pattern, names));
+      throw UserError("{} {}: no file fits '{}'{}", name_of(request.kind), request.name.text(), pattern,
+                      did_you_mean(pattern, names));
   if (out.empty())
-    throw UserError("{} {}: has no file that dml reads by itself; --include chooses among: {}", name_of(request.kind), request.name.text(),
-                    fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 10)), ", "));
+    throw UserError(
+        "{} {}: has no file that dml reads by itself; --include chooses among: {}", name_of(request.kind),
+        request.name.text(),
+        fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 10)),
+                  ", "));
   std::ranges::stable_sort(out, {}, &HubFile::size);  // what is wrong with a config shows before the weights are there
   return out;
 }
@@ -216,7 +246,8 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
 Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   const std::string what = fmt::format("{} {}", name_of(request.kind), request.name.text());
   if (client.options().offline)
-    throw UserError("{}: HF_HUB_OFFLINE is set, nothing is downloaded{}", what, hub_advice(request.kind, request.name.text()));
+    throw UserError("{}: HF_HUB_OFFLINE is set, nothing is downloaded{}", what,
+                    hub_advice(request.kind, request.name.text()));
   if (hub_cache_directory().empty()) throw UserError("{}: set HF_HOME or HOME to say where the cache is", what);
   constexpr int kListings = 3;
   for (int listed = 1;; ++listed) {
@@ -231,7 +262,8 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
       download.run();
       return out;
     } catch (const HubFileChanged& file) {
-      if (listed == kListings) throw IoError(fmt::format("{}: '{}' changes again and again while it is downloaded", what, file.what()));
+      if (listed == kListings)
+        throw IoError(fmt::format("{}: '{}' changes again and again while it is downloaded", what, file.what()));
       log_info("{}: '{}' has changed on the Hub; listing it again", what, file.what());
     } catch (const HubDigestWrong& wrong) {  // damaged on its way, or in the part that an earlier process left
       if (listed == kListings) throw;
@@ -240,13 +272,15 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   }
 }
 
-std::optional<std::string> hub_folder(HubKind kind, const std::string& name, const std::vector<std::string>& data_files) {
+std::optional<std::string> hub_folder(HubKind kind, const std::string& name,
+                                      const std::vector<std::string>& data_files) {
   if (auto found = find_in_hub_cache(kind, name)) return found;
   FetchRequest request;
   const auto parsed = parse_hub_name(name);
   std::error_code unknown;
   if (!parsed || parsed->id.find('/') == std::string::npos) return std::nullopt;
-  if (fs::exists(fs::path(parsed->id).parent_path(), unknown)) return std::nullopt;  // a path with a wrong name at its end
+  if (fs::exists(fs::path(parsed->id).parent_path(), unknown))
+    return std::nullopt;  // a path with a wrong name at its end
   const HubClient client(HubOptions::from_environment());
   if (client.options().offline) return std::nullopt;
   request.kind = kind;

@@ -1,6 +1,6 @@
-// A model or dataset of the Hub into the cache: what is there already is not fetched, what was begun is continued, and of
-// several processes that want the same one downloads while the others wait. The snapshot gets its links file by file, refs/REVISION
-// is written last.
+// A model or dataset of the Hub into the cache: what is there already is not fetched, what was begun is continued, and
+// of several processes that want the same one downloads while the others wait. The snapshot gets its links file by
+// file, refs/REVISION is written last.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace dml {
 struct FetchRequest {
   HubKind kind = HubKind::model;
   HubName name;
-  /// Globs ("*.gguf", "data/train-*"); without any, what a run reads: of a model config, tokenizer and safetensors, of a
-  /// dataset the files of rows.
+  /// Globs ("*.gguf", "data/train-*"); without any, what a run reads: of a model config, tokenizer and safetensors, of
+  /// a dataset the files of rows.
   std::vector<std::string> include;
   bool dry_run = false;  // list, and touch nothing
   int connections = 8;
@@ -24,8 +24,8 @@ struct FetchRequest {
 };
 
 struct Fetched {
-  std::string commit, folder;  // of the snapshot
-  std::vector<HubFile> files;  // that were chosen
+  std::string commit, folder;            // of the snapshot
+  std::vector<HubFile> files;            // that were chosen
   std::uint64_t bytes = 0, missing = 0;  // of these; of those, not in the cache before
 };
 
@@ -35,8 +35,9 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request);
 /// The files of a listing that a request means.
 std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const FetchRequest& request);
 
-/// The snapshot's folder of a name that a recipe gives: the cache's, or downloaded now, unless HF_HUB_OFFLINE is set. Nothing
-/// for a text that is no "ORG/NAME". `data_files` chooses files of a dataset.
-std::optional<std::string> hub_folder(HubKind kind, const std::string& name, const std::vector<std::string>& data_files = {});
+/// The snapshot's folder of a name that a recipe gives: the cache's, or downloaded now, unless HF_HUB_OFFLINE is set.
+/// Nothing for a text that is no "ORG/NAME". `data_files` chooses files of a dataset.
+std::optional<std::string> hub_folder(HubKind kind, const std::string& name,
+                                      const std::vector<std::string>& data_files = {});
 
 }  // namespace dml

@@ -130,7 +130,8 @@ void set_method(CURL* curl, const WebRequest& request, Hop& hop) {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.c_str());
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
   }
-  if (request.method != "GET" && request.method != "HEAD") curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (request.method != "GET" && request.method != "HEAD")
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
 void perform(const WebRequest& request, const std::string& url, WebAnswer& answer) {
@@ -182,7 +183,8 @@ WebAnswer send_once(const WebRequest& request) {
     if (origin_of(url) != origin_of(request.url)) answer.first = first;
     perform(request, url, answer);
     first = answer.first;
-    const bool redirected = answer.failure.empty() && answer.status >= 301 && answer.status <= 308 && answer.status != 304;
+    const bool redirected =
+        answer.failure.empty() && answer.status >= 301 && answer.status <= 308 && answer.status != 304;
     if (!redirected) return answer;
     url = redirect_of(answer, url);
     if (hop == kMostRedirects) answer.failure = fmt::format("more than {} redirects", kMostRedirects);

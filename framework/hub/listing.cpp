@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kMostPages = 1000, kMostFiles = 200'000;
 
 bool is_digest(const std::string& text, std::size_t digits) {
-  return text.size() == digits && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
+  return text.size() == digits &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
 // The next page, as Link: <URL>; rel="next" names it; only at the endpoint itself.
@@ -28,7 +29,8 @@ void add_file(const Json& entry, const std::string& what, HubListing& out) {
   if (!entry.is_object() || json_string(entry, "type", "", what) != "file") return;
   HubFile file;
   file.path = json_string(entry, "path", "", what);
-  if (!is_safe_hub_path(file.path)) throw UserError("{}: a file called '{}' is refused", what, escape_controls(file.path.substr(0, 80)));
+  if (!is_safe_hub_path(file.path))
+    throw UserError("{}: a file called '{}' is refused", what, escape_controls(file.path.substr(0, 80)));
   const Json lfs = entry.value("lfs", Json());
   const bool large = lfs.is_object();
   const std::int64_t size = json_integer(large && lfs.contains("size") ? lfs : entry, "size", -1, what);
@@ -43,7 +45,8 @@ void add_file(const Json& entry, const std::string& what, HubListing& out) {
 
 bool is_safe_hub_path(const std::string& path) {
   constexpr std::size_t kLongestPart = 255, kLongest = 1024;
-  if (path.empty() || path.size() > kLongest || path.back() == '/' || find_invalid_utf8(path) != std::string::npos) return false;
+  if (path.empty() || path.size() > kLongest || path.back() == '/' || find_invalid_utf8(path) != std::string::npos)
+    return false;
   if (std::ranges::any_of(path, [](unsigned char c) { return c < 32 || c == 127 || c == '\\'; })) return false;
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find('/', begin), path.size());

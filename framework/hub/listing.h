@@ -12,7 +12,8 @@ namespace dml {
 struct HubFile {
   std::string path;
   std::uint64_t size = 0;
-  std::string digest;  // SHA-256 in hex of a file in LFS, else git's SHA-1 of it as a blob: the name of its blob in the cache
+  std::string
+      digest;  // SHA-256 in hex of a file in LFS, else git's SHA-1 of it as a blob: the name of its blob in the cache
 
   bool is_large() const { return digest.size() == 64; }
 };
@@ -25,7 +26,8 @@ struct HubListing {
 /// UserError when there is no such repository or revision, or it may not be seen; when a path or digest is none.
 HubListing list_hub_files(const HubClient& client, HubKind kind, const HubName& name);
 
-/// Whether `path` may become a file below a folder: relative, without "." and "..", control characters and very long names.
+/// Whether `path` may become a file below a folder: relative, without "." and "..", control characters and very long
+/// names.
 bool is_safe_hub_path(const std::string& path);
 
 }  // namespace dml

@@ -25,13 +25,30 @@ constexpr std::uint64_t kMostRegular = std::uint64_t{10} << 20;  // of a file th
 constexpr const char* kLfs = "application/vnd.git-lfs+json";
 
 bool belongs(HubKind kind, const std::string& path) {
-  static const std::vector<std::string> model{
-      "*.safetensors", "*.safetensors.index.json", "config.json", "generation_config.json", "adapter_config.json", "tokenizer.json",
-      "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model",
-      "chat_template.jinja", "chat_template.json", "preprocessor_config.json", "processor_config.json", "README.md", "LICENSE*", "*.gguf",
-      "Modelfile"};
-  static const std::vector<std::string> dataset{"*.json",  "*.jsonl", "*.ndjson", "*.csv",       "*.tsv",      "*.txt",
-                                                "*.parquet", "*.arrow", "*.jsonl.gz", "*.jsonl.zst", "README.md", "LICENSE*"};
+  static const std::vector<std::string> model{"*.safetensors",
+                                              "*.safetensors.index.json",
+                                              "config.json",
+                                              "generation_config.json",
+                                              "adapter_config.json",
+                                              "tokenizer.json",
+                                              "tokenizer_config.json",
+                                              "special_tokens_map.json",
+                                              "added_tokens.json",
+                                              "vocab.json",
+                                              "vocab.txt",
+                                              "merges.txt",
+                                              "tokenizer.model",
+                                              "chat_template.jinja",
+                                              "chat_template.json",
+                                              "preprocessor_config.json",
+                                              "processor_config.json",
+                                              "README.md",
+                                              "LICENSE*",
+                                              "*.gguf",
+                                              "Modelfile"};
+  static const std::vector<std::string> dataset{"*.json",     "*.jsonl",     "*.ndjson",  "*.csv",
+                                                "*.tsv",      "*.txt",       "*.parquet", "*.arrow",
+                                                "*.jsonl.gz", "*.jsonl.zst", "README.md", "LICENSE*"};
   // A model's files lie in its folder; state of the optimizer, the run's own state and prepared data are none of them.
   static const std::vector<std::string> state{"optimizer*", "state*.safetensors", "relora*", "ids.safetensors"};
   auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; };
@@ -79,7 +96,9 @@ std::string sha256_of(const std::string& path, std::uint64_t size) {
 class Push {
  public:
   Push(const HubClient& client, const PushRequest& request)
-      : client_(client), request_(request), what_(fmt::format("{} {}", name_of(request.kind), request.id)),
+      : client_(client),
+        request_(request),
+        what_(fmt::format("{} {}", name_of(request.kind), request.id)),
         files_(files_to_push(request)) {}
 
   Pushed run() {
@@ -87,20 +106,24 @@ class Push {
     out_.files = files_;
     if (request_.dry_run) return std::move(out_);
     make_repository();
-    for (std::size_t i = 0; i < files_.size(); i += kFilesPerCall) ask_how(i, std::min(files_.size(), i + kFilesPerCall));
+    for (std::size_t i = 0; i < files_.size(); i += kFilesPerCall)
+      ask_how(i, std::min(files_.size(), i + kFilesPerCall));
     std::vector<const LocalFile*> large;
     for (const LocalFile& file : files_)
       if (is_large_.at(file.path)) large.push_back(&file);
     for (const LocalFile* file : large) digests_[file->path] = sha256_of(local(file->path), file->size);
     for (std::size_t i = 0; i < large.size(); i += kFilesPerCall)
-      upload({large.begin() + static_cast<std::ptrdiff_t>(i), large.begin() + static_cast<std::ptrdiff_t>(std::min(large.size(), i + kFilesPerCall))});
+      upload({large.begin() + static_cast<std::ptrdiff_t>(i),
+              large.begin() + static_cast<std::ptrdiff_t>(std::min(large.size(), i + kFilesPerCall))});
     commit();
     return std::move(out_);
   }
 
  private:
   std::string local(const std::string& path) const { return request_.folder + "/" + path; }
-  std::string remote(const std::string& path) const { return request_.below.empty() ? path : request_.below + "/" + path; }
+  std::string remote(const std::string& path) const {
+    return request_.below.empty() ? path : request_.below + "/" + path;
+  }
 
   WebRequest post(const std::string& url, std::string body, const char* type = "application/json") const {
     WebRequest request = WebRequest::get(url);
@@ -112,13 +135,16 @@ class Push {
 
   void make_repository() const {
     const std::size_t slash = request_.id.find('/');
-    Json body{{"name", request_.id.substr(slash == std::string::npos ? 0 : slash + 1)}, {"type", name_of(request_.kind)}, {"private", request_.make_private}};
+    Json body{{"name", request_.id.substr(slash == std::string::npos ? 0 : slash + 1)},
+              {"type", name_of(request_.kind)},
+              {"private", request_.make_private}};
     if (slash != std::string::npos) body["organization"] = request_.id.substr(0, slash);
     const WebAnswer answer = client_.send(post(client_.options().endpoint + "/api/repos/create", dump(body)));
     constexpr int kExists = 409;
     if (answer.status != kExists) client_.require_success(answer, what_);
     if (request_.revision != "main") {
-      const WebAnswer branch = client_.send(post(client_.api(request_.kind, request_.id) + "/branch/" + url_encoded(request_.revision), "{}"));
+      const WebAnswer branch = client_.send(
+          post(client_.api(request_.kind, request_.id) + "/branch/" + url_encoded(request_.revision), "{}"));
       if (branch.status != kExists) client_.require_success(branch, what_ + ", branch " + request_.revision);
     }
   }
@@ -136,7 +162,8 @@ class Push {
     std::map<std::string, bool> said;
     if (answer.is_object() && answer.contains("files") && answer["files"].is_array())
       for (const Json& file : answer["files"])
-        if (file.is_object()) said[json_string(file, "path", "", what_)] = json_string(file, "uploadMode", "", what_) == "lfs";
+        if (file.is_object())
+          said[json_string(file, "path", "", what_)] = json_string(file, "uploadMode", "", what_) == "lfs";
     for (std::size_t i = first; i < last; ++i) {
       const auto found = said.find(remote(files_[i].path));
       is_large_[files_[i].path] = found == said.end() ? files_[i].size > kMostRegular : found->second;
@@ -148,33 +175,46 @@ class Push {
     Json objects = Json::array();
     std::map<std::string, const LocalFile*> by_digest;
     for (const LocalFile* file : files)
-      if (by_digest.emplace(digests_.at(file->path), file).second) objects.push_back({{"oid", digests_.at(file->path)}, {"size", file->size}});
+      if (by_digest.emplace(digests_.at(file->path), file).second)
+        objects.push_back({{"oid", digests_.at(file->path)}, {"size", file->size}});
     WebRequest request = post(fmt::format("{}/{}{}.git/info/lfs/objects/batch", client_.options().endpoint,
-                                           request_.kind == HubKind::dataset ? "datasets/" : "", request_.id),
-                               dump({{"operation", "upload"}, {"transfers", {"basic", "multipart"}}, {"objects", objects}, {"hash_algo", "sha256"}}), kLfs);
+                                          request_.kind == HubKind::dataset ? "datasets/" : "", request_.id),
+                              dump({{"operation", "upload"},
+                                    {"transfers", {"basic", "multipart"}},
+                                    {"objects", objects},
+                                    {"hash_algo", "sha256"}}),
+                              kLfs);
     request.headers.push_back(fmt::format("Accept: {}", kLfs));
     const Json answer = client_.json(std::move(request), what_);
-    if (!answer.is_object() || !answer.contains("objects") || !answer["objects"].is_array()) throw IoError(fmt::format("{}: the LFS server names no objects", what_));
+    if (!answer.is_object() || !answer.contains("objects") || !answer["objects"].is_array())
+      throw IoError(fmt::format("{}: the LFS server names no objects", what_));
     for (const Json& object : answer["objects"]) {
       const auto found = by_digest.find(object.is_object() ? json_string(object, "oid", "", what_) : "");
       if (found == by_digest.end()) continue;
-      if (object.contains("error")) throw IoError(fmt::format("{}: {}: the LFS server refuses it: {}", what_, found->second->path, dump(object["error"]).substr(0, 200)));
+      if (object.contains("error"))
+        throw IoError(fmt::format("{}: {}: the LFS server refuses it: {}", what_, found->second->path,
+                                  dump(object["error"]).substr(0, 200)));
       const Json actions = object.value("actions", Json::object());
       if (!actions.is_object() || !actions.contains("upload")) continue;  // the Hub has it
       log_info("{}: pushing {}, {:.1f} MB", what_, found->second->path, static_cast<double>(found->second->size) / 1e6);
       upload_one(*found->second, found->first, actions["upload"]);
       if (actions.contains("verify"))
-        client_.require_success(client_.send(post(json_string(actions["verify"], "href", "", what_), dump({{"oid", found->first}, {"size", found->second->size}}), kLfs)), what_);
+        client_.require_success(client_.send(post(json_string(actions["verify"], "href", "", what_),
+                                                  dump({{"oid", found->first}, {"size", found->second->size}}), kLfs)),
+                                what_);
       out_.sent += found->second->size;
     }
   }
 
   // The LFS server names hosts of its own; the token goes along only to the Hub itself.
-  WebAnswer put(const std::string& url, const Reader& reader, std::uint64_t begin, std::uint64_t size, const std::string& path) const {
+  WebAnswer put(const std::string& url, const Reader& reader, std::uint64_t begin, std::uint64_t size,
+                const std::string& path) const {
     WebRequest request = WebRequest::get(url);
     request.method = "PUT";
     request.size = size;
-    request.source = [&reader, begin](std::uint64_t offset, char* to, std::size_t most) { return reader.read(begin + offset, to, most); };
+    request.source = [&reader, begin](std::uint64_t offset, char* to, std::size_t most) {
+      return reader.read(begin + offset, to, most);
+    };
     WebAnswer answer = client_.send(std::move(request));
     client_.require_success(answer, fmt::format("{}: {}", what_, path));
     return answer;
@@ -189,17 +229,22 @@ class Push {
       return;
     }
     const Json& given = header["chunk_size"];
-    const std::uint64_t part = given.is_string() ? std::strtoull(given.get<std::string>().c_str(), nullptr, 10) : given.is_number_unsigned() ? given.get<std::uint64_t>() : 0;
+    const std::uint64_t part = given.is_string() ? std::strtoull(given.get<std::string>().c_str(), nullptr, 10)
+                               : given.is_number_unsigned() ? given.get<std::uint64_t>()
+                                                            : 0;
     std::map<std::uint64_t, std::string> urls;  // the keys of digits, by number
     for (auto& [key, value] : header.items())
-      if (!key.empty() && key.find_first_not_of("0123456789") == std::string::npos && value.is_string()) urls[std::strtoull(key.c_str(), nullptr, 10)] = value.get<std::string>();
+      if (!key.empty() && key.find_first_not_of("0123456789") == std::string::npos && value.is_string())
+        urls[std::strtoull(key.c_str(), nullptr, 10)] = value.get<std::string>();
     if (part == 0 || urls.size() != (file.size + part - 1) / part)
-      throw IoError(fmt::format("{}: {}: the LFS server gives {} addresses for {} bytes in parts of {}", what_, file.path, urls.size(), file.size, part));
+      throw IoError(fmt::format("{}: {}: the LFS server gives {} addresses for {} bytes in parts of {}", what_,
+                                file.path, urls.size(), file.size, part));
     Json parts = Json::array();
     std::uint64_t begin = 0;
     for (const auto& [number, url] : urls) {
       const WebAnswer answer = put(url, reader, begin, std::min(part, file.size - begin), file.path);
-      if (answer.header("etag").empty()) throw IoError(fmt::format("{}: {}: part {} was answered without an ETag", what_, file.path, number));
+      if (answer.header("etag").empty())
+        throw IoError(fmt::format("{}: {}: part {} was answered without an ETag", what_, file.path, number));
       parts.push_back({{"partNumber", number}, {"etag", answer.header("etag")}});
       begin += part;
     }
@@ -209,7 +254,8 @@ class Push {
   }
 
   void commit() {
-    std::string lines = dump({{"key", "header"}, {"value", {{"summary", request_.message}, {"description", ""}}}}) + "\n";
+    std::string lines =
+        dump({{"key", "header"}, {"value", {{"summary", request_.message}, {"description", ""}}}}) + "\n";
     for (const LocalFile& file : files_) {
       Json value{{"path", remote(file.path)}};
       if (is_large_.at(file.path)) {
@@ -246,13 +292,16 @@ std::vector<LocalFile> files_to_push(const PushRequest& request) {
       continue;
     }
     auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; };
-    const bool wanted = request.include.empty() ? belongs(request.kind, path) : std::ranges::any_of(request.include, fits);
-    if (wanted && it->is_regular_file(unreadable) && is_safe_hub_path(path)) out.push_back({path, it->file_size(unreadable)});
+    const bool wanted =
+        request.include.empty() ? belongs(request.kind, path) : std::ranges::any_of(request.include, fits);
+    if (wanted && it->is_regular_file(unreadable) && is_safe_hub_path(path))
+      out.push_back({path, it->file_size(unreadable)});
   }
   if (error) throw IoError(fmt::format("{}: cannot be read: {}", request.folder, error.message()));
   if (out.empty())
     throw UserError("{}: nothing to push: {}", request.folder,
-                    request.include.empty() ? fmt::format("it has no files of a {}", name_of(request.kind)) : "no file fits --include");
+                    request.include.empty() ? fmt::format("it has no files of a {}", name_of(request.kind))
+                                            : "no file fits --include");
   std::ranges::sort(out, {}, &LocalFile::path);
   return out;
 }
@@ -263,7 +312,8 @@ Pushed push_to_hub(const HubClient& client, const PushRequest& request) {
   if (!request.dry_run) {
     if (client.options().offline) throw UserError("{}: HF_HUB_OFFLINE is set, nothing is pushed", request.id);
     if (client.options().token.empty())
-      throw UserError("{}: a push needs a token with write access: set HF_TOKEN, or log in with `hf auth login`", request.id);
+      throw UserError("{}: a push needs a token with write access: set HF_TOKEN, or log in with `hf auth login`",
+                      request.id);
   }
   return Push(client, request).run();
 }

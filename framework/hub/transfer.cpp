@@ -65,13 +65,17 @@ struct Transfer::Stream {
   void check(const WebAnswer& head) {
     const HubFile& file = owner.file_;
     if (!head.first.contains("x-repo-commit"))
-      throw IoError(fmt::format("{}: {} is not the Hub: its answer names no commit. A login page of the network, or a wrong HF_ENDPOINT?",
-                                file.path, origin_of(head.url)));
-    if (const std::string tag = etag_of(head.first); is_digest(tag) && tag != file.digest) throw HubFileChanged(file.path);
+      throw IoError(fmt::format(
+          "{}: {} is not the Hub: its answer names no commit. A login page of the network, or a wrong HF_ENDPOINT?",
+          file.path, origin_of(head.url)));
+    if (const std::string tag = etag_of(head.first); is_digest(tag) && tag != file.digest)
+      throw HubFileChanged(file.path);
     if (head.status == 206) {
       const std::string range = head.header("content-range");
-      if (!range.starts_with(fmt::format("bytes {}-", at)) || (!range.ends_with("/*") && !range.ends_with(fmt::format("/{}", file.size))))
-        throw IoError(fmt::format("{}: bytes from {} of {} were asked for, the answer has '{}'", file.path, at, file.size, range.substr(0, 80)));
+      if (!range.starts_with(fmt::format("bytes {}-", at)) ||
+          (!range.ends_with("/*") && !range.ends_with(fmt::format("/{}", file.size))))
+        throw IoError(fmt::format("{}: bytes from {} of {} were asked for, the answer has '{}'", file.path, at,
+                                  file.size, range.substr(0, 80)));
     } else if (asks_for_part()) {
       ignored_range = true;
     }
@@ -83,7 +87,8 @@ struct Transfer::Stream {
       checked = true;
       if (ignored_range) return false;
       if (piece.size() > end - at)
-        throw IoError(fmt::format("{}: more than the {} bytes that the Hub lists arrived", owner.file_.path, owner.file_.size));
+        throw IoError(
+            fmt::format("{}: more than the {} bytes that the Hub lists arrived", owner.file_.path, owner.file_.size));
       write_at(owner.data_, piece, at, owner.path(kIncomplete));
       at += piece.size();
       arrived += piece.size();
@@ -96,7 +101,10 @@ struct Transfer::Stream {
 };
 
 Transfer::Transfer(HubFile file, std::string blobs, std::string locks, std::uint64_t range_bytes)
-    : file_(std::move(file)), blobs_(std::move(blobs)), locks_(std::move(locks)), range_bytes_(range_bytes),
+    : file_(std::move(file)),
+      blobs_(std::move(blobs)),
+      locks_(std::move(locks)),
+      range_bytes_(range_bytes),
       ranges_(std::max<std::uint64_t>(1, (file_.size + range_bytes - 1) / range_bytes)) {}
 
 Transfer::~Transfer() {
@@ -164,7 +172,8 @@ void Transfer::set_done(std::uint64_t range) {
   done_[range] = true;
 }
 
-void Transfer::fetch(const HubClient& client, const std::string& url, std::uint64_t range, std::atomic<std::uint64_t>& arrived) {
+void Transfer::fetch(const HubClient& client, const std::string& url, std::uint64_t range,
+                     std::atomic<std::uint64_t>& arrived) {
   if (open()) {
     arrived += std::min(range_bytes_, file_.size - range * range_bytes_);
     return;
@@ -217,8 +226,8 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
   }
 }
 
-// From a server without ranges, while nobody else writes. Ranges that were fetched before are written again, so that the digest
-// begins anew.
+// From a server without ranges, while nobody else writes. Ranges that were fetched before are written again, so that
+// the digest begins anew.
 void Transfer::download_whole(const HubClient& client, const std::string& url, std::atomic<std::uint64_t>& arrived) {
   const std::unique_lock guard(whole_);
   if (ranges_ignored_) return;
@@ -250,7 +259,8 @@ void Transfer::download_whole(const HubClient& client, const std::string& url, s
     if (!done_[r]) set_done(r), --left_;
 }
 
-// The digest follows the ranges in their order while later ones are fetched; what it reads is still in the system's memory.
+// The digest follows the ranges in their order while later ones are fetched; what it reads is still in the system's
+// memory.
 void Transfer::hash_ready(bool wait) {
   std::unique_lock guard(hashing_, std::defer_lock);
   if (wait) guard.lock();
@@ -282,7 +292,8 @@ void Transfer::finish() {
   if (digest != file_.digest || ftruncate(data_, static_cast<off_t>(file_.size)) != 0) {
     unlink(path(kIncomplete).c_str());
     unlink(path(kParts).c_str());
-    throw HubDigestWrong(fmt::format("{}: what arrived has the digest {}, the Hub lists {}; it was thrown away", file_.path, digest, file_.digest));
+    throw HubDigestWrong(fmt::format("{}: what arrived has the digest {}, the Hub lists {}; it was thrown away",
+                                     file_.path, digest, file_.digest));
   }
   sync_path(path(kIncomplete));
   if (rename(path(kIncomplete).c_str(), path("").c_str()) != 0) throw IoError(path(""), "cannot rename into place");

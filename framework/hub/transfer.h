@@ -1,5 +1,5 @@
-// One file of the Hub on its way into the cache: fetched in ranges by several threads, resumed after a kill, and accepted only
-// with the size and digest that the Hub lists.
+// One file of the Hub on its way into the cache: fetched in ranges by several threads, resumed after a kill, and
+// accepted only with the size and digest that the Hub lists.
 //
 //   blobs/DIGEST.dml.incomplete   the bytes, each range at its place
 //   blobs/DIGEST.dml.parts        which ranges are whole: a byte each, behind a line with size and length of a range
@@ -46,8 +46,9 @@ class Transfer {
   /// Bytes that a further run need not fetch, without opening anything.
   std::uint64_t already_there() const;
 
-  /// Fetches a range, unless it is there; the caller that completes the file checks its digest and gives it its name. `arrived`
-  /// is told of every byte. IoError, UserError or HubFileChanged. Safe to call from many threads, once for each range.
+  /// Fetches a range, unless it is there; the caller that completes the file checks its digest and gives it its name.
+  /// `arrived` is told of every byte. IoError, UserError or HubFileChanged. Safe to call from many threads, once for
+  /// each range.
   void fetch(const HubClient& client, const std::string& url, std::uint64_t range, std::atomic<std::uint64_t>& arrived);
 
   static constexpr std::string_view kIncomplete = ".dml.incomplete", kParts = ".dml.parts";

@@ -12,10 +12,10 @@
 #include "kernels/simd/loops.h"
 
 // Forward. A task is one head and some consecutive rows of the batch; the documents those rows belong to are done one
-// after another. For a tile of 128 queries: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the
-// softmax needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. All query tiles of a
-// task meet a key tile before the next one is fetched. Key tiles start at the document's start and products are per-row
-// chains (simd/loops.h): a row's bits depend on its document alone, not on what is packed beside it.
+// after another. For a tile of 128 queries: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and
+// the softmax needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. All query
+// tiles of a task meet a key tile before the next one is fetched. Key tiles start at the document's start and products
+// are per-row chains (simd/loops.h): a row's bits depend on its document alone, not on what is packed beside it.
 namespace dml::kernels {
 namespace {
 

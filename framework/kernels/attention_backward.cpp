@@ -1,7 +1,7 @@
 // The backward pass of attention, one visit per tile. With P = exp(S − lse) and D = rowsum(dout ∘ out):
 //   dV = Pᵀ dout,  dS = P ∘ (dout Vᵀ − D),  dQ = scale · dS K,  dK = scale · dSᵀ Q.
-// A task owns every `strips`-th run of keys of one document and key-value head: it alone writes their dk and dv. Its share
-// of dq goes to dq itself (strip 0) or to a buffer of its own; the buffers are added in order.
+// A task owns every `strips`-th run of keys of one document and key-value head: it alone writes their dk and dv. Its
+// share of dq goes to dq itself (strip 0) or to a buffer of its own; the buffers are added in order.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,5 +1,6 @@
-// What one thread does of attention at a time: the pieces that attention.cpp and attention_backward.cpp hand out, and that
-// an instruction set may do in its own way (simd/loops.h), for documents that are long enough to be worth its preparations.
+// What one thread does of attention at a time: the pieces that attention.cpp and attention_backward.cpp hand out, and
+// that an instruction set may do in its own way (simd/loops.h), for documents that are long enough to be worth its
+// preparations.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct AttentionRows {
   std::int64_t queries_from = 0;  // the row that the first row of q, out and lse stands for
 };
 
-/// Of the document [begin, end) and one head of keys, every `strips`-th run of kKeys keys from the `strip`-th on: sets their
-/// dk and dv, and adds to dq what they give.
+/// Of the document [begin, end) and one head of keys, every `strips`-th run of kKeys keys from the `strip`-th on: sets
+/// their dk and dv, and adds to dq what they give.
 struct AttentionKeys {
   static constexpr std::int64_t kKeys = 256;
   const AttentionShape& shape;

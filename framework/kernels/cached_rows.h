@@ -13,8 +13,8 @@ namespace dml::kernels {
 struct CachedRows {
   Storage storage = Storage::f32;
   std::int64_t rows = 0, heads = 1, head_dim = 1;
-  std::byte* data = nullptr;  // rows × heads × head_dim
-  float* scales = nullptr;    // int8: rows × heads
+  std::byte* data = nullptr;            // rows × heads × head_dim
+  float* scales = nullptr;              // int8: rows × heads
   const std::int32_t* pages = nullptr;  // row r lies in page pages[r / page_rows]; null: all rows one after another
   std::int64_t page_rows = 1;
 

@@ -1,5 +1,5 @@
-// Optimizer state in bytes: codes of dynamic_code.h with a scale per block of 256, taken apart into floats for the time of
-// a block's update.
+// Optimizer state in bytes: codes of dynamic_code.h with a scale per block of 256, taken apart into floats for the time
+// of a block's update.
 #pragma once
 
 #include <algorithm>

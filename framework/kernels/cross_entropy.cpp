@@ -12,14 +12,14 @@
 #include "kernels/packed.h"
 #include "kernels/simd/product_loops.h"
 
-// A chunk's logits are kept (at most 100 MB) and turned into their own gradient in place: the vocabulary product is done
-// once, three products in all, and so is the exponential (twice under a soft cap, whose slope needs the logits
+// A chunk's logits are kept (at most 100 MB) and turned into their own gradient in place: the vocabulary product is
+// done once, three products in all, and so is the exponential (twice under a soft cap, whose slope needs the logits
 // themselves). Every pass over them is taken while a panel of them is in the cache: max and sum right
 // after the product, the gradient right before the product that needs it. The logits lie panel by panel, each panel
 // dense: rows of a whole vocabulary would put every row of a panel on a page of its own.
 //
-// Of a head in parts, all chunks meet each part: no gradient larger than a part is needed, but the logits of one chunk alone
-// can be kept until their sums are known.
+// Of a head in parts, all chunks meet each part: no gradient larger than a part is needed, but the logits of one chunk
+// alone can be kept until their sums are known.
 namespace dml::kernels {
 namespace {
 
@@ -67,7 +67,8 @@ bool keeps_exponentials(const HeadTask& t, bool gradient) {
 
 double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
   const ConstMat hidden = t.hidden;
-  const std::int64_t rows = hidden.rows, vocabulary = head.values.rows, panels = (vocabulary + kHeadPanel - 1) / kHeadPanel;
+  const std::int64_t rows = hidden.rows, vocabulary = head.values.rows,
+                     panels = (vocabulary + kHeadPanel - 1) / kHeadPanel;
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (head.gradient.empty() ? 1 : 2));
   check_task(t);
@@ -97,11 +98,23 @@ double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
       scale(down.slice(0, count), low->scale);
     }
     HeadChunk c{pack(rows_of(t, first, count, false), Side::a, packed),
-            trains ? pack(rows_of(t, first, count, true), Side::b, turned) : Factor{},
-            some_of(t.rows.labels, first, count), block.data, label_logits.data(), log_sums.data(), parts, panels,
-            keeps_exponentials(t, gradient), low, low ? ConstMat(down.slice(0, count)) : ConstMat{}, replaced,
-            replaced ? own.slice(0, count) : Mat{}, some_of(t.rows.weights, first, count), t.bias,
-            t.rows.extra ? *t.rows.extra : ExtraLoss{}, logit_sums, squares};
+                trains ? pack(rows_of(t, first, count, true), Side::b, turned) : Factor{},
+                some_of(t.rows.labels, first, count),
+                block.data,
+                label_logits.data(),
+                log_sums.data(),
+                parts,
+                panels,
+                keeps_exponentials(t, gradient),
+                low,
+                low ? ConstMat(down.slice(0, count)) : ConstMat{},
+                replaced,
+                replaced ? own.slice(0, count) : Mat{},
+                some_of(t.rows.weights, first, count),
+                t.bias,
+                t.rows.extra ? *t.rows.extra : ExtraLoss{},
+                logit_sums,
+                squares};
     const HeadPart all{0, head.values, head.gradient};
     const auto sums = some_of(log_sums, 0, count);
     if (replaced) gemm_nt(hidden.slice(first, count), weight_of(replaced->rows), c.own, Write::set, Rows::packed);
@@ -126,7 +139,8 @@ double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
 
 double cross_entropy(const HeadTask& t, const HeadParts& head, Arena& scratch) {
   const ConstMat hidden = t.hidden;
-  const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(), panels = (vocabulary + kHeadPanel - 1) / kHeadPanel;
+  const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(),
+                     panels = (vocabulary + kHeadPanel - 1) / kHeadPanel;
   const bool gradient = t.dhidden.data != nullptr;
   ProfileScope profiled("cross_entropy", 2.0 * static_cast<double>(hidden.size() * vocabulary) * (gradient ? 2 : 1));
   check_task(t);
@@ -144,18 +158,29 @@ double cross_entropy(const HeadTask& t, const HeadParts& head, Arena& scratch) {
   auto logit_sums = scratch.take<double>(sums_logits(t) ? rows * panels : 0);
   auto squares = scratch.take<double>(t.rows.log_squares.empty() ? 0 : rows * panels);
   float* packed = scratch.take<float>(packed_size(rows_of(t, 0, most, false), Side::a)).data();
-  float* packed_turned = gradient ? scratch.take<float>(packed_size(rows_of(t, 0, most, true), Side::b)).data() : nullptr;
+  float* packed_turned =
+      gradient ? scratch.take<float>(packed_size(rows_of(t, 0, most, true), Side::b)).data() : nullptr;
   auto each_chunk = [&](const HeadPart& part, bool turned, auto&& visit) {
     for (std::int64_t first = 0; first < rows; first += most) {
       const std::int64_t count = std::min(most, rows - first);
       visit(first, HeadChunk{pack(rows_of(t, first, count, false), Side::a, packed),
-                         turned ? pack(rows_of(t, first, count, true), Side::b, packed_turned) : Factor{},
-                         some_of(t.rows.labels, first, count), first == 0 && gradient ? kept + part.first * count : passing,
-                         label_logits.data() + first, log_sums.data() + first,
-                         some_of(stats, first * panels, count * panels), panels, keeps_exponentials(t, gradient), nullptr,
-                         {}, nullptr, {}, some_of(t.rows.weights, first, count), t.bias,
-                         t.rows.extra ? *t.rows.extra : ExtraLoss{}, some_of(logit_sums, first * panels, count * panels),
-                         some_of(squares, first * panels, count * panels)});
+                             turned ? pack(rows_of(t, first, count, true), Side::b, packed_turned) : Factor{},
+                             some_of(t.rows.labels, first, count),
+                             first == 0 && gradient ? kept + part.first * count : passing,
+                             label_logits.data() + first,
+                             log_sums.data() + first,
+                             some_of(stats, first * panels, count * panels),
+                             panels,
+                             keeps_exponentials(t, gradient),
+                             nullptr,
+                             {},
+                             nullptr,
+                             {},
+                             some_of(t.rows.weights, first, count),
+                             t.bias,
+                             t.rows.extra ? *t.rows.extra : ExtraLoss{},
+                             some_of(logit_sums, first * panels, count * panels),
+                             some_of(squares, first * panels, count * panels)});
     }
   };
   auto open = [&](std::size_t k, bool want) {

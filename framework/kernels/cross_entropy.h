@@ -1,5 +1,5 @@
-// The loss head: logits = hidden · headᵀ (soft-capped if asked), −log softmax at the label, in chunks of rows and panels of
-// the vocabulary. The (N, V) logits never exist as a whole.
+// The loss head: logits = hidden · headᵀ (soft-capped if asked), −log softmax at the label, in chunks of rows and
+// panels of the vocabulary. The (N, V) logits never exist as a whole.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,8 @@
 
 namespace dml::kernels {
 
-/// A low-rank term of the logits, + scale · down · bᵀ: an adapter on the head. ddown is set and db added to, unless empty.
+/// A low-rank term of the logits, + scale · down · bᵀ: an adapter on the head. ddown is set and db added to, unless
+/// empty.
 struct LowRankLogits {
   Mat down;    // (N,R)
   ConstMat b;  // (V,R)
@@ -89,9 +90,9 @@ struct WholeHead {
 /// Returns the SUM of the row losses; gradients are of that sum.
 double cross_entropy(const HeadTask& task, const WholeHead& head, Arena& scratch);
 
-/// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with a
-/// dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same for
-/// every N, also none.
+/// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with
+/// a dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same
+/// for every N, also none.
 double cross_entropy(const HeadTask& task, const HeadParts& head, Arena& scratch);
 
 }  // namespace dml::kernels

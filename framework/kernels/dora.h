@@ -1,5 +1,5 @@
-// DoRA (Liu et al. 2024): y = (m / ‖W + s·B·A‖) ⊙ (x Wᵀ + s · (x Aᵀ) Bᵀ), the norm taken over every output row and treated as
-// a constant by the gradient, as in PEFT.
+// DoRA (Liu et al. 2024): y = (m / ‖W + s·B·A‖) ⊙ (x Wᵀ + s · (x Aᵀ) Bᵀ), the norm taken over every output row and
+// treated as a constant by the gradient, as in PEFT.
 #pragma once
 
 #include "core/arena.h"

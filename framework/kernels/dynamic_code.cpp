@@ -44,8 +44,8 @@ std::array<float, 256> make_codes(bool with_sign) {
   return codes;
 }
 
-// Finds codes without a search: the upper bits of a magnitude in [0, 1] lead to a code that is right or one too low. 128
-// stretches to the octave are narrower than the steps of a decade.
+// Finds codes without a search: the upper bits of a magnitude in [0, 1] lead to a code that is right or one too low.
+// 128 stretches to the octave are narrower than the steps of a decade.
 class Finder {
  public:
   explicit Finder(bool with_sign) : codes_(make_codes(with_sign)) {

@@ -29,8 +29,8 @@ void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Wri
 /// to[r] = Σ from[i] over all i with rows[i] = r, in order; zero where there is none.
 void sum_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to);
 /// Inverted dropout: y = x · mask / (1 − p), the mask a pure function of (random, element index). y may be x.
-/// Applied to a gradient with the same random it is its own backward pass. x may be a part of a larger matrix whose element
-/// `first` (a multiple of 4) is its first: the mask is that of the whole.
+/// Applied to a gradient with the same random it is its own backward pass. x may be a part of a larger matrix whose
+/// element `first` (a multiple of 4) is its first: the mask is that of the whole.
 void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t first = 0);
 /// Activations in and out of 16 bits.
 void round_to_bf16(ConstMat from, MatrixView<bf16> to);

@@ -17,8 +17,8 @@ void embed_backward(std::span<const Token> tokens, ConstMat dy, float scale, Mat
 void embed_part(std::span<const Token> tokens, std::int64_t first, ConstMat rows, float scale, Mat y);
 void embed_part_backward(std::span<const Token> tokens, std::int64_t first, ConstMat dy, float scale, Mat drows);
 
-/// Tokens of the list `replaced` (ascending) have row numbers[k] of `rows` (K,D) instead of the table's: y[t] is set, the
-/// others' left. The gradient is added to drows in token order.
+/// Tokens of the list `replaced` (ascending) have row numbers[k] of `rows` (K,D) instead of the table's: y[t] is set,
+/// the others' left. The gradient is added to drows in token order.
 void embed_rows(std::span<const Token> tokens, std::span<const std::int32_t> replaced,
                 std::span<const std::int32_t> numbers, ConstMat rows, float scale, Mat y);
 void embed_rows_backward(std::span<const Token> tokens, std::span<const std::int32_t> replaced,

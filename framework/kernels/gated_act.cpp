@@ -44,7 +44,8 @@ void gated_act(Activation act, ConstMat gate, ConstMat up, Mat h) {
   ProfileScope profiled("gated_act");
   DML_CHECK(gate.size() == up.size() && gate.size() == h.size());
   parallel_ranges(h.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
-    if (act == Activation::clamped_silu) return clamped(gate.data + first, up.data + first, last - first, h.data + first);
+    if (act == Activation::clamped_silu)
+      return clamped(gate.data + first, up.data + first, last - first, h.data + first);
     loops().gated_act(static_cast<int>(act), gate.data + first, up.data + first, last - first, h.data + first);
   });
 }

@@ -1,5 +1,5 @@
-// Gated activations: h = act(gate) · up (Shazeer 2020), and the plain activation h = act(x). relu2 is max(x, 0)² (So et al.
-// 2021). xielu has parameters, and kernels of its own: kernels/xielu.h.
+// Gated activations: h = act(gate) · up (Shazeer 2020), and the plain activation h = act(x). relu2 is max(x, 0)² (So et
+// al. 2021). xielu has parameters, and kernels of its own: kernels/xielu.h.
 #pragma once
 
 #include "core/matrix.h"

@@ -103,8 +103,8 @@ void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool a
   }
 }
 
-// The same for any number of rows and in any company: eight at a time, over weights that stay in a core's cache meanwhile.
-// Fewer than the instruction set's own way takes (Loops::fewest_rows) are filled up with zeros.
+// The same for any number of rows and in any company: eight at a time, over weights that stay in a core's cache
+// meanwhile. Fewer than the instruction set's own way takes (Loops::fewest_rows) are filled up with zeros.
 void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, std::int64_t last) {
   constexpr std::int64_t kCachedBytes = 256 << 10, kUnit = 16;
   std::int64_t part = last - first;

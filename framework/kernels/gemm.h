@@ -9,9 +9,9 @@
 
 namespace dml::kernels {
 
-/// How the rows of a product are multiplied, which differs in bits: as dots with weights straight from their storage (fast
-/// for few rows), or as packed products (packed.h). by_count: up to eight rows are dots. Who reads prompts and writes answers in
-/// changing company says which.
+/// How the rows of a product are multiplied, which differs in bits: as dots with weights straight from their storage
+/// (fast for few rows), or as packed products (packed.h). by_count: up to eight rows are dots. Who reads prompts and
+/// writes answers in changing company says which.
 enum class Rows { by_count, dots, packed };
 
 /// y (T,N) = or += x (T,K) · wᵀ, w (N,K): the forward product of a linear layer. Where there is a `down` (T,R),
@@ -22,7 +22,8 @@ struct ForwardProduct {
   Mat y;
   ConstMat down = {}, b = {};
 };
-/// Those of several layers at once, each with rows of its own, at the rate of one. A row's bits are those of its product alone.
+/// Those of several layers at once, each with rows of its own, at the rate of one. A row's bits are those of its
+/// product alone.
 void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows = Rows::by_count);
 inline void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, Rows rows = Rows::by_count) {
   gemm_nt(ForwardProduct{x, w, y}, mode, rows);
@@ -32,11 +33,12 @@ inline void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b,
   gemm_nt(ForwardProduct{x, w, y, down, b}, mode, rows);
 }
 
-/// gemm_nn for a dy that lies in dense panels of `width` columns (the last may be narrower), one after another. Panels in
-/// several calls that add give the bits of one call.
+/// gemm_nn for a dy that lies in dense panels of `width` columns (the last may be narrower), one after another. Panels
+/// in several calls that add give the bits of one call.
 void gemm_nn_panels(const float* dy, std::int64_t rows, std::int64_t width, const Weight& w, Mat dx, Write mode);
 
-/// dx (T,K) = or += dy (T,N) · w (N,K): the gradient of its input. Where there is a `ddown` (T,R), + ddown · a, a (R,K).
+/// dx (T,K) = or += dy (T,N) · w (N,K): the gradient of its input. Where there is a `ddown` (T,R), + ddown · a, a
+/// (R,K).
 struct InputGradient {
   ConstMat dy;
   Weight w;

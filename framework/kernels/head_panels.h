@@ -1,5 +1,5 @@
-// The passes of the loss head over some rows and a part of the vocabulary, panel by panel (cross_entropy.cpp puts them together):
-// logits with what sums need, sums of the rows, and the gradient by the logits in their place.
+// The passes of the loss head over some rows and a part of the vocabulary, panel by panel (cross_entropy.cpp puts them
+// together): logits with what sums need, sums of the rows, and the gradient by the logits in their place.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ constexpr std::int64_t kRows = 28;
 constexpr std::int64_t kCols = 256;  // columns of one task where the result is wide
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kFewRows = 8, kDots = 4;
-// Where tokens are summed over, in ranges of at least kFewestTokens: a few are met at a time, which stay in the caches. More
-// of them where another product meets them first.
+// Where tokens are summed over, in ranges of at least kFewestTokens: a few are met at a time, which stay in the caches.
+// More of them where another product meets them first.
 constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
 constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
 
@@ -38,24 +38,26 @@ void each_tile(const Several<T>& all, std::int64_t row_tile, std::int64_t col_ti
 
 // to (T,R) = alpha · x (T,K) · b (K,R) on this thread.
 void narrow_product(ConstMat x, const float* b, float alpha, Mat to) {
-  // Rows a multiple of 4 kB apart fall into one set of the first-level cache, which holds eight lines of it or a few more.
+  // Rows a multiple of 4 kB apart fall into one set of the first-level cache, which holds eight lines of it or a few
+  // more.
   const std::int64_t together = x.cols % 1024 == 0 ? 8 : kRows;
   for (std::int64_t t = 0; t < x.rows; t += together)
     loops().small_gemm(std::min(together, x.rows - t), to.cols, x.cols, x.row(t), x.cols, 1, b, to.cols, alpha,
                        to.row(t), to.cols, false);
 }
 
-// Sums wideᵀ (W,T) · thin (T,R) over tokens, of several at once. A task is a range of one's tokens with a sum of its own, so
-// that it walks through memory in order; the sums are added in order. T and R alone decide the ranges, each at least 2 R long:
-// many sums take half as much memory as `wide`, one takes W · R. Their number never falls as T rises (kFewestTokens >
-// kMostRanges).
+// Sums wideᵀ (W,T) · thin (T,R) over tokens, of several at once. A task is a range of one's tokens with a sum of its
+// own, so that it walks through memory in order; the sums are added in order. T and R alone decide the ranges, each at
+// least 2 R long: many sums take half as much memory as `wide`, one takes W · R. Their number never falls as T rises
+// (kFewestTokens > kMostRanges).
 struct Term {
   ConstMat wide, thin;
   float alpha = 1;
 };
 class TokenSums {
  public:
-  TokenSums(const Several<Term>& terms, Arena& scratch) : terms_(terms), firsts_(scratch.take<std::int64_t>(terms.size())) {
+  TokenSums(const Several<Term>& terms, Arena& scratch)
+      : terms_(terms), firsts_(scratch.take<std::int64_t>(terms.size())) {
     std::int64_t all = 0, largest = 0;
     for (std::int64_t i = 0; i < terms.size(); ++i) {
       const Term t = terms[i];
@@ -215,14 +217,14 @@ void lora_down_backward(const Several<AdapterDownGradient>& adapters, Arena& scr
               (g.da.empty() || g.da.rows == g.a.rows));
     sums |= !g.da.empty();
   }
-  each_tile(adapters, kTallRows, kCols, [](const AdapterDownGradient& g) { return g.dx; },
-            [](const AdapterDownGradient& g, std::int64_t t, std::int64_t rows, std::int64_t k, std::int64_t cols) {
-              const std::int64_t rank = g.a.rows;
-              float* block = thread_scratch(rank * cols).data();
-              loops().copy_block(rank, cols, g.a.data + k, g.a.cols, block);
-              loops().small_gemm(rows, cols, rank, g.ddown.row(t), rank, 1, block, cols, 1, g.dx.row(t) + k, g.dx.cols,
-                                 true);
-            });
+  each_tile(
+      adapters, kTallRows, kCols, [](const AdapterDownGradient& g) { return g.dx; },
+      [](const AdapterDownGradient& g, std::int64_t t, std::int64_t rows, std::int64_t k, std::int64_t cols) {
+        const std::int64_t rank = g.a.rows;
+        float* block = thread_scratch(rank * cols).data();
+        loops().copy_block(rank, cols, g.a.data + k, g.a.cols, block);
+        loops().small_gemm(rows, cols, rank, g.ddown.row(t), rank, 1, block, cols, 1, g.dx.row(t) + k, g.dx.cols, true);
+      });
   if (!sums) return;
   Arena::Scope scope(scratch);
   auto term = [&](std::int64_t i) {
@@ -236,7 +238,8 @@ void lora_down_backward(const Several<AdapterDownGradient>& adapters, Arena& scr
     const Mat da = adapters[i].da;
     float* turned = thread_scratch(rows.size()).data();
     loops().transpose(rows.rows, rows.cols, rows.data, rows.cols, 1, turned, rows.rows);
-    for (std::int64_t r = 0; r < da.rows; ++r) loops().add_scaled(turned + r * rows.rows, 1, da.row(r) + first, rows.rows);
+    for (std::int64_t r = 0; r < da.rows; ++r)
+      loops().add_scaled(turned + r * rows.rows, 1, da.row(r) + first, rows.rows);
   });
 }
 

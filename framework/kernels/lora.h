@@ -1,6 +1,6 @@
-// The thin products of a low-rank adapter (rank R ≪ width): y += s · (x Aᵀ) Bᵀ with A (R,K), B (N,R). BLAS is slow at these
-// shapes, so they have their own kernels. Sums are made in an order that threads have no part in. Several adapters, each with
-// rows of its own, are worked on at once.
+// The thin products of a low-rank adapter (rank R ≪ width): y += s · (x Aᵀ) Bᵀ with A (R,K), B (N,R). BLAS is slow at
+// these shapes, so they have their own kernels. Sums are made in an order that threads have no part in. Several
+// adapters, each with rows of its own, are worked on at once.
 #pragma once
 
 #include "core/arena.h"

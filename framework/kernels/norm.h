@@ -1,5 +1,6 @@
 // RMSNorm (Zhang & Sennrich 2019): y = x / rms(x) · (offset + w), rms(x) = sqrt(mean(x²) + eps); offset is 1 for Gemma.
-// LayerNorm (Ba et al. 2016): y = (x − mean) / sqrt(var + eps) · (offset + w) + b; offset is 1 for Nemotron. b may be null.
+// LayerNorm (Ba et al. 2016): y = (x − mean) / sqrt(var + eps) · (offset + w) + b; offset is 1 for Nemotron. b may be
+// null.
 #pragma once
 
 #include "core/arena.h"

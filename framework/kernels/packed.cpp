@@ -24,8 +24,9 @@ constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one ta
 constexpr double kPacking = 10;           // packing a value takes as long as so many multiply-adds
 constexpr double kFar = 20;               // and so many more if another core wrote it
 
-// How an (m, n) result is cut for so many threads: the parts that finish first, with what packing costs. Every part packs its
-// own, as what another core has just packed is slow to fetch; only who would wait otherwise reads another's slab.
+// How an (m, n) result is cut for so many threads: the parts that finish first, with what packing costs. Every part
+// packs its own, as what another core has just packed is slow to fetch; only who would wait otherwise reads another's
+// slab.
 struct Parts {
   std::int64_t rows, cols;
 };
@@ -39,11 +40,10 @@ Parts parts_of(std::int64_t m, std::int64_t n, std::int64_t cores) {
       Parts p{round_up(ceil_div(m, down), tall), round_up(ceil_div(n, across), wide)};
       std::int64_t tasks = ceil_div(m, p.rows) * ceil_div(n, p.cols);
       auto rows = static_cast<double>(p.rows), cols = static_cast<double>(p.cols);
-      // Rows are written by the thread that has them in every operation (core/parallel.h); of those of a task that takes a
-      // part of the columns only, others wrote the rest.
+      // Rows are written by the thread that has them in every operation (core/parallel.h); of those of a task that
+      // takes a part of the columns only, others wrote the rest.
       const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
-      double time =
-          static_cast<double>(ceil_div(tasks, cores)) * (rows * cols + kPacking * (rows + cols) + far * rows);
+      double time = static_cast<double>(ceil_div(tasks, cores)) * (rows * cols + kPacking * (rows + cols) + far * rows);
       if (p.rows <= round_up(kSlabRows, tall) && (least == 0 || time < least)) best = p, least = time;
     }
   return best;

@@ -1,5 +1,6 @@
 // Large products on packed factors, the algorithm of Goto and van de Geijn (2008): a slab of one factor and
-// a panel of the other meet in the second-level cache, both laid out in the order in which the register block reads them.
+// a panel of the other meet in the second-level cache, both laid out in the order in which the register block reads
+// them.
 //
 // Every element of the result is a sum over steps of the depth, each one chain of multiply-adds, and the steps depend
 // on the depth alone. So its bits depend on its own row and column, not on the tiles: those may follow the number of

@@ -18,7 +18,9 @@ std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit)
 
 // Depth of a panel.
 std::int64_t filled(std::int64_t depth) { return round_up(depth, product_loops().kr); }
-bool stays_bf16(const Factor& f, Side side) { return side == Side::b && is_bf16(f.values) && product_loops().keeps_bf16; }
+bool stays_bf16(const Factor& f, Side side) {
+  return side == Side::b && is_bf16(f.values) && product_loops().keeps_bf16;
+}
 
 template <class T>
 struct Block {
@@ -160,8 +162,7 @@ void Panels::multiply(std::int64_t rows, const float* left, const Step& at, std:
       ahead = bytes_of(b_, stop - cols, std::min(cols_, cols), later, std::min(step_, b_.depth() - later));
     const float* right = packed_part(b_, behind, Side::b, col, width, at.k, at.deep, room, room + panel());
     product_loops().gemm(rows, width, filled(at.deep) + (behind ? filled(behind->depth()) : 0),
-                        stays_bf16(b_, Side::b) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add,
-                        ahead);
+                         stays_bf16(b_, Side::b) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add, ahead);
   }
 }
 

@@ -1,5 +1,5 @@
-// Factors of packed products as the register block reads them: which step of the depth, how many floats, and the packing
-// itself. For packed.cpp alone.
+// Factors of packed products as the register block reads them: which step of the depth, how many floats, and the
+// packing itself. For packed.cpp alone.
 #pragma once
 
 #include "kernels/packed.h"
@@ -27,8 +27,8 @@ inline Step last_step(std::int64_t depth, std::int64_t step, bool with_tail) {
   return {k, depth - k, with_tail};
 }
 
-/// Rows [first, first + count) of a factor at depths [k, k + depth), in panels whose rows take `pitch` floats. `room`: for what
-/// is not stored as float32.
+/// Rows [first, first + count) of a factor at depths [k, k + depth), in panels whose rows take `pitch` floats. `room`:
+/// for what is not stored as float32.
 void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
                std::int64_t pitch, float* to, float* room);
 
@@ -44,8 +44,8 @@ class Panels {
   Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols);
   /// Floats.
   std::int64_t room() const;
-  /// Columns [col, col + cols) of a product, c the first, from one step: `left` is the first factor's slab. Further ones, up
-  /// to `end`, may follow.
+  /// Columns [col, col + cols) of a product, c the first, from one step: `left` is the first factor's slab. Further
+  /// ones, up to `end`, may follow.
   void multiply(std::int64_t rows, const float* left, const Step& at, std::int64_t col, std::int64_t cols,
                 std::int64_t end, float* c, std::int64_t ldc, Write mode, float* room) const;
 

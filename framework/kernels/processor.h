@@ -5,7 +5,8 @@ namespace dml::kernels {
 
 enum class Isa { portable, avx2, avx512, amx };
 
-/// The instruction set in use: the best this machine has, unless DML_ISA=portable|avx2|avx512|amx or use_isa says otherwise.
+/// The instruction set in use: the best this machine has, unless DML_ISA=portable|avx2|avx512|amx or use_isa says
+/// otherwise.
 Isa isa();
 const char* isa_name();
 Isa best_isa();

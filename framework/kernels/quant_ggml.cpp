@@ -228,9 +228,9 @@ void unpack_q6_k(const std::uint8_t* in, std::int64_t blocks, float* out) {
       auto* scale = reinterpret_cast<const std::int8_t*>(in + 192 + 8 * half);
       for (int quarter = 0; quarter < 4; ++quarter)
         for (int l = 0; l < 32; ++l) {
-          const int code = (low[32 * (quarter % 2) + l] >> (quarter / 2 * 4) & 15) | (high[l] >> (2 * quarter) & 3) << 4;
-          out[32 * quarter + l] =
-              d * static_cast<float>(scale[2 * quarter + l / 16]) * static_cast<float>(code - 32);
+          const int code = (low[32 * (quarter % 2) + l] >> (quarter / 2 * 4) & 15) | (high[l] >> (2 * quarter) & 3)
+                                                                                         << 4;
+          out[32 * quarter + l] = d * static_cast<float>(scale[2 * quarter + l / 16]) * static_cast<float>(code - 32);
         }
     }
   }

@@ -1,7 +1,7 @@
-// The block formats of ggml (llama.cpp), in which GGUF files hold quantised matrices: a row is a sequence of blocks of 32 or
-// 256 values, each with its own scales. Quantising gives llama.cpp's bytes (its reference code, ggml-quants.c, without an
-// importance matrix), so single-precision sums go in the order of the index and nothing is contracted; values of different
-// blocks are computed side by side instead.
+// The block formats of ggml (llama.cpp), in which GGUF files hold quantised matrices: a row is a sequence of blocks of
+// 32 or 256 values, each with its own scales. Quantising gives llama.cpp's bytes (its reference code, ggml-quants.c,
+// without an importance matrix), so single-precision sums go in the order of the index and nothing is contracted;
+// values of different blocks are computed side by side instead.
 //
 //   q8_0  d·q                      34 bytes: f16 d, 32 × i8
 //   q4_0  d·(q − 8)                18: f16 d, 16 × two codes; value j in the low, j + 16 in the high nibbles

@@ -1,5 +1,6 @@
-// The searches behind ggml's k-quants: for every group the scale (and minimum) of least weighted error among some twenty
-// candidates. Sixteen groups are searched side by side, each in the order of ggml's make_qkx2_quants and make_qx_quants.
+// The searches behind ggml's k-quants: for every group the scale (and minimum) of least weighted error among some
+// twenty candidates. Sixteen groups are searched side by side, each in the order of ggml's make_qkx2_quants and
+// make_qx_quants.
 #pragma once
 
 #include <bit>

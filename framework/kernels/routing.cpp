@@ -61,7 +61,8 @@ OpenGroups open_groups(const RoutingRule& rule, const float* scores) {
   }
   OpenGroups open;
   open.count = rule.chosen_groups;
-  largest(rule.groups, rule.chosen_groups, [&](std::int64_t g) { return best[g]; }, open.list);
+  largest(
+      rule.groups, rule.chosen_groups, [&](std::int64_t g) { return best[g]; }, open.list);
   return open;
 }
 
@@ -139,7 +140,8 @@ void dispatch(const RoutingRule& rule, const Routing& routing, Dispatch out) {
 void gather_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::int64_t first, Mat to) {
   ProfileScope profiled("gather_tokens");
   parallel_ranges(to.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) std::copy_n(from.row(d.places[at(first + i)] / chosen), to.cols, to.row(i));
+    for (std::int64_t i = begin; i < end; ++i)
+      std::copy_n(from.row(d.places[at(first + i)] / chosen), to.cols, to.row(i));
   });
 }
 

@@ -1,8 +1,8 @@
 // Which experts a token is sent to and with what weights, and the small losses on that choice. Sources: transformers'
 // modeling_mixtral.py, modeling_deepseek_v3.py (groups, correction), Zoph et al. 2022 (z-loss).
 //
-// The k experts of a token are those of the largest scores; equal scores go to the lower index. They are listed by index,
-// so that whatever sums over them has one order. T tokens, E experts, k chosen.
+// The k experts of a token are those of the largest scores; equal scores go to the lower index. They are listed by
+// index, so that whatever sums over them has one order. T tokens, E experts, k chosen.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,19 @@ struct RoutingRule {
   bool sigmoid = false;                  // scores are sigmoids of the logits, else their softmax
   bool normalise = true;                 // weights are divided by their sum
   float scale = 1;                       // and then multiplied by this
-  std::int64_t groups = 1, chosen_groups = 1;  // experts of the best groups alone are chosen; a group counts as its best two
-  const float* correction = nullptr;           // (E), added to the scores for the choice, not in the weights
+  std::int64_t groups = 1,
+               chosen_groups = 1;     // experts of the best groups alone are chosen; a group counts as its best two
+  const float* correction = nullptr;  // (E), added to the scores for the choice, not in the weights
 };
 
 struct Routing {
-  Mat scores;                        // (T, E)
-  Mat weights;                       // (T, k)
-  std::span<std::int32_t> experts;   // (T · k), ascending within a token
+  Mat scores;                       // (T, E)
+  Mat weights;                      // (T, k)
+  std::span<std::int32_t> experts;  // (T · k), ascending within a token
 };
 
-/// Rows of tokens sorted by expert, tokens ascending within one: place p stands for token p / k and the k-th (p mod k) of
-/// its experts.
+/// Rows of tokens sorted by expert, tokens ascending within one: place p stands for token p / k and the k-th (p mod k)
+/// of its experts.
 struct Dispatch {
   std::span<std::int32_t> starts;  // (E + 1): the rows of expert e are [starts[e], starts[e + 1])
   std::span<std::int32_t> places;  // (T · k): the place that a row belongs to

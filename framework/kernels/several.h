@@ -1,5 +1,5 @@
-// Several operations of one kind at once: the products of a mixture's experts, each with its own rows and its own weight.
-// One of them alone is a list of one.
+// Several operations of one kind at once: the products of a mixture's experts, each with its own rows and its own
+// weight. One of them alone is a list of one.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace dml::kernels {
 
-/// A borrowed list whose entries are made when they are asked for. Under a DryRun every entry may have all rows of all of them.
+/// A borrowed list whose entries are made when they are asked for. Under a DryRun every entry may have all rows of all
+/// of them.
 template <class T>
 class Several {
  public:
@@ -18,9 +19,9 @@ class Several {
       : size_(1), object_(&one), entry_([](const void* o, std::int64_t) { return *static_cast<const T*>(o); }) {}
   template <class F>
   Several(std::int64_t size, const F& entry)
-      : size_(size), object_(&entry), entry_([](const void* o, std::int64_t i) -> T {
-          return (*static_cast<const F*>(o))(i);
-        }) {}
+      : size_(size),
+        object_(&entry),
+        entry_([](const void* o, std::int64_t i) -> T { return (*static_cast<const F*>(o))(i); }) {}
 
   std::int64_t size() const { return size_; }
   T operator[](std::int64_t i) const { return entry_(object_, i); }

@@ -1,5 +1,5 @@
-// A weight matrix in whatever form it is stored. Only this file and its .cpp know about storage: everything else asks for
-// float32 panels. A Weight is a view; who owns the bytes (mapped file, arena, parameter store) is not its business.
+// A weight matrix in whatever form it is stored. Only this file and its .cpp know about storage: everything else asks
+// for float32 panels. A Weight is a view; who owns the bytes (mapped file, arena, parameter store) is not its business.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 namespace dml::kernels {
 
-/// mxfp4 (OCP Microscaling, 2023; as gpt-oss stores it): codes of E2M1, two a byte, even index in the low nibble, and one
-/// power of two, E8M0, per 32.
+/// mxfp4 (OCP Microscaling, 2023; as gpt-oss stores it): codes of E2M1, two a byte, even index in the low nibble, and
+/// one power of two, E8M0, per 32.
 enum class Storage { f32, bf16, f16, nf4, int8, mxfp4, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
 constexpr std::int64_t kMxfp4Block = 32;
 
 struct Weight {
   Storage storage = Storage::f32;
   std::int64_t rows = 0, cols = 0;  // (out, in), row-major
-  const void* data = nullptr;       // rows × cols elements; nf4: two codes a byte, even index in the high nibble; q…: rows of
-                                    // whole blocks with their scales (quant_ggml.h)
-  const float* scales = nullptr;    // nf4: one absmax per block of 64 in row-major order; int8: one per row
-  // nf4 with double quantisation has no scales, but a code of each, and the mean that was taken off them followed by the
-  // largest magnitude of every 256 (quant_nf4.h). The weight's first code is number `first_block` of those.
+  const void* data = nullptr;  // rows × cols elements; nf4: two codes a byte, even index in the high nibble; q…: rows
+                               // of whole blocks with their scales (quant_ggml.h)
+  const float* scales = nullptr;  // nf4: one absmax per block of 64 in row-major order; int8: one per row
+  // nf4 with double quantisation has no scales, but a code of each, and the mean that was taken off them followed by
+  // the largest magnitude of every 256 (quant_nf4.h). The weight's first code is number `first_block` of those.
   const std::uint8_t* scale_codes = nullptr;
   const float* scale_blocks = nullptr;
   std::int64_t first_block = 0;
-  bool bf16_values = false;  // nf4: code · scale is rounded to bf16
+  bool bf16_values = false;   // nf4: code · scale is rounded to bf16
   std::int64_t row_step = 1;  // mxfp4: rows as stored from one row to the next; scale_codes has the powers of two
 
   explicit operator bool() const { return data != nullptr; }
@@ -40,7 +40,8 @@ std::int64_t storage_bytes(Storage storage, std::int64_t elements);
 /// Bytes that so many rows of a weight take, with their scales: what a product with them reads.
 std::int64_t bytes_of_rows(const Weight& w, std::int64_t rows);
 
-/// out[r][c] = w[row + r][col + c] for an (nrows × ncols) block; `out` is dense (ncols apart). Runs on the calling thread.
+/// out[r][c] = w[row + r][col + c] for an (nrows × ncols) block; `out` is dense (ncols apart). Runs on the calling
+/// thread.
 void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols, float* out);
 /// Whether all values are bf16, as stored or rounded.
 bool is_bf16(const Weight& w);

@@ -1,5 +1,5 @@
-// The frozen matrices that an adapter sits on, in memory of the model's own, so that the adapter can be merged into them
-// during training: ReLoRA (Lialin et al. 2023), W ← W + s·BA, then A anew and B = 0. The sum of many merges has a
+// The frozen matrices that an adapter sits on, in memory of the model's own, so that the adapter can be merged into
+// them during training: ReLoRA (Lialin et al. 2023), W ← W + s·BA, then A anew and B = 0. The sum of many merges has a
 // higher rank than any of them.
 #pragma once
 
@@ -19,8 +19,8 @@ class AdaptedWeights {
 
   /// W becomes what weight and adapter compute together, rounded to its type.
   void merge();
-  /// A random, B zero, DoRA's magnitudes the lengths of the rows: the model computes what it did. `number` of the restart,
-  /// from 1 on: part of the address of the random numbers.
+  /// A random, B zero, DoRA's magnitudes the lengths of the rows: the model computes what it did. `number` of the
+  /// restart, from 1 on: part of the address of the random numbers.
   void start_adapters(const std::string& init, std::uint64_t seed, std::int64_t number);
   /// As the model was loaded.
   void reset();

@@ -77,7 +77,8 @@ bool AdapterRules::in_chosen_layer(std::string_view module) const {
 
 bool AdapterRules::targets(const AdaptableModule& module) const {
   if (excluded(module.name) || saves(module.name)) return false;
-  if (config_.all_linear && !module.embedding && !module.head && !module.routed && in_chosen_layer(module.name)) return true;
+  if (config_.all_linear && !module.embedding && !module.head && !module.routed && in_chosen_layer(module.name))
+    return true;
   if (target_) return target_->matches(module.name);
   if (std::ranges::find(config_.target_modules, module.name) != config_.target_modules.end()) return true;
   return any_suffix(module.name, config_.target_modules) && in_chosen_layer(module.name);

@@ -32,8 +32,8 @@ struct AdapterConfig {
   std::int64_t r = 8;
   double alpha = 8, dropout = 0;
   std::vector<std::string> target_modules{};
-  std::string target_pattern{};  // instead of target_modules, when not empty
-  bool all_linear = false;       // beside target_modules: every linear layer but the head
+  std::string target_pattern{};                  // instead of target_modules, when not empty
+  bool all_linear = false;                       // beside target_modules: every linear layer but the head
   std::vector<std::string> target_parameters{};  // of experts: model/expert_parameters.h
   std::vector<std::string> exclude_modules{};
   std::string exclude_pattern{};
@@ -48,10 +48,10 @@ struct AdapterConfig {
   std::string bias = "none";  // none, all, lora_only
   std::string init = "true";  // true, false, gaussian, pissa, pissa_niter_N, olora, loftq …
   std::int64_t loftq_iterations = 1;
-  std::string base_model{};  // empty: null
+  std::string base_model{};             // empty: null
   HeadKind head = HeadKind::causal_lm;  // of the model that it was trained with (task_type)
-  /// The model has more tokens than the base on disk, so its file holds the base's embedding and head, too. Not a field of
-  /// the file: PEFT compares the two vocabularies.
+  /// The model has more tokens than the base on disk, so its file holds the base's embedding and head, too. Not a field
+  /// of the file: PEFT compares the two vocabularies.
   bool resized = false;
 
   bool operator==(const AdapterConfig&) const = default;
@@ -60,7 +60,8 @@ struct AdapterConfig {
 /// How target_modules names the linear layers that all_linear stands for: by their last parts ("q_proj").
 std::vector<std::string> linear_targets(const ModelSpec& spec);
 
-/// Whether a module is the head of a classifier. Families call it by either name, and PEFT names both in modules_to_save of any.
+/// Whether a module is the head of a classifier. Families call it by either name, and PEFT names both in
+/// modules_to_save of any.
 bool is_classifier(std::string_view name);
 
 /// A config with its patterns compiled, asked module by module.

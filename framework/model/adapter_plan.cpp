@@ -69,8 +69,8 @@ std::vector<AdaptedExperts> plan_experts(const AdapterConfig& config, const Adap
     if (std::ranges::none_of(all, [&](const ExpertParameter& p) { return is_named(p, name); })) {
       std::vector<std::string> known;
       if (!all.empty()) known = {spec.moe.naming->target_gate_up, spec.moe.naming->target_down};
-      throw UserError("{}: lora_target_parameters names '{}', but this {} model has {}{}", source, name, spec.model_type,
-                      known.empty() ? "no experts" : fmt::format("{}", fmt::join(known, " and ")),
+      throw UserError("{}: lora_target_parameters names '{}', but this {} model has {}{}", source, name,
+                      spec.model_type, known.empty() ? "no experts" : fmt::format("{}", fmt::join(known, " and ")),
                       did_you_mean(name, known));
     }
   for (const ExpertParameter& p : all) {
@@ -159,8 +159,7 @@ Ends ends_of(const AdapterConfig& config, const AdapterRules& rules, const Model
   const bool saves = e.saves_embedding || e.saves_head;
   if (tie && saves && (!e.embedding_rows.empty() || !e.head_rows.empty()))
     throw UserError(
-        "{}: ensure_weight_tying trains one copy of embedding and head: trainable_token_indices has no "
-        "place beside it",
+        "{}: ensure_weight_tying trains one copy of embedding and head: trainable_token_indices has no place beside it",
         source)
         .about("ensure_weight_tying");
   e.one_copy = (tie && saves) || (!e.embedding_rows.empty() && same_rows);

@@ -1,10 +1,10 @@
-// An AdapterConfig applied to a model: where adapters sit, what is trained whole or row by row, and which tensors PEFT's
-// file of it holds.
+// An AdapterConfig applied to a model: where adapters sit, what is trained whole or row by row, and which tensors
+// PEFT's file of it holds.
 //
-// The embedding and the head of a tied model are one matrix. PEFT wraps each of them by itself: an adapter that saves or
-// adapts one of them leaves the other at the base's values, and one that saves both trains two copies. Such a plan parts
-// the ends, and the model is built as an untied one whose head starts as the embedding. With ensure_weight_tying one copy
-// is trained for both, and rows of the embedding (trainable_token_indices) are the head's, too.
+// The embedding and the head of a tied model are one matrix. PEFT wraps each of them by itself: an adapter that saves
+// or adapts one of them leaves the other at the base's values, and one that saves both trains two copies. Such a plan
+// parts the ends, and the model is built as an untied one whose head starts as the embedding. With ensure_weight_tying
+// one copy is trained for both, and rows of the embedding (trainable_token_indices) are the head's, too.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,10 @@ struct TrainedRows {
 struct AdapterPlan {
   std::vector<AdaptedModule> modules;  // in the order of the model
   std::vector<AdaptedExperts> experts;
-  std::vector<WeightName> saved;       // one entry per tensor of modules_to_save
-  std::vector<WeightName> biases;      // trained where they are: bias all or lora_only
-  std::vector<TrainedRows> rows;       // of a tied model: the head has the embedding's
-  bool parts_ends = false;             // the spec is tied, and the adapter makes two matrices of one
+  std::vector<WeightName> saved;   // one entry per tensor of modules_to_save
+  std::vector<WeightName> biases;  // trained where they are: bias all or lora_only
+  std::vector<TrainedRows> rows;   // of a tied model: the head has the embedding's
+  bool parts_ends = false;         // the spec is tied, and the adapter makes two matrices of one
 
   const AdaptedModule* adapted(std::string_view module) const;
   const TrainedRows* rows_of(WeightRole role) const;
@@ -56,8 +56,8 @@ struct AdapterPlan {
 /// UserError when nothing is targeted, when a rank or alpha is impossible, or when a field asks for what dml cannot do.
 AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, const std::string& source);
 
-/// The config as PEFT writes it for this model: target_modules as a list where it was all_linear, modules_to_save with the
-/// embedding's name alone where one copy serves both ends.
+/// The config as PEFT writes it for this model: target_modules as a list where it was all_linear, modules_to_save with
+/// the embedding's name alone where one copy serves both ends.
 AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec);
 
 /// The tensors of adapter_model.safetensors, in the order of the plan.

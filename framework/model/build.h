@@ -1,6 +1,7 @@
 // Puts a CausalLm together from its spec, the tensors of a model directory and what is to be trained.
 //
-// Frozen matrices stay where they are (a view into the mapped file); trained ones, norms and biases are copied to float32.
+// Frozen matrices stay where they are (a view into the mapped file); trained ones, norms and biases are copied to
+// float32.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The tensors of the base: frozen matrices stay where they are, vectors and what must change its form are copied, trained
-// ones become parameters.
+// The tensors of the base: frozen matrices stay where they are, vectors and what must change its form are copied,
+// trained ones become parameters.
 #include <algorithm>
 #include <numeric>
 
@@ -92,8 +92,9 @@ class BaseWeights {
     linear_at(b_.model, w)->frozen = own;
   }
 
-  // How many rows of a parameter are gathered at a time where values or gradients are sharded, 0: with all that is small of
-  // its unit. Adapters are small; a tied embedding is needed from the head's gradient on until the end of the pass.
+  // How many rows of a parameter are gathered at a time where values or gradients are sharded, 0: with all that is
+  // small of its unit. Adapters are small; a tied embedding is needed from the head's gradient on until the end of the
+  // pass.
   std::int64_t part_rows(const WeightName& w) const {
     constexpr std::int64_t kMostParts = 800;  // of a model: dist/shards.h
     const bool small = w.vector || w.fused() || w.role == WeightRole::router || w.role == WeightRole::positions;

@@ -1,4 +1,5 @@
-// What the parts of build_model() share: the model in the making, what is known of its tensors, and the problems found so far.
+// What the parts of build_model() share: the model in the making, what is known of its tensors, and the problems found
+// so far.
 #pragma once
 
 #include <functional>

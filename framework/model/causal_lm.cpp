@@ -10,8 +10,8 @@
 namespace dml {
 void CausalLm::set_length(std::int64_t length) {
   if (spec.positions == Positions::learned && length > spec.max_positions)
-    throw UserError("a text of {} tokens is longer than the {} positions of this {} model", length,
-                    spec.max_positions, spec.model_type);
+    throw UserError("a text of {} tokens is longer than the {} positions of this {} model", length, spec.max_positions,
+                    spec.model_type);
   rope_ = RopeTables(spec, length);
 }
 
@@ -22,8 +22,8 @@ std::int64_t CausalLm::lowest_trained() const {
   return l;
 }
 
-// Weights may follow from the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head it is
-// scaled afterwards; a trained head is computed twice, first for the losses alone.
+// Weights may follow from the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head
+// it is scaled afterwards; a trained head is computed twice, first for the losses alone.
 double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const Walk& how) {
   if (!how.weights) return head.loss(x, {labels, how.row_losses, how.row_squares, {}, how.extra}, d, pass);
   DML_CHECK(!how.extra, "label smoothing and z-loss are of losses that are not weighted");
@@ -50,8 +50,12 @@ double CausalLm::walk(const PackedBatch& given, UnitHooks& hooks, const Walk& ho
   const bool backward = how.backward;
   // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
   const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
-  const bool once = !rope_.differ_by_document() && !(backward && noise > 0);  // a beginning is the same in every document
-  const TrimmedBatch trimmed_batch = trimmed(given, arena_, routed ? Trim::every_token : once ? Trim::shared_once : Trim::useful);
+  const bool once =
+      !rope_.differ_by_document() && !(backward && noise > 0);  // a beginning is the same in every document
+  const TrimmedBatch trimmed_batch = trimmed(given, arena_,
+                                             routed ? Trim::every_token
+                                             : once ? Trim::shared_once
+                                                    : Trim::useful);
   const PackedBatch& batch = trimmed_batch.batch;
   const auto documents = rope_documents(given, trimmed_batch, arena_);
   Pass pass{batch,
@@ -105,7 +109,8 @@ double CausalLm::walk(const PackedBatch& given, UnitHooks& hooks, const Walk& ho
     Mat x = input_of(0);
     hooks.before_forward(0);
     embedding.forward(x, embedded, pass);
-    if (backward && noise > 0) add_noise(noise, Random(how.seed.seed, Purpose::noise, how.seed.micro_batch), given, trimmed_batch, x);
+    if (backward && noise > 0)
+      add_noise(noise, Random(how.seed.seed, Purpose::noise, how.seed.micro_batch), given, trimmed_batch, x);
     hooks.after_forward(0);
     for (int l = 0; l < count; ++l) {
       Mat y = l == last ? top : input_of(l + 1);
@@ -195,7 +200,8 @@ CountedAsBound::~CountedAsBound() {
 std::size_t CausalLm::measure(Shape shape, bool backward) {
   std::vector<Token> tokens(static_cast<std::size_t>(shape.tokens)), labels(tokens.size(), kIgnore);
   std::fill_n(labels.begin(), std::min(shape.learned, shape.tokens), 0);
-  std::vector<std::int32_t> positions(tokens.size()), starts, shared(shape.shared ? static_cast<std::size_t>(shape.documents) : 0);
+  std::vector<std::int32_t> positions(tokens.size()), starts,
+      shared(shape.shared ? static_cast<std::size_t>(shape.documents) : 0);
   for (std::int64_t i = 0; i <= shape.documents; ++i)
     starts.push_back(static_cast<std::int32_t>(i * shape.tokens / shape.documents));
   UnitHooks no_hooks;

@@ -1,6 +1,6 @@
 // A decoder-only language model: embedding, layers, loss head. Checkpointing and sharding meet the model in two visible
-// loops over the layers (forward, backward); hooks tell a distribution strategy when a unit is needed and when its gradient
-// is final. Unit 0 is the embedding, 1 … L the layers, L + 1 the head.
+// loops over the layers (forward, backward); hooks tell a distribution strategy when a unit is needed and when its
+// gradient is final. Unit 0 is the embedding, 1 … L the layers, L + 1 the head.
 #pragma once
 
 #include <limits>
@@ -33,10 +33,11 @@ enum class Adapters { on, off };
 class RowWeights {
  public:
   virtual ~RowWeights() = default;
-  /// losses (N): −log p of the labels (of a reward model: the outputs), in the order of their positions; writes weights (N), factors of the gradients of
-  /// these losses.
+  /// losses (N): −log p of the labels (of a reward model: the outputs), in the order of their positions; writes weights
+  /// (N), factors of the gradients of these losses.
   virtual void weigh(std::span<const float> losses, std::span<float> weights) = 0;
-  /// Room for log Σ p² of so many rows, p over the vocabulary, which is set before weigh() is called; empty: not asked for.
+  /// Room for log Σ p² of so many rows, p over the vocabulary, which is set before weigh() is called; empty: not asked
+  /// for.
   virtual std::span<float> squares(std::size_t /*rows*/) { return {}; }
 };
 
@@ -66,38 +67,42 @@ class CausalLm {
   std::vector<DecoderLayer> layers;
   LossHead head;
   ParameterStore parameters;
-  std::vector<std::vector<float>> owned;  // frozen values that are not used straight from a file
-  std::shared_ptr<const void> backing;    // keeps mapped files alive
+  std::vector<std::vector<float>> owned;         // frozen values that are not used straight from a file
+  std::shared_ptr<const void> backing;           // keeps mapped files alive
   std::map<std::string, StoredOrder> reordered;  // parameters whose files hold them in another order
   RecomputePolicy recompute = RecomputePolicy::nothing;
   std::int64_t recompute_layers = std::numeric_limits<std::int64_t>::max();  // the first ones, which `recompute` is for
-  bool save_rounded = false;                                            // activations are saved in bfloat16
-  double noise = 0;                                                     // NEFTune's alpha: see train()
+  bool save_rounded = false;                                                 // activations are saved in bfloat16
+  double noise = 0;                                                          // NEFTune's alpha: see train()
 
   /// Of a layer: behind the first `recompute_layers`, nothing.
-  RecomputePolicy recompute_of(std::int64_t layer) const { return layer < recompute_layers ? recompute : RecomputePolicy::nothing; }
+  RecomputePolicy recompute_of(std::int64_t layer) const {
+    return layer < recompute_layers ? recompute : RecomputePolicy::nothing;
+  }
 
-  /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError where
-  /// positions are learned and there are fewer.
+  /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError
+  /// where positions are learned and there are fewer.
   void set_length(std::int64_t length);
   std::int64_t length() const { return rope_.length(); }
 
   /// Forward and backward of one micro-batch: returns the sum of its label losses; gradients of that sum are added to
-  /// whatever the units' grad pointers are bound to. With `noise`, every embedding gets U(−1, 1) · noise / √(L·D) added, L
-  /// the tokens of its document (NEFTune, Jain et al. 2023).
-  /// With `weights`, the gradients are those of the weighted sum; the returned sum is not weighted. With `extra`, its losses
-  /// have a part in the gradients, and their sum is added to it; the returned sum is without them.
+  /// whatever the units' grad pointers are bound to. With `noise`, every embedding gets U(−1, 1) · noise / √(L·D)
+  /// added, L the tokens of its document (NEFTune, Jain et al. 2023). With `weights`, the gradients are those of the
+  /// weighted sum; the returned sum is not weighted. With `extra`, its losses have a part in the gradients, and their
+  /// sum is added to it; the returned sum is without them.
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr,
                kernels::ExtraLoss* extra = nullptr);
-  /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order, row_squares log Σ p² there.
+  /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order, row_squares log Σ p²
+  /// there.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {},
                   Adapters adapters = Adapters::on, std::span<float> row_squares = {});
-  /// Logits (sum of SequenceRows::outputs, V) behind the last new rows of every sequence; fills their caches. Keys keep the
-  /// angles they were cached with; with a dynamic NTK rope those are of the length the text had then, as in transformers.
+  /// Logits (sum of SequenceRows::outputs, V) behind the last new rows of every sequence; fills their caches. Keys keep
+  /// the angles they were cached with; with a dynamic NTK rope those are of the length the text had then, as in
+  /// transformers.
   ///
-  /// Rows that read a text are packed products, rows that write one (a token for each sequence) are dots; `rows` says which,
-  /// by_count: they read where a sequence has more than one. A row's bits depend on its text and on that alone, so a text may
-  /// be read in parts of any length, and in any company.
+  /// Rows that read a text are packed products, rows that write one (a token for each sequence) are dots; `rows` says
+  /// which, by_count: they read where a sequence has more than one. A row's bits depend on its text and on that alone,
+  /// so a text may be read in parts of any length, and in any company.
   void generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits,
                 kernels::Rows rows = kernels::Rows::by_count) {
     outputs_of(batch, sequences, rows, logits, {});
@@ -106,15 +111,15 @@ class CausalLm {
   void embed(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat states) {
     outputs_of(batch, sequences, kernels::Rows::packed, {}, states);
   }
-  /// Lets rows of generate() and embed() be another model's on the same frozen weights, a base's adapter: the number that their
-  /// SequenceRows::adapter names it by. Nothing where the two differ in more than adapters of linear layers outside of
-  /// experts, embedding and head. `other` outlives this.
+  /// Lets rows of generate() and embed() be another model's on the same frozen weights, a base's adapter: the number
+  /// that their SequenceRows::adapter names it by. Nothing where the two differ in more than adapters of linear layers
+  /// outside of experts, embedding and head. `other` outlives this.
   std::optional<std::int32_t> adopt(CausalLm& other);
   /// Losses of continuations: the rows of each sequence follow what its cache holds, and are cached as well. row_losses
   /// holds one loss per labelled row, in order.
   void continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences, std::span<float> row_losses);
-  /// Whether a text that grows from `from` to `to` tokens must be read again from its first one: where longrope goes over
-  /// to its long factors, what is cached was computed with the short ones.
+  /// Whether a text that grows from `from` to `to` tokens must be read again from its first one: where longrope goes
+  /// over to its long factors, what is cached was computed with the short ones.
   bool cache_expires(std::int64_t from, std::int64_t to) const;
   /// Texts of equal numbers have the same angles at the same positions, so their beginnings may share a cache.
   std::int64_t angles_of(std::int64_t length) const;
@@ -131,8 +136,8 @@ class CausalLm {
   std::size_t measure(Shape shape, bool backward);
   /// What this very micro-batch takes.
   std::size_t measure(const PackedBatch& batch, bool backward);
-  /// The same for any calls on this model, which run with kernels switched off and memory only counted: a bound for these
-  /// calls and for smaller ones, or exactly theirs.
+  /// The same for any calls on this model, which run with kernels switched off and memory only counted: a bound for
+  /// these calls and for smaller ones, or exactly theirs.
   template <class F>
   std::size_t measure_calls(F&& calls, DryRun::Sizes sizes = DryRun::Sizes::bound) {
     DryRun dry(sizes);

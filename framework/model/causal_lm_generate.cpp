@@ -1,5 +1,5 @@
-// The pass of generation: new rows of several sequences over their caches. Rows may belong to adapters of one base, which share
-// every product with its weights.
+// The pass of generation: new rows of several sequences over their caches. Rows may belong to adapters of one base,
+// which share every product with its weights.
 #include <algorithm>
 #include <cstring>
 
@@ -22,11 +22,11 @@ bool same_matrix(const kernels::Weight& a, const kernels::Weight& b) {
 
 // Whether a weight of a layer is the same in both, but for an adapter that rows can choose.
 bool same_weight(CausalLm& a, CausalLm& b, const WeightName& w) {
-  if (Linear *x = linear_at(a, w), *y = linear_at(b, w); x && y) {
+  if (Linear* x = linear_at(a, w), *y = linear_at(b, w); x && y) {
     if (x->weight || y->weight || x->bias || y->bias || x->lora || (y->lora && w.expert >= 0)) return false;
     return w.bias ? same_values(x->frozen_bias, y->frozen_bias, w.rows) : same_matrix(x->frozen, y->frozen);
   }
-  if (Norm *x = norm_at(a, w), *y = norm_at(b, w); x && y) {
+  if (Norm* x = norm_at(a, w), *y = norm_at(b, w); x && y) {
     if (x->trains() || y->trains()) return false;
     return w.bias ? same_values(x->frozen_bias, y->frozen_bias, w.rows) : same_values(x->frozen, y->frozen, w.rows);
   }
@@ -40,12 +40,15 @@ bool same_weight(CausalLm& a, CausalLm& b, const WeightName& w) {
 }
 
 bool same_embedding(const Embedding& a, const Embedding& b) {
-  return !a.trains() && !b.trains() && same_matrix(a.frozen, b.frozen) && same_matrix(a.frozen_positions, b.frozen_positions) &&
-         same_values(a.norm.frozen, b.norm.frozen, a.frozen.cols) && same_values(a.norm.frozen_bias, b.norm.frozen_bias, a.frozen.cols);
+  return !a.trains() && !b.trains() && same_matrix(a.frozen, b.frozen) &&
+         same_matrix(a.frozen_positions, b.frozen_positions) &&
+         same_values(a.norm.frozen, b.norm.frozen, a.frozen.cols) &&
+         same_values(a.norm.frozen_bias, b.norm.frozen_bias, a.frozen.cols);
 }
 
 bool same_head(const LossHead& a, const LossHead& b, const ModelSpec& spec) {
-  return !a.trains() && !b.trains() && same_matrix(a.frozen, b.frozen) && same_values(a.frozen_bias, b.frozen_bias, spec.vocab) &&
+  return !a.trains() && !b.trains() && same_matrix(a.frozen, b.frozen) &&
+         same_values(a.frozen_bias, b.frozen_bias, spec.vocab) &&
          same_values(a.norm.frozen, b.norm.frozen, spec.hidden) &&
          same_values(a.norm.frozen_bias, b.norm.frozen_bias, spec.hidden);
 }
@@ -75,7 +78,8 @@ std::int64_t CausalLm::angles_of(std::int64_t length) const {
     if (length <= rope_switch(rope, spec.max_positions)) return 0;
     return rope.scaling == RopeScaling::dynamic ? length : 1;
   };
-  return spec.positions != Positions::rope ? 0 : std::max(kind(spec.rope), spec.rope_local ? kind(*spec.rope_local) : 0);
+  return spec.positions != Positions::rope ? 0
+                                           : std::max(kind(spec.rope), spec.rope_local ? kind(*spec.rope_local) : 0);
 }
 
 std::optional<std::int32_t> CausalLm::adopt(CausalLm& other) {
@@ -117,7 +121,8 @@ void CausalLm::embed_rows(Mat x, const Pass& pass) {
     for (const Adopted& a : adopted_)
       if (a.embedding) embed(*a.embedding, 0, x.rows);
   if (pass.adapters.empty()) return embed(embedding, 0, x.rows);
-  each_run(pass.adapters, [&](const AdapterRows& rows) { return embedding_of(rows); }, embed);
+  each_run(
+      pass.adapters, [&](const AdapterRows& rows) { return embedding_of(rows); }, embed);
 }
 
 void CausalLm::end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat logits, Mat states) {
@@ -129,7 +134,8 @@ void CausalLm::end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat log
     for (const Adopted& a : adopted_)
       if (a.head) finish(*a.head, 0, x.rows);
   if (groups.empty()) return finish(head, 0, x.rows);
-  each_run(groups, [&](const AdapterRows& rows) { return head_of(rows); }, finish);
+  each_run(
+      groups, [&](const AdapterRows& rows) { return head_of(rows); }, finish);
 }
 
 void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows,
@@ -139,7 +145,8 @@ void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows
     rows = batch.size() > std::ssize(sequences) ? kernels::Rows::packed : kernels::Rows::dots;
   const bool reads = rows == kernels::Rows::packed;
   auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
-  auto groups = arena_.take<AdapterRows>(std::ssize(sequences)), end_groups = arena_.take<AdapterRows>(std::ssize(sequences));
+  auto groups = arena_.take<AdapterRows>(std::ssize(sequences)),
+       end_groups = arena_.take<AdapterRows>(std::ssize(sequences));
   std::vector<std::int32_t> ends;  // of the last layer, the rows in front of these leave keys and values only
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const SequenceRows& s = sequences[i];

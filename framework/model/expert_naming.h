@@ -8,7 +8,7 @@ enum class ExpertLayout {
   each,     // EXPERTS.NUMBER.gate, up and down: a tensor for each
   stacked,  // gate_up (E, 2 · F, D), gate's rows first, and down (E, D, F)
   turned,   // gate_up (E, D, 2 · F), columns of gate and up in turn, and down (E, F, D): gpt-oss
-  mxfp4     // the same matrices as (out, in), in blocks of codes: gate_up_blocks (E, 2 · F, D / 32, 16), gate_up_scales …
+  mxfp4  // the same matrices as (out, in), in blocks of codes: gate_up_blocks (E, 2 · F, D / 32, 16), gate_up_scales …
 };
 
 struct ExpertNaming {

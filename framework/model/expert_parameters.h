@@ -1,9 +1,10 @@
-// Experts as PEFT's target_parameters sees them. transformers 5 holds a layer's experts in two parameters of three dimensions,
-// gate_up and down, whatever its files hold, and PEFT adapts such a parameter as a whole (tuners/lora/layer.py,
-// ParamWrapper): A (E · r, in) has r rows for every expert, B (out, r · E) a column for rank j of expert e at j · E + e.
+// Experts as PEFT's target_parameters sees them. transformers 5 holds a layer's experts in two parameters of three
+// dimensions, gate_up and down, whatever its files hold, and PEFT adapts such a parameter as a whole
+// (tuners/lora/layer.py, ParamWrapper): A (E · r, in) has r rows for every expert, B (out, r · E) a column for rank j
+// of expert e at j · E + e.
 //
-// This model's B is (E, out, r), so that an expert's is a matrix of its own, rows of gate in front of those of up. It is
-// turned into PEFT's where adapters are read and written.
+// This model's B is (E, out, r), so that an expert's is a matrix of its own, rows of gate in front of those of up. It
+// is turned into PEFT's where adapters are read and written.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 namespace dml {
 
 struct ExpertParameter {
-  std::string name;  // "model.layers.0.mlp.experts.gate_up_proj"
+  std::string name;                                         // "model.layers.0.mlp.experts.gate_up_proj"
   std::int64_t layer = 0, experts = 0, rows = 0, cols = 0;  // out and in of one expert
   bool down = false;
   bool alternate = false;  // rows of gate and up in turn

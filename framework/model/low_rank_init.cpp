@@ -75,8 +75,9 @@ Matrix diagonalise(Matrix& m) {
   return vectors;
 }
 
-// The r largest singular values by block iteration: v spans more and more of the leading right singular vectors; inside its
-// span the problem is that of a small symmetric matrix (Rayleigh–Ritz). A matrix with a short side is spanned at once.
+// The r largest singular values by block iteration: v spans more and more of the leading right singular vectors; inside
+// its span the problem is that of a small symmetric matrix (Rayleigh–Ritz). A matrix with a short side is spanned at
+// once.
 LowRankStart pissa(ConstMat w, std::int64_t r, double scale) {
   const std::int64_t side = std::min(w.rows, w.cols), width = side <= kWhole ? side : std::min(side, 2 * r + 16);
   std::vector<float> span(static_cast<std::size_t>(width * w.cols)), image(static_cast<std::size_t>(width * w.rows));

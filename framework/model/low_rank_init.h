@@ -5,8 +5,8 @@
 //   LoftQ (Li et al. 2023)          W ≈ Q + BA, Q in NF4: Q = nf4(W − BA), BA ≈ W − Q, a few times from BA = 0
 //
 // LoftQ's W' is Q; the adapter's scale s is not in its formula, so that s = 1 is what it is meant for.
-// As in PEFT, whose adapters keep the method in adapter_config.json: who loads one prepares the base in the same way, then
-// takes A and B from the file. Everything here is a pure function of W.
+// As in PEFT, whose adapters keep the method in adapter_config.json: who loads one prepares the base in the same way,
+// then takes A and B from the file. Everything here is a pure function of W.
 #pragma once
 
 #include <cstdint>

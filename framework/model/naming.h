@@ -1,5 +1,5 @@
-// How a family names its tensors, and where its adapters sit when nothing else is said. A tensor that the family does not
-// have is null; names of a layer follow "LAYERS.NUMBER.".
+// How a family names its tensors, and where its adapters sit when nothing else is said. A tensor that the family does
+// not have is null; names of a layer follow "LAYERS.NUMBER.".
 #pragma once
 
 #include <array>

@@ -108,7 +108,8 @@ std::int64_t rope_switch(const RopeSpec& rope, std::int64_t max_positions) {
   return std::numeric_limits<std::int64_t>::max();
 }
 
-RopeTables::RopeTables(const ModelSpec& spec, std::int64_t length) : length_(length), interleaved_(spec.rope.interleaved) {
+RopeTables::RopeTables(const ModelSpec& spec, std::int64_t length)
+    : length_(length), interleaved_(spec.rope.interleaved) {
   if (spec.positions != Positions::rope) return;
   full_ = make(spec.rope, spec);
   if (spec.rope_local) local_ = make(*spec.rope_local, spec);
@@ -121,8 +122,8 @@ RopeTables::Table RopeTables::make(const RopeSpec& rope, const ModelSpec& spec) 
   t.dim = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
   t.half = (t.dim + 1) / 2;
   t.last = rope_switch(rope, spec.max_positions);
-  // Of longrope, rows for short documents come first, then those for long ones. Of dynamic NTK there are as many kinds of
-  // rows as lengths: angles() computes them for the documents of a pass.
+  // Of longrope, rows for short documents come first, then those for long ones. Of dynamic NTK there are as many kinds
+  // of rows as lengths: angles() computes them for the documents of a pass.
   t.add_rows(std::min(length_, t.last), std::min(length_, t.last));
   if (length_ > t.last && rope.scaling == RopeScaling::longrope) t.add_rows(length_, length_);
   return t;

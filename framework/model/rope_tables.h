@@ -1,8 +1,8 @@
 // Cosines and sines of the rotary embedding for every position, with all scalings Hugging Face knows.
 //
-// Two scalings depend on the length of the document: longrope takes its long factors, and dynamic NTK its larger base, for
-// documents beyond the length that the model was first trained for. transformers asks for the longest sequence of a call;
-// here every document counts by itself, so packing and the batch's other documents change nothing.
+// Two scalings depend on the length of the document: longrope takes its long factors, and dynamic NTK its larger base,
+// for documents beyond the length that the model was first trained for. transformers asks for the longest sequence of a
+// call; here every document counts by itself, so packing and the batch's other documents change nothing.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace dml {
 
-/// Sets `inverse` (rotary dim / 2, rounded up) to the inverse frequencies for a document of `length` tokens; returns the
-/// factor on cos and sin. `dim`: the rotary dim where it is odd (of a share of a head), 0: twice the frequencies.
+/// Sets `inverse` (rotary dim / 2, rounded up) to the inverse frequencies for a document of `length` tokens; returns
+/// the factor on cos and sin. `dim`: the rotary dim where it is odd (of a share of a head), 0: twice the frequencies.
 double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::int64_t length,
                         std::span<double> inverse, std::int64_t dim = 0);
 
@@ -38,8 +38,8 @@ class RopeTables {
   /// Whether documents of up to this length may differ in their angles.
   bool differ_by_document() const { return std::min(full_.last, local_.last) < length_; }
 
-  /// The angles of a pass over `documents`, whose tokens stand at `positions`. Whatever depends on the documents is taken
-  /// from the arena: nothing, unless documents may be long enough to have other frequencies.
+  /// The angles of a pass over `documents`, whose tokens stand at `positions`. Whatever depends on the documents is
+  /// taken from the arena: nothing, unless documents may be long enough to have other frequencies.
   kernels::RopeAngles full(std::span<const std::int32_t> positions, std::span<const RopeDocument> documents,
                            Arena& arena) const {
     return angles(full_, positions, documents, arena);

@@ -47,7 +47,8 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
   auto turned = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
   // transformers rounds an odd share up to pairs, as far as the head goes.
   bad(rope.partial > 0 && rope.partial <= 1 && (turned == 0 || (turned % 2 != 0 && turned == spec.head_dim)),
-      fmt::format("rotary embedding turns pairs: {} of head_dim {} is not an even number above 0", turned, spec.head_dim));
+      fmt::format("rotary embedding turns pairs: {} of head_dim {} is not an even number above 0", turned,
+                  spec.head_dim));
   bad(rope.scaling == RopeScaling::dynamic && turned == 2,
       "rope scaling 'dynamic' has no formula for heads of which 2 elements turn");
   if (rope.scaling == RopeScaling::none) return;
@@ -97,10 +98,12 @@ void check_experts(const ModelSpec& spec, const std::string& source, Problems& p
   bad(m.chosen_groups < 1 || m.chosen_groups > m.groups,
       fmt::format("topk_group must be 1 to n_group, {}, is {}", m.groups, m.chosen_groups));
   bad(groups && m.chosen_groups >= 1 && m.chosen <= m.experts && m.chosen > m.experts / m.groups * m.chosen_groups,
-      fmt::format("num_experts_per_tok is {}, but topk_group {} of n_group {} leaves {} experts to choose from", m.chosen,
-                  m.chosen_groups, m.groups, m.experts / std::max<std::int64_t>(m.groups, 1) * m.chosen_groups));
+      fmt::format("num_experts_per_tok is {}, but topk_group {} of n_group {} leaves {} experts to choose from",
+                  m.chosen, m.chosen_groups, m.groups,
+                  m.experts / std::max<std::int64_t>(m.groups, 1) * m.chosen_groups));
   bad(!(std::abs(m.scale) < 1e6) || m.scale == 0, fmt::format("routed_scaling_factor {} is out of range", m.scale));
-  bad(!(m.jitter >= 0 && m.jitter < 1), fmt::format("router_jitter_noise must be at least 0 and below 1, is {}", m.jitter));
+  bad(!(m.jitter >= 0 && m.jitter < 1),
+      fmt::format("router_jitter_noise must be at least 0 and below 1, is {}", m.jitter));
   bad(!(std::abs(m.balance) < 1e6 && std::abs(m.z) < 1e6), "the factors of the router's losses are out of range");
 }
 
@@ -172,8 +175,11 @@ void ModelSpec::check(const std::string& source) const {
     if (rope_local) check_rope(*rope_local, *this, source, problems);
   }
   const LatentSpec& l = latent;
-  for (auto [name, value] : {std::pair{"q_lora_rank", l.q_rank}, {"kv_lora_rank", l.kv_rank}, {"qk_nope_head_dim", l.nope},
-                             {"qk_rope_head_dim", l.rope}, {"v_head_dim", l.value}})
+  for (auto [name, value] : {std::pair{"q_lora_rank", l.q_rank},
+                             {"kv_lora_rank", l.kv_rank},
+                             {"qk_nope_head_dim", l.nope},
+                             {"qk_rope_head_dim", l.rope},
+                             {"v_head_dim", l.value}})
     bad(latent && (value < (name == std::string_view("q_lora_rank") ? 0 : 1) || value > (1 << 16)),
         fmt::format("{} must be 1 to 65536, is {}", name, value));
   if (moe.experts != 0) check_experts(*this, source, problems);

@@ -14,8 +14,8 @@
 
 namespace dml {
 
-/// What the last layer's outputs become: logits over the vocabulary, one number for a text (a reward model), or classes of a
-/// token (a process reward model). The names are those of transformers' models.
+/// What the last layer's outputs become: logits over the vocabulary, one number for a text (a reward model), or classes
+/// of a token (a process reward model). The names are those of transformers' models.
 enum class HeadKind { causal_lm, sequence_classification, token_classification };
 enum class NormKind { rms, layer };
 enum class RopeScaling { none, linear, dynamic, llama3, yarn, longrope };
@@ -25,13 +25,13 @@ struct RopeSpec {
   double theta = 10000;
   double partial = 1;  // share of head_dim that turns
   RopeScaling scaling = RopeScaling::none;
-  double factor = 1;                                 // longrope: only for the default of attention_factor
-  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
-  std::int64_t original_positions = 0;               // llama3, yarn, longrope
-  double beta_fast = 32, beta_slow = 1;              // yarn
-  double attention_factor = 0;                       // yarn, longrope; 0: from the factor
-  bool truncate = true;                              // yarn
-  double mscale_all_dim = 0;                         // yarn: DeepSeek scales scores by it, too
+  double factor = 1;                                        // longrope: only for the default of attention_factor
+  double low_freq_factor = 1, high_freq_factor = 4;         // llama3
+  std::int64_t original_positions = 0;                      // llama3, yarn, longrope
+  double beta_fast = 32, beta_slow = 1;                     // yarn
+  double attention_factor = 0;                              // yarn, longrope; 0: from the factor
+  bool truncate = true;                                     // yarn
+  double mscale_all_dim = 0;                                // yarn: DeepSeek scales scores by it, too
   std::vector<double> long_factor = {}, short_factor = {};  // longrope
   bool interleaved = false;  // Cohere, GLM: pairs (2j, 2j + 1) turn instead of (j, j + d/2)
 
@@ -40,11 +40,11 @@ struct RopeSpec {
 
 /// The mixtures of experts of a model; nn/moe.h has the formulas.
 struct MoeSpec {
-  std::int64_t experts = 0, chosen = 1;  // 0 experts: every layer has an MLP
-  std::int64_t ffn = 0;                  // of one expert
-  std::int64_t shared_ffn = 0;           // of the expert that reads every token; 0: none
-  bool shared_gate = false;              // … and its sigmoid gate
-  std::vector<bool> dense = {};          // per layer: an MLP all the same; empty: none
+  std::int64_t experts = 0, chosen = 1;                        // 0 experts: every layer has an MLP
+  std::int64_t ffn = 0;                                        // of one expert
+  std::int64_t shared_ffn = 0;                                 // of the expert that reads every token; 0: none
+  bool shared_gate = false;                                    // … and its sigmoid gate
+  std::vector<bool> dense = {};                                // per layer: an MLP all the same; empty: none
   bool sigmoid = false, normalise = true, correction = false;  // as in kernels/routing.h
   double scale = 1;
   std::int64_t groups = 1, chosen_groups = 1;
@@ -81,10 +81,10 @@ struct NormSpec {
 struct QkNormSpec {
   enum class Over {
     none,
-    head,       // every head, with one weight for all
-    all_heads,  // the whole width (OLMo 2)
-    own,        // every head, each with a weight of its own in a tensor of its own (StableLM)
-    own_stacked // … in one tensor (heads, head_dim) (Cohere)
+    head,        // every head, with one weight for all
+    all_heads,   // the whole width (OLMo 2)
+    own,         // every head, each with a weight of its own in a tensor of its own (StableLM)
+    own_stacked  // … in one tensor (heads, head_dim) (Cohere)
   };
   Over over = Over::none;
   NormKind kind = NormKind::rms;
@@ -126,7 +126,11 @@ struct ScoreSpec {
 
 /// How files hold weights that the model has one by one.
 struct StorageSpec {
-  enum class Qkv { each, stacked, by_head };  // three tensors; rows q|k|v of one (Phi 3); of each key/value head in turn (GPT-NeoX)
+  enum class Qkv {
+    each,
+    stacked,
+    by_head
+  };  // three tensors; rows q|k|v of one (Phi 3); of each key/value head in turn (GPT-NeoX)
   Qkv qkv = Qkv::each;
   bool gate_up = false;  // rows gate|up of one tensor (Phi 3)
   bool in_out = false;   // linear weights as (in, out) (GPT-2)
@@ -165,7 +169,7 @@ struct ModelSpec {
   double final_softcap = 0;
   HeadKind head = HeadKind::causal_lm;
   std::int64_t labels = 0;  // outputs of a head that is none of a language model
-  bool tied = false;  // head = embedding
+  bool tied = false;        // head = embedding
   double init_range = 0.02;
   Token bos = -1, pad = -1;  // −1: none
   std::vector<Token> eos;
@@ -176,7 +180,8 @@ struct ModelSpec {
   ModelSpec with_head(HeadKind kind, std::int64_t outputs) const;
   /// Whether a layer has experts instead of an MLP.
   bool sparse(std::int64_t layer) const {
-    return moe.experts > 0 && !(static_cast<std::size_t>(layer) < moe.dense.size() && moe.dense[static_cast<std::size_t>(layer)]);
+    return moe.experts > 0 &&
+           !(static_cast<std::size_t>(layer) < moe.dense.size() && moe.dense[static_cast<std::size_t>(layer)]);
   }
   /// The factor on q·k of a layer, counted from 0.
   float attention_scale(std::int64_t layer) const;

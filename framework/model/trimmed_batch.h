@@ -1,4 +1,5 @@
-// What a pass has to compute of a batch: documents without a label not at all, and behind the last layer only rows with one.
+// What a pass has to compute of a batch: documents without a label not at all, and behind the last layer only rows with
+// one.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct Labelled {
 };
 Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& arena);
 
-/// Documents without a label are left out, and what a document shares with the one before it (PackedBatch::shared), up to its
-/// first label.
+/// Documents without a label are left out, and what a document shares with the one before it (PackedBatch::shared), up
+/// to its first label.
 struct TrimmedBatch {
   PackedBatch batch;
   std::span<std::int32_t> documents;  // the number that each has in the given batch

@@ -14,7 +14,8 @@ class Lister {
     auto& s = spec_;
     matrix(WeightRole::embed, names_.embed, s.vocab, s.hidden, false, false);
     norm(WeightRole::embed_norm, names_.embed_norm, s.hidden, s.norm.bias);
-    if (s.positions == Positions::learned) matrix(WeightRole::positions, names_.positions, s.max_positions, s.hidden, false, false);
+    if (s.positions == Positions::learned)
+      matrix(WeightRole::positions, names_.positions, s.max_positions, s.hidden, false, false);
     for (layer_ = 0; layer_ < s.layers; ++layer_) list_layer();
     layer_ = -1;
     norm(WeightRole::final_norm, names_.final_norm, s.hidden, s.norm.bias);
@@ -71,7 +72,7 @@ class Lister {
     }
     if (!s.sparse(layer_)) matrix(WeightRole::down, names_.down, s.hidden, s.ffn, s.bias.mlp);
     if (s.activation == kernels::Activation::xielu) {
-      scalar(WeightRole::alpha_p, "alpha_p", 0.2033f, false);  // softplus(0.2033) = 0.8
+      scalar(WeightRole::alpha_p, "alpha_p", 0.2033f, false);   // softplus(0.2033) = 0.8
       scalar(WeightRole::alpha_n, "alpha_n", -1.0502f, false);  // 0.5 + softplus(−1.0502) = 0.8
       scalar(WeightRole::beta, "beta", 0.5f, true);
       scalar(WeightRole::eps, "eps", -1e-6f, true);
@@ -79,7 +80,8 @@ class Lister {
     norm(WeightRole::post_ffn_norm, names_.post_ffn_norm, s.hidden, s.norm.bias);
   }
 
-  // "language_model.model.layers.0 …" of a file is "model.language_model.layers.0 …" of the model, and its head has no prefix.
+  // "language_model.model.layers.0 …" of a file is "model.language_model.layers.0 …" of the model, and its head has no
+  // prefix.
   void name_module(WeightName& w) const {
     if (!names_.file_prefix) return;
     const std::string module = w.tensor.substr(0, w.tensor.rfind('.')), prefix = names_.file_prefix;
@@ -107,7 +109,8 @@ class Lister {
     const ExpertNaming& n = *m.naming;
     matrix(WeightRole::router, n.router, m.experts, spec_.hidden, m.bias);
     if (m.correction)
-      out_.push_back({WeightRole::router_correction, false, layer_, full(n.correction), m.experts, 1, true, 0, m.experts});
+      out_.push_back(
+          {WeightRole::router_correction, false, layer_, full(n.correction), m.experts, 1, true, 0, m.experts});
     for (std::int64_t e = 0; e < m.experts; ++e)
       m.layout == ExpertLayout::each ? list_expert(e, fmt::format("{}.{}", n.experts, e), m.ffn) : list_stacked(e);
     if (m.shared_ffn > 0) list_expert(kSharedExpert, n.shared, m.shared_ffn);
@@ -128,8 +131,18 @@ class Lister {
                    std::int64_t cols) {
       for (bool bias : {false, true}) {
         if (bias && !m.bias) break;
-        WeightName w{role, bias, layer_, full(tensor) + (bias ? "_bias" : coded ? "_blocks" : ""), rows, bias ? 1 : cols, bias,
-                     expert * all + first, m.experts * all, turned && !bias};
+        WeightName w{role,
+                     bias,
+                     layer_,
+                     full(tensor) + (bias    ? "_bias"
+                                     : coded ? "_blocks"
+                                             : ""),
+                     rows,
+                     bias ? 1 : cols,
+                     bias,
+                     expert * all + first,
+                     m.experts * all,
+                     turned && !bias};
         w.expert = expert, w.experts = m.experts, w.alternate = (turned || coded) && role != WeightRole::down;
         w.coded = coded && !bias;
         out_.push_back(std::move(w));
@@ -235,7 +248,8 @@ std::vector<AdaptableModule> adaptable_modules(const ModelSpec& spec) {
     bool embedding = w.role == WeightRole::embed, head = w.role == WeightRole::head && !w.bias;
     const bool router = (w.role == WeightRole::router || w.role == WeightRole::shared_gate) && !w.bias;
     if ((embedding || head || router || is_linear(w)) && w.first_row == 0 && w.experts == 0)
-      out.push_back({w.module(), w.tensor_rows, w.cols, embedding, head, w.role == WeightRole::router || w.expert >= 0});
+      out.push_back(
+          {w.module(), w.tensor_rows, w.cols, embedding, head, w.role == WeightRole::router || w.expert >= 0});
   }
   return out;
 }

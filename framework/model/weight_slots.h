@@ -38,8 +38,8 @@ class MergedRows {
 };
 
 /// All values of the tensor `rows` describe (the weights of one tensor, as weight_names() lists them), in the file's
-/// orientation. With `merge`, W + s·BA (DoRA: scaled by m / ‖W + s·BA‖) for layers with an adapter, and the trained rows of
-/// embedding and head in their places.
+/// orientation. With `merge`, W + s·BA (DoRA: scaled by m / ‖W + s·BA‖) for layers with an adapter, and the trained
+/// rows of embedding and head in their places.
 std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> rows, bool merge);
 
 }  // namespace dml

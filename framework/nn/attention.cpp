@@ -19,7 +19,8 @@ struct Columns {
   std::int64_t groups, stride, first, width;
 };
 
-// Where queries, keys and values are in the output of one projection: of each key/value head its queries, key and value.
+// Where queries, keys and values are in the output of one projection: of each key/value head its queries, key and
+// value.
 struct Fused {
   const kernels::AttentionShape& shape;
 
@@ -137,8 +138,8 @@ void Attention::turn(Mat heads, std::span<const std::int32_t> rope_rows, bool ba
   kernels::rope(heads, shape.head_dim, {(local_rope ? pass.rope_local : pass.rope).table, rope_rows}, backward);
 }
 
-// What the projections give: keys and values of all rows, queries of the rows listed (null: of all). Where queries have a
-// projection of their own, it reads the listed rows alone.
+// What the projections give: keys and values of all rows, queries of the rows listed (null: of all). Where queries have
+// a projection of their own, it reads the listed rows alone.
 void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& s,
                               Pass& pass) const {
   Arena::Scope scope(pass.arena);
@@ -169,7 +170,8 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
 }
 
 // The same behind norms and rope.
-Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& s, Pass& pass) const {
+Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& s,
+                                        Pass& pass) const {
   Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena)};
   const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
       k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
@@ -180,8 +182,8 @@ Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32
   std::vector<std::int32_t> some(queries ? queries->size() : 0);
   for (std::size_t i = 0; i < some.size() && use_rope && !dry_run(); ++i)
     some[i] = all[static_cast<std::size_t>((*queries)[i])];
-  auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows, const SavedActivation& kept,
-                    Mat heads) {
+  auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows,
+                    const SavedActivation& kept, Mat heads) {
     if (norms && norm_behind_rope) turn(from, rope_rows, false, pass);
     if (norms) {
       norms.forward(from, heads, pass.arena);
@@ -221,8 +223,8 @@ void Attention::attend_backward(ConstMat dout, const Projected& p, ConstMat out,
   kernels::scatter_rows(dout, shared.firsts, seen_dout, Write::set);
   const Gradients all{pass.arena.matrix(rows, d.q.cols), pass.arena.matrix(rows, d.k.cols),
                       pass.arena.matrix(rows, d.v.cols)};
-  kernels::attention_backward(shape_now(), seen_dout, seen(p.q, pass), seen(p.k, pass), seen(p.v, pass), seen(out, pass),
-                              seen(lse, pass), shared.starts, all.q, all.k, all.v, pass.arena);
+  kernels::attention_backward(shape_now(), seen_dout, seen(p.q, pass), seen(p.k, pass), seen(p.v, pass),
+                              seen(out, pass), seen(lse, pass), shared.starts, all.q, all.k, all.v, pass.arena);
   kernels::sum_rows(all.q, shared.rows, d.q);
   kernels::sum_rows(all.k, shared.rows, d.k);
   kernels::sum_rows(all.v, shared.rows, d.v);
@@ -309,8 +311,8 @@ void Attention::read_cached(const SequenceRows& rows, const Projected& p, std::i
     kernels::load_rows(keys, 0, new_k);
     kernels::load_rows(values, 0, new_v);
   }
-  kernels::attention_tail(shape_now(), p.q.slice(rows.first, rows.count), new_k, new_v, out.slice(rows.first, rows.count),
-                          lse.slice(rows.first, rows.count));
+  kernels::attention_tail(shape_now(), p.q.slice(rows.first, rows.count), new_k, new_v,
+                          out.slice(rows.first, rows.count), lse.slice(rows.first, rows.count));
 }
 
 void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequences,

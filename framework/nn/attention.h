@@ -22,10 +22,10 @@ struct Attention {
   std::vector<Norm> q_norms, k_norms;  // or one for each head, with a weight of its own (StableLM)
   bool norm_behind_rope = false;       // HunYuan; otherwise in front of it
   bool use_rope = true, local_rope = false;
-  Latent latent;                         // instead of q, k and v (DeepSeek)
-  ParameterRef sinks;                    // (heads): of gpt-oss
+  Latent latent;       // instead of q, k and v (DeepSeek)
+  ParameterRef sinks;  // (heads): of gpt-oss
   const float* frozen_sinks = nullptr;
-  std::vector<float> slopes;             // (heads): of ALiBi, instead of rope
+  std::vector<float> slopes;  // (heads): of ALiBi, instead of rope
 
   struct Saved {
     SavedActivation q, k, v;           // as attention reads them (behind norm and rope)
@@ -51,8 +51,8 @@ struct Attention {
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
   bool projections_train() const {
     auto train = [](const std::vector<Norm>& norms) { return !norms.empty() && norms[0].trains(); };
-    return latent.trains() || q.trains() || k.trains() || v.trains() || qkv.trains() || q_norm.trains() || k_norm.trains() || train(q_norms) ||
-           train(k_norms);
+    return latent.trains() || q.trains() || k.trains() || v.trains() || qkv.trains() || q_norm.trains() ||
+           k_norm.trains() || train(q_norms) || train(k_norms);
   }
   /// From dy, as y was in forward, down to the projections' outputs; `wanted` false: o's own gradients alone are.
   Gradients backward(ConstMat dy, std::span<const std::int32_t> rows, const Saved& saved, bool wanted,
@@ -71,7 +71,8 @@ struct Attention {
   };
   /// The kernels on the rows that attention sees, which are more than there are where documents share their beginnings.
   void attend(const Projected& p, Mat out, Mat lse, Pass& pass) const;
-  void attend_backward(ConstMat dout, const Projected& p, ConstMat out, ConstMat lse, const Gradients& d, Pass& pass) const;
+  void attend_backward(ConstMat dout, const Projected& p, ConstMat out, ConstMat lse, const Gradients& d,
+                       Pass& pass) const;
   /// `shape` with slopes, and with the sinks where they are now.
   kernels::AttentionShape shape_now() const;
   /// Of the kernels' output, what o reads: heads may be wider there. And a gradient back to that width.
@@ -81,7 +82,8 @@ struct Attention {
   void project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& saved,
                      Pass& pass) const;
   void turn(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const;
-  void read_cached(const SequenceRows& rows, const Projected& p, std::int64_t layer, Mat out, Mat lse, Pass& pass) const;
+  void read_cached(const SequenceRows& rows, const Projected& p, std::int64_t layer, Mat out, Mat lse,
+                   Pass& pass) const;
 };
 
 }  // namespace dml

@@ -145,8 +145,7 @@ void DecoderLayer::backward_parallel(Mat d, const SavedActivation& kept, const S
 }
 
 void DecoderLayer::forward_cached(ConstMat x, std::span<const SequenceRows> sequences,
-                                  const std::vector<std::int32_t>* ends, std::int64_t layer, Mat y,
-                                  Pass& pass) const {
+                                  const std::vector<std::int32_t>* ends, std::int64_t layer, Mat y, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   Mat attended = pass.arena.matrix(y.rows, y.cols);
   {

@@ -6,7 +6,8 @@
 //   parallel (StableLM)     y = x + attention(norm(x)) + mlp(norm2(x)), or with one norm for both
 //
 // What attention and MLP add is multiplied by residual_scale (Granite), behind a post norm.
-// A layer may output some rows only (the last layer: those that feed a label); attention still reads keys and values of all.
+// A layer may output some rows only (the last layer: those that feed a label); attention still reads keys and values of
+// all.
 #pragma once
 
 #include <span>
@@ -42,8 +43,9 @@ struct DecoderLayer {
   /// d comes in as dy and is consumed. Sets dx (T, D) unless it is empty; dx may be d where all rows were output.
   void backward(Mat d, const SavedActivation& x, std::span<const std::int32_t> rows, const Saved& saved, Mat dx,
                 Pass& pass) const;
-  /// Generation: y comes in as x (rows, D), and may be x; or as the rows that `ends` lists, SequenceRows::outputs of every
-  /// sequence, where nothing else is wanted of this layer but its keys and values. Listed rows are multiplied each for itself.
+  /// Generation: y comes in as x (rows, D), and may be x; or as the rows that `ends` lists, SequenceRows::outputs of
+  /// every sequence, where nothing else is wanted of this layer but its keys and values. Listed rows are multiplied
+  /// each for itself.
   void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, const std::vector<std::int32_t>* ends,
                       std::int64_t layer, Mat y, Pass& pass) const;
 

@@ -1,4 +1,5 @@
-// Token embedding, scaled in some families, with learned positions or a norm behind it in others. An adapter adds scale · s · A[:, token] Bᵀ.
+// Token embedding, scaled in some families, with learned positions or a norm behind it in others. An adapter adds scale
+// · s · A[:, token] Bᵀ.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,8 @@ struct Embedding {
   kernels::Weight value() const { return table ? kernels::weight_of(table.value()) : frozen; }
   /// What forward saves for backward: what the norm reads (T, D). Empty without a norm, and where nothing is trained.
   Mat plan(std::int64_t tokens, std::int64_t width, Arena& saved) const;
-  /// y (T, D). A table in parts is read, and its gradient made, part by part. `saved` empty: backward will not be asked.
+  /// y (T, D). A table in parts is read, and its gradient made, part by part. `saved` empty: backward will not be
+  /// asked.
   void forward(Mat y, Mat saved, Pass& pass) const;
   /// Adds to the gradients; dy is overwritten.
   void backward(Mat dy, ConstMat saved, Pass& pass) const;

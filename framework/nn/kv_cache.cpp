@@ -101,7 +101,8 @@ void KvCache::begin(std::span<const KvPool::Page> pages) {
 
 void KvCache::reserve(std::int64_t tokens) {
   DML_CHECK(!own_);
-  while (std::ssize(table_) < KvPool::pages_of(tokens)) table_.push_back(pool_->take(table_.empty() ? -2 : table_.back()));
+  while (std::ssize(table_) < KvPool::pages_of(tokens))
+    table_.push_back(pool_->take(table_.empty() ? -2 : table_.back()));
   capacity_ = std::ssize(table_) * KvPool::kTokens;
 }
 

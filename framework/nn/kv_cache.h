@@ -1,5 +1,5 @@
-// Keys and values of sequences under generation, all layers: a pool of pages, and for each sequence the pages that hold its
-// tokens. Pages are counted, so that sequences with the same beginning may share them; rows are only ever appended.
+// Keys and values of sequences under generation, all layers: a pool of pages, and for each sequence the pages that hold
+// its tokens. Pages are counted, so that sequences with the same beginning may share them; rows are only ever appended.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace dml {
 
-/// Pages of kTokens rows each of keys and of values in every layer. Memory is reserved once, and touched when it is used.
+/// Pages of kTokens rows each of keys and of values in every layer. Memory is reserved once, and touched when it is
+/// used.
 class KvPool {
  public:
   static constexpr std::int64_t kTokens = 16;
@@ -36,7 +37,9 @@ class KvPool {
 
   /// All rows of a layer.
   const kernels::CachedRows& keys(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)].keys; }
-  const kernels::CachedRows& values(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)].values; }
+  const kernels::CachedRows& values(std::int64_t layer) const {
+    return layers_[static_cast<std::size_t>(layer)].values;
+  }
 
  private:
   struct Layer {
@@ -71,8 +74,8 @@ class KvCache {
   void advance(std::int64_t rows) { length_ += rows; }
   /// Forgets everything behind the first `length` tokens.
   void truncate(std::int64_t length) { length_ = length; }
-  /// Becomes what `other`, a cache of the same shape, is; the first `same` rows are equal already. Both have memory of their
-  /// own.
+  /// Becomes what `other`, a cache of the same shape, is; the first `same` rows are equal already. Both have memory of
+  /// their own.
   void copy(const KvCache& other, std::int64_t same);
 
   // With a pool.

@@ -1,10 +1,12 @@
-// Multi-head latent attention's projections (DeepSeek-V2, 2024): queries, keys and values of all heads come from two narrow
-// rows with a norm each,
+// Multi-head latent attention's projections (DeepSeek-V2, 2024): queries, keys and values of all heads come from two
+// narrow rows with a norm each,
 //   q = q_b(norm(q_a(x)));   [c | turned] = kv_a(x);   [k | v] of every head = kv_b(norm(c))
-// and the part of a key that rope turns is one for all heads. A head of q and k is (nope + rope) wide, of v another width.
+// and the part of a key that rope turns is one for all heads. A head of q and k is (nope + rope) wide, of v another
+// width.
 //
-// The attention kernels know heads of one width. Here a head is [rope | nope | zeros], values [v | zeros]: scores do not ask in
-// what order their terms stand, and rope turns the first part of a head, as in families that turn only some of it.
+// The attention kernels know heads of one width. Here a head is [rope | nope | zeros], values [v | zeros]: scores do
+// not ask in what order their terms stand, and rope turns the first part of a head, as in families that turn only some
+// of it.
 #pragma once
 
 #include <span>
@@ -15,7 +17,7 @@
 namespace dml {
 
 struct Latent {
-  Linear q_a, q_b;    // without q_a, q_b reads x
+  Linear q_a, q_b;  // without q_a, q_b reads x
   Linear kv_a, kv_b;
   Norm q_norm, kv_norm;
   std::int64_t heads = 0, nope = 0, rope = 0, value = 0;  // widths of a head's parts
@@ -44,7 +46,8 @@ struct Latent {
   std::int64_t turned(std::int64_t i) const { return interleaved ? i % (rope / 2) * 2 + i / (rope / 2) : i; }
 };
 
-/// to (T, heads · width) = the first `width` of every head of from (T, heads · head_dim), and back: the rest becomes zero.
+/// to (T, heads · width) = the first `width` of every head of from (T, heads · head_dim), and back: the rest becomes
+/// zero.
 void narrow_heads(ConstMat from, std::int64_t heads, Mat to);
 void widen_heads(ConstMat from, std::int64_t heads, Mat to);
 

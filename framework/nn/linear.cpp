@@ -36,8 +36,7 @@ void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mod
 }
 
 LinearRows::Range LinearRows::of_tokens(std::int64_t first, std::int64_t count) const {
-  if (places.empty())
-    return {std::max<std::int64_t>(0, first - first_row), std::min(rows, first + count - first_row)};
+  if (places.empty()) return {std::max<std::int64_t>(0, first - first_row), std::min(rows, first + count - first_row)};
   auto row_of = [&](std::int64_t token) { return std::ranges::lower_bound(places, token * chosen) - places.begin(); };
   return {row_of(first), row_of(first + count)};
 }
@@ -122,7 +121,8 @@ void add_adapter(const LinearRows& r, const LoraAdapter& adapter, ConstMat x, Ma
   kernels::scale(down, adapter.scale);
   kernels::lora_up(kernels::AdapterUp{down, adapter.b.value(), 1, y});
   if (adapter.magnitude) {
-    if (!adapter.norms) kernels::dora_norms(r.linear->value(), adapter.a.value(), adapter.b.value(), adapter.scale, row.data);
+    if (!adapter.norms)
+      kernels::dora_norms(r.linear->value(), adapter.a.value(), adapter.b.value(), adapter.scale, row.data);
     kernels::dora_scale(adapter.magnitude.value().data, adapter.norms ? adapter.norms : row.data, y);
   }
   if (adapter.bias && r.biased) add_adapter_bias(adapter, row, y);
@@ -136,7 +136,8 @@ void each_possible(const Linear& l, F f) {
     if (adapter) f(*adapter);
 }
 
-// One product for all rows, then each adapter's part for its own. DoRA scales the sum of both, so it cannot add to y in place.
+// One product for all rows, then each adapter's part for its own. DoRA scales the sum of both, so it cannot add to y in
+// place.
 void generate(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
   Arena::Scope scope(pass.arena);
   std::int64_t rank = 0;
@@ -287,8 +288,8 @@ void backward_linears(const Several<LinearRows>& layers, ConstMat dy, ConstMat x
       const LinearRows r = layers[i];
       if (!adapted(r)) return kernels::AdapterUpGradient{};
       const LoraAdapter& lora = *r.linear->lora;
-      return kernels::AdapterUpGradient{part(r, dy), r.saved.down, lora.b.value(), lora.scale, gradients.of(r),
-                                        lora.b.grad()};
+      return kernels::AdapterUpGradient{part(r, dy), r.saved.down,    lora.b.value(),
+                                        lora.scale,  gradients.of(r), lora.b.grad()};
     };
     kernels::lora_up_backward({layers.size(), up}, pass.arena);
   }

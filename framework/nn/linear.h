@@ -1,8 +1,8 @@
 // y = x Wᵀ (+ b) (+ s · ((x Aᵀ) Bᵀ + c)), W frozen in any storage or trainable; with an adapter optionally DoRA.
 //
 // A frozen W gets no gradient; an adapter keeps only x Aᵀ between forward and backward (DoRA also its unscaled output).
-// In generation rows of one product may have different adapters: they are added behind it, so a row's bits depend neither on
-// the other rows nor on their adapters.
+// In generation rows of one product may have different adapters: they are added behind it, so a row's bits depend
+// neither on the other rows nor on their adapters.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 #include "core/parallel.h"
 #include "kernels/weight.h"
-#include "nn/saved_activation.h"
 #include "nn/lora.h"
+#include "nn/saved_activation.h"
 
 namespace dml {
 
@@ -22,12 +22,13 @@ struct Linear {
   const float* frozen_bias = nullptr;
   ParameterRef bias;
   std::optional<LoraAdapter> lora;
-  std::vector<const LoraAdapter*> adapters;  // of other models on this weight, for rows that Pass::adapters lists; null: none
+  std::vector<const LoraAdapter*>
+      adapters;  // of other models on this weight, for rows that Pass::adapters lists; null: none
 
   struct Saved {
-    Mat down;    // x Aᵀ (T, R)
+    Mat down;               // x Aᵀ (T, R)
     SavedActivation plain;  // DoRA: the output before scaling (T, out)
-    Mat norms;   // DoRA: row norms (1, out)
+    Mat norms;              // DoRA: row norms (1, out)
 
     /// What belongs to rows [first, first + count).
     Saved slice(std::int64_t first, std::int64_t count) const;
@@ -47,14 +48,15 @@ struct Linear {
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Write mode, Pass& pass) const;
 };
 
-/// Rows [row, row + rows) of what goes through several layers at once: those of `linear`, `first_row` of all its rows the
-/// first of them.
+/// Rows [row, row + rows) of what goes through several layers at once: those of `linear`, `first_row` of all its rows
+/// the first of them.
 struct LinearRows {
   const Linear* linear;
   std::int64_t row, rows, first_row;
   Linear::Saved saved;
   bool biased = true;  // false: the caller adds biases, those of adapters too, and computes their gradients
-  // Of rows that were gathered: row i is of the batch's token places[i] / chosen, ascending. Else it is of token first_row + i.
+  // Of rows that were gathered: row i is of the batch's token places[i] / chosen, ascending. Else it is of token
+  // first_row + i.
   std::span<const std::int32_t> places = {};
   std::int64_t chosen = 1;
 
@@ -65,8 +67,8 @@ struct LinearRows {
   Range of_tokens(std::int64_t first, std::int64_t count) const;
 };
 
-/// Calls f(adapter, first, last) for every adapter that has a part in rows [first, last) of these, counted from the first of
-/// them. Under a DryRun each may have all.
+/// Calls f(adapter, first, last) for every adapter that has a part in rows [first, last) of these, counted from the
+/// first of them. Under a DryRun each may have all.
 template <class F>
 void each_adapter(const LinearRows& r, const Pass& pass, F f) {
   if (pass.base_alone) return;

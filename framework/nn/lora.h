@@ -21,7 +21,8 @@ struct LoraAdapter {
 /// Whether x̃ is not x.
 inline bool drops(const LoraAdapter& lora, const Pass& pass) { return pass.training && lora.dropout > 0; }
 
-/// Rows [row, row + rows) of what several adapters read, each its own. The dropout mask counts them from `first_row` on.
+/// Rows [row, row + rows) of what several adapters read, each its own. The dropout mask counts them from `first_row`
+/// on.
 struct AdaptedRows {
   const LoraAdapter* lora;
   std::int64_t row, rows, first_row;

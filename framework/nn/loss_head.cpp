@@ -54,13 +54,14 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
       {h, rows, softcap, bias_of(!d.empty()), dh, pass.low_memory},
       {value(), dhead.values, dhead.mode, adapter ? &low : nullptr, replaces ? &replaced : nullptr}, pass.arena);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.part_count(); ++k) pass.end_gradient(weight.in_part(k));
-  if (adapter && !d.empty()) adapter_down_backward(AdaptedRows{adapter, 0, h.rows, pass.first_row, low.ddown}, h, dh, pass);
+  if (adapter && !d.empty())
+    adapter_down_backward(AdaptedRows{adapter, 0, h.rows, pass.first_row, low.ddown}, h, dh, pass);
   if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
   return sum;
 }
 
-// y = h·w; the gradient by h is the row's weight times w. In float64, row by row and column by column: a row for each document
-// is little.
+// y = h·w; the gradient by h is the row's weight times w. In float64, row by row and column by column: a row for each
+// document is little.
 double LossHead::outputs(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const {
   if (x.rows == 0) return 0;
   Arena::Scope scope(pass.arena);

@@ -1,5 +1,6 @@
-// Final norm, projection to the vocabulary and cross-entropy. Reads labelled rows only; the logits of a step never exist
-// as a whole. A head with a single output (a reward model's) has no cross-entropy: the "loss" of a row is its output.
+// Final norm, projection to the vocabulary and cross-entropy. Reads labelled rows only; the logits of a step never
+// exist as a whole. A head with a single output (a reward model's) has no cross-entropy: the "loss" of a row is its
+// output.
 #pragma once
 
 #include <optional>
@@ -20,7 +21,7 @@ struct LossHead {
   ParameterRef weight;
   const float* frozen_bias = nullptr;  // (V); Phi
   ParameterRef bias;
-  float scale = 1, softcap = 0;  // of the logits, in this order
+  float scale = 1, softcap = 0;     // of the logits, in this order
   std::optional<LoraAdapter> lora;  // without a magnitude
   TrainedTokens own;                // of a frozen matrix without an adapter; the embedding's in tied models
 
@@ -28,9 +29,9 @@ struct LossHead {
   kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
   bool outputs_rewards() const { return (weight ? weight.rows : frozen.rows) == 1; }
 
-  /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses. d (N, D), unless empty, is set to the
-  /// gradient of the sum, and parameter gradients are added. With a single output, rows.losses are the outputs, and there are
-  /// no squares and no `extra`.
+  /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses. d (N, D), unless empty, is set to
+  /// the gradient of the sum, and parameter gradients are added. With a single output, rows.losses are the outputs, and
+  /// there are no squares and no `extra`.
   double loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const;
   /// logits (N, V) of x (N, D).
   void logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows rows = kernels::Rows::by_count) const;

@@ -1,8 +1,8 @@
 // The feed-forward block: y = or += down(act(gate(x)) · up(x)), or down(act(up(x))) where there is no gate.
 //
-// It is the widest part of a model, so it works on some rows at a time (12 MB of the inner width, at least some 512): few enough that what it computes on the way
-// stays small, enough that the products stay fast. Where its own weights are trained all rows go at once: a gradient of a
-// weight is a pass over that weight's size.
+// It is the widest part of a model, so it works on some rows at a time (12 MB of the inner width, at least some 512):
+// few enough that what it computes on the way stays small, enough that the products stay fast. Where its own weights
+// are trained all rows go at once: a gradient of a weight is a pass over that weight's size.
 #pragma once
 
 #include "kernels/gated_act.h"

@@ -41,9 +41,7 @@ bool Moe::trains_whole() const {
   return std::ranges::any_of(experts, [](const Mlp& e) { return e.gate.weight || e.up.weight || e.down.weight; });
 }
 
-bool Moe::trains() const {
-  return router.gate.trains() || experts_train() || shared.trains() || shared_gate.trains();
-}
+bool Moe::trains() const { return router.gate.trains() || experts_train() || shared.trains() || shared_gate.trains(); }
 
 const Linear& Moe::projection(std::int64_t expert, Role role) const {
   const Mlp& e = experts[static_cast<std::size_t>(expert)];
@@ -93,8 +91,11 @@ Linear::Saved Moe::part(const Saved& s, Role role, std::int64_t expert, std::int
 
 // Whether values or gradients of the experts are there one after the other only.
 bool Moe::alone(bool backwards) const {
-  auto in_parts = [&](const Linear& l) { return l.weight && (!l.weight.unit->value || (backwards && !l.weight.unit->grad)); };
-  return std::ranges::any_of(experts, [&](const Mlp& e) { return in_parts(e.gate) || in_parts(e.up) || in_parts(e.down); });
+  auto in_parts = [&](const Linear& l) {
+    return l.weight && (!l.weight.unit->value || (backwards && !l.weight.unit->grad));
+  };
+  return std::ranges::any_of(experts,
+                             [&](const Mlp& e) { return in_parts(e.gate) || in_parts(e.up) || in_parts(e.down); });
 }
 
 template <class F>
@@ -112,7 +113,8 @@ void Moe::each_chunk(std::int64_t tokens, const Saved& s, bool backwards, Pass& 
   };
   if (dry_run()) return visit(0, limit, order);
   auto rows = [&](std::int32_t e) {
-    return std::int64_t{s.dispatch.starts[static_cast<std::size_t>(e) + 1]} - s.dispatch.starts[static_cast<std::size_t>(e)];
+    return std::int64_t{s.dispatch.starts[static_cast<std::size_t>(e) + 1]} -
+           s.dispatch.starts[static_cast<std::size_t>(e)];
   };
   std::size_t visited = 0;
   for (std::int32_t e = 0; e < std::ssize(experts); ++e)
@@ -178,8 +180,11 @@ void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
   each_chunk(x.rows, s, false, all, [&](const Chunk& chunk) {
     Pass pass = all;
     const std::int64_t first = chunk.first, count = chunk.count;
-    SavedActivation gate_part = s.gate ? s.gate.slice(first, count) : SavedActivation{}, up_part = s.up ? s.up.slice(first, count) : SavedActivation{};
-    auto open = [&](const SavedActivation& kept) { return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width()); };
+    SavedActivation gate_part = s.gate ? s.gate.slice(first, count) : SavedActivation{},
+                    up_part = s.up ? s.up.slice(first, count) : SavedActivation{};
+    auto open = [&](const SavedActivation& kept) {
+      return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width());
+    };
     const bool gates = static_cast<bool>(experts[0].gate);
     Mat in = pass.arena.matrix(count, hidden), gated = gates ? open(gate_part) : Mat{}, upped = open(up_part);
     kernels::gather_tokens(x, s.dispatch, chosen, first, in);
@@ -192,7 +197,8 @@ void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
     kernels::weigh_rows(h, s.dispatch, s.router.routing.weights, first);
     project(chunk, kDown, h, out, s, pass);
     each_bias(chunk, s, pass, [&](const Chunk::Rows& r, kernels::ExpertBias bias, float*) {
-      kernels::add_weighed_bias(bias, s.dispatch, s.router.routing.weights, r.first, out.slice(r.first - first, r.count));
+      kernels::add_weighed_bias(bias, s.dispatch, s.router.routing.weights, r.first,
+                                out.slice(r.first - first, r.count));
     });
     kernels::scatter_tokens(out, s.dispatch, chosen, first, kernels::Order::rising, y);
   });

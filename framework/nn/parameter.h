@@ -1,6 +1,6 @@
-// Trainable parameters, grouped into units: the embedding, each decoder layer, the head. A unit is one contiguous block of
-// values and one of gradients; it is what gets reduced and saved. Its parts are what gets gathered, and given up again, by
-// strategies that shard.
+// Trainable parameters, grouped into units: the embedding, each decoder layer, the head. A unit is one contiguous block
+// of values and one of gradients; it is what gets reduced and saved. Its parts are what gets gathered, and given up
+// again, by strategies that shard.
 //
 //   unit "layers.3"   [ norms, biases │    q    │    k    │    v    │    o    │    gate    │     up     │    down    ]
 //   parts               0: all that     1         2         3         4         5            6            7
@@ -107,19 +107,19 @@ class ParameterStore {
 
   /// Number of units is fixed at the start, so that references to them stay valid.
   void create_units(std::vector<std::string> names);
-  /// `part_rows` > 0: in parts of its own, each of so many rows (the last may have fewer); such parameters come behind a
-  /// unit's others.
+  /// `part_rows` > 0: in parts of its own, each of so many rows (the last may have fewer); such parameters come behind
+  /// a unit's others.
   ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
                    std::int64_t part_rows = 0);
   /// Zeroed values for all units.
   void allocate();
   /// The same units without values and gradients.
   ParameterStore outline() const;
-  /// Elements [first, last) of a parameter as it starts, for a strategy that never holds it whole. Set where allocate() is
-  /// left to that strategy.
+  /// Elements [first, last) of a parameter as it starts, for a strategy that never holds it whole. Set where allocate()
+  /// is left to that strategy.
   std::function<void(const Parameter& parameter, std::int64_t first, std::int64_t last, float* out)> start;
-  /// The first and the last unit are never needed at the same time, and the first one's values in forward only: not where
-  /// the head reads the embedding.
+  /// The first and the last unit are never needed at the same time, and the first one's values in forward only: not
+  /// where the head reads the embedding.
   bool embedding_and_head_share_buffer = false;
   /// What a strategy is going to bind part by part instead of whole.
   bool values_in_parts = false, gradients_in_parts = false;

@@ -38,10 +38,10 @@ struct Pass {
   std::uint64_t micro_batch = 0;  // global number of the micro-batch since the start of training
   std::int64_t first_row = 0;     // of what a block is given, where it works on some of the rows at a time
   kernels::Rows rows = kernels::Rows::packed;
-  bool generates = false;  // rows of several sequences, each with an adapter of its own or none
+  bool generates = false;                          // rows of several sequences, each with an adapter of its own or none
   std::span<const AdapterRows> adapters = {};      // of generation, in order; rows of none need not be listed
   std::span<const AdapterRows> end_adapters = {};  // of the rows that alone() is for
-  bool low_memory = false;           // smaller blocks of work, where memory counts more than the last percent of speed
+  bool low_memory = false;  // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
   RouterSums* routers = nullptr;  // what mixtures of experts lose by their choices; null where nobody asks
   bool base_alone = false;        // adapters have no part in it

@@ -1,11 +1,12 @@
-// The losses that keep experts in use, over all mixtures of a model and one micro-batch. Over its N tokens and L layers, with
-// f_e the share of tokens · layers sent to expert e and p_e the mean of its probability (softmax of the logits):
+// The losses that keep experts in use, over all mixtures of a model and one micro-batch. Over its N tokens and L
+// layers, with f_e the share of tokens · layers sent to expert e and p_e the mean of its probability (softmax of the
+// logits):
 //
 //   balance · E · Σ_e f_e p_e                      Fedus et al. 2021; transformers' load_balancing_loss_func
 //   z · mean of log² Σ exp(logits)                  Zoph et al. 2022
 //
-// A product of two means is no sum over tokens: micro-batches have a loss each, and count by their trained tokens, as the
-// rest of the loss does.
+// A product of two means is no sum over tokens: micro-batches have a loss each, and count by their trained tokens, as
+// the rest of the loss does.
 #pragma once
 
 #include "core/arena.h"

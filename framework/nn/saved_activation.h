@@ -1,7 +1,7 @@
 // What forward computes and backward reads again: saved as it was, or rounded to bfloat16 in half the memory.
 //
-// Forward writes to open() and then calls close(), or hands values that live elsewhere to save(); backward calls read().
-// Saved in float32, open() and read() are the memory itself, nothing is converted and no bit changes.
+// Forward writes to open() and then calls close(), or hands values that live elsewhere to save(); backward calls
+// read(). Saved in float32, open() and read() are the memory itself, nothing is converted and no bit changes.
 #pragma once
 
 #include "core/arena.h"

@@ -3,8 +3,8 @@
 //   ρ = 1 − t^−decay; V = ρV + (1 − ρ)(g² + ε1), of matrices as row and column means; u = g/√V;
 //   u /= max(1, rms(u)/clip); η' = base · (scale_parameter ? max(ε2, rms(w)) : 1); w −= η'·λ·w; w −= η'·u
 //
-// With beta1, a mean of η'·u takes its place. relative_step: base = min(warmup_init ? 1e-6·t : 0.01, 1/√t) instead of the
-// learning rate.
+// With beta1, a mean of η'·u takes its place. relative_step: base = min(warmup_init ? 1e-6·t : 0.01, 1/√t) instead of
+// the learning rate.
 #include "core/error.h"
 #include "optim/arguments.h"
 #include "optim/factored.h"
@@ -43,7 +43,9 @@ class Adafactor : public Optimizer {
     return StateLayout([mean = averages_steps()](const Parameter& p) {
       const MatrixShape m = trained_matrix(p);
       ParameterState out{.whole = true};
-      if (m.matrix) out.tensors = {{"row_mean", StateTensor::Type::f32, 0, {m.rows}}, {"col_mean", StateTensor::Type::f32, 0, {m.cols}}};
+      if (m.matrix)
+        out.tensors = {{"row_mean", StateTensor::Type::f32, 0, {m.rows}},
+                       {"col_mean", StateTensor::Type::f32, 0, {m.cols}}};
       else out.tensors = {{"square"}};
       if (mean) out.tensors.push_back({"mean"});
       return out;
@@ -80,7 +82,8 @@ class Adafactor : public Optimizer {
   void step_slice(const OptimizerSlice& s, const OptimizerStep& step) const {
     const MatrixShape m = trained_matrix(*s.parameter);
     const double fresh = std::pow(static_cast<double>(step.number + 1), -a_.number("decay_rate"));  // 1 − ρ
-    const float rho = as_float(1 - fresh), rest = as_float(fresh), eps = a_.real("eps"), scale = as_float(step.gradient_scale);
+    const float rho = as_float(1 - fresh), rest = as_float(fresh), eps = a_.real("eps"),
+                scale = as_float(step.gradient_scale);
     const float* grad = s.grad.data();
     const std::int64_t cols = m.cols;
     const std::int64_t before = m.matrix ? m.rows + m.cols : s.size();  // floats in front of the mean of steps
@@ -98,8 +101,9 @@ class Adafactor : public Optimizer {
       return g * g + eps;
     });
     const InverseRoot root = inverse_root(m, rows, columns, working_memory(m.rows + m.cols));
-    apply(s, step, before,
-          [=](std::int64_t at, std::int64_t row) { return grad[at] * scale * root.row[row] * root.col[at - row * cols]; });
+    apply(s, step, before, [=](std::int64_t at, std::int64_t row) {
+      return grad[at] * scale * root.row[row] * root.col[at - row * cols];
+    });
   }
 
   /// direction(element, its row) gives u before clipping.
@@ -128,8 +132,7 @@ class Adafactor : public Optimizer {
 }  // namespace
 
 OptimizerRows adafactor_rows() {
-  return {{"adafactor",
-           "Adam's second moment by the means of rows and columns: almost no state",
+  return {{"adafactor", "Adam's second moment by the means of rows and columns: almost no state",
            OptimizerKind(make_rule<Adafactor>, adafactor_arguments()).not_by_element()}};
 }
 

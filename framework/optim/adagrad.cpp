@@ -41,7 +41,8 @@ class Adagrad : public Optimizer {
 }  // namespace
 
 OptimizerRows adagrad_rows() {
-  return {{"adagrad", "gradient divided by the root of the sum of its squares; one float of state per parameter",
+  return {{"adagrad",
+           "gradient divided by the root of the sum of its squares; one float of state per parameter",
            {make_rule<Adagrad>, adagrad_arguments()}}};
 }
 

@@ -9,10 +9,14 @@ namespace dml {
 struct AdamSettings {
   double weight_decay, beta1, beta2, epsilon;
   explicit AdamSettings(const Arguments& a)
-      : weight_decay(a.number("weight_decay")), beta1(a.number("beta1")), beta2(a.number("beta2")), epsilon(a.number("eps")) {}
+      : weight_decay(a.number("weight_decay")),
+        beta1(a.number("beta1")),
+        beta2(a.number("beta2")),
+        epsilon(a.number("eps")) {}
 };
 
 /// One slice, with m and v (its size) somewhere.
-void adamw_update(const AdamSettings& settings, const OptimizerSlice& slice, const OptimizerStep& step, float* m, float* v);
+void adamw_update(const AdamSettings& settings, const OptimizerSlice& slice, const OptimizerStep& step, float* m,
+                  float* v);
 
 }  // namespace dml

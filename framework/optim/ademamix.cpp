@@ -47,7 +47,8 @@ class AdEMAMix : public Optimizer {
       const float* grad = s.grad.data();
       if (layout.in_bytes(s.parameter->size())) {
         kernels::each_coded_block(s.size(), [&](std::int64_t at, std::int64_t n) {
-          kernels::DecodedBlock m1(true, coded(s, 3, 0), at, n), m2(true, coded(s, 3, 1), at, n), v(false, coded(s, 3, 2), at, n);
+          kernels::DecodedBlock m1(true, coded(s, 3, 0), at, n), m2(true, coded(s, 3, 1), at, n),
+              v(false, coded(s, 3, 2), at, n);
           update(k, n, w + at, grad + at, m1.data(), m2.data(), v.data());
         });
         continue;
@@ -89,7 +90,8 @@ class AdEMAMix8bit : public AdEMAMix {
 }  // namespace
 
 OptimizerRows ademamix_rows() {
-  return {{"ademamix", "AdamW with a second, slower mean of the gradient; three floats of state per parameter",
+  return {{"ademamix",
+           "AdamW with a second, slower mean of the gradient; three floats of state per parameter",
            {make_rule<AdEMAMix>, ademamix_arguments(), {{"paged_ademamix_32bit"}}}},
           {"ademamix_8bit", "ademamix with three bytes of state per parameter",
            OptimizerKind(make_rule<AdEMAMix8bit>, ademamix_arguments(), {{"paged_ademamix_8bit"}}).not_by_element()}};

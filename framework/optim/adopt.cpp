@@ -1,4 +1,5 @@
-// ADOPT (Taniguchi et al. 2024): Adam that divides by the second moment of the step before, so that it converges for any β2.
+// ADOPT (Taniguchi et al. 2024): Adam that divides by the second moment of the step before, so that it converges for
+// any β2.
 //
 //   first gradient: v = g²; then, for t = 1, 2, …: m = β1·m + (1 − β1)·clip(g / max(√v, ε), ±t^¼); w −= η·(λw + m);
 //   v = β2·v + (1 − β2)·g²
@@ -43,7 +44,8 @@ class Adopt : public Optimizer {
 }  // namespace
 
 OptimizerRows adopt_rows() {
-  return {{"adopt_adamw", "Adam that divides by the second moment of the step before; the first step changes nothing",
+  return {{"adopt_adamw",
+           "Adam that divides by the second moment of the step before; the first step changes nothing",
            {make_rule<Adopt>, adopt_arguments(), {{"adopt"}}}}};
 }
 

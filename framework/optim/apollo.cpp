@@ -1,6 +1,6 @@
-// APOLLO (Zhu et al. 2024): the gradient with a learning rate per channel, or per tensor (apollo_mini), that AdamW on a random
-// projection of it suggests. R = projected gradient, N = its m/(√v + ε); factor = ‖N‖/(‖R‖ + 1e-8) along the longer side;
-// update = factor·g, at most 1.01 times the norm of the one before; w −= η·√scale·update; w −= η·λ·w.
+// APOLLO (Zhu et al. 2024): the gradient with a learning rate per channel, or per tensor (apollo_mini), that AdamW on a
+// random projection of it suggests. R = projected gradient, N = its m/(√v + ε); factor = ‖N‖/(‖R‖ + 1e-8) along the
+// longer side; update = factor·g, at most 1.01 times the norm of the one before; w −= η·√scale·update; w −= η·λ·w.
 //
 // The projection is normal/√rank, from the counted random numbers of (seed, parameter, step / gap).
 #include <cstring>
@@ -14,13 +14,14 @@ namespace {
 
 std::vector<Argument> apollo_arguments(double rank, double scale, const char* type) {
   using From = Argument::From;
-  return joined(adam_arguments(0.9, 0.999, 1e-6),
-                {{"rank", "of the projected gradient", rank, From::args, 65536},
-                 {"update_proj_gap", "steps between two projections", 200.0},
-                 {"scale", "of a step; its root counts", scale},
-                 {"scale_type", "a learning rate per channel or per tensor", type, From::args, 1, {"channel", "tensor"}},
-                 {"proj", "kind of projection", "random", From::args, 1, {"random"}},
-                 {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}});
+  return joined(
+      adam_arguments(0.9, 0.999, 1e-6),
+      {{"rank", "of the projected gradient", rank, From::args, 65536},
+       {"update_proj_gap", "steps between two projections", 200.0},
+       {"scale", "of a step; its root counts", scale},
+       {"scale_type", "a learning rate per channel or per tensor", type, From::args, 1, {"channel", "tensor"}},
+       {"proj", "kind of projection", "random", From::args, 1, {"random"}},
+       {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}});
 }
 std::vector<Argument> apollo_kind() { return apollo_arguments(128, 1, "channel"); }
 std::vector<Argument> mini_kind() { return apollo_arguments(1, 128, "tensor"); }
@@ -60,7 +61,8 @@ class Apollo : public Optimizer {
 
   void draw(const OptimizerSlice& s, const Projection& to, std::int64_t number, float* basis) const {
     const std::string& name = s.parameter->name;
-    const Random random(seed_, Purpose::projection, hash64(name.data(), name.size()), static_cast<std::uint32_t>(number));
+    const Random random(seed_, Purpose::projection, hash64(name.data(), name.size()),
+                        static_cast<std::uint32_t>(number));
     const float factor = as_float(1 / std::sqrt(static_cast<double>(to.rank)));
     each_element(to.basis(), [=](std::int64_t i) { basis[i] = factor * random.normal(static_cast<std::uint64_t>(i)); });
   }
@@ -68,7 +70,9 @@ class Apollo : public Optimizer {
   /// ‖N‖/(‖R‖ + 1e-8) of every channel, or the tensor's for all.
   void set_factors(const Projection& to, const float* low, const float* direction, float* factors) const {
     const std::int64_t n = channels(to), step = to.right ? to.rank : 1, along = to.right ? 1 : to.cols;
-    auto ratio = [](double squares_n, double squares_r) { return as_float(std::sqrt(squares_n) / (std::sqrt(squares_r) + 1e-8)); };
+    auto ratio = [](double squares_n, double squares_r) {
+      return as_float(std::sqrt(squares_n) / (std::sqrt(squares_r) + 1e-8));
+    };
     if (a_.word("scale_type") == "tensor") {
       const float all = ratio(sum_in_order(to.projected(), [=](std::int64_t i) { return direction[i] * direction[i]; }),
                               sum_in_order(to.projected(), [=](std::int64_t i) { return low[i] * low[i]; }));
@@ -99,7 +103,9 @@ class Apollo : public Optimizer {
     each_element(to.projected(), [=](std::int64_t i) { low[i] *= k.scale; });
     const float bias = adam_direction(adam_, step.number + 1, to.projected(), low, m, v, direction);
     set_factors(to, low, direction, factors);
-    auto update = [=, by_row = to.right](std::int64_t i) { return grad[i] * k.scale * factors[by_row ? i / cols : i % cols]; };
+    auto update = [=, by_row = to.right](std::int64_t i) {
+      return grad[i] * k.scale * factors[by_row ? i / cols : i % cols];
+    };
     double now = std::sqrt(sum_in_order(s.size(), [=](std::int64_t i) { return update(i) * update(i); }));
     const double limiter = step.number > 0 ? std::max(now / (norm + 1e-8), 1.01) / 1.01 : 1;
     now /= limiter;
@@ -127,8 +133,7 @@ struct ApolloMini : Apollo {
 }  // namespace
 
 OptimizerRows apollo_rows() {
-  return {{"apollo_adamw",
-           "a learning rate per channel from AdamW on a random projection; needs optim_target_modules",
+  return {{"apollo_adamw", "a learning rate per channel from AdamW on a random projection; needs optim_target_modules",
            OptimizerKind(make_rule<ApolloAdamW>, apollo_kind(),
                          {{"apollo_adamw_layerwise", "updated after the step like apollo_adamw"}})
                .with_targets()

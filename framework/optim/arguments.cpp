@@ -12,13 +12,20 @@ using From = Argument::From;
 
 std::optional<double> setting(const OptimizerSettings& s, From from) {
   switch (from) {
-    case From::weight_decay: return s.weight_decay;
-    case From::beta1: return s.beta1;
-    case From::beta2: return s.beta2;
-    case From::beta3: return s.beta3;
-    case From::epsilon: return s.epsilon;
-    case From::epsilon2: return s.epsilon2;
-    case From::args: break;
+    case From::weight_decay:
+      return s.weight_decay;
+    case From::beta1:
+      return s.beta1;
+    case From::beta2:
+      return s.beta2;
+    case From::beta3:
+      return s.beta3;
+    case From::epsilon:
+      return s.epsilon;
+    case From::epsilon2:
+      return s.epsilon2;
+    case From::args:
+      break;
   }
   return std::nullopt;
 }
@@ -45,7 +52,8 @@ std::vector<std::string> members_of(const std::string& key, const std::vector<Ar
 std::string count_word(std::size_t n) { return n == 1 ? "one number" : n == 2 ? "two numbers" : "three numbers"; }
 
 /// The arguments of a recipe, with lists taken apart and other spellings replaced.
-Json single_arguments(const Json& args, const std::vector<Argument>& known, const std::string& setting, Problems& problems) {
+Json single_arguments(const Json& args, const std::vector<Argument>& known, const std::string& setting,
+                      Problems& problems) {
   Json out = Json::object();
   for (auto& [given, value] : args.items()) {
     const std::string key = given == "epsilon" ? "eps" : given;
@@ -108,9 +116,7 @@ const Arguments::Value& Arguments::at(std::string_view name) const {
 
 double Arguments::number(std::string_view name) const { return at(name).value.get<double>(); }
 bool Arguments::flag(std::string_view name) const { return at(name).value.get<bool>(); }
-const std::string& Arguments::word(std::string_view name) const {
-  return at(name).value.get_ref<const std::string&>();
-}
+const std::string& Arguments::word(std::string_view name) const { return at(name).value.get_ref<const std::string&>(); }
 bool Arguments::given(std::string_view name) const { return at(name).given; }
 Json Arguments::all() const {
   Json out = Json::object();
@@ -118,9 +124,7 @@ Json Arguments::all() const {
   return out;
 }
 
-Argument weight_decay_argument() {
-  return {"weight_decay", "weight decay of matrices", 0.0, From::weight_decay, 1000};
-}
+Argument weight_decay_argument() { return {"weight_decay", "weight decay of matrices", 0.0, From::weight_decay, 1000}; }
 
 std::vector<Argument> adam_arguments(double beta1, double beta2, double epsilon) {
   return {weight_decay_argument(),

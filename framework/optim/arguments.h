@@ -11,11 +11,11 @@ namespace dml {
 
 class Arguments {
  public:
-  /// Takes every argument from optim_args, else from the setting it is linked to, else its default. UserError with a line for
-  /// every argument that is not known, of a wrong type, or out of range. `betas: [b1, b2]` and `eps: [e1, e2]` stand for
-  /// several at once.
-  /// `key`: the recipe's setting that holds settings.args, for errors.
-  Arguments(const OptimizerSettings& settings, const std::vector<Argument>& known, const std::string& key = "optim_args");
+  /// Takes every argument from optim_args, else from the setting it is linked to, else its default. UserError with a
+  /// line for every argument that is not known, of a wrong type, or out of range. `betas: [b1, b2]` and `eps: [e1, e2]`
+  /// stand for several at once. `key`: the recipe's setting that holds settings.args, for errors.
+  Arguments(const OptimizerSettings& settings, const std::vector<Argument>& known,
+            const std::string& key = "optim_args");
 
   double number(std::string_view name) const;
   float real(std::string_view name) const { return static_cast<float>(number(name)); }

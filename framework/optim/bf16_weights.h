@@ -1,7 +1,10 @@
-// Weights in bfloat16 without a float32 copy, beside any optimizer. A step computes w' from w in float32; what is kept of it:
-//   kahan        c += w' − w; w = bf16(w + c); c = bf16(c + w_before − w): the rounding error is carried to the next step
+// Weights in bfloat16 without a float32 copy, beside any optimizer. A step computes w' from w in float32; what is kept
+// of it:
+//   kahan        c += w' − w; w = bf16(w + c); c = bf16(c + w_before − w): the rounding error is carried to the next
+//   step
 //                (as optimi does it)
-//   stochastic   w' plus 16 random bits below bfloat16's mantissa, cut off: right on average. The bits are counted random
+//   stochastic   w' plus 16 random bits below bfloat16's mantissa, cut off: right on average. The bits are counted
+//   random
 //                numbers of (seed, parameter, step, element), so they depend on neither ranks nor restarts
 // Values stay in float32 memory, with bfloat16's values.
 #pragma once

@@ -1,7 +1,8 @@
 // CAME (Luo et al. 2023): Adafactor's direction with a momentum, divided by how far the direction strays from it.
 //
 //   V by row and column means with β2 of g² + ε1; u = g/√V, reduced to a root mean square of at most `clip_threshold`;
-//   m = β1·m + (1 − β1)·u; U by row and column means with β3 of (u − m)² + ε2; w −= η·(λw + m/√U); of vectors w −= η·(λw + m)
+//   m = β1·m + (1 − β1)·u; U by row and column means with β3 of (u − m)² + ε2; w −= η·(λw + m/√U); of vectors w −=
+//   η·(λw + m)
 #include "optim/arguments.h"
 #include "optim/factored.h"
 #include "optim/rules.h"
@@ -25,8 +26,10 @@ class Came : public Optimizer {
       const MatrixShape m = trained_matrix(p);
       if (!m.matrix) return ParameterState{{{"mean"}, {"square"}}, true};
       ParameterState out{.whole = true};
-      for (const char* name : {"row_mean", "row_instability"}) out.tensors.push_back({name, StateTensor::Type::f32, 0, {m.rows}});
-      for (const char* name : {"col_mean", "col_instability"}) out.tensors.push_back({name, StateTensor::Type::f32, 0, {m.cols}});
+      for (const char* name : {"row_mean", "row_instability"})
+        out.tensors.push_back({name, StateTensor::Type::f32, 0, {m.rows}});
+      for (const char* name : {"col_mean", "col_instability"})
+        out.tensors.push_back({name, StateTensor::Type::f32, 0, {m.cols}});
       out.tensors.push_back({"mean"});
       return out;
     });
@@ -71,9 +74,11 @@ class Came : public Optimizer {
     const SliceStep k(s, step, a_.real("weight_decay"));
     const MatrixShape shape = trained_matrix(*s.parameter);
     const std::int64_t rows = shape.rows, cols = shape.cols;
-    const float beta1 = a_.real("beta1"), fresh1 = as_float(1 - a_.number("beta1")), eps = a_.real("eps"), eps2 = a_.real("eps2");
+    const float beta1 = a_.real("beta1"), fresh1 = as_float(1 - a_.number("beta1")), eps = a_.real("eps"),
+                eps2 = a_.real("eps2");
     float *row_mean = s.state.data(), *row_away = row_mean + rows, *col_mean = row_away + rows,
-          *col_away = col_mean + cols, *m = col_away + cols, *w = s.value.data(), *memory = working_memory(2 * (rows + cols));
+          *col_away = col_mean + cols, *m = col_away + cols, *w = s.value.data(),
+          *memory = working_memory(2 * (rows + cols));
     const float* grad = s.grad.data();
     update_factors(shape, a_.number("beta2"), row_mean, col_mean, [=](std::int64_t i, std::int64_t j) {
       const float g = grad[i * cols + j] * k.scale;

@@ -30,7 +30,8 @@ inline float* plane(const OptimizerSlice& s, std::int64_t k, std::int64_t before
   return s.state.data() + before + k * s.size();
 }
 
-/// Sum of term(i) over [0, size): blocks in double, then the blocks in order. Working memory of this thread grows and stays.
+/// Sum of term(i) over [0, size): blocks in double, then the blocks in order. Working memory of this thread grows and
+/// stays.
 template <class F>
 double sum_in_order(std::int64_t size, F term) {
   constexpr std::int64_t kBlock = 4096;
@@ -47,8 +48,8 @@ double sum_in_order(std::int64_t size, F term) {
   return total;
 }
 
-/// Memory of this thread for one parameter's update: grows and stays, so that a steady state allocates nothing. The next
-/// call gives the same memory.
+/// Memory of this thread for one parameter's update: grows and stays, so that a steady state allocates nothing. The
+/// next call gives the same memory.
 inline float* working_memory(std::int64_t floats) {
   static thread_local Arena memory;
   const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);

@@ -9,16 +9,19 @@ namespace {
 
 std::vector<Argument> galore_arguments() {
   using From = Argument::From;
-  return joined(adam_arguments(), {{"rank", "of the projected gradient", 128.0, From::args, 65536},
-                                   {"update_proj_gap", "steps between two bases", 200.0},
-                                   {"scale", "of a step", 0.25},
-                                   {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}});
+  return joined(adam_arguments(),
+                {{"rank", "of the projected gradient", 128.0, From::args, 65536},
+                 {"update_proj_gap", "steps between two bases", 200.0},
+                 {"scale", "of a step", 0.25},
+                 {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}});
 }
 
 class GaLore : public Optimizer {
  public:
   explicit GaLore(const OptimizerSettings& s)
-      : a_(s, galore_arguments()), adam_(a_), targets_(std::make_shared<TargetModules>(s.target_modules, "galore_adamw")) {
+      : a_(s, galore_arguments()),
+        adam_(a_),
+        targets_(std::make_shared<TargetModules>(s.target_modules, "galore_adamw")) {
     if (a_.whole_number("rank") < 1 || a_.whole_number("update_proj_gap") < 1)
       throw UserError("optim_args: rank and update_proj_gap must be at least 1");
   }
@@ -73,8 +76,7 @@ class GaLore : public Optimizer {
 }  // namespace
 
 OptimizerRows galore_rows() {
-  return {{"galore_adamw",
-           "AdamW on gradients projected on their leading singular vectors; needs optim_target_modules",
+  return {{"galore_adamw", "AdamW on gradients projected on their leading singular vectors; needs optim_target_modules",
            OptimizerKind(make_rule<GaLore>, galore_arguments(),
                          {{"galore_adamw_layerwise", "updated after the step like galore_adamw"},
                           {"galore_adamw_8bit", "the state of the projected gradient is float32"},

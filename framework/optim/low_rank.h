@@ -1,5 +1,5 @@
-// Which parameters GaLore and APOLLO work on, and the shape of what they project: an m × n gradient with m ≥ n becomes m × r,
-// else r × n, with r rows or columns of a basis on the shorter side.
+// Which parameters GaLore and APOLLO work on, and the shape of what they project: an m × n gradient with m ≥ n becomes
+// m × r, else r × n, with r rows or columns of a basis on the shorter side.
 #pragma once
 
 #include "core/error.h"
@@ -9,8 +9,8 @@
 
 namespace dml {
 
-/// optim_target_modules: a name, a part of one or a regular expression of a module's whole name; all-linear: every matrix but
-/// embeddings.
+/// optim_target_modules: a name, a part of one or a regular expression of a module's whole name; all-linear: every
+/// matrix but embeddings.
 class TargetModules {
  public:
   TargetModules(const std::vector<std::string>& modules, const char* optimizer);
@@ -38,6 +38,7 @@ void project(const Projection& p, const float* g, const float* basis, float* low
 /// g = low in the full space.
 void project_back(const Projection& p, const float* low, const float* basis, float* g);
 /// Adam's m/(√v + ε) into `out`, and the factor of its bias corrections: √(1 − β2ᵗ)/(1 − β1ᵗ).
-float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v, float* out);
+float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v,
+                     float* out);
 
 }  // namespace dml

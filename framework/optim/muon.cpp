@@ -1,10 +1,11 @@
 // Muon (Jordan et al. 2024): a momentum whose matrices are made orthogonal before each step.
 //
-//   adjust_lr_fn: match_rms_adamw (Moonlight's, and Axolotl's): m = μm + g; u = g + μm; w −= η·(λw + 0.2·√max(rows, cols)·O(u))
-//   adjust_lr_fn: original (Keller Jordan's): m = μm + (1 − μ)g; u = (1 − μ)g + μm; w −= η·(λw + √max(1, rows/cols)·O(u))
+//   adjust_lr_fn: match_rms_adamw (Moonlight's, and Axolotl's): m = μm + g; u = g + μm; w −= η·(λw + 0.2·√max(rows,
+//   cols)·O(u)) adjust_lr_fn: original (Keller Jordan's): m = μm + (1 − μ)g; u = (1 − μ)g + μm; w −= η·(λw + √max(1,
+//   rows/cols)·O(u))
 //
-// It is a rule for hidden matrices. Embeddings, the head, modules that an adapter saves, and whatever has one dimension are
-// trained by AdamW with the same learning rate. (Axolotl leaves parameters of one dimension as they are.)
+// It is a rule for hidden matrices. Embeddings, the head, modules that an adapter saves, and whatever has one dimension
+// are trained by AdamW with the same learning rate. (Axolotl leaves parameters of one dimension as they are.)
 #include "optim/adam.h"
 #include "optim/newton_schulz.h"
 #include "optim/rules.h"
@@ -14,11 +15,15 @@ namespace {
 
 std::vector<Argument> muon_arguments() {
   using From = Argument::From;
-  return joined(adam_arguments(0.95, 0.95, 1e-8),
-                {{"momentum", "decay rate of the momentum", 0.95, From::args, 1},
-                 {"nesterov", "look ahead along the momentum", true},
-                 {"ns_steps", "Newton–Schulz steps", 5.0, From::args, 100},
-                 {"adjust_lr_fn", "scale of a matrix's step", "match_rms_adamw", From::args, 1, {"match_rms_adamw", "original"}}});
+  return joined(adam_arguments(0.95, 0.95, 1e-8), {{"momentum", "decay rate of the momentum", 0.95, From::args, 1},
+                                                   {"nesterov", "look ahead along the momentum", true},
+                                                   {"ns_steps", "Newton–Schulz steps", 5.0, From::args, 100},
+                                                   {"adjust_lr_fn",
+                                                    "scale of a matrix's step",
+                                                    "match_rms_adamw",
+                                                    From::args,
+                                                    1,
+                                                    {"match_rms_adamw", "original"}}});
 }
 
 bool is_hidden_matrix(const Parameter& p) {
@@ -63,7 +68,8 @@ class Muon : public Optimizer {
     });
     newton_schulz(u, static_cast<int>(a_.whole_number("ns_steps")), memory + u.size());
     const auto rows = static_cast<double>(shape.rows), cols = static_cast<double>(shape.cols);
-    const float factor = as_float(k.rate * (original ? std::sqrt(std::max(1.0, rows / cols)) : 0.2 * std::sqrt(std::max(rows, cols))));
+    const float factor =
+        as_float(k.rate * (original ? std::sqrt(std::max(1.0, rows / cols)) : 0.2 * std::sqrt(std::max(rows, cols))));
     each_element(s.size(), [=](std::int64_t i) {
       w[i] -= k.rate * k.decay * w[i];
       w[i] -= factor * u.data[i];
@@ -77,8 +83,7 @@ class Muon : public Optimizer {
 }  // namespace
 
 OptimizerRows muon_rows() {
-  return {{"muon",
-           "momentum with orthogonal steps for hidden matrices; one float of state per parameter",
+  return {{"muon", "momentum with orthogonal steps for hidden matrices; one float of state per parameter",
            OptimizerKind(make_rule<Muon>, muon_arguments())
                .with_notice("AdamW trains embeddings, the head and parameters of one dimension")
                .not_by_element()}};

@@ -1,6 +1,6 @@
-// The nearest matrix with orthogonal rows (or columns), about: five steps of a Newton–Schulz iteration with Keller Jordan's
-// coefficients (2024). X = G/(‖G‖ + 1e-7), transposed where G is tall; A = XXᵀ; X = aX + (bA + cA²)X. Singular values end
-// between 0.7 and 1.2.
+// The nearest matrix with orthogonal rows (or columns), about: five steps of a Newton–Schulz iteration with Keller
+// Jordan's coefficients (2024). X = G/(‖G‖ + 1e-7), transposed where G is tall; A = XXᵀ; X = aX + (bA + cA²)X. Singular
+// values end between 0.7 and 1.2.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Optimizers: pure functions of (value, gradient, state, step) over slices; they keep nothing themselves, so whoever
 // shards the state or saves it needs no help from here.
 //
-// A rule is a file of this folder with rows for the registry (optim/rules.h). A row owns everything about its optimizer: its
-// name, the other spellings that recipes use, its arguments, and how it is made.
+// A rule is a file of this folder with rows for the registry (optim/rules.h). A row owns everything about its
+// optimizer: its name, the other spellings that recipes use, its arguments, and how it is made.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,8 @@ class Optimizer {
   /// Bytes of working memory for a parameter that it updates whole.
   virtual std::size_t working_bytes(const Parameter&) const { return 0; }
   /// Whether it trains at one point and its result is another, the average of its steps (schedule-free). Then whoever
-  /// evaluates, samples, saves or ends a run shows the average first, and goes back to the training point before the next
-  /// step. The training point comes back bit by bit.
+  /// evaluates, samples, saves or ends a run shows the average first, and goes back to the training point before the
+  /// next step. The training point comes back bit by bit.
   virtual bool averages() const { return false; }
   virtual void show_average(std::span<const OptimizerSlice>) const {}
   virtual void show_training_point(std::span<const OptimizerSlice>) const {}
@@ -72,10 +72,10 @@ std::size_t working_bytes(const Optimizer& optimizer, const ParameterStore& para
 struct OptimizerSettings {
   double weight_decay = 0;
   std::optional<double> beta1 = {}, beta2 = {}, epsilon = {}, beta3 = {}, epsilon2 = {};
-  Json args = Json::object();                     // optim_args; they win over the above
-  std::vector<std::string> target_modules = {};   // optim_target_modules, of the low-rank ones
-  std::string schedule = "constant";              // its name
-  std::uint64_t seed = 0;                         // of random projections
+  Json args = Json::object();                    // optim_args; they win over the above
+  std::vector<std::string> target_modules = {};  // optim_target_modules, of the low-rank ones
+  std::string schedule = "constant";             // its name
+  std::uint64_t seed = 0;                        // of random projections
 };
 
 /// An argument of an optimizer: its type is its default's.
@@ -83,9 +83,9 @@ struct Argument {
   enum class From { args, weight_decay, beta1, beta2, beta3, epsilon, epsilon2 };
   std::string name, help;
   Json fallback;
-  From from = From::args;                // the setting that gives it, unless optim_args do
-  double below = 1e300;                  // numbers: in [0, below)
-  std::vector<std::string> words = {};   // texts: the only ones allowed
+  From from = From::args;               // the setting that gives it, unless optim_args do
+  double below = 1e300;                 // numbers: in [0, below)
+  std::vector<std::string> words = {};  // texts: the only ones allowed
 };
 
 struct OptimizerKind {
@@ -101,7 +101,8 @@ struct OptimizerKind {
   bool takes_targets = false;            // reads target_modules
   bool by_element = true;                // state in float32, one entry an element: it can be pruned (ReLoRA)
 
-  OptimizerKind(Factory make, std::vector<Argument> args = {}, std::vector<Spelling> names = {})  // NOLINT: a factory is a kind
+  OptimizerKind(Factory make, std::vector<Argument> args = {},
+                std::vector<Spelling> names = {})  // NOLINT: a factory is a kind
       : factory(std::move(make)), arguments(std::move(args)), spellings(std::move(names)) {}
   OptimizerKind&& with_notice(std::string text) && { return notice = std::move(text), std::move(*this); }
   OptimizerKind&& with_targets() && { return takes_targets = true, std::move(*this); }

@@ -1,5 +1,5 @@
-// RMSprop (Hinton 2012), in PyTorch's form: v = αv + (1 − α)g²; d = √(v − a²) + ε, a the mean gradient where centered, else 0;
-// w −= η·g/d, or with momentum b = μb + g/d, w −= η·b.
+// RMSprop (Hinton 2012), in PyTorch's form: v = αv + (1 − α)g²; d = √(v − a²) + ε, a the mean gradient where centered,
+// else 0; w −= η·g/d, or with momentum b = μb + g/d, w −= η·b.
 #include "optim/arguments.h"
 #include "optim/elementwise.h"
 #include "optim/rules.h"
@@ -51,7 +51,8 @@ class RmsProp : public Optimizer {
 }  // namespace
 
 OptimizerRows rmsprop_rows() {
-  return {{"rmsprop", "gradient divided by its root mean square; one float of state per parameter",
+  return {{"rmsprop",
+           "gradient divided by its root mean square; one float of state per parameter",
            {make_rule<RmsProp>, rmsprop_arguments()}}};
 }
 

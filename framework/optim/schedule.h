@@ -4,8 +4,8 @@
 // built on PyTorch's LambdaLR give step s the rate s / W; here the first step already counts.) one_cycle brings its own
 // rise.
 //
-// Jagged restarts (ReLoRA) every N steps lie over any of them: from the first restart on the rate is cut to (r + 1) / U of
-// the schedule's in the U steps behind each, r = s mod N; and to (N − r) / A in the A steps before the next.
+// Jagged restarts (ReLoRA) every N steps lie over any of them: from the first restart on the rate is cut to (r + 1) / U
+// of the schedule's in the U steps behind each, r = s mod N; and to (N − r) / A in the A steps before the next.
 #pragma once
 
 #include <cstdint>

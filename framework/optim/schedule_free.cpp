@@ -1,5 +1,6 @@
-// Schedule-free AdamW and SGD (Defazio et al. 2024). Steps are taken from z; gradients are computed at y, between z and the
-// average x of all z; the result is x. For k = 0, 1, …, with step length l, largest so far lmax, and n the direction:
+// Schedule-free AdamW and SGD (Defazio et al. 2024). Steps are taken from z; gradients are computed at y, between z and
+// the average x of all z; the result is x. For k = 0, 1, …, with step length l, largest so far lmax, and n the
+// direction:
 //
 //   c = (k+1)^r·lmax^p / Σ of these; y += c·(z − y) + l·(β1·(1 − c) − 1)·n; z −= l·n
 //   AdamW: v = β2·v + (1 − β2)·g², n = g/(√(v/(1 − β2^{k+1})) + ε) + λy; SGD: n = g + λy
@@ -23,7 +24,8 @@ std::vector<Argument> averaging_arguments() {
 }
 std::vector<Argument> adam_kind() { return joined(adam_arguments(), averaging_arguments()); }
 std::vector<Argument> sgd_kind() {
-  return joined({weight_decay_argument(), {"momentum", "where gradients are computed: 0 at z, 1 at the average", 0.9, Argument::From::args, 1}},
+  return joined({weight_decay_argument(),
+                 {"momentum", "where gradients are computed: 0 at z, 1 at the average", 0.9, Argument::From::args, 1}},
                 averaging_arguments());
 }
 
@@ -59,8 +61,10 @@ class ScheduleFree : public Optimizer {
   bool averages() const override { return true; }
   std::string advice() const override {
     if (schedule_.starts_with("constant")) return "";
-    return fmt::format("a schedule-free optimizer averages its steps and needs no decay of the learning rate: use "
-                       "lr_scheduler: constant, not {}", schedule_);
+    return fmt::format(
+        "a schedule-free optimizer averages its steps and needs no decay of the learning rate: use lr_scheduler: "
+        "constant, not {}",
+        schedule_);
   }
   void show_average(std::span<const OptimizerSlice> slices) const override {
     const float factor = as_float(1 - 1 / beta_);
@@ -86,14 +90,16 @@ class ScheduleFree : public Optimizer {
     count.steps += 1;
     const double rate = step.learning_rate * s.parameter->learning_rate_scale;
     count.largest_rate = std::max(count.largest_rate, rate);
-    const double weight = std::pow(count.steps, a_.number("r")) * std::pow(count.largest_rate, a_.number("weight_lr_power"));
+    const double weight =
+        std::pow(count.steps, a_.number("r")) * std::pow(count.largest_rate, a_.number("weight_lr_power"));
     count.weights += weight;
     std::memcpy(s.state.data(), &count, sizeof count);
     const double share = count.weights > 0 ? weight / count.weights : 0;
     const float c = as_float(share), l = as_float(rate), along = as_float(rate * (beta_ * (1 - share) - 1));
     float *y = s.value.data(), *z = plane(s, 0, kCounterFloats), *v = adam_ ? plane(s, 2, kCounterFloats) : nullptr;
     const float* grad = s.grad.data();
-    const float beta2 = adam_ ? a_.real("beta2") : 0, fresh2 = adam_ ? as_float(1 - a_.number("beta2")) : 0, eps = adam_ ? a_.real("eps") : 0,
+    const float beta2 = adam_ ? a_.real("beta2") : 0, fresh2 = adam_ ? as_float(1 - a_.number("beta2")) : 0,
+                eps = adam_ ? a_.real("eps") : 0,
                 bias = adam_ ? as_float(1 - std::pow(a_.number("beta2"), count.steps)) : 1;
     each_element(s.size(), [=](std::int64_t i) {
       if (first) z[i] = y[i];
@@ -125,12 +131,13 @@ struct ScheduleFreeSgd : ScheduleFree {
 }  // namespace
 
 OptimizerRows schedule_free_rows() {
-  return {{"schedule_free_adamw",
-           "AdamW whose result is an average of its steps, for lr_scheduler: constant; three floats of state per parameter",
-           OptimizerKind(make_rule<ScheduleFreeAdamW>, adam_kind()).not_by_element()},
-          {"schedule_free_sgd",
-           "gradient descent whose result is an average of its steps; two floats of state per parameter",
-           OptimizerKind(make_rule<ScheduleFreeSgd>, sgd_kind()).not_by_element()}};
+  return {
+      {"schedule_free_adamw",
+       "AdamW whose result is an average of its steps, for lr_scheduler: constant; three floats of state per parameter",
+       OptimizerKind(make_rule<ScheduleFreeAdamW>, adam_kind()).not_by_element()},
+      {"schedule_free_sgd",
+       "gradient descent whose result is an average of its steps; two floats of state per parameter",
+       OptimizerKind(make_rule<ScheduleFreeSgd>, sgd_kind()).not_by_element()}};
 }
 
 }  // namespace dml

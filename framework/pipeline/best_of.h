@@ -14,8 +14,8 @@ class BestOf {
   /// Both outlive it. UserError where the model judges steps instead of answers.
   BestOf(Assistant& assistant, RewardModel& judge, std::int64_t count);
 
-  /// Of each prompt the best of `count` answers with its reward, of equal ones the first; `rows`: what the prompts are of.
-  /// `first`: number of the first prompt among all that are asked; each answer draws its own random numbers.
+  /// Of each prompt the best of `count` answers with its reward, of equal ones the first; `rows`: what the prompts are
+  /// of. `first`: number of the first prompt among all that are asked; each answer draws its own random numbers.
   std::vector<Answer> answers(std::span<const Json> rows, std::span<const std::vector<Token>> prompts,
                               std::size_t first = 0);
 

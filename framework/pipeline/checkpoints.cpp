@@ -41,8 +41,8 @@ void check_directory(const std::string& output_dir) { require_directory(output_d
 [[noreturn]] void no_such_step(const std::string& output_dir, std::int64_t step, const std::vector<Checkpoint>& all) {
   std::vector<std::string> steps;
   for (const Checkpoint& c : all) steps.push_back(std::to_string(c.step));
-  throw UserError("{}: no checkpoint of step {}{}{}", output_dir, step,
-                  steps.empty() ? "; it has none" : "; it has ", fmt::join(steps, ", "));
+  throw UserError("{}: no checkpoint of step {}{}{}", output_dir, step, steps.empty() ? "; it has none" : "; it has ",
+                  fmt::join(steps, ", "));
 }
 
 }  // namespace
@@ -55,7 +55,8 @@ std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool c
   bool found_latest = false;
   std::string best = file_exists(output_dir + "/best") ? read_file(output_dir + "/best", 4096) : "";
   for (const Checkpoint& c : all) {
-    CheckpointRow row{c.path, c.step, {}, {}, folder_bytes(c.path), problem_of(c, contents && (!step || *step == c.step))};
+    CheckpointRow row{
+        c.path, c.step, {}, {}, folder_bytes(c.path), problem_of(c, contents && (!step || *step == c.step))};
     add_losses(row);
     row.latest = row.problem.empty() && !found_latest;
     found_latest |= row.latest;

@@ -1,5 +1,5 @@
-// Runs side by side, read from their folders: curves over each other, the settings that differ, evaluations, and what each
-// answered to the same prompts.
+// Runs side by side, read from their folders: curves over each other, the settings that differ, evaluations, and what
+// each answered to the same prompts.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ std::vector<FinishedRun> read_runs(const std::vector<std::string>& folders);
 std::vector<std::pair<std::string, Chart>> comparison_charts(const std::vector<FinishedRun>& runs);
 std::string comparison_html(const std::vector<FinishedRun>& runs);
 
-/// Writes each chart into `folder` as NAME.svg, and with `png` as NAME.png too, by rsvg-convert; the paths. UserError when that
-/// program is not there.
+/// Writes each chart into `folder` as NAME.svg, and with `png` as NAME.png too, by rsvg-convert; the paths. UserError
+/// when that program is not there.
 std::vector<std::string> write_charts(const std::string& folder,
                                       const std::vector<std::pair<std::string, Chart>>& charts, bool png);
 

@@ -134,7 +134,9 @@ struct InputAdapter {
   explicit InputAdapter(const Conversion& c) {
     const AdapterConfig config = read_adapter_config_of(c.input);
     if (config.head != HeadKind::causal_lm)
-      throw UserError("{}: is the adapter of a reward model, whose head other formats do not hold; dml merge makes a model of it", c.input);
+      throw UserError(
+          "{}: is the adapter of a reward model, whose head other formats do not hold; dml merge makes a model of it",
+          c.input);
     const std::string base = c.base_model.value_or(config.base_model);
     if (base.empty() || !file_exists(model_directory(base) + "/config.json"))
       throw UserError("{}: its base model '{}' was not found; give its directory with --base-model", c.input, base);
@@ -189,7 +191,8 @@ void convert(const Conversion& c) {
     throw UserError("--format: '{}' is for adapters; {} is a model", *c.format, c.input);
   const bool is_adapter = file_exists(c.input + "/adapter_config.json");
   if (is_adapter)
-    for (auto [name, given] : {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{"--tied", c.tied.has_value()}})
+    for (auto [name, given] :
+         {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{"--tied", c.tied.has_value()}})
       if (given) throw UserError("{} is for models; {} is an adapter", name, c.input);
   if (c.format == "gguf") return is_adapter ? convert_adapter_to_gguf(c) : convert_to_gguf(c);
   if (fs::exists(c.output) && !(fs::is_directory(c.output) && fs::is_empty(c.output)))

@@ -1,5 +1,6 @@
-// dml convert: the same model or adapter in another form. Models: another element type, other shards, a head of its own or
-// one tied to the embedding, or one GGUF file. Adapters: PEFT's layout, mlx-lm's or llama.cpp's. The output appears whole or not at all.
+// dml convert: the same model or adapter in another form. Models: another element type, other shards, a head of its own
+// or one tied to the embedding, or one GGUF file. Adapters: PEFT's layout, mlx-lm's or llama.cpp's. The output appears
+// whole or not at all.
 #pragma once
 
 #include <cstddef>

@@ -47,7 +47,8 @@ EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& 
 
   const AnsweringPrompts prompts(own, *tokenizer, base.spec);
   std::vector<Eval> evals;
-  for (EvalTask& task : eval_tasks(recipe.evaluation)) evals.emplace_back(std::move(task), prompts, base.spec.max_positions);
+  for (EvalTask& task : eval_tasks(recipe.evaluation))
+    evals.emplace_back(std::move(task), prompts, base.spec.max_positions);
 
   EvalsOutcome out;
   for (const Compared& c : compared_models(model, options)) {
@@ -59,7 +60,8 @@ EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& 
     for (Eval& eval : evals) {
       evaluated.results.push_back(eval.run(*built, comm));
       for (const std::string& line : evaluated.results.back().problems) log_warning("{}", line);
-      for (std::string& line : below_limits(eval.task(), evaluated.results.back())) out.below.push_back(std::move(line));
+      for (std::string& line : below_limits(eval.task(), evaluated.results.back()))
+        out.below.push_back(std::move(line));
     }
   }
   return out;

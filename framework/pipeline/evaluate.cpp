@@ -54,8 +54,14 @@ struct Split {
     const MicroBatchSum sum = split_loss({model, *objective, loader, schedule, comm, no_hooks}).all;
     const double loss = sum.losses.mean();
     const bool of_tokens = recipe.data.rows == RowKind::text || recipe.data.rows == RowKind::steps;
-    Evaluation e{std::move(name), loss, of_tokens ? std::exp(loss) : std::nan(""),
-                 named_terms(objective->terms(), sum.losses), examples.size(), sum.tokens, sum.trained_tokens, 0};
+    Evaluation e{std::move(name),
+                 loss,
+                 of_tokens ? std::exp(loss) : std::nan(""),
+                 named_terms(objective->terms(), sum.losses),
+                 examples.size(),
+                 sum.tokens,
+                 sum.trained_tokens,
+                 0};
     e.seconds = seconds_since(start);
     return e;
   }
@@ -65,8 +71,9 @@ struct Split {
 
 std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters) {
   if (recipe.data.rows == RowKind::prompts || recipe.plugin.objective)
-    throw UserError("dml evaluate measures the loss of texts and of preferences; this run measures its own values on the "
-                    "validation data, as \"event\": \"eval\" in metrics.jsonl of output_dir");
+    throw UserError(
+        "dml evaluate measures the loss of texts and of preferences; this run measures its own values on the "
+        "validation data, as \"event\": \"eval\" in metrics.jsonl of output_dir");
   set_up_processor(recipe.train, comm);
   bool full = recipe.adapter.makes_model();
   if (full && !adapters.empty())

@@ -14,7 +14,8 @@ namespace dml {
 namespace {
 
 // Pushes, or warns.
-void push(const LogSection& log, const std::string& folder, const std::string& below, std::vector<std::string> include, std::string message) {
+void push(const LogSection& log, const std::string& folder, const std::string& below, std::vector<std::string> include,
+          std::string message) {
   PushRequest request;
   request.id = *log.hub_model_id;
   request.revision = log.hub_revision.value_or("main");
@@ -87,7 +88,9 @@ void require_hub_token(const Recipe& recipe) {
   const HubOptions options = HubOptions::from_environment();
   if (options.offline) return log_warning("hub_model_id: nothing is pushed, since HF_HUB_OFFLINE is set");
   if (options.token.empty())
-    throw UserError("hub_model_id: a push needs a token with write access: set HF_TOKEN, or log in with `hf auth login`").about("hub_model_id");
+    throw UserError(
+        "hub_model_id: a push needs a token with write access: set HF_TOKEN, or log in with `hf auth login`")
+        .about("hub_model_id");
 }
 
 }  // namespace dml

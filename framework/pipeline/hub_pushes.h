@@ -1,5 +1,5 @@
-// Results pushed to the Hub during a run and at its end (hub_model_id, hub_strategy). A push that fails is a warning with
-// the command that repeats it: it never ends a run.
+// Results pushed to the Hub during a run and at its end (hub_model_id, hub_strategy). A push that fails is a warning
+// with the command that repeats it: it never ends a run.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace dml {
 
-/// Of rank 0: pushes checkpoints on a thread of its own, as the strategy says. One at a time: a checkpoint that becomes complete
-/// while an earlier one is pushed waits, and gives way to a later one. Its on_end() waits for the last.
+/// Of rank 0: pushes checkpoints on a thread of its own, as the strategy says. One at a time: a checkpoint that becomes
+/// complete while an earlier one is pushed waits, and gives way to a later one. Its on_end() waits for the last.
 std::unique_ptr<Observer> make_hub_pushes(const Recipe& recipe);
 
 /// The result in output_dir, at the end of a run.

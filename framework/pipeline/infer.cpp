@@ -59,7 +59,8 @@ std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> promp
   return run(prompts, {}, first);
 }
 
-// Keys and values of the longest texts that may be there at a time, and the rotary tables, before memory is taken for them.
+// Keys and values of the longest texts that may be there at a time, and the rotary tables, before memory is taken for
+// them.
 void Assistant::require_memory(std::span<const std::vector<Token>> prompts) const {
   const ModelSpec& spec = model_->spec;
   const GenerationOptions& o = options_.generation;
@@ -139,8 +140,9 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
 Json Assistant::logprobs(const Answer& answer) const {
   Json list = Json::array();
   for (std::size_t i = 0; i < answer.tokens.size(); ++i)
-    list.push_back(
-        {{"token", format_->tokenizer().piece(answer.tokens[i])}, {"id", answer.tokens[i]}, {"logprob", answer.logprobs[i]}});
+    list.push_back({{"token", format_->tokenizer().piece(answer.tokens[i])},
+                    {"id", answer.tokens[i]},
+                    {"logprob", answer.logprobs[i]}});
   return list;
 }
 
@@ -160,7 +162,8 @@ std::string StopText::next(const std::string& piece) {
   return certain;
 }
 
-void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs, BestOf* best) {
+void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs,
+                 BestOf* best) {
   const std::string text = read_file(input);
   // Every row is read before the first is answered: hours of work are not lost to a mistake in the last line.
   constexpr std::size_t kMostErrors = 20;

@@ -57,8 +57,8 @@ class StopText {
 
 class Assistant {
  public:
-  /// Loads model, adapter, tokenizer and template. `recipe` may be null (then base_model is set): then the tokenizer, the
-  /// template and the stop tokens are those of the adapter's folder where it has them, else the model's.
+  /// Loads model, adapter, tokenizer and template. `recipe` may be null (then base_model is set): then the tokenizer,
+  /// the template and the stop tokens are those of the adapter's folder where it has them, else the model's.
   Assistant(const Recipe* recipe, const InferOptions& options);
   ~Assistant();
 
@@ -69,7 +69,8 @@ class Assistant {
   /// `attempt` draws other random numbers for the same prompt.
   Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {},
                 std::size_t attempt = 0);
-  /// For many, eight at a time. `first`: number of the first among all that are asked; each draws its own random numbers.
+  /// For many, eight at a time. `first`: number of the first among all that are asked; each draws its own random
+  /// numbers.
   std::vector<Answer> answers(std::span<const std::vector<Token>> prompts, std::size_t first = 0);
   /// [{"token": …, "id": …, "logprob": …}, …], the log-probabilities those of the model before penalties and filters.
   Json logprobs(const Answer& answer) const;
@@ -102,8 +103,8 @@ class Assistant {
   bool said_limit_ = false;
 };
 
-/// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added, in their order. With
-/// `best`, each answer is the best of several, with its "reward".
+/// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added, in their
+/// order. With `best`, each answer is the best of several, with its "reward".
 void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs = false,
                  BestOf* best = nullptr);
 

@@ -102,8 +102,10 @@ class Describer {
       describe_tensors(files.tensors());
       if (!known) return;
       const Json config = read_json(folder + "/config.json");
-      if (const PackedConfig packed = packed_config(config, folder + "/config.json"); packed.format != PackedFormat::none)
-        row("quantised", fmt::format("{} of 4 bits: frozen under an adapter, its matrices become q4_1", packed.name()), packed.name());
+      if (const PackedConfig packed = packed_config(config, folder + "/config.json");
+          packed.format != PackedFormat::none)
+        row("quantised", fmt::format("{} of 4 bits: frozen under an adapter, its matrices become q4_1", packed.name()),
+            packed.name());
       if (is_bitsandbytes_config(config, folder + "/config.json")) {
         row("quantised", "nf4 of bitsandbytes: for adapter: qlora", "nf4");
         return;
@@ -137,7 +139,7 @@ class Describer {
     auto tokenizer = load_tokenizer(folder);
     const char* kind = file_exists(folder + "/tokenizer.json")    ? "tokenizer.json"
                        : file_exists(folder + "/tokenizer.model") ? "SentencePiece"
-                                                                      : "vocab.json";
+                                                                  : "vocab.json";
     row("tokenizer", fmt::format("{}, {} tokens", kind, grouped(tokenizer->size())),
         {{"kind", kind}, {"size", tokenizer->size()}});
     Json ids = Json::object();

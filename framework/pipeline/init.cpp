@@ -35,9 +35,7 @@ void check_order(const InitRequest& request) {
                     shell_word(request.data), shell_word(request.model));
 }
 
-std::string output_directory(const std::string& recipe) {
-  return "outputs/" + fs::path(recipe).stem().string();
-}
+std::string output_directory(const std::string& recipe) { return "outputs/" + fs::path(recipe).stem().string(); }
 
 }  // namespace
 
@@ -60,7 +58,8 @@ InitResult init_recipe(const InitRequest& request) {
   const DataFacts data = look_at_data(request.data, request.columns);
   const InitChoice choice = choose_settings(model, data, output_directory(result.path), request.adapter);
   const std::string name = shell_word(result.path), text = recipe_text(model, data, choice, name);
-  const RecipeFile written = read_recipe(text, result.path);  // whatever is wrong with it shows here, not in a later command
+  const RecipeFile written =
+      read_recipe(text, result.path);  // whatever is wrong with it shows here, not in a later command
 
   result.lines = describe(model, data, choice);
   result.notes = data.notes;
@@ -68,19 +67,21 @@ InitResult init_recipe(const InitRequest& request) {
   result.notes.insert(result.notes.end(), written.warnings.begin(), written.warnings.end());
   const LengthFacts& l = choice.lengths;
   if (l.failed > 0)
-    result.notes.push_back(fmt::format("{} of {} rows looked at cannot be used, and training will stop at them; the "
-                                       "first: {}. on_bad_row: skip leaves them out",
-                                       l.failed, l.failed + l.rows, l.failure));
+    result.notes.push_back(
+        fmt::format("{} of {} rows looked at cannot be used, and training will stop at them; the first: {}. "
+                    "on_bad_row: skip leaves them out",
+                    l.failed, l.failed + l.rows, l.failure));
   if (data.kind != DataKind::documents && l.longest() > choice.recipe.data.sequence_len)
-    result.notes.push_back(fmt::format(
-        "{:.1f} % of the examples are longer than sequence_len and are dropped; excess_length_strategy: truncate keeps "
-        "their beginnings",
-        100.0 * static_cast<double>(std::ranges::count_if(
-                    l.sorted, [&](auto n) { return n > choice.recipe.data.sequence_len; })) /
-            static_cast<double>(l.sorted.size())));
+    result.notes.push_back(
+        fmt::format("{:.1f} % of the examples are longer than sequence_len and are dropped; excess_length_strategy: "
+                    "truncate keeps their beginnings",
+                    100.0 *
+                        static_cast<double>(std::ranges::count_if(
+                            l.sorted, [&](auto n) { return n > choice.recipe.data.sequence_len; })) /
+                        static_cast<double>(l.sorted.size())));
   if (!choice.fits)
-    result.notes.emplace_back("this run does not fit into the memory of this machine; a smaller model or more memory is "
-                              "needed");
+    result.notes.emplace_back(
+        "this run does not fit into the memory of this machine; a smaller model or more memory is needed");
   result.train = "dml train " + name;
   result.infer = infer_command_line(data, name);
   write_file(result.path, text);

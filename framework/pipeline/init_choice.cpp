@@ -80,12 +80,15 @@ class Chooser {
   }
 
  private:
-  bool chat() const { return data_.kind == DataKind::conversations && data_.entry.type.name.starts_with("chat_template"); }
+  bool chat() const {
+    return data_.kind == DataKind::conversations && data_.entry.type.name.starts_with("chat_template");
+  }
 
   void choose_kind() {
     if (model_.scratch && data_.rl != Rl::none)
-      throw UserError("{}: preferences are trained on top of a model that can answer, and this directory holds only a tokenizer",
-                      model_.directory);
+      throw UserError(
+          "{}: preferences are trained on top of a model that can answer, and this directory holds only a tokenizer",
+          model_.directory);
     full_ = model_.scratch || (!model_.quantised && model_.spec.parameters() <= kFullTraining);
     if (!adapter_) return;
     if (model_.scratch && *adapter_ != AdapterKind::none)
@@ -102,8 +105,8 @@ class Chooser {
     else r.model.base_model = model_.directory;
     if (!model_.tokenizer->eos) {
       r.model.special_tokens.eos_token = missing_eos(*model_.tokenizer);
-      out_.notes.push_back(fmt::format("the tokenizer names no EOS token; the recipe makes it {}",
-                                       *r.model.special_tokens.eos_token));
+      out_.notes.push_back(
+          fmt::format("the tokenizer names no EOS token; the recipe makes it {}", *r.model.special_tokens.eos_token));
     }
     if (chat()) {
       out_.chat = choose_chat(model_, full_);
@@ -150,7 +153,8 @@ class Chooser {
   }
 
   std::int64_t context() const {
-    if (model_.scratch) return json_integer(out_.recipe.model.model_config, "max_position_embeddings", 1024, "model_config");
+    if (model_.scratch)
+      return json_integer(out_.recipe.model.model_config, "max_position_embeddings", 1024, "model_config");
     return model_.spec.max_positions;
   }
 
@@ -169,17 +173,18 @@ class Chooser {
   std::int64_t rows_of_training() const {
     const LengthFacts& l = out_.lengths;
     const double kept = static_cast<double>(l.sorted.size()) /
-                        static_cast<double>(std::max<std::int64_t>(1, l.rows + l.failed)) * static_cast<double>(data_.rows);
+                        static_cast<double>(std::max<std::int64_t>(1, l.rows + l.failed)) *
+                        static_cast<double>(data_.rows);
     if (data_.kind != DataKind::documents) return std::max<std::int64_t>(1, std::llround(kept));
-    return std::max<std::int64_t>(
-        1, std::llround(kept * l.mean / static_cast<double>(out_.recipe.data.sequence_len)));
+    return std::max<std::int64_t>(1, std::llround(kept * l.mean / static_cast<double>(out_.recipe.data.sequence_len)));
   }
 
   void choose_schedule() {
     Recipe& r = out_.recipe;
     const std::int64_t rows = rows_of_training();
     r.data.val_set_size = rows < 20 ? 0 : rows < 500 ? 0.1 : rows < 10000 ? 0.05 : 500;
-    const double kept = r.data.val_set_size < 1 ? 1 - r.data.val_set_size : 1 - r.data.val_set_size / static_cast<double>(rows);
+    const double kept =
+        r.data.val_set_size < 1 ? 1 - r.data.val_set_size : 1 - r.data.val_set_size / static_cast<double>(rows);
     out_.examples = std::max<std::int64_t>(1, std::llround(kept * static_cast<double>(rows)));
     r.train.batch_size = rows < 200 ? 4 : rows < 2000 ? 8 : rows < 20000 ? 16 : 32;
     r.train.batch_size = std::min(*r.train.batch_size, power_of_two(out_.examples));
@@ -188,14 +193,23 @@ class Chooser {
     // Few rows are passed over more often, so that there are steps enough to learn anything.
     const double wanted = model_.scratch ? 1500 : !full_ ? 100 : parameters < 5'000'000 ? 300 : 200;
     const bool preferences = data_.rl != Rl::none;
-    const double least = preferences || rows > 50000 ? 1 : rows > 5000 ? 2 : 3, most = preferences ? 3 : full_ ? 40 : 10;
+    const double least = preferences || rows > 50000 ? 1
+                         : rows > 5000               ? 2
+                                                     : 3,
+                 most = preferences ? 3
+                        : full_     ? 40
+                                    : 10;
     r.train.num_epochs = std::clamp(
         std::ceil(wanted * static_cast<double>(*r.train.batch_size) / static_cast<double>(out_.examples)), least, most);
     r.optim.optimizer = "adamw_torch";
     r.optim.lr_scheduler = "cosine";
     r.optim.warmup_ratio = 0.05;
-    r.optim.learning_rate = model_.scratch ? (parameters < 5'000'000 ? 2e-3 : parameters < 50'000'000 ? 1e-3 : 6e-4)
-                            : full_        ? (parameters < 5'000'000 ? 1e-3 : parameters < 20'000'000 ? 5e-4 : 2e-4)
+    r.optim.learning_rate = model_.scratch               ? (parameters < 5'000'000    ? 2e-3
+                                                            : parameters < 50'000'000 ? 1e-3
+                                                                                      : 6e-4)
+                            : full_                      ? (parameters < 5'000'000    ? 1e-3
+                                                            : parameters < 20'000'000 ? 5e-4
+                                                                                      : 2e-4)
                             : parameters < 1'000'000'000 ? 4e-4
                                                          : 2e-4;
     if (preferences) r.optim.learning_rate = full_ ? 2e-6 : 2e-5;

@@ -1,4 +1,5 @@
-// dml init decides: from what lies in the model's directory and in the data to the settings of a run, each with its reason.
+// dml init decides: from what lies in the model's directory and in the data to the settings of a run, each with its
+// reason.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,9 @@ struct LengthFacts {
 
 struct InitChoice {
   Recipe recipe;
-  ChatChoice chat;       // with conversations
+  ChatChoice chat;  // with conversations
   LengthFacts lengths;
-  MemoryPlan memory;     // of the largest micro-batch
+  MemoryPlan memory;  // of the largest micro-batch
   std::size_t available = 0;
   bool fits = true;
   std::int64_t examples = 0;  // to train on, about
@@ -38,8 +39,8 @@ struct InitChoice {
   std::vector<std::string> notes;
 };
 
-/// `output_dir`: of the run. `adapter`: what is trained, where that is not to follow from the model's size. UserError when
-/// no row can be read, no row has anything to train on, or the model cannot be trained so.
+/// `output_dir`: of the run. `adapter`: what is trained, where that is not to follow from the model's size. UserError
+/// when no row can be read, no row has anything to train on, or the model cannot be trained so.
 InitChoice choose_settings(const ModelFacts& model, const DataFacts& data, const std::string& output_dir,
                            std::optional<AdapterKind> adapter = {});
 

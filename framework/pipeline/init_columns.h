@@ -1,5 +1,5 @@
-// dml init tells from the names and contents of columns what a row is: a conversation, question and answer, a document, answers
-// that were compared.
+// dml init tells from the names and contents of columns what a row is: a conversation, question and answer, a document,
+// answers that were compared.
 #pragma once
 
 #include "pipeline/init_data.h"

@@ -1,5 +1,5 @@
-// dml init looks at data: which files, which format, which column says what. Nothing is decided here; what was found comes
-// with the words that tell a person about it.
+// dml init looks at data: which files, which format, which column says what. Nothing is decided here; what was found
+// comes with the words that tell a person about it.
 #pragma once
 
 #include <cstdint>

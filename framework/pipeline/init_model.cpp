@@ -41,9 +41,10 @@ const std::vector<Markers>& template_markers() {
 void check_directory(const std::string& directory) {
   std::error_code error;
   if (!fs::exists(directory, error))
-    throw UserError("{}: no such directory; MODEL is a directory with config.json, *.safetensors and a tokenizer (dml "
-                    "fetch ORG/NAME downloads one), or with a tokenizer alone, for a model from scratch",
-                    directory);
+    throw UserError(
+        "{}: no such directory; MODEL is a directory with config.json, *.safetensors and a tokenizer (dml fetch "
+        "ORG/NAME downloads one), or with a tokenizer alone, for a model from scratch",
+        directory);
   if (!fs::is_directory(directory, error)) {
     const bool gguf = directory.ends_with(".gguf");
     throw UserError("{}: {}", directory,
@@ -65,8 +66,8 @@ void look_at_weights(ModelFacts& m) {
   m.bytes = base.files->bytes();
   m.quantised = is_bitsandbytes_config(base.config, m.directory + "/config.json");
   m.dtype = std::string(dtype_name(base.dtype()));
-  m.lines.push_back(fmt::format("model      {}: {}, {} parameters, {}, context length {}{}", m.directory, m.spec.model_type,
-                                count_text(static_cast<double>(m.spec.parameters())),
+  m.lines.push_back(fmt::format("model      {}: {}, {} parameters, {}, context length {}{}", m.directory,
+                                m.spec.model_type, count_text(static_cast<double>(m.spec.parameters())),
                                 m.quantised ? "NF4 of bitsandbytes" : m.dtype, grouped(m.spec.max_positions),
                                 m.spec.tied ? ", head tied to the embedding" : ""));
 }
@@ -80,8 +81,7 @@ ModelFacts look_at_model(const std::string& directory) {
   m.scratch = !file_exists(directory + "/config.json");
   m.tokenizer = load_tokenizer(directory);
   if (m.scratch) {
-    if (file_exists(directory + "/model.safetensors"))
-      throw UserError("{}: has weights but no config.json", directory);
+    if (file_exists(directory + "/model.safetensors")) throw UserError("{}: has weights but no config.json", directory);
     m.lines.push_back(fmt::format("model      from scratch, with the tokenizer of {}", directory));
   } else {
     look_at_weights(m);
@@ -102,14 +102,16 @@ ChatChoice choose_chat(const ModelFacts& model, bool full_training) {
     out.chat_template = "tokenizer_default";
     out.reason = "the model's own";
     for (const ChatFormat& f : chat_formats())
-      if (!f.terminator.empty() && f.terminator != eos && known(f.terminator) && t.chat_template.find(f.terminator) != std::string::npos &&
+      if (!f.terminator.empty() && f.terminator != eos && known(f.terminator) &&
+          t.chat_template.find(f.terminator) != std::string::npos &&
           std::ranges::find(out.eot_tokens, f.terminator) == out.eot_tokens.end())
         out.eot_tokens.push_back(f.terminator);
     return out;
   }
   auto take = [&](const std::string& name) {
     out.chat_template = name;
-    if (const ChatFormat* f = find_chat_format(name); f && !f->terminator.empty() && f->terminator != eos) out.eot_tokens = {f->terminator};
+    if (const ChatFormat* f = find_chat_format(name); f && !f->terminator.empty() && f->terminator != eos)
+      out.eot_tokens = {f->terminator};
   };
   for (const Markers& m : template_markers())
     if (std::ranges::all_of(m.tokens, known)) {

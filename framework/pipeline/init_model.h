@@ -16,9 +16,9 @@ struct ModelFacts {
   std::string directory;
   bool scratch = false;  // a tokenizer alone: the model is yet to be made; `spec` is empty then
   ModelSpec spec;
-  std::size_t bytes = 0;      // of its weights
-  std::string dtype;          // of most of them, "BF16"
-  bool quantised = false;     // NF4 already: for adapter: qlora alone
+  std::size_t bytes = 0;   // of its weights
+  std::string dtype;       // of most of them, "BF16"
+  bool quantised = false;  // NF4 already: for adapter: qlora alone
   std::shared_ptr<Tokenizer> tokenizer;
   std::vector<std::string> lines;  // for the user: model, tokenizer
 };
@@ -28,14 +28,14 @@ ModelFacts look_at_model(const std::string& directory);
 
 /// How conversations are put into text.
 struct ChatChoice {
-  std::string chat_template;           // for `chat_template:`
+  std::string chat_template;            // for `chat_template:`
   std::vector<std::string> eot_tokens;  // ends of a turn other than eos
   std::vector<std::string> new_tokens;  // special tokens that the tokenizer does not have
   std::string reason;                   // "the model's own"
 };
 
-/// The model's own template; else the built-in one whose markers the tokenizer knows; else, where every weight is trained,
-/// ChatML with its markers as new tokens; else one that needs no new tokens.
+/// The model's own template; else the built-in one whose markers the tokenizer knows; else, where every weight is
+/// trained, ChatML with its markers as new tokens; else one that needs no new tokens.
 ChatChoice choose_chat(const ModelFacts& model, bool full_training);
 
 /// The token that ends a text where the tokenizer names none: one that it has, else a new one.

@@ -18,7 +18,8 @@ std::string yaml(const std::string& text) {
                      std::ranges::all_of(text, [](unsigned char c) {
                        return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
                      });
-  static const std::vector<std::string> kWords{"true", "false", "yes", "no", "on", "off", "null", "y", "n", "nan", "inf"};
+  static const std::vector<std::string> kWords{"true", "false", "yes", "no",  "on", "off",
+                                               "null", "y",     "n",   "nan", "inf"};
   std::string lower = text;
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const bool path = !text.empty() && (text[0] == '/' || text.starts_with("./") || text.starts_with("../")) &&
@@ -109,10 +110,10 @@ void write_model(Writer& w, const ModelFacts& model, const Recipe& r) {
                                : value.is_number_float() ? number(value.get<double>())
                                                          : dump(value);
       w.key("  " + key, value.is_number_float() && text.find('.') == text.npos ? text + ".0" : text,
-            key == "hidden_size"                 ? "width; with the layers: the size of the model"
-            : key == "max_position_embeddings"   ? "the longest context"
-            : key == "initializer_range"         ? "of the random weights"
-                                                 : "");
+            key == "hidden_size"               ? "width; with the layers: the size of the model"
+            : key == "max_position_embeddings" ? "the longest context"
+            : key == "initializer_range"       ? "of the random weights"
+                                               : "");
     }
   }
   const SpecialTokens& s = r.model.special_tokens;
@@ -128,8 +129,7 @@ void write_dataset(Writer& w, const DataFacts& data) {
   const DatasetEntry plain;
   w.line("datasets:");
   w.key("  - path", yaml(e.path), fmt::format("{}, {}", data.files.substr(data.files.find(": ") + 2), rows_text(data)));
-  if (e.ds_type)
-    w.key("    ds_type", yaml(*e.ds_type), *e.ds_type == "document" ? "every file is one document" : "");
+  if (e.ds_type) w.key("    ds_type", yaml(*e.ds_type), *e.ds_type == "document" ? "every file is one document" : "");
   if (data.kind == DataKind::tokens) w.line("    type:", data.contents);
   else w.key("    type", yaml(e.type.name), data.contents);
   if (e.field) w.key("    field", yaml(*e.field));
@@ -144,8 +144,7 @@ void write_dataset(Writer& w, const DataFacts& data) {
   if (e.field_rejected != plain.field_rejected) w.key("    field_rejected", yaml(e.field_rejected));
   if (e.message_property_mappings != plain.message_property_mappings) {
     w.line("    message_property_mappings:", "the template's name: the data's name");
-    for (auto& [target, source] : e.message_property_mappings)
-      w.key(fmt::format("      {}", target), yaml(source));
+    for (auto& [target, source] : e.message_property_mappings) w.key(fmt::format("      {}", target), yaml(source));
   }
   if (e.roles) {
     w.line("    roles:", "the template's role: its names in the data");
@@ -157,7 +156,9 @@ void write_method(Writer& w, const Recipe& r) {
   const AdapterSection& a = r.adapter;
   if (a.adapter != AdapterKind::none) {
     const bool four = a.load_in_4bit;
-    w.key("adapter", four ? "qlora" : "lora", four ? "small matrices are trained; the base is held in 4 bits" : "small matrices are trained, the base stays as it is");
+    w.key("adapter", four ? "qlora" : "lora",
+          four ? "small matrices are trained; the base is held in 4 bits"
+               : "small matrices are trained, the base stays as it is");
     if (four) w.key("load_in_4bit", "true");
     w.key("lora_r", fmt::format("{}", a.lora_r), "rank: more can learn more, and takes more memory");
     w.key("lora_alpha", number(a.lora_alpha));
@@ -204,8 +205,7 @@ std::string recipe_text(const ModelFacts& model, const DataFacts& data, const In
     w.key("val_set_size", number(r.data.val_set_size),
           r.data.val_set_size < 1 ? "share of the rows that is kept back to measure the validation loss"
                                   : "rows that are kept back to measure the validation loss");
-  else
-    w.key("val_set_size", "0", "too few rows to keep any back");
+  else w.key("val_set_size", "0", "too few rows to keep any back");
   w.key("sequence_len", fmt::format("{}", r.data.sequence_len), length_text(choice.lengths));
   if (r.data.sample_packing) w.key("sample_packing", "true", "rows of exactly sequence_len tokens");
   w.gap();
@@ -220,10 +220,10 @@ std::string recipe_text(const ModelFacts& model, const DataFacts& data, const In
   w.key("num_epochs", number(r.train.num_epochs), fmt::format("about {} steps", grouped(choice.steps)));
   w.gap();
   w.key("optimizer", r.optim.optimizer);
-  w.key("learning_rate", number(r.optim.learning_rate), fmt::format("usual for {} of this size",
-                                                                     r.adapter.adapter == AdapterKind::none
-                                                                         ? "training every weight of a model"
-                                                                         : "an adapter on a model"));
+  w.key("learning_rate", number(r.optim.learning_rate),
+        fmt::format("usual for {} of this size", r.adapter.adapter == AdapterKind::none
+                                                     ? "training every weight of a model"
+                                                     : "an adapter on a model"));
   w.key("lr_scheduler", r.optim.lr_scheduler);
   w.key("warmup_ratio", number(r.optim.warmup_ratio.value_or(0.05)));
   w.gap();
@@ -240,8 +240,8 @@ std::vector<std::string> describe(const ModelFacts& model, const DataFacts& data
   std::vector<std::string> lines = model.lines;
   lines.push_back(fmt::format("data       {}, {}", data.files, rows_text(data)));
   lines.push_back(fmt::format("contents   {}", data.contents));
-  lines.push_back(fmt::format("lengths    {} ({} rows tokenized)", length_text(choice.lengths),
-                              grouped(choice.lengths.rows)));
+  lines.push_back(
+      fmt::format("lengths    {} ({} rows tokenized)", length_text(choice.lengths), grouped(choice.lengths.rows)));
   if (r.templates.chat_template)
     lines.push_back(fmt::format("template   {}: {}", *r.templates.chat_template, choice.chat.reason));
   const std::int64_t batch = r.train.micro_batch_size * r.train.gradient_accumulation_steps.value_or(1);

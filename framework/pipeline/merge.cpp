@@ -96,7 +96,8 @@ void merge_to_gguf(const RecipeFile& file, const BaseModel& base, CausalLm& mode
   const DirectoryWriter beside(output + ".parts");  // never appears: its files are read from it
   companions.write(beside.path());
   MergedTensors tensors(model, spec);
-  const GgufFileType& stored = gguf_file_type(type.empty() ? std::string(ggml_type(*dtype_storage(base.dtype())).name) : type);
+  const GgufFileType& stored =
+      gguf_file_type(type.empty() ? std::string(ggml_type(*dtype_storage(base.dtype())).name) : type);
   const std::string name = std::filesystem::path(output).stem();
   log_gguf(output, stored,
            write_gguf({name, beside.path(), spec, stored,

@@ -7,11 +7,11 @@
 #include "core/log.h"
 #include "pipeline/hub_pushes.h"
 #include "plugin/tables.h"
-#include "train/preference_signs.h"
 #include "train/best_model.h"
 #include "train/limits.h"
 #include "train/mlflow.h"
 #include "train/plateau.h"
+#include "train/preference_signs.h"
 #include "train/tensorboard.h"
 #include "train/trigger_file.h"
 #include "train/wandb.h"
@@ -37,9 +37,10 @@ class FirstLoss : public Observer {
   FirstLoss(double known, std::string folder) : known_(known), folder_(std::move(folder)) {}
   Action on_step(const StepMetrics& metrics) override {
     if (metrics.step == 1 && std::abs(metrics.loss - known_) > 1e-3 * std::max(1.0, known_))
-      log_warning("the loss of the first step is {:.4f}, but a model that is its own reference has {:.4f}: the reference in "
-                  "{} does not belong to the model that this run starts from",
-                  metrics.loss, known_, folder_);
+      log_warning(
+          "the loss of the first step is {:.4f}, but a model that is its own reference has {:.4f}: the reference in {} "
+          "does not belong to the model that this run starts from",
+          metrics.loss, known_, folder_);
     return {};
   }
 
@@ -131,7 +132,8 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
   if (t.loss_watchdog_threshold)
     all.push_back(std::make_unique<LossWatchdog>(*t.loss_watchdog_threshold, t.loss_watchdog_patience));
   if (const OptimSection& o = plan.recipe.optim; o.lr_scheduler == "reduce_lr_on_plateau")
-    all.push_back(std::make_unique<Plateau>(plateau_settings(o.lr_scheduler_kwargs, plan.best_metric, o.learning_rate)));
+    all.push_back(
+        std::make_unique<Plateau>(plateau_settings(o.lr_scheduler_kwargs, plan.best_metric, o.learning_rate)));
   all.push_back(std::make_unique<BestModel>(BestModel::Settings{
       plan.best_metric, t.save_strategy == Cadence::best || t.load_best_model_at_end, t.early_stopping_patience}));
   if (plan.comm.rank() == 0)

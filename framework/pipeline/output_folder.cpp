@@ -23,20 +23,39 @@ constexpr std::string_view kEarlier = "earlier-";
 constexpr std::size_t kManyRuns = 3;  // from here on their size is a warning
 
 // What a run writes beside its checkpoints: what it says of itself, and its result.
-constexpr std::array<std::string_view, 21> kRunFiles{
-    "metrics.jsonl", "latest",      "best",    "report.html",         "recipe.yml",  "recipe.resolved.yml",
-    "run.json",      "README.md",   "LICENSE", "adapter_config.json", "config.json", "generation_config.json",
-    "loss.svg",      "samples.jsonl", "model.safetensors.index.json", "relora.safetensors", "Modelfile",
-    "runs", "wandb", "mlruns", "mlflow_run.json"};
+constexpr std::array<std::string_view, 21> kRunFiles{"metrics.jsonl",
+                                                     "latest",
+                                                     "best",
+                                                     "report.html",
+                                                     "recipe.yml",
+                                                     "recipe.resolved.yml",
+                                                     "run.json",
+                                                     "README.md",
+                                                     "LICENSE",
+                                                     "adapter_config.json",
+                                                     "config.json",
+                                                     "generation_config.json",
+                                                     "loss.svg",
+                                                     "samples.jsonl",
+                                                     "model.safetensors.index.json",
+                                                     "relora.safetensors",
+                                                     "Modelfile",
+                                                     "runs",
+                                                     "wandb",
+                                                     "mlruns",
+                                                     "mlflow_run.json"};
 constexpr std::array<std::string_view, 9> kTokenizerFiles{
-    "tokenizer.json",          "tokenizer.model",   "tokenizer_config.json", "vocab.json",               "merges.txt",
-    "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",   "additional_chat_templates"};
+    "tokenizer.json",    "tokenizer.model",     "tokenizer_config.json",
+    "vocab.json",        "merges.txt",          "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja", "additional_chat_templates"};
 
 bool is_weights(std::string_view name) {
   return (name.starts_with("model") || name.starts_with("adapter_model")) && name.ends_with(".safetensors");
 }
 bool is_checkpoint(std::string_view name) { return name.starts_with("checkpoint-"); }
-bool is_of_a_tokenizer(std::string_view name) { return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end(); }
+bool is_of_a_tokenizer(std::string_view name) {
+  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
+}
 bool is_of_a_run(std::string_view name) {
   return is_checkpoint(name) || is_weights(name) || is_of_a_tokenizer(name) ||
          std::ranges::find(kRunFiles, name) != kRunFiles.end();
@@ -94,8 +113,8 @@ FileLock OutputLock::take(const std::string& output_dir, double patience) {
     } catch (const UserError&) {  // released at this moment
     }
     while (!owner.empty() && owner.back() == '\n') owner.pop_back();
-    throw UserError("output_dir: another run is writing into {}{}; wait until it ends, or choose another output_dir", output_dir,
-                    owner.empty() ? "" : fmt::format(" ({})", owner));
+    throw UserError("output_dir: another run is writing into {}{}; wait until it ends, or choose another output_dir",
+                    output_dir, owner.empty() ? "" : fmt::format(" ({})", owner));
   }
 }
 
@@ -131,8 +150,9 @@ void set_earlier_run_aside(const std::string& output_dir, const std::vector<std:
   for (const std::string& input : inputs)
     for (const fs::path& path : found)
       if (holds(real_path(path.string()), real_path(input)))
-        throw UserError("{}: training starts from this part of an earlier run, which would be moved; choose another output_dir",
-                        input);
+        throw UserError(
+            "{}: training starts from this part of an earlier run, which would be moved; choose another output_dir",
+            input);
 
   std::vector<EarlierRun> runs = earlier_runs(output_dir);
   const std::string name = fmt::format("{}{}", kEarlier, runs.empty() ? 1 : earlier_number(runs.back().name) + 1),
@@ -149,8 +169,9 @@ void set_earlier_run_aside(const std::string& output_dir, const std::vector<std:
   if (checkpoints > 0) parts.push_back(fmt::format("{} checkpoint{}", checkpoints, checkpoints == 1 ? "" : "s"));
   if (result) parts.push_back("result");
   if (parts.empty()) parts.push_back("metrics");
-  log_info("Moved the earlier run ({}, {}) to {}; --resume auto would have continued it. To remove it: dml ckpt rm {} {}",
-           fmt::join(parts, " and "), memory_text(bytes), aside, output_dir, name);
+  log_info(
+      "Moved the earlier run ({}, {}) to {}; --resume auto would have continued it. To remove it: dml ckpt rm {} {}",
+      fmt::join(parts, " and "), memory_text(bytes), aside, output_dir, name);
   runs.push_back({name, aside, bytes, checkpoints});
   if (runs.size() < kManyRuns) return;
   std::uint64_t total = 0;

@@ -1,5 +1,5 @@
-// The output directory of training runs: one run at a time writes into it, and a run that starts anew where an earlier one
-// lies moves that one, whole, into OUTPUT/earlier-N. Nothing of an earlier run is overwritten or removed.
+// The output directory of training runs: one run at a time writes into it, and a run that starts anew where an earlier
+// one lies moves that one, whole, into OUTPUT/earlier-N. Nothing of an earlier run is overwritten or removed.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace dml {
 /// Held while a run writes into its output directory (rank 0). A run that dies, however, releases it.
 class OutputLock {
  public:
-  /// UserError naming the holder when another run holds it for longer than `patience` seconds: a run that was killed may be a
-  /// moment on its way out. The directory must exist.
+  /// UserError naming the holder when another run holds it for longer than `patience` seconds: a run that was killed
+  /// may be a moment on its way out. The directory must exist.
   OutputLock(const std::string& output_dir, const std::string& owner, double patience = 5);
 
  private:
@@ -30,9 +30,9 @@ struct EarlierRun {
 
 /// What earlier runs left in OUTPUT/earlier-N, oldest first.
 std::vector<EarlierRun> earlier_runs(const std::string& output_dir);
-/// Moves the run that lies in `output_dir`, its checkpoints, metrics and result, into earlier-N and says so: what it was, its
-/// size and how to remove it. Other files stay. `inputs` (base model, adapter to start from) must not be among what is moved:
-/// UserError.
+/// Moves the run that lies in `output_dir`, its checkpoints, metrics and result, into earlier-N and says so: what it
+/// was, its size and how to remove it. Other files stay. `inputs` (base model, adapter to start from) must not be among
+/// what is moved: UserError.
 void set_earlier_run_aside(const std::string& output_dir, const std::vector<std::string>& inputs);
 /// Removes OUTPUT/earlier-N, or all of them when `name` is "earlier". UserError when there is none of that name.
 void remove_earlier_runs(const std::string& output_dir, const std::string& name);

@@ -1,5 +1,5 @@
-// Problems of a job, found before any work is done. `dml validate` and `dml train` call the same functions, so they cannot
-// disagree; the data are checked by the code that prepares them (data/prepare.h).
+// Problems of a job, found before any work is done. `dml validate` and `dml train` call the same functions, so they
+// cannot disagree; the data are checked by the code that prepares them (data/prepare.h).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace dml {
 
-/// Why training would refuse this model, with these targets, this vocabulary and these settings. Reads configs and headers
-/// only.
+/// Why training would refuse this model, with these targets, this vocabulary and these settings. Reads configs and
+/// headers only.
 std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& base, const Tokenizer& tokenizer);
 
 struct Validation {
@@ -21,9 +21,9 @@ struct Validation {
   std::vector<std::string> notes;  // what was checked, what was not, and what only some commands refuse
 };
 
-/// Opens what the recipe names: the model's config and tensor headers, the tokenizer, an adapter to start from, and the rows
-/// of every dataset, up to a limit that takes seconds; measures the memory of a run. Writes nothing, and throws for nothing
-/// that the user gave.
+/// Opens what the recipe names: the model's config and tensor headers, the tokenizer, an adapter to start from, and the
+/// rows of every dataset, up to a limit that takes seconds; measures the memory of a run. Writes nothing, and throws
+/// for nothing that the user gave.
 Validation validate(const RecipeFile& file);
 
 }  // namespace dml

@@ -1,5 +1,6 @@
-// The pass over the data, before the first step, that finds what the reference says of each answer. The reference is the model
-// that the run starts from. What it says is stored with the prepared data, so that later runs and resumed ones read it.
+// The pass over the data, before the first step, that finds what the reference says of each answer. The reference is
+// the model that the run starts from. What it says is stored with the prepared data, so that later runs and resumed
+// ones read it.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@ namespace dml {
 
 namespace {
 
-constexpr double kSmoothing = 0.9;  // of runs of 100 steps and more; shorter ones less
+constexpr double kSmoothing = 0.9;     // of runs of 100 steps and more; shorter ones less
 constexpr std::size_t kMostRows = 50;  // of the table of evaluations; the chart has them all
 
 constexpr const char* kPageStyle =
@@ -195,11 +195,13 @@ std::string figure_html(Chart chart) {
 
 std::vector<std::pair<std::string, Chart>> report_charts(const Report& r) {
   ChartSeries memory{"", 1, false, false, {}};
-  for (const StepMetrics& m : r.steps) memory.points.push_back({static_cast<double>(m.step), static_cast<double>(m.mem) / 1e6});
+  for (const StepMetrics& m : r.steps)
+    memory.points.push_back({static_cast<double>(m.step), static_cast<double>(m.mem) / 1e6});
   std::vector<std::pair<std::string, Chart>> out{
       {"loss", loss_chart(r, "Loss")},
       {"learning-rate", {"Learning rate", "optimizer step", {series("", r.steps, &StepMetrics::lr)}}},
-      {"gradient-norm", {"Gradient norm, before clipping", "optimizer step", {series("", r.steps, &StepMetrics::grad_norm)}}},
+      {"gradient-norm",
+       {"Gradient norm, before clipping", "optimizer step", {series("", r.steps, &StepMetrics::grad_norm)}}},
       {"tokens-per-second", {"Tokens per second", "optimizer step", {series("", r.steps, &StepMetrics::tok_s)}}},
       {"memory", {"Memory, MB", "optimizer step", {std::move(memory)}}}};
   for (const std::string& name : other_metrics(r.steps)) {
@@ -282,8 +284,8 @@ std::string report_html(const Report& r) {
 std::string page_html(const std::string& title, const std::string& subtitle, const std::string& body) {
   const std::string sub = subtitle.empty() ? "" : fmt::format("<p class=\"sub\">{}</p>\n", escape_markup(subtitle));
   return fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width,initial-scale=1\">\n"
       "<title>{0}</title>\n<style>\n{1}{2}</style></head>\n<body>\n<h1>{0}</h1>\n{3}{4}</body></html>\n",
       escape_markup(title), kPageStyle, chart_style(), sub, body);
 }

@@ -40,8 +40,8 @@ struct Report {
 
 /// What the run achieved, in one line and what belongs to it.
 struct Headline {
-  std::string
-      what;  // "Reward", "Validation loss", or "Training loss" where nothing was validated; empty: too little was measured
+  std::string what;  // "Reward", "Validation loss", or "Training loss" where nothing was validated; empty: too little
+                     // was measured
   double from = 0, to = 0;
   std::string detail;  // steps, perplexity, the best step
   bool greater_is_better = false;
@@ -49,13 +49,13 @@ struct Headline {
   bool worse() const { return !(greater_is_better ? to >= from : to <= from); }
 };
 
-/// Validation: the first evaluation and the last one up to the result. Training: the means of the first and the last tenth
-/// of the steps.
+/// Validation: the first evaluation and the last one up to the result. Training: the means of the first and the last
+/// tenth of the steps.
 Headline headline(const Report& report);
 
 std::string report_html(const Report& report);
-/// Every chart of a report with a name for a file: loss, learning-rate, gradient-norm, tokens-per-second, memory, then a chart
-/// for each other metric of evaluations under its own name.
+/// Every chart of a report with a name for a file: loss, learning-rate, gradient-norm, tokens-per-second, memory, then
+/// a chart for each other metric of evaluations under its own name.
 std::vector<std::pair<std::string, Chart>> report_charts(const Report& report);
 
 /// Parts of pages: the page around a body (markup), a table under its title, a chart in a frame.

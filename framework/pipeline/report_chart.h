@@ -59,11 +59,12 @@ std::string escape_markup(std::string_view text);
 /// Round values between low and high, at most about `count` of them (steps of 1, 2 or 5 times a power of ten).
 std::vector<double> nice_ticks(double low, double high, int count);
 
-/// 1, 2 and 5 times powers of ten between low and high, both above zero; only powers of ten over more than three of them.
+/// 1, 2 and 5 times powers of ten between low and high, both above zero; only powers of ten over more than three of
+/// them.
 std::vector<double> log_ticks(double low, double high);
 
-/// Means over the neighbours on both sides, so that a slope is not delayed: a point that is n away weighs keep^n. At the end it
-/// is the exponential moving average.
+/// Means over the neighbours on both sides, so that a slope is not delayed: a point that is n away weighs keep^n. At
+/// the end it is the exponential moving average.
 std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double keep);
 
 }  // namespace dml

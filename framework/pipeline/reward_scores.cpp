@@ -31,13 +31,15 @@ Json rewards_of(RewardModel& model, const Json& row) {
   if (row.contains("completion")) return {{"reward", model.score(ids_of(model, row, "completion"))}};
   if (!row.contains("chosen") || !row.contains("rejected"))
     throw UserError("the row has neither 'messages', nor 'completion', nor 'chosen' and 'rejected'");
-  const double chosen = model.score(ids_of(model, row, "chosen")), rejected = model.score(ids_of(model, row, "rejected"));
+  const double chosen = model.score(ids_of(model, row, "chosen")),
+               rejected = model.score(ids_of(model, row, "rejected"));
   return {{"chosen", chosen}, {"rejected", rejected}, {"margin", chosen - rejected}};
 }
 
 // Through the format of training, in which a step's label is at its last token.
 std::vector<double> step_scores(RewardModel& model, const PromptStrategy& strategy, Json row) {
-  if (!row.contains("completions") || !row["completions"].is_array()) throw UserError("'completions' must be a list of texts");
+  if (!row.contains("completions") || !row["completions"].is_array())
+    throw UserError("'completions' must be a list of texts");
   row["labels"] = std::vector<int>(row["completions"].size(), 1);
   const Example text = assemble(strategy.render(row).front(), model.tokenizer());
   std::vector<std::int64_t> ends;
@@ -85,7 +87,8 @@ std::vector<PairRewards> score_pairs(const Recipe& recipe, Comm& comm, const std
     mine[static_cast<std::size_t>(2 * i + 1)] = model.score(ids.subspan(split));
   }
   std::vector<double> all(mine.size());  // each rank has zeros where others have values
-  for (const std::string& part : comm.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double)}))
+  for (const std::string& part :
+       comm.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double)}))
     for (std::size_t i = 0; i < all.size(); ++i) all[i] += reinterpret_cast<const double*>(part.data())[i];
   std::vector<PairRewards> out;
   for (std::int64_t i = 0; i < examples.size(); ++i)

@@ -12,8 +12,9 @@
 
 namespace dml {
 
-/// A line of JSON for each row of a JSONL file. A row is {"messages": …}, {"prompt": …, "completion": …} or {"prompt": …,
-/// "chosen": …, "rejected": …}, where prompts and answers are texts or lists of messages; for models that judge steps
+/// A line of JSON for each row of a JSONL file. A row is {"messages": …}, {"prompt": …, "completion": …} or {"prompt":
+/// …, "chosen": …, "rejected": …}, where prompts and answers are texts or lists of messages; for models that judge
+/// steps
 /// {"prompt": …, "completions": [text]}. UserError "FILE:LINE: …".
 void score_file(RewardModel& model, const std::string& path, const std::function<void(const std::string&)>& line);
 
@@ -22,8 +23,8 @@ struct PairRewards {
   double chosen = 0, rejected = 0;
 };
 
-/// The pairs of a recipe's data, in the order of the sources, by the reward model in output_dir, or in `adapter`. A collective;
-/// the same on every rank.
+/// The pairs of a recipe's data, in the order of the sources, by the reward model in output_dir, or in `adapter`. A
+/// collective; the same on every rank.
 std::vector<PairRewards> score_pairs(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter);
 
 }  // namespace dml

@@ -21,7 +21,9 @@ double mean_loss(std::span<const StepMetrics> steps) {
 
 }  // namespace
 
-std::string RunOutcome::text() const { return what.empty() ? "" : fmt::format("{} {:.4f} → {:.4f}", what, first, last); }
+std::string RunOutcome::text() const {
+  return what.empty() ? "" : fmt::format("{} {:.4f} → {:.4f}", what, first, last);
+}
 
 std::vector<double> rewards_of(const std::vector<StepMetrics>& steps) {
   std::vector<double> out;

@@ -34,7 +34,8 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
     throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
   const PreferenceSection& p = recipe.preference;
   if (p.rl == Rl::kto && p.kto_loss_type == "kto" && examples.size() < 2)
-    throw UserError("rl: kto compares answers to different prompts, and one row is left for training (see dml inspect)");
+    throw UserError(
+        "rl: kto compares answers to different prompts, and one row is left for training (see dml inspect)");
   return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks, recipe.preference.sampling()));
 }
 
@@ -104,16 +105,20 @@ TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const Dis
   return out;
 }
 
-// A second set of weights changes places with a rank's slices, whole matrices are kept by their owners: the two do not meet.
-void check_shadow(const Optimizer& optimizer, const ParameterStore& parameters, const Recipe& recipe, const Comm& comm) {
+// A second set of weights changes places with a rank's slices, whole matrices are kept by their owners: the two do not
+// meet.
+void check_shadow(const Optimizer& optimizer, const ParameterStore& parameters, const Recipe& recipe,
+                  const Comm& comm) {
   const auto* shadow = dynamic_cast<const ShadowOptimizer*>(&optimizer);
   const std::string name = strategy_name(recipe, comm);
   if (!shadow || comm.size() == 1 || name == "ddp") return;
   for (const Unit& unit : parameters.units())
     for (const Parameter& p : unit.parameters)
       if (optimizer.state().whole(p))
-        throw UserError("'{}' does not work with optimizer: {}, which needs whole matrices, and distribution: {} on several ranks; set distribution: ddp",
-                        shadow->key(), recipe.optim.optimizer, name);
+        throw UserError(
+            "'{}' does not work with optimizer: {}, which needs whole matrices, and distribution: {} on several ranks; "
+            "set distribution: ddp",
+            shadow->key(), recipe.optim.optimizer, name);
 }
 
 }  // namespace
@@ -152,12 +157,12 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
                     ? make_reward_objective({recipe, data.prepared, data.schedule, *tokenizer, base, *strategy, comm,
                                              [this] { swap_reference(*optimizer, *strategy); }})
                     : make_objective(recipe, data.mismatched(recipe),
-                                     {reference_source(recipe, *trainable.model), [this] { swap_reference(*optimizer, *strategy); }})),
+                                     {reference_source(recipe, *trainable.model),
+                                      [this] { swap_reference(*optimizer, *strategy); }})),
       optimizer(make_optimizer(recipe)),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
-      evaluators(
-          make_evaluators(recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr, *tokenizer,
-                          base.spec, data.references, objective->terms())),
+      evaluators(make_evaluators(recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr, *tokenizer,
+                                 base.spec, data.references, objective->terms())),
       best_metric(dml::best_metric(file, evaluators)),
       companions(file, *tokenizer, base),
       files({{recipe, base, trainable, *strategy, comm}, *trained, *optimizer, companions}),

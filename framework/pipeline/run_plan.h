@@ -1,6 +1,6 @@
-// All that is known of a run before its first step: data, model, strategy, optimizer, memory, and the state it starts from.
-// run_plan.cpp puts the parts together, run_plan_memory.cpp plans memory and time, run_plan_text.cpp describes it to people,
-// run_resume.cpp decides what may be resumed, run_reference.cpp asks the reference of preferences.
+// All that is known of a run before its first step: data, model, strategy, optimizer, memory, and the state it starts
+// from. run_plan.cpp puts the parts together, run_plan_memory.cpp plans memory and time, run_plan_text.cpp describes it
+// to people, run_resume.cpp decides what may be resumed, run_reference.cpp asks the reference of preferences.
 #pragma once
 
 #include <memory>
@@ -72,11 +72,11 @@ struct RunPlan {
   StepPlan step_plan(std::int64_t step) const;
   /// Ranks compare what they were given; Error(distributed) with a table when they differ.
   void agree();
-  /// Spreads the model over the ranks: as it is when `from` is empty, else as that checkpoint left it. The state that the run
-  /// starts from.
+  /// Spreads the model over the ranks: as it is when `from` is empty, else as that checkpoint left it. The state that
+  /// the run starts from.
   TrainState start(const std::string& from);
-  /// With load_best_model_at_end: loads the weights of the best evaluation from its checkpoint. Returns the step whose weights
-  /// the model now has.
+  /// With load_best_model_at_end: loads the weights of the best evaluation from its checkpoint. Returns the step whose
+  /// weights the model now has.
   std::int64_t return_to_best(const TrainState& state);
 
   /// Five lines: model, training, data, schedule, memory.
@@ -87,8 +87,8 @@ struct RunPlan {
   std::size_t checkpoint_bytes() const;
   /// The largest micro_batch_size whose memory there is, 0 when there is none.
   std::int64_t largest_micro_batch();
-  /// Estimates the seconds of training and evaluations from a short trial. For small models the trial takes real training
-  /// steps, so do not use the plan for anything else afterwards.
+  /// Estimates the seconds of training and evaluations from a short trial. For small models the trial takes real
+  /// training steps, so do not use the plan for anything else afterwards.
   double estimated_seconds();
 
  private:

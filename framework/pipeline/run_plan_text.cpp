@@ -17,13 +17,13 @@ std::string data_text(const DataReport& report, const Schedule& schedule) {
     for (auto& [reason, rows] : d.dropped) dropped += rows;
   const ScheduleOptions& o = schedule.options();
   const double share = tokens > 0 ? 100 * static_cast<double>(trained) / static_cast<double>(tokens) : 0;
-  std::string text = o.completion > 0 ? fmt::format("{}, {}, {} completions of up to {} tokens each",
-                                                    counted(report.train_examples, "prompt", "prompts"),
-                                                    counted(tokens, "token", "tokens"), o.copies, o.completion)
-                                      : fmt::format("{}, {} for validation, {} ({:.0f} % trained)",
-                                                    counted(report.train_examples, "training example", "training examples"),
-                                                    grouped(report.validation_examples),
-                                                    counted(tokens, "token", "tokens"), share);
+  std::string text = o.completion > 0
+                         ? fmt::format("{}, {}, {} completions of up to {} tokens each",
+                                       counted(report.train_examples, "prompt", "prompts"),
+                                       counted(tokens, "token", "tokens"), o.copies, o.completion)
+                         : fmt::format("{}, {} for validation, {} ({:.0f} % trained)",
+                                       counted(report.train_examples, "training example", "training examples"),
+                                       grouped(report.validation_examples), counted(tokens, "token", "tokens"), share);
   if (dropped > 0) text += fmt::format(", {} dropped", counted(dropped, "row", "rows"));
   if (o.packing) text += fmt::format(", packing {:.0f} % full", 100 * schedule.fill());
   return text;

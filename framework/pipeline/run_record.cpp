@@ -29,8 +29,8 @@ std::vector<std::string> command_line(const std::string& process) {
   return words;
 }
 
-// What stands before our own words in the command line of the mpirun that is our parent; empty when there is none, or when
-// more stands between (a shell, several programs).
+// What stands before our own words in the command line of the mpirun that is our parent; empty when there is none, or
+// when more stands between (a shell, several programs).
 std::vector<std::string> mpirun_options() {
   std::vector<std::string> theirs = command_line(std::to_string(getppid())), ours = command_line("self");
   if (theirs.empty() || theirs.size() <= ours.size()) return {};
@@ -94,9 +94,9 @@ RunRecord this_run(const RecipeFile& recipe, const std::vector<Override>& overri
 }
 
 void write_run_record(const std::string& output_dir, const RunRecord& r) {
-  Json j{{"format", kRecordFormat}, {"version", r.version},       {"started", r.started},     {"host", r.host},
-         {"directory", r.directory}, {"recipe", r.recipe},         {"output_dir", r.output_dir}, {"overrides", r.overrides},
-         {"ranks", r.ranks},         {"launch", r.launch},         {"mpirun", r.mpirun}};
+  Json j{{"format", kRecordFormat},  {"version", r.version}, {"started", r.started},       {"host", r.host},
+         {"directory", r.directory}, {"recipe", r.recipe},   {"output_dir", r.output_dir}, {"overrides", r.overrides},
+         {"ranks", r.ranks},         {"launch", r.launch},   {"mpirun", r.mpirun}};
   write_file(output_dir + "/run.json", j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

@@ -1,7 +1,8 @@
-// run.json in an output directory: how the run was started (recipe, settings of the command line, ranks, launcher), so that
-// `dml resume DIR` can start it again, and every hint names the whole command.
+// run.json in an output directory: how the run was started (recipe, settings of the command line, ranks, launcher), so
+// that `dml resume DIR` can start it again, and every hint names the whole command.
 //
-//   {"format": 1, "version": "…", "started": "2026-01-31T12:00:00Z", "host": "…", "directory": "/…", "recipe": "recipe.yml",
+//   {"format": 1, "version": "…", "started": "2026-01-31T12:00:00Z", "host": "…", "directory": "/…", "recipe":
+//   "recipe.yml",
 //    "output_dir": "out", "overrides": ["--num_epochs=3"], "ranks": 2, "launch": ["-n", "2"], "mpirun": []}
 #pragma once
 
@@ -14,13 +15,13 @@
 namespace dml {
 
 struct RunRecord {
-  std::string version, started, host;    // for people
-  std::string directory;                 // working directory: relative paths of the recipe start there
-  std::string recipe, output_dir;        // as they were given
-  std::vector<std::string> overrides;    // "--key=value"
+  std::string version, started, host;  // for people
+  std::string directory;               // working directory: relative paths of the recipe start there
+  std::string recipe, output_dir;      // as they were given
+  std::vector<std::string> overrides;  // "--key=value"
   int ranks = 1;
-  std::vector<std::string> launch;       // options of dml launch; empty when it did not start the ranks
-  std::vector<std::string> mpirun;       // "mpirun" and its options; empty likewise
+  std::vector<std::string> launch;  // options of dml launch; empty when it did not start the ranks
+  std::vector<std::string> mpirun;  // "mpirun" and its options; empty likewise
   bool operator==(const RunRecord&) const = default;
 };
 

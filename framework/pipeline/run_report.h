@@ -9,7 +9,8 @@
 
 namespace dml {
 
-/// `seconds`: how long the run took; `result_step`: the step of the weights that were written; `command`: as for a shell.
+/// `seconds`: how long the run took; `result_step`: the step of the weights that were written; `command`: as for a
+/// shell.
 Report run_report(const RunPlan& plan, const MetricsLog& log, double seconds, std::int64_t result_step,
                   const std::string& command);
 

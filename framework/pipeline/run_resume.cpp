@@ -88,8 +88,8 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
     if (earlier.at(s) != learning_rate.at(s))
       throw UserError(
           "{}: The recipe changed since this checkpoint: {}. With {} steps instead of {}, lr_scheduler: {} gives steps "
-          "that are already trained another learning rate (step {}: {:.3e} → {:.3e}), so this run cannot be extended; with "
-          "lr_scheduler: constant it could. To train its result further, start a new run from it: {}: {} and "
+          "that are already trained another learning rate (step {}: {:.3e} → {:.3e}), so this run cannot be extended; "
+          "with lr_scheduler: constant it could. To train its result further, start a new run from it: {}: {} and "
           "another output_dir",
           from, what, steps, planned, recipe.optim.lr_scheduler, s + 1, earlier.at(s), learning_rate.at(s),
           trained->continued_by(), recipe.train.output_dir);

@@ -18,7 +18,8 @@ constexpr const char* kPairs = "_";
 
 /// The entries of a list, each as settings: {key: value} or a table of `_`.
 std::vector<Json> choices_of(const std::string& key, const Json& list, const std::string& source) {
-  if (!list.is_array() || list.empty()) throw UserError("{}: '{}' must be a list of values, is {}", source, key, dump(list));
+  if (!list.is_array() || list.empty())
+    throw UserError("{}: '{}' must be a list of values, is {}", source, key, dump(list));
   std::vector<Json> out;
   for (const Json& value : list) {
     if (key != kPairs) out.push_back(Json{{key, value}});
@@ -53,7 +54,8 @@ void read_losses(const std::string& folder, SweepRun& run) {
   if (!metrics.steps.empty()) run.train_loss = metrics.steps.back().loss;
   for (const EvalMetrics& e : with_loss(metrics.evals)) {
     run.eval_loss = e.loss();
-    if (!(run.best_eval_loss.is_number() && run.best_eval_loss.get<double>() <= e.loss())) run.best_eval_loss = e.loss();
+    if (!(run.best_eval_loss.is_number() && run.best_eval_loss.get<double>() <= e.loss()))
+      run.best_eval_loss = e.loss();
   }
 }
 
@@ -73,7 +75,8 @@ std::vector<SweepSettings> sweep_grid(const std::string& text, const std::string
   const recipe::Node node = recipe::read_yaml(text, report);
   report.raise();
   const Json grid = recipe::to_json(node);
-  if (!grid.is_object() || grid.empty()) throw UserError("{}: a grid is a table: keys of the recipe, and a list of values for each", source);
+  if (!grid.is_object() || grid.empty())
+    throw UserError("{}: a grid is a table: keys of the recipe, and a list of values for each", source);
   std::vector<SweepSettings> all{Json::object()};
   for (auto& [key, list] : grid.items()) {
     std::vector<SweepSettings> next;
@@ -88,7 +91,8 @@ std::vector<SweepSettings> sweep_grid(const std::string& text, const std::string
   return all;
 }
 
-std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<SweepSettings>& grid, const std::string& directory) {
+std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<SweepSettings>& grid,
+                                const std::string& directory) {
   make_directories(directory);
   const std::string record = directory + "/sweep.jsonl";
   std::vector<Json> records = records_of(record);
@@ -127,9 +131,10 @@ std::string sweep_table(const std::vector<SweepRun>& runs) {
   out += " loss | eval loss | lowest | exit |\n" + line + "--:|--:|--:|--:|\n";
   for (const SweepRun& run : runs) {
     out += fmt::format("| {} |", run.name);
-    for (const std::string& key : keys) out += fmt::format(" {} |", run.settings.contains(key) ? text_of(run.settings[key]) : "");
-    out += fmt::format(" {} | {} | {} | {} |\n", loss_text(run.train_loss), loss_text(run.eval_loss), loss_text(run.best_eval_loss),
-                       run.exit < 0 ? "" : std::to_string(run.exit));
+    for (const std::string& key : keys)
+      out += fmt::format(" {} |", run.settings.contains(key) ? text_of(run.settings[key]) : "");
+    out += fmt::format(" {} | {} | {} | {} |\n", loss_text(run.train_loss), loss_text(run.eval_loss),
+                       loss_text(run.best_eval_loss), run.exit < 0 ? "" : std::to_string(run.exit));
   }
   return out;
 }

@@ -1,7 +1,7 @@
 // dml sweep: a recipe trained with every combination of some values, one run after the other.
 //
-// The grid is a YAML table: each key's list is multiplied with the others; the entries of `_`, tables of keys that belong
-// together, are multiplied with all of them. Runs are numbered in the order of the file, the last key fastest.
+// The grid is a YAML table: each key's list is multiplied with the others; the entries of `_`, tables of keys that
+// belong together, are multiplied with all of them. Runs are numbered in the order of the file, the last key fastest.
 #pragma once
 
 #include <string>
@@ -20,13 +20,14 @@ std::vector<SweepSettings> sweep_grid(const std::string& text, const std::string
 struct SweepRun {
   std::string name;  // "run-01"
   SweepSettings settings;
-  int exit = -1;  // −1: not run yet
+  int exit = -1;                                                             // −1: not run yet
   Json train_loss = nullptr, eval_loss = nullptr, best_eval_loss = nullptr;  // as its metrics.jsonl has them
 };
 
-/// Trains what has not been trained yet, by this program, into folders of `directory`; `directory`/sweep.jsonl has a line for
-/// every run that ended. A run that failed does not end the sweep; one that was stopped does.
-std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<SweepSettings>& grid, const std::string& directory);
+/// Trains what has not been trained yet, by this program, into folders of `directory`; `directory`/sweep.jsonl has a
+/// line for every run that ended. A run that failed does not end the sweep; one that was stopped does.
+std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<SweepSettings>& grid,
+                                const std::string& directory);
 
 /// A row for every run: its settings, losses and how it ended.
 std::string sweep_table(const std::vector<SweepRun>& runs);

@@ -133,13 +133,15 @@ TrainedTokenizer make_tokenizer(const TokenizerRequest& request) {
   TrainedTokenizer out = train_tokenizer(
       request.training,
       [&]() -> NextText {
-        return [texts = std::make_shared<Texts>(files, request.fields)](std::string& text) { return texts->next(text); };
+        return
+            [texts = std::make_shared<Texts>(files, request.fields)](std::string& text) { return texts->next(text); };
       },
       request.sample_bytes);
   if (auto parent = fs::path(request.output).parent_path(); !parent.empty()) make_directories(parent.string());
   DirectoryWriter folder(request.output, request.force);
   write_tokenizer(request.training, out.model, folder.path());
-  if (!folder.commit()) throw UserError("{}: another process wrote into this directory at the same time", request.output);
+  if (!folder.commit())
+    throw UserError("{}: another process wrote into this directory at the same time", request.output);
   return out;
 }
 

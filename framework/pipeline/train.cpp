@@ -191,7 +191,8 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   Observers observers = make_policies(plan, started);
   plan.agree();
   folder.make_and_lock();
-  if (speaks && settings.save_strategy != Cadence::never) check_disk_space(settings.output_dir, plan.checkpoint_bytes());
+  if (speaks && settings.save_strategy != Cadence::never)
+    check_disk_space(settings.output_dir, plan.checkpoint_bytes());
   const std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
   const TrainState state = plan.start(from);
   introduce(plan, state);

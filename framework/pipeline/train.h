@@ -13,8 +13,8 @@
 namespace dml {
 
 struct TrainOptions {
-  /// "auto": the newest complete checkpoint of the output directory, if there is one; "none"; or a checkpoint directory.
-  /// Unset: as the recipe says (resume_from_checkpoint, auto_resume_from_checkpoints).
+  /// "auto": the newest complete checkpoint of the output directory, if there is one; "none"; or a checkpoint
+  /// directory. Unset: as the recipe says (resume_from_checkpoint, auto_resume_from_checkpoints).
   std::optional<std::string> resume = {};
   /// Settings of the command line, already applied to the recipe: remembered for `dml resume`.
   std::vector<Override> overrides = {};

@@ -1,5 +1,5 @@
-// A row of a plug-in becomes a row of dml's own table: one file for each kind, which says what the kind's interface means in the
-// terms of the framework.
+// A row of a plug-in becomes a row of dml's own table: one file for each kind, which says what the kind's interface
+// means in the terms of the framework.
 #pragma once
 
 #include "dml/plugin.h"

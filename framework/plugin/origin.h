@@ -42,8 +42,8 @@ std::unique_ptr<Thing> make_of(const Origin& origin, const plugin::Row<Thing>& r
 
 /// A row's arguments as optimizers of dml have them.
 std::vector<Argument> own_arguments(const std::vector<plugin::Argument>& known);
-/// Every argument of a row: from `given`, else its default. UserError with a line for each that is unknown or wrong; `key`, the
-/// setting that gives them, in front.
+/// Every argument of a row: from `given`, else its default. UserError with a line for each that is unknown or wrong;
+/// `key`, the setting that gives them, in front.
 Json checked_arguments(const std::vector<plugin::Argument>& known, const Json& given, const std::string& key);
 
 }  // namespace dml

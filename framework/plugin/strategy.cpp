@@ -1,5 +1,5 @@
-// Distribution strategies of plug-ins. Every rank is a run of one rank to itself (dist/replicated.h) until its gradients are
-// summed; then the plug-in makes one gradient of those of all ranks.
+// Distribution strategies of plug-ins. Every rank is a run of one rank to itself (dist/replicated.h) until its
+// gradients are summed; then the plug-in makes one gradient of those of all ranks.
 #include "dist/replicated.h"
 #include "plugin/adapters.h"
 #include "plugin/tables.h"

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "prompt/loss_weight.h"
 #include "core/utf8.h"
 #include "jinja/unicode.h"
 #include "prompt/conversation_json.h"
 #include "prompt/layout.h"
+#include "prompt/loss_weight.h"
 
 namespace dml {
 namespace {
@@ -235,7 +235,7 @@ class Reader {
       const Json& d = (*details)[k];
       if (!d.is_object()) throw UserError("{}: must be an object, is {}", name, d.type_name());
       Detail range{json_integer(d, "begin_offset", -1, name), json_integer(d, "end_offset", -1, name) + 1,
-                     d.contains("train") && flag(d["train"], name + ".train")};
+                   d.contains("train") && flag(d["train"], name + ".train")};
       if (range.begin < 0 || range.end < range.begin || range.end > n)
         throw UserError("{}: begin_offset {} and end_offset {} must lie in the content's {} characters", name,
                         range.begin, range.end - 1, n);

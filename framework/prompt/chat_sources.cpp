@@ -1,5 +1,5 @@
-// Rows that are conversations in another shape: columns of a table, and ChatGPT's export. Each becomes a row with a list of
-// messages; from there on it is an ordinary conversation.
+// Rows that are conversations in another shape: columns of a table, and ChatGPT's export. Each becomes a row with a
+// list of messages; from there on it is an ordinary conversation.
 #include <algorithm>
 #include <utility>
 
@@ -35,7 +35,9 @@ class Reshaped : public PromptStrategy {
     out.emplace_back(name_, detail_);
     return out;
   }
-  std::string description() const override { return fmt::format("{}; messages from {}", chat_->description(), detail_); }
+  std::string description() const override {
+    return fmt::format("{}; messages from {}", chat_->description(), detail_);
+  }
 
  private:
   std::unique_ptr<PromptStrategy> chat_;
@@ -118,7 +120,8 @@ std::vector<const Json*> chatgpt_path(const Json& mapping, std::string id) {
   std::vector<const Json*> path;
   while (!id.empty()) {
     auto node = mapping.find(id);
-    if (node == mapping.end() || !node->is_object()) throw UserError("mapping: there is no node '{}'", id.substr(0, 60));
+    if (node == mapping.end() || !node->is_object())
+      throw UserError("mapping: there is no node '{}'", id.substr(0, 60));
     path.push_back(&*node);
     if (path.size() > mapping.size()) throw UserError("mapping: node '{}' is its own ancestor", id.substr(0, 60));
     id = json_string(*node, "parent", "", "mapping");
@@ -142,8 +145,8 @@ std::string chatgpt_end(const Json& record, const Json& mapping) {
   return id;
 }
 
-// Turns alternate, as templates want them: what one side says in several messages is one turn. What follows the last answer
-// is left out.
+// Turns alternate, as templates want them: what one side says in several messages is one turn. What follows the last
+// answer is left out.
 Json messages_of_chatgpt(const Json& record, bool prompt) {
   auto mapping = record.find("mapping");
   if (mapping == record.end() || !mapping->is_object())

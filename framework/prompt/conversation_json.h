@@ -15,8 +15,8 @@ std::string keys_of(const Json& object);
 Json list_or_text(const Json& value, const std::string& field);
 /// true, false, or a weight: not 0. UserError.
 bool flag(const Json& value, const std::string& field);
-/// Of a list of tools or of their calls: where `key` of an entry, or of its "function", is a JSON string, it becomes the object
-/// that it spells. UserError where an entry is not an object.
+/// Of a list of tools or of their calls: where `key` of an entry, or of its "function", is a JSON string, it becomes
+/// the object that it spells. UserError where an entry is not an object.
 void decode_functions(Json& list, const std::string& key, const std::string& name);
 
 }  // namespace dml

@@ -155,9 +155,8 @@ std::string own_format() {
   own.format = "Q: {instruction}\nContext: {input}\nA: ";
   own.no_input_format = "Q: {instruction}\nA: ";
   sample.entry.type.format = own;
-  return "\n### A custom format\n\n`type` may be a table. {instruction}, {input} and {system} are replaced; {{ "
-         "and "
-         "}} are literal braces.\n\n```yaml\ntype:\n  field_instruction: question\n  field_output: reply\n"
+  return "\n### A custom format\n\n`type` may be a table. {instruction}, {input} and {system} are replaced; {{ and }} "
+         "are literal braces.\n\n```yaml\ntype:\n  field_instruction: question\n  field_output: reply\n"
          "  format: \"Q: {instruction}\\nContext: {input}\\nA: \"\n  no_input_format: \"Q: {instruction}\\nA: "
          "\"\n```\n" +
          sample.block(R"({"question": "How do the French greet?", "reply": "They say bonjour."})");
@@ -211,8 +210,8 @@ void add_layouts(std::string& out) {
   auto add = [&](auto&&... sample) { add_sample(out, sample...); };
   add(
       "Other field names",
-      "field_messages: turns\nmessage_property_mappings: {role: who, content: says}\nroles: "
-      "{user: [me], assistant: [you]}",
+      "field_messages: turns\nmessage_property_mappings: {role: who, content: says}\nroles: {user: [me], assistant: "
+      "[you]}",
       [](Sample& s) {
         s.entry.field_messages = "turns";
         s.entry.message_property_mappings = {{"role", "who"}, {"content", "says"}};
@@ -308,7 +307,8 @@ std::string sample_row(const std::string& type) {
 }
 
 std::string dataset_page() {
-  return kHead + format_sections() + own_format() + tokens() + conversation_keys() + preference_sections() + template_sections();
+  return kHead + format_sections() + own_format() + tokens() + conversation_keys() + preference_sections() +
+         template_sections();
 }
 
 }  // namespace dml

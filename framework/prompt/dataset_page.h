@@ -1,5 +1,5 @@
-// recipes/DATASETS.md: every format with a row, the text it becomes and what of it is learned, made by the very code that
-// prepares data. A test keeps the page current.
+// recipes/DATASETS.md: every format with a row, the text it becomes and what of it is learned, made by the very code
+// that prepares data. A test keeps the page current.
 #pragma once
 
 #include <string>

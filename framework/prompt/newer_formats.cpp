@@ -74,7 +74,8 @@ const std::string_view kLlama4 = R"J(
 {{- '<|header_start|>assistant<|header_end|>\n\n' if add_generation_prompt -}}
 )J";
 
-/// Reasoning is shown for the last turn alone, and only with skip_think: false. Results of tools that follow each other are one turn.
+/// Reasoning is shown for the last turn alone, and only with skip_think: false. Results of tools that follow each other
+/// are one turn.
 const std::string_view kExaone4 = R"J(
 {%- macro tool_list() -%}
   {{- '# Available Tools\nYou can use none, one, or multiple of the following tools by calling them as functions to help with the user’s query.\nHere are the tools available to you in JSON format within <tool> and </tool> tags:\n' -}}
@@ -203,8 +204,8 @@ const std::string_view kGemma4Tools = R"J(
 {%- endmacro -%}
 )J";
 
-/// What the model thought, between <|channel> and <channel|>, is not shown again. The model continues its turn behind what tools
-/// answered (tool_responses of its message).
+/// What the model thought, between <|channel> and <channel|>, is not shown again. The model continues its turn behind
+/// what tools answered (tool_responses of its message).
 const std::string_view kGemma4 = R"J(
 {%- macro without_thoughts(text) -%}
   {%- set shown = namespace(text='') -%}

@@ -167,7 +167,8 @@ std::unique_ptr<PromptStrategy> make_common_chat(const PromptContext& context) {
 // Rows of texts (system, input, chosen, rejected) as conversations of one turn.
 std::unique_ptr<PromptStrategy> make_input_chat(const PromptContext& context) {
   const DatasetEntry& e = *context.dataset;
-  return chat(context, {.prompt = "input", .system = e.field_system, .chosen = e.field_chosen, .rejected = e.field_rejected});
+  return chat(context,
+              {.prompt = "input", .system = e.field_system, .chosen = e.field_chosen, .rejected = e.field_rejected});
 }
 
 std::vector<Row> pair_rows() {

@@ -1,5 +1,6 @@
-// Formats of preference data: a record becomes a pair of documents (chosen, rejected), or one document that people found good
-// or bad. The prompt is read, the answer is trained. Names, columns and texts are those of Axolotl's formats.
+// Formats of preference data: a record becomes a pair of documents (chosen, rejected), or one document that people
+// found good or bad. The prompt is read, the answer is trained. Names, columns and texts are those of Axolotl's
+// formats.
 #pragma once
 
 #include "prompt/strategy.h"

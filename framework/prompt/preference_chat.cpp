@@ -1,5 +1,5 @@
-// Preference rows that are conversations: the messages of the prompt and an answer, through a chat template. The answer is
-// trained, nothing of the prompt is.
+// Preference rows that are conversations: the messages of the prompt and an answer, through a chat template. The answer
+// is trained, nothing of the prompt is.
 #include <algorithm>
 #include <utility>
 
@@ -52,8 +52,8 @@ class PreferenceChat : public PromptStrategy {
   }
 
   std::string fingerprint() const override {
-    return fmt::format("{}|preference chat 1|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt, fields_.system, fields_.chosen,
-                       fields_.rejected, fields_.completion, fields_.label, labelled_);
+    return fmt::format("{}|preference chat 1|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
+                       fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label, labelled_);
   }
   std::string description() const override {
     return labelled_

@@ -1,12 +1,13 @@
-// Rows that are only asked: what is learned from is generated behind their prompts. Any format gives the prompt of a row.
+// Rows that are only asked: what is learned from is generated behind their prompts. Any format gives the prompt of a
+// row.
 #pragma once
 
 #include "prompt/strategy.h"
 
 namespace dml {
 
-/// The strategy for context.dataset->type where context.rows are prompts; nothing of its examples is trained. A row with a
-/// text in `prompt` is a question in that format; one with messages there is a conversation.
+/// The strategy for context.dataset->type where context.rows are prompts; nothing of its examples is trained. A row
+/// with a text in `prompt` is a question in that format; one with messages there is a conversation.
 std::unique_ptr<PromptStrategy> make_prompt_only(const PromptContext& context);
 /// UserError when the type is a name that no table has.
 void check_prompt_only_type(const DatasetType& type);

@@ -87,8 +87,8 @@ std::vector<Registry<PromptFactory>::Row> rows() {
   out.push_back(
       {"llama2_chat", "conversations of {from: system|human|gpt, value} between [INST] and [/INST]", make_llama2_chat});
   out.push_back({"chat_template", "messages of {role, content} through a chat template", make_chat});
-  out.push_back({"chat_template.chatgpt", "conversations.json of a ChatGPT export, through a chat template",
-                 make_chatgpt_chat});
+  out.push_back(
+      {"chat_template.chatgpt", "conversations.json of a ChatGPT export, through a chat template", make_chatgpt_chat});
   out.push_back({"openai", "the same as chat_template: messages, tools", make_chat});
   out.push_back({"sharegpt", "conversations of {from, value} through a chat template", make_sharegpt});
   return out;

@@ -1,5 +1,5 @@
-// Prompt and steps are tokenised one by one, as TRL's PRMTrainer does it; behind each step stands the separator, whose last
-// token has the step's label.
+// Prompt and steps are tokenised one by one, as TRL's PRMTrainer does it; behind each step stands the separator, whose
+// last token has the step's label.
 #include "prompt/stepwise.h"
 
 #include "core/error.h"
@@ -20,7 +20,10 @@ const Json& list_of(const Json& record, const char* column) {
 
 class Stepwise : public PromptStrategy {
  public:
-  explicit Stepwise(const DatasetEntry& entry) : separator_(entry.step_separator), last_(entry.train_on_last_step_only), most_(entry.max_completion_length.value_or(0)) {}
+  explicit Stepwise(const DatasetEntry& entry)
+      : separator_(entry.step_separator),
+        last_(entry.train_on_last_step_only),
+        most_(entry.max_completion_length.value_or(0)) {}
 
   std::vector<Rendered> render(const Json& record) const override {
     const Json &steps = list_of(record, "completions"), &labels = list_of(record, "labels");

@@ -1,4 +1,5 @@
-// Answers whose steps are judged one by one: {"prompt", "completions": [text], "labels": [boolean]}, for process reward models.
+// Answers whose steps are judged one by one: {"prompt", "completions": [text], "labels": [boolean]}, for process reward
+// models.
 #pragma once
 
 #include <memory>

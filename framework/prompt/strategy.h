@@ -25,8 +25,8 @@ struct Piece {
   bool markup = false;  // template text: special tokens spelled out in it are parsed
 };
 
-/// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte that
-/// is no space is in). The pieces lie end to end in one string, as the tokenizer wants them.
+/// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte
+/// that is no space is in). The pieces lie end to end in one string, as the tokenizer wants them.
 struct Segment {
   struct Span {
     std::size_t end;  // in `text`; it begins where the one before ends
@@ -43,7 +43,8 @@ struct Segment {
   bool end_of_text = false;  // eos behind it, unless the last id already is eos; an empty segment gets none
   int ends = 1;              // how many eos that is
   bool learn_end = false;    // … and whether that eos is learned
-  Token label = kIgnore;     // of the last token, where one is trained: the class of a step, instead of the tokens themselves
+  Token label =
+      kIgnore;  // of the last token, where one is trained: the class of a step, instead of the tokens themselves
 
   void add(std::string_view piece, bool learn, bool markup) {
     text += piece;
@@ -73,7 +74,7 @@ struct Rendered {
   std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: taken as they are, segments empty
   bool chunk = false;          // longer than sequence_len: cut into rows without loss, whatever the strategy for length
   std::string unlearned = {};  // why there is nothing to learn, when the strategy knows it
-  std::int64_t most_behind = 0;  // tokens behind the first segment, which are cut; 0: any number
+  std::int64_t most_behind = 0;             // tokens behind the first segment, which are cut; 0: any number
   DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
 };
 

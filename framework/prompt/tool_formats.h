@@ -1,5 +1,5 @@
-// Texts of the built-in chat templates that are long: those that know tools and tool calls (tool_formats.cpp), and those of newer
-// models (newer_formats.cpp). chat_formats.cpp puts them together.
+// Texts of the built-in chat templates that are long: those that know tools and tool calls (tool_formats.cpp), and
+// those of newer models (newer_formats.cpp). chat_formats.cpp puts them together.
 #pragma once
 
 #include <string_view>

@@ -30,7 +30,8 @@ Json number_schema(const char* type, const Field& field);
 Json text_schema(const Field& field);
 Json table_schema(const Table& table);
 
-/// Spellings of an enumeration; a value's first row is how it is written. Its notice is printed when that spelling is used.
+/// Spellings of an enumeration; a value's first row is how it is written. Its notice is printed when that spelling is
+/// used.
 template <class E>
 struct EnumRow {
   const char* spelling;

@@ -123,9 +123,15 @@ void read_number(const Node& node, double& to, const Field& field, const std::st
 /// Of an optimizer that Axolotl or transformers have and dml has not: the nearest one; "" for any other name.
 std::string nearest_optimizer(const std::string& name) {
   static const std::vector<std::pair<std::string, std::string>> kMissing{
-      {"grokadamw", "adamw"},   {"lomo", "adafactor"},    {"adalomo", "adafactor"},
-      {"dion", "muon"},         {"sinkgd", "sgd"},        {"galore_adafactor", "adafactor"},
-      {"q_galore", "galore_adamw"}, {"qgalore", "galore_adamw"}, {"schedule_free_radam", "schedule_free_adamw"}};
+      {"grokadamw", "adamw"},
+      {"lomo", "adafactor"},
+      {"adalomo", "adafactor"},
+      {"dion", "muon"},
+      {"sinkgd", "sgd"},
+      {"galore_adafactor", "adafactor"},
+      {"q_galore", "galore_adamw"},
+      {"qgalore", "galore_adamw"},
+      {"schedule_free_radam", "schedule_free_adamw"}};
   for (const auto& [missing, nearest] : kMissing)
     if (name.starts_with(missing)) return nearest;
   return name.ends_with("_4bit") || name.ends_with("_fp8") ? "adamw_8bit" : "";
@@ -151,7 +157,8 @@ void read_text(const Node& node, std::string& to, const Field& field, const std:
     spellings.push_back(choice.spelling);
   }
   if (const std::string nearest = field.key == "optimizer" ? nearest_optimizer(to) : ""; !nearest.empty())
-    return reading.report.error(node.place, fmt::format("'{}': dml does not have {}; the nearest is {}", path, to, nearest));
+    return reading.report.error(node.place,
+                                fmt::format("'{}': dml does not have {}; the nearest is {}", path, to, nearest));
   wrong_choice(node, spellings, path, reading);
 }
 
@@ -286,18 +293,25 @@ const std::vector<EnumRow<StorageChoice>>& enum_rows() {
 }
 template <>
 const std::vector<EnumRow<Bf16>>& enum_rows() {
-  static const std::vector<EnumRow<Bf16>> rows = {
-      {"false", Bf16::off},
-      {"true", Bf16::on},
-      {"auto", Bf16::automatic},
-      {"full", Bf16::on, "full: weights and optimizer state stay float32, same as 'true'; bf16_weights: stochastic rounds weights as well"}};
+  static const std::vector<EnumRow<Bf16>> rows = {{"false", Bf16::off},
+                                                  {"true", Bf16::on},
+                                                  {"auto", Bf16::automatic},
+                                                  {"full", Bf16::on,
+                                                   "full: weights and optimizer state stay float32, same as 'true'; "
+                                                   "bf16_weights: stochastic rounds weights as well"}};
   return rows;
 }
 template <>
 const std::vector<EnumRow<Rl>>& enum_rows() {
   static const std::vector<EnumRow<Rl>> rows = {
-      {"none", Rl::none}, {"dpo", Rl::dpo}, {"ipo", Rl::ipo, "rl: ipo is mapped to rl: dpo with dpo_loss_type: [ipo]"},
-      {"orpo", Rl::orpo}, {"simpo", Rl::simpo}, {"cpo", Rl::cpo}, {"kto", Rl::kto}, {"grpo", Rl::grpo},
+      {"none", Rl::none},
+      {"dpo", Rl::dpo},
+      {"ipo", Rl::ipo, "rl: ipo is mapped to rl: dpo with dpo_loss_type: [ipo]"},
+      {"orpo", Rl::orpo},
+      {"simpo", Rl::simpo},
+      {"cpo", Rl::cpo},
+      {"kto", Rl::kto},
+      {"grpo", Rl::grpo},
       {"gdpo", Rl::gdpo, "rl: gdpo is mapped to rl: grpo with trl.multi_objective_aggregation: normalize_then_sum"}};
   return rows;
 }

@@ -39,10 +39,10 @@ std::vector<std::string> Table::names() const {
 }
 
 std::vector<Section>& sections() {
-  static std::vector<Section> all = {model_section(), adapter_section(), data_section(),         template_section(),
-                                     optim_section(), train_section(), evaluation_section(), preference_section(),
-                                     distribution_section(),
-                                     generation_section(), log_section(), plugin_section()};
+  static std::vector<Section> all = {model_section(),      adapter_section(),    data_section(),
+                                     template_section(),   optim_section(),      train_section(),
+                                     evaluation_section(), preference_section(), distribution_section(),
+                                     generation_section(), log_section(),        plugin_section()};
   return all;
 }
 

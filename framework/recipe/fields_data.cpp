@@ -46,7 +46,8 @@ const Table& table<ScoreFilter>() {
   static const Table rows = [] {
     Table t("scores", "Rows to drop, by their losses.");
     t.defaults<S>();
-    t.add("path", &S::path, "What `dml score` wrote; rows that are not in it are kept.", {.example = "scores.jsonl", .unset = "only drop", .path = true});
+    t.add("path", &S::path, "What `dml score` wrote; rows that are not in it are kept.",
+          {.example = "scores.jsonl", .unset = "only drop", .path = true});
     t.add("max_loss", &S::max_loss, "Drop rows with a higher loss.", {.min = 0, .example = "6.0", .unset = "no limit"});
     t.add("min_loss", &S::min_loss, "Drop rows with a lower loss.", {.min = 0, .example = "0.05", .unset = "no limit"});
     t.add("drop", &S::drop, "Drop these rows, named by place.", {.example = "[\"train.jsonl:17\"]"});
@@ -61,9 +62,9 @@ namespace {
 void add_entry_files(Table& t) {
   using S = DatasetEntry;
   t.add("path", &S::path,
-        "File, directory or pattern (`*`): json, jsonl, csv, tsv, txt, parquet or arrow, plain or compressed (.gz, .zst), or in a .zip "
-        "or .tar archive. Or the name of a dataset of the Hub, downloaded when its cache lacks it: org/name, or "
-        "org/name@revision.",
+        "File, directory or pattern (`*`): json, jsonl, csv, tsv, txt, parquet or arrow, plain or compressed (.gz, "
+        ".zst), or in a .zip or .tar archive. Or the name of a dataset of the Hub, downloaded when its cache lacks it: "
+        "org/name, or org/name@revision.",
         {.example = "data/train.jsonl", .path = true, .required = true});
   t.add("type", &S::type,
         "Format of the rows: a name (`dml list prompts`), a table that describes a format, or nothing when rows are "
@@ -78,9 +79,8 @@ void add_entry_files(Table& t) {
   t.add("revision", &S::revision, "Branch, tag or commit, where path is the name of a dataset of the Hub.",
         {.example = "v1.1", .unset = "main"});
   t.add("ds_type", &S::ds_type,
-        "File type, where the extension does not tell it; text: each line is a row, document: each .txt or .md file "
-        "is one "
-        "row.",
+        "File type, where the extension does not tell it; text: each line is a row, document: each .txt or .md file is "
+        "one row.",
         {.choices = {{"json", "json"},
                      {"jsonl", "json"},
                      {"csv", "csv"},
@@ -111,12 +111,10 @@ void add_entry_messages(Table& t) {
         {.example = "template.jinja", .unset = "the recipe's"});
   t.add("field_messages", &S::field_messages, "Field with the list of messages.", {.example = "conversations"});
   t.add("message_property_mappings", &S::message_property_mappings,
-        "Message properties: the template's name → the name in the data.",
-        {.example = "{role: from, content: value}"});
+        "Message properties: the template's name → the name in the data.", {.example = "{role: from, content: value}"});
   t.add("message_columns", &S::message_columns,
         "Rows without a list of messages: the columns with the text of `user`, `assistant` and `system`. Several "
-        "columns "
-        "of one role are joined with a blank line.",
+        "columns of one role are joined with a blank line.",
         {.example = "{user: Question, assistant: Answer}", .unset = "rows have field_messages"});
   t.add("field_tools", &S::field_tools, "Field with the tool definitions.", {.example = "tools"});
   t.add("field_system", &S::field_system, "Field with the system text of a conversation.", {.example = "system"});
@@ -137,8 +135,7 @@ void add_entry_training(Table& t) {
         "How many of the last trainable turns of a conversation are trained: all, last, or a number.",
         {.min = 0, .words = {"all", "last"}, .example = "last"});
   t.add("train_on_eos", &S::train_on_eos,
-        "Which EOS tokens are trained: turn (those that end trained turns), all, last, or none.",
-        {.example = "turn"});
+        "Which EOS tokens are trained: turn (those that end trained turns), all, last, or none.", {.example = "turn"});
   t.add("train_on_eot", &S::train_on_eot, "The same for end-of-turn tokens.",
         {.example = "turn", .unset = "as train_on_eos"});
   t.add("message_field_training", &S::message_field_training,
@@ -157,12 +154,12 @@ void add_entry_preferences(Table& t) {
         "With reward_model: column that says by how much the chosen answer is to score higher; rows without it: 0.",
         {.example = "margin"});
   t.add("field_weight", &S::field_weight,
-        "Column with the weight of the row's loss; rows without it weigh 1. The loss is a mean by weight; a row of weight 0 is "
-        "not trained.",
+        "Column with the weight of the row's loss; rows without it weigh 1. The loss is a mean by weight; a row of "
+        "weight 0 is not trained.",
         {.example = "weight", .unset = "every row weighs 1"});
   t.add("message_field_weight", &S::message_field_weight,
-        "Type chat_template: field of a message with the weight of its tokens; messages without it weigh 1, those of weight 0 "
-        "are not trained.",
+        "Type chat_template: field of a message with the weight of its tokens; messages without it weigh 1, those of "
+        "weight 0 are not trained.",
         {.example = "weight", .unset = "every message weighs 1"});
   t.add("step_separator", &S::step_separator,
         "Type stepwise_supervised: text behind every step; its last token is where the step is judged.",

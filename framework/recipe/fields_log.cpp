@@ -6,8 +6,8 @@ namespace dml::recipe {
 Section log_section() {
   using S = LogSection;
   Table t("Results for others",
-          "Files that TensorBoard, MLflow and Weights & Biases read, and the Hugging Face Hub. Only hub_model_id sends anything to "
-          "anybody; metrics.jsonl and report.html are always written.");
+          "Files that TensorBoard, MLflow and Weights & Biases read, and the Hugging Face Hub. Only hub_model_id sends "
+          "anything to anybody; metrics.jsonl and report.html are always written.");
   t.defaults<S>();
   t.add("use_tensorboard", &S::use_tensorboard, "Write TensorBoard event files into the folder runs of output_dir.",
         {.example = "true"});
@@ -35,13 +35,16 @@ Section log_section() {
                      {"disabled", "disabled"}},
          .example = "offline"});
   t.add("hub_model_id", &S::hub_model_id,
-        "Repository of the Hub that the result is pushed to; made when it does not exist. The token is HF_TOKEN or the token file. A "
-        "push that fails is a warning: the run continues, and `dml push` can repeat it.",
+        "Repository of the Hub that the result is pushed to; made when it does not exist. The token is HF_TOKEN or the "
+        "token file. A push that fails is a warning: the run continues, and `dml push` can repeat it.",
         {.example = "org/name", .unset = "nothing is pushed"});
   t.add("hub_strategy", &S::hub_strategy,
-        "When to push: end, after training; every_save, the model of every checkpoint, too; checkpoint, also what is needed to resume, "
-        "in the folder last-checkpoint; all_checkpoints, each in a folder of its own.",
-        {.choices = {{"end", "end"}, {"every_save", "every_save"}, {"checkpoint", "checkpoint"}, {"all_checkpoints", "all_checkpoints"}},
+        "When to push: end, after training; every_save, the model of every checkpoint, too; checkpoint, also what is "
+        "needed to resume, in the folder last-checkpoint; all_checkpoints, each in a folder of its own.",
+        {.choices = {{"end", "end"},
+                     {"every_save", "every_save"},
+                     {"checkpoint", "checkpoint"},
+                     {"all_checkpoints", "all_checkpoints"}},
          .example = "end"});
   t.add("hub_revision", &S::hub_revision, "Branch of the repository to push to.", {.example = "v2", .unset = "main"});
   t.add("hub_private_repo", &S::hub_private_repo, "Make a new repository private.", {.example = "true"});

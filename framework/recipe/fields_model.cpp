@@ -29,11 +29,12 @@ Section model_section() {
   t.defaults<S>();
   t.add(
       "base_model", &S::base_model,
-      "Model directory in Hugging Face format: config.json, safetensors files and a tokenizer. Or a GGUF file of llama.cpp, "
-      "quantised or not: frozen under an adapter, its matrices stay as they are. Or the name of a model of the Hub, downloaded "
-      "when its cache lacks it: org/name, or org/name@revision.",
+      "Model directory in Hugging Face format: config.json, safetensors files and a tokenizer. Or a GGUF file of "
+      "llama.cpp, quantised or not: frozen under an adapter, its matrices stay as they are. Or the name of a model of "
+      "the Hub, downloaded when its cache lacks it: org/name, or org/name@revision.",
       {.example = "models/llama-3.2-1b", .unset = "required, unless model_config gives an architecture", .path = true});
-  t.add("revision_of_model", &S::revision_of_model, "Branch, tag or commit, where base_model is the name of a model of the Hub.",
+  t.add("revision_of_model", &S::revision_of_model,
+        "Branch, tag or commit, where base_model is the name of a model of the Hub.",
         {.aliases = {"model_revision"}, .example = "v1.1", .unset = "main"});
   t.add("base_model_config", &S::base_model_config, "Directory to read config.json from, instead of base_model.",
         {.example = "models/other", .unset = "base_model", .path = true});
@@ -75,8 +76,8 @@ void add_targets(Table& t) {
   t.add("lora_target_linear", &S::lora_target_linear,
         "Adapt every linear layer except the output head, in addition to lora_target_modules.", {.example = "true"});
   t.add("lora_target_parameters", &S::lora_target_parameters,
-        "Parameters of a mixture of experts to adapt, all experts of a layer as one: whole names or their last parts. As in "
-        "PEFT, an expert has lora_r ranks of its own, and lora_dropout must be 0.",
+        "Parameters of a mixture of experts to adapt, all experts of a layer as one: whole names or their last parts. "
+        "As in PEFT, an expert has lora_r ranks of its own, and lora_dropout must be 0.",
         {.example = "[mlp.experts.gate_up_proj, mlp.experts.down_proj]"});
   t.add("lora_modules_to_save", &S::lora_modules_to_save,
         "Modules to train in full and to save with the adapter. As in PEFT, naming the embedding or the head of a tied "

@@ -1,6 +1,6 @@
-// Axolotl's keys that fill nothing: settings of a GPU (accepted, told in one notice), requests that dml does not carry out
-// (accepted, each with a notice that says so), and what dml refuses with the reason. A recipe that names one is never told
-// that the key is unknown.
+// Axolotl's keys that fill nothing: settings of a GPU (accepted, told in one notice), requests that dml does not carry
+// out (accepted, each with a notice that says so), and what dml refuses with the reason. A recipe that names one is
+// never told that the key is unknown.
 #include "recipe/fields.h"
 
 namespace dml::recipe {
@@ -37,9 +37,11 @@ void add_kernels(Table& t) {
                                                                        "chunked_cross_entropy*",
                                                                        "ring_attn_func",
                                                                        "heads_k_stride"});
-  t.inert("sums are float32; bf16 chooses the factors' precision, frozen_storage and activation_storage how values are stored",
-          {"tf32", "float32", "fp8", "fp8_*", "torch_dtype", "dtype",
-           "embeddings_skip_upcast", "peft_autocast_adapter_dtype", "bnb_config_kwargs", "fp32_norms"});
+  t.inert(
+      "sums are float32; bf16 chooses the factors' precision, frozen_storage and activation_storage how values are "
+      "stored",
+      {"tf32", "float32", "fp8", "fp8_*", "torch_dtype", "dtype", "embeddings_skip_upcast",
+       "peft_autocast_adapter_dtype", "bnb_config_kwargs", "fp32_norms"});
   t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*", "dp_replicate_size"});
 }
 
@@ -79,11 +81,10 @@ void add_processes(Table& t) {
 }
 
 void add_inert(Table& t) {
-  t.inert(
-      "the model directory gives it",
-      {"model_type", "type_of_model", "tokenizer_type", "tokenizer_use_fast", "tokenizer_legacy",
-       "tokenizer_save_jinja_files", "is_llama_derived_model", "is_falcon_derived_model", "is_mistral_derived_model",
-       "is_qwen_derived_model", "trust_remote_code", "save_safetensors"});
+  t.inert("the model directory gives it",
+          {"model_type", "type_of_model", "tokenizer_type", "tokenizer_use_fast", "tokenizer_legacy",
+           "tokenizer_save_jinja_files", "is_llama_derived_model", "is_falcon_derived_model",
+           "is_mistral_derived_model", "is_qwen_derived_model", "trust_remote_code", "save_safetensors"});
   t.inert("dml never pads, and packed documents never attend to each other",
           {"pad_to_sequence_len", "pad_to_multiple_of", "multipack_real_batches", "batch_flattening",
            "sample_packing_eff_est", "sample_packing_mp_start_method", "total_num_tokens", "total_supervised_tokens"});
@@ -94,7 +95,8 @@ void add_inert(Table& t) {
   t.inert("every progress line has tokens per second", {"include_tkps", "include_tokens_per_second"});
   t.inert("packed documents never attend to each other, and logits are never kept",
           {"dpo_padding_free", "dpo_use_liger_kernel", "dpo_use_logits_to_keep"});
-  t.inert("answers are cut to sequence_len; Axolotl has no effect of it either", {"max_prompt_len", "max_prompt_length"});
+  t.inert("answers are cut to sequence_len; Axolotl has no effect of it either",
+          {"max_prompt_len", "max_prompt_length"});
   t.inert("the reference never needs a second model in memory", {"rl_adapter_ref_model"});
   t.inert("the completions of rl: grpo come from dml's own engine", {"vllm"});
   t.inert("generate_samples shows samples", {"dpo_generate_during_eval"});
@@ -123,7 +125,8 @@ void add_undone(Table& t) {
 
 void add_refused(Table& t) {
   t.refuse("dml computes in float32 or bfloat16; use bf16: true, or auto", {"fp16", "float16"});
-  t.refuse("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, and from rewards with rl: grpo", {"ebft"});
+  t.refuse("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, and from rewards with rl: grpo",
+           {"ebft"});
   t.refuse("the head of a reward model follows from reward_model and process_reward_model", {"cls_model_config"});
   t.refuse("write center_rewards_coefficient", {"center_rewards"});
   t.refuse("write it under trl", {"sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"});
@@ -135,8 +138,7 @@ void add_refused(Table& t) {
             "use_onebitllms"});
   t.refuse("dml shares work among ranks by 'distribution' only",
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "expert_parallel*"});
-  t.refuse("dml does not have this optimizer; use adamw",
-           {"galore_*", "qgalore_*", "dion_*", "muon_*"});
+  t.refuse("dml does not have this optimizer; use adamw", {"galore_*", "qgalore_*", "dion_*", "muon_*"});
   t.refuse("dml does not have this training method",
            {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "use_dynamic_finetuning", "kd_*", "grokfast_*",
             "mora_*", "use_mora", "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*",
@@ -146,8 +148,7 @@ void add_refused(Table& t) {
   t.refuse("dml adds embedding rows for new tokens; it never removes or resets rows",
            {"shrink_embeddings", "fix_untrained_tokens"});
   t.refuse("only LoftQ is read here: write peft_init_lora_weights: loftq and loftq_iter", {"peft"});
-  t.refuse("dml adapts modules, selected by name, pattern and layer",
-           {"peft_layer_replication"});
+  t.refuse("dml adapts modules, selected by name, pattern and layer", {"peft_layer_replication"});
   t.refuse("dml reads tokenizer.json and tokenizer.model, not mistral-common's files",
            {"tokenizer_use_mistral_common"});
   t.refuse("Axolotl has removed it; write it under model_config, as in config.json", {"rope_scaling"});

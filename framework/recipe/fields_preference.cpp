@@ -29,24 +29,24 @@ void add_dpo(Table& t) {
   t.add("f_alpha_divergence_coef", &S::f_alpha_divergence_coef, "dpo: α of alpha_divergence.",
         {.min = 0, .max = 10, .above = true, .example = "0.5"});
   t.add("precompute_ref_log_probs", &S::precompute_ref_log_probs,
-        "dpo, kto: compute the reference's log-probabilities once, before the first step, and store them with the prepared data. "
-        "false: in every step, by a pass without the adapter; where that is not the reference (full fine-tuning, "
-        "lora_model_dir, modules trained in full) they are computed before the first step all the same.",
+        "dpo, kto: compute the reference's log-probabilities once, before the first step, and store them with the "
+        "prepared data. false: in every step, by a pass without the adapter; where that is not the reference (full "
+        "fine-tuning, lora_model_dir, modules trained in full) they are computed before the first step all the same.",
         {.example = "false"});
   t.add("ld_alpha", &S::ld_alpha,
         "dpo: weight of the tokens behind the length of the shorter answer of a pair (LD-DPO); 1 is plain DPO.",
         {.min = 0, .max = 1, .example = "0.5", .unset = "1"});
   t.add("dpo_use_weighting", &S::dpo_use_weighting,
-        "dpo: weigh each pair by how likely the model itself is to write its answers (WPO): exp of the mean over the tokens of "
-        "log p − log Σ p², of both answers.",
+        "dpo: weigh each pair by how likely the model itself is to write its answers (WPO): exp of the mean over the "
+        "tokens of log p − log Σ p², of both answers.",
         {.aliases = {"use_weighting"}, .example = "true"});
 }
 
 void add_reward_models(Table& t) {
   using S = PreferenceSection;
   t.add("reward_model", &S::reward_model,
-        "Train a reward model on pairs (Bradley-Terry): the head gives one number for a text. The result is a model for sequence "
-        "classification, with score.weight.",
+        "Train a reward model on pairs (Bradley-Terry): the head gives one number for a text. The result is a model "
+        "for sequence classification, with score.weight.",
         {.example = "true", .data = true});
   t.add("process_reward_model", &S::process_reward_model,
         "Train a model that judges the steps of an answer (type: stepwise_supervised). The result is a model for token "
@@ -63,14 +63,14 @@ void add_reward_models(Table& t) {
 
 Section preference_section() {
   using S = PreferenceSection;
-  Table t("Preferences", "Learning from answers that people compared or rated, or that programs rate, instead of imitating all of them.");
+  Table t(
+      "Preferences",
+      "Learning from answers that people compared or rated, or that programs rate, instead of imitating all of them.");
   t.defaults<S>();
-  t.add(
-      "rl", &S::rl,
-      "Method: dpo (pairs, against the model at the start), orpo, simpo, cpo (pairs, without a reference), kto (single "
-      "answers with a label), grpo (answers of the model itself, with "
-      "rewards).",
-      {.example = "dpo", .data = true});
+  t.add("rl", &S::rl,
+        "Method: dpo (pairs, against the model at the start), orpo, simpo, cpo (pairs, without a reference), kto "
+        "(single answers with a label), grpo (answers of the model itself, with rewards).",
+        {.example = "dpo", .data = true});
   t.add("rl_beta", &S::rl_beta, "How strongly the preferences bind the model (β); of simpo, typically 2 to 10.",
         {.min = 0,
          .max = 1e6,
@@ -98,8 +98,8 @@ Section preference_section() {
         {.example = "{num_generations: 8}"});
   t.add("rewards", &S::rewards,
         "grpo: what a completion is worth, as the checks of evals: exact, contains, {regex: PATTERN}, json_valid, "
-        "{json_schema: FILE}, choice, {length: MOST}, {command: PROGRAM}, {model: DIR of a reward model}; each with 'weight' and 'name'. A check is "
-        "worth 1 where it passes, or its score.",
+        "{json_schema: FILE}, choice, {length: MOST}, {command: PROGRAM}, {model: DIR of a reward model}; each with "
+        "'weight' and 'name'. A check is worth 1 where it passes, or its score.",
         {.example = "[exact, {length: 200, weight: 0.2}]"});
   add_reward_models(t);
   return {std::move(t), [](Recipe& r) -> void* { return &r.preference; }};

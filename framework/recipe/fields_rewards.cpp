@@ -42,11 +42,12 @@ void add_sampling(Table& t) {
 void add_loss(Table& t) {
   using S = TrlSettings;
   t.add("beta", &S::beta,
-        "Weight of the divergence from the model at the start (KL, β); 0: none is computed. Also another name of rl_beta.",
+        "Weight of the divergence from the model at the start (KL, β); 0: none is computed. Also another name of "
+        "rl_beta.",
         {.min = 0, .max = 1e6, .example = "0.04", .unset = "rl_beta, else 0"});
   t.add("loss_type", &S::loss_type,
-        "How the losses of tokens are averaged: over all tokens of the step (dapo, bnpo), over those of each completion "
-        "and then over completions (grpo), or over completions × max_completion_length (dr_grpo).",
+        "How the losses of tokens are averaged: over all tokens of the step (dapo, bnpo), over those of each "
+        "completion and then over completions (grpo), or over completions × max_completion_length (dr_grpo).",
         {.choices = some({"dapo", "grpo", "dr_grpo", "bnpo"}), .example = "dr_grpo"});
   t.add("epsilon", &S::epsilon, "The ratio of probabilities is clipped below 1 − epsilon.",
         {.min = 0, .max = 1, .example = "0.2"});
@@ -58,7 +59,8 @@ void add_loss(Table& t) {
         "Ratios of each token, or one of the whole completion (GSPO).",
         {.choices = some({"token", "sequence"}), .example = "sequence"});
   t.add("scale_rewards", &S::scale_rewards,
-        "What advantages are divided by: the deviation of the rewards of a prompt (group), of all (batch), or nothing (none).",
+        "What advantages are divided by: the deviation of the rewards of a prompt (group), of all (batch), or nothing "
+        "(none).",
         {.choices = {{"group", "group"}, {"true", "group"}, {"batch", "batch"}, {"none", "none"}, {"false", "none"}},
          .example = "batch"});
   t.add("multi_objective_aggregation", &S::multi_objective_aggregation,
@@ -74,10 +76,11 @@ void add_loss(Table& t) {
 void add_reference(Table& t) {
   using S = TrlSettings;
   t.add("sync_ref_model", &S::sync_ref_model,
-        "dpo, and grpo with beta: let the reference follow the trained weights (TR-DPO). It is a second set of them beside the "
-        "optimizer's state, and is asked in every step.",
+        "dpo, and grpo with beta: let the reference follow the trained weights (TR-DPO). It is a second set of them "
+        "beside the optimizer's state, and is asked in every step.",
         {.example = "true"});
-  t.add("ref_model_mixup_alpha", &S::ref_model_mixup_alpha, "What the reference takes of the trained weights when it follows (α).",
+  t.add("ref_model_mixup_alpha", &S::ref_model_mixup_alpha,
+        "What the reference takes of the trained weights when it follows (α).",
         {.min = 0, .max = 1, .above = true, .example = "0.6"});
   t.add("ref_model_sync_steps", &S::ref_model_sync_steps, "After so many steps the reference follows.",
         {.min = 1, .max = 1 << 30, .example = "64"});
@@ -98,7 +101,8 @@ void add_unfilled(Table& t) {
 template <>
 const Table& table<TrlSettings>() {
   static const Table rows = [] {
-    Table t("trl", "Learning from rewards (rl: grpo): what is sampled, and the loss; some keys are of rl: dpo as well.");
+    Table t("trl",
+            "Learning from rewards (rl: grpo): what is sampled, and the loss; some keys are of rl: dpo as well.");
     t.defaults<TrlSettings>();
     add_sampling(t);
     add_loss(t);

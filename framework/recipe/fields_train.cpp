@@ -89,13 +89,14 @@ void add_kept_weights(Table& t) {
   t.add("embedding_lr", &S::embedding_lr, "Learning rate of the embedding and the head.",
         {.min = 0, .max = 100, .example = "1e-5", .unset = "learning_rate"});
   t.add("ema_decay", &S::ema_decay,
-        "Decay rate of an exponential moving average of the weights, which is evaluated, sampled, saved and the result; one "
-        "more float of state per parameter.",
+        "Decay rate of an exponential moving average of the weights, which is evaluated, sampled, saved and the "
+        "result; one more float of state per parameter.",
         {.min = 0, .max = 0.9999999, .above = true, .off = 0, .example = "0.999", .unset = "no average"});
   t.add("bf16_weights", &S::bf16_weights,
-        "Round trained weights to bfloat16 after each step, without a float32 copy: kahan carries what rounding loses to the "
-        "next step (Kahan summation; one more value of state per parameter), stochastic rounds up or down at random, in "
-        "proportion. Checkpoints and the result are bfloat16, half the size; in memory a weight still takes four bytes.",
+        "Round trained weights to bfloat16 after each step, without a float32 copy: kahan carries what rounding loses "
+        "to the next step (Kahan summation; one more value of state per parameter), stochastic rounds up or down at "
+        "random, in proportion. Checkpoints and the result are bfloat16, half the size; in memory a weight still takes "
+        "four bytes.",
         {.example = "stochastic"});
   t.add("embedding_lr_scale", &S::embedding_lr_scale, "The same as a multiple of learning_rate.",
         {.min = 0, .max = 1e6, .example = "0.1", .unset = "1"});
@@ -109,12 +110,12 @@ Section optim_section() {
   using S = OptimSection;
   Table t("Optimizer and learning rate", "How weights are updated.");
   t.defaults<S>();
-  t.add("optimizer", &S::optimizer, "Optimizer; `dml list optimizers` has their arguments.",
-        {.example = "adamw"});
+  t.add("optimizer", &S::optimizer, "Optimizer; `dml list optimizers` has their arguments.", {.example = "adamw"});
   t.add("optim_args", &S::optim_args, "More arguments of the optimizer.",
         {.example = "{momentum: 0.9}", .pairs = true});
   t.add("optim_target_modules", &S::optim_target_modules,
-        "Modules whose gradients galore_adamw and apollo project: names, parts of them or regular expressions, or all-linear.",
+        "Modules whose gradients galore_adamw and apollo project: names, parts of them or regular expressions, or "
+        "all-linear.",
         {.example = "[self_attn, mlp]", .unset = "none"});
   add_schedule(t);
   add_moments(t);
@@ -163,18 +164,18 @@ void add_computation(Table& t) {
         "Storage of saved activations; auto: bf16 when the base is quantised (qlora), else f32.", {.example = "bf16"});
   t.add("bf16", &S::bf16,
         "Round the factors of matrix products to bfloat16, at twice the speed and more where the processor has AMX or "
-        "AVX512_BF16; sums, weights, gradients, norms, softmax and optimizer stay float32. auto: where the processor has "
-        "such instructions.",
+        "AVX512_BF16; sums, weights, gradients, norms, softmax and optimizer stay float32. auto: where the processor "
+        "has such instructions.",
         {.aliases = {"bfloat16"}, .example = "auto"});
   t.add("neftune_noise_alpha", &S::neftune_noise_alpha, "NEFTune: noise added to the embeddings in training; 0: none.",
         {.min = 0, .max = 1e6, .aliases = {"noisy_embedding_alpha"}, .example = "5"});
   t.add("label_smoothing_factor", &S::label_smoothing_factor,
-        "Label smoothing: share of the target that is spread over the whole vocabulary. The logged loss has it in it, nll is "
-        "without; evaluations are always without.",
+        "Label smoothing: share of the target that is spread over the whole vocabulary. The logged loss has it in it, "
+        "nll is without; evaluations are always without.",
         {.min = 0, .max = 0.999999, .aliases = {"label_smoothing"}, .example = "0.1"});
   t.add("z_loss", &S::z_loss,
-        "Coefficient of the z-loss, the square of the logarithm of the softmax's denominator, which keeps logits small; nll is "
-        "the loss without it.",
+        "Coefficient of the z-loss, the square of the logarithm of the softmax's denominator, which keeps logits "
+        "small; nll is the loss without it.",
         {.min = 0, .max = 1, .aliases = {"z_loss_coefficient"}, .example = "1e-4"});
 }
 
@@ -216,8 +217,8 @@ void add_stops(Table& t) {
         {.example = "true"});
   t.add("metric_for_best_model", &S::metric_for_best_model,
         "Metric that defines the best model, for load_best_model_at_end, save_strategy: best and "
-        "early_stopping_patience: eval_loss, eval_NAME_loss of a dataset NAME where there are several, or another value "
-        "that the run's evaluations give; with or without eval_ in front.",
+        "early_stopping_patience: eval_loss, eval_NAME_loss of a dataset NAME where there are several, or another "
+        "value that the run's evaluations give; with or without eval_ in front.",
         {.example = "eval_loss"});
   t.add("greater_is_better", &S::greater_is_better, "Whether a greater value of metric_for_best_model is a better one.",
         {.example = "false", .unset = "as the metric says; false for losses"});
@@ -228,8 +229,8 @@ void add_stops(Table& t) {
   t.add("loss_watchdog_patience", &S::loss_watchdog_patience, "Consecutive diverging steps that stop the run.",
         {.min = 1, .example = "3"});
   t.add("nonfinite_patience", &S::nonfinite_patience,
-        "Consecutive steps whose loss or gradient is not a finite number after which the run stops. Such a step is skipped: "
-        "weights and optimizer state stay as they are, and its rows are named.",
+        "Consecutive steps whose loss or gradient is not a finite number after which the run stops. Such a step is "
+        "skipped: weights and optimizer state stay as they are, and its rows are named.",
         {.min = 1, .example = "1"});
 }
 
@@ -269,8 +270,7 @@ Section distribution_section() {
   t.add("distribution", &S::distribution,
         "What each rank stores: everything (ddp), a shard of the optimizer state (zero1), also of the gradients "
         "(zero2), also of the weights (zero3); hybrid: zero3 within a host, ddp across hosts.",
-        {.example = "zero1",
-         .unset = "ddp on several ranks; zero1 in full fine-tuning on one host"});
+        {.example = "zero1", .unset = "ddp on several ranks; zero1 in full fine-tuning on one host"});
   t.add("dist_timeout", &S::dist_timeout, "Seconds a rank waits for the others before the job fails.",
         {.min = 1, .max = 1e7, .aliases = {"ddp_timeout"}, .example = "600"});
   t.add("gradient_tree", &S::gradient_tree,

@@ -64,7 +64,9 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
 namespace {
 
 PluginLoader& plugin_loader() {
-  static PluginLoader loader = [](const std::string&) -> std::string { throw UserError("this program loads no plug-ins"); };
+  static PluginLoader loader = [](const std::string&) -> std::string {
+    throw UserError("this program loads no plug-ins");
+  };
   return loader;
 }
 
@@ -112,9 +114,7 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
     recipe.adapter.lora_dropout = 0;
     report.notice("lora_dropout is 0 with rl, as in TRL: dropout would count as a difference from the reference");
   }
-  recipe.data.rows = p.rl == Rl::kto    ? RowKind::labelled
-                     : p.rl == Rl::grpo ? RowKind::prompts
-                                        : RowKind::pairs;
+  recipe.data.rows = p.rl == Rl::kto ? RowKind::labelled : p.rl == Rl::grpo ? RowKind::prompts : RowKind::pairs;
   if (p.rl == Rl::grpo) recipe.data.completion_len = p.trl.max_completion_length;
   for (auto* list : {&recipe.data.datasets, &recipe.data.test_datasets})
     for (DatasetEntry& entry : *list)

@@ -52,8 +52,8 @@ std::string zero_stage(const Node& deepspeed) {
   return stage;
 }
 
-/// What FSDP's spellings of a sharding strategy are here: in a list (fsdp: [hybrid_shard, auto_wrap]), by name or number in a
-/// table (fsdp_config), or by the second version's reshard_after_forward.
+/// What FSDP's spellings of a sharding strategy are here: in a list (fsdp: [hybrid_shard, auto_wrap]), by name or
+/// number in a table (fsdp_config), or by the second version's reshard_after_forward.
 std::string fsdp_strategy(const Node& fsdp, const Node* config) {
   std::string text = fsdp.is_scalar() ? fsdp.text : "";
   for (const Node& item : fsdp.items)
@@ -122,8 +122,8 @@ void map_message_fields(Node& entry, Report& report) {
   }
 }
 
-/// Axolotl's plug-ins are Python modules. dml does what these do anyway, or they concern GPUs, or the notice about their keys covers
-/// them; others would change the training. A file is a plug-in of dml's own.
+/// Axolotl's plug-ins are Python modules. dml does what these do anyway, or they concern GPUs, or the notice about
+/// their keys covers them; others would change the training. A file is a plug-in of dml's own.
 void check_plugins(Node& root, Report& report) {
   static constexpr std::string_view kHarmless[] = {"cut_cross_entropy", "liger", "kernels", "lm_eval", "swanlab"};
   Taken plugins = take(root, "plugins");

@@ -30,7 +30,8 @@ struct LrGroup {
   bool operator==(const LrGroup&) const = default;
 };
 
-/// A check of an evaluation: a name, or a table whose first key is the name ("regex: PATTERN") and whose others are options.
+/// A check of an evaluation: a name, or a table whose first key is the name ("regex: PATTERN") and whose others are
+/// options.
 struct EvalCheck {
   std::string name;
   Json value, options = Json::object();
@@ -318,8 +319,8 @@ struct KeySection {
 };
 /// Every key that has an effect, in the order of the reference.
 std::vector<KeySection> key_sections();
-/// A spelling of a value; `notice` is told when it stands for something a little different. `keys`: of the settings that have
-/// an effect with some values only, those that have one with this (adam_beta1 …).
+/// A spelling of a value; `notice` is told when it stands for something a little different. `keys`: of the settings
+/// that have an effect with some values only, those that have one with this (adam_beta1 …).
 struct Choice {
   std::string spelling, value, notice = {};
   std::vector<std::string> keys = {};
@@ -327,8 +328,8 @@ struct Choice {
 /// Loads a plug-in that a recipe lists, before the recipe is checked. Returns what it is, for people. Throws UserError.
 using PluginLoader = std::function<std::string(const std::string& path)>;
 void set_plugin_loader(PluginLoader loader);
-/// The values of a key whose names belong to another folder (optimizer, lr_scheduler). Before it is called, the key takes any
-/// text; it is called again where a program has added a row to a registry.
+/// The values of a key whose names belong to another folder (optimizer, lr_scheduler). Before it is called, the key
+/// takes any text; it is called again where a program has added a row to a registry.
 void set_choices(const std::string& key, std::vector<Choice> choices);
 /// JSON Schema (draft 2020-12) of a recipe, for editors.
 Json json_schema();

@@ -115,8 +115,13 @@ std::vector<KeySection> key_sections() {
   for (auto& section : sections()) {
     KeySection part{section.table.title(), section.table.intro(), {}};
     for (const Field& field : section.table.fields()) {
-      KeyHelp key{field.key, field.help,         type_text(field), default_text(field, section.table.fresh()),
-                  {},        allowed_values(field), field.rules.path};
+      KeyHelp key{field.key,
+                  field.help,
+                  type_text(field),
+                  default_text(field, section.table.fresh()),
+                  {},
+                  allowed_values(field),
+                  field.rules.path};
       if (!field.rules.example.empty()) key.example = fmt::format("{}: {}", field.key, field.rules.example);
       part.keys.push_back(std::move(key));
     }

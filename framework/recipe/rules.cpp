@@ -5,9 +5,9 @@
 #include <cmath>
 #include <filesystem>
 
-#include "hub/cache.h"
 #include "core/error.h"
 #include "core/regex.h"
+#include "hub/cache.h"
 #include "recipe/row_pattern.h"
 #include "recipe/rulebook.h"
 #include "recipe/stages.h"
@@ -60,7 +60,8 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
           key,
           fmt::format("'{}' needs an adapter, because quantised weights cannot be trained; set adapter: lora or qlora",
                       key));
-  if (lora && !a.lora_target_linear && a.lora_target_modules.empty() && a.lora_target_parameters.empty() && !a.lora_model_dir)
+  if (lora && !a.lora_target_linear && a.lora_target_modules.empty() && a.lora_target_parameters.empty() &&
+      !a.lora_model_dir)
     rules.error("adapter", "'adapter' needs target modules: set lora_target_linear: true, or lora_target_modules");
   if (!lora) {
     static const AdapterSection fresh;
@@ -85,11 +86,9 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
   if (!a.peft_layers_pattern.empty() && a.peft_layers_to_transform.empty())
     rules.error("peft_layers_pattern", "'peft_layers_pattern' needs peft_layers_to_transform");
   if (!a.peft_layers_to_transform.empty() && !a.lora_target_modules.regex.empty())
-    rules.error(
-        "peft_layers_to_transform",
-        fmt::format("'peft_layers_to_transform' needs a list of names: {} is a regular expression, which can name "
-                    "the layers itself",
-                    rules.cite("lora_target_modules")));
+    rules.error("peft_layers_to_transform", fmt::format("'peft_layers_to_transform' needs a list of names: {} is a "
+                                                        "regular expression, which can name the layers itself",
+                                                        rules.cite("lora_target_modules")));
   if (!a.peft_layers_to_transform.empty() && !a.unfrozen_parameters.empty())
     rules.exclusive("peft_layers_to_transform", "unfrozen_parameters");
   if (a.loraplus_lr_ratio && !recipe.optim.lr_groups.empty()) rules.exclusive("loraplus_lr_ratio", "lr_groups");
@@ -103,8 +102,7 @@ void check_relora(const Recipe& recipe, Rulebook& rules) {
   if (!a.lora_target_parameters.empty()) refuse("does not work with lora_target_parameters");
   if (a.load_in_4bit || a.load_in_8bit)
     refuse(
-        fmt::format("needs a base that is not quantised: rounding to {} would lose what is merged; set "
-                    "adapter: lora",
+        fmt::format("needs a base that is not quantised: rounding to {} would lose what is merged; set adapter: lora",
                     a.load_in_4bit ? "4-bit" : "8-bit"));
   if (!recipe.optim.jagged_restart_steps) refuse("needs jagged_restart_steps, the number of steps between merges");
   switch (a.peft_init_lora_weights) {
@@ -181,7 +179,8 @@ void check_data(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
   if (const ScoreFilter& s = d.scores; s.path.empty() && (s.max_loss || s.min_loss))
     rules.error("scores", "'scores' has limits and no losses: set scores.path to what `dml score` wrote");
   if (const ScoreFilter& s = d.scores; s.max_loss && s.min_loss && *s.max_loss < *s.min_loss)
-    rules.error("scores.max_loss", fmt::format("'scores.max_loss' of {} is below {} of {}", *s.max_loss, rules.cite("scores.min_loss"), *s.min_loss));
+    rules.error("scores.max_loss", fmt::format("'scores.max_loss' of {} is below {} of {}", *s.max_loss,
+                                               rules.cite("scores.min_loss"), *s.min_loss));
   if (d.group_by_length && d.sample_packing)
     rules.warning("group_by_length",
                   fmt::format("'group_by_length' has no effect with {}", rules.cite("sample_packing")));
@@ -208,11 +207,14 @@ void check_optim(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
   if (o.cosine_constant_lr_ratio && !o.cosine_min_lr_ratio)
     rules.error("cosine_constant_lr_ratio", "'cosine_constant_lr_ratio' needs cosine_min_lr_ratio");
   if (o.ema_decay && o.bf16_weights != Bf16Weights::off)
-    rules.error("bf16_weights", fmt::format("'bf16_weights' would round the average of {}; remove one of them", rules.cite("ema_decay")));
+    rules.error("bf16_weights", fmt::format("'bf16_weights' would round the average of {}; remove one of them",
+                                            rules.cite("ema_decay")));
   if (o.lr_scheduler == "reduce_lr_on_plateau" && recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty() &&
       recipe.evaluation.evals.empty() && use == RecipeUse::train)
-    rules.error("lr_scheduler", "'lr_scheduler: reduce_lr_on_plateau' needs evaluations; set val_set_size, test_datasets or evals");
-  for (const char* key : {"adam_beta1", "adam_beta2", "adam_beta3", "adam_epsilon", "adam_epsilon2", "optim_target_modules"})
+    rules.error("lr_scheduler",
+                "'lr_scheduler: reduce_lr_on_plateau' needs evaluations; set val_set_size, test_datasets or evals");
+  for (const char* key :
+       {"adam_beta1", "adam_beta2", "adam_beta3", "adam_epsilon", "adam_epsilon2", "optim_target_modules"})
     if (rules.given(key) && !has_effect(key, "optimizer", o.optimizer))
       rules.warning(key, fmt::format("'{}' has no effect with {}: {}", key, rules.cite("optimizer"), o.optimizer));
 }
@@ -277,8 +279,8 @@ void check_distribution(const DistributionSection& d, Rulebook& rules) {
     std::vector<std::string> names;
     for (const Choice& choice : find_field("distribution").field->rules.choices)
       if (std::ranges::find(choice.keys, key) != choice.keys.end()) names.push_back(choice.spelling);
-    rules.error(key, fmt::format("'{}' needs distribution: {}; {} is '{}'", key, fmt::join(names, " or "), rules.cite("distribution"),
-                                 d.distribution.value_or("unset")));
+    rules.error(key, fmt::format("'{}' needs distribution: {}; {} is '{}'", key, fmt::join(names, " or "),
+                                 rules.cite("distribution"), d.distribution.value_or("unset")));
   };
   if (d.dp_shard_size) needs("dp_shard_size");
   if (d.shard_frozen_weights == true) needs("shard_frozen_weights");
@@ -310,10 +312,10 @@ std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading)
     const auto given = reading.given.find(key);
     const bool derived = given == reading.given.end();
     const Place place = derived ? Place{} : given->second;
-    found.push_back(
-        {place,
-         {key, derived ? "" : reading.report.at(place),
-          fmt::format("'{}': no such file or directory: '{}'{}", key, shown(path), kind ? hub_advice(*kind, path) : "")}});
+    found.push_back({place,
+                     {key, derived ? "" : reading.report.at(place),
+                      fmt::format("'{}': no such file or directory: '{}'{}", key, shown(path),
+                                  kind ? hub_advice(*kind, path) : "")}});
   };
   check("base_model", recipe.model.base_model, HubKind::model);
   check("base_model_config", recipe.model.base_model_config.value_or(""), HubKind::model);
@@ -322,7 +324,8 @@ std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading)
   check("scores.path", recipe.data.scores.path);
   check("resume_from_checkpoint", recipe.train.resume_from_checkpoint.value_or(""));
   auto entries = [&](const char* list, const std::vector<DatasetEntry>& all) {
-    for (std::size_t i = 0; i < all.size(); ++i) check(fmt::format("{}.{}.path", list, i), all[i].path, HubKind::dataset);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      check(fmt::format("{}.{}.path", list, i), all[i].path, HubKind::dataset);
   };
   entries("datasets", recipe.data.datasets);
   entries("test_datasets", recipe.data.test_datasets);

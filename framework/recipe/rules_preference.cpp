@@ -57,8 +57,9 @@ void check_losses(const PreferenceSection& p, Rulebook& rules) {
   if (has("exo_pair") && p.dpo_label_smoothing == 0)
     rules.error("dpo_loss_type", "'dpo_loss_type: exo_pair' needs dpo_label_smoothing above 0, for example 1e-3");
   if ((has("aot") || has("aot_unpaired")) && p.dpo_use_weighting)
-    rules.error("dpo_use_weighting", fmt::format("'dpo_use_weighting' does not work with aot in {}, which sorts the pairs of a step",
-                                                 rules.cite("dpo_loss_type")));
+    rules.error("dpo_use_weighting",
+                fmt::format("'dpo_use_weighting' does not work with aot in {}, which sorts the pairs of a step",
+                            rules.cite("dpo_loss_type")));
   if ((has("aot") || has("aot_unpaired")) && p.f_divergence_type != "reverse_kl")
     rules.error("f_divergence_type",
                 fmt::format("'f_divergence_type' does not work with aot in {}", rules.cite("dpo_loss_type")));
@@ -72,13 +73,17 @@ void check_moving_reference(const Recipe& recipe, Rulebook& rules) {
   const TrlSettings& trl = recipe.preference.trl;
   if (!trl.sync_ref_model) return;
   auto refuse = [&](const char* key, bool set, const std::string& why) {
-    if (set) rules.error("trl.sync_ref_model", fmt::format("'trl.sync_ref_model' does not work with {}: {}", rules.cite(key), why));
+    if (set)
+      rules.error("trl.sync_ref_model",
+                  fmt::format("'trl.sync_ref_model' does not work with {}: {}", rules.cite(key), why));
   };
-  refuse("rl", recipe.preference.rl == Rl::grpo && recipe.preference.beta() == 0, "there is no reference; set trl.beta above 0");
+  refuse("rl", recipe.preference.rl == Rl::grpo && recipe.preference.beta() == 0,
+         "there is no reference; set trl.beta above 0");
   refuse("ema_decay", recipe.optim.ema_decay.has_value(), "both keep a second set of weights");
   refuse("bf16_weights", recipe.optim.bf16_weights != Bf16Weights::off, "it would round the reference");
   refuse("relora", recipe.adapter.relora, "a restart begins the adapter anew");
-  refuse("precompute_ref_log_probs", rules.given("precompute_ref_log_probs") && recipe.preference.precompute_ref_log_probs,
+  refuse("precompute_ref_log_probs",
+         rules.given("precompute_ref_log_probs") && recipe.preference.precompute_ref_log_probs,
          "the reference changes during the run");
 }
 
@@ -88,8 +93,8 @@ void check_reward_model(const Recipe& recipe, Rulebook& rules) {
   if (p.reward_model && p.process_reward_model) rules.exclusive("reward_model", "process_reward_model");
   if (p.rl != Rl::none) rules.error(key, fmt::format("'{}' does not work with {}", key, rules.cite("rl")));
   if (p.num_labels && *p.num_labels != (p.reward_model ? 1 : 2))
-    rules.error("num_labels", fmt::format("'num_labels' must be {} with {}, is {}", p.reward_model ? 1 : 2, rules.cite(key),
-                                          *p.num_labels));
+    rules.error("num_labels", fmt::format("'num_labels' must be {} with {}, is {}", p.reward_model ? 1 : 2,
+                                          rules.cite(key), *p.num_labels));
   if (!p.reward_model && rules.given("center_rewards_coefficient"))
     rules.warning("center_rewards_coefficient", "'center_rewards_coefficient' has no effect without reward_model");
   for (const auto& [other, asked] : {std::pair{"generate_samples", recipe.generation.generate_samples},
@@ -105,13 +110,15 @@ void check_reward_model(const Recipe& recipe, Rulebook& rules) {
 // Weights of rows and messages.
 void check_weights(const Recipe& recipe, Rulebook& rules) {
   const PreferenceSection& p = recipe.preference;
-  for (auto [list, entries] : {std::pair{"datasets", &recipe.data.datasets}, std::pair{"test_datasets", &recipe.data.test_datasets}})
+  for (auto [list, entries] :
+       {std::pair{"datasets", &recipe.data.datasets}, std::pair{"test_datasets", &recipe.data.test_datasets}})
     for (std::size_t i = 0; i < entries->size(); ++i) {
       const DatasetEntry& e = (*entries)[i];
       const std::string key = fmt::format("{}.{}.", list, i);
       if (e.message_field_weight && recipe.data.rows != RowKind::text)
-        rules.error(key + "message_field_weight", "'message_field_weight' does not work with rl and reward models, whose losses are "
-                                                  "of whole answers; field_weight gives rows a weight");
+        rules.error(key + "message_field_weight",
+                    "'message_field_weight' does not work with rl and reward models, whose losses are of whole "
+                    "answers; field_weight gives rows a weight");
       for (const auto& [other, asked] : {std::pair{"label_smoothing_factor", recipe.train.label_smoothing_factor > 0},
                                          {"z_loss", recipe.train.z_loss > 0}})
         if ((e.field_weight || e.message_field_weight) && asked)
@@ -120,8 +127,9 @@ void check_weights(const Recipe& recipe, Rulebook& rules) {
       const bool sorted = p.rl == Rl::dpo && (std::ranges::find(types, "aot") != types.end() ||
                                               std::ranges::find(types, "aot_unpaired") != types.end());
       if (e.field_weight && sorted)
-        rules.error(key + "field_weight", fmt::format("'field_weight' does not work with aot in {}, which sorts the pairs of a step",
-                                                      rules.cite("dpo_loss_type")));
+        rules.error(key + "field_weight",
+                    fmt::format("'field_weight' does not work with aot in {}, which sorts the pairs of a step",
+                                rules.cite("dpo_loss_type")));
     }
 }
 
@@ -151,9 +159,11 @@ void check_preference(const Recipe& recipe, Rulebook& rules) {
         "neftune_noise_alpha",
         fmt::format("'neftune_noise_alpha' does not work with {}: noise would count as a difference from the reference",
                     rules.cite("rl")));
-  for (auto [key, value] : {std::pair{"label_smoothing_factor", recipe.train.label_smoothing_factor}, {"z_loss", recipe.train.z_loss}})
+  for (auto [key, value] :
+       {std::pair{"label_smoothing_factor", recipe.train.label_smoothing_factor}, {"z_loss", recipe.train.z_loss}})
     if (value > 0)
-      rules.error(key, fmt::format("'{}' does not work with {}, whose loss is not that of single tokens", key, rules.cite("rl")));
+      rules.error(key, fmt::format("'{}' does not work with {}, whose loss is not that of single tokens", key,
+                                   rules.cite("rl")));
   if (p.rl == Rl::kto && p.kto_loss_type == "kto" && recipe.train.batch_size.value_or(2) < 2)
     rules.error("batch_size", "'batch_size' of 1 does not work with rl: kto, which compares answers of different rows");
   if (p.rl == Rl::simpo && p.beta() < 1)
@@ -167,8 +177,7 @@ void check_preference(const Recipe& recipe, Rulebook& rules) {
   if (recipe.optim.learning_rate > high && !recipe.model.base_model.empty())
     rules.warning(
         "learning_rate",
-        fmt::format("'learning_rate' of {} is high for {}: above {} models tend to fall apart within a hundred "
-                    "steps",
+        fmt::format("'learning_rate' of {} is high for {}: above {} models tend to fall apart within a hundred steps",
                     recipe.optim.learning_rate, rules.cite("rl"), high));
 }
 

@@ -38,9 +38,9 @@ void check_sizes(const Recipe& recipe, Rulebook& rules) {
                 fmt::format("'trl.steps_per_generation' of {} must be a multiple of the micro-batches of a step, {}",
                             *trl.steps_per_generation, of_step));
   if (!trl.reward_weights.empty() && trl.reward_weights.size() != recipe.preference.rewards.size())
-    rules.error("trl.reward_weights", fmt::format("'trl.reward_weights' has {} weights, {} has {} rewards",
-                                                  trl.reward_weights.size(), rules.cite("rewards"),
-                                                  recipe.preference.rewards.size()));
+    rules.error("trl.reward_weights",
+                fmt::format("'trl.reward_weights' has {} weights, {} has {} rewards", trl.reward_weights.size(),
+                            rules.cite("rewards"), recipe.preference.rewards.size()));
 }
 
 void check_data_of_rewards(const Recipe& recipe, Rulebook& rules) {

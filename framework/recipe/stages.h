@@ -13,8 +13,8 @@ namespace dml::recipe {
 void apply_overrides(Node& root, const std::vector<Override>& overrides, Report& report);
 /// Rewrites Axolotl's older or other spellings that no alias can express (deepspeed, fsdp, message_field_role …).
 void map_old_keys(Node& root, Report& report);
-/// Loads the plug-ins that the recipe lists, before anything is checked: what they add can be named in it. Says what was loaded; an
-/// error ends the reading, since names of a plug-in that is missing would be errors, too.
+/// Loads the plug-ins that the recipe lists, before anything is checked: what they add can be named in it. Says what
+/// was loaded; an error ends the reading, since names of a plug-in that is missing would be errors, too.
 void load_plugins(const Node& root, Report& report);
 /// Fills values that follow from others. Returns key → "from KEY".
 std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& reading);

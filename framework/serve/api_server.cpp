@@ -16,7 +16,8 @@ constexpr std::size_t kReaders = 2;
 // In the same time whatever the texts are, but for their lengths.
 bool equal(const std::string& a, const std::string& b) {
   unsigned char differs = a.size() != b.size();
-  for (std::size_t i = 0; i < a.size(); ++i) differs |= static_cast<unsigned char>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    differs |= static_cast<unsigned char>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
   return differs == 0;
 }
 
@@ -58,7 +59,9 @@ ApiServer::ApiServer(const ServedModels& models, const ServerOptions& options)
   for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this] { read_requests(); });
   http_ = std::make_unique<HttpServer>(
       options.http, [this](HttpRequest request, Reply reply) { handle(std::move(request), std::move(reply)); },
-      [](int status, const std::string& why) { return ApiError{status, why}.response(); });
+      [](int status, const std::string& why) {
+        return ApiError{status, why}.response();
+      });
 }
 
 ApiServer::~ApiServer() {
@@ -124,8 +127,8 @@ void ApiServer::send(const HttpRequest& request, const Reply& reply, HttpRespons
   reply->send(std::move(response));
 }
 
-// Pages of other sites may not use a server that answers without a key on this machine: their requests carry an Origin, or a
-// name that leads here (DNS rebinding) as Host.
+// Pages of other sites may not use a server that answers without a key on this machine: their requests carry an Origin,
+// or a name that leads here (DNS rebinding) as Host.
 void ApiServer::check_sender(const HttpRequest& request, bool open) const {
   if (options_.keys.empty()) {
     const std::string host = host_of(request.header("host"));
@@ -133,7 +136,8 @@ void ApiServer::check_sender(const HttpRequest& request, bool open) const {
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
     const bool local = name.empty() || name == "localhost" || name == "[::1]" || name.ends_with(".localhost") ||
                        name.find_first_not_of("0123456789.") == name.npos || name.find('.') == name.npos;
-    if (!local) throw ApiError{403, fmt::format("'{}' is not a name of this server", escape_controls(host.substr(0, 80)))};
+    if (!local)
+      throw ApiError{403, fmt::format("'{}' is not a name of this server", escape_controls(host.substr(0, 80)))};
   }
   if (open || options_.keys.empty()) return;
   const std::string given = request.header("authorization");
@@ -148,7 +152,8 @@ void ApiServer::add_origin(const HttpRequest& request, HttpResponse& response) c
   const std::string origin = request.header("origin");
   const auto& allowed = options_.origins;
   if (origin.empty() || allowed.empty()) return;
-  if (std::ranges::find(allowed, "*") != allowed.end()) response.headers.emplace_back("Access-Control-Allow-Origin", "*");
+  if (std::ranges::find(allowed, "*") != allowed.end())
+    response.headers.emplace_back("Access-Control-Allow-Origin", "*");
   else if (std::ranges::find(allowed, origin) != allowed.end())
     response.headers.insert(response.headers.end(), {{"Access-Control-Allow-Origin", origin}, {"Vary", "Origin"}});
 }
@@ -195,16 +200,18 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
   }
   if (path == "/health") return json({{"status", "ok"}});
   if (path == "/metrics")
-    return send(request, reply, {.status = 200, .body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"});
+    return send(request, reply,
+                {.status = 200, .body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"});
   if (path == "/v1/models") {
     if (model_name.empty()) return json(model_list());
     const auto i = models_.find(model_name);
-    if (!i) throw ApiError{404, "the model '" + escape_controls(model_name.substr(0, 100)) + "' does not exist", "model", "model_not_found"};
+    if (!i)
+      throw ApiError{404, "the model '" + escape_controls(model_name.substr(0, 100)) + "' does not exist", "model",
+                     "model_not_found"};
     return json(model(*i));
   }
   const std::string type = request.header("content-type");
-  if (!type.starts_with("application/json"))
-    throw ApiError{415, "the body is JSON: Content-Type: application/json"};
+  if (!type.starts_with("application/json")) throw ApiError{415, "the body is JSON: Content-Type: application/json"};
   Json body;
   try {
     body = parse_json(request.body, "the body", kBody);
@@ -237,7 +244,8 @@ Json ApiServer::tokenize(const Json& body) const {
   const bool parse = f.flag("parse_special", true), pieces = f.flag("with_pieces", false);
   f.refuse_others({"return_token_strs"});
   const Tokenizer& t = models_.format().tokenizer();
-  const std::vector<Token> ids = t.encode(content ? *content : *prompt, {.add_special = add, .parse_special = parse}).ids;
+  const std::vector<Token> ids =
+      t.encode(content ? *content : *prompt, {.add_special = add, .parse_special = parse}).ids;
   Json tokens = Json::array();
   for (Token id : ids) {
     if (!pieces) {

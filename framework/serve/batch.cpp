@@ -51,7 +51,9 @@ BatchRow batch_row(const std::string& place, std::string_view line, std::set<std
     if (!ids.insert(*id).second) f.wrong("custom_id", fmt::format("is '{}', as in a line before", *id));
     if (method.value_or("POST") != "POST") f.wrong("method", fmt::format("is '{}', must be POST", *method));
     if (!url || !Endpoints::answers(*url))
-      f.wrong("url", fmt::format("is '{}', must be /v1/chat/completions, /v1/completions, /v1/responses or /v1/embeddings", url.value_or("")));
+      f.wrong("url",
+              fmt::format("is '{}', must be /v1/chat/completions, /v1/completions, /v1/responses or /v1/embeddings",
+                          url.value_or("")));
     const Json* body = f.find("body");
     if (!body || !body->is_object()) f.wrong("body", "must be an object");
     f.refuse_others({});
@@ -147,7 +149,8 @@ BatchCount answer_batch(const ServedModels& models, const std::string& input, co
     auto reply = std::make_shared<KeptReply>(arrival);
     open.emplace_back(i, reply);
     try {
-      if (!service.submit(endpoints.work(rows[i].url, rows[i].body, reply))) reply->send(ApiError{503, "the engine is busy"}.response());
+      if (!service.submit(endpoints.work(rows[i].url, rows[i].body, reply)))
+        reply->send(ApiError{503, "the engine is busy"}.response());
     } catch (const ApiError& e) {
       reply->send(e.response());
     } catch (const UserError& e) {

@@ -1,6 +1,7 @@
-// A file of requests in OpenAI's batch format, answered by the engine without a server. A line is {"custom_id", "method": "POST",
-// "url", "body"}; the output has a line {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error": null} for
-// each, in the order of the input. A body that is wrong is answered with its error, as the API does.
+// A file of requests in OpenAI's batch format, answered by the engine without a server. A line is {"custom_id",
+// "method": "POST", "url", "body"}; the output has a line {"id", "custom_id", "response": {"status_code", "request_id",
+// "body"}, "error": null} for each, in the order of the input. A body that is wrong is answered with its error, as the
+// API does.
 #pragma once
 
 #include <string>

@@ -51,12 +51,14 @@ void Constraints::rest() {
   forget_old();
 }
 
-// Tables grow as answers use them. A large automaton has counted the characters of long texts; it is made anew when it is
-// asked for again.
+// Tables grow as answers use them. A large automaton has counted the characters of long texts; it is made anew when it
+// is asked for again.
 void Constraints::forget_old() {
-  std::erase_if(known_, [](const Known& k) { return k.constraint.use_count() == 1 && k.constraint->automaton_bytes() > kLarge; });
+  std::erase_if(
+      known_, [](const Known& k) { return k.constraint.use_count() == 1 && k.constraint->automaton_bytes() > kLarge; });
   std::size_t bytes = 0, kept = 0;
-  for (auto it = known_.begin(); it != known_.end() && kept < kMostKnown && bytes < kMostBytes; ++it, ++kept) bytes += it->constraint->bytes();
+  for (auto it = known_.begin(); it != known_.end() && kept < kMostKnown && bytes < kMostBytes; ++it, ++kept)
+    bytes += it->constraint->bytes();
   known_.resize(std::min(known_.size(), std::max<std::size_t>(1, kept)));
 }
 
@@ -96,8 +98,7 @@ void RequestReader::constraint(Fields& f, Asked& asked) const {
   for (const char* name : {"guided_json", "json_schema"})
     if (const Json* value = f.find(name)) take("schema", schema_text(*value), name);
   if (f.has("guided_choice")) take("choice", dump(Json(f.texts("guided_choice", 10000))), "guided_choice");
-  if (!kind.empty())
-    asked.engine.constraint = constraints_.get(models_.format(), kind, text, asked.continued, param);
+  if (!kind.empty()) asked.engine.constraint = constraints_.get(models_.format(), kind, text, asked.continued, param);
 }
 
 }  // namespace dml

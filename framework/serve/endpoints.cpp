@@ -8,15 +8,20 @@
 namespace dml {
 
 bool Endpoints::answers(const std::string& path) {
-  return path == "/v1/chat/completions" || path == "/v1/completions" || path == "/v1/responses" || path == "/v1/embeddings";
+  return path == "/v1/chat/completions" || path == "/v1/completions" || path == "/v1/responses" ||
+         path == "/v1/embeddings";
 }
 
-std::shared_ptr<Work> Endpoints::work(const std::string& path, const Json& body, std::shared_ptr<HttpReply> reply) const {
+std::shared_ptr<Work> Endpoints::work(const std::string& path, const Json& body,
+                                      std::shared_ptr<HttpReply> reply) const {
   DML_CHECK(answers(path));
   const AnswerFormat& format = models_.format();
-  if (path == "/v1/completions") return std::make_shared<CompletionAnswer>(reader_.completion(body), format, std::move(reply), metrics_);
-  if (path == "/v1/chat/completions") return std::make_shared<ChatAnswer>(reader_.chat(body), format, std::move(reply), metrics_);
-  if (path == "/v1/embeddings") return std::make_shared<EmbeddingAnswer>(reader_.embedding(body), std::move(reply), metrics_);
+  if (path == "/v1/completions")
+    return std::make_shared<CompletionAnswer>(reader_.completion(body), format, std::move(reply), metrics_);
+  if (path == "/v1/chat/completions")
+    return std::make_shared<ChatAnswer>(reader_.chat(body), format, std::move(reply), metrics_);
+  if (path == "/v1/embeddings")
+    return std::make_shared<EmbeddingAnswer>(reader_.embedding(body), std::move(reply), metrics_);
   return std::make_shared<ResponseAnswer>(reader_.chat(chat_of_response(body)), format, std::move(reply), metrics_);
 }
 

@@ -1,4 +1,5 @@
-// Which path of the API asks for what: from a path and a body to work for the engine. What the server and batch files share.
+// Which path of the API asks for what: from a path and a body to work for the engine. What the server and batch files
+// share.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@ namespace dml {
 
 class Endpoints {
  public:
-  Endpoints(const ServedModels& models, Metrics& metrics) : models_(models), metrics_(metrics), reader_(models, constraints_) {}
+  Endpoints(const ServedModels& models, Metrics& metrics)
+      : models_(models), metrics_(metrics), reader_(models, constraints_) {}
 
   /// /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings.
   static bool answers(const std::string& path);

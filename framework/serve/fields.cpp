@@ -76,7 +76,8 @@ std::int64_t Fields::integer(const std::string& name, std::int64_t fallback, std
     const auto whole = value->get<std::uint64_t>();
     if (whole <= static_cast<std::uint64_t>(std::max<std::int64_t>(high, 0)) && static_cast<std::int64_t>(whole) >= low)
       return static_cast<std::int64_t>(whole);
-  } else if (x == std::floor(x) && std::abs(x) < 9e15 && x >= static_cast<double>(low) && x <= static_cast<double>(high)) {
+  } else if (x == std::floor(x) && std::abs(x) < 9e15 && x >= static_cast<double>(low) &&
+             x <= static_cast<double>(high)) {
     return static_cast<std::int64_t>(x);
   }
   if (!value->is_number()) wrong(name, fmt::format("must be a whole number, is {}", value->type_name()));

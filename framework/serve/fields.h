@@ -30,7 +30,8 @@ ApiError closing_error();
 
 class Fields {
  public:
-  /// `path`: what stands in front of names, as "stream_options.". `object` outlives this. ApiError unless it is an object.
+  /// `path`: what stands in front of names, as "stream_options.". `object` outlives this. ApiError unless it is an
+  /// object.
   explicit Fields(const Json& object, std::string path = "");
 
   /// Null when it is absent or null.

@@ -49,11 +49,13 @@ ssize_t read_stream(void* held, std::uint64_t, char* to, std::size_t most) {
 
 void release(void* held) { delete static_cast<Held*>(held); }
 
-// Whether the client has closed its side and everything it sent has been read: a request that is not complete never will be.
+// Whether the client has closed its side and everything it sent has been read: a request that is not complete never
+// will be.
 bool has_ended(int socket) {
   pollfd p{socket, POLLRDHUP, 0};
   int unread = 0;
-  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) && ::ioctl(socket, FIONREAD, &unread) == 0 && unread == 0;
+  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) &&
+         ::ioctl(socket, FIONREAD, &unread) == 0 && unread == 0;
 }
 
 }  // namespace
@@ -107,8 +109,8 @@ struct HttpServer::State {
     return MHD_YES;
   }
 
-  static MHD_Result on_request(void* state, MHD_Connection* c, const char* path, const char* method, const char* version,
-                               const char* data, std::size_t* size, void** context) {
+  static MHD_Result on_request(void* state, MHD_Connection* c, const char* path, const char* method,
+                               const char* version, const char* data, std::size_t* size, void** context) {
     return static_cast<State*>(state)->request(c, path, method, version, data, size, context);
   }
   // Called when the headers are there, with every part of the body, when it is complete, and after a resumption.
@@ -167,8 +169,8 @@ struct HttpServer::State {
     return queue(c, exchange, false);
   }
 
-  // Without the exchange's mutex, since the library locks the response, as it does while read_stream() locks the exchange. The
-  // answer does not change any more.
+  // Without the exchange's mutex, since the library locks the response, as it does while read_stream() locks the
+  // exchange. The answer does not change any more.
   static MHD_Result queue(MHD_Connection* c, const std::shared_ptr<Exchange>& exchange, bool close) {
     Exchange& e = *exchange;
     if (e.queued) return MHD_YES;
@@ -227,7 +229,8 @@ struct HttpServer::State {
       const std::lock_guard lock(c->mutex);
       const auto more = std::chrono::seconds(c->received / kSlowestBody);
       if (c->socket < 0 || !c->receiving) continue;
-      const bool ended = std::exchange(c->ended, has_ended(c->socket)) && c->ended;  // twice: the library may be at it just now
+      const bool ended =
+          std::exchange(c->ended, has_ended(c->socket)) && c->ended;  // twice: the library may be at it just now
       if (ended || now - c->since > options.request_time + more) ::shutdown(c->socket, SHUT_RDWR);
     }
     for (auto& e : waiting) {
@@ -259,13 +262,14 @@ struct HttpServer::State {
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, freeaddrinfo);
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     if (found->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
-    daemon = MHD_start_daemon(flags, options.port, nullptr, nullptr, &State::on_request, this, MHD_OPTION_SOCK_ADDR,
-                              found->ai_addr, MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, this,
-                              MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed, this, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                              kHeaderBytes, MHD_OPTION_CONNECTION_LIMIT, options.connections,
-                              MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.idle_time.count()),
-                              MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
-    if (!daemon) throw IoError(fmt::format("cannot listen on {}:{}: {}", options.host, options.port, std::strerror(errno)));
+    daemon = MHD_start_daemon(
+        flags, options.port, nullptr, nullptr, &State::on_request, this, MHD_OPTION_SOCK_ADDR, found->ai_addr,
+        MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, this, MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed,
+        this, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kHeaderBytes, MHD_OPTION_CONNECTION_LIMIT, options.connections,
+        MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.idle_time.count()), MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    if (!daemon)
+      throw IoError(fmt::format("cannot listen on {}:{}: {}", options.host, options.port, std::strerror(errno)));
     port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
   }
 };

@@ -1,5 +1,5 @@
-// HTTP/1.1 for the server: requests come complete and checked, answers go whole or as a stream, from any thread. The one place
-// that knows the library (GNU libmicrohttpd, one thread on epoll).
+// HTTP/1.1 for the server: requests come complete and checked, answers go whole or as a stream, from any thread. The
+// one place that knows the library (GNU libmicrohttpd, one thread on epoll).
 //
 // What the library lets through is checked here: deadlines for slow headers and bodies, limits, contradicting lengths.
 #pragma once
@@ -34,7 +34,8 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// The answer to one request. Calls may come from any thread, and behind the end of the connection, where they do nothing.
+/// The answer to one request. Calls may come from any thread, and behind the end of the connection, where they do
+/// nothing.
 class HttpReply {
  public:
   virtual ~HttpReply() = default;
@@ -54,8 +55,8 @@ struct HttpOptions {
   std::uint16_t port = 0;  // 0: any
   std::size_t body_bytes = std::size_t{16} << 20;
   unsigned connections = 1000;
-  std::chrono::seconds request_time{10};  // until headers, and then a body at 1 kB/s, are there
-  std::chrono::seconds idle_time{30};     // of a connection that neither sends nor reads
+  std::chrono::seconds request_time{10};            // until headers, and then a body at 1 kB/s, are there
+  std::chrono::seconds idle_time{30};               // of a connection that neither sends nor reads
   std::size_t unread_bytes = std::size_t{4} << 20;  // of a stream whose client does not keep up
 };
 
@@ -65,7 +66,8 @@ class HttpServer {
   /// An answer to a request that is refused before it is complete: (status, sentence).
   using Refusal = std::function<HttpResponse(int status, const std::string& why)>;
 
-  /// Listens and serves from a thread of its own, on which `handler` is called. IoError where the address cannot be had.
+  /// Listens and serves from a thread of its own, on which `handler` is called. IoError where the address cannot be
+  /// had.
   HttpServer(const HttpOptions& options, Handler handler, Refusal refusal);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

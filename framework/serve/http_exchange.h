@@ -23,14 +23,15 @@ struct Connection {
   std::mutex mutex;
   int socket = -1;
   SteadyClock::time_point since = SteadyClock::now();  // the request began, or the connection
-  bool receiving = true;                     // a request is not complete yet
+  bool receiving = true;                               // a request is not complete yet
   std::size_t received = 0;
   bool ended = false;  // the client had closed its side when the sweep last looked
 };
 
 // A request and its answer. The reply and the library share it.
 struct Exchange : HttpReply {
-  Exchange(MHD_Connection* c, std::shared_ptr<Connection> its, std::size_t most) : connection(c), own(std::move(its)), most_unread(most) {}
+  Exchange(MHD_Connection* c, std::shared_ptr<Connection> its, std::size_t most)
+      : connection(c), own(std::move(its)), most_unread(most) {}
 
   std::mutex mutex;
   MHD_Connection* connection;

@@ -71,7 +71,8 @@ std::string Metrics::text() const {
   };
   one("num_requests_running", "gauge", "Requests under way.", running_);
   one("num_requests_waiting", "gauge", "Requests that wait for a place.", waiting_);
-  one("kv_cache_usage_perc", "gauge", "Share of the key-value cache that requests under way hold, 0 to 1.", cache_usage_);
+  one("kv_cache_usage_perc", "gauge", "Share of the key-value cache that requests under way hold, 0 to 1.",
+      cache_usage_);
   one("prompt_tokens_total", "counter", "Tokens of prompts.", prompt_tokens_);
   one("prefix_cache_hits_total", "counter", "Tokens of prompts that the cache knew.", cached_tokens_);
   one("generation_tokens_total", "counter", "Tokens generated.", generated_);

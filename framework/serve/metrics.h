@@ -1,4 +1,5 @@
-// What the server has done, in Prometheus' text format 0.0.4. Names are vLLM's with dml_ in front, so that dashboards fit.
+// What the server has done, in Prometheus' text format 0.0.4. Names are vLLM's with dml_ in front, so that dashboards
+// fit.
 #pragma once
 
 #include <array>

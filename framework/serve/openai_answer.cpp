@@ -50,7 +50,8 @@ std::vector<EngineRequest> TextAnswer::take_requests() {
       r.prompt = asked_.prompts[p];
       r.number = static_cast<std::uint64_t>(n);
       r.report_prompt = r.report_prompt && n == 0;
-      choices_.push_back({.text = format_.text(asked_.prompts[p], asked_.continued, asked_.specials), .stop = StopText(stops_)});
+      choices_.push_back(
+          {.text = format_.text(asked_.prompts[p], asked_.continued, asked_.specials), .stop = StopText(stops_)});
       choices_.back().prompt_tokens = std::ssize(r.prompt);
       choices_.back().reply = ReplyParser(asked_.reply);
       out.push_back(std::move(r));
@@ -174,7 +175,9 @@ std::string TextAnswer::token_text(Token token) const {
 
 // --- completions
 
-std::string CompletionAnswer::prompt_text(std::size_t i) const { return asked_.texts[i / static_cast<std::size_t>(asked_.n)]; }
+std::string CompletionAnswer::prompt_text(std::size_t i) const {
+  return asked_.texts[i / static_cast<std::size_t>(asked_.n)];
+}
 
 Json CompletionAnswer::logprobs(Choice& c, std::size_t from) {
   if (!asked_.logprobs) return nullptr;
@@ -203,7 +206,10 @@ Json CompletionAnswer::logprobs(Choice& c, std::size_t from) {
 
 Json CompletionAnswer::choice(std::size_t i, const std::string& text, bool last) {
   Choice& c = choices_[i];
-  return {{"index", i}, {"text", text}, {"logprobs", logprobs(c, c.told)}, {"finish_reason", last ? Json(c.finish) : Json()}};
+  return {{"index", i},
+          {"text", text},
+          {"logprobs", logprobs(c, c.told)},
+          {"finish_reason", last ? Json(c.finish) : Json()}};
 }
 
 void CompletionAnswer::tell(std::size_t i, const std::string& piece, bool last) {
@@ -260,8 +266,10 @@ void ChatAnswer::tell(std::size_t i, const std::string& piece, bool last) {
   Choice& c = choices_[i];
   auto chunk = [&](Json delta, Json logprobs, Json finish) {
     Json all = envelope("chat.completion.chunk");
-    all["choices"] = Json::array(
-        {Json{{"index", i}, {"delta", std::move(delta)}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish)}}});
+    all["choices"] = Json::array({Json{{"index", i},
+                                       {"delta", std::move(delta)},
+                                       {"logprobs", std::move(logprobs)},
+                                       {"finish_reason", std::move(finish)}}});
     if (asked_.include_usage) all["usage"] = nullptr;
     event(all);
   };
@@ -276,7 +284,8 @@ void ChatAnswer::tell(std::size_t i, const std::string& piece, bool last) {
     head["index"] = number;
     head["function"]["arguments"] = "";
     chunk({{"tool_calls", Json::array({head})}}, nullptr, nullptr);
-    chunk({{"tool_calls", Json::array({Json{{"index", number++}, {"function", {{"arguments", call.arguments}}}}})}}, nullptr, nullptr);
+    chunk({{"tool_calls", Json::array({Json{{"index", number++}, {"function", {{"arguments", call.arguments}}}}})}},
+          nullptr, nullptr);
   }
   if (last)
     chunk(Json::object(), asked_.logprobs && c.told < c.tokens.size() ? logprobs(c) : Json(),
@@ -288,7 +297,8 @@ Json ChatAnswer::whole() {
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     Choice& c = choices_[i];
     for (ReplyParser::Piece piece : {c.reply.push(c.whole), c.reply.finish()}) add(c, piece);
-    Json message = {{"role", "assistant"}, {"content", c.content.empty() && !c.calls.empty() ? Json() : Json(c.content)}};
+    Json message = {{"role", "assistant"},
+                    {"content", c.content.empty() && !c.calls.empty() ? Json() : Json(c.content)}};
     if (!c.reasoning.empty()) message["reasoning_content"] = c.reasoning;
     for (const ToolCall& call : c.calls) message["tool_calls"].push_back(call_json(call));
     list.push_back({{"index", i},

@@ -35,9 +35,9 @@ class TextAnswer : public Work {
     std::string whole = {};                    // the answer so far
     std::vector<Sampler::Choice> tokens = {};  // of it
     std::vector<Sampler::Choice> prompt = {};  // with echo and logprobs
-    std::size_t told = 0;                   // tokens whose log-probabilities are out
+    std::size_t told = 0;                      // tokens whose log-probabilities are out
     std::int64_t prompt_tokens = 0, cached = 0, offset = 0;
-    std::string finish = {};                // "stop", "length" …
+    std::string finish = {};  // "stop", "length" …
     bool begun = false, done = false;
     ReplyParser reply{{}};
     std::string content = {}, reasoning = {};  // of a chat

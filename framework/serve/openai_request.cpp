@@ -18,9 +18,18 @@ constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kCompletionTokens = 
 
 // Sent by clients for other servers, and of no consequence here.
 const std::vector<std::string>& ignored() {
-  static const std::vector<std::string> names{
-      "user", "metadata", "store", "service_tier", "prediction", "safety_identifier", "prompt_cache_key",
-      "prompt_cache_retention", "verbosity", "skip_special_tokens", "spaces_between_special_tokens", "cache_prompt"};
+  static const std::vector<std::string> names{"user",
+                                              "metadata",
+                                              "store",
+                                              "service_tier",
+                                              "prediction",
+                                              "safety_identifier",
+                                              "prompt_cache_key",
+                                              "prompt_cache_retention",
+                                              "verbosity",
+                                              "skip_special_tokens",
+                                              "spaces_between_special_tokens",
+                                              "cache_prompt"};
   return names;
 }
 
@@ -44,15 +53,17 @@ std::size_t RequestReader::model_of(Fields& f, std::string& name) const {
   if (const auto found = models_.find(name)) return *found;
   std::vector<std::string> names;
   for (const ServedModel& m : models_.list()) names.push_back(m.name);
-  throw ApiError{404, fmt::format("the model '{}' does not exist{}", name.substr(0, 100), did_you_mean(name, names)), "model",
-                 "model_not_found"};
+  throw ApiError{404, fmt::format("the model '{}' does not exist{}", name.substr(0, 100), did_you_mean(name, names)),
+                 "model", "model_not_found"};
 }
 
-void RequestReader::check_length(const std::vector<Token>& prompt, std::int64_t answer, const std::string& param) const {
+void RequestReader::check_length(const std::vector<Token>& prompt, std::int64_t answer,
+                                 const std::string& param) const {
   const std::int64_t context = models_.engine_options().context, size = std::ssize(prompt);
   if (size + std::min<std::int64_t>(answer, 1) > context)
-    throw ApiError{400, fmt::format("the prompt has {} tokens; the context is {} tokens{}", size, context,
-                                    answer > 0 && size == context ? ", which leaves no room for an answer" : ""),
+    throw ApiError{400,
+                   fmt::format("the prompt has {} tokens; the context is {} tokens{}", size, context,
+                               answer > 0 && size == context ? ", which leaves no room for an answer" : ""),
                    param, "context_length_exceeded"};
 }
 
@@ -83,7 +94,8 @@ std::vector<std::vector<Token>> RequestReader::token_lists(Fields& f, const std:
   } else if (value->is_array() && !value->empty() && (*value)[0].is_number()) {
     ids(*value);
   } else if (value->is_array() && !value->empty()) {
-    if (value->size() > kMostPrompts) f.wrong(name, fmt::format("has {} entries, may have {}", value->size(), kMostPrompts));
+    if (value->size() > kMostPrompts)
+      f.wrong(name, fmt::format("has {} entries, may have {}", value->size(), kMostPrompts));
     for (const Json& item : *value)
       if (item.is_string()) text(item);
       else if (item.is_array()) ids(item);
@@ -121,7 +133,8 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
       Token token = -1;
       const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token);
       if (error != std::errc() || end != id.data() + id.size() || token < 0 || token >= vocab)
-        f.wrong("logit_bias", fmt::format("has the key '{}', which is not a token id (0 to {})", id.substr(0, 40), vocab - 1));
+        f.wrong("logit_bias",
+                fmt::format("has the key '{}', which is not a token id (0 to {})", id.substr(0, 40), vocab - 1));
       if (!value.is_number() || !(std::abs(value.get<double>()) <= 100))
         f.wrong("logit_bias", fmt::format("of token {} must be a number from -100 to 100", token));
       const auto x = value.get<float>();
@@ -165,7 +178,8 @@ Asked RequestReader::completion(const Json& body) const {
   asked.model = model_of(f, asked.model_name);
   asked.prompts = token_lists(f, "prompt", &asked.texts);
   sampling(f, asked);
-  const std::int64_t tokens = f.integer("max_tokens", f.integer("max_completion_tokens", kCompletionTokens, 0, kMostTokens), 0, kMostTokens);
+  const std::int64_t tokens =
+      f.integer("max_tokens", f.integer("max_completion_tokens", kCompletionTokens, 0, kMostTokens), 0, kMostTokens);
   asked.echo = f.flag("echo", false);
   if (f.has("logprobs")) {
     asked.logprobs = true;
@@ -179,7 +193,7 @@ Asked RequestReader::completion(const Json& body) const {
 }
 
 RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
-  if (!models_.format().chats() )
+  if (!models_.format().chats())
     throw ApiError::invalid("messages",
                             "this model has no chat template; use /v1/completions, or start dml serve with "
                             "--chat-template NAME (dml list chat_templates)");
@@ -199,14 +213,15 @@ RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
       m.wrong("content", fmt::format("must be a string or a list of text parts, is {}", content->type_name()));
     if (content && content->is_array())
       for (const Json& part : *content) {
-        Fields p(part, m.path("content") + "[]."  );
+        Fields p(part, m.path("content") + "[].");
         if (const auto type = p.text("type"); type && *type != "text")
           p.wrong("type", fmt::format("is '{}'; this model reads text only", type->substr(0, 40)));
         if (!p.text("text")) p.wrong("text", "is missing");
       }
   }
   if (const Json* kwargs = f.find("chat_template_kwargs")) {
-    if (!kwargs->is_object()) f.wrong("chat_template_kwargs", fmt::format("must be an object, is {}", kwargs->type_name()));
+    if (!kwargs->is_object())
+      f.wrong("chat_template_kwargs", fmt::format("must be an object, is {}", kwargs->type_name()));
     out.options.kwargs = *kwargs;
   }
   if (const auto effort = f.text("reasoning_effort")) {
@@ -232,7 +247,8 @@ Asked RequestReader::chat(const Json& body) const {
   const ChatPrompt prompt = chat_prompt(f);
   sampling(f, asked);
   const std::int64_t usual = models_.defaults().max_new_tokens > 0 ? models_.defaults().max_new_tokens : kMostTokens;
-  const std::int64_t tokens = f.integer("max_completion_tokens", f.integer("max_tokens", usual, 0, kMostTokens), 0, kMostTokens);
+  const std::int64_t tokens =
+      f.integer("max_completion_tokens", f.integer("max_tokens", usual, 0, kMostTokens), 0, kMostTokens);
   asked.logprobs = f.flag("logprobs", false);
   if (f.has("top_logprobs")) {
     if (!asked.logprobs) f.wrong("top_logprobs", "goes with logprobs: true");
@@ -240,12 +256,13 @@ Asked RequestReader::chat(const Json& body) const {
   }
   constraint(f, asked);
   f.refuse_others(ignored());
-  if (prompt.tools.required && asked.engine.constraint) f.wrong("tool_choice", "cannot stand beside another constraint of the answer");
+  if (prompt.tools.required && asked.engine.constraint)
+    f.wrong("tool_choice", "cannot stand beside another constraint of the answer");
   asked.prompts = {chat_ids(prompt, asked)};
   if (prompt.tools.parse && !asked.engine.constraint)
-    asked.engine.constraint =
-        constraints_.get(models_.format(), "calls", call_constraint(prompt.tools, asked.reply, models_.format().chat_template()),
-                         asked.continued, "tools");
+    asked.engine.constraint = constraints_.get(
+        models_.format(), "calls", call_constraint(prompt.tools, asked.reply, models_.format().chat_template()),
+        asked.continued, "tools");
   finish(asked, tokens, "messages");
   return asked;
 }
@@ -260,9 +277,8 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
     asked.reply.tools = prompt.tools.parse ? tool_style(source) : ToolStyle::none;
     asked.reply.reasoning = source.find("</think>") != source.npos;
     const std::size_t open = last.text.rfind("<think>");
-    asked.reply.inside_reasoning =
-        asked.reply.reasoning && prompt.options.answer && open != last.text.npos &&
-        last.text.find_first_not_of(" \t\r\n", open + 7) == last.text.npos;
+    asked.reply.inside_reasoning = asked.reply.reasoning && prompt.options.answer && open != last.text.npos &&
+                                   last.text.find_first_not_of(" \t\r\n", open + 7) == last.text.npos;
     asked.one_call = prompt.tools.one;
     asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama;
     if (prompt.tools.required) {

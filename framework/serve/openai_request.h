@@ -19,13 +19,13 @@ namespace dml {
 struct Asked {
   std::size_t model = 0;
   std::string model_name;
-  bool chat = false, continued = false;   // continued: the answer extends the last message
+  bool chat = false, continued = false;  // continued: the answer extends the last message
   std::vector<std::vector<Token>> prompts;
-  std::vector<std::string> texts;         // of the prompts, for echo
+  std::vector<std::string> texts;  // of the prompts, for echo
   int n = 1;
-  EngineRequest engine;                   // of every choice, but for prompt and number
+  EngineRequest engine;  // of every choice, but for prompt and number
   std::vector<std::string> stops;
-  bool include_stop = false;              // the stop text is a part of the answer
+  bool include_stop = false;  // the stop text is a part of the answer
   bool stream = false, include_usage = false, echo = false, logprobs = false;
   int top_logprobs = 0;
   ReplyParser::Format reply;  // of a chat
@@ -64,7 +64,8 @@ class RequestReader {
   void sampling(Fields& fields, Asked& asked) const;
   void constraint(Fields& fields, Asked& asked) const;
   void finish(Asked& asked, std::int64_t tokens, const std::string& param) const;
-  std::vector<std::vector<Token>> token_lists(Fields& fields, const std::string& name, std::vector<std::string>* texts) const;
+  std::vector<std::vector<Token>> token_lists(Fields& fields, const std::string& name,
+                                              std::vector<std::string>* texts) const;
 
   const ServedModels& models_;
   Constraints& constraints_;

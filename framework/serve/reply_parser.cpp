@@ -57,15 +57,16 @@ std::size_t json_end(std::string_view text) {
 
 ToolStyle tool_style(const std::string& source) {
   auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
-  if (!has("tools") || has("<function=") || has("<arg_key>")) return ToolStyle::none;  // the latter write arguments as XML
+  if (!has("tools") || has("<function=") || has("<arg_key>"))
+    return ToolStyle::none;  // the latter write arguments as XML
   if (has(kCalls)) return ToolStyle::mistral;
   if (has("tool_call>")) return ToolStyle::hermes;
   return has("python_tag") || has("ipython") || has("\"parameters\"") ? ToolStyle::llama : ToolStyle::none;
 }
 
 ReplyParser::ReplyParser(const Format& format) : format_(format) {
-  state_ = format.inside_reasoning ? State::reasoning
-           : format.inside_call    ? State::call
+  state_ = format.inside_reasoning                                ? State::reasoning
+           : format.inside_call                                   ? State::call
            : format.reasoning || format.tools == ToolStyle::llama ? State::start
                                                                   : State::content;
 }
@@ -201,7 +202,8 @@ ReplyParser::Piece ReplyParser::finish() {
   } else if (state_ == State::call || state_ == State::whole) {
     if (auto calls = calls_in(pending_)) out.calls.insert(out.calls.end(), calls->begin(), calls->end());
     else {
-      if (state_ == State::call && !format_.inside_call) out.content += format_.tools == ToolStyle::hermes ? kCall : kCalls;
+      if (state_ == State::call && !format_.inside_call)
+        out.content += format_.tools == ToolStyle::hermes ? kCall : kCalls;
       out.content += pending_;
     }
   } else if (!gap_ || pending_.find_first_not_of(kBlanks) != pending_.npos) {

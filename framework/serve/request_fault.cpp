@@ -18,10 +18,8 @@ std::pair<int, std::string> request_fault(const HttpRequest& r, const std::strin
   if (!known_method(r.method)) return {501, "unknown method"};
   if (r.path.size() > kLongestPath) return {414, "the path is too long"};
   if (r.headers.size() > kMostHeaders) return {431, "too many header fields"};
-  if (version != "HTTP/1.1" && version != "HTTP/1.0")
-    return {505, "the server speaks HTTP/1.1"};
-  if (r.headers.count("host") != 1 && version == "HTTP/1.1")
-    return {400, "a request has exactly one Host header"};
+  if (version != "HTTP/1.1" && version != "HTTP/1.0") return {505, "the server speaks HTTP/1.1"};
+  if (r.headers.count("host") != 1 && version == "HTTP/1.1") return {400, "a request has exactly one Host header"};
   const auto lengths = r.headers.count("content-length"), codings = r.headers.count("transfer-encoding");
   if (lengths > 1 || codings > 1 || (lengths > 0 && codings > 0))
     return {400, "the length of the request is given twice"};

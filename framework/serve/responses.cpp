@@ -41,14 +41,20 @@ Json chat_of_response(const Json& body) {
       const Json* content = item.find("content");
       if (!role) item.wrong("role", "is missing");
       if (!content) item.wrong("content", "is missing");
-      messages.push_back({{"role", *role == "developer" ? "system" : *role}, {"content", parts_of(*content, path + "content")}});
+      messages.push_back(
+          {{"role", *role == "developer" ? "system" : *role}, {"content", parts_of(*content, path + "content")}});
     }
   } else {
     f.wrong("input", "must be a string or a list of messages");
   }
   chat["messages"] = messages;
-  for (auto [name, as] : {std::pair{"model", "model"}, {"temperature", "temperature"}, {"top_p", "top_p"}, {"stream", "stream"},
-                          {"max_output_tokens", "max_tokens"}, {"seed", "seed"}, {"chat_template_kwargs", "chat_template_kwargs"}})
+  for (auto [name, as] : {std::pair{"model", "model"},
+                          {"temperature", "temperature"},
+                          {"top_p", "top_p"},
+                          {"stream", "stream"},
+                          {"max_output_tokens", "max_tokens"},
+                          {"seed", "seed"},
+                          {"chat_template_kwargs", "chat_template_kwargs"}})
     if (const Json* value = f.find(name)) chat[as] = *value;
   if (const Json* text = f.find("text")) {
     Fields t(*text, "text.");
@@ -70,29 +76,43 @@ Json chat_of_response(const Json& body) {
   if (const Json* before = f.find("previous_response_id"); before)
     f.wrong("previous_response_id", "is not supported: nothing of a request is kept; send the messages again");
   f.flag("parallel_tool_calls", true);
-  f.refuse_others({"store", "user", "metadata", "truncation", "include", "service_tier", "safety_identifier", "prompt_cache_key",
-                   "background"});
+  f.refuse_others({"store", "user", "metadata", "truncation", "include", "service_tier", "safety_identifier",
+                   "prompt_cache_key", "background"});
   return chat;
 }
 
-ResponseAnswer::ResponseAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply, Metrics& metrics)
+ResponseAnswer::ResponseAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply,
+                               Metrics& metrics)
     : TextAnswer(std::move(asked), format, std::move(reply), metrics), message_id_(fresh_id("msg_")) {
   id_ = fresh_id("resp_");
 }
 
 Json ResponseAnswer::message(const char* status) const {
-  return {{"type", "message"}, {"id", message_id_}, {"status", status}, {"role", "assistant"},
+  return {{"type", "message"},
+          {"id", message_id_},
+          {"status", status},
+          {"role", "assistant"},
           {"content", Json::array({text_part(text_)})}};
 }
 
 Json ResponseAnswer::response(const char* status) const {
   const bool ended = std::string_view(status) != "in_progress";
   const Json used = usage();
-  Json out = {{"id", id_}, {"object", "response"}, {"created_at", created_}, {"status", status}, {"error", nullptr},
-              {"incomplete_details", nullptr}, {"model", asked_.model_name}, {"output", Json::array()},
-              {"parallel_tool_calls", true}, {"temperature", asked_.engine.sampling.temperature},
-              {"top_p", asked_.engine.sampling.top_p}, {"tools", Json::array()}, {"tool_choice", "auto"},
-              {"metadata", Json::object()}, {"usage", nullptr}};
+  Json out = {{"id", id_},
+              {"object", "response"},
+              {"created_at", created_},
+              {"status", status},
+              {"error", nullptr},
+              {"incomplete_details", nullptr},
+              {"model", asked_.model_name},
+              {"output", Json::array()},
+              {"parallel_tool_calls", true},
+              {"temperature", asked_.engine.sampling.temperature},
+              {"top_p", asked_.engine.sampling.top_p},
+              {"tools", Json::array()},
+              {"tool_choice", "auto"},
+              {"metadata", Json::object()},
+              {"usage", nullptr}};
   if (!ended) return out;
   if (std::string_view(status) == "incomplete") out["incomplete_details"] = {{"reason", "max_output_tokens"}};
   out["output"].push_back(message(status));
@@ -128,7 +148,8 @@ void ResponseAnswer::tell(std::size_t i, const std::string& piece, bool last) {
   }
   const ReplyParser::Piece said = last ? c.reply.finish() : c.reply.push(piece);
   text_ += said.content;
-  if (!said.content.empty()) send("response.output_text.delta", at({{"delta", said.content}, {"logprobs", Json::array()}}));
+  if (!said.content.empty())
+    send("response.output_text.delta", at({{"delta", said.content}, {"logprobs", Json::array()}}));
   if (!last) return;
   const char* status = c.finish == "length" ? "incomplete" : "completed";
   send("response.output_text.done", at({{"text", text_}, {"logprobs", Json::array()}}));

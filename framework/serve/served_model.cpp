@@ -40,9 +40,9 @@ ServedModels::~ServedModels() = default;
 
 ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   // What the recipe trained answers first; the base is there as well.
-  AnsweringModel which = answering_model(recipe, options.base_model,
-                                         recipe && !options.base_model ? std::vector<std::string>{}
-                                                                       : std::vector<std::string>{"none"});
+  AnsweringModel which =
+      answering_model(recipe, options.base_model,
+                      recipe && !options.base_model ? std::vector<std::string>{} : std::vector<std::string>{"none"});
   if (!which.section.base_model.empty()) require_directory(which.section.base_model);
   auto tokenizer = open_tokenizer(which.section);
   base_ = open_base_model(which.section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
@@ -57,17 +57,20 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   const std::string base_name = name_of(base_.directory);
   weights_.push_back(make_inference_model(base_, which.section.frozen_storage));
   auto add = [&](const std::string& name, const std::string& parent, EngineModel model) {
-    if (name.empty() || find(name)) throw UserError("--adapter: two models would have the name '{}'; use NAME=DIR", name);
+    if (name.empty() || find(name))
+      throw UserError("--adapter: two models would have the name '{}'; use NAME=DIR", name);
     list_.push_back({name, parent});
     models_.push_back(model);
   };
   for (std::size_t i = 0; i < adapters.size(); ++i) {
     if (i == which.adapters.size()) add(base_name, "", weights_[0].get());
     std::optional<std::int32_t> number;
-    weights_.push_back(make_inference_model(base_, which.section.frozen_storage, {adapters[i].second}, *weights_[0], number));
+    weights_.push_back(
+        make_inference_model(base_, which.section.frozen_storage, {adapters[i].second}, *weights_[0], number));
     add(adapters[i].first, base_name, number ? EngineModel(weights_[0].get(), *number) : weights_.back().get());
     if (!number)
-      log_info("{} changes weights of the base; its requests are not computed together with the others'", adapters[i].first);
+      log_info("{} changes weights of the base; its requests are not computed together with the others'",
+               adapters[i].first);
   }
   if (!find(base_name)) add(base_name, "", weights_[0].get());
 
@@ -90,8 +93,8 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   plan(options);
   std::vector<std::string> names;
   for (const ServedModel& m : list_) names.push_back(m.name);
-  description_ = fmt::format("{}; {}; {} requests at a time, context {}", fmt::join(names, ", "), format_->description(),
-                             engine_.slots, engine_.context);
+  description_ = fmt::format("{}; {}; {} requests at a time, context {}", fmt::join(names, ", "),
+                             format_->description(), engine_.slots, engine_.context);
 }
 
 // Memory for the caches of all slots, each with a whole context: fewer tokens where there is not so much.
@@ -116,9 +119,10 @@ void ServedModels::plan(const ServedOptions& options) {
   const std::int64_t tokens = std::min(engine_.cache_tokens, std::max<std::int64_t>(0, left) / bytes);
   if (tokens < engine_.context)
     throw UserError(
-        "one context of {} tokens needs {:.1f} GB for keys and values, {:.1f} GB are available; use a smaller --context, or "
-        "--kv-cache int8",
-        engine_.context, static_cast<double>(engine_.context * bytes) / 1e9, static_cast<double>(std::max<std::int64_t>(0, left)) / 1e9);
+        "one context of {} tokens needs {:.1f} GB for keys and values, {:.1f} GB are available; use a smaller "
+        "--context, or --kv-cache int8",
+        engine_.context, static_cast<double>(engine_.context * bytes) / 1e9,
+        static_cast<double>(std::max<std::int64_t>(0, left)) / 1e9);
   if (tokens < engine_.cache_tokens) {
     engine_.cache_tokens = tokens;
     log_warning("Memory for {} tokens of all requests together; requests wait when it is full", tokens);

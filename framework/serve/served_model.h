@@ -21,9 +21,9 @@ struct ServedModel {
 };
 
 struct ServedOptions {
-  std::optional<std::string> base_model;        // instead of the recipe's
-  std::vector<std::string> adapters;            // NAME=DIR or DIR
-  std::optional<std::string> chat_template;     // a built-in name or a file, instead of the model's own
+  std::optional<std::string> base_model;     // instead of the recipe's
+  std::vector<std::string> adapters;         // NAME=DIR or DIR
+  std::optional<std::string> chat_template;  // a built-in name or a file, instead of the model's own
   std::optional<std::int64_t> slots, context;
   kernels::Storage cache = kernels::Storage::f32;
 };

@@ -16,7 +16,11 @@ constexpr std::chrono::seconds kRest{1};  // without a request, before memory is
 
 Service::Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
                  std::function<void()> at_rest)
-    : engine_(std::move(models), options), metrics_(metrics), queue_(queue), at_rest_(std::move(at_rest)), thread_([this] { run(); }) {}
+    : engine_(std::move(models), options),
+      metrics_(metrics),
+      queue_(queue),
+      at_rest_(std::move(at_rest)),
+      thread_([this] { run(); }) {}
 
 Service::~Service() {
   {
@@ -131,7 +135,8 @@ void Service::deliver(const EngineEvent& event) {
   const bool more = active.work->on_event(active.requests.at(event.id), event);
   if (more && event.kind != EngineEvent::Kind::end) return;
   if (event.kind != EngineEvent::Kind::end) engine_.cancel(event.id);
-  metrics_.ended(seconds_since(request.started), event.kind == EngineEvent::Kind::end && event.reason == StopReason::length);
+  metrics_.ended(seconds_since(request.started),
+                 event.kind == EngineEvent::Kind::end && event.reason == StopReason::length);
   active.requests.erase(event.id);
   requests_.erase(found);
 }

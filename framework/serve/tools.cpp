@@ -49,8 +49,9 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
     one.text("description");
     if (const Json* parameters = one.find("parameters"); parameters && !parameters->is_object())
       one.wrong("parameters", "must be a JSON Schema");
-    out.functions.push_back({{"name", (*function)["name"]},
-                             {"parameters", one.has("parameters") ? (*function)["parameters"] : Json{{"type", "object"}}}});
+    out.functions.push_back(
+        {{"name", (*function)["name"]},
+         {"parameters", one.has("parameters") ? (*function)["parameters"] : Json{{"type", "object"}}}});
   }
   std::string mode = "auto";
   if (choice && choice->is_string()) mode = choice->get<std::string>();
@@ -68,7 +69,8 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
   }
   if (mode == "none") return out;
   if (style == ToolStyle::none)
-    f.wrong("tools", "are not known to the chat template of this model; choose one that knows them with --chat-template");
+    f.wrong("tools",
+            "are not known to the chat template of this model; choose one that knows them with --chat-template");
   out.list = *tools;
   out.parse = true;
   out.required = mode == "required";
@@ -77,7 +79,8 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
   return out;
 }
 
-std::string call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply, const std::string& chat_template) {
+std::string call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
+                            const std::string& chat_template) {
   return dump({{"functions", tools.functions},
                {"style", static_cast<int>(reply.tools)},
                {"named", chat_template.find("[ARGS]") != chat_template.npos},
@@ -99,7 +102,8 @@ std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text) {
   form.thinking = asked["thinking"];
   form.required = required;
   if (named) {
-    for (const Json& f : functions) form.calls.push_back({f["name"].get<std::string>() + "[ARGS]", json(f["parameters"])});
+    for (const Json& f : functions)
+      form.calls.push_back({f["name"].get<std::string>() + "[ARGS]", json(f["parameters"])});
   } else {
     form.calls.push_back({style == ToolStyle::hermes ? "\n" : "", json(call_schema(functions, style, one))});
   }

@@ -67,7 +67,8 @@ std::unique_ptr<Pipeline> from_vocabulary_and_merges(const std::string& vocabula
 }
 
 // The model and its tables as the file has them, under another splitter.
-std::unique_ptr<Pipeline> with_metaspace(TokenizerJson json, const TokenizerSettings& settings, const std::string& file) {
+std::unique_ptr<Pipeline> with_metaspace(TokenizerJson json, const TokenizerSettings& settings,
+                                         const std::string& file) {
   auto type_of = [](const Json& stage) { return stage.is_object() ? stage.value("type", "") : std::string(); };
   const Json& normalizer = json.root.contains("normalizer") ? json.root["normalizer"] : Json();
   const Json& splitter = json.root.contains("pre_tokenizer") ? json.root["pre_tokenizer"] : Json();
@@ -104,8 +105,8 @@ std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSett
                                                        : "; merges.txt is missing");
 }
 
-// tokenizer.json does not say which tokens are bos and eos. Where no config does either, a SentencePiece model beside it
-// may: it is what the file was converted from.
+// tokenizer.json does not say which tokens are bos and eos. Where no config does either, a SentencePiece model beside
+// it may: it is what the file was converted from.
 void take_names(const std::string& directory, const Pipeline& pipeline, TokenizerSettings& settings) {
   const std::string file = directory + "/tokenizer.model";
   if (settings.bos.text || settings.eos.text || !file_exists(file)) return;

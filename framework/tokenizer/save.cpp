@@ -1,6 +1,6 @@
-// A tokenizer's files, copied beside the weights that were trained with it. Files are copied byte by byte; those that name
-// tokens which the recipe changed are rewritten, tokenizer.json by replacing only the spans concerned (its tables are
-// megabytes, and the rest of it is not ours to reformat).
+// A tokenizer's files, copied beside the weights that were trained with it. Files are copied byte by byte; those that
+// name tokens which the recipe changed are rewritten, tokenizer.json by replacing only the spans concerned (its tables
+// are megabytes, and the rest of it is not ours to reformat).
 #include <algorithm>
 #include <filesystem>
 #include <functional>

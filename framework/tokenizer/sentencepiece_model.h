@@ -1,5 +1,5 @@
-// SentencePiece's tokenizer.model: a protobuf (ModelProto) read by a small bounded decoder of our own, and the tokenizer
-// it becomes. No byte of the file reaches a library. Ids are those of libsentencepiece (tests compare them).
+// SentencePiece's tokenizer.model: a protobuf (ModelProto) read by a small bounded decoder of our own, and the
+// tokenizer it becomes. No byte of the file reaches a library. Ids are those of libsentencepiece (tests compare them).
 //
 // Format: sentencepiece_model.proto, fields 1 pieces {1 piece, 2 score, 3 type}, 2 trainer_spec, 3 normalizer_spec.
 #pragma once

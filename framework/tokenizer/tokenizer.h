@@ -1,7 +1,7 @@
 // Text to token ids and back. One interface over SentencePiece models and Hugging Face tokenizer.json files.
 //
-// Special tokens written out in a text are parsed only where the caller says that the text is markup: what users put into
-// their data stays text.
+// Special tokens written out in a text are parsed only where the caller says that the text is markup: what users put
+// into their data stays text.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,8 @@ class Tokenizer {
   virtual std::string piece(Token id) const = 0;
   virtual std::optional<Token> find(std::string_view piece) const = 0;
   virtual bool is_special(Token id) const = 0;
-  /// The bytes that a token adds to a text that is decoded one token at a time, perhaps a part of a character. `first`: at
-  /// the beginning of the text. Empty for ids without a token.
+  /// The bytes that a token adds to a text that is decoded one token at a time, perhaps a part of a character. `first`:
+  /// at the beginning of the text. Empty for ids without a token.
   virtual std::string text_bytes(Token id, bool first) const = 0;
 
   std::optional<Token> bos, eos, pad, unk;
@@ -87,10 +87,11 @@ struct TokenizerOverrides {
 };
 
 /// From a Hugging Face model directory: tokenizer.json, else tokenizer.model, else vocab.json + merges.txt; with
-/// tokenizer_config.json, special_tokens_map.json, added_tokens.json, chat_template.jinja. UserError when none can be read.
+/// tokenizer_config.json, special_tokens_map.json, added_tokens.json, chat_template.jinja. UserError when none can be
+/// read.
 ///
-/// tokenizer.json wins over a tokenizer.model beside it: it is what serving programs read, and it alone knows tokens and
-/// rules that were added after the SentencePiece model was trained.
+/// tokenizer.json wins over a tokenizer.model beside it: it is what serving programs read, and it alone knows tokens
+/// and rules that were added after the SentencePiece model was trained.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory, const TokenizerOverrides& overrides = {});
 
 /// Puts a model directory's tokenizer into another folder (which exists), so that a trained model is complete: every
@@ -98,9 +99,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory, const To
 /// without overrides gives the same tokenizer as loading the source with them.
 void save_tokenizer_files(const std::string& source, const TokenizerOverrides& overrides, const std::string& target);
 
-/// Makes `chat_template` the default template of the tokenizer in `target`: chat_template.jinja and tokenizer_config.json,
-/// which is created when it is missing, with the class that reads these files in transformers. `eot_token` ("" for none) is
-/// the token that ends a turn; `tokenizer` is the one in `target`. Everything else in the config stays byte for byte.
+/// Makes `chat_template` the default template of the tokenizer in `target`: chat_template.jinja and
+/// tokenizer_config.json, which is created when it is missing, with the class that reads these files in transformers.
+/// `eot_token` ("" for none) is the token that ends a turn; `tokenizer` is the one in `target`. Everything else in the
+/// config stays byte for byte.
 void save_chat_template(const Tokenizer& tokenizer, const std::string& chat_template, const std::string& eot_token,
                         const std::string& target);
 

@@ -94,14 +94,15 @@ std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bo
     int missing = 0;
     for (int b = 0; b < 256; ++b)
       missing += vocabulary.find(bytes_to_spelling(std::string(1, static_cast<char>(b)))) < 0;
-    if (missing > 0) log_warning("{}: {} of 256 bytes have no token, so these bytes of a text are lost", source, missing);
+    if (missing > 0)
+      log_warning("{}: {} of 256 bytes have no token, so these bytes of a text are lost", source, missing);
   }
   bpe->prepare(options);
   return bpe;
 }
 
-// Ids of special tokens. Where they are to be found in a text they are cut out of it before the model sees it; where they
-// are not, their spelling is text like any other.
+// Ids of special tokens. Where they are to be found in a text they are cut out of it before the model sees it; where
+// they are not, their spelling is text like any other.
 std::set<std::size_t> special_ids(const Json& added) {
   std::set<std::size_t> ids;
   if (!added.is_array()) return ids;

@@ -1,8 +1,8 @@
 // libsentencepiece's trainer behind checks of ours and in a process of its own.
 //
-// The library reports most mistakes as a status, but ends the process on some (an empty alphabet, words of more than 65535
-// characters, counts that vanish). So texts are checked first, are cut into short sentences, and a child process trains; it
-// sends the model, or what went wrong, through a pipe.
+// The library reports most mistakes as a status, but ends the process on some (an empty alphabet, words of more than
+// 65535 characters, counts that vanish). So texts are checked first, are cut into short sentences, and a child process
+// trains; it sends the model, or what went wrong, through a pipe.
 #include "tokenizer/train.h"
 
 #include <sentencepiece_trainer.h>
@@ -239,7 +239,8 @@ std::string train_in_child(const TokenizerTraining& options, const OpenTexts& op
   std::string answer = receive_all(ends[0]);
   close(ends[0]);
   int how = 0;
-  while (waitpid(child, &how, 0) < 0 && errno == EINTR) {}
+  while (waitpid(child, &how, 0) < 0 && errno == EINTR) {
+  }
   if (answer.empty() && WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL)
     throw UserError("training the tokenizer was killed, probably for lack of memory; train on less text (--sample-mb)");
   if (answer.empty())
@@ -251,10 +252,11 @@ std::string train_in_child(const TokenizerTraining& options, const OpenTexts& op
   if (auto at = message.find("smaller than required_chars"); at != message.npos) {
     auto versus = message.find(" vs ", at);
     const long least = versus == message.npos ? 0 : std::strtol(message.c_str() + versus + 4, nullptr, 10);
-    throw UserError("--vocab-size {} is too small: the alphabet of this text and the special tokens alone are {}; use at "
-                    "least {}{}",
-                    options.vocab_size, least, least + 1,
-                    options.character_coverage > 0.98 ? ", or a smaller --character-coverage" : "");
+    throw UserError(
+        "--vocab-size {} is too small: the alphabet of this text and the special tokens alone are {}; use at least "
+        "{}{}",
+        options.vocab_size, least, least + 1,
+        options.character_coverage > 0.98 ? ", or a smaller --character-coverage" : "");
   }
   throw UserError("the tokenizer cannot be trained: {}", message);
 }
@@ -275,8 +277,7 @@ std::vector<std::string> problems_of(const TokenizerTraining& o) {
   std::vector<std::string> out, rules;
   for (auto& [name, help] : normalization_rules()) rules.push_back(name);
   if (std::ranges::find(rules, o.normalization) == rules.end())
-    out.push_back(
-        fmt::format("unknown --normalization '{}'{}", o.normalization, did_you_mean(o.normalization, rules)));
+    out.push_back(fmt::format("unknown --normalization '{}'{}", o.normalization, did_you_mean(o.normalization, rules)));
   if (!(o.character_coverage >= 0.98 && o.character_coverage <= 1))
     out.push_back(fmt::format("--character-coverage must be between 0.98 and 1, is {:g}", o.character_coverage));
   std::set<std::string> seen;
@@ -305,8 +306,7 @@ std::vector<std::string> problems_of(const TokenizerTraining& o) {
 }
 
 TrainedTokenizer train_tokenizer(const TokenizerTraining& options, const OpenTexts& open, std::size_t sample_bytes) {
-  if (auto problems = problems_of(options); !problems.empty())
-    throw UserError("{}", fmt::join(problems, "\n"));
+  if (auto problems = problems_of(options); !problems.empty()) throw UserError("{}", fmt::join(problems, "\n"));
   const Survey all = survey(options, open());
   const std::string answer = train_in_child(options, open, Sampler(all.bytes, sample_bytes));
   if (answer[0] != 'M') fail(options, answer.substr(1));
@@ -317,8 +317,9 @@ TrainedTokenizer train_tokenizer(const TokenizerTraining& options, const OpenTex
   out.bytes = all.bytes;
   out.trained = std::min(all.bytes, sample_bytes);
   if (out.size < options.vocab_size)
-    throw UserError("--vocab-size {} is too large: this text yields {} tokens at most; use --vocab-size {}, or more text",
-                    options.vocab_size, out.size, out.size);
+    throw UserError(
+        "--vocab-size {} is too large: this text yields {} tokens at most; use --vocab-size {}, or more text",
+        options.vocab_size, out.size, out.size);
   return out;
 }
 

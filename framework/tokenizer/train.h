@@ -1,8 +1,8 @@
 // Training a tokenizer from text: libsentencepiece's trainer, and the files of a Hugging Face tokenizer directory.
 //
-// A trained tokenizer adds no space in front of a text and removes none, so that tokenizer.model and tokenizer.json give the
-// same ids for every text (a prefix space is where readers of the two formats disagree). The result depends on the text and
-// the options alone, not on the number of processor cores.
+// A trained tokenizer adds no space in front of a text and removes none, so that tokenizer.model and tokenizer.json
+// give the same ids for every text (a prefix space is where readers of the two formats disagree). The result depends on
+// the text and the options alone, not on the number of processor cores.
 #pragma once
 
 #include <cstdint>
@@ -41,16 +41,16 @@ using NextText = std::function<bool(std::string& text)>;
 using OpenTexts = std::function<NextText()>;
 
 struct TrainedTokenizer {
-  std::string model;         // a SentencePiece ModelProto: the contents of tokenizer.model
-  std::int64_t size = 0;     // tokens
-  std::int64_t texts = 0;    // read
-  std::size_t bytes = 0;     // of these texts
-  std::size_t trained = 0;   // bytes of them that were trained on
+  std::string model;        // a SentencePiece ModelProto: the contents of tokenizer.model
+  std::int64_t size = 0;    // tokens
+  std::int64_t texts = 0;   // read
+  std::size_t bytes = 0;    // of these texts
+  std::size_t trained = 0;  // bytes of them that were trained on
 };
 
-/// Trains on the texts, at most `sample_bytes` of them (spread evenly over all). The library runs in a child process: it
-/// ends its process on input that it does not expect. UserError with the option and a value that fits when the vocabulary
-/// is too small or too large for the text, when there is no text, or when a text is not UTF-8.
+/// Trains on the texts, at most `sample_bytes` of them (spread evenly over all). The library runs in a child process:
+/// it ends its process on input that it does not expect. UserError with the option and a value that fits when the
+/// vocabulary is too small or too large for the text, when there is no text, or when a text is not UTF-8.
 TrainedTokenizer train_tokenizer(const TokenizerTraining& options, const OpenTexts& open, std::size_t sample_bytes);
 
 /// Writes tokenizer.model, tokenizer.json, tokenizer_config.json and special_tokens_map.json into a folder that exists.

@@ -1,8 +1,9 @@
 // A trained SentencePiece model as the files of a Hugging Face tokenizer directory.
 //
-// tokenizer.json of a BPE model lists merges; SentencePiece knows none: any two neighbours may merge whose concatenation is
-// a piece, the best score first, the leftmost of equals. So every split of a piece into two pieces becomes a merge, pieces
-// by falling score, splits with the longest left side first, which in a run of one character is what leftmost means.
+// tokenizer.json of a BPE model lists merges; SentencePiece knows none: any two neighbours may merge whose
+// concatenation is a piece, the best score first, the leftmost of equals. So every split of a piece into two pieces
+// becomes a merge, pieces by falling score, splits with the longest left side first, which in a run of one character is
+// what leftmost means.
 #include <algorithm>
 #include <unordered_map>
 
@@ -61,10 +62,12 @@ std::string model_json(const SentencePieceModel& model) {
     for (std::size_t id = 0; id < model.pieces.size(); ++id)
       vocabulary += fmt::format("{}      {}: {}", id ? ",\n" : "", json_text(spelling(model.pieces[id])), id);
     return fmt::format(
-        "{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    \"continuing_subword_prefix\": "
-        "null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": true,\n    \"byte_fallback\": {},\n    "
-        "\"ignore_merges\": false,\n    \"vocab\": {{\n{}\n    }},\n    \"merges\": [\n{}\n    ]\n  }}",
-        json_text(model.pieces[static_cast<std::size_t>(model.unk)].text), model.byte_fallback, vocabulary, merges(model));
+        "{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
+        "\"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": true,\n    "
+        "\"byte_fallback\": {},\n    \"ignore_merges\": false,\n    \"vocab\": {{\n{}\n    }},\n    \"merges\": "
+        "[\n{}\n    ]\n  }}",
+        json_text(model.pieces[static_cast<std::size_t>(model.unk)].text), model.byte_fallback, vocabulary,
+        merges(model));
   }
   // A byte must not win against the pieces that spell it: "<0x0A>" in a text is text.
   constexpr double kNever = -100;
@@ -74,7 +77,8 @@ std::string model_json(const SentencePieceModel& model) {
                               p.type == Type::byte ? kNever : static_cast<double>(p.score));
   }
   return fmt::format(
-      "{{\n    \"type\": \"Unigram\",\n    \"unk_id\": {},\n    \"byte_fallback\": {},\n    \"vocab\": [\n{}\n    ]\n  }}",
+      "{{\n    \"type\": \"Unigram\",\n    \"unk_id\": {},\n    \"byte_fallback\": {},\n    \"vocab\": [\n{}\n    ]\n  "
+      "}}",
       model.unk, model.byte_fallback, vocabulary);
 }
 
@@ -123,14 +127,14 @@ std::string tokenizer_json(const SentencePieceModel& model, const std::string& b
     entry.update(added_entry(token));
     added += fmt::format("{}    {}", added.empty() ? "" : ",\n", dump(entry));
   }
-  Json decoder = {
-      {"type", "Sequence"},
-      {"decoders", Json::array({{{"type", "Replace"}, {"pattern", {{"String", kMark}}}, {"content", " "}},
-                                {{"type", "ByteFallback"}},
-                                {{"type", "Fuse"}}})}};
+  Json decoder = {{"type", "Sequence"},
+                  {"decoders", Json::array({{{"type", "Replace"}, {"pattern", {{"String", kMark}}}, {"content", " "}},
+                                            {{"type", "ByteFallback"}},
+                                            {{"type", "Fuse"}}})}};
   return fmt::format(
       "{{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": [\n{}\n  ],\n"
-      "  \"normalizer\": {},\n  \"pre_tokenizer\": null,\n  \"post_processor\": {},\n  \"decoder\": {},\n  \"model\": {}\n}}\n",
+      "  \"normalizer\": {},\n  \"pre_tokenizer\": null,\n  \"post_processor\": {},\n  \"decoder\": {},\n  \"model\": "
+      "{}\n}}\n",
       added, dump(normalizer(model)), dump(post_processor(bos)), dump(decoder), model_json(model));
 }
 

@@ -1,5 +1,5 @@
-// The weights of a schedule-free optimizer: trained at one point, evaluated and saved at another (optim/optimizer.h). For
-// other optimizers nothing happens.
+// The weights of a schedule-free optimizer: trained at one point, evaluated and saved at another (optim/optimizer.h).
+// For other optimizers nothing happens.
 #pragma once
 
 #include "dist/strategy.h"

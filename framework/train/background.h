@@ -1,5 +1,5 @@
-// Work beside the training: a thread that writes a checkpoint from copies while steps run. It touches files and what it was
-// given, nothing else; what ranks have to do together is done between steps (train/saver.h).
+// Work beside the training: a thread that writes a checkpoint from copies while steps run. It touches files and what it
+// was given, nothing else; what ranks have to do together is done between steps (train/saver.h).
 #pragma once
 
 #include <atomic>

@@ -12,8 +12,8 @@ namespace dml {
 
 class BaseWatch {
  public:
-  /// `digest`: of the base as the run began with it; `examine`, a collective, gives that of the base as it is now. `copied`:
-  /// the run has copies of all values, so that what it computes does not depend on the files any more.
+  /// `digest`: of the base as the run began with it; `examine`, a collective, gives that of the base as it is now.
+  /// `copied`: the run has copies of all values, so that what it computes does not depend on the files any more.
   BaseWatch(Comm& comm, MappedWatch& files, std::string digest, std::function<std::string()> examine, bool copied)
       : comm_(comm), files_(files), digest_(std::move(digest)), examine_(std::move(examine)), copied_(copied) {}
 

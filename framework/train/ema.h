@@ -1,6 +1,6 @@
-// An exponential moving average of the weights beside any optimizer: s ← d·s + (1 − d)·w after each step, d = min(decay,
-// (1 + t)/(10 + t)) after t steps, so that the first weights are soon forgotten. The average is evaluated, sampled and saved;
-// training continues from the weights themselves.
+// An exponential moving average of the weights beside any optimizer: s ← d·s + (1 − d)·w after each step, d =
+// min(decay, (1 + t)/(10 + t)) after t steps, so that the first weights are soon forgotten. The average is evaluated,
+// sampled and saved; training continues from the weights themselves.
 //
 // Where it is shown, it and the weights have changed places.
 #pragma once

@@ -1,6 +1,6 @@
-// What is measured of a model during training. An evaluator gives values with names, in an order and with a direction; the
-// loss over the validation split is the first of them (train/validation_loss.h). Any value can choose the best model, decide
-// when to stop early, and is logged.
+// What is measured of a model during training. An evaluator gives values with names, in an order and with a direction;
+// the loss over the validation split is the first of them (train/validation_loss.h). Any value can choose the best
+// model, decide when to stop early, and is logged.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ class Evaluator {
   /// The values that evaluate() appends, known before the run begins.
   virtual std::vector<Metric> metrics() const = 0;
   virtual bool due(const EvaluationMoment& moment) const { return moment.scheduled; }
-  /// A collective: called on all ranks, all of which append the same values. Samples count on rank 0 only. The model's memory
-  /// and length are left as they were found.
+  /// A collective: called on all ranks, all of which append the same values. Samples count on rank 0 only. The model's
+  /// memory and length are left as they were found.
   virtual void evaluate(const EvaluationContext& context, EvaluationResult& result) = 0;
   /// What it takes on this rank, in bytes: of the model's working memory, and beside it.
   struct Memory {

@@ -19,7 +19,8 @@ double EvalMetrics::loss() const { return value(kEvalLoss).value_or(std::numeric
 
 std::vector<EvalMetrics> with_loss(const std::vector<EvalMetrics>& evals) {
   std::vector<EvalMetrics> out;
-  std::ranges::copy_if(evals, std::back_inserter(out), [](const EvalMetrics& e) { return e.value(kEvalLoss).has_value(); });
+  std::ranges::copy_if(evals, std::back_inserter(out),
+                       [](const EvalMetrics& e) { return e.value(kEvalLoss).has_value(); });
   return out;
 }
 

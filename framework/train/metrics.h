@@ -1,5 +1,5 @@
-// What is known of a step, an evaluation, and a text that the model generated. Values beside the fixed ones have names, and
-// keep the order in which their owner (an objective, an evaluator) gives them.
+// What is known of a step, an evaluation, and a text that the model generated. Values beside the fixed ones have names,
+// and keep the order in which their owner (an objective, an evaluator) gives them.
 #pragma once
 
 #include <cstddef>

@@ -63,8 +63,8 @@ EvalMetrics read_eval(const Json& o, const std::string& source) {
 }
 
 SampleMetrics read_sample(const Json& o, const std::string& source) {
-  SampleMetrics m{json_integer(o, "step", 0, source), json_string(o, "prompt", "", source), json_string(o, "expected", "", source),
-                  json_string(o, "text", "", source)};
+  SampleMetrics m{json_integer(o, "step", 0, source), json_string(o, "prompt", "", source),
+                  json_string(o, "expected", "", source), json_string(o, "text", "", source)};
   if (o.contains("base")) m.base = json_string(o, "base", "", source);
   return m;
 }
@@ -123,7 +123,8 @@ void MetricsLog::eval(const EvalMetrics& m) {
 
 void MetricsLog::sample(SampleMetrics m) {
   // What the model said to the same prompt before the first step.
-  const auto before = std::ranges::find_if(all_.samples, [&](const SampleMetrics& s) { return s.step == 0 && s.prompt == m.prompt; });
+  const auto before =
+      std::ranges::find_if(all_.samples, [&](const SampleMetrics& s) { return s.step == 0 && s.prompt == m.prompt; });
   if (m.step > 0 && before != all_.samples.end()) m.base = before->text;
   Json line{{"event", "sample"}, {"step", m.step}, {"prompt", m.prompt}, {"expected", m.expected}, {"text", m.text}};
   if (m.base) line["base"] = *m.base;

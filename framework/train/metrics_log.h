@@ -4,9 +4,10 @@
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
 //   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…,"base":…}   base: what was said before the first step
 //
-// Named values stand behind these fields, under their names. docs/metrics.md explains every field; a test compares that page
-// with what is written here. Steps never decrease along the file. A resumed run removes the lines after the step it resumes
-// from, so that the file reads like one uninterrupted run. A number that is not finite (a diverged loss) is written as null.
+// Named values stand behind these fields, under their names. docs/metrics.md explains every field; a test compares that
+// page with what is written here. Steps never decrease along the file. A resumed run removes the lines after the step
+// it resumes from, so that the file reads like one uninterrupted run. A number that is not finite (a diverged loss) is
+// written as null.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct RunMetrics {
   std::vector<EvalMetrics> evals;
   std::vector<SampleMetrics> samples;
 
-  /// Adds the lines of `text` up to the first one that is damaged, torn, or of a step after `last`; the bytes that were read.
+  /// Adds the lines of `text` up to the first one that is damaged, torn, or of a step after `last`; the bytes that were
+  /// read.
   std::size_t add(std::string_view text, const std::string& source, std::int64_t last = INT64_MAX);
 };
 /// Of a run's folder, also while it runs. UserError when there is no metrics.jsonl.
@@ -34,9 +36,9 @@ RunMetrics read_metrics(const std::string& folder);
 
 class MetricsLog : public Observer {
  public:
-  /// Opens `path` for appending. Of an existing file, the lines up to and including `keep_until_step` are kept; the first
-  /// line after that step, or the first damaged one, and everything behind it are removed. A new run keeps nothing (−1).
-  /// IoError when it cannot be written.
+  /// Opens `path` for appending. Of an existing file, the lines up to and including `keep_until_step` are kept; the
+  /// first line after that step, or the first damaged one, and everything behind it are removed. A new run keeps
+  /// nothing (−1). IoError when it cannot be written.
   explicit MetricsLog(std::string path, std::int64_t keep_until_step = -1);
 
   void step(const StepMetrics& metrics);

@@ -1,5 +1,5 @@
-// What ranks tell each other about their micro-batches. Every rank gets all of them in the order of the micro-batches, so
-// that sums have the same bits on any number of ranks.
+// What ranks tell each other about their micro-batches. Every rank gets all of them in the order of the micro-batches,
+// so that sums have the same bits on any number of ranks.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// MLflow's file store: mlruns/EXPERIMENT/RUN with meta.yaml, a file for each parameter and tag, and a file for each metric
-// whose lines are "milliseconds value step". `mlflow ui --backend-store-uri DIR` shows it.
+// MLflow's file store: mlruns/EXPERIMENT/RUN with meta.yaml, a file for each parameter and tag, and a file for each
+// metric whose lines are "milliseconds value step". `mlflow ui --backend-store-uri DIR` shows it.
 //
 // A resumed training continues its MLflow run if that exists: metrics after the step it resumes from are removed.
 #pragma once

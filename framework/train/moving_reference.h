@@ -1,5 +1,5 @@
-// A reference that follows the trained weights (TR-DPO, Gorbatovski et al. 2024; sync_ref_model of TRL): after every `steps`
-// steps r ← α·w + (1 − α)·r. The first reference is what the run starts from.
+// A reference that follows the trained weights (TR-DPO, Gorbatovski et al. 2024; sync_ref_model of TRL): after every
+// `steps` steps r ← α·w + (1 − α)·r. The first reference is what the run starts from.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,8 @@ class ReferenceOptimizer : public ShadowOptimizer {
   std::int64_t steps_;
 };
 
-/// The reference of an optimizer that has one and the weights change places, on every rank. A collective, outside of steps.
+/// The reference of an optimizer that has one and the weights change places, on every rank. A collective, outside of
+/// steps.
 inline void swap_reference(const Optimizer& optimizer, DistributionStrategy& strategy) {
   dynamic_cast<const ReferenceOptimizer&>(optimizer).swap(optimizer_slices(strategy.shards()));
   strategy.publish();

@@ -12,8 +12,7 @@ LossSums& LossSums::operator+=(const LossSums& other) {
   return *this;
 }
 
-std::vector<NamedValue> named_terms(std::span<const Metric> terms, const LossSums& sums,
-                                    const std::string& prefix) {
+std::vector<NamedValue> named_terms(std::span<const Metric> terms, const LossSums& sums, const std::string& prefix) {
   std::vector<NamedValue> out;
   for (std::size_t i = 0; i < terms.size(); ++i)
     if (const LossSums::Term& term = sums.terms[i]; term.weight > 0)

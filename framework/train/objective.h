@@ -1,8 +1,8 @@
-// What a micro-batch teaches: the passes over the model that it takes, the sum of losses whose gradient they add to the units,
-// and by what that sum is divided. Token loss (train/token_loss.h) is one of them.
+// What a micro-batch teaches: the passes over the model that it takes, the sum of losses whose gradient they add to the
+// units, and by what that sum is divided. Token loss (train/token_loss.h) is one of them.
 //
-// A loss is a sum over the global batch, divided once by a denominator that is summed over the global batch as well. So the
-// result does not depend on how the batch is cut into micro-batches and ranks.
+// A loss is a sum over the global batch, divided once by a denominator that is summed over the global batch as well. So
+// the result does not depend on how the batch is cut into micro-batches and ranks.
 #pragma once
 
 #include <array>
@@ -65,18 +65,19 @@ class Objective {
   virtual std::span<const Metric> terms() const { return {}; }
   /// On all ranks: learns what must be known of the batch as a whole before any gradient is.
   virtual void begin(const GlobalBatch& /*batch*/) {}
-  /// The micro-batch that is computed for one that was loaded: where documents are prompts, what was generated behind them.
-  /// Valid until the next call.
+  /// The micro-batch that is computed for one that was loaded: where documents are prompts, what was generated behind
+  /// them. Valid until the next call.
   virtual PackedBatch completed(const PackedBatch& loaded) { return loaded; }
   /// Values of the global batch beside the terms, the same on all ranks.
   virtual std::vector<NamedValue> batch_values() const { return {}; }
   /// The loss of the first step, where it is known: a model that is its own reference.
   virtual std::optional<double> loss_at_start() const { return std::nullopt; }
-  /// Every pass over one micro-batch, forward and backward: adds the gradient of the returned loss to the units. The passes
-  /// and their hooks are the same for every micro-batch, also one without tokens: other ranks may wait for its exchanges.
+  /// Every pass over one micro-batch, forward and backward: adds the gradient of the returned loss to the units. The
+  /// passes and their hooks are the same for every micro-batch, also one without tokens: other ranks may wait for its
+  /// exchanges.
   virtual LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) = 0;
-  /// The same sums without gradients, noise or dropout. `documents`, unless empty, is set: one entry per document of the
-  /// batch, with a denominator of 0 where a document has no loss of its own.
+  /// The same sums without gradients, noise or dropout. `documents`, unless empty, is set: one entry per document of
+  /// the batch, with a denominator of 0 where a document has no loss of its own.
   virtual LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
                             std::span<DocumentLoss> documents = {}) = 0;
   /// Bytes of working memory for micro-batches of at most this shape.

@@ -1,8 +1,8 @@
-// Everything that watches a run, and what it asks of the run in return: metrics, progress, signals, time limit, watchdog,
-// early stopping. An observer is a file of its own, added to the list in pipeline/observers.cpp.
+// Everything that watches a run, and what it asks of the run in return: metrics, progress, signals, time limit,
+// watchdog, early stopping. An observer is a file of its own, added to the list in pipeline/observers.cpp.
 //
-// An observer that answers with more than {}, or that takes part in collectives, is on the list of every rank; the answers of
-// all ranks together decide. One that only writes is on the list of rank 0 alone.
+// An observer that answers with more than {}, or that takes part in collectives, is on the list of every rank; the
+// answers of all ranks together decide. One that only writes is on the list of rank 0 alone.
 #pragma once
 
 #include <cstdint>

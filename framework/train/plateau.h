@@ -1,6 +1,6 @@
-// lr_scheduler: reduce_lr_on_plateau. The learning rate is multiplied by `factor` when the metric of the best model has not
-// improved for more than `patience` evaluations. The rule and its defaults are those of torch.optim's ReduceLROnPlateau;
-// like the Trainer of transformers, it does not count an evaluation before training.
+// lr_scheduler: reduce_lr_on_plateau. The learning rate is multiplied by `factor` when the metric of the best model has
+// not improved for more than `patience` evaluations. The rule and its defaults are those of torch.optim's
+// ReduceLROnPlateau; like the Trainer of transformers, it does not count an evaluation before training.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct PlateauSettings {
   bool relative = true;  // threshold_mode: rel
 };
 
-/// From lr_scheduler_kwargs; UserError naming the first argument that is out of range. `mode: min` or `max` overrides the
-/// metric's direction.
+/// From lr_scheduler_kwargs; UserError naming the first argument that is out of range. `mode: min` or `max` overrides
+/// the metric's direction.
 PlateauSettings plateau_settings(const Json& kwargs, Metric metric, double peak);
 
 class Plateau : public Observer {

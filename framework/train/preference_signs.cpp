@@ -18,9 +18,9 @@ constexpr double kMostGrowth = 1.5;  // of the model's own answers …
 constexpr double kManyCut = 0.3;     // … where so many of them do not end by themselves
 constexpr double kManyEqual = 0.9;   // of completions whose question has equal rewards
 
-constexpr std::array<std::string_view, 6> kNames = {"logps/chosen",           "logps/rejected",
-                                                    "rewards/margins",        "completions/mean_length",
-                                                    "completions/clipped_ratio", "frac_reward_zero_std"};
+constexpr std::array<std::string_view, 6> kNames = {
+    "logps/chosen",        "logps/rejected", "rewards/margins", "completions/mean_length", "completions/clipped_ratio",
+    "frac_reward_zero_std"};
 
 }  // namespace
 
@@ -50,20 +50,25 @@ std::vector<std::string> PreferenceSigns::warnings() const {
   const double before = mean(first_, kChosen), after = mean(last_, kChosen), margin = mean(last_, kMargin);
   if (after < before - kMostFall * std::abs(before))
     out.push_back(fmt::format(
-        "logps/chosen fell from {:.1f} to {:.1f}: the chosen answers became less likely, too (logps/rejected from {:.1f} to "
-        "{:.1f}); an sft loss beside it, apo_zero, a larger rl_beta or a lower learning_rate hold them up",
+        "logps/chosen fell from {:.1f} to {:.1f}: the chosen answers became less likely, too (logps/rejected from "
+        "{:.1f} to {:.1f}); an sft loss beside it, apo_zero, a larger rl_beta or a lower learning_rate hold them up",
         before, after, mean(first_, kRejected), mean(last_, kRejected)));
   if (margin > kLargeMargin)
-    out.push_back(fmt::format("rewards/margins reached {:.1f}: far more than tells answers apart; a lower learning_rate, fewer "
-                              "epochs or a larger rl_beta keep more of the model at the start", margin));
+    out.push_back(
+        fmt::format("rewards/margins reached {:.1f}: far more than tells answers apart; a lower learning_rate, fewer "
+                    "epochs or a larger rl_beta keep more of the model at the start",
+                    margin));
   const double length = mean(last_, kLength), cut = mean(last_, kCut), equal = mean(last_, kEqual);
   if (length > kMostGrowth * mean(first_, kLength) && cut > kManyCut)
-    out.push_back(fmt::format("the model's answers grew from {:.0f} to {:.0f} tokens, and {:.0f} % of them do not end by themselves; "
-                              "a length reward, mask_truncated_completions or loss_type: dr_grpo work against that",
-                              mean(first_, kLength), length, 100 * cut));
+    out.push_back(
+        fmt::format("the model's answers grew from {:.0f} to {:.0f} tokens, and {:.0f} % of them do not end by "
+                    "themselves; a length reward, mask_truncated_completions or loss_type: dr_grpo work against that",
+                    mean(first_, kLength), length, 100 * cut));
   if (equal > kManyEqual)
-    out.push_back(fmt::format("nothing is learned from {:.0f} % of the answers, whose question's rewards are all equal; use easier "
-                              "or harder questions, more num_generations or a reward with more than two values", 100 * equal));
+    out.push_back(
+        fmt::format("nothing is learned from {:.0f} % of the answers, whose question's rewards are all equal; use "
+                    "easier or harder questions, more num_generations or a reward with more than two values",
+                    100 * equal));
   return out;
 }
 

@@ -132,8 +132,8 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
 std::string progress_text(const ProgressState& state) {
   const StepMetrics& m = state.last;
   return fmt::format("step {}/{}  epoch {:.2f}  loss {:.4f}{}  lr {:.2e}  grad {:.3g}  {} tok/s  {}  {} < {}", m.step,
-                     state.steps, m.epoch, m.loss, reward_text(m), m.lr, m.grad_norm, count_text(m.tok_s), memory_text(m.mem),
-                     clock_text(state.elapsed), clock_text(state.left));
+                     state.steps, m.epoch, m.loss, reward_text(m), m.lr, m.grad_norm, count_text(m.tok_s),
+                     memory_text(m.mem), clock_text(state.elapsed), clock_text(state.left));
 }
 
 Progress::Progress(std::int64_t steps, Options options)

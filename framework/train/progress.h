@@ -2,10 +2,10 @@
 //
 // A terminal gets one line that is redrawn at most ten times a second:
 //   step 120/600  20% ████▏               loss 1.234  lr 2.00e-04  grad 0.81  812 tok/s  1.9 GB  0:42 < 3:20
-// Narrow terminals drop the least important fields. Anything else (a file, a CI log, a launcher) gets plain lines with the
-// time in front and no carriage return: one every log interval, and one whenever 30 s have passed since the last, also within
-// a step or an evaluation. Colour only on a terminal, without NO_COLOR. A write that fails is ignored: a full disk or a reader
-// that has gone costs lines, not the run.
+// Narrow terminals drop the least important fields. Anything else (a file, a CI log, a launcher) gets plain lines with
+// the time in front and no carriage return: one every log interval, and one whenever 30 s have passed since the last,
+// also within a step or an evaluation. Colour only on a terminal, without NO_COLOR. A write that fails is ignored: a
+// full disk or a reader that has gone costs lines, not the run.
 #pragma once
 
 #include <chrono>

@@ -15,8 +15,8 @@ namespace dml {
 class CheckpointContents {
  public:
   virtual ~CheckpointContents() = default;
-  /// Both write into `folder`, which all ranks see, and return what is left to be written, which touches nothing but files
-  /// and copies: at once, or from copies in `room`. Collectives.
+  /// Both write into `folder`, which all ranks see, and return what is left to be written, which touches nothing but
+  /// files and copies: at once, or from copies in `room`. Collectives.
   virtual Jobs write(const std::string& folder) = 0;
   virtual Jobs copy(const std::string& folder, Snapshot& room) = 0;
 };
@@ -33,8 +33,8 @@ class Saver {
   Saver(const StepParts& parts, CheckpointContents& contents, SaverSettings settings)
       : parts_(parts), contents_(contents), settings_(std::move(settings)) {}
 
-  /// Begins the checkpoint of this moment; none is under way. `state` and `trainer` count on rank 0. Error(distributed) when
-  /// copies of a value differ between ranks.
+  /// Begins the checkpoint of this moment; none is under way. `state` and `trainer` count on rank 0. Error(distributed)
+  /// when copies of a value differ between ranks.
   void begin(const TrainState& state, const TrainerState& trainer);
   /// Advances the checkpoint under way without waiting for its writing; its path when it has become complete, else "".
   std::string poll();

@@ -1,5 +1,5 @@
-// A second set of weights beside any optimizer that follows the trained ones: s ← k·s + (1 − k)·w after each step. It begins as
-// the weights that the first step starts from.
+// A second set of weights beside any optimizer that follows the trained ones: s ← k·s + (1 − k)·w after each step. It
+// begins as the weights that the first step starts from.
 //
 // The shadow is a plane of the optimizer's state, so checkpoints, resuming and sharding need no code for it.
 #pragma once

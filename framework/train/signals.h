@@ -1,6 +1,6 @@
-// Signals as requests: handlers only set flags, the training loop reads them between steps, and all ranks agree on what to do.
-// USR1: save a checkpoint and continue. USR2, TERM, INT, HUP: save a checkpoint and stop. A second INT ends the process at
-// once. HUP stays ignored where it was (nohup).
+// Signals as requests: handlers only set flags, the training loop reads them between steps, and all ranks agree on what
+// to do. USR1: save a checkpoint and continue. USR2, TERM, INT, HUP: save a checkpoint and stop. A second INT ends the
+// process at once. HUP stays ignored where it was (nohup).
 #pragma once
 
 namespace dml {

@@ -1,6 +1,6 @@
-// Values and optimizer state of a run are finite numbers, or the run stops before they spoil anything: looked at before every
-// update (a damaged value would only show in the loss of the next step, when the update has spread it), before every
-// checkpoint, and where a run is resumed.
+// Values and optimizer state of a run are finite numbers, or the run stops before they spoil anything: looked at before
+// every update (a damaged value would only show in the loss of the next step, when the update has spread it), before
+// every checkpoint, and where a run is resumed.
 #pragma once
 
 #include <string>

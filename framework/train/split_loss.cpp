@@ -66,7 +66,8 @@ SplitLoss split_loss(const SplitPasses& p, const LossDivision& division) {
   };
   p.objective.begin({count, load, p.model, p.hooks, p.comm});
   for (std::int64_t first = 0; first < count; first += p.comm.size()) {
-    // Where values are sharded a pass is a collective: a rank without a micro-batch of its own computes the last one, too.
+    // Where values are sharded a pass is a collective: a rank without a micro-batch of its own computes the last one,
+    // too.
     const std::int64_t number = first + p.comm.rank();
     const auto [s, m] = all[static_cast<std::size_t>(std::min(number, count - 1))];
     const PackedBatch batch = load(std::min(number, count - 1));

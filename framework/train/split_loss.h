@@ -1,5 +1,5 @@
-// The loss over a whole list of examples, divided over the ranks and added up in the order of the micro-batches: the same
-// bits on any number of ranks.
+// The loss over a whole list of examples, divided over the ranks and added up in the order of the micro-batches: the
+// same bits on any number of ranks.
 #pragma once
 
 #include <cstdint>

@@ -55,8 +55,7 @@ StepResult run_step(const StepParts& parts, const StepPlan& plan,
   watcher.update_begins();
   if (accepted && scale > 0) {
     const OptimizerStep step{plan.learning_rate, plan.step, scale * clip_factor(result.grad_norm, plan.max_grad_norm)};
-    parts.strategy.update(
-        [&](std::span<const Shard> shards) { parts.optimizer.step(optimizer_slices(shards), step); });
+    parts.strategy.update([&](std::span<const Shard> shards) { parts.optimizer.step(optimizer_slices(shards), step); });
     result.updated = true;
   }
   watcher.update_ended();

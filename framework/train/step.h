@@ -68,8 +68,8 @@ inline std::uint64_t micro_batch_number(std::int64_t step, std::int64_t micro_ba
   return (static_cast<std::uint64_t>(step) << 24) | static_cast<std::uint64_t>(micro_batch);
 }
 
-/// `load(m)`: micro-batch m of this step, 0 ≤ m < plan.micro_batches; valid until the next call. Nothing is updated when the
-/// watcher does not accept the result, or when nothing in the global batch is trained.
+/// `load(m)`: micro-batch m of this step, 0 ≤ m < plan.micro_batches; valid until the next call. Nothing is updated
+/// when the watcher does not accept the result, or when nothing in the global batch is trained.
 StepResult run_step(const StepParts& parts, const StepPlan& plan,
                     const std::function<PackedBatch(std::int64_t micro_batch)>& load, StepWatcher& watcher);
 

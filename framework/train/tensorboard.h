@@ -1,8 +1,8 @@
-// TensorBoard: an event file with a scalar for every number of a step and an evaluation, under the names that the Trainer of
-// transformers gives them (train/loss, eval/loss …), and the texts of samples.
+// TensorBoard: an event file with a scalar for every number of a step and an evaluation, under the names that the
+// Trainer of transformers gives them (train/loss, eval/loss …), and the texts of samples.
 //
-// The file is a list of records: length (u64), its masked CRC-32C (u32), an Event in protobuf's encoding, the masked CRC-32C
-// of that. A resumed run adds a file; TensorBoard shows the later value of a step that is in both.
+// The file is a list of records: length (u64), its masked CRC-32C (u32), an Event in protobuf's encoding, the masked
+// CRC-32C of that. A resumed run adds a file; TensorBoard shows the later value of a step that is in both.
 #pragma once
 
 #include <cstdint>

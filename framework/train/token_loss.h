@@ -1,5 +1,6 @@
-// Cross-entropy of every trained token; its mean over the trained tokens of the global batch. In training, label smoothing and
-// z-loss may be added: then `loss` has them in it, and `nll` is the cross-entropy alone. Evaluations are always plain.
+// Cross-entropy of every trained token; its mean over the trained tokens of the global batch. In training, label
+// smoothing and z-loss may be added: then `loss` has them in it, and `nll` is the cross-entropy alone. Evaluations are
+// always plain.
 //
 // Where the batch gives weights, the loss is the mean by weight: Σ w · cross-entropy ÷ Σ w over the global batch.
 #pragma once

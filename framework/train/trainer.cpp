@@ -60,12 +60,11 @@ void Trainer::refuse(const StepResult& result) {
   const std::int64_t patience = parts_.step.strategy.residuals().empty() ? settings_.nonfinite_patience : 1;
   const std::int64_t step = state_.step + 1;
   if (++refused_ >= patience)
-    throw Error(
-        ExitCode::diverged,
-        fmt::format("step {}: loss is {}, gradient norm {}{}; the weights were left as they were after step {} (try a "
-                    "lower learning_rate)",
-                    step, result.loss, result.grad_norm,
-                    refused_ > 1 ? fmt::format(", for {} steps in a row", refused_) : "", updated_at_));
+    throw Error(ExitCode::diverged,
+                fmt::format("step {}: loss is {}, gradient norm {}{}; the weights were left as they were after step {} "
+                            "(try a lower learning_rate)",
+                            step, result.loss, result.grad_norm,
+                            refused_ > 1 ? fmt::format(", for {} steps in a row", refused_) : "", updated_at_));
   if (parts_.step.comm.rank() == 0)
     log_warning(
         "step {}: loss is {}, gradient norm {}; the step is skipped and the weights stay as they are. Its rows: {}",
@@ -77,8 +76,8 @@ void Trainer::refuse_damage(const std::string& what) {
   std::string damage;
   for (const std::string& found : parts_.step.comm.all_gather(sound_.damage()))
     if (damage.empty()) damage = found;
-  throw Error(ExitCode::diverged,
-              fmt::format("{} is not a finite number (was memory or a file damaged?), so {}; {}", damage, what, resume_hint()));
+  throw Error(ExitCode::diverged, fmt::format("{} is not a finite number (was memory or a file damaged?), so {}; {}",
+                                              damage, what, resume_hint()));
 }
 
 Trainer::Trainer(TrainerParts parts, TrainerSettings settings, TrainState state)

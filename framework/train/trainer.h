@@ -52,8 +52,8 @@ class Trainer {
   /// `state`: of a new run, or of the checkpoint that it resumes from; the model and the strategy have its values.
   Trainer(TrainerParts parts, TrainerSettings settings, TrainState state);
 
-  /// A collective. Error(diverged) when loss or gradients are not finite for too many steps, IoError when pages of the base are lost, UserError
-  /// when its files were changed.
+  /// A collective. Error(diverged) when loss or gradients are not finite for too many steps, IoError when pages of the
+  /// base are lost, UserError when its files were changed.
   RunEnd run();
   const TrainState& state() const { return state_; }
   /// UserError when the base was changed in a way that makes what was computed wrong; else what has changed, or "". A

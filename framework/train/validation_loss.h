@@ -1,5 +1,5 @@
-// The loss over the validation split: eval_loss, and, where the split has examples of several datasets, eval_NAME_loss of
-// each; and, under "eval_", what the objective logs beside its loss.
+// The loss over the validation split: eval_loss, and, where the split has examples of several datasets, eval_NAME_loss
+// of each; and, under "eval_", what the objective logs beside its loss.
 #pragma once
 
 #include <vector>

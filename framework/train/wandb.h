@@ -1,8 +1,8 @@
 // Weights & Biases, offline: a run in the form that `wandb sync DIR` uploads. Nothing is sent.
 //
-// wandb/offline-run-DATE-ID/run-ID.wandb: a header of 7 bytes, then records of protobuf in LevelDB's log framing: blocks of 32
-// KiB; a record, or a piece of one, has a CRC-32 of its type and data (u32), its length (u16), its type (whole, first, middle,
-// last). Source: wandb's sdk/internal/datastore.py and proto/wandb_internal.proto.
+// wandb/offline-run-DATE-ID/run-ID.wandb: a header of 7 bytes, then records of protobuf in LevelDB's log framing:
+// blocks of 32 KiB; a record, or a piece of one, has a CRC-32 of its type and data (u32), its length (u16), its type
+// (whole, first, middle, last). Source: wandb's sdk/internal/datastore.py and proto/wandb_internal.proto.
 #pragma once
 
 #include <string>

@@ -24,8 +24,8 @@ struct Verdict {
   bool decided = true;  // false: the check could not decide; the row does not count
 };
 
-/// `checks: [NAME]` or `checks: [{NAME: VALUE, OPTION: …}]`; Row<AnswerCheck>::make gets VALUE as "value" (null without one).
-/// What check() throws makes the row undecided, and is told.
+/// `checks: [NAME]` or `checks: [{NAME: VALUE, OPTION: …}]`; Row<AnswerCheck>::make gets VALUE as "value" (null without
+/// one). What check() throws makes the row undecided, and is told.
 class AnswerCheck {
  public:
   virtual ~AnswerCheck() = default;

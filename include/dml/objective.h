@@ -21,8 +21,9 @@ struct Document {
   double reference = 0;        // the same sum under the reference model; 0 where there is none
 };
 
-/// The part of the loss that belongs to a document. Sums and denominators of a global batch are added up and divided once, so that
-/// a result does not depend on micro-batches and ranks; the loss of a pair belongs to its chosen document.
+/// The part of the loss that belongs to a document. Sums and denominators of a global batch are added up and divided
+/// once, so that a result does not depend on micro-batches and ranks; the loss of a pair belongs to its chosen
+/// document.
 struct DocumentLoss {
   double loss = 0;
   double denominator = 0;  // what the sum of losses is divided by: 1 for each document or pair, tokens …
@@ -34,8 +35,9 @@ class Objective {
   virtual ~Objective() = default;
   /// Names of values that are logged beside the loss; at most 16.
   virtual std::vector<std::string> terms() const { return {}; }
-  /// Sets losses[d] of every document d of a micro-batch, and adds to sums[t] what term t has of them; a term is logged as its sum
-  /// over the global batch ÷ the sum of denominators. A document of which no token is trained has tokens = 0.
+  /// Sets losses[d] of every document d of a micro-batch, and adds to sums[t] what term t has of them; a term is logged
+  /// as its sum over the global batch ÷ the sum of denominators. A document of which no token is trained has tokens =
+  /// 0.
   virtual void score(std::span<const Document> documents, std::span<DocumentLoss> losses,
                      std::span<double> sums) const = 0;
 };

@@ -1,5 +1,5 @@
-// An optimizer: a pure function of (value, gradient, state, step) on slices of parameters. It keeps nothing itself; dml holds,
-// shards and saves the state.
+// An optimizer: a pure function of (value, gradient, state, step) on slices of parameters. It keeps nothing itself; dml
+// holds, shards and saves the state.
 #pragma once
 
 #include <cstdint>

@@ -2,10 +2,11 @@
 // `plugins: [./libmine.so]`, and names its rows as it names those of dml. docs/plugins.md is the guide.
 //
 //   #include <dml/plugin.h>
-//   DML_PLUGIN("mine", "1.0") { registry.add(dml::plugin::Row<dml::plugin::Optimizer>{"sign_sgd", "…", make_sign_sgd}); }
+//   DML_PLUGIN("mine", "1.0") { registry.add(dml::plugin::Row<dml::plugin::Optimizer>{"sign_sgd", "…", make_sign_sgd});
+//   }
 //
-// A plug-in calls nothing in the program but through the objects that it is given, and is linked with nothing of dml. All that
-// it throws becomes one line of error that names the plug-in. These headers are the whole interface.
+// A plug-in calls nothing in the program but through the objects that it is given, and is linked with nothing of dml.
+// All that it throws becomes one line of error that names the plug-in. These headers are the whole interface.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@
 
 #define DML_PLUGIN_TEXT_(x) #x
 #define DML_PLUGIN_TEXT(x) DML_PLUGIN_TEXT_(x)
-/// What both sides must share besides: the layouts of the C++ library and of its strings, and the version of nlohmann-json.
+/// What both sides must share besides: the layouts of the C++ library and of its strings, and the version of
+/// nlohmann-json.
 #define DML_PLUGIN_BUILD                                                      \
   "C++ ABI " DML_PLUGIN_TEXT(__GXX_ABI_VERSION) ", strings " DML_PLUGIN_TEXT( \
       _GLIBCXX_USE_CXX11_ABI) ", nlohmann-json " DML_PLUGIN_TEXT(NLOHMANN_JSON_VERSION_MAJOR) "." DML_PLUGIN_TEXT(NLOHMANN_JSON_VERSION_MINOR)

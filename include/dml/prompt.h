@@ -1,5 +1,5 @@
-// A prompt format: a row of data becomes pieces of text, each trained or only read. It never sees a token; labels follow from
-// the pieces.
+// A prompt format: a row of data becomes pieces of text, each trained or only read. It never sees a token; labels
+// follow from the pieces.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ struct Example {
   bool end_trained = true;  // … which is trained
 };
 
-/// Row<PromptFormat>::make gets, besides its arguments (all at their defaults), train_on_inputs, default_system_message ("" when
-/// unset), bos_token and eos_token.
+/// Row<PromptFormat>::make gets, besides its arguments (all at their defaults), train_on_inputs, default_system_message
+/// ("" when unset), bos_token and eos_token.
 class PromptFormat {
  public:
   virtual ~PromptFormat() = default;

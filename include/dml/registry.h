@@ -1,5 +1,5 @@
-// Rows: what a plug-in adds to the tables of dml. A row owns everything about its name: other spellings, arguments with their
-// defaults and help, and how the thing is made. Names of rows are values of recipes.
+// Rows: what a plug-in adds to the tables of dml. A row owns everything about its name: other spellings, arguments with
+// their defaults and help, and how the thing is made. Names of rows are values of recipes.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,9 @@ struct Argument {
 template <class Thing>
 struct Row {
   std::string name, help;
-  /// `arguments` has every argument of the row, checked, and what the header of `Thing` adds to them. What it throws is shown
-  /// to the user as the plug-in's error. Called once on every rank; more than once in commands that build several models.
+  /// `arguments` has every argument of the row, checked, and what the header of `Thing` adds to them. What it throws is
+  /// shown to the user as the plug-in's error. Called once on every rank; more than once in commands that build several
+  /// models.
   std::function<std::unique_ptr<Thing>(const Json& arguments)> make;
   std::vector<Argument> arguments = {};
   std::vector<std::string> spellings = {};  // further names
@@ -44,7 +45,8 @@ class PromptFormat;
 class Schedule;
 class Strategy;
 
-/// The tables of the program. A name that is taken is refused: the plug-in is not loaded, and the error says who has it.
+/// The tables of the program. A name that is taken is refused: the plug-in is not loaded, and the error says who has
+/// it.
 class Registry {
  public:
   virtual void add(Row<PromptFormat> row) = 0;  // datasets.type

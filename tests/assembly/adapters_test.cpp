@@ -1,4 +1,5 @@
-// Every kind of adapter against tools/make_adapter_golden.py: ten steps of training, then merged, then saved and loaded.
+// Every kind of adapter against tools/make_adapter_golden.py: ten steps of training, then merged, then saved and
+// loaded.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -156,7 +157,8 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
             1e-5 * (high - low));
 }
 
-// The folder of a golden adapter. Those whose start is the base's own are written with their values half as large again.
+// The folder of a golden adapter. Those whose start is the base's own are written with their values half as large
+// again.
 std::string adapter_folder(const BaseModel& base, const std::string& name) {
   const std::string golden = golden_path("adapters/" + name);
   if (file_exists(golden + "/adapter_model.safetensors")) return golden;
@@ -244,8 +246,9 @@ TEST(Adapters, ThatSaveTheSameTensorDoNotAddUp) {
   EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("modules_to_save")}).find("of which"), std::string::npos);
   EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("rows")}).find("row 5 of 'model.embed_tokens.weight'"),
             std::string::npos);
-  EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("dora")}).find("trainable_token_indices cannot be combined"),
-            std::string::npos);
+  EXPECT_NE(
+      problem({golden_adapter("rows"), golden_adapter("dora")}).find("trainable_token_indices cannot be combined"),
+      std::string::npos);
   EXPECT_NE(problem({golden_adapter("lora") + "=x"}).find("'x' in"), std::string::npos);
 }
 

@@ -1,5 +1,6 @@
-// What a run saves has the layout that its base came in, for every family: names, shapes, types, values, config.json. Also
-// for bases in several files, in the other spelling of config.json, and with experts stacked instead of one by one.
+// What a run saves has the layout that its base came in, for every family: names, shapes, types, values, config.json.
+// Also for bases in several files, in the other spelling of config.json, and with experts stacked instead of one by
+// one.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// Tasks of lm-evaluation-harness: what rows become, and what is refused by line. The expected prompts were written by hand from
-// the rows, as the harness puts them together (context, target_delimiter, choice; fewshot_delimiter between examples).
+// Tasks of lm-evaluation-harness: what rows become, and what is refused by line. The expected prompts were written by
+// hand from the rows, as the harness puts them together (context, target_delimiter, choice; fewshot_delimiter between
+// examples).
 #include "assembly/harness_task.h"
 
 #include <gmock/gmock.h>

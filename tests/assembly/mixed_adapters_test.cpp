@@ -1,5 +1,5 @@
-// Requests for several adapters in one batch over one base: what each of them answers is what its adapter alone answers, byte
-// for byte.
+// Requests for several adapters in one batch over one base: what each of them answers is what its adapter alone
+// answers, byte for byte.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -100,7 +100,8 @@ TEST_P(MixedAdapters, AnswerAsEachOfThemAlone) {
   std::vector<MixedAnswer> want;
   std::int64_t none = 0;
   std::vector<std::unique_ptr<Engine>> engines;
-  for (auto& model : own) engines.push_back(std::make_unique<Engine>(std::vector<EngineModel>{model.get()}, mixed_options(1)));
+  for (auto& model : own)
+    engines.push_back(std::make_unique<Engine>(std::vector<EngineModel>{model.get()}, mixed_options(1)));
   for (EngineRequest r : requests) {
     Engine& alone = *engines[std::exchange(r.model, 0)];
     want.push_back(run_mixed(alone, {r}, none)[0]);
@@ -117,7 +118,8 @@ TEST_P(MixedAdapters, AnswerAsEachOfThemAlone) {
 INSTANTIATE_TEST_SUITE_P(Kinds, MixedAdapters,
                          testing::Values(MixedCase{"plain", "llama_tiny", {"lora", "rslora", "patterns"}, 3},
                                          MixedCase{"scaled", "llama_tiny", {"dora", "lora_bias", "layers"}, 3},
-                                         MixedCase{"converted", "llama_tiny", {"lora", "rslora"}, 2, StorageChoice::bf16},
+                                         MixedCase{
+                                             "converted", "llama_tiny", {"lora", "rslora"}, 2, StorageChoice::bf16},
                                          MixedCase{"ends", "llama_tiny", {"embedding", "head", "modules_to_save"}, 3},
                                          MixedCase{"biases", "qwen2", {"bias_all"}, 0}),
                          [](auto& row) { return std::string(row.param.name); });

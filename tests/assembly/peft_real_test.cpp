@@ -1,5 +1,5 @@
-// Adapters that PEFT 0.21 wrote (../shared/data/peft-real): read, trained on, and written again key by key. Where they are
-// not at hand the goldens of adapters_test.cpp stand for them.
+// Adapters that PEFT 0.21 wrote (../shared/data/peft-real): read, trained on, and written again key by key. Where they
+// are not at hand the goldens of adapters_test.cpp stand for them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -154,8 +154,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     again->reserve(again->measure({batch.size(), batch.learned(), batch.documents()}, false));
     EXPECT_NEAR(again->evaluate(batch, no_hooks) / count, loss, 1e-5);
   }
-  for (const std::string& kind : refused)
-    EXPECT_TRUE(kind.starts_with("replicated")) << kind;
+  for (const std::string& kind : refused) EXPECT_TRUE(kind.starts_with("replicated")) << kind;
 }
 
 }  // namespace

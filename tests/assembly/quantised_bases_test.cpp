@@ -1,5 +1,5 @@
-// LoRA on a GGUF file, and on models of AWQ, GPTQ and mlx-lm: loss and gradients are those of a float32 model with the values
-// that the blocks stand for, also after the file's pages were given back.
+// LoRA on a GGUF file, and on models of AWQ, GPTQ and mlx-lm: loss and gradients are those of a float32 model with the
+// values that the blocks stand for, also after the file's pages were given back.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -76,7 +76,8 @@ Step step_on(const BaseModel& base) {
   return step;
 }
 
-// The same model with matrices in float32, in a folder: the values of its blocks, or those that `others` has for a tensor.
+// The same model with matrices in float32, in a folder: the values of its blocks, or those that `others` has for a
+// tensor.
 BaseModel in_float32(const BaseModel& base, const std::string& folder,
                      const std::map<std::string, std::vector<float>>& others = {}) {
   std::vector<TensorInfo> infos;
@@ -149,7 +150,8 @@ TEST_P(PackedBase, TrainsAsTheValuesThatItsBitsStandFor) {
   const testing_tools::TemporaryFolder plain, exact;
   expect_same_step(packed, in_float32(packed, plain.path()), 1e-4);
 
-  // The format's own values. Half precision holds the offset of mlx-lm, not that of the others (checkpoint/packed_groups.h).
+  // The format's own values. Half precision holds the offset of mlx-lm, not that of the others
+  // (checkpoint/packed_groups.h).
   const SafetensorsFile values(golden + "expected.safetensors");
   std::map<std::string, std::vector<float>> matrices;
   for (const WeightName& w : weight_names(packed.spec))

@@ -8,7 +8,7 @@ namespace {
 
 TEST(Samples, AreShownOnShortLines) {
   const SampleMetrics sample{3, "a very long prompt " + std::string(500, 'x') + " and its end\n", "",
-                      "short\nanswer, ünïcode " + std::string(500, 'y') + "\x1b[2J"};
+                             "short\nanswer, ünïcode " + std::string(500, 'y') + "\x1b[2J"};
   const std::string line = sample_line(sample);
   EXPECT_LT(line.size(), 140u);
   EXPECT_EQ(line.find('\n'), line.npos);

@@ -1,5 +1,5 @@
-// A model that reads images, too: its text part computes what the same text model alone computes, is adapted under the names
-// of transformers' modules, and is saved back with everything else as it came.
+// A model that reads images, too: its text part computes what the same text model alone computes, is adapted under the
+// names of transformers' modules, and is saved back with everything else as it came.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,20 +24,23 @@ void make_wrapped(const std::string& folder, const std::string& layout) {
   whole["torch_dtype"] = text["torch_dtype"];
   whole["tie_word_embeddings"] = true;
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) whole[key] = text[key];
-  for (const char* key : {"architectures", "torch_dtype", "tie_word_embeddings", "bos_token_id", "eos_token_id"}) text.erase(key);
+  for (const char* key : {"architectures", "torch_dtype", "tie_word_embeddings", "bos_token_id", "eos_token_id"})
+    text.erase(key);
   whole["text_config"] = text;
   whole["vision_config"] = {{"hidden_size", 4}};
   write_file(folder + "/config.json", pretty_json(whole));
   const ModelFiles files(plain);
   std::vector<TensorInfo> infos;
   for (const TensorView& t : files.tensors())
-    infos.push_back({layout + std::string(t.name).substr(std::string_view("model.").size()), t.dtype,
+    infos.push_back({layout + std::string(t.name).substr(std::string_view("model.").size()),
+                     t.dtype,
                      {t.shape.begin(), t.shape.end()}});
   infos.push_back({"vision_tower.patch.weight", Dtype::f32, {2, 3}});
   ModelWriter writer(folder, infos);
   const float patch[] = {1, 2, 3, 4, 5, 6};
   for (const TensorInfo& info : writer.tensors()) {
-    const TensorView* t = info.name.starts_with(layout) ? files.find("model." + info.name.substr(layout.size())) : nullptr;
+    const TensorView* t =
+        info.name.starts_with(layout) ? files.find("model." + info.name.substr(layout.size())) : nullptr;
     if (t) writer.append(t->bytes.data(), t->bytes.size());
     else writer.append(patch, sizeof patch);
   }
@@ -56,7 +59,8 @@ TEST_P(TextPart, ComputesWhatItDoesAloneAndIsSavedBackWithTheRest) {
   testing_tools::TemporaryFolder wrapped, out;
   make_wrapped(wrapped.path(), GetParam());
   const BaseModel base = base_at(wrapped.path()), alone = base_at(golden_path("gemma3") + "/model");
-  auto model = make_inference_model(base, StorageChoice::automatic), plain = make_inference_model(alone, StorageChoice::automatic);
+  auto model = make_inference_model(base, StorageChoice::automatic),
+       plain = make_inference_model(alone, StorageChoice::automatic);
   const GoldenBatch batch(golden_path("gemma3") + "/batch.json");
   UnitHooks no_hooks;
   std::vector<double> sums;

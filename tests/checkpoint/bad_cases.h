@@ -1,5 +1,5 @@
-// Bad config.json, adapter_config.json and sharded indexes: a good file, and changes to it that must be refused. The readers
-// meet them in tests/checkpoint, the built program in tests/e2e.
+// Bad config.json, adapter_config.json and sharded indexes: a good file, and changes to it that must be refused. The
+// readers meet them in tests/checkpoint, the built program in tests/e2e.
 #pragma once
 
 #include <sys/stat.h>
@@ -109,7 +109,8 @@ inline constexpr Case kModelConfigs[] = {
      "topk_group 1 of n_group 4 leaves 2 experts to choose from"},
     {"GroupsChosen", "deepseek_v3", R"({"n_routed_experts": 8, "n_group": 2, "topk_group": 3})",
      "topk_group must be 1 to n_group, 2, is 3"},
-    {"DenseLayersText", "qwen3_moe", R"({"mlp_only_layers": ["1"]})", "'mlp_only_layers' must be a list of whole numbers"},
+    {"DenseLayersText", "qwen3_moe", R"({"mlp_only_layers": ["1"]})",
+     "'mlp_only_layers' must be a list of whole numbers"},
     {"SparseStepZero", "qwen3_moe", R"({"decoder_sparse_step": 0})", "'decoder_sparse_step' must be above 0"},
     {"Jitter", "mixtral", R"({"router_jitter_noise": 1.5})", "router_jitter_noise must be at least 0 and below 1"},
     {"ScoringFunction", "deepseek_v3", R"({"scoring_func": "softmax"})", "a deepseek_v3 scores by sigmoid"},

@@ -72,7 +72,10 @@ TEST(GoldenModels, CoverEveryFamily) {
   for (auto& name : golden_models())
     seen[read_model_spec(std::string(DML_SOURCE_DIR "/tests/golden/") + name + "/model").model_type] = true;
   auto has_experts = [](const Family& family) {  // tests/model/expert_families_test.cpp
-    Json config{{"vocab_size", 8}, {"hidden_size", 8}, {"intermediate_size", 8}, {"num_hidden_layers", 1},
+    Json config{{"vocab_size", 8},
+                {"hidden_size", 8},
+                {"intermediate_size", 8},
+                {"num_hidden_layers", 1},
                 {"num_attention_heads", 1}};
     ModelSpec spec;
     const ConfigReader reader(config, family.model_type);

@@ -53,7 +53,8 @@ TEST(ModelConfig, GemmaThreeHasTwoRopesInBothDialects) {
 }
 
 TEST(ModelConfig, ClassifiersHaveAHeadOfTheirOwn) {
-  const ModelSpec reward = read("llama", R"({"architectures": ["LlamaForSequenceClassification"], "id2label": {"0": "LABEL_0"},
+  const ModelSpec reward =
+      read("llama", R"({"architectures": ["LlamaForSequenceClassification"], "id2label": {"0": "LABEL_0"},
       "tie_word_embeddings": true, "pad_token_id": 0})");
   EXPECT_EQ(reward.head, HeadKind::sequence_classification);
   EXPECT_EQ(reward.labels, 1);
@@ -63,7 +64,8 @@ TEST(ModelConfig, ClassifiersHaveAHeadOfTheirOwn) {
   EXPECT_EQ(steps.head, HeadKind::token_classification);
   EXPECT_EQ(steps.labels, 2);
   EXPECT_EQ(weight_names(steps).back().tensor, "score.bias");
-  for (const ModelSpec& spec : {reward, steps}) EXPECT_EQ(read_model_config(config_json(spec, "float32"), "again"), spec);
+  for (const ModelSpec& spec : {reward, steps})
+    EXPECT_EQ(read_model_config(config_json(spec, "float32"), "again"), spec);
   EXPECT_EQ(architecture_of(*find_family("gpt2"), HeadKind::sequence_classification), "GPT2ForSequenceClassification");
   EXPECT_THROW(read("llama", R"({"architectures": ["LlamaForQuestionAnswering"]})"), UserError);
 }

@@ -50,11 +50,10 @@ TEST(ModelFiles, OneFileHasNoIndex) {
 TEST(ModelFiles, ShardsAreWrittenWithTheirIndexAndReadAsOne) {
   TempDir dir;
   write(dir.path(), 28);
-  EXPECT_EQ(
-      get(dir / "model.safetensors.index.json"),
-      "{\n  \"metadata\": {\n    \"total_size\": 52\n  },\n  \"weight_map\": {\n"
-      "    \"b\": \"model-00001-of-00002.safetensors\",\n    \"c\": \"model-00002-of-00002.safetensors\",\n"
-      "    \"model.norm.weight\": \"model-00002-of-00002.safetensors\"\n  }\n}\n");
+  EXPECT_EQ(get(dir / "model.safetensors.index.json"),
+            "{\n  \"metadata\": {\n    \"total_size\": 52\n  },\n  \"weight_map\": {\n"
+            "    \"b\": \"model-00001-of-00002.safetensors\",\n    \"c\": \"model-00002-of-00002.safetensors\",\n"
+            "    \"model.norm.weight\": \"model-00002-of-00002.safetensors\"\n  }\n}\n");
   ModelFiles files(dir.path());
   std::vector<std::string> names;
   for (auto& t : files.tensors()) names.emplace_back(t.name);

@@ -44,7 +44,8 @@ TEST(PackedGroups, HaveTheValuesThatTheirBitsStandFor) {
       EXPECT_EQ(t->storage(), kernels::Storage::q4_1);
       std::vector<float> values(static_cast<std::size_t>(t->size()));
       t->read(0, t->size(), values.data());
-      const std::vector<float> right = expected.find(prefix + w.tensor.substr(0, w.tensor.rfind(".weight")))->floats("expected");
+      const std::vector<float> right =
+          expected.find(prefix + w.tensor.substr(0, w.tensor.rfind(".weight")))->floats("expected");
       ASSERT_EQ(values.size(), right.size());
       // The offset, at most 0.6, is rounded to half precision; mlx's is in half precision.
       const float most = std::string(name) == "mlx" ? 1e-6f : 0.6f / 2048;
@@ -59,7 +60,8 @@ TEST(PackedGroups, HaveTheValuesThatTheirBitsStandFor) {
 
 TEST(PackedGroups, OtherModelsAreLeftAlone) {
   EXPECT_EQ(packed_config(Json::object(), "x").format, PackedFormat::none);
-  EXPECT_EQ(packed_config({{"quantization_config", {{"quant_method", "bitsandbytes"}, {"bits", 4}}}}, "x").format, PackedFormat::none);
+  EXPECT_EQ(packed_config({{"quantization_config", {{"quant_method", "bitsandbytes"}, {"bits", 4}}}}, "x").format,
+            PackedFormat::none);
 }
 
 TEST(PackedGroups, WhatCannotBeReadIsRefusedByName) {
@@ -76,9 +78,11 @@ TEST(PackedGroups, ATensorOfAnotherShapeIsNamed) {
   const ModelSpec spec = read_model_spec(kPacked + "awq");
   PackedConfig config = packed_config(packed_json("gptq"), "config.json");
   auto open = [&] { unpack_groups(ModelFiles(kPacked + "awq"), config, spec); };
-  EXPECT_THAT(open, testing::ThrowsMessage<UserError>(HasSubstr("q_proj.qweight' is I32 [32, 4], a 4-bit matrix of GPTQ needs [4, 32]")));
+  EXPECT_THAT(open, testing::ThrowsMessage<UserError>(
+                        HasSubstr("q_proj.qweight' is I32 [32, 4], a 4-bit matrix of GPTQ needs [4, 32]")));
   config.group = 64;
-  EXPECT_THAT(open, testing::ThrowsMessage<UserError>(HasSubstr("is 32 × 32 in groups of 64; groups must be a multiple of 32 and divide its rows")));
+  EXPECT_THAT(open, testing::ThrowsMessage<UserError>(
+                        HasSubstr("is 32 × 32 in groups of 64; groups must be a multiple of 32 and divide its rows")));
 }
 
 }  // namespace

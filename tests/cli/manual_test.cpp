@@ -1,4 +1,5 @@
-// Manual pages: every command has one that says what its help page says, and that man and mandoc read without a warning.
+// Manual pages: every command has one that says what its help page says, and that man and mandoc read without a
+// warning.
 #include "cli/man.h"
 
 #include <gmock/gmock.h>

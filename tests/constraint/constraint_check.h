@@ -14,11 +14,13 @@
 
 namespace dml {
 
-inline void check(Automaton& automaton, const std::vector<std::string>& accepted, const std::vector<std::string>& rejected) {
+inline void check(Automaton& automaton, const std::vector<std::string>& accepted,
+                  const std::vector<std::string>& rejected) {
   for (auto& text : accepted) EXPECT_TRUE(automaton.accepts(text)) << text;
   for (auto& text : rejected) EXPECT_FALSE(automaton.accepts(text)) << text;
 }
-inline void check(const std::string& schema, const std::vector<std::string>& accepted, const std::vector<std::string>& rejected) {
+inline void check(const std::string& schema, const std::vector<std::string>& accepted,
+                  const std::vector<std::string>& rejected) {
   check(*schema_automaton(schema, "schema"), accepted, rejected);
 }
 
@@ -26,8 +28,8 @@ inline bool dead(Automaton& automaton, std::string_view text) {
   return automaton.after(automaton.start(), text) == Automaton::kDead;
 }
 
-/// A text from allowed bytes alone; it ends as soon as it may once it is long. Fails where nothing is allowed; nothing when
-/// chance leads nowhere in time.
+/// A text from allowed bytes alone; it ends as soon as it may once it is long. Fails where nothing is allowed; nothing
+/// when chance leads nowhere in time.
 inline std::optional<std::string> random_walk(Automaton& automaton, unsigned seed) {
   std::mt19937 random(seed);
   std::string text;
@@ -43,7 +45,9 @@ inline std::optional<std::string> random_walk(Automaton& automaton, unsigned see
     }
     // Long texts are brought to an end: closing characters first.
     char byte = next[random() % next.size()];
-    const std::string closing = text.size() <= 60 || random() % 4 == 0 ? "" : next.size() > 100 ? "\"" : "}]\"0:,";  // a string's end first
+    const std::string closing = text.size() <= 60 || random() % 4 == 0 ? ""
+                                : next.size() > 100                    ? "\""
+                                                                       : "}]\"0:,";  // a string's end first
     for (std::size_t k = closing.size(); k-- > 0;)
       if (next.find(closing[k]) != std::string::npos) byte = closing[k];
     text += byte;

@@ -9,7 +9,8 @@ namespace dml {
 namespace {
 
 TEST(RegexConstraint, MatchesWhatTheStandardLibraryMatches) {
-  const char* patterns[] = {"a*b", "(ab|a)(bc|c)?", "[a-c]{2,3}", "[^b]+", "a(?:b|c)*?d", "(?=ab)a.*", "(?!ab)[abc]+", "a|b|", "\\d+a", "^ab$", "(a{2}){1,2}", "\\x61b"};
+  const char* patterns[] = {"a*b",          "(ab|a)(bc|c)?", "[a-c]{2,3}", "[^b]+", "a(?:b|c)*?d", "(?=ab)a.*",
+                            "(?!ab)[abc]+", "a|b|",          "\\d+a",      "^ab$",  "(a{2}){1,2}", "\\x61b"};
   for (const char* pattern : patterns) {
     const std::regex oracle(pattern, std::regex::ECMAScript);
     auto automaton = regex_automaton(pattern);
@@ -68,13 +69,16 @@ ws    ::= " "*
 )gbnf";
 
 TEST(GrammarConstraint, FollowsRulesThatReferToEachOther) {
-  check(*grammar_automaton(kArithmetic, "g.gbnf"), {"1", "1+2*3", "(1 + 20)*((3))-4", "0\n"}, {"", "01", "1+", "(1", "1234", "1 +2)"});
+  check(*grammar_automaton(kArithmetic, "g.gbnf"), {"1", "1+2*3", "(1 + 20)*((3))-4", "0\n"},
+        {"", "01", "1+", "(1", "1234", "1 +2)"});
   auto a = grammar_automaton(kArithmetic, "g.gbnf");
-  for (unsigned seed = 0; seed < 20; ++seed) if (auto text = random_walk(*a, seed)) EXPECT_TRUE(a->accepts(*text)) << *text;
+  for (unsigned seed = 0; seed < 20; ++seed)
+    if (auto text = random_walk(*a, seed)) EXPECT_TRUE(a->accepts(*text)) << *text;
 }
 
 TEST(GrammarConstraint, RepeatsAndEscapes) {
-  check(*grammar_automaton("root ::= \"\\x41\\u00e9\" [^\\]\\n]{2} . (\"x\" |\n \"y\")+", "g"), {"Aéab😀xy", "Aé  .y"}, {"Aéa]bx", "Aéabc", "Aab.x"});
+  check(*grammar_automaton("root ::= \"\\x41\\u00e9\" [^\\]\\n]{2} . (\"x\" |\n \"y\")+", "g"), {"Aéab😀xy", "Aé  .y"},
+        {"Aéa]bx", "Aéabc", "Aab.x"});
   check(*grammar_automaton("root ::= (ws \"a\"?)*\nws ::= \" \"?", "g"), {"", " a a", "aa"}, {"b"});
   check(*grammar_automaton("root ::= a | \"x\"\na ::= \"(\" a \")\"", "g"), {"x"}, {"(", "()"});  // a never ends
 }
@@ -88,7 +92,8 @@ TEST(GrammarConstraint, NamesThePlaceOfAMistake) {
     }
     return std::string();
   };
-  EXPECT_EQ(error("root ::= \"a\" nmuber\nnumber ::= [0-9]"), "g.gbnf:1: there is no rule 'nmuber'; did you mean 'number'?");
+  EXPECT_EQ(error("root ::= \"a\" nmuber\nnumber ::= [0-9]"),
+            "g.gbnf:1: there is no rule 'nmuber'; did you mean 'number'?");
   EXPECT_EQ(error("root ::= \"a"), "g.gbnf:1:12: a literal has no closing '\"'");
   EXPECT_EQ(error("root = \"a\""), "g.gbnf:1:6: expected '::='");
   EXPECT_THAT(error("root ::= root \"a\" | \"b\""), testing::HasSubstr("left-recursive"));
@@ -100,10 +105,13 @@ TEST(GrammarConstraint, NamesThePlaceOfAMistake) {
 
 // The mask is what one finds by trying every token.
 TEST(TokenMask, IsWhatTryingEveryTokenGives) {
-  std::vector<std::string> texts{"", "{", "}", "\"", "\"a\"", "\"a\":", ":", "1", "12", ",", " ", "{\"", "a", "b", "ab", "null", "nu", "\xC3", "\xA9", "é", "1}", "\\u00", "\"b\":[", "]", "[]", "true}"};
+  std::vector<std::string> texts{"",     "{", "}",   "\"",    "\"a\"",   "\"a\":", ":",    "1",    "12",
+                                 ",",    " ", "{\"", "a",     "b",       "ab",     "null", "nu",   "\xC3",
+                                 "\xA9", "é", "1}",  "\\u00", "\"b\":[", "]",      "[]",   "true}"};
   for (int c = 'c'; c < 'z'; ++c) texts.push_back(std::string(1, static_cast<char>(c)));
   auto tree = std::make_shared<const TokenTree>(texts);
-  const std::string schema = R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"items": {"type": "string"}, "type": "array"}}})";
+  const std::string schema =
+      R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"items": {"type": "string"}, "type": "array"}}})";
   TokenConstraint constraint(schema_automaton(schema, "schema"), tree);
   auto alone = schema_automaton(schema, "schema");
   std::mt19937 random(3);

@@ -1,11 +1,11 @@
 #include "core/files.h"
 
-#include <algorithm>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <csignal>
 #include <filesystem>

@@ -32,8 +32,8 @@ TEST_P(Threads, ManyCallsInARowLoseNothing) {
   EXPECT_EQ(sum, 30000);
 }
 
-// Whoever waits longer than threads stay awake sleeps: workers for the next call, the caller for a worker's tile. Every tile
-// waits until all threads have one.
+// Whoever waits longer than threads stay awake sleeps: workers for the next call, the caller for a worker's tile. Every
+// tile waits until all threads have one.
 TEST_P(Threads, ThoseWhoFellAsleepAreWoken) {
   constexpr std::chrono::milliseconds kLong{50};
   for (int round = 0; round < 3; ++round) {

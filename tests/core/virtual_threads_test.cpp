@@ -62,7 +62,9 @@ TEST(VirtualThreads, ProfileSaysWhatEachOperationSaves) {
     parallel_for(2, [](std::int64_t) { spin(2e-3); });
   }
   for (const ProfileRow& row : profile_rows()) {
-    if (row.name == "outer") { EXPECT_EQ(row.saved, 0); }
+    if (row.name == "outer") {
+      EXPECT_EQ(row.saved, 0);
+    }
     if (row.name == "inner") {
       EXPECT_GE(row.seconds, 4e-3);
       EXPECT_GE(row.saved, 1.9e-3);

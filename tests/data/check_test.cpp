@@ -1,5 +1,5 @@
-// `dml validate` and `dml preprocess --check` against `dml preprocess`: they refuse the same data, for every built-in format
-// and many kinds of damage.
+// `dml validate` and `dml preprocess --check` against `dml preprocess`: they refuse the same data, for every built-in
+// format and many kinds of damage.
 #include <gmock/gmock.h>
 
 #include "core/error.h"

@@ -1,4 +1,5 @@
-// The files of a dataset as its card lists them: configurations, splits, patterns, and what is said where they lead nowhere.
+// The files of a dataset as its card lists them: configurations, splits, patterns, and what is said where they lead
+// nowhere.
 #include "data/dataset_card.h"
 
 #include <gmock/gmock.h>

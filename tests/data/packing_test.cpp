@@ -194,7 +194,8 @@ TEST(Loader, MarksTheLastTokenWhereTextsAreJudged) {
   std::vector<std::int32_t> chosen{0}, kinds{static_cast<std::int32_t>(ExampleKind::pair)}, splits{4};
   std::vector<float> numbers{2, 0.5f};
   Schedule schedule({7}, {});
-  Loader loader(Examples(ids, labels, offsets, chosen, kinds, splits, numbers), schedule, {.labels = LabelRule::text_end});
+  Loader loader(Examples(ids, labels, offsets, chosen, kinds, splits, numbers), schedule,
+                {.labels = LabelRule::text_end});
   const PackedBatch batch = loader.load(0, 0);
   EXPECT_THAT(batch.labels, ElementsAre(kIgnore, kIgnore, kIgnore, 0, kIgnore, kIgnore, 0));
   EXPECT_EQ(batch.groups[0].weight, 2);

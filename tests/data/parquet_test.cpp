@@ -1,5 +1,5 @@
-// Parquet: a file of DuckDB row by row; files of other writers with their rows, and damaged ones, where ../shared/data has
-// them; mutations, of which each gives rows or one line.
+// Parquet: a file of DuckDB row by row; files of other writers with their rows, and damaged ones, where ../shared/data
+// has them; mutations, of which each gives rows or one line.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,20 +23,21 @@ namespace {
 namespace fs = std::filesystem;
 const std::string kFiles = DML_SOURCE_DIR "/../shared/data/parquet/";
 
-// {id 1, messages [{user, hi}, {assistant, yo}], tag "a"}, {2, [], null}, {3, null, "a"}; written by DuckDB with Snappy.
+// {id 1, messages [{user, hi}, {assistant, yo}], tag "a"}, {2, [], null}, {3, null, "a"}; written by DuckDB with
+// Snappy.
 constexpr std::string_view kChat =
-    "504152311500152415282c150615001506150600001244020000000601010000000200000003000000150015be0215622c150815001506150600"
-    "009f011821000000410200760100006101250064762400ee0100050150040000007573657209000000617373697374616e74150015ac0215502c"
-    "1508150015061506000096011821000000410200760100006101250064762400ee010005012c02000000686902000000796f1500155e152e2c15"
-    "0615001506150600002f182100000041050076010024010000006101000000611502198c3500180d6475636b64625f736368656d611506001502"
-    "250218026964252200350218086d657373616765731502150600350418046c69737415020035021807656c656d656e74150400150c2502180472"
-    "6f6c65250000150c25021807636f6e74656e74250000150c250218037461672500001606191c194c26001c150219150019180269641502160616"
-    "46164a26083c1804030000001804010000001600280403000000180401000000111100000026001c150c1915001948086d65737361676573046c"
-    "69737407656c656d656e7404726f6c651502160816e20216860126523c1804757365721809617373697374616e74160428047573657218096173"
-    "73697374616e74111100000026001c150c1915001948086d65737361676573046c69737407656c656d656e7407636f6e74656e741502160816d0"
-    "02167426d8013c1802796f1802686916042802796f18026869111100000026001c150c19150019180374616715021606168001165026cc023c18"
-    "01611801611602280161180161111100000016f806160626081694030028284475636b44422076657273696f6e2076312e352e3620286275696c"
-    "64203036396363396639623529194c1c00001c00001c00001c000000cc01000050415231";
+    "504152311500152415282c150615001506150600001244020000000601010000000200000003000000150015be0215622c1508150015061506"
+    "00009f011821000000410200760100006101250064762400ee0100050150040000007573657209000000617373697374616e74150015ac0215"
+    "502c1508150015061506000096011821000000410200760100006101250064762400ee010005012c02000000686902000000796f1500155e15"
+    "2e2c150615001506150600002f182100000041050076010024010000006101000000611502198c3500180d6475636b64625f736368656d6115"
+    "06001502250218026964252200350218086d657373616765731502150600350418046c69737415020035021807656c656d656e74150400150c"
+    "25021804726f6c65250000150c25021807636f6e74656e74250000150c250218037461672500001606191c194c26001c150219150019180269"
+    "64150216061646164a26083c1804030000001804010000001600280403000000180401000000111100000026001c150c1915001948086d6573"
+    "7361676573046c69737407656c656d656e7404726f6c651502160816e20216860126523c1804757365721809617373697374616e7416042804"
+    "757365721809617373697374616e74111100000026001c150c1915001948086d65737361676573046c69737407656c656d656e7407636f6e74"
+    "656e741502160816d002167426d8013c1802796f1802686916042802796f18026869111100000026001c150c19150019180374616715021606"
+    "168001165026cc023c1801611801611602280161180161111100000016f806160626081694030028284475636b44422076657273696f6e2076"
+    "312e352e3620286275696c64203036396363396639623529194c1c00001c00001c00001c000000cc01000050415231";
 
 std::string bytes_of(std::string_view hex) {
   std::string out;
@@ -57,7 +58,8 @@ TEST(Parquet, ChatsAreReadAsTheyWereWritten) {
   write_file(folder / "a.parquet", bytes_of(kChat));
   const std::vector<Json> rows = rows_of(folder / "a.parquet");
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(dump(rows[0]), R"({"id":1,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}],"tag":"a"})");
+  EXPECT_EQ(dump(rows[0]),
+            R"({"id":1,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}],"tag":"a"})");
   EXPECT_EQ(dump(rows[1]), R"({"id":2,"messages":[],"tag":null})");
   EXPECT_EQ(dump(rows[2]), R"({"id":3,"messages":null,"tag":"a"})");
 }
@@ -99,7 +101,8 @@ TEST(Parquet, FilesOfManyWritersGiveTheirRows) {
 
 TEST(Parquet, DamagedFilesAreOneLine) {
   if (!fs::exists(kFiles)) GTEST_SKIP() << "no ../shared/data";
-  for (auto [name, says] : {std::pair{"ARROW-GH-41317", "'timestamp_us_no_tz'"}, {"ARROW-GH-47662", "row group 0, column"},
+  for (auto [name, says] : {std::pair{"ARROW-GH-41317", "'timestamp_us_no_tz'"},
+                            {"ARROW-GH-47662", "row group 0, column"},
                             {"ARROW-RS-GH-6229-LEVELS", "row group 0, column"}}) {
     SCOPED_TRACE(name);
     try {
@@ -121,7 +124,8 @@ void mutate(const std::string& good, int rounds, const std::string& path) {
   for (int round = 0; round < rounds; ++round) {
     std::string bytes = good;
     for (std::size_t change = 0; change <= below(3); ++change) {
-      const std::size_t at = below(4) == 0 ? below(bytes.size()) : bytes.size() - 1 - below(std::min<std::size_t>(bytes.size(), 500));
+      const std::size_t at =
+          below(4) == 0 ? below(bytes.size()) : bytes.size() - 1 - below(std::min<std::size_t>(bytes.size(), 500));
       if (below(8) == 0) bytes.resize(at);
       else bytes[at] = below(2) ? static_cast<char>(below(256)) : static_cast<char>(bytes[at] ^ (1 << below(8)));
       if (bytes.empty()) bytes = good;
@@ -145,17 +149,40 @@ TEST(Parquet, SurvivesMutations) {
   const testing_tools::TemporaryFolder folder;
   mutate(bytes_of(kChat), 1500, folder / "a.parquet");
   if (!fs::exists(kFiles)) return;
-  for (const char* name : {"datapage_v2.snappy", "rowend_struct", "delta_length_byte_array", "concatenated_gzip_members"})
+  for (const char* name :
+       {"datapage_v2.snappy", "rowend_struct", "delta_length_byte_array", "concatenated_gzip_members"})
     mutate(read_file(kFiles + "rows/" + name + ".parquet"), 250, folder / "a.parquet");
 }
 
 TEST(Parquet, BlocksAreUnpackedExactly) {
   std::string out;
-  EXPECT_EQ(unpack_block(Codec::snappy, std::string_view("\x0b\x04" "ab" "\x15\x02", 6), 11, out), "");  // "ab", then 11 − 2 from two back
+  EXPECT_EQ(unpack_block(Codec::snappy,
+                         std::string_view("\x0b\x04"
+                                          "ab"
+                                          "\x15\x02",
+                                          6),
+                         11, out),
+            "");  // "ab", then 11 − 2 from two back
   EXPECT_EQ(out, "abababababa");
-  EXPECT_NE(unpack_block(Codec::snappy, std::string_view("\x0b\x04" "ab" "\x15\x03", 6), 11, out), "");  // from before the beginning
-  EXPECT_NE(unpack_block(Codec::snappy, std::string_view("\x0b\x04" "ab", 4), 11, out), "");
-  const std::string_view block("\x14" "a" "\x01\x00\x50" "bcdef", 10);  // "a", 8 from one back, "bcdef"
+  EXPECT_NE(unpack_block(Codec::snappy,
+                         std::string_view("\x0b\x04"
+                                          "ab"
+                                          "\x15\x03",
+                                          6),
+                         11, out),
+            "");  // from before the beginning
+  EXPECT_NE(unpack_block(Codec::snappy,
+                         std::string_view("\x0b\x04"
+                                          "ab",
+                                          4),
+                         11, out),
+            "");
+  const std::string_view block(
+      "\x14"
+      "a"
+      "\x01\x00\x50"
+      "bcdef",
+      10);  // "a", 8 from one back, "bcdef"
   EXPECT_EQ(unpack_block(Codec::lz4, block, 14, out), "");
   EXPECT_EQ(out, "aaaaaaaaabcdef");
   const std::string framed = std::string("\0\0\0\x0e\0\0\0\x0a", 8) + std::string(block);  // Hadoop's sizes in front
@@ -173,7 +200,8 @@ TEST(Parquet, BlocksAreUnpackedExactly) {
 
 TEST(Parquet, LevelsAreRunsAndPackedGroups) {
   std::vector<std::uint32_t> out;
-  EXPECT_EQ(read_hybrid(std::string_view("\x06\x01\x03\x88\xc6\xfa", 6), 3, 11, out), 6u);  // three 1s, then 0 … 7 in 3 bits
+  EXPECT_EQ(read_hybrid(std::string_view("\x06\x01\x03\x88\xc6\xfa", 6), 3, 11, out),
+            6u);  // three 1s, then 0 … 7 in 3 bits
   EXPECT_THAT(out, testing::ElementsAre(1, 1, 1, 0, 1, 2, 3, 4, 5, 6, 7));
   EXPECT_THROW(read_hybrid(std::string_view("\x03\x88", 2), 3, 8, out), PageProblem);
   EXPECT_EQ(read_bit_packed(std::string_view("\x05\x39\x77", 3), 3, 8, out), 3u);  // from the highest bit down

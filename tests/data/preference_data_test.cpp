@@ -36,9 +36,12 @@ TEST_F(PreferenceData, APairIsOneExampleOfTwoDocuments) {
 }
 
 TEST_F(PreferenceData, RowsHaveWeightsAndMargins) {
-  add(write("p.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "c", "w": 2, "margin": 0.5})" "\n"
-                       R"({"prompt": "d", "chosen": "e", "rejected": "f"})" "\n"
-                       R"({"prompt": "g", "chosen": "h", "rejected": "i", "w": 0})" "\n"),
+  add(write("p.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "c", "w": 2, "margin": 0.5})"
+                       "\n"
+                       R"({"prompt": "d", "chosen": "e", "rejected": "f"})"
+                       "\n"
+                       R"({"prompt": "g", "chosen": "h", "rejected": "i", "w": 0})"
+                       "\n"),
       "passthrough");
   data.datasets[0].field_weight = "w";
   data.curriculum_sampling = true;
@@ -153,7 +156,9 @@ class StepwiseData : public PreferenceData {
 
 // The label stands on the separator's last token; steps beyond max_completion_length are cut.
 TEST_F(StepwiseData, StepsAreJudgedBehindTheirSeparators) {
-  const std::string path = write("s.jsonl", R"({"prompt": "Q", "completions": ["one", "two", "three"], "labels": [true, false, true]})" "\n");
+  const std::string path =
+      write("s.jsonl", R"({"prompt": "Q", "completions": ["one", "two", "three"], "labels": [true, false, true]})"
+                       "\n");
   add(path, "stepwise_supervised");
   const Prepared whole = run();
   const Examples all = whole.train();

@@ -93,8 +93,8 @@ TEST_F(Prepare, SaysWhetherItHitsAndWhatChanged) {
 TEST_F(Prepare, CountsTheTurnsThatLearnToEnd) {
   tokenizer.adds_bos = false;
   add(write("a.jsonl",
-            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
-            "\"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"d\"}]}\n"),
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}, "
+            "{\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"d\"}]}\n"),
       "chat_template");
   templates.chat_template = "chatml";
   templates.eot_tokens = {"<|im_end|>"};
@@ -134,16 +134,16 @@ TEST_F(Prepare, WarnsOfTextsWithoutBosAndWithTwo) {
 
 TEST_F(Prepare, PutsTheDefaultSystemMessageInFront) {
   add(write("a.jsonl",
-            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
-            "\"content\": \"b\"}]}\n"),
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+            "\"b\"}]}\n"),
       "chat_template");
   templates.chat_template = "chatml";
   const std::string without = tokenizer.decode(run().train().ids(0));
   templates.default_system_message = "Be kind.";
   EXPECT_EQ(tokenizer.decode(run().train().ids(0)), "<|im_start|>system\nBe kind.<|im_end|>\n" + without);
-  write("a.jsonl",
-        "{\"messages\": [{\"role\": \"system\", \"content\": \"x\"}, {\"role\": \"assistant\", \"content\": "
-        "\"b\"}]}\n");
+  write(
+      "a.jsonl",
+      "{\"messages\": [{\"role\": \"system\", \"content\": \"x\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n");
   EXPECT_TRUE(tokenizer.decode(run().train().ids(0)).starts_with("<|im_start|>system\nx<|im_end|>"));
 }
 
@@ -349,7 +349,8 @@ TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
   EXPECT_EQ(p.train().size(), 40);
   EXPECT_EQ(p.report().leaked, 5);
   EXPECT_EQ(p.report().duplicates, 15);
-  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("5 validation examples are also in the training data")));
+  EXPECT_THAT(p.report().warnings(),
+              ::testing::Contains(HasSubstr("5 validation examples are also in the training data")));
   data.dataset_exact_deduplication = true;
   p = run();
   EXPECT_EQ(p.train().size(), 25);
@@ -408,7 +409,8 @@ TEST_F(Prepare, DropsRowsByTheirScores) {
   data.scores = {write("scores.jsonl", "{\"place\": \"other.jsonl:1\", \"loss\": 1}\n"), 4.5, {}, {}};
   EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(HasSubstr("none of the places is in the data")));
   data.scores.path = write("scores.jsonl", "{\"place\": 1}\n");
-  EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));
+  EXPECT_THAT([&] { run(); },
+              testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));
 }
 
 TEST_F(Prepare, TakesShardsSlicesAndWeights) {

@@ -1,4 +1,5 @@
-// Rows that the model answers itself: only their prompts are prepared, and their records are found again for the rewards.
+// Rows that the model answers itself: only their prompts are prepared, and their records are found again for the
+// rewards.
 #include "core/error.h"
 #include "data/loader.h"
 #include "data/prepare_fixture.h"
@@ -29,7 +30,8 @@ TEST_F(PromptData, APromptEndsWhereTheModelSpeaks) {
   EXPECT_EQ(text(p, 2), text(p, 0));
   for (std::int64_t i = 0; i < 3; ++i)
     for (Token label : p.train().labels(i)) EXPECT_EQ(label, kIgnore);
-  for (const std::string& warning : p.report().warnings()) EXPECT_EQ(warning.find("trained"), std::string::npos) << warning;
+  for (const std::string& warning : p.report().warnings())
+    EXPECT_EQ(warning.find("trained"), std::string::npos) << warning;
 }
 
 TEST_F(PromptData, RecordsAreReadAgain) {
@@ -50,7 +52,8 @@ TEST_F(PromptData, RecordsAreReadAgain) {
 }
 
 TEST_F(PromptData, PromptsLeaveRoomForTheCompletion) {
-  add(write("a.jsonl", fmt::format("{{\"prompt\": \"{}\"}}\n{{\"prompt\": \"short\"}}\n", std::string(220, 'x'))), "passthrough");
+  add(write("a.jsonl", fmt::format("{{\"prompt\": \"{}\"}}\n{{\"prompt\": \"short\"}}\n", std::string(220, 'x'))),
+      "passthrough");
   const Prepared p = run();
   ASSERT_EQ(p.train().size(), 1);
   EXPECT_EQ(text(p, 0), "<s>short");

@@ -179,9 +179,16 @@ TEST_F(Records, ReadsFilesInArchives) {
   packed.resize(ZSTD_compress(packed.data(), packed.size(), tar.data(), tar.size(), 3));
   EXPECT_EQ(read(write("rows.tar.zst", packed)).size(), 3u);
   EXPECT_NE(stream_digest(path + "::data/train-0.jsonl"), stream_digest(path + "::data/train-1.jsonl"));
-  EXPECT_THAT(error_of<UserError>([&] { find(write("cut.tar.zst", packed.substr(0, packed.size() / 2))); }), HasSubstr("cannot be read as an archive"));
-  EXPECT_THAT(error_of<UserError>([&] { find(write("none.tar", tar_of({{"a.bin", "x"}}))); }), HasSubstr("the archive has no file of rows"));
-  EXPECT_THAT(error_of<UserError>([&] { find(write("table.tar", tar_of({{"a.parquet", "PAR1"}}))); }), HasSubstr("unpack the archive"));
+  EXPECT_THAT(error_of<UserError>([&] { find(write("cut.tar.zst", packed.substr(0, packed.size() / 2))); }),
+              HasSubstr("cannot be read as an archive"));
+  EXPECT_THAT(error_of<UserError>([&] {
+                find(write("none.tar", tar_of({{"a.bin", "x"}})));
+              }),
+              HasSubstr("the archive has no file of rows"));
+  EXPECT_THAT(error_of<UserError>([&] {
+                find(write("table.tar", tar_of({{"a.parquet", "PAR1"}})));
+              }),
+              HasSubstr("unpack the archive"));
 }
 
 TEST_F(Records, FindsFilesOfFoldersPatternsAndLists) {
@@ -273,7 +280,8 @@ TEST_F(Records, NamesTheNearestFileForOneThatIsMissing) {
   write("train.jsonl", "{}\n");
   EXPECT_EQ(error_of<UserError>([&] { find(path("trian.jsonl")); }),
             path("trian.jsonl") + ": no such file or directory; did you mean 'train.jsonl'?");
-  EXPECT_THAT(error_of<UserError>([&] { find("tatsu-lab/alpaca"); }), HasSubstr("dml fetch --dataset tatsu-lab/alpaca"));
+  EXPECT_THAT(error_of<UserError>([&] { find("tatsu-lab/alpaca"); }),
+              HasSubstr("dml fetch --dataset tatsu-lab/alpaca"));
   EXPECT_THAT(error_of<UserError>([&] { find(path("*.csv")); }), HasSubstr("no file matches this pattern"));
   EXPECT_THAT(error_of<UserError>([&] { write("empty/x.md", ""), find(path("empty")); }),
               HasSubstr("the directory has no .json"));

@@ -1,5 +1,5 @@
-// Tables of many writers: files that tools/make_tables.mjs has made (DML_TABLES names their folder), row by row as their JSON
-// lines; and Arrow files of tests/golden, whole and damaged.
+// Tables of many writers: files that tools/make_tables.mjs has made (DML_TABLES names their folder), row by row as
+// their JSON lines; and Arrow files of tests/golden, whole and damaged.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,9 @@ int refused_of_damaged(const std::string& path, int rounds, const std::string& s
     for (unsigned change = 0; change <= random() % 3; ++change) {
       const std::size_t at = random() % bytes.size();
       // Metadata are where damage does most; they are near the ends.
-      const std::size_t where = random() % 2 ? at : random() % 2 ? at % std::min<std::size_t>(bytes.size(), 3000) : bytes.size() - 1 - at % std::min<std::size_t>(bytes.size(), 3000);
+      const std::size_t where = random() % 2   ? at
+                                : random() % 2 ? at % std::min<std::size_t>(bytes.size(), 3000)
+                                               : bytes.size() - 1 - at % std::min<std::size_t>(bytes.size(), 3000);
       if (random() % 10 == 0) bytes.resize(where + 1);
       else bytes[where] = static_cast<char>(random() % 2 ? random() % 256 : bytes[where] ^ (1 << random() % 8));
     }
@@ -106,8 +108,10 @@ TEST(Tables, LongEveryWriterAndCodec) {
   const testing_tools::TemporaryFolder scratch;
   const int rounds = 2000 / static_cast<int>(files.size()) + 1;
   int refused = 0;
-  for (const std::string& path : files) refused += refused_of_damaged(path, rounds, scratch / ("damaged" + fs::path(path).extension().string()));
-  std::printf("%zu files; %d damaged ones, %d of them refused\n", files.size(), rounds * static_cast<int>(files.size()), refused);
+  for (const std::string& path : files)
+    refused += refused_of_damaged(path, rounds, scratch / ("damaged" + fs::path(path).extension().string()));
+  std::printf("%zu files; %d damaged ones, %d of them refused\n", files.size(), rounds * static_cast<int>(files.size()),
+              refused);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The bytes of weights that a new token of one prompt reads, as the kernels count them while they read: of a mixture those of
-// the token's experts and of what every token goes through, not those of the other experts.
+// The bytes of weights that a new token of one prompt reads, as the kernels count them while they read: of a mixture
+// those of the token's experts and of what every token goes through, not those of the other experts.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -21,8 +21,9 @@ std::string line(LaunchRequest request, std::int64_t cores, bool root = false) {
 }
 
 TEST(Launch, GivesEveryRankItsShareOfTheCores) {
-  EXPECT_EQ(line({.ranks = 2}, 8),
-            "mpirun --quiet -np 2 --map-by slot:PE=4 --bind-to core --mca btl self,vader /usr/bin/dml train 'my recipe.yml'");
+  EXPECT_EQ(
+      line({.ranks = 2}, 8),
+      "mpirun --quiet -np 2 --map-by slot:PE=4 --bind-to core --mca btl self,vader /usr/bin/dml train 'my recipe.yml'");
   EXPECT_THAT(line({}, 8), HasSubstr("-np 8 --map-by slot:PE=1 --bind-to core"));
   EXPECT_THAT(line({.ranks = 3}, 8), HasSubstr("PE=2"));
 }

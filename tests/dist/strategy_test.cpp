@@ -57,7 +57,8 @@ TEST(Strategies, AllGiveTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
-// Rules that need whole matrices: embedding and head in several parts, matrices cut between ranks, and all of their state.
+// Rules that need whole matrices: embedding and head in several parts, matrices cut between ranks, and all of their
+// state.
 TEST(Strategies, GiveTheSameBitsWhereARuleNeedsWholeMatrices) {
   for (bool tied : {true, false}) {
     Outcome reference = train("none", 1, 8, nullptr, {}, tied, matrix_layout(), matrix_descent);

@@ -36,8 +36,8 @@ class Toy {
     store.allocate();
   }
 
-  /// The order of CausalLm: the head's gradient is made in the forward pass, the embedding has no before_backward, and its
-  /// values are needed in forward only, unless the head reads it. `index` −1: without a micro-batch.
+  /// The order of CausalLm: the head's gradient is made in the forward pass, the embedding has no before_backward, and
+  /// its values are needed in forward only, unless the head reads it. `index` −1: without a micro-batch.
   void backward(DistributionStrategy& strategy, std::int64_t step, std::int64_t index) {
     const std::size_t head = store.units().size() - 1;
     for (std::size_t u = 0; u <= head; ++u) {

@@ -18,7 +18,8 @@ TEST_P(Acceptance, ScriptAgrees) {
 }
 
 INSTANTIATE_TEST_SUITE_P(BlackBox, Acceptance,
-                         testing::Values("greedy", "traces", "tokenizers", "templates", "recipes", "optimizers", "evals", "serve"),
+                         testing::Values("greedy", "traces", "tokenizers", "templates", "recipes", "optimizers",
+                                         "evals", "serve"),
                          [](auto& of) { return std::string(of.param); });
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Axolotl's own recipes as their users bring them: not a byte of them changed, models and datasets fetched to where the
-// recipe names them. Each goes through dml preprocess, or is refused with the keys that are not supported. The models here
-// are tokenizers of the same family, the datasets some rows of the format that the recipe asks for.
+// recipe names them. Each goes through dml preprocess, or is refused with the keys that are not supported. The models
+// here are tokenizers of the same family, the datasets some rows of the format that the recipe asks for.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Directories of models and adapters as they should not be, given to the built program: one line that names the file, exit 2,
-// and no memory taken for what the file promises. tests/checkpoint walks the same lists through the readers.
+// Directories of models and adapters as they should not be, given to the built program: one line that names the file,
+// exit 2, and no memory taken for what the file promises. tests/checkpoint walks the same lists through the readers.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -122,7 +122,8 @@ TEST_F(BadModel, WeightsThatAreNotThereTakeNoMemory) {
   expect_refused(ask(), at("base/model.safetensors"), "");
 }
 
-// The experts of a mixture: every tensor that is missing or has another shape than the others, and a router that is NaN.
+// The experts of a mixture: every tensor that is missing or has another shape than the others, and a router that is
+// NaN.
 TEST_F(BadModel, ExpertsThatDoNotFitAreNamed) {
   Keys mixture = tiny_model() + Keys{{"max_steps", "1"}, {"output_dir", at("mixture")}};
   std::string& config = mixture["model_config"];
@@ -139,8 +140,8 @@ TEST_F(BadModel, ExpertsThatDoNotFitAreNamed) {
     ASSERT_LE(text.size(), length);
     text.resize(length, ' ');
     write(file, good.substr(0, 8) + text + good.substr(8 + length));
-    expect_refused(dml({"infer", "--base-model", at("mixture"), "--raw", "--max-new-tokens", "1", "--prompt", "a"}), at("mixture"),
-                   message);
+    expect_refused(dml({"infer", "--base-model", at("mixture"), "--raw", "--max-new-tokens", "1", "--prompt", "a"}),
+                   at("mixture"), message);
   };
   Json missing = header;
   missing["x"] = missing[experts + "1.w2.weight"];
@@ -155,8 +156,9 @@ TEST_F(BadModel, ExpertsThatDoNotFitAreNamed) {
   const auto at_router = 8 + length + router["data_offsets"][0].get<std::uint64_t>();
   std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(at_router), 4, '\xff');
   write(file, bad);
-  const Ended e = train(1, recipe("nan.yml", tiny_lora() + Keys{{"base_model", at("mixture")}, {"lora_target_linear", ""},
-                                                               {"lora_target_modules", "[q_proj]"}}));
+  const Ended e = train(1, recipe("nan.yml", tiny_lora() + Keys{{"base_model", at("mixture")},
+                                                                {"lora_target_linear", ""},
+                                                                {"lora_target_modules", "[q_proj]"}}));
   EXPECT_EQ(e.exit, 2) << e.err;
   EXPECT_THAT(e.err, HasSubstr("model.layers.0.block_sparse_moe.gate.weight"));
 }
@@ -172,10 +174,11 @@ TEST_F(BadModel, IsRefusedBeforeTheDataArePrepared) {
 // A model larger than the machine is refused by its need, before any of it is made.
 TEST_F(BadModel, AModelLargerThanMemoryIsRefusedByItsNeed) {
   Ended e =
-      train(1, recipe("huge.yml", tiny_model() + Keys{{"model_config",
-                                                       "{model_type: llama, hidden_size: 65536, intermediate_size: "
-                                                       "262144, num_hidden_layers: 128, num_attention_heads: 512, "
-                                                       "num_key_value_heads: 512, vocab_size: 512}"}}));
+      train(1, recipe("huge.yml",
+                      tiny_model() +
+                          Keys{{"model_config",
+                                "{model_type: llama, hidden_size: 65536, intermediate_size: 262144, num_hidden_layers: "
+                                "128, num_attention_heads: 512, num_key_value_heads: 512, vocab_size: 512}"}}));
   EXPECT_EQ(e.exit, 2) << e.err;
   EXPECT_THAT(e.err, HasSubstr("is available"));
   EXPECT_LT(e.peak, kMemory);

@@ -20,14 +20,17 @@ TEST_F(Batches, AreAnsweredInTheirOrderAndTheSameWayByBothCommands) {
   for (int i = 0; i < 12; ++i)
     text += batch_line(fmt::format("row-{}", i), "/v1/completions",
                        {{"prompt", fmt::format("What is {}?", i % 5)}, {"max_tokens", 2 + i % 4}, {"seed", i}})
-                .dump() + "\n";
+                .dump() +
+            "\n";
   text += "\n" + batch_line("wrong", "/v1/completions", {{"prompt", "x"}, {"temperature", 9}}).dump() + "\n";
   text += batch_line("vector", "/v1/embeddings", {{"input", "a text"}}).dump() + "\n";
   const std::string file = write("batch.jsonl", text);
-  const Ended served = dml({"serve", "--base-model", base_directory(), "--input", file, "--output", at("served.jsonl")});
+  const Ended served =
+      dml({"serve", "--base-model", base_directory(), "--input", file, "--output", at("served.jsonl")});
   ASSERT_EQ(served.exit, 0) << served.err;
   EXPECT_THAT(served.err, HasSubstr("13 answered, 1 refused"));
-  const Ended inferred = dml({"infer", "--base-model", base_directory(), "--input", file, "--output", at("inferred.jsonl")});
+  const Ended inferred =
+      dml({"infer", "--base-model", base_directory(), "--input", file, "--output", at("inferred.jsonl")});
   ASSERT_EQ(inferred.exit, 0) << inferred.err;
   const std::vector<Json> a = json_lines(at("served.jsonl")), b = json_lines(at("inferred.jsonl"));
   ASSERT_EQ(a.size(), 14u);
@@ -45,17 +48,21 @@ TEST_F(Batches, AreAnsweredInTheirOrderAndTheSameWayByBothCommands) {
 }
 
 TEST_F(Batches, WithWrongLinesAreRefusedBeforeAnythingIsAnswered) {
-  const std::string file = write("batch.jsonl", batch_line("a", "/v1/completions", {{"prompt", "x"}}).dump() + "\n{\n" +
-                                                    batch_line("a", "/v1/files", Json::object()).dump() + "\n" +
-                                                    R"({"custom_id": "b", "method": "GET", "url": "/v1/completions", "body": {}})" + "\n");
+  const std::string file =
+      write("batch.jsonl", batch_line("a", "/v1/completions", {{"prompt", "x"}}).dump() + "\n{\n" +
+                               batch_line("a", "/v1/files", Json::object()).dump() + "\n" +
+                               R"({"custom_id": "b", "method": "GET", "url": "/v1/completions", "body": {}})" + "\n");
   const Ended e = dml({"serve", "--base-model", base_directory(), "--input", file, "--output", at("out.jsonl")});
   EXPECT_EQ(e.exit, 2);
   EXPECT_THAT(e.err, HasSubstr("batch.jsonl:2"));
   EXPECT_THAT(e.err, HasSubstr("batch.jsonl:3: 'custom_id' is 'a', as in a line before"));
   EXPECT_THAT(e.err, HasSubstr("batch.jsonl:4: 'method' is 'GET', must be POST"));
   EXPECT_FALSE(file_exists(at("out.jsonl")));
-  EXPECT_EQ(dml({"infer", "--base-model", base_directory(), "--input", write("one.jsonl", batch_line("a", "/v1/completions", {{"prompt", "x"}}).dump()),
-                 "--output", at("out.jsonl"), "--temperature", "1"}).exit, 2);
+  EXPECT_EQ(dml({"infer", "--base-model", base_directory(), "--input",
+                 write("one.jsonl", batch_line("a", "/v1/completions", {{"prompt", "x"}}).dump()), "--output",
+                 at("out.jsonl"), "--temperature", "1"})
+                .exit,
+            2);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Child processes: the built program as a user runs it, alone or under mpirun, with its output, exit status and peak memory.
+// Child processes: the built program as a user runs it, alone or under mpirun, with its output, exit status and peak
+// memory.
 #pragma once
 
 #include <sys/types.h>
@@ -49,8 +50,8 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  /// `job`: text that is in the ranks' command lines. When a rank has died, mpirun (Open MPI 4.1.4) may on its way out wait
-  /// for ever for a lock of its own, in pmix_rte_finalize; it is ended half a minute after its last rank.
+  /// `job`: text that is in the ranks' command lines. When a rank has died, mpirun (Open MPI 4.1.4) may on its way out
+  /// wait for ever for a lock of its own, in pmix_rte_finalize; it is ended half a minute after its last rank.
   Ended wait(const std::string& job = {});
 
  private:
@@ -75,7 +76,8 @@ std::vector<pid_t> ranks_with(const std::string& text);
 
 /// Looks again and again; false when it has not come true in kPatience.
 bool soon(const std::function<bool()>& reached);
-/// One of ranks_with(text) that has stopped itself (DML_FAULT kind=stop), as soon as there is one; 0 when there is none.
+/// One of ranks_with(text) that has stopped itself (DML_FAULT kind=stop), as soon as there is one; 0 when there is
+/// none.
 pid_t stopped_rank(const std::string& text);
 /// Whether a signal has been sent to a process that is stopped.
 bool has_pending(pid_t process, int signal);

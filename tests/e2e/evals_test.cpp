@@ -15,7 +15,11 @@ class Evals : public Workshop {
     std::string questions, choices, texts;
     for (int i = 0; i < 19; ++i) {
       questions += fmt::format(R"({{"prompt": "Name a thing of number {}", "expected": "a"}})", i) + "\n";
-      choices += fmt::format(R"({{"prompt": "A thing of number {} is", "choices": [" red.", " large and blue.", " here."], "answer": {}}})", i, i % 3) + "\n";
+      choices +=
+          fmt::format(
+              R"({{"prompt": "A thing of number {} is", "choices": [" red.", " large and blue.", " here."], "answer": {}}})",
+              i, i % 3) +
+          "\n";
       texts += fmt::format(R"({{"text": "This is a text about number {}."}})", i) + "\n";
     }
     write("questions.jsonl", questions);
@@ -26,7 +30,8 @@ class Evals : public Workshop {
   std::string evals(const std::string& more) const {
     return fmt::format(
         "evals:\n  - {{name: says, path: {}, raw: true, max_new_tokens: 8, checks: [contains, {{regex: '[a-z]'}}]{}}}\n"
-        "  - {{name: picks, path: {}, raw: true, checks: [choice]}}\n  - {{name: texts, path: {}, checks: [perplexity]}}\n",
+        "  - {{name: picks, path: {}, raw: true, checks: [choice]}}\n  - {{name: texts, path: {}, checks: "
+        "[perplexity]}}\n",
         at("questions.jsonl"), more, at("choices.jsonl"), at("texts.jsonl"));
   }
   Json models(const Ended& e) const {
@@ -42,7 +47,8 @@ TEST_F(Evals, GiveTheSameNumbersOnAnyNumberOfRanks) {
   const Json& evals = one[0]["evals"];
   EXPECT_EQ(one[0]["name"], "base");
   EXPECT_EQ(evals["says"]["n"], 19);
-  for (const char* metric : {"contains", "regex"}) EXPECT_TRUE(evals["says"][metric] >= 0 && evals["says"][metric] <= 1) << metric;
+  for (const char* metric : {"contains", "regex"})
+    EXPECT_TRUE(evals["says"][metric] >= 0 && evals["says"][metric] <= 1) << metric;
   EXPECT_GT(evals["picks"]["acc"], 0.1);
   EXPECT_GT(evals["texts"]["perplexity"], 1);
   if (!has_mpirun()) return;
@@ -55,12 +61,14 @@ TEST_F(Evals, GiveTheSameNumbersOnAnyNumberOfRanks) {
 
 // The tasks that ship, with their sample rows, on a small model.
 TEST_F(Evals, TasksOfTheHarnessRun) {
-  const std::map<std::string, std::string> metrics = {{"arc_easy", "acc_norm"}, {"arc_challenge", "acc"}, {"hellaswag", "acc_norm"},
-                                                      {"piqa", "acc"},          {"sciq", "acc"},          {"openbookqa", "acc_norm"},
-                                                      {"boolq", "acc"},         {"lambada_openai", "perplexity"},
-                                                      {"mmlu", "acc"},          {"wikitext", "word_perplexity"}};
+  const std::map<std::string, std::string> metrics = {{"arc_easy", "acc_norm"},  {"arc_challenge", "acc"},
+                                                      {"hellaswag", "acc_norm"}, {"piqa", "acc"},
+                                                      {"sciq", "acc"},           {"openbookqa", "acc_norm"},
+                                                      {"boolq", "acc"},          {"lambada_openai", "perplexity"},
+                                                      {"mmlu", "acc"},           {"wikitext", "word_perplexity"}};
   std::string yaml = "evals:\n";
-  for (const auto& [name, metric] : metrics) yaml += fmt::format("  - {{name: {}, task: {}/recipes/evals/{}.yml}}\n", name, DML_SOURCE_DIR, name);
+  for (const auto& [name, metric] : metrics)
+    yaml += fmt::format("  - {{name: {}, task: {}/recipes/evals/{}.yml}}\n", name, DML_SOURCE_DIR, name);
   write("harness.yml", yaml);
   const Words words{"evaluate", "--base-model", base_directory(), "--evals", at("harness.yml"), "--json"};
   const Json one = models(dml(words));
@@ -77,7 +85,8 @@ TEST_F(Evals, TasksOfTheHarnessRun) {
     EXPECT_EQ(Json::parse(two.out).at("models"), one);
   }
   // The file of a task by itself.
-  const Json alone = models(dml({"evaluate", "--base-model", base_directory(), "--evals", DML_SOURCE_DIR "/recipes/evals/boolq.yml", "--json"}));
+  const Json alone = models(dml(
+      {"evaluate", "--base-model", base_directory(), "--evals", DML_SOURCE_DIR "/recipes/evals/boolq.yml", "--json"}));
   EXPECT_EQ(alone[0]["evals"]["boolq"], one[0]["evals"]["boolq"]);
 }
 
@@ -91,8 +100,9 @@ TEST_F(Evals, EndWithACodeOfTheirOwnBelowALimit) {
 
 TEST_F(Evals, AreRefusedBeforehandWithEveryMistake) {
   write("bad.jsonl", "{\"prompt\": \"x\"}\n{\"prompt\": 3, \"expected\": \"y\"}\nno json\n");
-  write("bad.yml", fmt::format("evals:\n  - {{name: a, path: {}, checks: [contains, spells]}}\n  - {{name: b, prompts: [{{prompt: x}}], "
-                               "checks: [{{regex: '(['}}, {{command: no_such_program_here}}]}}\n", at("questions.jsonl")));
+  write("bad.yml", fmt::format("evals:\n  - {{name: a, path: {}, checks: [contains, spells]}}\n  - {{name: b, prompts: "
+                               "[{{prompt: x}}], checks: [{{regex: '(['}}, {{command: no_such_program_here}}]}}\n",
+                               at("questions.jsonl")));
   const Ended e = dml({"evaluate", "--base-model", base_directory(), "--evals", at("bad.yml")});
   EXPECT_EQ(e.exit, 2);
   EXPECT_NE(e.err.find("unknown check 'spells'"), std::string::npos) << e.err;
@@ -109,21 +119,24 @@ TEST_F(Evals, AreRefusedBeforehandWithEveryMistake) {
     EXPECT_EQ(e.exit, 2) << e.err;
     EXPECT_NE(e.err.find(says), std::string::npos) << e.err;
   };
-  refused(fmt::format("evals:\n  - {{name: long, raw: true, prompts: [{{prompt: '{}', expected: x}}], checks: [contains]}}\n", words),
+  refused(fmt::format(
+              "evals:\n  - {{name: long, raw: true, prompts: [{{prompt: '{}', expected: x}}], checks: [contains]}}\n",
+              words),
           "which leaves no room for an answer");
   refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{json_schema: 3}]}\n", "json_schema");
   refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{json_schema: {type: strin}}]}\n", "strin");
   refused("evals:\n  - {name: a, prompts: [{prompt: x}]}\n", "'evals.0.checks' is missing");
-  refused("task: t\noutput_type: generate_until\ndataset_path: json\ndoc_to_text: !function utils.f\ndoc_to_target: a\n",
-          "refused.yml:4:14: 'doc_to_text' is a Python function");
+  refused(
+      "task: t\noutput_type: generate_until\ndataset_path: json\ndoc_to_text: !function utils.f\ndoc_to_target: a\n",
+      "refused.yml:4:14: 'doc_to_text' is a Python function");
 }
 
 // Their metrics choose the best model, and their answers are samples; the judge fails, the run does not.
 TEST_F(Evals, RunDuringTraining) {
   write("judge.sh", "read line; echo '{\"pass\": true, \"score\": 0.5}'; exit 3\n");
   const std::string list = fmt::format(
-      "[{{name: says, path: {}, max_new_tokens: 4, checks: [contains, {{command: [sh, {}], timeout: 20, name: judged}}]}}, "
-      "{{name: texts, path: {}, every: 3, checks: [perplexity]}}]",
+      "[{{name: says, path: {}, max_new_tokens: 4, checks: [contains, {{command: [sh, {}], timeout: 20, name: "
+      "judged}}]}}, {{name: texts, path: {}, every: 3, checks: [perplexity]}}]",
       at("questions.jsonl"), at("judge.sh"), at("texts.jsonl"));
   const Keys keys = tiny_lora() + Keys{{"evals", list},
                                        {"max_steps", "6"},

@@ -1,5 +1,5 @@
-// The recipes of recipes/gallery, planned and trained for two steps: as they are, but for a small model and some rows in the
-// places that they name.
+// The recipes of recipes/gallery, planned and trained for two steps: as they are, but for a small model and some rows
+// in the places that they name.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Files that are wrong, huge or made to exhaust whoever reads them, as the whole program meets them: one line, exit 2 and
-// little memory. What is wrong in smaller ways is tested beside each reader.
+// Files that are wrong, huge or made to exhaust whoever reads them, as the whole program meets them: one line, exit 2
+// and little memory. What is wrong in smaller ways is tested beside each reader.
 #include <gmock/gmock.h>
 
 #include <cstdio>
@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kMillion = 1'000'000;
 
-// A file as texts, each repeated, so that what is tested is never in the memory of the test. '#' is how many there were.
+// A file as texts, each repeated, so that what is tested is never in the memory of the test. '#' is how many there
+// were.
 struct Part {
   Part(std::string what, int often = 1) : text(std::move(what)), times(often) {}
   Part(const char* what, int often = 1) : Part(std::string(what), often) {}
@@ -183,7 +184,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"ALongRowWithoutAnswer",
          {kRow, R"({"instruction": ")", {"word ", 3 << 19}, "\"}\n"},
          "rows.jsonl:2: the row has no 'output'"},
-        {"ALongRowOfLines", {kRow, R"({"instruction": ")", {"word\\n", 5 << 18}, "\"}\n"}, "rows.jsonl:2: the row has no 'output'"},
+        {"ALongRowOfLines",
+         {kRow, R"({"instruction": ")", {"word\\n", 5 << 18}, "\"}\n"},
+         "rows.jsonl:2: the row has no 'output'"},
         {"ALongRowThatIsCutOff",
          {kRow, R"({"instruction": ")", {"word ", 3 << 19}, "\n"},
          "rows.jsonl:2: not valid JSON"},
@@ -198,7 +201,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"VeryWide", {"{", {R"("k": 1, )", kMillion}, "\"z\": 1}\n"}, "given twice"},
         {"BytesThatAreNotUtf8", {kRow, "{\"instruction\": \"\xff\xfe\", \"output\": \"b\"}\n"}, "rows.jsonl:2"},
         {"ALoneSurrogate", {kRow, "{\"instruction\": \"\\ud800\", \"output\": \"b\"}\n"}, "rows.jsonl:2"},
-        {"AWrongRowBehindManyGoodOnes", {{kRow, 50000}, "{\"instruction\": \"a\"}\n"}, "rows.jsonl:50001: the row has no 'output'"},
+        {"AWrongRowBehindManyGoodOnes",
+         {{kRow, 50000}, "{\"instruction\": \"a\"}\n"},
+         "rows.jsonl:50001: the row has no 'output'"},
         {"AnArrayWithoutEnd", {"[", {R"({"instruction": "a", "output": "b"}, )", 50000}}, "the array is not closed"},
         {"EveryRowTooLong",
          {{"{\"instruction\": \"a\", \"output\": \"" + std::string(100000, 'y') + "\"}\n", 100}},
@@ -235,17 +240,17 @@ INSTANTIATE_TEST_SUITE_P(
          {"{% set ns = namespace(s='xx') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}"},
          "24 MiB"},
         {"ManyLongTexts",
-         {"{% set ns = namespace(s=[]) %}{% for i in range(9999) %}{% set ns.s = ns.s + ['x' * 1000000 ~ i] %}"
-          "{% endfor %}"},
+         {"{% set ns = namespace(s=[]) %}{% for i in range(9999) %}{% set ns.s = ns.s + ['x' * 1000000 ~ i] %}{% "
+          "endfor %}"},
          "24 MiB"},
         {"AMillionWords", {"{{ ('a ' * 1000000).split() | length }}"}, "24 MiB"},
         {"ADictThatGrows",
-         {"{% set ns = namespace(s={}) %}{% for i in range(99999) %}{% set ns.s = dict(ns.s, **{i|string: i}) %}"
-          "{% endfor %}"},
+         {"{% set ns = namespace(s={}) %}{% for i in range(99999) %}{% set ns.s = dict(ns.s, **{i|string: i}) %}{% "
+          "endfor %}"},
          "too much work"},
         {"ListsThatHoldEachOther",
-         {"{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(99) %}{% set ns.a = [ns.a, ns.a] %}"
-          "{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}"},
+         {"{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(99) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = "
+          "[ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}"},
          "too much work"},
         {"OutputWithoutEnd", {"{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"}, "16 MiB"},
         {"AWidthOfABillion", {"{{ '%0999999999d' % 1 }}"}, "width"},

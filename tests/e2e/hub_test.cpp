@@ -1,5 +1,5 @@
-// The Hub from the command line, against its mock on the loopback: dml fetch, dml push, recipes that name what this machine lacks,
-// and results that are pushed while a run goes on.
+// The Hub from the command line, against its mock on the loopback: dml fetch, dml push, recipes that name what this
+// machine lacks, and results that are pushed while a run goes on.
 #include <gmock/gmock.h>
 
 #include <algorithm>

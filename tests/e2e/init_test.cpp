@@ -42,8 +42,9 @@ TEST_F(Init, FromACsvToAnAnswerInFourCommandsWithoutEditingAFile) {
   Ended init = here({"init", "tokenizer", "faq.csv"});
   ASSERT_EQ(init.exit, 0) << init.err;
   EXPECT_EQ(init.out, "faq.yml\n");
-  EXPECT_THAT(init.err, AllOf(HasSubstr("user: Question, assistant: Answer"), HasSubstr("semicolons"), HasSubstr("24 rows"),
-                              HasSubstr("chatml"), HasSubstr("dml train faq.yml"), HasSubstr("dml infer faq.yml --chat")));
+  EXPECT_THAT(init.err,
+              AllOf(HasSubstr("user: Question, assistant: Answer"), HasSubstr("semicolons"), HasSubstr("24 rows"),
+                    HasSubstr("chatml"), HasSubstr("dml train faq.yml"), HasSubstr("dml infer faq.yml --chat")));
   Ended train = here({"train", "faq.yml"});
   ASSERT_EQ(train.exit, 0) << train.err;
   int right = 0;
@@ -57,8 +58,9 @@ TEST_F(Init, FromACsvToAnAnswerInFourCommandsWithoutEditingAFile) {
 
 TEST_F(Init, WritesRecipesThatValidateAndPlanAcceptForEveryFormat) {
   csv("faq.csv");
-  write("alpaca.jsonl", "{\"instruction\":\"Name a colour.\",\"input\":\"\",\"output\":\"Blue.\"}\n"
-                        "{\"instruction\":\"Add.\",\"input\":\"1 and 2\",\"output\":\"3\"}\n");
+  write("alpaca.jsonl",
+        "{\"instruction\":\"Name a colour.\",\"input\":\"\",\"output\":\"Blue.\"}\n"
+        "{\"instruction\":\"Add.\",\"input\":\"1 and 2\",\"output\":\"3\"}\n");
   write("messages.jsonl", R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]})");
   write("sharegpt.json", R"([{"conversations":[{"from":"human","value":"Hi"},{"from":"gpt","value":"Hello"}]}])");
   write("dialog.jsonl", R"({"turns":[{"speaker":"customer","text":"Hi"},{"speaker":"agent","text":"Hello"}]})");
@@ -70,16 +72,19 @@ TEST_F(Init, WritesRecipesThatValidateAndPlanAcceptForEveryFormat) {
   std::filesystem::create_directories(at("notes"));
   write("notes/one.md", "# A note\n\nwith a paragraph.\n");
   write("notes/two.txt", "Another note.\n");
-  write("export.json", R"([{"current_node":"b","mapping":{"a":{"parent":null,"message":{"author":{"role":"user"},"content":
+  write("export.json",
+        R"([{"current_node":"b","mapping":{"a":{"parent":null,"message":{"author":{"role":"user"},"content":
     {"content_type":"text","parts":["Hi"]}}},"b":{"parent":"a","message":{"author":{"role":"assistant"},"content":
     {"content_type":"text","parts":["Hello"]}}}}}])");
   write("best.jsonl", R"({"prompt":"Hi","chosen":"Hello","rejected":"No"})");
   const std::string base = base_directory(), scratch = DML_SOURCE_DIR "/datasets/quickstart/tokenizer";
   int number = 0;
-  for (const char* data : {"faq.csv", "alpaca.jsonl", "messages.jsonl", "sharegpt.json", "dialog.jsonl", "pairs.jsonl",
-                           "segments.jsonl", "texts.jsonl", "tokens.jsonl", "book.txt", "notes", "export.json", "best.jsonl"})
+  for (const char* data :
+       {"faq.csv", "alpaca.jsonl", "messages.jsonl", "sharegpt.json", "dialog.jsonl", "pairs.jsonl", "segments.jsonl",
+        "texts.jsonl", "tokens.jsonl", "book.txt", "notes", "export.json", "best.jsonl"})
     for (Words how : std::vector<Words>{{base}, {base, "--adapter", "lora"}, {base, "--adapter", "qlora"}, {scratch}}) {
-      const std::string recipe = fmt::format("r{}.yml", ++number), what = fmt::format("{} with {}", data, fmt::join(how, " "));
+      const std::string recipe = fmt::format("r{}.yml", ++number),
+                        what = fmt::format("{} with {}", data, fmt::join(how, " "));
       Words words{"init", how[0], data, "-o", recipe};
       words.insert(words.end(), how.begin() + 1, how.end());
       if (data == std::string("best.jsonl")) words.push_back("--chosen-only");
@@ -95,11 +100,14 @@ TEST_F(Init, WritesRecipesThatValidateAndPlanAcceptForEveryFormat) {
 
 TEST_F(Init, WritesRecipesForPreferences) {
   write("texts.jsonl", R"({"question":"Hi","chosen":"Hello","rejected":"No"})");
-  write("messages.jsonl", R"({"chosen":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],"rejected":)"
-                          R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"No"}]})");
-  write("thumbs.jsonl", "{\"prompt\":\"Hi\",\"completion\":\"Hello\",\"label\":true}\n"
-                        "{\"prompt\":\"Hi\",\"completion\":\"No\",\"label\":false}\n");
-  for (auto [data, rl] : {std::pair{"texts.jsonl", "rl: dpo"}, {"messages.jsonl", "rl: dpo"}, {"thumbs.jsonl", "rl: kto"}})
+  write("messages.jsonl",
+        R"({"chosen":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],"rejected":)"
+        R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"No"}]})");
+  write("thumbs.jsonl",
+        "{\"prompt\":\"Hi\",\"completion\":\"Hello\",\"label\":true}\n"
+        "{\"prompt\":\"Hi\",\"completion\":\"No\",\"label\":false}\n");
+  for (auto [data, rl] :
+       {std::pair{"texts.jsonl", "rl: dpo"}, {"messages.jsonl", "rl: dpo"}, {"thumbs.jsonl", "rl: kto"}})
     for (const char* adapter : {"none", "lora"}) {
       Ended e = here({"init", base_directory(), data, "-o", "r.yml", "--force", "--adapter", adapter});
       ASSERT_EQ(e.exit, 0) << data << ": " << e.err;
@@ -113,7 +121,8 @@ TEST_F(Init, WritesRecipesForPreferences) {
 }
 
 TEST_F(Init, TrainsWhatAChatExportSays) {
-  write("export.json", R"([{"current_node":"b","mapping":{"a":{"parent":null,"message":{"author":{"role":"user"},"content":
+  write("export.json",
+        R"([{"current_node":"b","mapping":{"a":{"parent":null,"message":{"author":{"role":"user"},"content":
     {"content_type":"text","parts":["Where is the key?"]}}},"b":{"parent":"a","message":{"author":{"role":"assistant"},
     "content":{"content_type":"text","parts":["Under the mat."]}}}}}])");
   ASSERT_EQ(here({"init", base_directory(), "export.json"}).exit, 0);
@@ -137,8 +146,10 @@ TEST_F(Init, NeverOverwritesAndSaysWhatIsWrongInOneLine) {
   write("pairs.jsonl", R"({"prompt":"Hi","chosen":"Hello","rejected":"No"})");
   expect_refused(here({"init", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "pairs.jsonl"}), 2,
                  {"preferences are trained on top of a model"});
-  expect_refused(here({"init", base_directory(), "faq.csv", "-o", "a.yml", "--adapter", "dora"}), 2, {"none, lora or qlora"});
-  expect_refused(here({"tokenizer", "train", "faq.csv", "-o", "t", "--vocab-size", "90000"}), 2, {"is too large", "use --vocab-size"});
+  expect_refused(here({"init", base_directory(), "faq.csv", "-o", "a.yml", "--adapter", "dora"}), 2,
+                 {"none, lora or qlora"});
+  expect_refused(here({"tokenizer", "train", "faq.csv", "-o", "t", "--vocab-size", "90000"}), 2,
+                 {"is too large", "use --vocab-size"});
   expect_refused(here({"tokenizer", "train", "gone.txt", "-o", "t"}), 2, {"gone.txt: no such file"});
   expect_refused(here({"tokenizer", "train", "faq.csv", "--field", "Anser", "-o", "t"}), 2, {"did you mean 'Answer'"});
   EXPECT_FALSE(file_exists(at("t")));

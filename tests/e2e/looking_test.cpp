@@ -112,7 +112,8 @@ TEST_F(Looking, AnEndTokenThatIsNoneIsNamed) {
   const Ended e = dml({"preprocess", recipe("r.yml", tiny_model() + chat)});
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_THAT(
-      e.err, HasSubstr(R"(eot_tokens: this tokenizer splits '<|im_end|>' into several tokens; add tokens: ["<|im_end|>"])"));
+      e.err,
+      HasSubstr(R"(eot_tokens: this tokenizer splits '<|im_end|>' into several tokens; add tokens: ["<|im_end|>"])"));
 }
 
 TEST_F(Looking, TemplateRendersAConversationAndItsMask) {

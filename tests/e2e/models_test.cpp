@@ -116,7 +116,8 @@ TEST_F(Models, OnlyTheRowsNamedAreTrained) {
                                           {"unfrozen_parameters", "[\"model.embed_tokens.weight[100:200]\"]"}});
   Ended e = train(1, r);
   ASSERT_EQ(e.exit, 0) << e.err;
-  // Rows of 32 float32 values; the first tensor of a tied model's file need not be this one, so the files are compared whole.
+  // Rows of 32 float32 values; the first tensor of a tied model's file need not be this one, so the files are compared
+  // whole.
   std::string before = read_file(base_directory() + "/model.safetensors"),
               after = read_file(at("out/model.safetensors"));
   ASSERT_EQ(before.size(), after.size());

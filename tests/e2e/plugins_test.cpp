@@ -71,7 +71,8 @@ TEST_F(PlugIns, ErrorsAreOneLineBeforeTheRun) {
   refused({{"objective", "by_document"}}, {"r.yml:", "objective"});
 }
 
-// Wherever plug-in code is called, on every rank or on one: one line that names the row, exit code 2, and no rank that waits.
+// Wherever plug-in code is called, on every rank or on one: one line that names the row, exit code 2, and no rank that
+// waits.
 class PlugInsThatThrow : public PlugIns, public testing::WithParamInterface<int> {};
 
 TEST_P(PlugInsThatThrow, EndTheRunOnEveryRankWithOneLine) {

@@ -1,4 +1,5 @@
-// Learning from preferences, whole runs: what is logged, that it learns, and that bits depend on nothing but the recipe.
+// Learning from preferences, whole runs: what is logged, that it learns, and that bits depend on nothing but the
+// recipe.
 #include <cmath>
 #include <filesystem>
 
@@ -31,22 +32,25 @@ class PreferenceRuns : public Workshop {
   std::string judged_steps(int rows) const {
     std::string text;
     for (int i = 0; i < rows; ++i)
-      text += fmt::format("{{\"prompt\": \"Count {0}.\", \"completions\": [\"It is three.\", \"No idea.\"], \"labels\": "
-                          "[true, false]}}\n", i);
+      text += fmt::format(
+          "{{\"prompt\": \"Count {0}.\", \"completions\": [\"It is three.\", \"No idea.\"], \"labels\": [true, "
+          "false]}}\n",
+          i);
     return write("steps.jsonl", text);
   }
   // A method of `rl`, or a key that stands for one.
   Keys preference(const std::string& method) const {
     const bool steps = method == "process_reward_model", model = steps || method == "reward_model";
-    return tiny_lora() +
-           Keys{{model ? method : "rl", model ? "true" : method},
-                {"datasets", fmt::format("[{{path: {}, type: {}}}]",
-                                         steps ? judged_steps(44) : method == "kto" ? labels(44) : pairs(44),
-                                         steps ? "stepwise_supervised" : "passthrough")},
-                {"learning_rate", "3e-3"},
-                {"lora_dropout", "0"},
-                {"neftune_noise_alpha", ""},
-                {"generate_samples", ""}};
+    return tiny_lora() + Keys{{model ? method : "rl", model ? "true" : method},
+                              {"datasets", fmt::format("[{{path: {}, type: {}}}]",
+                                                       steps             ? judged_steps(44)
+                                                       : method == "kto" ? labels(44)
+                                                                         : pairs(44),
+                                                       steps ? "stepwise_supervised" : "passthrough")},
+                              {"learning_rate", "3e-3"},
+                              {"lora_dropout", "0"},
+                              {"neftune_noise_alpha", ""},
+                              {"generate_samples", ""}};
   }
   std::vector<Json> steps(const std::string& folder) const {
     std::vector<Json> out;
@@ -84,13 +88,14 @@ TEST_P(EachMethod, LossesAreOfTheWholeStepHoweverItIsCut) {
   trained("cut", keys + Keys{{"micro_batch_size", "4"}});
   const auto one = steps(at("one")), cut = steps(at("cut"));
   ASSERT_EQ(one.size(), cut.size());
-  // What a document gives does not depend on its micro-batch: before the first update only sums have another order. Gradients of
-  // weights are sums over the tokens of a micro-batch in float32.
+  // What a document gives does not depend on its micro-batch: before the first update only sums have another order.
+  // Gradients of weights are sums over the tokens of a micro-batch in float32.
   for (std::size_t s = 0; s < one.size(); ++s)
     for (auto& [name, value] : one[s].items())
       if (name == "loss" || name == "grad_norm" || name.find('/') != name.npos) {
         const double near = s == 0 && name != "grad_norm" ? 1e-12 : 2e-4;
-        EXPECT_NEAR(cut[s][name].get<double>(), value.get<double>(), near * std::max(1.0, std::abs(value.get<double>())))
+        EXPECT_NEAR(cut[s][name].get<double>(), value.get<double>(),
+                    near * std::max(1.0, std::abs(value.get<double>())))
             << name << ", step " << s + 1;
       }
 }
@@ -99,8 +104,10 @@ TEST_P(EachMethod, EvaluationsDoNotDependOnPackingOrMicroBatches) {
   const Keys keys = preference(GetParam()) + Keys{{"val_set_size", "12"}, {"save_strategy", "no"}, {"max_steps", "2"}};
   trained("run", keys);
   std::vector<double> losses;
-  for (const Keys& way : std::vector<Keys>{{}, {{"micro_batch_size", "1"}}, {{"sample_packing", "true"}, {"sequence_len", "96"}}}) {
-    if (way.contains("sample_packing") && GetParam() == std::string("kto")) continue;  // its neighbours in the step are others
+  for (const Keys& way :
+       std::vector<Keys>{{}, {{"micro_batch_size", "1"}}, {{"sample_packing", "true"}, {"sequence_len", "96"}}}) {
+    if (way.contains("sample_packing") && GetParam() == std::string("kto"))
+      continue;  // its neighbours in the step are others
     const Ended e = dml({"evaluate", recipe("eval.yml", keys + way + Keys{{"output_dir", at("run")}}), "--json"});
     ASSERT_EQ(e.exit, 0) << e.err;
     losses.push_back(Json::parse(e.out.substr(e.out.rfind('{')))["loss"]);
@@ -121,7 +128,8 @@ TEST_P(EachMethod, AResumedRunIsTheUninterruptedOne) {
   EXPECT_EQ(results_in(folder), whole.files);
 }
 
-INSTANTIATE_TEST_SUITE_P(Preferences, EachMethod, testing::Values("dpo", "orpo", "simpo", "cpo", "kto", "reward_model", "process_reward_model"),
+INSTANTIATE_TEST_SUITE_P(Preferences, EachMethod,
+                         testing::Values("dpo", "orpo", "simpo", "cpo", "kto", "reward_model", "process_reward_model"),
                          [](auto& of) { return std::string(of.param); });
 
 TEST_F(PreferenceRuns, DpoBeginsAtItsKnownLossAndLearnsToTellThePairs) {
@@ -186,10 +194,12 @@ TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
   }
 }
 
-// With α = 1 the reference is the model itself behind every second step, so the loss of the step after is the known one.
+// With α = 1 the reference is the model itself behind every second step, so the loss of the step after is the known
+// one.
 TEST_F(PreferenceRuns, AReferenceThatFollowsIsTheModelAfterEachSync) {
-  const Keys keys = preference("dpo") +
-                    Keys{{"trl", "{sync_ref_model: true, ref_model_mixup_alpha: 1, ref_model_sync_steps: 2}"}, {"save_steps", "5"}};
+  const Keys keys =
+      preference("dpo") +
+      Keys{{"trl", "{sync_ref_model: true, ref_model_mixup_alpha: 1, ref_model_sync_steps: 2}"}, {"save_steps", "5"}};
   const Outcome one = trained("one", keys);
   const auto log = steps(at("one"));
   for (std::size_t s = 0; s < log.size(); ++s)
@@ -237,7 +247,8 @@ TEST_F(PreferenceRuns, ARewardModelLearnsToTellThePairsAndScoresTexts) {
   EXPECT_EQ(pairs.exit, 0) << pairs.err;
   const Json row = json_lines(at("pairs.out")).front();
   EXPECT_GT(row["chosen"].get<double>(), row["rejected"].get<double>());
-  write("texts.jsonl", R"({"prompt": "Question 0: how many?\n", "chosen": "It is three.", "rejected": "No idea 0."})" "\n");
+  write("texts.jsonl", R"({"prompt": "Question 0: how many?\n", "chosen": "It is three.", "rejected": "No idea 0."})"
+                       "\n");
   const Ended texts = dml({"score", at("reward"), "--input", at("texts.jsonl"), "--output", at("texts.out")});
   EXPECT_EQ(texts.exit, 0) << texts.err;
   EXPECT_GT(json_lines(at("texts.out")).front()["margin"].get<double>(), 0);
@@ -245,8 +256,9 @@ TEST_F(PreferenceRuns, ARewardModelLearnsToTellThePairsAndScoresTexts) {
 }
 
 TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
-  Keys keys = preference("reward_model") + Keys{{"adapter", ""},      {"lora_r", ""},       {"lora_alpha", ""},
-                                                {"lora_target_linear", ""}, {"lora_dropout", ""}, {"learning_rate", "1e-3"}};
+  Keys keys = preference("reward_model") + Keys{{"adapter", ""},      {"lora_r", ""},
+                                                {"lora_alpha", ""},   {"lora_target_linear", ""},
+                                                {"lora_dropout", ""}, {"learning_rate", "1e-3"}};
   const Outcome one = trained("full", keys);
   const Json config = Json::parse(one.files.at("config.json"));
   EXPECT_EQ(config["architectures"], Json::array({"LlamaForSequenceClassification"}));
@@ -254,11 +266,13 @@ TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
   EXPECT_TRUE(config["pad_token_id"].is_number());
   EXPECT_NE(one.files.at("model.safetensors").find("score.weight"), std::string::npos);
   EXPECT_EQ(one.files.at("model.safetensors").find("lm_head.weight"), std::string::npos);
-  write("texts.jsonl", R"({"prompt": "Question", "completion": "It is three."})" "\n");
+  write("texts.jsonl", R"({"prompt": "Question", "completion": "It is three."})"
+                       "\n");
   const Ended texts = dml({"score", at("full"), "--input", at("texts.jsonl")});
   EXPECT_EQ(texts.exit, 0) << texts.err;
   expect_refused(dml({"infer", "--base-model", at("full"), "--prompt", "x"}), 2, {"sequence classification"});
-  expect_refused(dml({"convert", at("full"), "--format", "gguf", "--output", at("full.gguf")}), 2, {"sequence classification", "GGUF"});
+  expect_refused(dml({"convert", at("full"), "--format", "gguf", "--output", at("full.gguf")}), 2,
+                 {"sequence classification", "GGUF"});
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
   EXPECT_TRUE(one == trained("zero3", keys + Keys{{"distribution", "zero3"}}, 2));
 }
@@ -278,7 +292,9 @@ TEST_F(PreferenceRuns, AProcessRewardModelJudgesSteps) {
 TEST_F(PreferenceRuns, TheHeadOfAFamilyHasItsOwnName) {
   const Keys plain{{"val_set_size", ""}, {"eval_steps", ""}, {"max_steps", "2"}};
   const Keys gpt = tiny_model() + plain +
-                   Keys{{"model_config", "{model_type: gpt2, vocab_size: 2048, n_embd: 32, n_layer: 2, n_head: 2, n_positions: 128, bos_token_id: 1, eos_token_id: 2}"},
+                   Keys{{"model_config",
+                         "{model_type: gpt2, vocab_size: 2048, n_embd: 32, n_layer: 2, n_head: 2, n_positions: 128, "
+                         "bos_token_id: 1, eos_token_id: 2}"},
                         {"output_dir", at("gpt")}};
   alpaca("rows.jsonl", 8);
   const Ended made = train(1, recipe("gpt.yml", gpt));
@@ -299,16 +315,22 @@ TEST_F(PreferenceRuns, TheHeadOfAFamilyHasItsOwnName) {
 }
 
 TEST_F(PreferenceRuns, BadStepsAreRefusedByTheirLine) {
-  write("bad.jsonl", R"({"prompt": "a", "completions": ["b", "c"], "labels": [true]})" "\n");
-  expect_refused(train(1, recipe("steps.yml", preference("process_reward_model") + Keys{
-                                 {"datasets", fmt::format("[{{path: {}, type: stepwise_supervised}}]", at("bad.jsonl"))}})),
-                 2, {"bad.jsonl:1", "'completions' has 2 steps, 'labels' has 1"});
+  write("bad.jsonl", R"({"prompt": "a", "completions": ["b", "c"], "labels": [true]})"
+                     "\n");
+  expect_refused(
+      train(1, recipe("steps.yml", preference("process_reward_model") +
+                                       Keys{{"datasets", fmt::format("[{{path: {}, type: stepwise_supervised}}]",
+                                                                     at("bad.jsonl"))}})),
+      2, {"bad.jsonl:1", "'completions' has 2 steps, 'labels' has 1"});
 }
 
 TEST_F(PreferenceRuns, ASingleAnswerCannotBeComparedWithAnother) {
-  write("single.jsonl", R"({"prompt": "a", "completion": "b", "label": true})" "\n");
-  const Keys keys = preference("kto") + Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", at("single.jsonl"))},
-                                             {"val_set_size", ""}, {"eval_steps", ""}};
+  write("single.jsonl", R"({"prompt": "a", "completion": "b", "label": true})"
+                        "\n");
+  const Keys keys =
+      preference("kto") + Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", at("single.jsonl"))},
+                               {"val_set_size", ""},
+                               {"eval_steps", ""}};
   expect_refused(train(1, recipe("one.yml", keys)), 2, {"different prompts"});
 }
 

@@ -62,16 +62,18 @@ class RewardRuns : public Workshop {
 TEST_F(RewardRuns, ATinyModelLearnsWhatIsRewarded) {
   std::string picks, asks;
   for (int i = 0; i < 40; ++i)
-    picks += fmt::format("{{\"instruction\": \"Pick a number.\", \"output\": \"{}\"}}\n", std::array{"one", "two", "three", "four"}[static_cast<std::size_t>(i % 4)]);
+    picks += fmt::format("{{\"instruction\": \"Pick a number.\", \"output\": \"{}\"}}\n",
+                         std::array{"one", "two", "three", "four"}[static_cast<std::size_t>(i % 4)]);
   for (int i = 0; i < 4; ++i) asks += "{\"prompt\": \"Pick a number.\", \"expected\": \"three\"}\n";
   const auto alpaca = [](const std::string& path) { return fmt::format("[{{path: {}, type: alpaca}}]", path); };
   const Keys both{{"val_set_size", ""}, {"eval_steps", ""}, {"weight_decay", "0"}, {"save_strategy", "no"}};
-  const Ended made = train(1, recipe("pupil.yml", tiny_model() + both + Keys{{"datasets", alpaca(write("picks.jsonl", picks))},
-                                                                             {"micro_batch_size", "8"},
-                                                                             {"batch_size", "8"},
-                                                                             {"max_steps", "60"},
-                                                                             {"learning_rate", "1e-2"},
-                                                                             {"output_dir", at("pupil")}}));
+  const Ended made = train(1, recipe("pupil.yml", tiny_model() + both +
+                                                      Keys{{"datasets", alpaca(write("picks.jsonl", picks))},
+                                                           {"micro_batch_size", "8"},
+                                                           {"batch_size", "8"},
+                                                           {"max_steps", "60"},
+                                                           {"learning_rate", "1e-2"},
+                                                           {"output_dir", at("pupil")}}));
   ASSERT_EQ(made.exit, 0) << made.err;
   trained("run", both + Keys{{"base_model", at("pupil")},
                              {"rl", "grpo"},
@@ -99,7 +101,8 @@ TEST_F(RewardRuns, ATinyModelLearnsWhatIsRewarded) {
 }
 
 TEST_F(RewardRuns, BitsDoNotDependOnRanks) {
-  const Keys keys = rewards("[{regex: '[ae]', weight: 0.5}, {length: 20}]", {{"beta", "0.05"}, {"num_iterations", "2"}});
+  const Keys keys =
+      rewards("[{regex: '[ae]', weight: 0.5}, {length: 20}]", {{"beta", "0.05"}, {"num_iterations", "2"}});
   const Outcome one = trained("one", keys);
   ASSERT_EQ(one.losses.size(), 4u);
   EXPECT_NEAR(steps(at("one"))[0]["kl"].get<double>(), 0, 1e-9);
@@ -112,8 +115,11 @@ TEST_F(RewardRuns, BitsDoNotDependOnRanks) {
 // A checkpoint between two steps over the same completions has them in it.
 // With α = 1 the reference is the model itself behind every second step: no divergence in the step after.
 TEST_F(RewardRuns, AReferenceThatFollowsIsTheModelAfterEachSync) {
-  const Keys keys = rewards("[{length: 20}]", {{"beta", "0.05"}, {"num_iterations", "2"}, {"sync_ref_model", "true"},
-                                               {"ref_model_mixup_alpha", "1"}, {"ref_model_sync_steps", "2"}});
+  const Keys keys = rewards("[{length: 20}]", {{"beta", "0.05"},
+                                               {"num_iterations", "2"},
+                                               {"sync_ref_model", "true"},
+                                               {"ref_model_mixup_alpha", "1"},
+                                               {"ref_model_sync_steps", "2"}});
   const Outcome one = trained("one", keys);
   const auto log = steps(at("one"));
   ASSERT_EQ(log.size(), 4u);
@@ -142,7 +148,8 @@ TEST_F(RewardRuns, LossesAreOfTheWholeStepHoweverItIsCut) {
   for (const char* loss : {"grpo", "dr_grpo", "bnpo"}) {
     const Keys keys = rewards("[{regex: '[ae]'}]", {{"loss_type", loss}, {"importance_sampling_level", "sequence"}});
     const Outcome one = trained(fmt::format("one-{}", loss), keys + Keys{{"max_steps", "1"}}),
-                  cut = trained(fmt::format("cut-{}", loss), keys + Keys{{"max_steps", "1"}, {"micro_batch_size", "2"}});
+                  cut =
+                      trained(fmt::format("cut-{}", loss), keys + Keys{{"max_steps", "1"}, {"micro_batch_size", "2"}});
     EXPECT_NEAR(one.losses.at(0), cut.losses.at(0), 1e-6) << loss;
     EXPECT_NEAR(steps(at(fmt::format("one-{}", loss)))[0]["grad_norm"].get<double>(),
                 steps(at(fmt::format("cut-{}", loss)))[0]["grad_norm"].get<double>(),
@@ -170,13 +177,18 @@ TEST_F(RewardRuns, TheFirstCompletionsAreThoseOfInfer) {
 TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
   std::string pairs;
   for (int i = 0; i < 16; ++i)
-    pairs += fmt::format("{{\"prompt\": \"Question {0}: how many?\\n\", \"chosen\": \"It is three.\", \"rejected\": \"No idea {0}.\"}}\n", i);
+    pairs += fmt::format(
+        "{{\"prompt\": \"Question {0}: how many?\\n\", \"chosen\": \"It is three.\", \"rejected\": \"No idea "
+        "{0}.\"}}\n",
+        i);
   const std::string judge = at("judge");
-  const Ended made = train(1, recipe("judge.yml", tiny_lora() + Keys{{"reward_model", "true"},
-                                                                     {"datasets", fmt::format("[{{path: {}, type: passthrough}}]", write("pairs.jsonl", pairs))},
-                                                                     {"val_set_size", ""},
-                                                                     {"eval_steps", ""},
-                                                                     {"output_dir", judge}}));
+  const Ended made =
+      train(1, recipe("judge.yml", tiny_lora() + Keys{{"reward_model", "true"},
+                                                      {"datasets", fmt::format("[{{path: {}, type: passthrough}}]",
+                                                                               write("pairs.jsonl", pairs))},
+                                                      {"val_set_size", ""},
+                                                      {"eval_steps", ""},
+                                                      {"output_dir", judge}}));
   ASSERT_EQ(made.exit, 0) << made.err;
   const Keys keys = rewards(fmt::format("[{{model: {}, weight: 2, name: judge}}]", judge)) + Keys{{"max_steps", "1"}};
   const Outcome one = trained("one", keys);
@@ -185,8 +197,10 @@ TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
     EXPECT_TRUE(one == trained("two", keys, 2));
   }
 
-  const std::string rows = write("ask.jsonl", "{\"prompt\": \"Question 3: how many?\"}\n{\"prompt\": \"Question 4: how many?\"}\n");
-  const Words infer{"infer", at("one.yml"), "--adapter", "none", "--temperature", "1", "--max-new-tokens", "6", "--input", rows};
+  const std::string rows =
+      write("ask.jsonl", "{\"prompt\": \"Question 3: how many?\"}\n{\"prompt\": \"Question 4: how many?\"}\n");
+  const Words infer{"infer", at("one.yml"),      "--adapter", "none",    "--temperature",
+                    "1",     "--max-new-tokens", "6",         "--input", rows};
   const auto answered = [&](const std::string& name, Words more) {
     Words words = infer;
     words.insert(words.end(), {"--output", at(name)});
@@ -195,7 +209,8 @@ TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
     EXPECT_EQ(e.exit, 0) << e.err;
     return json_lines(at(name));
   };
-  const auto two = answered("two.jsonl", {"--reward", judge, "--best-of", "2"}), many = answered("many.jsonl", {"--reward", judge, "--best-of", "16"});
+  const auto two = answered("two.jsonl", {"--reward", judge, "--best-of", "2"}),
+             many = answered("many.jsonl", {"--reward", judge, "--best-of", "16"});
   ASSERT_EQ(two.size(), 2u);
   // The first prompt's two answers are among its sixteen.
   EXPECT_GE(many[0]["reward"].get<double>() + 1e-4, two[0]["reward"].get<double>());

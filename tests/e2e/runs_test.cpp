@@ -1,4 +1,5 @@
-// A run and its folder: what it takes to resume or extend it, what a second run does there, and what its last line says.
+// A run and its folder: what it takes to resume or extend it, what a second run does there, and what its last line
+// says.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -84,7 +85,8 @@ TEST_F(Runs, UnderMpirunAreResumedByTheSameLine) {
   EXPECT_EQ(e.exit, 75) << e.err;
   Ended shown = dml({"resume", at("out"), "--dry-run"});
   EXPECT_THAT(shown.out, AllOf(HasSubstr("mpirun --oversubscribe --bind-to none -np 2 "), HasSubstr("--resume auto")));
-  Ended resumed = dml({"resume", at("out")}, {.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
+  Ended resumed =
+      dml({"resume", at("out")}, {.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("2 ranks"));
 }
@@ -98,7 +100,8 @@ TEST_F(Runs, AreNotResumedWhereThereIsNone) {
   StoppedRun run(on_ranks(1, {"train", r}), r, 1, 3);
   Ended e = stop(run, run.child, SIGTERM);
   EXPECT_EQ(e.exit, 75);
-  EXPECT_THAT(e.err, AllOf(HasSubstr("nothing was saved"), Not(HasSubstr("To resume")), HasSubstr("train " + r + "\n")));
+  EXPECT_THAT(e.err,
+              AllOf(HasSubstr("nothing was saved"), Not(HasSubstr("To resume")), HasSubstr("train " + r + "\n")));
   expect_refused(dml({"resume", at("out")}), 2, {"no complete checkpoint", "train " + r});
 }
 
@@ -111,8 +114,9 @@ TEST_F(Runs, AreExtendedWhereTheLearningRateOfTheStepsDoneStays) {
   expect_same_run("out", "whole");
 
   ASSERT_EQ(train(1, recipe("c.yml", tiny_lora() + Keys{{"num_epochs", "1"}, {"output_dir", at("cosine")}})).exit, 0);
-  expect_refused(dml({"resume", at("cosine"), "--num_epochs", "2"}), 2,
-                 {"The recipe changed since this checkpoint: num_epochs 1 → 2", "10", "20", "cosine", "lora_model_dir"});
+  expect_refused(
+      dml({"resume", at("cosine"), "--num_epochs", "2"}), 2,
+      {"The recipe changed since this checkpoint: num_epochs 1 → 2", "10", "20", "cosine", "lora_model_dir"});
 }
 
 TEST_F(Runs, DoNotWriteIntoTheSameFolderAtOnce) {
@@ -142,10 +146,12 @@ TEST_F(Runs, MoveAnEarlierOneAsideWhole) {
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_EQ(results_in(at("out/earlier-1")), first);
   EXPECT_NE(results_in(at("out")), first);
-  for (const char* name : {"metrics.jsonl", "checkpoint-10", "report.html", "run.json", "recipe.yml", "tokenizer_config.json"})
+  for (const char* name :
+       {"metrics.jsonl", "checkpoint-10", "report.html", "run.json", "recipe.yml", "tokenizer_config.json"})
     EXPECT_TRUE(file_exists(at("out/earlier-1/") + name)) << name;
   EXPECT_TRUE(file_exists(at("out/notes.txt")));
-  EXPECT_THAT(again.err, AllOf(HasSubstr("Moved the earlier run (1 checkpoint and result, "), HasSubstr(" MB) to " + at("out/earlier-1")),
+  EXPECT_THAT(again.err, AllOf(HasSubstr("Moved the earlier run (1 checkpoint and result, "),
+                               HasSubstr(" MB) to " + at("out/earlier-1")),
                                HasSubstr(fmt::format("dml ckpt rm {} earlier-1", at("out")))));
   Ended resumed = dml({"resume", at("out/earlier-1")});  // it is a run of its own
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
@@ -165,14 +171,15 @@ TEST_F(Runs, MoveAnEarlierOneAsideWhole) {
 TEST_F(Runs, TakeTheirBestModelByAnyMetricOfTheirEvaluations) {
   alpaca("near.jsonl", 4, 100);
   alpaca("far.jsonl", 6, 200);
-  const Keys keys = tiny_lora() + Keys{{"val_set_size", ""},
-                                       {"test_datasets", fmt::format("[{{path: {}, type: alpaca}}, {{path: {}, type: alpaca}}]",
-                                                                     at("near.jsonl"), at("far.jsonl"))},
-                                       {"eval_steps", "2"},
-                                       {"save_strategy", "best"},
-                                       {"load_best_model_at_end", "true"},
-                                       {"metric_for_best_model", "far_loss"},
-                                       {"greater_is_better", "true"}};
+  const Keys keys =
+      tiny_lora() + Keys{{"val_set_size", ""},
+                         {"test_datasets", fmt::format("[{{path: {}, type: alpaca}}, {{path: {}, type: alpaca}}]",
+                                                       at("near.jsonl"), at("far.jsonl"))},
+                         {"eval_steps", "2"},
+                         {"save_strategy", "best"},
+                         {"load_best_model_at_end", "true"},
+                         {"metric_for_best_model", "far_loss"},
+                         {"greater_is_better", "true"}};
   Ended e = train(1, recipe("r.yml", keys));
   ASSERT_EQ(e.exit, 0) << e.err;
   double worst = -1;
@@ -187,8 +194,9 @@ TEST_F(Runs, TakeTheirBestModelByAnyMetricOfTheirEvaluations) {
 
   Ended wrong = train(1, recipe("w.yml", keys + Keys{{"metric_for_best_model", "eval_fat_loss"}}));
   EXPECT_EQ(wrong.exit, 2);
-  EXPECT_THAT(wrong.err, AllOf(HasSubstr("w.yml:"), HasSubstr("'eval_fat_loss'"), HasSubstr("did you mean 'eval_far_loss'"),
-                               HasSubstr("eval_loss, eval_near_loss, eval_far_loss")));
+  EXPECT_THAT(wrong.err,
+              AllOf(HasSubstr("w.yml:"), HasSubstr("'eval_fat_loss'"), HasSubstr("did you mean 'eval_far_loss'"),
+                    HasSubstr("eval_loss, eval_near_loss, eval_far_loss")));
 }
 
 TEST_F(Runs, LogForOtherProgramsWithoutOtherBits) {
@@ -204,11 +212,13 @@ TEST_F(Runs, LogForOtherProgramsWithoutOtherBits) {
   for (auto& entry : fs::recursive_directory_iterator(at("logs"))) found += entry.path().string() + "\n";
   const std::string params = found.substr(0, found.find("/params/lora_r\n"));
   EXPECT_EQ(read_file(params.substr(params.rfind('\n') + 1) + "/params/lora_r"), "4");
-  EXPECT_THAT(found, AllOf(HasSubstr("/runs/events.out.tfevents."), HasSubstr("/metrics/eval_loss\n"), HasSubstr(".wandb\n")));
+  EXPECT_THAT(found,
+              AllOf(HasSubstr("/runs/events.out.tfevents."), HasSubstr("/metrics/eval_loss\n"), HasSubstr(".wandb\n")));
   // They are moved aside with the run that they are of.
   ASSERT_EQ(train(1, recipe("logs.yml", keys + Keys{{"output_dir", at("logs")}}), {"--resume", "none"}).exit, 0);
   EXPECT_TRUE(fs::exists(at("logs/earlier-1/runs")));
-  for (const char* name : {"runs", "wandb", "mlruns"}) EXPECT_FALSE(fs::exists(at(std::string("logs/") + name))) << name;
+  for (const char* name : {"runs", "wandb", "mlruns"})
+    EXPECT_FALSE(fs::exists(at(std::string("logs/") + name))) << name;
 }
 
 TEST_F(Runs, SaveWhenTheirTriggerFileAppears) {

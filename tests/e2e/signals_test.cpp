@@ -1,4 +1,5 @@
-// Signals: a checkpoint on SIGUSR1, a checkpoint and exit 75 on SIGUSR2 and SIGTERM; a rank that is killed ends them all.
+// Signals: a checkpoint on SIGUSR1, a checkpoint and exit 75 on SIGUSR2 and SIGTERM; a rank that is killed ends them
+// all.
 #include <gmock/gmock.h>
 
 #include <csignal>

@@ -1,5 +1,5 @@
-// Every strategy on every number of ranks and every storage of the base gives the adapter of one rank, byte for byte. What
-// is exact only for its own number of ranks (gradients in bfloat16) is so across a restart, too.
+// Every strategy on every number of ranks and every storage of the base gives the adapter of one rank, byte for byte.
+// What is exact only for its own number of ranks (gradients in bfloat16) is so across a restart, too.
 #include <cstdlib>
 #include <filesystem>
 
@@ -117,8 +117,8 @@ TEST_F(Strategies, GiveTheSameAdapterWhateverItDoesToEmbeddingAndHead) {
   }
 }
 
-// lora_bias, bias: all and bias: lora_only come with an adapter that training starts from (tests/golden/adapters, which fit
-// a Qwen2 model of tiny_model()'s shape).
+// lora_bias, bias: all and bias: lora_only come with an adapter that training starts from (tests/golden/adapters, which
+// fit a Qwen2 model of tiny_model()'s shape).
 TEST_F(Strategies, GiveTheSameAdapterWhereItTrainsBiases) {
   Keys base = tiny_model() + eight() + Keys{{"max_steps", "1"}};
   std::string& config = base["model_config"];
@@ -161,8 +161,8 @@ TEST_F(Strategies, GiveTheSameModelWhereTheHeadIsNotTied) {
     EXPECT_TRUE(trained(strategy, keys + distributed(strategy, ranks), ranks) == one) << strategy;
 }
 
-// Experts in full, whose products are made together where all are there and one by one where they are sharded; then adapters on
-// their parameters, over frozen experts that are sharded, too.
+// Experts in full, whose products are made together where all are there and one by one where they are sharded; then
+// adapters on their parameters, over frozen experts that are sharded, too.
 TEST_F(Strategies, GiveTheSameMixtureOfExperts) {
   Keys full = tiny_model() + eight() + Keys{{"max_steps", "3"}};
   std::string& config = full["model_config"];
@@ -193,8 +193,9 @@ TEST_F(Strategies, GiveTheSameMixtureOfExpertsInBf16) {
   Keys full = tiny_model() + eight() + Keys{{"max_steps", "2"}, {"bf16", "true"}};
   std::string& config = full["model_config"];
   config.replace(config.find("llama"), 5, "qwen2_moe");
-  config.replace(config.find("}"), 1,
-                 ", num_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 32, shared_expert_intermediate_size: 32}");
+  config.replace(
+      config.find("}"), 1,
+      ", num_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 32, shared_expert_intermediate_size: 32}");
   const auto one = trained("one", full, 1);
   ASSERT_FALSE(one.empty());
   EXPECT_TRUE(trained("four", full + distributed("zero3", 4), 4) == one);
@@ -218,7 +219,8 @@ TEST_F(Strategies, GoOnWithExpertsThatAreStoredTransposed) {
   Keys full = tiny_model() + eight();
   std::string& config = full["model_config"];
   config.replace(config.find("llama"), 5, "gpt_oss");
-  config.replace(config.find("}"), 1, ", head_dim: 8, sliding_window: 16, num_local_experts: 4, num_experts_per_tok: 2}");
+  config.replace(config.find("}"), 1,
+                 ", head_dim: 8, sliding_window: 16, num_local_experts: 4, num_experts_per_tok: 2}");
   goes_on(full, 1);
 }
 
@@ -256,9 +258,8 @@ TEST_F(Strategies, TrainAModelThatIsTooLargeForOneRank) {
                Keys{{"max_steps", "2"}, {"batch_size", "4"}, {"save_steps", "1"}, {"sequence_len", "64"}};
   large["model_config"] =
       "{model_type: llama, vocab_size: 2048, hidden_size: 512, intermediate_size: 1376, num_hidden_layers: 12, "
-      "num_attention_heads: 8, "
-      "num_key_value_heads: 8, max_position_embeddings: 256, tie_word_embeddings: true, initializer_range: 0.02, "
-      "bos_token_id: 1, eos_token_id: 2}";
+      "num_attention_heads: 8, num_key_value_heads: 8, max_position_embeddings: 256, tie_word_embeddings: true, "
+      "initializer_range: 0.02, bos_token_id: 1, eos_token_id: 2}";
   // 39 million parameters: 156 MB of weights, as much of gradients, twice that of AdamW's state.
   auto limited = [&](const std::string& strategy, const std::string& out, const Words& more = {}) {
     std::string path = recipe(out + ".yml", large + Keys{{"distribution", strategy}, {"output_dir", at(out)}});

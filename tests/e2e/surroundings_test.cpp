@@ -1,5 +1,5 @@
-// What happens around a run: its log cannot be written, its base model is changed or cut short under it, another command was
-// killed where this one writes.
+// What happens around a run: its log cannot be written, its base model is changed or cut short under it, another
+// command was killed where this one writes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ class Around : public Workshop {
 
 TEST_F(Around, ARunOutlivesTheReaderOfItsLog) {
   std::string r = recipe("r.yml", own_base(200));
-  Ended e = run({"sh", "-c", fmt::format("{{ {} train {} 2>&1; echo $? > {}; }} | head -c 1", dml_path(), r, at("code"))});
+  Ended e =
+      run({"sh", "-c", fmt::format("{{ {} train {} 2>&1; echo $? > {}; }} | head -c 1", dml_path(), r, at("code"))});
   EXPECT_EQ(read_file(at("code")), "0\n");
   EXPECT_TRUE(file_exists(at("out/adapter_model.safetensors")));
 }
@@ -118,7 +119,8 @@ TEST_F(Around, WhatKilledMergesAndConvertsLeftIsCleared) {
   Child child({"true"});
   const pid_t dead = child.pid();
   child.wait();
-  const std::string theirs = at(fmt::format(".merged.tmp-{}-0", dead)), other = at(fmt::format(".other.tmp-{}-0", dead)),
+  const std::string theirs = at(fmt::format(".merged.tmp-{}-0", dead)),
+                    other = at(fmt::format(".other.tmp-{}-0", dead)),
                     living = at(fmt::format(".merged.tmp-{}-0", getpid()));
   ASSERT_EQ(train(1, recipe("r.yml", tiny_lora())).exit, 0);
   for (auto& folder : {theirs, other, living}) fs::create_directory(folder);

@@ -88,7 +88,8 @@ TEST_F(ChatTerminal, LinesCanBeEditedAndRecalled) {
   const std::string file = at("chat.jsonl");
   t.type("Hellp\x7fo.\x01Oh! \n");  // a mistake taken back; Ctrl-A: to the beginning
   ASSERT_TRUE(t.shows("\n> ") || t.shows("\r> ")) << t.screen();
-  // libedit sets raw mode after it has printed its prompt. Until then the kernel echoes what is typed and turns Ctrl-D into NUL.
+  // libedit sets raw mode after it has printed its prompt. Until then the kernel echoes what is typed and turns Ctrl-D
+  // into NUL.
   t.type("/save " + file + "\n");
   ASSERT_TRUE(t.shows("appended 2 messages") && t.shows("> ")) << t.screen();
   t.type("/new\n");
@@ -114,8 +115,8 @@ TEST_F(ChatTerminal, AnInterruptEndsTheAnswerAndNotTheProgram) {
   Json config = parse_json(read_file(folder + "/config.json"), "config");
   config["max_position_embeddings"] = 200000;
   write_file(folder + "/config.json", dump(config));
-  Terminal t({"infer", "--base-model", folder, "--temperature", "2", "--max-new-tokens", "190000", "--repetition-penalty", "1.1",
-              "--chat"});
+  Terminal t({"infer", "--base-model", folder, "--temperature", "2", "--max-new-tokens", "190000",
+              "--repetition-penalty", "1.1", "--chat"});
   ASSERT_TRUE(t.shows("> ")) << t.screen();
   t.type("half a line\x03");
   ASSERT_TRUE(t.shows("\n")) << t.screen();

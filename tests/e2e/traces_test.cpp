@@ -1,4 +1,5 @@
-// Whole runs against float64 traces (tools/make_trace.py): schedule, accumulation, clipping, decay and every adapter kind.
+// Whole runs against float64 traces (tools/make_trace.py): schedule, accumulation, clipping, decay and every adapter
+// kind.
 #include <cmath>
 
 #include "core/files.h"

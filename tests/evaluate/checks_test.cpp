@@ -46,30 +46,40 @@ TEST(Checks, SearchForRegularExpressions) {
 
 // Values by lm-evaluation-harness' own filters and exact_match (Python's re.findall, re.sub, str.lower), made by hand.
 TEST(Checks, MatchExactlyWhatFiltersLeave) {
-  const Json strict{{"filter", {{{"function", "regex"}, {"regex_pattern", R"(#### (\-?[0-9\.\,]+))"}}, {{"function", "take_first"}}}},
-                    {"regexes_to_ignore", {",", R"(\$)", "(?s).*#### ", R"(\.$)"}}, {"ignore_case", true}};
+  const Json strict{
+      {"filter", {{{"function", "regex"}, {"regex_pattern", R"(#### (\-?[0-9\.\,]+))"}}, {{"function", "take_first"}}}},
+      {"regexes_to_ignore", {",", R"(\$)", "(?s).*#### ", R"(\.$)"}},
+      {"ignore_case", true}};
   const Json row{{"expected", "12 * 100 = 1200.\n#### 1,200"}};
-  auto pass = [&](const Json& options, const std::string& output) { return verdict({"exact_match", nullptr, options}, output, row).pass; };
+  auto pass = [&](const Json& options, const std::string& output) {
+    return verdict({"exact_match", nullptr, options}, output, row).pass;
+  };
   EXPECT_TRUE(pass(strict, "So it is 1200.\n#### 1200\n"));
   EXPECT_TRUE(pass(strict, "#### 1,200. #### 7"));  // the first one, and a point at the end is ignored
   EXPECT_FALSE(pass(strict, "It is 1200."));
   Json flexible = strict;
-  flexible["filter"] = {{{"function", "regex"}, {"group_select", -1}, {"regex_pattern", "(-?[$0-9.,]{2,})|(-?[0-9]+)"}}};
+  flexible["filter"] = {
+      {{"function", "regex"}, {"group_select", -1}, {"regex_pattern", "(-?[$0-9.,]{2,})|(-?[0-9]+)"}}};
   EXPECT_TRUE(pass(flexible, "Of 7 and 8 we get $1,200."));
   EXPECT_FALSE(pass(flexible, "1200, or perhaps 5"));
   EXPECT_FALSE(pass(flexible, "no number"));
-  const Json loose{{"filter", {{{"function", "remove_whitespace"}}, {{"function", "lowercase"}}}}, {"ignore_punctuation", true}, {"ignore_numbers", true}};
+  const Json loose{{"filter", {{{"function", "remove_whitespace"}}, {{"function", "lowercase"}}}},
+                   {"ignore_punctuation", true},
+                   {"ignore_numbers", true}};
   EXPECT_TRUE(verdict({"exact_match", nullptr, loose}, "\n The Cat!", {{"expected", "the cat 9"}}).pass == false);
   EXPECT_TRUE(verdict({"exact_match", nullptr, loose}, "\n The, Cat9!", {{"expected", {"dog", "the cat"}}}).pass);
-  EXPECT_NE(refused({"exact_match", nullptr, {{"filter", {{{"function", "map"}}}}}}).find("unknown filter 'map'"), std::string::npos);
-  EXPECT_NE(refused({"exact_match", nullptr, {{"regexes_to_ignore", {"(["}}}}).find("regular expression"), std::string::npos);
+  EXPECT_NE(refused({"exact_match", nullptr, {{"filter", {{{"function", "map"}}}}}}).find("unknown filter 'map'"),
+            std::string::npos);
+  EXPECT_NE(refused({"exact_match", nullptr, {{"regexes_to_ignore", {"(["}}}}).find("regular expression"),
+            std::string::npos);
 }
 
 TEST(Checks, ReadJsonAndSchemas) {
   EXPECT_TRUE(passes("json_valid", nullptr, "\n{\"a\": [1, 2]}\n", {}));
   EXPECT_FALSE(passes("json_valid", nullptr, "{\"a\": }", {}));
   EXPECT_FALSE(passes("json_valid", nullptr, "Sure! {\"a\": 1}", {}));
-  const Json schema = Json::parse(R"({"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}, "required": ["age"]})");
+  const Json schema = Json::parse(
+      R"({"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}, "required": ["age"]})");
   EXPECT_TRUE(passes("json_schema", schema, "{ \"age\" : 3 }", {}));
   EXPECT_FALSE(passes("json_schema", schema, "{\"age\": -3}", {}));
   EXPECT_FALSE(passes("json_schema", schema, "no JSON", {}));
@@ -90,9 +100,9 @@ class Judges : public testing::Test {
 };
 
 TEST_F(Judges, StayAndAnswerLineByLine) {
-  auto check = answer_checks().at("command").make(judge(
-      "n=0; while read line; do n=$((n+1)); case \"$line\" in *good*) echo '{\"pass\": true, \"score\": 0.75, \"critique\": \"fine\"}';;"
-      " *) echo \"{\\\"score\\\": 0.$n}\";; esac; done"));
+  auto check = answer_checks().at("command").make(
+      judge("n=0; while read line; do n=$((n+1)); case \"$line\" in *good*) echo '{\"pass\": true, \"score\": 0.75, "
+            "\"critique\": \"fine\"}';; *) echo \"{\\\"score\\\": 0.$n}\";; esac; done"));
   const Verdict first = check->check({"p", "r", "good"}, {{"id", 1}});
   EXPECT_TRUE(first.counts && first.pass);
   EXPECT_EQ(*first.score, 0.75);
@@ -109,7 +119,8 @@ TEST_F(Judges, ThatFailNeverEndTheRun) {
   const std::pair<const char*, const char*> bad[] = {
       {"exit 3", "ended before it answered"},
       {"read line; sleep 100", "did not answer within"},
-      {"while :; do printf 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done", "more than a megabyte"},
+      {"while :; do printf 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done",
+       "more than a megabyte"},
       {"while read line; do echo rubbish; done", "not JSON"},
       {"while read line; do echo '{\"verdict\": 1}'; done", "without 'pass' or 'score'"},
       {"while read line; do printf '{\"pass\": true}\\n{\"pass\": true}\\n'; done", "more than one line"},

@@ -15,7 +15,8 @@ class LikelihoodsOf : public testing::TestWithParam<const char*> {};
 
 std::vector<Token> text(std::int64_t vocabulary, std::size_t length, std::size_t salt) {
   std::vector<Token> out;
-  for (std::size_t i = 0; i < length; ++i) out.push_back(static_cast<Token>((i * 37 + salt * 101 + 5) % static_cast<std::size_t>(vocabulary)));
+  for (std::size_t i = 0; i < length; ++i)
+    out.push_back(static_cast<Token>((i * 37 + salt * 101 + 5) % static_cast<std::size_t>(vocabulary)));
   return out;
 }
 

@@ -58,16 +58,21 @@ TEST(Rewards, HaveNamesAndWeights) {
 }
 
 TEST(Rewards, AProgramScores) {
-  const Json program = {"python3", "-uc",
-                        "import sys, json\nfor l in sys.stdin: print(json.dumps({'score': len(json.loads(l)['output'])}))"};
+  const Json program = {
+      "python3", "-uc",
+      "import sys, json\nfor l in sys.stdin: print(json.dumps({'score': len(json.loads(l)['output'])}))"};
   EXPECT_EQ(values({{"command", program}}, row({}), "abc"), (std::vector<double>{3}));
 }
 
 TEST(Rewards, SayWhatIsWrongWithThem) {
-  const std::string all = refused({{"exat", nullptr}, {"perplexity", nullptr}, {"exact", nullptr, {{"wieght", 2}}},
-                                   {"length", "long"}, {"json_valid", nullptr}, {"json_valid", nullptr}});
-  for (const char* part : {"unknown reward 'exat'; did you mean 'exact'?", "'perplexity' measures texts", "no option 'wieght'",
-                           "check 'length' takes a number", "two are called 'json_valid'"})
+  const std::string all = refused({{"exat", nullptr},
+                                   {"perplexity", nullptr},
+                                   {"exact", nullptr, {{"wieght", 2}}},
+                                   {"length", "long"},
+                                   {"json_valid", nullptr},
+                                   {"json_valid", nullptr}});
+  for (const char* part : {"unknown reward 'exat'; did you mean 'exact'?", "'perplexity' measures texts",
+                           "no option 'wieght'", "check 'length' takes a number", "two are called 'json_valid'"})
     EXPECT_NE(all.find(part), all.npos) << part << " in " << all;
 }
 

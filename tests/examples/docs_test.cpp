@@ -1,5 +1,5 @@
-// The commands of docs/ as their reader runs them. Of every page, fenced blocks are taken in order, in an empty folder of its
-// own with a small model in models/base and dml on the PATH:
+// The commands of docs/ as their reader runs them. Of every page, fenced blocks are taken in order, in an empty folder
+// of its own with a small model in models/base and dml on the PATH:
 //   ```sh run             is run by bash, and must succeed
 //   ```csv file=faq.csv   is written to that file (any language, any name)
 // Other blocks are for reading.

@@ -26,12 +26,14 @@ std::vector<float> floats(const GgufTensorView& t) {
 }
 
 // (rows × r) · (r × cols)
-std::vector<double> product(std::span<const float> b, std::span<const float> a, std::int64_t rows, std::int64_t r, std::int64_t cols) {
+std::vector<double> product(std::span<const float> b, std::span<const float> a, std::int64_t rows, std::int64_t r,
+                            std::int64_t cols) {
   std::vector<double> out(static_cast<std::size_t>(rows * cols));
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t k = 0; k < r; ++k)
       for (std::int64_t j = 0; j < cols; ++j)
-        out[static_cast<std::size_t>(i * cols + j)] += static_cast<double>(b[static_cast<std::size_t>(i * r + k)]) * a[static_cast<std::size_t>(k * cols + j)];
+        out[static_cast<std::size_t>(i * cols + j)] +=
+            static_cast<double>(b[static_cast<std::size_t>(i * r + k)]) * a[static_cast<std::size_t>(k * cols + j)];
   return out;
 }
 
@@ -77,11 +79,14 @@ TEST(GgufAdapters, ComputeWhatPeftsFileDoes) {
       const std::int64_t rows = module.module.rows, cols = module.module.cols;
       EXPECT_THAT(down.shape, testing::ElementsAre(module.r, cols));
       EXPECT_THAT(up.shape, testing::ElementsAre(rows, module.r));
-      const auto theirs = product(floats(up), floats(down), rows, module.r, cols), ours = product(b, a, rows, module.r, cols);
-      const bool paired = spec.model_type == "llama" && (up.name.find("attn_q.") != std::string::npos || up.name.find("attn_k.") != std::string::npos);
+      const auto theirs = product(floats(up), floats(down), rows, module.r, cols),
+                 ours = product(b, a, rows, module.r, cols);
+      const bool paired = spec.model_type == "llama" && (up.name.find("attn_q.") != std::string::npos ||
+                                                         up.name.find("attn_k.") != std::string::npos);
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t c = 0; c < cols; ++c)
-          ASSERT_NEAR(theirs[static_cast<std::size_t>((paired ? paired_row(r, spec.head_dim) : r) * cols + c)] * alpha / static_cast<double>(module.r),
+          ASSERT_NEAR(theirs[static_cast<std::size_t>((paired ? paired_row(r, spec.head_dim) : r) * cols + c)] * alpha /
+                          static_cast<double>(module.r),
                       ours[static_cast<std::size_t>(r * cols + c)] * module.scale, 1e-6)
               << up.name << " " << r;
     }
@@ -97,16 +102,24 @@ TEST(GgufAdapters, RefuseWhatTheFileHasNoPlaceFor) {
   adapter.config.lora_bias = true;
   const testing_tools::TemporaryFolder out;
   EXPECT_THAT([&] { write_gguf_adapter(out / "a.gguf", adapter, spec, gguf_file_type("f32"), "mine"); },
-              testing::ThrowsMessage<UserError>(testing::AllOf(HasSubstr("mine: a GGUF adapter holds no magnitudes of DoRA"), HasSubstr("no biases"))));
+              testing::ThrowsMessage<UserError>(testing::AllOf(
+                  HasSubstr("mine: a GGUF adapter holds no magnitudes of DoRA"), HasSubstr("no biases"))));
   EXPECT_THAT([&] { write_gguf_adapter(out / "a.gguf", adapter, spec, gguf_file_type("q8_0"), "mine"); },
               testing::ThrowsMessage<UserError>(HasSubstr("not as q8_0")));
   EXPECT_FALSE(fs::exists(out / "a.gguf"));
 }
 
 TEST(GgufAdapters, OfExpertsAreRefusedByName) {
-  ModelSpec spec = read_model_config({{"model_type", "mixtral"}, {"vocab_size", 64}, {"hidden_size", 32}, {"intermediate_size", 64},
-                                      {"num_hidden_layers", 1}, {"num_attention_heads", 2}, {"num_key_value_heads", 1},
-                                      {"num_local_experts", 4}, {"num_experts_per_tok", 2}}, "config");
+  ModelSpec spec = read_model_config({{"model_type", "mixtral"},
+                                      {"vocab_size", 64},
+                                      {"hidden_size", 32},
+                                      {"intermediate_size", 64},
+                                      {"num_hidden_layers", 1},
+                                      {"num_attention_heads", 2},
+                                      {"num_key_value_heads", 1},
+                                      {"num_local_experts", 4},
+                                      {"num_experts_per_tok", 2}},
+                                     "config");
   Adapter adapter;
   adapter.config.target_modules = {"w1"};
   adapter.config.r = 2;

@@ -1,4 +1,5 @@
-// Models as GGUF files: names, order of rows, types of every tensor, keys, tokenizers; what does not fit is refused by name.
+// Models as GGUF files: names, order of rows, types of every tensor, keys, tokenizers; what does not fit is refused by
+// name.
 #include "exchange/gguf_export.h"
 
 #include <gmock/gmock.h>
@@ -12,9 +13,9 @@
 #include "core/error.h"
 #include "exchange/gguf_families.h"
 #include "exchange/gguf_file.h"
+#include "exchange/gguf_models.h"
 #include "exchange/gguf_vocabulary.h"
 #include "kernels/quant_ggml.h"
-#include "exchange/gguf_models.h"
 #include "temporary_folder.h"
 #include "tokenizer/tokenizer.h"
 
@@ -44,7 +45,8 @@ class GgufExports : public testing::Test {
 };
 
 TEST_F(GgufExports, HoldEveryValueOfTheModel) {
-  for (const char* family : {"llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "olmo2", "gpt2", "stablelm"}) {
+  for (const char* family :
+       {"llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3", "olmo2", "gpt2", "stablelm"}) {
     SCOPED_TRACE(family);
     const std::string directory = kGolden + family + "/model";
     const ModelSpec spec = as_published(read_model_spec(directory));
@@ -62,10 +64,15 @@ TEST_F(GgufExports, HoldEveryValueOfTheModel) {
     EXPECT_EQ(file.integer(fmt::format("{}.block_count", row.architecture)), spec.layers);
     // From the safetensors file by hand, not by the writer's plan.
     for (const WeightName& w : weight_names(spec)) {
-      if (w.role != WeightRole::q && w.role != WeightRole::k && w.role != WeightRole::down && w.role != WeightRole::input_norm) continue;
+      if (w.role != WeightRole::q && w.role != WeightRole::k && w.role != WeightRole::down &&
+          w.role != WeightRole::input_norm)
+        continue;
       const std::vector<float> whole = files.find(w.tensor)->floats(directory);
-      const std::string role = w.role == WeightRole::down ? "ffn_down" : w.role == WeightRole::input_norm ? "attn_norm"
-                               : w.fused() ? "attn_qkv" : w.role == WeightRole::q ? "attn_q" : "attn_k";
+      const std::string role = w.role == WeightRole::down         ? "ffn_down"
+                               : w.role == WeightRole::input_norm ? "attn_norm"
+                               : w.fused()                        ? "attn_qkv"
+                               : w.role == WeightRole::q          ? "attn_q"
+                                                                  : "attn_k";
       const GgufTensorView* t = file.find(fmt::format("blk.{}.{}.{}", w.layer, role, w.bias ? "bias" : "weight"));
       ASSERT_TRUE(t) << w.tensor;
       const std::vector<float> got = values(*t);
@@ -76,7 +83,8 @@ TEST_F(GgufExports, HoldEveryValueOfTheModel) {
           const std::int64_t d = spec.head_dim, half = d / 2, in_head = r % d;
           const std::int64_t to = w.first_row + (paired ? r - in_head + in_head % half * 2 + in_head / half : r);
           const std::int64_t from = w.first_row + r;
-          const float expected = whole[static_cast<std::size_t>(w.transposed ? c * w.tensor_rows + from : from * w.cols + c)];
+          const float expected =
+              whole[static_cast<std::size_t>(w.transposed ? c * w.tensor_rows + from : from * w.cols + c)];
           const bool shifted = w.role == WeightRole::input_norm && !w.bias;
           ASSERT_EQ(got[static_cast<std::size_t>(to * w.cols + c)], shifted ? expected + spec.norm.offset : expected)
               << w.tensor << " " << r << " " << c;
@@ -97,7 +105,8 @@ TEST_F(GgufExports, OfOneElementTypeKeepVectorsInFloat32) {
 // Names and shapes alone: a model of 32 layers that exists on paper.
 TEST_F(GgufExports, MixTypesAsLlamaQuantizeDoes) {
   ModelSpec spec;
-  spec.vocab = 1000, spec.hidden = 512, spec.ffn = 1024, spec.layers = 32, spec.heads = 8, spec.kv_heads = 4, spec.head_dim = 64;
+  spec.vocab = 1000, spec.hidden = 512, spec.ffn = 1024, spec.layers = 32, spec.heads = 8, spec.kv_heads = 4,
+  spec.head_dim = 64;
   const auto tensors = gguf_tensors(spec, gguf_family("llama", ""));
   auto types_of = [&](const char* name, const ModelSpec& s) {
     std::map<std::string, std::string> out;

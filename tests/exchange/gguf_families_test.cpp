@@ -1,5 +1,5 @@
-// Every family that llama.cpp has, written and read again: config and values, bit by bit; experts in mxfp4; what llama.cpp computes
-// otherwise is refused.
+// Every family that llama.cpp has, written and read again: config and values, bit by bit; experts in mxfp4; what
+// llama.cpp computes otherwise is refused.
 #include "exchange/gguf_families.h"
 
 #include <gmock/gmock.h>
@@ -54,9 +54,9 @@ std::vector<Json> configs() {
   add("qwen3_moe", with({{"head_dim", 16}, {"norm_topk_prob", true}}));
   add("olmoe", {{"num_key_value_heads", 4}, {"num_experts", 4}, {"num_experts_per_tok", 2}});
   add("granitemoe", with_local({{"embedding_multiplier", 3.0},
-                          {"attention_multiplier", 0.25},
-                          {"logits_scaling", 2.0},
-                          {"residual_multiplier", 0.5}}));
+                                {"attention_multiplier", 0.25},
+                                {"logits_scaling", 2.0},
+                                {"residual_multiplier", 0.5}}));
   add("gpt_oss", with_local({{"head_dim", 16}, {"sliding_window", 8}, {"rope_theta", 150000.0}}));
   add("deepseek_v3", {{"n_routed_experts", 4},
                       {"num_experts_per_tok", 2},
@@ -104,7 +104,8 @@ void expect_values(const ModelFiles& files, const ModelSpec& spec, const ValueAt
     std::vector<float> got(static_cast<std::size_t>(w.size()));
     read(w, 0, w.rows, got.data());
     for (std::int64_t i = 0; i < w.size(); ++i)
-      ASSERT_EQ(got[static_cast<std::size_t>(i)], value(w, i / w.cols, i % w.cols)) << w.tensor << " " << w.expert << " " << i;
+      ASSERT_EQ(got[static_cast<std::size_t>(i)], value(w, i / w.cols, i % w.cols))
+          << w.tensor << " " << w.expert << " " << i;
   }
 }
 

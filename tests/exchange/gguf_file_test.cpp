@@ -20,15 +20,15 @@ using testing::HasSubstr;
 
 // Written by gguf-py: two keys of every kind that matters, two tensors.
 constexpr std::string_view kGolden =
-    "474755460300000002000000000000000600000000000000140000000000000067656e6572616c2e61726368697465637475726508000000"
-    "05000000000000006c6c616d610c0000000000000067656e6572616c2e747970650800000005000000000000006d6f64656c110000000000"
-    "00006c6c616d612e626c6f636b5f636f756e74040000000100000014000000000000006c6c616d612e726f70652e667265715f6261736506"
-    "00000000401c461c00000000000000746f6b656e697a65722e67676d6c2e6164645f626f735f746f6b656e07000000011500000000000000"
-    "746f6b656e697a65722e67676d6c2e746f6b656e7309000000080000000200000000000000010000000000000061030000000000000062c3"
-    "a91100000000000000746f6b656e5f656d62642e776569676874020000000300000000000000020000000000000000000000000000000000"
-    "000012000000000000006f75747075745f6e6f726d2e77656967687401000000030000000000000000000000200000000000000000000000"
-    "000000000000000000000000000000000000000000000000000000000000803f0000004000004040000080400000a0400000000000000000"
-    "0000803f0000803f0000803f0000000000000000000000000000000000000000";
+    "474755460300000002000000000000000600000000000000140000000000000067656e6572616c2e6172636869746563747572650800000005"
+    "000000000000006c6c616d610c0000000000000067656e6572616c2e747970650800000005000000000000006d6f64656c1100000000000000"
+    "6c6c616d612e626c6f636b5f636f756e74040000000100000014000000000000006c6c616d612e726f70652e667265715f6261736506000000"
+    "00401c461c00000000000000746f6b656e697a65722e67676d6c2e6164645f626f735f746f6b656e07000000011500000000000000746f6b65"
+    "6e697a65722e67676d6c2e746f6b656e7309000000080000000200000000000000010000000000000061030000000000000062c3a911000000"
+    "00000000746f6b656e5f656d62642e776569676874020000000300000000000000020000000000000000000000000000000000000012000000"
+    "000000006f75747075745f6e6f726d2e7765696768740100000003000000000000000000000020000000000000000000000000000000000000"
+    "0000000000000000000000000000000000000000000000803f0000004000004040000080400000a04000000000000000000000803f0000803f"
+    "0000803f0000000000000000000000000000000000000000";
 
 std::string golden_bytes() {
   std::string out;
@@ -71,7 +71,8 @@ const GgmlType& float32() { return ggml_type(kernels::Storage::f32); }
 
 TEST_F(GgufFiles, AreWrittenAsByLlamaCpp) {
   const std::string path = folder_ / "written.gguf";
-  GgufWriter out(path, small_metadata(), {{"token_embd.weight", {2, 3}, &float32()}, {"output_norm.weight", {3}, &float32()}});
+  GgufWriter out(path, small_metadata(),
+                 {{"token_embd.weight", {2, 3}, &float32()}, {"output_norm.weight", {3}, &float32()}});
   const float values[] = {0, 1, 2, 3, 4, 5}, ones[] = {1, 1, 1};
   out.append(values, 8);
   out.append(values + 2, 16);
@@ -92,8 +93,10 @@ TEST_F(GgufFiles, AreReadAsTheyWereWritten) {
   float x[6];
   std::memcpy(x, file.find("token_embd.weight")->data.data(), sizeof x);
   EXPECT_THAT(x, testing::ElementsAre(0, 1, 2, 3, 4, 5));
-  EXPECT_THAT([&] { file.integer("llama.rope.freq_base"); }, testing::ThrowsMessage<UserError>(HasSubstr("a whole number")));
-  EXPECT_THAT([&] { file.text("llama.name"); }, testing::ThrowsMessage<UserError>(HasSubstr("key 'llama.name' is missing")));
+  EXPECT_THAT([&] { file.integer("llama.rope.freq_base"); },
+              testing::ThrowsMessage<UserError>(HasSubstr("a whole number")));
+  EXPECT_THAT([&] { file.text("llama.name"); },
+              testing::ThrowsMessage<UserError>(HasSubstr("key 'llama.name' is missing")));
 }
 
 std::string with(std::string bytes, std::size_t at, std::uint64_t value, std::size_t width) {
@@ -145,7 +148,8 @@ TEST_F(GgufFiles, ThatAreWrongAreRefusedWithTheirPlace) {
   GgufWriter out(folder_ / "odd.gguf", m, {{"a", {1}, &float32()}});
   out.append(m.all().data(), 4);
   out.commit();
-  EXPECT_THAT([&] { GgufFile(folder_ / "odd.gguf"); }, testing::ThrowsMessage<UserError>(HasSubstr("must be a power of two")));
+  EXPECT_THAT([&] { GgufFile(folder_ / "odd.gguf"); },
+              testing::ThrowsMessage<UserError>(HasSubstr("must be a power of two")));
 }
 
 TEST_F(GgufFiles, SurviveMutations) {

@@ -1,4 +1,5 @@
-// GGUF files as models: what was written comes back – config, every value, tokenizer – and llama.cpp's order of rows with it.
+// GGUF files as models: what was written comes back – config, every value, tokenizer – and llama.cpp's order of rows
+// with it.
 #include "exchange/gguf_model.h"
 
 #include <gmock/gmock.h>
@@ -12,8 +13,8 @@
 #include "checkpoint/model_report.h"
 #include "core/error.h"
 #include "exchange/gguf_export.h"
-#include "kernels/quant_ggml.h"
 #include "exchange/gguf_models.h"
+#include "kernels/quant_ggml.h"
 #include "temporary_folder.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/train.h"
@@ -38,15 +39,16 @@ class GgufModels : public testing::Test {
 };
 
 TEST_F(GgufModels, ComeBackWithTheirConfigAndValues) {
-  for (const char* family : {"llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3",
-                             "olmo2", "gpt2", "stablelm", "stablelm_heads", "stablelm_parallel", "falcon"}) {
+  for (const char* family : {"llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3",
+                             "phi3", "olmo2", "gpt2", "stablelm", "stablelm_heads", "stablelm_parallel", "falcon"}) {
     SCOPED_TRACE(family);
     const std::string directory = kModels + family + "/model";
     const ModelSpec spec = as_published(read_model_spec(directory));
     const ModelFiles before(directory);
     const auto file = std::make_shared<GgufFile>(write(directory, "f32"));
     const ModelSpec again = read_model_config(gguf_config(*file), "gguf");
-    EXPECT_EQ(comparable(again), comparable(spec)) << dump(config_json(again, "")) << "\n" << dump(config_json(spec, ""));
+    EXPECT_EQ(comparable(again), comparable(spec)) << dump(config_json(again, "")) << "\n"
+                                                   << dump(config_json(spec, ""));
     EXPECT_NEAR(again.attention_scale(0), spec.attention_scale(0), 1e-6);
     const ModelFiles after = gguf_weights(file, again);
     require_weights(after, again);
@@ -63,10 +65,12 @@ TEST_F(GgufModels, ComeBackWithTheirConfigAndValues) {
 TEST_F(GgufModels, QuantisedRowsComeBackInOrder) {
   // Wide enough for the large blocks; the tensors' values tell their place.
   ModelSpec spec;
-  spec.vocab = 64, spec.hidden = 256, spec.ffn = 512, spec.layers = 2, spec.heads = 4, spec.kv_heads = 2, spec.head_dim = 64;
+  spec.vocab = 64, spec.hidden = 256, spec.ffn = 512, spec.layers = 2, spec.heads = 4, spec.kv_heads = 2,
+  spec.head_dim = 64;
   auto rows = [](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
     for (std::int64_t i = 0; i < count * w.cols; ++i)
-      out[i] = std::sin(static_cast<float>(first * w.cols + i) * 0.37f + static_cast<float>(w.layer)) + static_cast<float>(w.role == WeightRole::k);
+      out[i] = std::sin(static_cast<float>(first * w.cols + i) * 0.37f + static_cast<float>(w.layer)) +
+               static_cast<float>(w.role == WeightRole::k);
   };
   for (const char* type : {"q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q5_1"}) {
     const std::string path = folder_ / (std::string(type) + ".gguf");
@@ -93,7 +97,8 @@ TEST_F(GgufModels, OfKindsThatDmlLacksAreRefused) {
   GgufMetadata m;
   m.set("general.architecture", GgufValue::text("mamba"));
   GgufWriter(path, m, {}).commit();
-  EXPECT_THAT([&] { gguf_config(GgufFile(path)); }, testing::ThrowsMessage<UserError>(HasSubstr("architecture 'mamba' is not supported")));
+  EXPECT_THAT([&] { gguf_config(GgufFile(path)); },
+              testing::ThrowsMessage<UserError>(HasSubstr("architecture 'mamba' is not supported")));
   ModelSpec spec;
   spec.vocab = 4, spec.hidden = 256, spec.layers = 0, spec.tied = true;
   m.set("general.architecture", GgufValue::text("llama"));
@@ -112,11 +117,14 @@ class GgufTokenizers : public GgufModels, public testing::WithParamInterface<con
   void expect_back(const std::string& directory, const char* kind = nullptr) const {
     const auto tokenizer = load_tokenizer(directory);
     ModelSpec spec;
-    spec.vocab = tokenizer->size() + 2, spec.hidden = 32, spec.ffn = 32, spec.heads = spec.kv_heads = 1, spec.head_dim = 32;
+    spec.vocab = tokenizer->size() + 2, spec.hidden = 32, spec.ffn = 32, spec.heads = spec.kv_heads = 1,
+    spec.head_dim = 32;
     spec.layers = 0, spec.tied = true;
     const testing_tools::TemporaryFolder folder;
     const std::string path = folder / "model.gguf";
-    auto zeros = [](const WeightName& w, std::int64_t, std::int64_t count, float* out) { std::fill_n(out, count * w.cols, 0.f); };
+    auto zeros = [](const WeightName& w, std::int64_t, std::int64_t count, float* out) {
+      std::fill_n(out, count * w.cols, 0.f);
+    };
     write_gguf({"name", directory, spec, gguf_file_type("f16"), zeros}, path);
     if (kind) {
       EXPECT_EQ(GgufFile(path).text("tokenizer.ggml.model"), kind);
@@ -126,10 +134,14 @@ class GgufTokenizers : public GgufModels, public testing::WithParamInterface<con
     EXPECT_EQ(again->bos, tokenizer->bos);
     EXPECT_EQ(again->eos, tokenizer->eos);
     EXPECT_EQ(again->chat_template, tokenizer->chat_template);
-    for (std::string_view text : {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl."),
-                                  std::string_view(" leading"), std::string_view("<s>markup</s> <|im_end|>x <|eot_id|>")}) {
-      EXPECT_EQ(again->encode(text, {.add_special = true}).ids, tokenizer->encode(text, {.add_special = true}).ids) << text;
-      EXPECT_EQ(again->encode(text, {.parse_special = false}).ids, tokenizer->encode(text, {.parse_special = false}).ids) << text;
+    for (std::string_view text :
+         {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl."),
+          std::string_view(" leading"), std::string_view("<s>markup</s> <|im_end|>x <|eot_id|>")}) {
+      EXPECT_EQ(again->encode(text, {.add_special = true}).ids, tokenizer->encode(text, {.add_special = true}).ids)
+          << text;
+      EXPECT_EQ(again->encode(text, {.parse_special = false}).ids,
+                tokenizer->encode(text, {.parse_special = false}).ids)
+          << text;
       const auto ids = tokenizer->encode(text).ids;
       EXPECT_EQ(again->decode(ids), tokenizer->decode(ids));
     }
@@ -143,8 +155,8 @@ TEST_P(GgufTokenizers, ComeBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Real, GgufTokenizers,
-                         testing::Values("models/stories260K", "tokenizers/llama2", "tokenizers/llama3", "tokenizers/qwen2.5",
-                                         "tokenizers/gpt2", "tokenizers/mistral-v1"));
+                         testing::Values("models/stories260K", "tokenizers/llama2", "tokenizers/llama3",
+                                         "tokenizers/qwen2.5", "tokenizers/gpt2", "tokenizers/mistral-v1"));
 
 using GgufUnigram = GgufTokenizers;
 

@@ -28,17 +28,21 @@ class Modelfiles : public testing::Test {
     GgufWriter(path, m, {}).commit();
     return path;
   }
-  std::string modelfile(const std::string& jinja) const { return ollama_modelfile(GgufFile(write(jinja)), folder_.path()); }
+  std::string modelfile(const std::string& jinja) const {
+    return ollama_modelfile(GgufFile(write(jinja)), folder_.path());
+  }
 
   const testing_tools::TemporaryFolder folder_;
 };
 
 TEST_F(Modelfiles, HoldTemplateStopTokensAndParameters) {
-  write_file(folder_ / "generation_config.json", R"({"temperature": 0.7, "top_k": 20, "repetition_penalty": 1.1, "eos_token_id": [2]})");
+  write_file(folder_ / "generation_config.json",
+             R"({"temperature": 0.7, "top_k": 20, "repetition_penalty": 1.1, "eos_token_id": [2]})");
   EXPECT_EQ(modelfile("{% for m in messages %}<|im_start|>{{ m.role }}"),
             "# Written by dml: ollama create NAME -f Modelfile\n"
             "FROM ./small.gguf\n"
-            "TEMPLATE \"\"\"{{- range .Messages }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n{{ end }}<|im_start|>assistant\n\"\"\"\n"
+            "TEMPLATE \"\"\"{{- range .Messages }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n{{ end "
+            "}}<|im_start|>assistant\n\"\"\"\n"
             "PARAMETER stop \"<|im_end|>\"\n"
             "PARAMETER stop \"</s>\"\n"
             "PARAMETER stop \"a\\\"b\"\n"

@@ -276,7 +276,8 @@ TEST_P(OneEngine, KeepsToItsConstraint) {
 
 TEST_P(OneEngine, WritesAheadWhatMustComeAndSaysTheSame) {
   std::vector<std::string> texts(static_cast<std::size_t>(model.spec.vocab));
-  for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = std::string(1 + i / 26 % 3, static_cast<char>('a' + i % 26));
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    texts[i] = std::string(1 + i / 26 % 3, static_cast<char>('a' + i % 26));
   auto tree = std::make_shared<TokenTree>(texts);
   std::shared_ptr<Automaton> automaton = regex_automaton("(aabbbccdddeee|xyz[f-h]{3}iiijjkkkll)[m-p]{1,4}qqrrsss");
   std::map<std::int64_t, std::vector<Got>> got;

@@ -264,14 +264,16 @@ TEST_P(Generation, ManyPromptsAreReadInGroups) {
     EXPECT_EQ(Generator(*model).run({&many[i], 1}, greedy(3))[0].tokens, together[i].tokens) << i;
 }
 
-// Each step takes the likeliest of the tokens that the constraint allows, alone as in company; the text ends where it must.
+// Each step takes the likeliest of the tokens that the constraint allows, alone as in company; the text ends where it
+// must.
 TEST_P(Generation, FollowsAConstraint) {
   std::vector<std::string> texts(static_cast<std::size_t>(model->spec.vocab));
   for (std::size_t i = 2; i < texts.size(); ++i) texts[i] = std::string(1, static_cast<char>('a' + i % 26));
   auto options = greedy(20);
   options.stop_tokens = {1};
   auto constrain = [&] {
-    options.constraint = std::make_shared<TokenConstraint>(regex_automaton("[a-m]{3}[n-z](x|[a-f]{2})"), std::make_shared<const TokenTree>(texts));
+    options.constraint = std::make_shared<TokenConstraint>(regex_automaton("[a-m]{3}[n-z](x|[a-f]{2})"),
+                                                           std::make_shared<const TokenTree>(texts));
   };
   constrain();
   const auto together = Generator(*model).run(prompts, options);

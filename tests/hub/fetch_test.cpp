@@ -1,4 +1,5 @@
-// Downloads from a mock of the Hub that does what networks and servers do: what arrives in the cache is right, or nothing is.
+// Downloads from a mock of the Hub that does what networks and servers do: what arrives in the cache is right, or
+// nothing is.
 #include "hub/fetch.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
-// A mock of the Hugging Face Hub beside a test, on two loopback ports: the endpoint, and the host that large files come from and go
-// to. Its repositories are in memory; the cache that HF_HUB_CACHE names is a temporary folder. Files from 1 kB on are in LFS.
+// A mock of the Hugging Face Hub beside a test, on two loopback ports: the endpoint, and the host that large files come
+// from and go to. Its repositories are in memory; the cache that HF_HUB_CACHE names is a temporary folder. Files from 1
+// kB on are in LFS.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,9 @@ namespace dml::testing_tools {
 /// What goes wrong: the next `times` requests that it applies to are answered so.
 ///
 ///   any request:  429 (number: Retry-After), status (number), hang up, html
-///   a file:       cut (number: bytes, -1: somewhere), halt (of one in LFS; number: bytes), wrong bytes, longer, 416, no ranges, chunked
-///   a listing:    bad name (text: the path), not a hub, redirect loop, redirect to a file
-///   a repository: change (text: a file's new content, when it is asked for)
+///   a file:       cut (number: bytes, -1: somewhere), halt (of one in LFS; number: bytes), wrong bytes, longer, 416,
+///   no ranges, chunked a listing:    bad name (text: the path), not a hub, redirect loop, redirect to a file a
+///   repository: change (text: a file's new content, when it is asked for)
 struct MockFault {
   int times = 0;
   int number = 1;

@@ -59,7 +59,12 @@ TEST(AttentionDecode, AgreesWithTheLastRowOfAttention) {
   const float slopes[] = {0.25f, 0.0625f, 0.015625f, 0.00390625f};
   for (std::int64_t length : {1, 65, 1200})
     for (std::int64_t window : {0, 70, -1}) {  // -1: slopes instead
-      AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .softcap = 3, .window = std::max<std::int64_t>(0, window)};
+      AttentionShape shape{.heads = 4,
+                           .kv_heads = 2,
+                           .head_dim = 24,
+                           .scale = 0.2f,
+                           .softcap = 3,
+                           .window = std::max<std::int64_t>(0, window)};
       if (window < 0) shape.softcap = 0, shape.slopes = slopes;
       auto n = static_cast<std::size_t>(length);
       auto q = values(n * 96, 1), k = values(n * 48, 2), v = values(n * 48, 3);
@@ -96,7 +101,11 @@ TEST(Attention, PartsOfADocumentHaveTheBitsOfTheWhole) {
   constexpr std::int64_t t = 300, e = 24, heads = 4;
   const float slopes[] = {0.25f, 0.0625f, 0.015625f, 0.00390625f};
   for (std::int64_t window : {0, 70, -1}) {  // -1: slopes instead
-    const AttentionShape shape{.heads = heads, .kv_heads = 2, .head_dim = e, .scale = 0.3f, .window = std::max<std::int64_t>(0, window),
+    const AttentionShape shape{.heads = heads,
+                               .kv_heads = 2,
+                               .head_dim = e,
+                               .scale = 0.3f,
+                               .window = std::max<std::int64_t>(0, window),
                                .slopes = window < 0 ? slopes : nullptr};
     auto q = values(t * heads * e, 1), k = values(t * 2 * e, 2), v = values(t * 2 * e, 3);
     std::vector<float> whole(q.size()), lse(t * heads), part(q.size());
@@ -118,7 +127,8 @@ TEST(Attention, DecodingDoesNotSeeHowRowsArePaged) {
   constexpr std::int64_t rows = 700, page = 16, e = 24;
   auto q = values(96, 1), k = values(rows * 48, 2), v = values(rows * 48, 3);
   std::vector<std::int32_t> pages((rows + page - 1) / page);
-  for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<std::int32_t>(i < 20 ? pages.size() - 1 - i : i - 20);
+  for (std::size_t i = 0; i < pages.size(); ++i)
+    pages[i] = static_cast<std::int32_t>(i < 20 ? pages.size() - 1 - i : i - 20);
   const std::size_t floats = pages.size() * page * 48;
   std::vector<float> pk(floats), pv(floats), want(96), got(96);
   auto paged = [&](std::vector<float>& memory, std::vector<float>& plain) {

@@ -1,4 +1,5 @@
-// The register block for AMX on tiles in memory, so that its packing and its products are checked on machines without AMX.
+// The register block for AMX on tiles in memory, so that its packing and its products are checked on machines without
+// AMX.
 #include <gtest/gtest.h>
 
 #include "core/bf16.h"

@@ -1,5 +1,5 @@
-// Label smoothing and z-loss in the loss head: values and gradients against a slow one in double precision, and the same bits
-// from a head in parts.
+// Label smoothing and z-loss in the loss head: values and gradients against a slow one in double precision, and the
+// same bits from a head in parts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,8 @@ struct Problem {
     for (std::int64_t i = 0; i < n; ++i) labels.push_back(static_cast<Token>(i * 37 % kV));
   }
 
-  /// The extra loss of all rows, and the gradient of all losses by the logits in front of the soft cap, from the definitions.
+  /// The extra loss of all rows, and the gradient of all losses by the logits in front of the soft cap, from the
+  /// definitions.
   double reference(std::vector<double>& dlogits) const {
     double sum = 0;
     dlogits.assign(static_cast<std::size_t>(n * kV), 0);

@@ -143,9 +143,16 @@ inline Case rms(std::int64_t t, std::int64_t d, float offset = 0) {
 }
 
 inline Case layer(std::int64_t t, std::int64_t d, float offset = 0) {
-  Case c{fmt::format("layer_norm T={} D={} offset={}", t, d, offset), {{t, d, 1, 0.5f}, {1, d, 0.3f, 1}, {1, d}}, {{t, d}}, {}, {}, {}};
+  Case c{fmt::format("layer_norm T={} D={} offset={}", t, d, offset),
+         {{t, d, 1, 0.5f}, {1, d, 0.3f, 1}, {1, d}},
+         {{t, d}},
+         {},
+         {},
+         {}};
   constexpr float eps = 1e-5f;
-  c.forward = [=](const Mats& in, const Mats& out, Arena&) { layer_norm(in[0], in[1].data, in[2].data, offset, eps, out[0]); };
+  c.forward = [=](const Mats& in, const Mats& out, Arena&) {
+    layer_norm(in[0], in[1].data, in[2].data, offset, eps, out[0]);
+  };
   c.backward = [=](const Mats& in, const Mats&, const Mats& dout, const Mats& din, Arena& scratch) {
     layer_norm_backward(dout[0], in[0], in[1].data, offset, eps, din[0], Write::set, din[1].data, din[2].data, scratch);
   };
@@ -355,19 +362,18 @@ inline Case attend(AttentionShape s, std::vector<std::int64_t> lengths) {
 
 inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float softcap = 0, bool train_head = true,
                  bool biased = false) {
-  Case c{
-      fmt::format("cross_entropy N={} D={} V={} cap={}{}{}", n, d, vocabulary, softcap, train_head ? "" : " frozen head",
-                  biased ? " bias" : ""),
-      {{n, d}, {vocabulary, d, 0.3f}, {1, vocabulary}},
-      {{n, 1}},
-      {},
-      {},
-      {}};
+  Case c{fmt::format("cross_entropy N={} D={} V={} cap={}{}{}", n, d, vocabulary, softcap,
+                     train_head ? "" : " frozen head", biased ? " bias" : ""),
+         {{n, d}, {vocabulary, d, 0.3f}, {1, vocabulary}},
+         {{n, 1}},
+         {},
+         {},
+         {}};
   auto labels = std::make_shared<std::vector<Token>>();
   for (std::int64_t i = 0; i < n; ++i) labels->push_back(static_cast<Token>((i * 7919 + 3) % vocabulary));
   c.forward = [=](const Mats& in, const Mats& out, Arena& scratch) {
-    cross_entropy({in[0], {*labels, out[0].flat()}, softcap, {biased ? in[2].data : nullptr}}, WholeHead{weight_of(in[1])},
-                  scratch);
+    cross_entropy({in[0], {*labels, out[0].flat()}, softcap, {biased ? in[2].data : nullptr}},
+                  WholeHead{weight_of(in[1])}, scratch);
   };
   // The gradient of the sum only: the test feeds ones.
   c.backward = [=](const Mats& in, const Mats&, const Mats&, const Mats& din, Arena& scratch) {

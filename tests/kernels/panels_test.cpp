@@ -1,5 +1,5 @@
-// A first factor in panels is cut into other steps of the depth than the second factor would be by itself; the panels of the
-// second one are packed in the first one's steps. Vocabularies somewhat larger than a panel make the difference.
+// A first factor in panels is cut into other steps of the depth than the second factor would be by itself; the panels
+// of the second one are packed in the first one's steps. Vocabularies somewhat larger than a panel make the difference.
 #include <gtest/gtest.h>
 
 #include <algorithm>

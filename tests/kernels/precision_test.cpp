@@ -26,10 +26,10 @@ class InBf16 : public testing::TestWithParam<Isa> {
     use_isa(best_isa());
   }
 };
-INSTANTIATE_TEST_SUITE_P(, InBf16, testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::amx),
-                         [](const auto& given) {
-                           return std::string(std::array{"portable", "avx2", "avx512", "amx"}[static_cast<int>(given.param)]);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , InBf16, testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::amx), [](const auto& given) {
+      return std::string(std::array{"portable", "avx2", "avx512", "amx"}[static_cast<int>(given.param)]);
+    });
 
 double rounded(float x) { return to_float(to_bf16(x)); }
 

@@ -1,5 +1,5 @@
-// Bytes of llama.cpp's quantisers: digests and first blocks made with ggml's own code (ggml-quants.c, without contraction) from
-// the same pseudo-random numbers; and what such matrices give in products.
+// Bytes of llama.cpp's quantisers: digests and first blocks made with ggml's own code (ggml-quants.c, without
+// contraction) from the same pseudo-random numbers; and what such matrices give in products.
 #include "kernels/quant_ggml.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,8 @@ TEST(QuantGgml, ABlockDoesNotDependOnItsNeighbours) {
   for (const BlockFormat& f : block_formats()) {
     const auto all = quantised(f, x);
     for (std::size_t b = 0; b < x.size() / static_cast<std::size_t>(f.values); b += 3) {
-      const auto one = quantised(f, std::span(x).subspan(b * static_cast<std::size_t>(f.values), static_cast<std::size_t>(f.values)));
+      const auto one = quantised(
+          f, std::span(x).subspan(b * static_cast<std::size_t>(f.values), static_cast<std::size_t>(f.values)));
       EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(b) * f.bytes)) << b;
     }
   }
@@ -90,7 +91,8 @@ TEST(QuantGgml, FlatAndEmptyBlocksComeBack) {
       const auto bytes = quantised(f, x);
       std::vector<float> back(x.size());
       f.unpack(bytes.data(), 512 / f.values, back.data());
-      for (float v : back) EXPECT_NEAR(v, value, 0.07 * std::fabs(value) + 1e-12) << static_cast<int>(f.storage) << " " << value;
+      for (float v : back)
+        EXPECT_NEAR(v, value, 0.07 * std::fabs(value) + 1e-12) << static_cast<int>(f.storage) << " " << value;
     }
   }
 }
@@ -110,7 +112,8 @@ TEST(QuantGgml, UnpackGivesAnyPartOfARow) {
       unpack(w, 1, 2, first, count, part.data());
       for (int r = 0; r < 2; ++r)
         for (int i = 0; i < count; ++i)
-          ASSERT_EQ(part[static_cast<std::size_t>(r * count + i)], all[static_cast<std::size_t>((r + 1) * kCols + first + i)]);
+          ASSERT_EQ(part[static_cast<std::size_t>(r * count + i)],
+                    all[static_cast<std::size_t>((r + 1) * kCols + first + i)]);
     }
     const Weight last = w.slice(2, 1);
     std::vector<float> row(kCols);
@@ -131,7 +134,8 @@ TEST(QuantGgml, ProductsAreThoseOfTheUnpackedMatrix) {
     unpack(w, 0, kOut, 0, kIn, plain.data());
     const Weight p{Storage::f32, kOut, kIn, plain.data()};
     for (std::int64_t rows : {1, 3, 8, 40}) {
-      std::vector<float> in(static_cast<std::size_t>(rows * kIn)), one(static_cast<std::size_t>(rows * kOut)), two(one.size());
+      std::vector<float> in(static_cast<std::size_t>(rows * kIn)), one(static_cast<std::size_t>(rows * kOut)),
+          two(one.size());
       for (std::size_t i = 0; i < in.size(); ++i) in[i] = random.normal(1'000'000 + i);
       gemm_nt({in.data(), rows, kIn}, w, {one.data(), rows, kOut}, Write::set);
       gemm_nt({in.data(), rows, kIn}, p, {two.data(), rows, kOut}, Write::set);

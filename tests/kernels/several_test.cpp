@@ -1,5 +1,5 @@
-// Several operations at once against each of them alone: the same bits, whatever the rows of the others and the threads; and
-// against slow sums in double precision.
+// Several operations at once against each of them alone: the same bits, whatever the rows of the others and the
+// threads; and against slow sums in double precision.
 #include "kernels/several.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,8 @@ class SeveralStored : public testing::TestWithParam<Kind> {
     };
     gemm_nn({count, product}, Write::add);
   }
-  // What any float32 sum of these terms, in any order, may be off by: half a unit in the last place for each that is added.
+  // What any float32 sum of these terms, in any order, may be off by: half a unit in the last place for each that is
+  // added.
   static constexpr double kTerms = kIn + kRank + 2, kUnit = 0x1p-24;
 
   Experts m{GetParam()};
@@ -124,7 +125,9 @@ TEST_P(SeveralStored, ProductsAreTheSlowSumsOfTheirRows) {
         double sum = 0, size = 0;
         auto add = [&](double x, double factor) { sum += x * factor, size += std::fabs(x * factor); };
         auto begin = [&](double before) { sum = before, size = std::fabs(before); };
-        auto at = [](const std::vector<float>& values, std::int64_t i) { return static_cast<double>(values[static_cast<std::size_t>(i)]); };
+        auto at = [](const std::vector<float>& values, std::int64_t i) {
+          return static_cast<double>(values[static_cast<std::size_t>(i)]);
+        };
         for (std::int64_t o = 0; o < kOut; ++o) {
           begin(at(y0, r * kOut + o));
           for (std::int64_t i = 0; i < kIn; ++i) add(at(m.x, r * kIn + i), static_cast<double>(w.row(o)[i]));
@@ -189,8 +192,9 @@ TEST(Several, AdaptersHaveTheBitsOfEachAlone) {
             db(out.begin() + static_cast<std::ptrdiff_t>(size), out.end());
         auto adapter = [&](std::int64_t i) {
           const std::int64_t e = first + i;
-          return AdapterUpGradient{m.of(e, m.dy, kOut),  m.of(e, m.down, kRank), m.low(e, m.b, kOut, kRank), 0.5f,
-                                   m.of(e, ddown, kRank), trained ? m.low(e, db, kOut, kRank) : Mat{}};
+          return AdapterUpGradient{m.of(e, m.dy, kOut),        m.of(e, m.down, kRank),
+                                   m.low(e, m.b, kOut, kRank), 0.5f,
+                                   m.of(e, ddown, kRank),      trained ? m.low(e, db, kOut, kRank) : Mat{}};
         };
         lora_up_backward({count, adapter}, arena);
         std::ranges::copy(ddown, out.begin()), std::ranges::copy(db, out.begin() + static_cast<std::ptrdiff_t>(size));
@@ -223,15 +227,15 @@ TEST(Several, ADryRunBoundsTheMemoryOfAdapters) {
       const std::int64_t first = dry ? 0 : starts[static_cast<std::size_t>(e)],
                          rows = dry ? kAll : starts[static_cast<std::size_t>(e) + 1] - first;
       auto of = [&](std::vector<float>& m, std::int64_t cols) { return mat(m, kAll, cols).slice(first, rows); };
-      return AdapterUpGradient{of(dy, 16), of(down, 2), mat(b, kExperts * 16, 2).slice(e * 16, 16), 1, of(ddown, 2),
-                               mat(db, kExperts * 16, 2).slice(e * 16, 16)};
+      return AdapterUpGradient{of(dy, 16), of(down, 2),  mat(b, kExperts * 16, 2).slice(e * 16, 16),
+                               1,          of(ddown, 2), mat(db, kExperts * 16, 2).slice(e * 16, 16)};
     };
     lora_up_backward({kExperts, adapter}, arena);
     return arena.high_water();
   };
   const std::size_t bound = used({}, true);
-  const std::vector<std::int64_t> even{0, 625, 1250, 1875, 2500, 3125, 3750, 4375, 5000}, one{0, 0, 0, 0, 5000, 5000, 5000, 5000, 5000},
-      odd{0, 1, 66, 131, 196, 261, 326, 391, 5000};
+  const std::vector<std::int64_t> even{0, 625, 1250, 1875, 2500, 3125, 3750, 4375, 5000},
+      one{0, 0, 0, 0, 5000, 5000, 5000, 5000, 5000}, odd{0, 1, 66, 131, 196, 261, 326, 391, 5000};
   for (const auto& starts : {even, one, odd}) EXPECT_LE(used(starts, false), bound);
 }
 

@@ -23,10 +23,13 @@ struct Kind {
   std::int64_t row_step = 1;
 };
 inline constexpr Kind kKinds[] = {{Storage::f32},  {Storage::bf16}, {Storage::f16},
-                           {Storage::int8}, {Storage::nf4},  {Storage::nf4, true}};
-// Rows of whole blocks, of 32 or 256 values: gpt-oss's experts, whose gate and up have every other row, and GGUF's formats.
-inline constexpr Kind kBlockKinds[] = {{Storage::mxfp4}, {Storage::mxfp4, false, 2}, {Storage::q8_0}, {Storage::q4_0},
-                                       {Storage::q4_1},  {Storage::q5_0},            {Storage::q5_1}, {Storage::q4_k},
+                                  {Storage::int8}, {Storage::nf4},  {Storage::nf4, true}};
+// Rows of whole blocks, of 32 or 256 values: gpt-oss's experts, whose gate and up have every other row, and GGUF's
+// formats.
+inline constexpr Kind kBlockKinds[] = {{Storage::mxfp4}, {Storage::mxfp4, false, 2},
+                                       {Storage::q8_0},  {Storage::q4_0},
+                                       {Storage::q4_1},  {Storage::q5_0},
+                                       {Storage::q5_1},  {Storage::q4_k},
                                        {Storage::q5_k},  {Storage::q6_k}};
 inline constexpr std::int64_t kWholeBlocks = 256;  // columns for any of them
 inline std::vector<Kind> all_kinds() {
@@ -87,7 +90,8 @@ struct Stored {
     powers.resize(static_cast<std::size_t>(stored / kMxfp4Block));
     for (std::size_t i = 0; i < powers.size(); ++i) powers[i] = static_cast<std::uint8_t>(123 + random.below(i, 4));
     for (std::int64_t i = 0; i < stored / 2; ++i)
-      data[static_cast<std::size_t>(i)] = static_cast<std::byte>(random.below(static_cast<std::uint64_t>(stored + i), 256));
+      data[static_cast<std::size_t>(i)] =
+          static_cast<std::byte>(random.below(static_cast<std::uint64_t>(stored + i), 256));
     weight.scale_codes = powers.data();
     for (std::int64_t i = 0; i < weight.rows * weight.cols; ++i) {
       const std::int64_t at = i / weight.cols * weight.row_step * weight.cols + i % weight.cols;

@@ -1,5 +1,5 @@
-// The families with mixtures of experts against Hugging Face transformers: models and numbers of shared/data/families, where
-// that folder lies beside the project.
+// The families with mixtures of experts against Hugging Face transformers: models and numbers of shared/data/families,
+// where that folder lies beside the project.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "golden.h"
 #include "core/random.h"
+#include "golden.h"
 #include "nn/hooks.h"
 
 namespace dml {
@@ -198,14 +198,23 @@ TEST_P(ExpertFamily, ReadsStackedExpertsAsItReadsSingleOnes) {
   EXPECT_EQ(r.train(), want);
 }
 
-// A gpt-oss whose experts are codes, beside the same with the numbers that they stand for, as (in, out), gate and up in turn.
+// A gpt-oss whose experts are codes, beside the same with the numbers that they stand for, as (in, out), gate and up in
+// turn.
 class CodedExperts {
  public:
   CodedExperts() {
-    Json config{{"model_type", "gpt_oss"},   {"vocab_size", 61},          {"hidden_size", 64},
-                {"intermediate_size", 32},   {"num_hidden_layers", 2},    {"num_attention_heads", 4},
-                {"num_key_value_heads", 2},  {"head_dim", 16},            {"num_local_experts", 3},
-                {"num_experts_per_tok", 2},  {"sliding_window", 4},       {"max_position_embeddings", 64},
+    Json config{{"model_type", "gpt_oss"},
+                {"vocab_size", 61},
+                {"hidden_size", 64},
+                {"intermediate_size", 32},
+                {"num_hidden_layers", 2},
+                {"num_attention_heads", 4},
+                {"num_key_value_heads", 2},
+                {"head_dim", 16},
+                {"num_local_experts", 3},
+                {"num_experts_per_tok", 2},
+                {"sliding_window", 4},
+                {"max_position_embeddings", 64},
                 {"rope_scaling", {{"rope_type", "default"}}}};
     plain = read_model_config(config, "gpt_oss");
     coded = plain;
@@ -249,7 +258,8 @@ class CodedExperts {
     std::vector<float>& numbers = numbers_.at(w.tensor.substr(0, w.tensor.find("_blocks")));
     for (std::int64_t i = 0; i < size; ++i) {
       const int c = bytes[static_cast<std::size_t>(i / 2)] >> (i % 2 * 4) & 15;
-      const double value = (c & 8 ? -1 : 1) * kSteps[c & 7] * std::pow(2.0, powers[static_cast<std::size_t>(i / 32)] - 127);
+      const double value =
+          (c & 8 ? -1 : 1) * kSteps[c & 7] * std::pow(2.0, powers[static_cast<std::size_t>(i / 32)] - 127);
       const std::int64_t expert = i / (out * w.cols), row = i / w.cols % out, col = i % w.cols;
       numbers[static_cast<std::size_t>((expert * w.cols + col) * out + row)] = static_cast<float>(value);
     }
@@ -310,7 +320,8 @@ TEST(Mxfp4, IsNotTrained) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExpertFamily,
-                         testing::Values("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "deepseek_v3"),
+                         testing::Values("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss",
+                                         "deepseek_v3"),
                          [](auto& kind) { return kind.param; });
 
 }  // namespace

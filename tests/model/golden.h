@@ -66,7 +66,8 @@ inline TensorSource golden_source(std::shared_ptr<ModelFiles> files) {
   };
 }
 
-/// A golden model, trainable in full or through the golden adapter, with gradient buffers bound and working memory taken.
+/// A golden model, trainable in full or through the golden adapter, with gradient buffers bound and working memory
+/// taken.
 struct GoldenModel {
   std::unique_ptr<CausalLm> model;
   std::vector<std::vector<float>> gradients;
@@ -89,7 +90,8 @@ struct GoldenModel {
     if (!source) source = golden_source(files);
     if (head != HeadKind::causal_lm) {  // score.weight is sin(1), sin(2), …
       score.resize(static_cast<std::size_t>(spec.hidden));
-      for (std::size_t i = 0; i < score.size(); ++i) score[i] = static_cast<float>(std::sin(static_cast<double>(i + 1)));
+      for (std::size_t i = 0; i < score.size(); ++i)
+        score[i] = static_cast<float>(std::sin(static_cast<double>(i + 1)));
       source = [this, files = source](const std::string& name) -> std::optional<StoredTensor> {
         if (name != "score.weight") return files(name);
         return StoredTensor{kernels::Storage::f32, {1, static_cast<std::int64_t>(score.size())}, score.data()};
@@ -122,8 +124,9 @@ struct GoldenModel {
   }
 };
 
-/// Ten steps of AdamW as the goldens take them, with the model's gradients bound and working memory taken: a weight decay
-/// of 0.01 where the parameter wants one, its own scale of the learning rate. Returns the mean losses that the steps saw.
+/// Ten steps of AdamW as the goldens take them, with the model's gradients bound and working memory taken: a weight
+/// decay of 0.01 where the parameter wants one, its own scale of the learning rate. Returns the mean losses that the
+/// steps saw.
 inline std::vector<double> ten_adamw_steps(CausalLm& model, const GoldenBatch& batch, double learning_rate) {
   constexpr double kBeta1 = 0.9, kBeta2 = 0.999;
   std::vector<std::vector<float>> first, second;

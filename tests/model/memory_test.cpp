@@ -1,5 +1,5 @@
-// The planned working memory is an upper bound for every micro-batch of a schedule, whatever its lengths and labels: random
-// models, ways to train them and micro-batches. DML_LONG=1: 10,000 micro-batches.
+// The planned working memory is an upper bound for every micro-batch of a schedule, whatever its lengths and labels:
+// random models, ways to train them and micro-batches. DML_LONG=1: 10,000 micro-batches.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -36,15 +36,17 @@ ModelSpec random_spec(Dice& dice, bool small) {
       golden_path(kFamilies[static_cast<std::size_t>(dice.between(0, std::ssize(kFamilies) - 1))]) + "/model");
   spec.layers = dice.between(1, 3);
   spec.kv_heads = dice.one_of<std::int64_t>({1, 2, 4});
-  spec.heads = spec.qk_norm.over == QkNormSpec::Over::all_heads || spec.model_type == "gpt2" ? spec.kv_heads
-                                                               : spec.kv_heads * dice.one_of<std::int64_t>({1, 2, 4});
+  spec.heads = spec.qk_norm.over == QkNormSpec::Over::all_heads || spec.model_type == "gpt2"
+                   ? spec.kv_heads
+                   : spec.kv_heads * dice.one_of<std::int64_t>({1, 2, 4});
   spec.head_dim = 8 * dice.between(1, small ? 2 : 16);
   spec.hidden = spec.heads * spec.head_dim;
   spec.ffn = 16 * dice.between(1, small ? 16 : 300);
   spec.vocab = dice.between(small ? 70 : 200, small ? 700 : 200000);
   spec.max_positions = 1 << 14;
   spec.rope = {}, spec.rope_local = {}, spec.without_rope = {};
-  if (spec.positions != Positions::learned && dice.one_in(4)) {  // angles of its own for every length beyond the 500th token
+  if (spec.positions != Positions::learned &&
+      dice.one_in(4)) {  // angles of its own for every length beyond the 500th token
     spec.rope.scaling = RopeScaling::dynamic, spec.rope.factor = 2;
     spec.max_positions = 500;
   }
@@ -107,12 +109,13 @@ struct Trainee {
     model->save_rounded = dice.one_in(2);
     if (training.full && !small)
       model->parameters.values_in_parts = dice.one_in(2), model->parameters.gradients_in_parts = dice.one_in(2);
-    how = fmt::format("{} {} × {}, ffn {}, vocabulary {}, {} heads of {}, {}, keep {}{} of {} layers", spec.model_type,
-                      spec.layers, spec.hidden, spec.ffn, spec.vocab, spec.heads, spec.head_dim,
-                      training.full                ? "full"
-                      : training.adapter->use_dora ? fmt::format("dora {}", training.adapter->r)
-                                                   : fmt::format("lora {}", training.adapter->r),
-                      static_cast<int>(model->recompute), model->save_rounded ? " rounded" : "", model->recompute_layers);
+    how =
+        fmt::format("{} {} × {}, ffn {}, vocabulary {}, {} heads of {}, {}, keep {}{} of {} layers", spec.model_type,
+                    spec.layers, spec.hidden, spec.ffn, spec.vocab, spec.heads, spec.head_dim,
+                    training.full                ? "full"
+                    : training.adapter->use_dora ? fmt::format("dora {}", training.adapter->r)
+                                                 : fmt::format("lora {}", training.adapter->r),
+                    static_cast<int>(model->recompute), model->save_rounded ? " rounded" : "", model->recompute_layers);
   }
 };
 

@@ -109,8 +109,8 @@ TEST_P(Family, GeneratingReadsTheLogitsOfTraining) {
   }
 }
 
-// These models have a few hundred random weights a matrix, so single gradients are off by up to a tenth of the tensor's largest
-// value, and a tensor's direction by little.
+// These models have a few hundred random weights a matrix, so single gradients are off by up to a tenth of the tensor's
+// largest value, and a tensor's direction by little.
 class DenseFamily : public Family {};
 
 TEST_P(DenseFamily, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
@@ -130,7 +130,8 @@ TEST_P(DenseFamily, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
         for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
           const auto at = static_cast<std::size_t>(i);
           const double a = exact.gradients[u][at], b = rounded.gradients[u][at];
-          dot += a * b, a2 += a * a, b2 += b * b, top = std::max(top, std::abs(a)), off = std::max(off, std::abs(a - b));
+          dot += a * b, a2 += a * a, b2 += b * b, top = std::max(top, std::abs(a)),
+                                                  off = std::max(off, std::abs(a - b));
         }
         EXPECT_LE(off, 0.1 * top + 1e-9) << p.name;
         if (top > 1e-6) {
@@ -141,7 +142,8 @@ TEST_P(DenseFamily, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Family, testing::ValuesIn(golden_families()), [](auto& row) { return row.param; });
-INSTANTIATE_TEST_SUITE_P(Goldens, DenseFamily, testing::ValuesIn(dense_golden_families()), [](auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(Goldens, DenseFamily, testing::ValuesIn(dense_golden_families()),
+                         [](auto& row) { return row.param; });
 
 TEST(Rope, EveryScalingGivesTheReferencesLogits) {
   for (auto& entry : std::filesystem::directory_iterator(golden_path("llama_rope"))) {

@@ -1,4 +1,5 @@
-// A model whose large matrices are there only while they are needed: same bits, and the same calls whatever is in the batch.
+// A model whose large matrices are there only while they are needed: same bits, and the same calls whatever is in the
+// batch.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +10,8 @@
 namespace dml {
 namespace {
 
-// Holds what is small of all units, the two large parts that were asked for last, and gradients between their two calls.
+// Holds what is small of all units, the two large parts that were asked for last, and gradients between their two
+// calls.
 class Lender : public UnitHooks {
  public:
   explicit Lender(ParameterStore& store) : store_(store) {

@@ -1,8 +1,8 @@
 // A model over a quantised base computes what one over the de-quantised values in float32 does, to the bit: unpacking
-// is the only difference, and products are cut alike for every storage. The few rows that an expert may have are no exception,
-// but int8 multiplies such rows with its codes, and the sum with the scale of the weight's row. Where scales are powers of two,
-// that rounds nothing else, so experts get such scales here. (On AMX those codes are multiplied as integers: in another order,
-// whose error tests/kernels bounds. The plainer AVX-512 takes its place.)
+// is the only difference, and products are cut alike for every storage. The few rows that an expert may have are no
+// exception, but int8 multiplies such rows with its codes, and the sum with the scale of the weight's row. Where scales
+// are powers of two, that rounds nothing else, so experts get such scales here. (On AMX those codes are multiplied as
+// integers: in another order, whose error tests/kernels bounds. The plainer AVX-512 takes its place.)
 #include "checkpoint/quantised.h"
 
 #include <fmt/format.h>
@@ -122,11 +122,13 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Families, QuantisedModel,
-    testing::Combine(testing::ValuesIn(golden_families()),
-                     testing::Values(kernels::Storage::nf4, kernels::Storage::int8)),
-    [](auto& row) { return fmt::format("{}_{}", std::get<0>(row.param), kernels::stored_format(std::get<1>(row.param)).name); });
+INSTANTIATE_TEST_SUITE_P(Families, QuantisedModel,
+                         testing::Combine(testing::ValuesIn(golden_families()),
+                                          testing::Values(kernels::Storage::nf4, kernels::Storage::int8)),
+                         [](auto& row) {
+                           return fmt::format("{}_{}", std::get<0>(row.param),
+                                              kernels::stored_format(std::get<1>(row.param)).name);
+                         });
 
 }  // namespace
 }  // namespace dml

@@ -1,5 +1,5 @@
-// Documents that begin with the same tokens: computing the beginning once changes no bit of a loss, and gradients only by the
-// order of their sums.
+// Documents that begin with the same tokens: computing the beginning once changes no bit of a loss, and gradients only
+// by the order of their sums.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -75,8 +75,8 @@ TEST_P(SharedBeginnings, ChangeNoLossAndOnlyTheOrderOfGradients) {
   }
 }
 
-// A plain family and one of every kind that could matter: windows, sinks, ALiBi, norms of heads, latent attention, parallel
-// layers, learned positions, experts, ropes that depend on the length.
+// A plain family and one of every kind that could matter: windows, sinks, ALiBi, norms of heads, latent attention,
+// parallel layers, learned positions, experts, ropes that depend on the length.
 INSTANTIATE_TEST_SUITE_P(Families, SharedBeginnings,
                          testing::Values(Case{"llama_tiny", false}, Case{"llama_tiny", true}, Case{"gemma2", true},
                                          Case{"gpt_oss", true}, Case{"bloom", false}, Case{"qwen3", true},
@@ -91,7 +91,8 @@ TEST(SharedBeginningRows, AreVisitedOnce) {
   const TrimmedBatch apart = trimmed(given, arena, Trim::useful), once = trimmed(given, arena, Trim::shared_once);
   EXPECT_FALSE(apart.shared);
   ASSERT_TRUE(once.shared);
-  // Three answers behind the first prompt, whose last token feeds a label of its own in each; one without a label between them.
+  // Three answers behind the first prompt, whose last token feeds a label of its own in each; one without a label
+  // between them.
   EXPECT_EQ(apart.batch.size() - once.batch.size(), 2 * 6 + 4);
   ASSERT_EQ(std::ssize(once.shared.rows), apart.batch.size());
   ASSERT_EQ(std::ssize(once.shared.firsts), once.batch.size());

@@ -161,7 +161,8 @@ class LayerKinds : public testing::TestWithParam<Kind> {
   KvCache cache_of(std::int64_t rows) {
     return KvCache(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, rows);
   }
-  // These rows behind what the caches hold, each sequence's next; `ends` of them, or all, come out and are those of `y`.
+  // These rows behind what the caches hold, each sequence's next; `ends` of them, or all, come out and are those of
+  // `y`.
   void expect_cached(const Mat& y, const std::vector<std::int32_t>& rows, std::vector<SequenceRows> sequences,
                      const std::vector<std::int32_t>& ends = {}) {
     Mat h = values.zeros(std::ssize(rows), kWidth), top = ends.empty() ? h : values.zeros(std::ssize(ends), kWidth);
@@ -231,7 +232,8 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(apart / size);
 }
 
-// bfloat16 has eight bits: what was rounded is off by 2⁻⁹ at most, what is computed from several such values by little more.
+// bfloat16 has eight bits: what was rounded is off by 2⁻⁹ at most, what is computed from several such values by little
+// more.
 TEST_P(LayerKinds, RoundedActivationsGiveTheSameValueAndNearlyTheSameGradient) {
   for (bool some : {false, true}) {
     if (some && layer.parallel) continue;

@@ -42,9 +42,10 @@ class Mixtures : public testing::TestWithParam<Mix> {
                              .up = linear(name + "up", kFfn, kWidth, m.biases, m.lora),
                              .down = linear(name + "down", kWidth, kFfn, m.biases, m.lora)});
     }
-    if (m.shared) moe.shared = {.gate = linear("shared.gate", kShared, kWidth, false, m.lora),
-                                .up = linear("shared.up", kShared, kWidth, false, m.lora),
-                                .down = linear("shared.down", kWidth, kShared, false, m.lora)};
+    if (m.shared)
+      moe.shared = {.gate = linear("shared.gate", kShared, kWidth, false, m.lora),
+                    .up = linear("shared.up", kShared, kWidth, false, m.lora),
+                    .down = linear("shared.down", kWidth, kShared, false, m.lora)};
     if (m.gated_shared) moe.shared_gate = linear("shared_gate", 1, kWidth, false, false);
     moe.jitter = m.jitter;
     trained.bind(5);
@@ -159,7 +160,8 @@ class Slow {
   std::vector<std::size_t> choice(std::vector<double> score) const {
     const auto& rule = moe_.router.rule;
     const auto size = static_cast<std::size_t>(rule.experts / rule.groups);
-    for (std::size_t e = 0; rule.correction && e < score.size(); ++e) score[e] += static_cast<double>(rule.correction[e]);
+    for (std::size_t e = 0; rule.correction && e < score.size(); ++e)
+      score[e] += static_cast<double>(rule.correction[e]);
     std::vector<std::pair<double, std::size_t>> groups, best;
     for (std::size_t g = 0; g < static_cast<std::size_t>(rule.groups); ++g) {
       std::vector<double> in(&score[g * size], &score[g * size] + size);
@@ -168,7 +170,8 @@ class Slow {
     }
     std::ranges::sort(groups);
     for (std::size_t i = 0; i < static_cast<std::size_t>(rule.chosen_groups); ++i)
-      for (std::size_t e = groups[i].second * size; e < (groups[i].second + 1) * size; ++e) best.emplace_back(-score[e], e);
+      for (std::size_t e = groups[i].second * size; e < (groups[i].second + 1) * size; ++e)
+        best.emplace_back(-score[e], e);
     std::ranges::sort(best);
     std::vector<std::size_t> out;
     for (std::size_t i = 0; i < static_cast<std::size_t>(rule.chosen); ++i) out.push_back(best[i].second);
@@ -180,7 +183,8 @@ class Slow {
 };
 
 TEST_P(Mixtures, AreTheSlowSumOverExperts) {
-  if ((GetParam().lora && !GetParam().lora_bias) || GetParam().jitter > 0) GTEST_SKIP() << "dropout and jitter have no place in the slow one";
+  if ((GetParam().lora && !GetParam().lora_bias) || GetParam().jitter > 0)
+    GTEST_SKIP() << "dropout and jitter have no place in the slow one";
   take_many_tokens();
   Result got = run({}, {}, false);
   for (std::int64_t t = 0; t < x.rows; ++t) {
@@ -245,25 +249,23 @@ TEST_P(Mixtures, AreMeasuredByADryRun) {
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Mixtures,
-    testing::Values(Mix{"softmax"}, Mix{"softmax_plain", {.experts = 6, .chosen = 3, .normalise = false}},
-                    Mix{.name = "adapters", .lora = true, .shared = true},
-                    Mix{.name = "adapters_with_biases", .lora = true, .biases = true, .shared = true, .lora_bias = true},
-                    Mix{.name = "biases", .biases = true},
-                    Mix{.name = "shared_with_gate", .gated_shared = true, .shared = true},
-                    Mix{.name = "groups",
-                        .rule = {.experts = 6, .chosen = 2, .sigmoid = true, .scale = 2.5f, .groups = 3, .chosen_groups = 2},
-                        .shared = true,
-                        .correction = true},
-                    Mix{.name = "jitter", .jitter = 0.1f},
-                    Mix{.name = "losses", .losses = {0.7, 0.05}}),
+    testing::Values(
+        Mix{"softmax"}, Mix{"softmax_plain", {.experts = 6, .chosen = 3, .normalise = false}},
+        Mix{.name = "adapters", .lora = true, .shared = true},
+        Mix{.name = "adapters_with_biases", .lora = true, .biases = true, .shared = true, .lora_bias = true},
+        Mix{.name = "biases", .biases = true}, Mix{.name = "shared_with_gate", .gated_shared = true, .shared = true},
+        Mix{.name = "groups",
+            .rule = {.experts = 6, .chosen = 2, .sigmoid = true, .scale = 2.5f, .groups = 3, .chosen_groups = 2},
+            .shared = true,
+            .correction = true},
+        Mix{.name = "jitter", .jitter = 0.1f}, Mix{.name = "losses", .losses = {0.7, 0.05}}),
     name_of);
 
 // Memory in whole pages that can be closed: who reads it then ends the program.
 class Pages {
  public:
   explicit Pages(std::size_t bytes)
-      : size_(bytes),
-        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+      : size_(bytes), data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     DML_CHECK(data_ != MAP_FAILED);
   }
   ~Pages() { munmap(data_, size_); }
@@ -276,7 +278,8 @@ class Pages {
   void* data_;
 };
 
-// One token of a mixture that is being decoded: the weights of experts that it is not sent to are not read, however stored.
+// One token of a mixture that is being decoded: the weights of experts that it is not sent to are not read, however
+// stored.
 TEST(Experts, WeightsOfTheOthersAreNotRead) {
   constexpr std::int64_t kExperts = 8, kIn = kernels::kWholeBlocks, kOut = kernels::kWholeBlocks;
   for (const kernels::Kind& kind : kernels::all_kinds()) {
@@ -322,8 +325,8 @@ TEST(Experts, WeightsOfTheOthersAreNotRead) {
   }
 }
 
-// Two sequences that are answered together, each with its own adapter on every expert: the rows that an expert is sent are
-// of both, and each has the bits that it has with its adapter alone.
+// Two sequences that are answered together, each with its own adapter on every expert: the rows that an expert is sent
+// are of both, and each has the bits that it has with its adapter alone.
 TEST(Experts, RowsOfSeveralSequencesHaveTheirOwnAdapters) {
   constexpr std::int64_t kExperts = 4, kIn = 16, kOut = 24;
   Values values(7);

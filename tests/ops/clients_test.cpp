@@ -23,7 +23,8 @@ class Clients : public Workshop {
   std::string base() const {
     if (file_exists(at("base/config.json"))) return at("base");
     Keys keys = tiny_model() + Keys{{"output_dir", at("base")}};
-    keys["model_config"] = std::regex_replace(keys["model_config"], std::regex("max_position_embeddings: 256"), "max_position_embeddings: 2048");
+    keys["model_config"] = std::regex_replace(keys["model_config"], std::regex("max_position_embeddings: 256"),
+                                              "max_position_embeddings: 2048");
     const Ended e = train(1, recipe("base.yml", keys));
     EXPECT_EQ(e.exit, 0) << e.err;
     return at("base");
@@ -33,8 +34,13 @@ class Clients : public Workshop {
     for (int i = 0; i < 3; ++i) {
       const std::string name = fmt::format("adapter{}", i);
       alpaca("rows.jsonl", 44, 100 * i);
-      const Ended e = train(1, recipe(name + ".yml", Keys{{"base_model", base()}, {"adapter", "lora"}, {"lora_r", fmt::format("{}", 4 << i)}, {"lora_alpha", "16"},
-                                                          {"lora_target_linear", "true"}, {"learning_rate", "3e-2"}, {"output_dir", at(name)}}));
+      const Ended e = train(1, recipe(name + ".yml", Keys{{"base_model", base()},
+                                                          {"adapter", "lora"},
+                                                          {"lora_r", fmt::format("{}", 4 << i)},
+                                                          {"lora_alpha", "16"},
+                                                          {"lora_target_linear", "true"},
+                                                          {"learning_rate", "3e-2"},
+                                                          {"output_dir", at(name)}}));
       EXPECT_EQ(e.exit, 0) << e.err;
       words.insert(words.end(), {"--adapter", name + "=" + at(name)});
     }
@@ -98,9 +104,7 @@ TEST_F(Clients, TheOfficialClientOfOpenAiIsSatisfied) {
   EXPECT_THAT(e.out, HasSubstr("12 checks hold"));
 }
 
-TEST_F(Clients, TheChatPageWorksInABrowser) {
-  expect_holds("chat_page.py", adapters(), "the chat page holds");
-}
+TEST_F(Clients, TheChatPageWorksInABrowser) { expect_holds("chat_page.py", adapters(), "the chat page holds"); }
 
 }  // namespace
 }  // namespace dml::e2e

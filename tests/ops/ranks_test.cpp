@@ -1,5 +1,6 @@
-// What happens to the others when a rank dies, hangs, or holds another opinion: the whole job ends by itself, with a code
-// and a reason, long before anybody has waited for as long as a rank may (dist_timeout is longer than the tests' patience).
+// What happens to the others when a rank dies, hangs, or holds another opinion: the whole job ends by itself, with a
+// code and a reason, long before anybody has waited for as long as a rank may (dist_timeout is longer than the tests'
+// patience).
 #include <unistd.h>
 
 #include <chrono>

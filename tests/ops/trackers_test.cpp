@@ -1,5 +1,5 @@
-// Logs for TensorBoard and Weights & Biases, read by programs of others (tests/clients/trackers.mjs), with what they need or not
-// at all.
+// Logs for TensorBoard and Weights & Biases, read by programs of others (tests/clients/trackers.mjs), with what they
+// need or not at all.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Weights in bfloat16 without a float32 copy: what rounding would lose is kept, and bits do not depend on how a parameter is
-// cut.
+// Weights in bfloat16 without a float32 copy: what rounding would lose is kept, and bits do not depend on how a
+// parameter is cut.
 #include "optim/bf16_weights.h"
 
 #include <gtest/gtest.h>

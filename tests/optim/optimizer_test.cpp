@@ -94,7 +94,8 @@ std::vector<float> run_8bit(const std::string& name, std::size_t size, std::size
   states.reserve(2);
   for (auto [first, count] : {std::pair<std::size_t, std::size_t>{0, cut}, {cut, size - cut}}) {
     if (count == 0) continue;
-    states.emplace_back(static_cast<std::size_t>(optimizer->state().floats(parameter, static_cast<std::int64_t>(count))));
+    states.emplace_back(
+        static_cast<std::size_t>(optimizer->state().floats(parameter, static_cast<std::int64_t>(count))));
     slices.push_back(
         {std::span(value).subspan(first, count), std::span(grad).subspan(first, count), states.back(), &parameter});
   }
@@ -125,7 +126,8 @@ TEST(Optimizers, SmallParametersKeepTheirStateInFloat32) {
   EXPECT_NE(run_8bit("adamw_8bit", 4096, 4096), run_8bit("adamw", 4096, 4096));
   StateLayout layout = optimizers().at("adamw_8bit").make({})->state();
   EXPECT_EQ(layout.floats({"small", 0, {4095}}, 4095), 2 * 4095);
-  EXPECT_EQ(layout.floats({"large", 0, {1 << 20}}, 1 << 20), (1 << 20) / 2 + 2 * (1 << 12));  // two bytes and 2/64 of one
+  EXPECT_EQ(layout.floats({"large", 0, {1 << 20}}, 1 << 20),
+            (1 << 20) / 2 + 2 * (1 << 12));  // two bytes and 2/64 of one
 }
 
 TEST(Optimizers, SlicingDoesNotChangeABit) {

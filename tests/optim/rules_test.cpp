@@ -96,7 +96,8 @@ TEST(Rules, TwoHundredStepsAreThoseOfAnIndependentProgram) {
   }
 }
 
-// Published vectors: w = [[.5, −.25, 1], [.75, −1, .125]], g_t[i][j] = sin(1 + i + 2j + 3t), η = .01, λ = .1, three steps.
+// Published vectors: w = [[.5, −.25, 1], [.75, −1, .125]], g_t[i][j] = sin(1 + i + 2j + 3t), η = .01, λ = .1, three
+// steps.
 TEST(Rules, GiveThePublishedVectors) {
   struct Vector {
     const char *optimizer, *args;
@@ -192,8 +193,8 @@ TEST(Rules, ApolloTakesTheGradientsDirectionPerTensorAndPerChannel) {
       EXPECT_NEAR(p.value[i] * p.grad[first], p.value[first] * p.grad[i], 1e-6) << name << " " << i;
       EXPECT_LT(p.value[i] * p.grad[i], 0) << name;
     }
-    // The first step of Adam on the projection is ±1 an element over |R|: factors are finite and above zero. Later steps may
-    // be no more than 1.01 times as long.
+    // The first step of Adam on the projection is ±1 an element over |R|: factors are finite and above zero. Later
+    // steps may be no more than 1.01 times as long.
     double before = 0;
     for (float x : p.value) before += static_cast<double>(x) * x;
     std::vector<float> old = p.value;
@@ -208,8 +209,8 @@ TEST(Rules, ApolloTakesTheGradientsDirectionPerTensorAndPerChannel) {
   }
 }
 
-// APOLLO's formulas in double, with loops over everything. The projection is taken from the state: it is drawn by counted random
-// numbers, of which other tests know.
+// APOLLO's formulas in double, with loops over everything. The projection is taken from the state: it is drawn by
+// counted random numbers, of which other tests know.
 struct SlowApollo {
   std::int64_t rows, cols, rank;
   bool per_channel;

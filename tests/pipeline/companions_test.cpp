@@ -1,5 +1,5 @@
-// What lies beside weights makes them answer without the recipe as with it: for every built-in chat template, instruction
-// formats, and recipes that set variables of the template, with an adapter, merged and trained in full.
+// What lies beside weights makes them answer without the recipe as with it: for every built-in chat template,
+// instruction formats, and recipes that set variables of the template, with an adapter, merged and trained in full.
 #include "assembly/companions.h"
 
 #include <gmock/gmock.h>
@@ -41,11 +41,16 @@ class CompanionFiles : public testing::Test {
     home_ = new testing_tools::TemporaryFolder;
     ModelSection section;
     // 64 rows more than the tokenizer has tokens: room for those that recipes add.
-    section.model_config = {{"model_type", "llama"},        {"vocab_size", 2112},
-                            {"hidden_size", 16},            {"intermediate_size", 32},
-                            {"num_hidden_layers", 1},       {"num_attention_heads", 2},
-                            {"num_key_value_heads", 1},     {"max_position_embeddings", 2048},
-                            {"tie_word_embeddings", false}, {"bos_token_id", 1},
+    section.model_config = {{"model_type", "llama"},
+                            {"vocab_size", 2112},
+                            {"hidden_size", 16},
+                            {"intermediate_size", 32},
+                            {"num_hidden_layers", 1},
+                            {"num_attention_heads", 2},
+                            {"num_key_value_heads", 1},
+                            {"max_position_embeddings", 2048},
+                            {"tie_word_embeddings", false},
+                            {"bos_token_id", 1},
                             {"eos_token_id", 2}};
     const BaseModel base = open_base_model(section);
     auto trainable = make_trainable_model(base, section, {}, 1);
@@ -61,8 +66,9 @@ class CompanionFiles : public testing::Test {
   static std::string at(const std::string& name) { return *home_ / name; }
 
   static RecipeFile recipe(const std::string& output, const std::string& keys) {
-    return read_recipe(fmt::format("base_model: {}\noutput_dir: {}\nlearning_rate: 1e-4\n{}", at("base"), at(output), keys),
-                       "recipe.yml");
+    return read_recipe(
+        fmt::format("base_model: {}\noutput_dir: {}\nlearning_rate: 1e-4\n{}", at("base"), at(output), keys),
+        "recipe.yml");
   }
   // What `dml train` leaves in output_dir, but for the training: random values.
   static void train(const RecipeFile& file, std::uint64_t seed) {
@@ -142,12 +148,14 @@ TEST_F(CompanionFiles, EveryBuiltInTemplateAnswersWithoutTheRecipeAsWithIt) {
 
 TEST_F(CompanionFiles, VariablesAndTheSystemMessageOfARecipeArePartOfTheTemplate) {
   set_log_level(LogLevel::error);
-  expect_portable("thinking", std::string(kChatData) +
-                                  "chat_template: qwen3\nchat_template_kwargs: {enable_thinking: false, note: \"a 'b' \\n\"}\n"
-                                  "default_system_message: \"Be \\\"brief\\\".\\n\"\n");
-  expect_portable("blanks", std::string(kChatData) +
-                                "chat_template_jinja: \"\\n  {% if who %}{{ who }}{% endif %}{% for m in messages %}"
-                                "<{{ m.role }}>{{ m.content }}{% endfor %}\"\nchat_template_kwargs: {who: [1, null, {a: true}]}\n");
+  expect_portable("thinking",
+                  std::string(kChatData) +
+                      "chat_template: qwen3\nchat_template_kwargs: {enable_thinking: false, note: \"a 'b' \\n\"}\n"
+                      "default_system_message: \"Be \\\"brief\\\".\\n\"\n");
+  expect_portable("blanks",
+                  std::string(kChatData) +
+                      "chat_template_jinja: \"\\n  {% if who %}{{ who }}{% endif %}{% for m in messages %}<{{ m.role "
+                      "}}>{{ m.content }}{% endfor %}\"\nchat_template_kwargs: {who: [1, null, {a: true}]}\n");
   set_log_level(LogLevel::info);
 }
 
@@ -170,9 +178,10 @@ TEST_F(CompanionFiles, PlainTextLeavesTheTemplateOfTheBaseAlone) {
 TEST_F(CompanionFiles, SayWhatTransformersAndTheHubWantToKnow) {
   write_file(at("base/generation_config.json"),
              R"({"_from_model_config": true, "eos_token_id": 7, "top_k": 20, "temperature": 0.6})");
-  const RecipeFile file = recipe("known", std::string(kChatData) +
-                                              "chat_template: chatml\ntokens: [\"<|im_end|>\"]\neot_tokens: [\"<|im_end|>\"]\n"
-                                              "generation_temperature: 0.9\nadapter: lora\nlora_r: 2\nlora_target_linear: true\n");
+  const RecipeFile file =
+      recipe("known", std::string(kChatData) +
+                          "chat_template: chatml\ntokens: [\"<|im_end|>\"]\neot_tokens: [\"<|im_end|>\"]\n"
+                          "generation_temperature: 0.9\nadapter: lora\nlora_r: 2\nlora_target_linear: true\n");
   train(file, 5);
   std::filesystem::remove(at("base/generation_config.json"));
   const auto tokenizer = open_tokenizer(file.recipe.model);
@@ -188,11 +197,12 @@ TEST_F(CompanionFiles, SayWhatTransformersAndTheHubWantToKnow) {
   EXPECT_EQ(config.at("eot_token"), "<|im_end|>");
   EXPECT_EQ(config.at("eos_token"), "</s>");
   const std::string card = read_file(at("known/README.md"));
-  EXPECT_TRUE(card.starts_with(fmt::format("---\nbase_model: \"{0}\"\nlibrary_name: peft\n"
-                                           "pipeline_tag: text-generation\ntags:\n- dml\n"
-                                           "- \"base_model:adapter:{0}\"\n- lora\n- transformers\n"
-                                           "datasets:\n- \"rows.jsonl\"\n---\n",
-                                           at("base"))))
+  EXPECT_TRUE(
+      card.starts_with(fmt::format("---\nbase_model: \"{0}\"\nlibrary_name: peft\n"
+                                   "pipeline_tag: text-generation\ntags:\n- dml\n"
+                                   "- \"base_model:adapter:{0}\"\n- lora\n- transformers\n"
+                                   "datasets:\n- \"rows.jsonl\"\n---\n",
+                                   at("base"))))
       << card;
   EXPECT_THAT(card, HasSubstr(file.text));
 
@@ -208,8 +218,8 @@ TEST_F(CompanionFiles, SayWhatTransformersAndTheHubWantToKnow) {
 }
 
 TEST_F(CompanionFiles, ARecipesEosTokenIsThatOfTheModel) {
-  const RecipeFile file = recipe("eos", std::string(kChatData) +
-                                            "chat_template: chatml\nspecial_tokens: {eos_token: \"<|im_end|>\"}\n");
+  const RecipeFile file =
+      recipe("eos", std::string(kChatData) + "chat_template: chatml\nspecial_tokens: {eos_token: \"<|im_end|>\"}\n");
   train(file, 5);
   const Token end = *open_tokenizer(file.recipe.model)->find("<|im_end|>");
   EXPECT_EQ(json("eos/config.json").at("eos_token_id"), end);
@@ -218,8 +228,8 @@ TEST_F(CompanionFiles, ARecipesEosTokenIsThatOfTheModel) {
 }
 
 TEST_F(CompanionFiles, AnAnswerHasNoSpaceThatTheTemplateWrites) {
-  // Greedy answers of random weights: whatever they say, a template that ends in "ASSISTANT:" and writes a space in front
-  // of answers gives them without it, and its text is else that of the tokens.
+  // Greedy answers of random weights: whatever they say, a template that ends in "ASSISTANT:" and writes a space in
+  // front of answers gives them without it, and its text is else that of the tokens.
   const RecipeFile file = recipe("spaces", std::string(kChatData) + "chat_template: vicuna\n");
   train(file, 8);
   Assistant chat = assistant(&file.recipe);

@@ -1,5 +1,6 @@
-// Every optimizer under every strategy, on threads that act as ranks: the weights of one rank, byte for byte, also where one
-// rank resumes from the checkpoint of several. DML_LONG=1: all combinations; otherwise one strategy each, by turns.
+// Every optimizer under every strategy, on threads that act as ranks: the weights of one rank, byte for byte, also
+// where one rank resumes from the checkpoint of several. DML_LONG=1: all combinations; otherwise one strategy each, by
+// turns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

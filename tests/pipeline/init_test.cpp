@@ -47,19 +47,24 @@ TEST_F(InitData, FindsQuestionsAndAnswersUnderManyNames) {
     std::string name, text;
     Columns columns;
   };
-  for (const Case& c : std::vector<Case>{
-           {"a.csv", "Question,Answer\nq,a\n", {{"user", {"Question"}}, {"assistant", {"Answer"}}}},
-           {"b.csv", "QUESTION;ANSWER;Id\nq;a;1\n", {{"user", {"QUESTION"}}, {"assistant", {"ANSWER"}}}},
-           {"c.csv", "Frage\tAntwort\nq\ta\n", {{"user", {"Frage"}}, {"assistant", {"Antwort"}}}},
-           {"d.tsv", "prompt\tresponse\nq\ta\n", {{"user", {"prompt"}}, {"assistant", {"response"}}}},
-           {"e.jsonl", "{\"instruction\":\"i\",\"input\":\"x\",\"output\":\"o\"}\n",
-            {{"user", {"instruction", "input"}}, {"assistant", {"output"}}}},
-           {"f.jsonl", "{\"instruction\":\"i\",\"input\":\"\",\"output\":\"o\"}\n",
-            {{"user", {"instruction"}}, {"assistant", {"output"}}}},
-           {"g.json", "[{\"input\":\"i\",\"output\":\"o\",\"system_prompt\":\"s\"}]",
-            {{"user", {"input"}}, {"assistant", {"output"}}, {"system", {"system_prompt"}}}},
-           {"h.jsonl", "{\"prompt\":\"p\",\"completion\":\"c\"}\n", {{"user", {"prompt"}}, {"assistant", {"completion"}}}},
-           {"i.csv", "Left,Right\nq,a\n", {{"user", {"Left"}}, {"assistant", {"Right"}}}}}) {
+  for (const Case& c :
+       std::vector<Case>{{"a.csv", "Question,Answer\nq,a\n", {{"user", {"Question"}}, {"assistant", {"Answer"}}}},
+                         {"b.csv", "QUESTION;ANSWER;Id\nq;a;1\n", {{"user", {"QUESTION"}}, {"assistant", {"ANSWER"}}}},
+                         {"c.csv", "Frage\tAntwort\nq\ta\n", {{"user", {"Frage"}}, {"assistant", {"Antwort"}}}},
+                         {"d.tsv", "prompt\tresponse\nq\ta\n", {{"user", {"prompt"}}, {"assistant", {"response"}}}},
+                         {"e.jsonl",
+                          "{\"instruction\":\"i\",\"input\":\"x\",\"output\":\"o\"}\n",
+                          {{"user", {"instruction", "input"}}, {"assistant", {"output"}}}},
+                         {"f.jsonl",
+                          "{\"instruction\":\"i\",\"input\":\"\",\"output\":\"o\"}\n",
+                          {{"user", {"instruction"}}, {"assistant", {"output"}}}},
+                         {"g.json",
+                          "[{\"input\":\"i\",\"output\":\"o\",\"system_prompt\":\"s\"}]",
+                          {{"user", {"input"}}, {"assistant", {"output"}}, {"system", {"system_prompt"}}}},
+                         {"h.jsonl",
+                          "{\"prompt\":\"p\",\"completion\":\"c\"}\n",
+                          {{"user", {"prompt"}}, {"assistant", {"completion"}}}},
+                         {"i.csv", "Left,Right\nq,a\n", {{"user", {"Left"}}, {"assistant", {"Right"}}}}}) {
     DataFacts facts = look(c.name, c.text);
     EXPECT_EQ(facts.entry.message_columns, c.columns) << c.name;
     EXPECT_EQ(facts.entry.type.name, "chat_template") << c.name;
@@ -70,7 +75,8 @@ TEST_F(InitData, FindsQuestionsAndAnswersUnderManyNames) {
 }
 
 TEST_F(InitData, FindsConversationsAndTheirRoles) {
-  DataFacts openai = look("a.jsonl", R"({"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]})");
+  DataFacts openai =
+      look("a.jsonl", R"({"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]})");
   EXPECT_EQ(openai.entry.field_messages, "messages");
   EXPECT_FALSE(openai.entry.roles);
   DataFacts sharegpt =
@@ -131,7 +137,8 @@ TEST_F(InitData, FindsPreferences) {
   EXPECT_THAT(refused("e.jsonl", R"({"titel":"p","chosen":"good","rejected":"bad"})"), HasSubstr("holds the prompt"));
   ColumnHints chosen;
   chosen.chosen_only = true;
-  EXPECT_EQ(look("f.jsonl", pair, chosen).entry.message_columns, (Columns{{"user", {"question"}}, {"assistant", {"chosen"}}}));
+  EXPECT_EQ(look("f.jsonl", pair, chosen).entry.message_columns,
+            (Columns{{"user", {"question"}}, {"assistant", {"chosen"}}}));
   EXPECT_EQ(look("f.jsonl", pair, chosen).rl, Rl::none);
   EXPECT_EQ(look("g.jsonl", messages, chosen).entry.field_messages, "chosen");
 }
@@ -182,10 +189,12 @@ ModelFacts facts_of(const Json& config, const std::string& dtype) {
 }
 
 Json seven_billion() {
-  return {{"model_type", "llama"},        {"vocab_size", 32000},        {"hidden_size", 4096},
-          {"intermediate_size", 11008},   {"num_hidden_layers", 32},    {"num_attention_heads", 32},
-          {"num_key_value_heads", 32},    {"max_position_embeddings", 4096}, {"rms_norm_eps", 1e-5},
-          {"rope_theta", 10000.0},        {"tie_word_embeddings", false}};
+  return {{"model_type", "llama"},       {"vocab_size", 32000},
+          {"hidden_size", 4096},         {"intermediate_size", 11008},
+          {"num_hidden_layers", 32},     {"num_attention_heads", 32},
+          {"num_key_value_heads", 32},   {"max_position_embeddings", 4096},
+          {"rms_norm_eps", 1e-5},        {"rope_theta", 10000.0},
+          {"tie_word_embeddings", false}};
 }
 
 TEST(InitMemory, OfLargeModelsIsCountedWithoutTheirWeights) {
@@ -197,9 +206,9 @@ TEST(InitMemory, OfLargeModelsIsCountedWithoutTheirWeights) {
   recipe.train.micro_batch_size = 1;
   ModelFacts model = facts_of(seven_billion(), "BF16");
   MemoryPlan lora = plan_of(recipe, model.spec, model);
-  EXPECT_NEAR(static_cast<double>(lora.frozen), 6.74e9 * 2, 0.01e9);         // bf16
+  EXPECT_NEAR(static_cast<double>(lora.frozen), 6.74e9 * 2, 0.01e9);  // bf16
   EXPECT_EQ(lora.optimizer, 2 * lora.trained);
-  EXPECT_NEAR(static_cast<double>(lora.trained), 40e6 * 4, 1e6);             // r 16 on seven matrices of 32 layers
+  EXPECT_NEAR(static_cast<double>(lora.trained), 40e6 * 4, 1e6);  // r 16 on seven matrices of 32 layers
   recipe.adapter.adapter = AdapterKind::qlora;
   recipe.adapter.load_in_4bit = true;
   MemoryPlan qlora = plan_of(recipe, model.spec, model);

@@ -121,7 +121,8 @@ TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
               testing::HasSubstr("--dtype is for models"));
   EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "safetensors"}),
               testing::HasSubstr("one of peft, mlx, gguf"));
-  EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .format = "mlx"}), testing::HasSubstr("becomes gguf or safetensors"));
+  EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .format = "mlx"}),
+              testing::HasSubstr("becomes gguf or safetensors"));
   EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .dtype = "f8"}),
               testing::HasSubstr("one of f32, f16, bf16"));
   EXPECT_THAT(problem({.input = model("qwen2"), .output = golden_path("qwen2")}), testing::HasSubstr("exists"));

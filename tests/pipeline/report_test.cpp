@@ -115,7 +115,8 @@ TEST(Report, ShowsEveryMetricOfAnEvaluationInATable) {
   r.evals.push_back({150, 1.5, {{"accuracy", 0.625}}});
   EXPECT_EQ(headline(r).to, 1.25);
   const std::string page = report_html(r);
-  for (const char* part : {">eval_words_loss<", ">accuracy<", ">1.7500<", ">0.6250<"}) EXPECT_THAT(page, HasSubstr(part));
+  for (const char* part : {">eval_words_loss<", ">accuracy<", ">1.7500<", ">0.6250<"})
+    EXPECT_THAT(page, HasSubstr(part));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
 }
 

@@ -48,8 +48,8 @@ TEST(RunRecord, IsRefusedWhereItIsNone) {
 TEST(RunRecord, GivesTheWholeCommand) {
   RunRecord r = a_record();
   EXPECT_EQ(train_command(r, "auto", "dml"),
-            "dml train 'my recipe.yml' --num_epochs 30 --lora_target_modules '[q_proj, v_proj]' --resume_from_checkpoint= "
-            "--resume auto");
+            "dml train 'my recipe.yml' --num_epochs 30 --lora_target_modules '[q_proj, v_proj]' "
+            "--resume_from_checkpoint= --resume auto");
   r.overrides.clear();
   r.launch = {"-n", "2"};
   EXPECT_EQ(train_command(r, "", "dml"), "dml launch -n 2 train 'my recipe.yml'");
@@ -60,8 +60,9 @@ TEST(RunRecord, GivesTheWholeCommand) {
 
 TEST(RecipeChanges, AreNamedWithBothValues) {
   const std::string before = "# model\nlora_r: 8\nnum_epochs: 2\ngone: x\ndatasets:\n  - path: a\n    type: b\n";
-  EXPECT_EQ(changes_text(recipe_changes(before, "lora_r: 8\nnum_epochs: 3\ndatasets:\n  - path: a\n    type: b\nmore: 1\n")),
-            "num_epochs 2 → 3, more unset → 1, gone x → unset");
+  EXPECT_EQ(
+      changes_text(recipe_changes(before, "lora_r: 8\nnum_epochs: 3\ndatasets:\n  - path: a\n    type: b\nmore: 1\n")),
+      "num_epochs 2 → 3, more unset → 1, gone x → unset");
   EXPECT_TRUE(recipe_changes(before, before).empty());
   auto nested = recipe_changes(before, "lora_r: 8\nnum_epochs: 2\ngone: x\ndatasets:\n  - path: a\n    type: c\n");
   ASSERT_EQ(nested.size(), 1u);

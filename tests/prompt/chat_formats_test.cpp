@@ -31,7 +31,8 @@ TEST(ChatFormats, OfNewerModelsGiveTheTextsOfTheModelsOwn) {
     const std::string name = c["template"], title = name + " " + c["id"].get<std::string>() + " " + dump(c["context"]);
     std::string source = find_chat_format(name)->source;
     const std::string today = "strftime_now(\"%Y-%m-%d\")";
-    if (const std::size_t at = source.find(today); at != std::string::npos) source.replace(at, today.size(), "\"" + day + "\"");
+    if (const std::size_t at = source.find(today); at != std::string::npos)
+      source.replace(at, today.size(), "\"" + day + "\"");
     Json context = c["context"];
     if (c.contains("tools")) context["tools"] = golden["tools"];
     std::string text, error;
@@ -100,8 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"phi_35", "axolotl-phi_35"}, std::pair{"phi_4", "axolotl-phi_4"},
                       std::pair{"qwen_25", "axolotl-qwen_25"}, std::pair{"qwen3", "axolotl-qwen3"},
                       std::pair{"deepseek_v2", "axolotl-deepseek_v2"}, std::pair{"alpaca", "axolotl-alpaca"},
-                      std::pair{"metharme", "axolotl-metharme"}, std::pair{"cohere", "axolotl-cohere"}, std::pair{"aya", "axolotl-cohere"},
-                      std::pair{"jamba", "axolotl-jamba"}, std::pair{"exaone", "axolotl-exaone"}, std::pair{"falcon_h1", "axolotl-falcon_h1"},
+                      std::pair{"metharme", "axolotl-metharme"}, std::pair{"cohere", "axolotl-cohere"},
+                      std::pair{"aya", "axolotl-cohere"}, std::pair{"jamba", "axolotl-jamba"},
+                      std::pair{"exaone", "axolotl-exaone"}, std::pair{"falcon_h1", "axolotl-falcon_h1"},
                       std::pair{"falcon", "ct-falcon-instruct"}, std::pair{"openchat", "ct-openchat-3.5"},
                       std::pair{"vicuna", "ct-vicuna"}, std::pair{"zephyr", "ct-zephyr"}),
     [](const auto& row) { return std::string(row.param.first); });

@@ -1,4 +1,5 @@
-// Conversations out of columns and out of ChatGPT's export: the text a template makes of them, and what of it is trained.
+// Conversations out of columns and out of ChatGPT's export: the text a template makes of them, and what of it is
+// trained.
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -69,7 +70,8 @@ TEST(MessageColumns, APromptEndsWhereTheModelSpeaks) {
   DatasetEntry entry = columns({{"user", {"q"}}, {"assistant", {"a"}}});
   const char* expected = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n";
   EXPECT_EQ(marked(strategy_of(entry)->prompt(parse_json(R"({"q": "Why?"})", "row"))), expected);
-  EXPECT_EQ(marked(strategy_of(entry)->prompt(parse_json(R"({"q": "x", "messages": [{"role": "user", "content": "Why?"}]})", "row"))),
+  EXPECT_EQ(marked(strategy_of(entry)->prompt(
+                parse_json(R"({"q": "x", "messages": [{"role": "user", "content": "Why?"}]})", "row"))),
             expected);
 }
 
@@ -82,10 +84,17 @@ TEST(MessageColumns, MistakesAreNamed) {
     }
     return "";
   };
-  EXPECT_EQ(says([] { strategy_of(columns({{"user", {"q"}}})); }), "message_columns: the column of 'assistant' is missing");
-  EXPECT_NE(says([] { strategy_of(columns({{"user", {"q"}}, {"assistant", {"a"}}, {"bot", {"b"}}})); }).find("unknown role 'bot'"),
+  EXPECT_EQ(says([] {
+              strategy_of(columns({{"user", {"q"}}}));
+            }),
+            "message_columns: the column of 'assistant' is missing");
+  EXPECT_NE(says([] {
+              strategy_of(columns({{"user", {"q"}}, {"assistant", {"a"}}, {"bot", {"b"}}}));
+            }).find("unknown role 'bot'"),
             std::string::npos);
-  EXPECT_NE(says([] { rendered(columns({{"user", {"q"}}, {"assistant", {"answer"}}}), R"({"q": "x", "a": "y"})"); }).find("answer"),
+  EXPECT_NE(says([] {
+              rendered(columns({{"user", {"q"}}, {"assistant", {"answer"}}}), R"({"q": "x", "a": "y"})");
+            }).find("answer"),
             std::string::npos);
 }
 
@@ -119,8 +128,9 @@ const char* const kExport = R"json({
   }})json";
 
 TEST(ChatGptExport, TheBranchThatWasShownIsTheConversation) {
-  EXPECT_EQ(rendered(chatgpt(), kExport),
-            "<|im_start|>user\nIs this a cat?<|im_end|>\n<|im_start|>assistant\n[Let me look.\n\nIt is a cat.<|im_end|>]\n");
+  EXPECT_EQ(
+      rendered(chatgpt(), kExport),
+      "<|im_start|>user\nIs this a cat?<|im_end|>\n<|im_start|>assistant\n[Let me look.\n\nIt is a cat.<|im_end|>]\n");
 }
 
 TEST(ChatGptExport, WithoutACurrentNodeTheNewestBranchCounts) {

@@ -55,8 +55,7 @@ const std::string kNo =
     "Below is an instruction that describes a task. Write a response that appropriately completes the request.";
 const std::string kIn =
     "Below is an instruction that describes a task, paired with an input that provides further context. Write a "
-    "response "
-    "that appropriately completes the request.";
+    "response that appropriately completes the request.";
 const std::string kPair = R"({"instruction": "Do", "output": "Done"})";
 const std::string kTriple = R"({"instruction": "Do", "input": "this", "output": "Done"})";
 const std::string kSystem = R"({"system": "Be brief.", "instruction": "Do", "input": "this", "output": "Done"})";
@@ -128,12 +127,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "\n\n### Instruction:\nCapital of France\n\n### Input:\nTOWNS\n\n### Response:\n|[[what is Paris]]$"},
         Case{"explainchoice", R"({"question": "2+2?", "choices": ["3", "4"], "solution": "4, by adding."})",
              "^Choose the answer that best answers the question. Explain your reasoning.\n\n\n### "
-             "Instruction:\n2+2?\n\n### "
-             "Input:\n- \"3\"\n- \"4\"\n\n### Response:\n|[[4, by adding.]]$"},
+             "Instruction:\n2+2?\n\n### Input:\n- \"3\"\n- \"4\"\n\n### Response:\n|[[4, by adding.]]$"},
         Case{"concisechoice", R"({"question": "2+2?", "choices": ["3", "4"], "explanation": "4"})",
              "^SYSTEM: Choose the answer that best answers the question. Be concise in your response.\n\nUSER: 2+2?\n- "
-             "\"3\"\n- "
-             "\"4\"\nASSISTANT:|[[4]]$"},
+             "\"3\"\n- \"4\"\nASSISTANT:|[[4]]$"},
         Case{"summarizetldr", R"({"article": "Long.", "summary": "L."})",
              "^USER: Summarize the following article as a TL;DR.\nLong.\nASSISTANT:|[[L.]]$"},
         Case{"reflection", R"({"instruction": "Do", "output": "A", "reflection": "B", "corrected": "C"})",
@@ -148,8 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"context_qa.load_404", R"({"article": "Text.", "unanswerable_question": "Who?"})",
              "^SYSTEM: Use the following contextual information to concisely answer the question.\n\nUSER: "
              "Text.\n===\nWho?\nASSISTANT:|[[The context provided does not contain any information about your inquiry. "
-             "Therefore, "
-             "I'm unable to answer your question based on the given context.]]$"},
+             "Therefore, I'm unable to answer your question based on the given context.]]$"},
         Case{"metharme", R"({"prompt": "<|user|>Hi<|model|>", "generation": "Yo"})", "^<|user|>Hi<|model|>|[[Yo]]$$$"},
         Case{"prompt_completion", R"({"prompt": "Q: ", "completion": "A"})", "^Q: |[[A]]$"},
         Case{"completion", R"({"text": "Once."})", "^[[Once.]]$"}, Case{"text", R"({"text": "Once."})", "^[[Once.]]$"},
@@ -166,8 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
             "^[INST] <<SYS>>\nS\n<</SYS>>\n\nA [/INST]|[[B]]$|<s>[INST] C [/INST]|[[D]]$"},
         Case{"creative_acr.load_answer", R"({"instruction": "Why?", "revision": "So."})",
              "^Answer the following question in a comprehensive, in-depth, and creative way. Additionally your "
-             "response should be "
-             "relevant, accurate, and free of any ambiguity.\nUSER: Why?\nASSISTANT:|[[So.]]$"}));
+             "response should be relevant, accurate, and free of any ambiguity.\nUSER: Why?\nASSISTANT:|[[So.]]$"}));
 
 TEST(Formats, LearnThePromptTooWhenAsked) {
   EXPECT_EQ(
@@ -259,7 +254,8 @@ TEST(PreTokenised, RefusesWhatDoesNotFit) {
   EXPECT_EQ(error(R"({"input_ids": [-1]})"), "'input_ids' has -1, must be 0 to 2147483647");
   EXPECT_EQ(error(R"({"input_ids": [18446744073709551615]})"),
             "'input_ids' has 18446744073709551615, must be 0 to 2147483647");
-  EXPECT_EQ(error(R"({"input_ids": [1], "labels": [-7]})"), "'labels' has -7; a label is the token id or -100 (not trained)");
+  EXPECT_EQ(error(R"({"input_ids": [1], "labels": [-7]})"),
+            "'labels' has -7; a label is the token id or -100 (not trained)");
   EXPECT_EQ(error(R"({"input_ids": "1"})"), "'input_ids' must be a list, is \"1\"");
   EXPECT_THAT(error(R"({"instruction": "a", "output": "b"})"), HasSubstr("use `type: alpaca`"));
 }

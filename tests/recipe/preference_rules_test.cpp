@@ -76,8 +76,11 @@ TEST(PreferenceRules, AReferenceMayFollowTheTrainedWeights) {
 }
 
 TEST(PreferenceRules, RewardsAndTrlsNames) {
-  const std::string grpo = "rl: grpo\nrewards: [exact, {regex: a, weight: 0.5}]\nval_set_size: 0\nsample_packing: false\n";
-  const auto with = [&](const std::string& trl) { return problems(grpo + "trl: {max_completion_length: 16, " + trl + "}\n"); };
+  const std::string grpo =
+      "rl: grpo\nrewards: [exact, {regex: a, weight: 0.5}]\nval_set_size: 0\nsample_packing: false\n";
+  const auto with = [&](const std::string& trl) {
+    return problems(grpo + "trl: {max_completion_length: 16, " + trl + "}\n");
+  };
   EXPECT_EQ(with("num_generations: 4, scale_rewards: false, beta: 0.04"), "");
   EXPECT_TRUE(mentions(with("loss_type: sapo"), "dr_grpo"));
   EXPECT_TRUE(mentions(with("sync_ref_model: true"), "set trl.beta above 0"));
@@ -90,7 +93,8 @@ TEST(PreferenceRules, RewardsAndTrlsNames) {
   EXPECT_EQ(recipe.preference.sampling(), &recipe.preference.trl);
   ASSERT_EQ(recipe.preference.rewards.size(), 2u);
   EXPECT_EQ(recipe.preference.rewards[1].options["weight"], 0.5);
-  const Recipe gdpo = parsed("rl: gdpo\nrewards: [exact]\nval_set_size: 0\nsample_packing: false\ntrl: {max_completion_length: 16}\n");
+  const Recipe gdpo =
+      parsed("rl: gdpo\nrewards: [exact]\nval_set_size: 0\nsample_packing: false\ntrl: {max_completion_length: 16}\n");
   EXPECT_EQ(gdpo.preference.rl, Rl::grpo);
   EXPECT_EQ(gdpo.preference.trl.multi_objective_aggregation, "normalize_then_sum");
   EXPECT_EQ(parsed("rl: dpo\ntrl: {beta: 0.3}\n").preference.beta(), 0.3);

@@ -1,4 +1,5 @@
-// Real recipes, Axolotl's and our own: accepted with the values another YAML reader finds, or refused naming place and key.
+// Real recipes, Axolotl's and our own: accepted with the values another YAML reader finds, or refused naming place and
+// key.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +74,8 @@ TEST(OurRecipes, AreAllValidAndReadBack) {
     if (!std::filesystem::exists(root)) continue;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       if (!entry.path().extension().string().starts_with(".y")) continue;
-      if (entry.path().string().find("/plugin-") != std::string::npos) continue;  // its plug-in is built by install_test.cmake
+      if (entry.path().string().find("/plugin-") != std::string::npos)
+        continue;  // its plug-in is built by install_test.cmake
       if (entry.path().string().find("/recipes/evals/") != std::string::npos) continue;  // tasks, no recipes
       ++all;
       RecipeFile file;

@@ -37,7 +37,9 @@ TEST(Booleans, AreReadAsYaml11HasThem) {
 }
 
 TEST(Names, OfOptimizersThatDmlDoesNotHaveNameTheNearest) {
-  for (auto [name, nearest] : {std::pair{"grokadamw", "adamw"}, {"lomo", "adafactor"}, {"dion", "muon"},
+  for (auto [name, nearest] : {std::pair{"grokadamw", "adamw"},
+                               {"lomo", "adafactor"},
+                               {"dion", "muon"},
                                {"q_galore_adamw8bit", "galore_adamw"}}) {
     const std::string said = problems(fmt::format("optimizer: {}\n", name));
     EXPECT_THAT(said, HasSubstr(fmt::format("'optimizer': dml does not have {}; the nearest is {}", name, nearest)));
@@ -177,24 +179,22 @@ TEST(Paths, ExpandTheHomeDirectoryOnly) {
 }
 
 TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
-  auto file = read_recipe(
-      kSample +
-          "optimizer: ao_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: true\ncomet_project_name: p\nwandb_name:\n"
-          "deepspeed: deepspeed_configs/zero2.json\nplugins: "
-          "[axolotl.integrations.liger.LigerPlugin]\nevaluation_strategy: no\n",
-      "r.yml");
+  auto file = read_recipe(kSample +
+                              "optimizer: ao_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: "
+                              "true\ncomet_project_name: p\nwandb_name:\n"
+                              "deepspeed: deepspeed_configs/zero2.json\nplugins: "
+                              "[axolotl.integrations.liger.LigerPlugin]\nevaluation_strategy: no\n",
+                          "r.yml");
   EXPECT_EQ(file.recipe.optim.optimizer, "adamw_8bit");
   EXPECT_EQ(file.recipe.distribution.distribution, "zero2");
   EXPECT_EQ(file.recipe.train.eval_strategy, Cadence::never);
   EXPECT_EQ(file.recipe.train.bf16, Bf16::automatic);
-  EXPECT_THAT(
-      file.notices,
-      ElementsAre(HasSubstr("distribution: zero2"), "plugins: no effect on CPUs: axolotl.integrations.liger.LigerPlugin",
-                  HasSubstr("ao_adamw_8bit"),
-                  "no effect on CPUs: flash_attention (line 9) ('dml help KEY' "
-                  "gives the reason)",
-                  "not done: comet_project_name (line 10): dml does not log to Comet; metrics are in "
-                  "metrics.jsonl and report.html of output_dir"));
+  EXPECT_THAT(file.notices, ElementsAre(HasSubstr("distribution: zero2"),
+                                        "plugins: no effect on CPUs: axolotl.integrations.liger.LigerPlugin",
+                                        HasSubstr("ao_adamw_8bit"),
+                                        "no effect on CPUs: flash_attention (line 9) ('dml help KEY' gives the reason)",
+                                        "not done: comet_project_name (line 10): dml does not log to Comet; metrics "
+                                        "are in metrics.jsonl and report.html of output_dir"));
 }
 
 TEST(AxolotlsSpellings, ChoosePrecisionAndHalfFloatsAreRefused) {
@@ -202,7 +202,8 @@ TEST(AxolotlsSpellings, ChoosePrecisionAndHalfFloatsAreRefused) {
   EXPECT_EQ(read_recipe(kSample + "bfloat16: true\n", "r.yml").recipe.train.bf16, Bf16::on);
   EXPECT_EQ(read_recipe(kSample + "fp16:\n", "r.yml").recipe.train.bf16, Bf16::off);
   EXPECT_THAT([] { read_recipe(kSample + "fp16: true\n", "r.yml"); },
-              testing::ThrowsMessage<UserError>(HasSubstr("r.yml:6:1: 'fp16' is not supported: dml computes in float32 or bfloat16")));
+              testing::ThrowsMessage<UserError>(
+                  HasSubstr("r.yml:6:1: 'fp16' is not supported: dml computes in float32 or bfloat16")));
 }
 
 TEST(AxolotlsSpellings, OfItsSchemaAndPlugInsAreKnown) {

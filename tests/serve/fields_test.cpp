@@ -22,7 +22,8 @@ ApiError error_of(const std::function<void()>& act) {
 }
 
 TEST(Fields, ReadsTypesAndRanges) {
-  const Json body = Json::parse(R"({"a": 1.0, "b": null, "c": "x", "d": ["p", "q"], "e": 18446744073709551615, "f": true, "g": 2.5})");
+  const Json body = Json::parse(
+      R"({"a": 1.0, "b": null, "c": "x", "d": ["p", "q"], "e": 18446744073709551615, "f": true, "g": 2.5})");
   Fields f(body);
   EXPECT_EQ(f.integer("a", 7, 0, 3), 1);
   EXPECT_EQ(f.integer("b", 7, 0, 3), 7);
@@ -48,7 +49,8 @@ TEST(Fields, RefusesWhatNobodyAskedFor) {
 }
 
 TEST(Tools, AreCheckedAndMadeAConstraint) {
-  const Json body = Json::parse(R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+  const Json body =
+      Json::parse(R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
     "properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}}}], "tool_choice": "required"})");
   Fields f(body);
   const ToolsAsked asked = read_tools(f, ToolStyle::hermes);
@@ -60,12 +62,21 @@ TEST(Tools, AreCheckedAndMadeAConstraint) {
   EXPECT_FALSE(call->accepts(R"({"name": "f", "arguments": {"x": "1"}})"));
   EXPECT_FALSE(call->accepts(R"({"name": "g", "arguments": {}})"));
 
-  for (const char* wrong : {R"({"tools": []})", R"({"tools": [{}]})", R"({"tools": [{"type": "function", "function": {}}]})",
-                            R"({"tool_choice": "required"})", R"({"tools": 3})"}) {
+  for (const char* wrong :
+       {R"({"tools": []})", R"({"tools": [{}]})", R"({"tools": [{"type": "function", "function": {}}]})",
+        R"({"tool_choice": "required"})", R"({"tools": 3})"}) {
     const Json bad = Json::parse(wrong);
-    EXPECT_FALSE(error_of([&] { Fields fields(bad); read_tools(fields, ToolStyle::hermes); }).param.empty()) << wrong;
+    EXPECT_FALSE(error_of([&] {
+                   Fields fields(bad);
+                   read_tools(fields, ToolStyle::hermes);
+                 }).param.empty())
+        << wrong;
   }
-  EXPECT_EQ(error_of([&] { Fields fields(body); read_tools(fields, ToolStyle::none); }).param, "tools");
+  EXPECT_EQ(error_of([&] {
+              Fields fields(body);
+              read_tools(fields, ToolStyle::none);
+            }).param,
+            "tools");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The HTTP layer over real sockets on the loopback address: what is let through, what is refused, streams and clients that leave.
+// The HTTP layer over real sockets on the loopback address: what is let through, what is refused, streams and clients
+// that leave.
 #include "serve/http.h"
 
 #include <arpa/inet.h>
@@ -99,7 +100,8 @@ class Http : public testing::Test {
 TEST_F(Http, AnswersRequestsWithAndWithoutABody) {
   EXPECT_THAT(ask(head("GET /x")), testing::AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n\r\nGET ")));
   EXPECT_THAT(ask(head("POST /x", "Content-Length: 5\r\n") + "hello"), HasSubstr("\r\n\r\nPOST hello"));
-  EXPECT_THAT(ask(head("POST /x", "Transfer-Encoding: chunked\r\n") + "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"), HasSubstr("POST hello"));
+  EXPECT_THAT(ask(head("POST /x", "Transfer-Encoding: chunked\r\n") + "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"),
+              HasSubstr("POST hello"));
 }
 
 TEST_F(Http, KeepsAConnectionForMoreRequests) {
@@ -115,19 +117,19 @@ TEST_F(Http, RefusesWhatIsWrongInTheHeaders) {
     std::string text, status;
   };
   const std::string big(60000, 'a');
-  for (const Case& c : std::vector<Case>{
-           {head("POST /x", "Content-Length: 2\r\nContent-Length: 3\r\n") + "ab", "400"},
-           {head("POST /x", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n") + "0\r\n\r\n", "400"},
-           {head("POST /x", "Content-Length: -2\r\n") + "ab", "400"},
-           {head("POST /x", "Content-Length: 0x2\r\n") + "ab", "400"},
-           {head("POST /x", "Content-Length: 999999999999\r\n"), "413"},
-           {head("POST /x", "Content-Length: 1001\r\n") + std::string(1001, 'a'), "413"},
-           {head("POST /x", "Transfer-Encoding: gzip\r\n"), "501"},
-           {head("POST /x"), "411"},
-           {head("BREW /x"), "501"},
-           {"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n", "400"},
-           {head("GET /" + big), "414"},
-           {head("GET /x", "X-Long: " + big + "\r\n"), "431"}}) {
+  for (const Case& c :
+       std::vector<Case>{{head("POST /x", "Content-Length: 2\r\nContent-Length: 3\r\n") + "ab", "400"},
+                         {head("POST /x", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n") + "0\r\n\r\n", "400"},
+                         {head("POST /x", "Content-Length: -2\r\n") + "ab", "400"},
+                         {head("POST /x", "Content-Length: 0x2\r\n") + "ab", "400"},
+                         {head("POST /x", "Content-Length: 999999999999\r\n"), "413"},
+                         {head("POST /x", "Content-Length: 1001\r\n") + std::string(1001, 'a'), "413"},
+                         {head("POST /x", "Transfer-Encoding: gzip\r\n"), "501"},
+                         {head("POST /x"), "411"},
+                         {head("BREW /x"), "501"},
+                         {"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n", "400"},
+                         {head("GET /" + big), "414"},
+                         {head("GET /x", "X-Long: " + big + "\r\n"), "431"}}) {
     const std::string answer = ask(c.text);
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + c.status)) << c.text.substr(0, 90);
   }

@@ -1,5 +1,5 @@
-// Calls of tools as constraints on replies: any text up to a call, then calls that fit, in the form of each family. What is
-// accepted is what the parser of replies takes apart.
+// Calls of tools as constraints on replies: any text up to a call, then calls that fit, in the form of each family.
+// What is accepted is what the parser of replies takes apart.
 #include "serve/tools.h"
 
 #include <gtest/gtest.h>

@@ -175,13 +175,15 @@ TEST(Saving, RenamesAReservedTokenInsideTheVocabulary) {
 }
 
 TEST(Saving, PutsAChatTemplateWhereItIsLookedFor) {
-  const std::string config = R"({ "model_max_length": 1000000000000000019884624838656, "eos_token": "<|end|>", "chat_template": [
+  const std::string config =
+      R"({ "model_max_length": 1000000000000000019884624838656, "eos_token": "<|end|>", "chat_template": [
     {"name": "default", "template": "old"}, {"name": "tools", "template": "{{ t }}"}] })";
   Folder folder({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", config}});
   save_chat_template(*load(folder), "{{ \"ü\" }}\n", "<|im_end|>", folder.path());
   EXPECT_EQ(read_file(folder.path() + "/chat_template.jinja"), "{{ \"ü\" }}\n");
   const std::string text = read_file(folder.path() + "/tokenizer_config.json");
-  EXPECT_NE(text.find("\"model_max_length\": 1000000000000000019884624838656,"), text.npos) << "the rest stays as it is";
+  EXPECT_NE(text.find("\"model_max_length\": 1000000000000000019884624838656,"), text.npos)
+      << "the rest stays as it is";
   const Json now = parse_json(text, "config");
   EXPECT_EQ(now["chat_template"][0]["template"], "{{ \"ü\" }}\n");
   EXPECT_EQ(now["chat_template"][1]["name"], "tools");
@@ -190,7 +192,8 @@ TEST(Saving, PutsAChatTemplateWhereItIsLookedFor) {
   EXPECT_EQ(again->chat_template, "{{ \"ü\" }}\n");
   EXPECT_EQ(again->named_templates.size(), 1u);
 
-  Folder bare({{"tokenizer.json", byte_level()}}), empty({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", "{}"}});
+  Folder bare({{"tokenizer.json", byte_level()}}),
+      empty({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", "{}"}});
   for (const Folder* f : {&bare, &empty}) {
     save_chat_template(*load(*f), "x", "", f->path());
     EXPECT_EQ(load(*f)->chat_template, "x");
@@ -320,8 +323,8 @@ TEST(Work, IsLinearInTheText) {
   }
 }
 
-// Blocks that no token joins: a long text has the ids of its blocks, wherever it is cut, and one that has no place for a cut
-// is refused.
+// Blocks that no token joins: a long text has the ids of its blocks, wherever it is cut, and one that has no place for
+// a cut is refused.
 void expect_cut(const Pipeline& t, const std::string& end) {
   std::string text, block;
   std::vector<Token> expected;

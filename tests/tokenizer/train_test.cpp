@@ -1,5 +1,5 @@
-// Trained tokenizers: tokenizer.model and tokenizer.json give the ids of libsentencepiece, the same on every run, and what
-// the library would end the process on is an error of one line.
+// Trained tokenizers: tokenizer.model and tokenizer.json give the ids of libsentencepiece, the same on every run, and
+// what the library would end the process on is an error of one line.
 #include "tokenizer/train.h"
 
 #include <sentencepiece_processor.h>
@@ -17,7 +17,8 @@ std::vector<std::string> corpus_of_facts() {
   for (const Json& row : read_rows(DML_SOURCE_DIR "/datasets/quickstart/plain_text.jsonl"))
     out.push_back(row["text"].get<std::string>());
   out.resize(300);
-  out.push_back("Die Bäckerin öffnet um 6 Uhr.\nUn café près du marché: 12,50 €.\n\tdef f(x):\n\t    return x  # aaaa aaaaaaa");
+  out.push_back(
+      "Die Bäckerin öffnet um 6 Uhr.\nUn café près du marché: 12,50 €.\n\tdef f(x):\n\t    return x  # aaaa aaaaaaa");
   return out;
 }
 
@@ -34,10 +35,42 @@ OpenTexts texts_of(std::vector<std::string> texts) {
 constexpr std::size_t kAll = std::size_t{1} << 30;
 
 std::string random_sentence(const Random& random, std::uint64_t& at) {
-  static const std::vector<std::string> parts = {
-      "A lion", "sleeps",  "the cave", " ",     "  ",    "   ",  "\n", "\n\n", "\t",   "öffnet", "café", "é",    "e\u0301",
-      "12",     "3",       "€",        "漢字",  "🙂",  "ﬁ",  "①",  "Ａ",  "aaaa", "aaaaaaaaa", "ababab", "...", "(x):",
-      "▁",      "<s>",     "</s>",     "<unk>", "<0x0A>", "<|im_start|>", "### Instruction:", "def f", "return", "z"};
+  static const std::vector<std::string> parts = {"A lion",
+                                                 "sleeps",
+                                                 "the cave",
+                                                 " ",
+                                                 "  ",
+                                                 "   ",
+                                                 "\n",
+                                                 "\n\n",
+                                                 "\t",
+                                                 "öffnet",
+                                                 "café",
+                                                 "é",
+                                                 "e\u0301",
+                                                 "12",
+                                                 "3",
+                                                 "€",
+                                                 "漢字",
+                                                 "🙂",
+                                                 "ﬁ",
+                                                 "①",
+                                                 "Ａ",
+                                                 "aaaa",
+                                                 "aaaaaaaaa",
+                                                 "ababab",
+                                                 "...",
+                                                 "(x):",
+                                                 "▁",
+                                                 "<s>",
+                                                 "</s>",
+                                                 "<unk>",
+                                                 "<0x0A>",
+                                                 "<|im_start|>",
+                                                 "### Instruction:",
+                                                 "def f",
+                                                 "return",
+                                                 "z"};
   std::string out;
   for (std::uint64_t n = random.below(at++, 24); n > 0; --n) {
     out += parts[random.below(at++, parts.size())];
@@ -71,8 +104,10 @@ std::vector<Case> cases() {
   plain_unigram.model = SubwordModel::unigram;
   TokenizerTraining folded = bpe;
   folded.normalization = "nfkc_cf";
-  return {{"bpe", bpe},     {"unigram", unigram},           {"chat", chat},    {"chat_unigram", chat_unigram},
-          {"plain", plain}, {"plain_unigram", plain_unigram}, {"folded", folded}};
+  return {{"bpe", bpe},      {"unigram", unigram},
+          {"chat", chat},    {"chat_unigram", chat_unigram},
+          {"plain", plain},  {"plain_unigram", plain_unigram},
+          {"folded", folded}};
 }
 
 class TrainedFrom : public testing::TestWithParam<Case> {};
@@ -123,7 +158,9 @@ TEST_P(TrainedFrom, TextGivesTheIdsOfTheLibraryFromBothFiles) {
     }
   }
   EXPECT_GT(tokens, 4000u);
-  if (!options.special.empty()) { EXPECT_EQ(from_json->encode("<|im_start|>").ids.size(), 1u); }
+  if (!options.special.empty()) {
+    EXPECT_EQ(from_json->encode("<|im_start|>").ids.size(), 1u);
+  }
   {
     for (auto& token : options.tokens) EXPECT_EQ(from_json->encode(token).ids.size(), 1u) << token;
   }

@@ -5,8 +5,8 @@
 
 namespace dml {
 
-/// Documents of the golden batch as groups. Of chosen documents, the first label counts as the prompt's, so that the two are
-/// told apart.
+/// Documents of the golden batch as groups. Of chosen documents, the first label counts as the prompt's, so that the
+/// two are told apart.
 struct GroupedBatch {
   explicit GroupedBatch(bool pairs) : golden(golden_path("llama_tiny") + "/batch.json") {
     const GoldenBatch from = golden;

@@ -59,7 +59,8 @@ TEST_F(MetricsFile, SamplesNameWhatTheBaseSaid) {
     log.sample({1, "b", "y", "new"});
   }
   MetricsLog again(path_, 1);
-  EXPECT_EQ(again.samples(), (std::vector<SampleMetrics>{{0, "a", "x", "before"}, {1, "a", "x", "after", "before"}, {1, "b", "y", "new"}}));
+  EXPECT_EQ(again.samples(), (std::vector<SampleMetrics>{
+                                 {0, "a", "x", "before"}, {1, "a", "x", "after", "before"}, {1, "b", "y", "new"}}));
   again.sample({2, "a", "x", "later"});  // of a run that is resumed
   EXPECT_EQ(again.samples().back().base, "before");
 }

@@ -1,4 +1,5 @@
-// Losses of pairs and of labelled answers: values computed in another program, and derivatives against finite differences.
+// Losses of pairs and of labelled answers: values computed in another program, and derivatives against finite
+// differences.
 #include "train/objective/pair_loss.h"
 
 #include <gtest/gtest.h>
@@ -129,9 +130,10 @@ TEST(RewardLoss, DerivativesAreThoseOfItsValue) {
   constexpr double h = 1e-6;
   for (const double c : {-2.0, 0.3}) {
     const PairLoss l = reward_loss(c, 0.7, 0.2, 0.05);
-    EXPECT_NEAR(l.by_chosen, (reward_loss(c + h, 0.7, 0.2, 0.05).value - reward_loss(c - h, 0.7, 0.2, 0.05).value) / (2 * h), 1e-8);
-    EXPECT_NEAR(l.by_rejected, (reward_loss(c, 0.7 + h, 0.2, 0.05).value - reward_loss(c, 0.7 - h, 0.2, 0.05).value) / (2 * h),
-                1e-8);
+    EXPECT_NEAR(l.by_chosen,
+                (reward_loss(c + h, 0.7, 0.2, 0.05).value - reward_loss(c - h, 0.7, 0.2, 0.05).value) / (2 * h), 1e-8);
+    EXPECT_NEAR(l.by_rejected,
+                (reward_loss(c, 0.7 + h, 0.2, 0.05).value - reward_loss(c, 0.7 - h, 0.2, 0.05).value) / (2 * h), 1e-8);
   }
 }
 

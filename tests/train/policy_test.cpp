@@ -1,5 +1,5 @@
-// Learning from rewards: advantages and losses beside published numbers and finite differences, the objective on a small model
-// beside PyTorch's gradients (tools/make_policy_golden.py).
+// Learning from rewards: advantages and losses beside published numbers and finite differences, the objective on a
+// small model beside PyTorch's gradients (tools/make_policy_golden.py).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,7 +56,8 @@ TEST(PolicyLoss, DerivativesAreThoseOfItsValues) {
   for (const bool sequence : {false, true})
     for (const double advantage : {1.3, -.8})
       for (const std::optional<double> delta : {std::optional<double>(), std::optional<double>(1.5)}) {
-        const PolicySettings s{.epsilon_low = .1, .epsilon_high = .3, .delta = delta, .beta = .05, .sequence_level = sequence};
+        const PolicySettings s{
+            .epsilon_low = .1, .epsilon_high = .3, .delta = delta, .beta = .05, .sequence_level = sequence};
         const auto sum = [&] {
           std::vector<PolicyToken> out(now.size());
           policy_losses(now, old, reference, advantage, s, out);
@@ -161,7 +162,8 @@ TEST(PolicyObjective, LossesAndGradientsAreThoseOfPyTorch) {
     const PolicyObjectiveSettings settings = policy.settings(one["settings"]);
     std::unique_ptr<CausalLm> reference;
     if (settings.loss.beta > 0) reference = std::move(GoldenModel("llama_tiny", true, room).model);
-    PolicyObjective objective(settings, schedule, std::make_unique<Fixed>(policy.completions(one)), std::move(reference));
+    PolicyObjective objective(settings, schedule, std::make_unique<Fixed>(policy.completions(one)),
+                              std::move(reference));
     golden.model->reserve(objective.measure(*golden.model, {64, 64, 4}, true));
     const auto comm = make_self_comm();
     UnitHooks none;
@@ -178,7 +180,8 @@ TEST(PolicyObjective, LossesAndGradientsAreThoseOfPyTorch) {
         const Json& expected = one["gradients"][p.name];
         double squares = 0, turned = 0;
         for (std::int64_t j = 0; j < p.size(); ++j) {
-          const double g = static_cast<double>(golden.gradients[u][static_cast<std::size_t>(p.offset + j)]) / sums.denominator;
+          const double g =
+              static_cast<double>(golden.gradients[u][static_cast<std::size_t>(p.offset + j)]) / sums.denominator;
           squares += g * g;
           turned += g * std::cos(0.7 * static_cast<double>(j));
         }
@@ -218,7 +221,8 @@ TEST(PolicyObjective, KeepsWhatWasSampledForLaterSteps) {
   const double second = objective.train(*golden.model, objective.completed(prompts.view()), {}, none).mean();
   EXPECT_NE(first, second);
 
-  PolicyObjective resumed(policy.settings(one["settings"]), schedule, std::make_unique<Fixed>(std::vector<Completion>()));
+  PolicyObjective resumed(policy.settings(one["settings"]), schedule,
+                          std::make_unique<Fixed>(std::vector<Completion>()));
   resumed.restore(parse_json(dump(state), "state"), "state");
   resumed.begin({1, load, *golden.model, none, *comm, 1});
   EXPECT_EQ(resumed.train(*golden.model, resumed.completed(prompts.view()), {}, none).mean(), second);

@@ -1,5 +1,5 @@
-// Losses and gradients of every objective over documents against PyTorch's (tools/make_preference_golden.py), in full and
-// through an adapter. A gradient is compared by its norm and by its product with cos(1), cos(2), ….
+// Losses and gradients of every objective over documents against PyTorch's (tools/make_preference_golden.py), in full
+// and through an adapter. A gradient is compared by its norm and by its product with cos(1), cos(2), ….
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -95,14 +95,17 @@ TEST_P(PreferenceGoldens, EveryDivergence) {
 TEST_P(PreferenceGoldens, LossesWithoutAReference) {
   auto row = [](const char* name) { return find_pair_loss(reference_free_losses(), name); };
   PairSettings s = settings();
-  expect_pair("cpo", {.terms = {{row("sigmoid")}}, .loss = s, .reference = false, .nll = NllTokens::answer, .nll_weight = 1});
+  expect_pair("cpo",
+              {.terms = {{row("sigmoid")}}, .loss = s, .reference = false, .nll = NllTokens::answer, .nll_weight = 1});
   s.margin = 0.5;
   expect_pair("simpo", {.terms = {{row("simpo")}}, .loss = s, .reference = false});
-  expect_pair("orpo", {.terms = {{row("orpo")}}, .loss = s, .reference = false, .nll = NllTokens::whole, .nll_weight = 1});
+  expect_pair("orpo",
+              {.terms = {{row("orpo")}}, .loss = s, .reference = false, .nll = NllTokens::whole, .nll_weight = 1});
 }
 
 TEST_P(PreferenceGoldens, LongerAnswersWithATail) {
-  expect_pair("ld_alpha", {.terms = {{find_pair_loss(pair_losses(), "sigmoid")}}, .loss = {.beta = number("beta")}}, 0.3);
+  expect_pair("ld_alpha", {.terms = {{find_pair_loss(pair_losses(), "sigmoid")}}, .loss = {.beta = number("beta")}},
+              0.3);
 }
 
 // The divergence of the golden is that of mismatched answers whose scores the reference has so much lower.

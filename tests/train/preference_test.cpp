@@ -1,4 +1,5 @@
-// Objectives over groups of documents: their gradients beside those of single documents' token losses, and what they log.
+// Objectives over groups of documents: their gradients beside those of single documents' token losses, and what they
+// log.
 #include <gtest/gtest.h>
 
 #include "train/grouped_batch.h"

@@ -117,7 +117,7 @@ struct SmallRun {
   std::vector<std::unique_ptr<Evaluator>> evaluators;
   std::int64_t steps = 4, every = 100, nonfinite_patience = 1;
   Poisoned objective;
-  std::vector<float> values;  // in the end, also of a run that fails
+  std::vector<float> values;      // in the end, also of a run that fails
   std::vector<std::string> rows;  // that were named, of rank 0
   /// Called in front of every step with what this rank owns.
   std::function<void(std::int64_t done, std::span<Shard> shards)> damage;
@@ -290,8 +290,9 @@ TEST(Trainer, StopsAtADamagedWeightOrStateAndLeavesTheWeights) {
             ADD_FAILURE() << "the run did not end";
           } catch (const Error& e) {
             EXPECT_EQ(e.code(), ExitCode::diverged);
-            EXPECT_THAT(e.what(), testing::MatchesRegex(std::string(state ? "optimizer state 'state0'" : "the value") +
-                                                        " of model\\..*, element 4 is not a finite number.*step 3 was not made.*"));
+            EXPECT_THAT(e.what(), testing::MatchesRegex(
+                                      std::string(state ? "optimizer state 'state0'" : "the value") +
+                                      " of model\\..*, element 4 is not a finite number.*step 3 was not made.*"));
           }
           ASSERT_EQ(run.values.size(), untouched.values.size());
           int changed = 0;

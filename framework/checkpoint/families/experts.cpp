@@ -9,11 +9,8 @@
 namespace dml {
 namespace {
 
-constexpr ExpertNaming kMixtralExperts{.router = "block_sparse_moe.gate",
-                                       .experts = "block_sparse_moe.experts",
-                                       .gate = "w1",
-                                       .up = "w3",
-                                       .down = "w2"};
+constexpr ExpertNaming kMixtralExperts{
+    .router = "block_sparse_moe.gate", .experts = "block_sparse_moe.experts", .gate = "w1", .up = "w3", .down = "w2"};
 constexpr ExpertNaming kGraniteExperts{.router = "block_sparse_moe.router.layer",
                                        .gate_up = "block_sparse_moe.input_linear.weight",
                                        .stacked_down = "block_sparse_moe.output_linear.weight",
@@ -147,7 +144,11 @@ void gpt_oss(ConfigFields& c, ModelSpec& s) {
                .max_positions = 131072,
                .bos = -1,
                .eos = -1,
-               .rope = {.theta = 150000, .scaling = RopeScaling::yarn, .factor = 32, .original_positions = 4096, .truncate = false}});
+               .rope = {.theta = 150000,
+                        .scaling = RopeScaling::yarn,
+                        .factor = 32,
+                        .original_positions = 4096,
+                        .truncate = false}});
   if (const auto* from = c.reader()) {
     if (s.activation != kernels::Activation::silu)
       throw UserError("{}: 'hidden_act' is '{}', but a gpt_oss has a clamped silu", from->source(),
@@ -185,8 +186,10 @@ void latent(ConfigFields& c, ModelSpec& s) {
   c.integer("v_head_dim", l.value, 128);
   c.flag("rope_interleave", l.interleaved, true);
   if (!from) return;
-  for (auto [key, value] : {std::pair{"kv_lora_rank", l.kv_rank}, {"qk_nope_head_dim", l.nope},
-                            {"qk_rope_head_dim", l.rope}, {"v_head_dim", l.value}})
+  for (auto [key, value] : {std::pair{"kv_lora_rank", l.kv_rank},
+                            {"qk_nope_head_dim", l.nope},
+                            {"qk_rope_head_dim", l.rope},
+                            {"v_head_dim", l.value}})
     if (value < 1 || value > (1 << 16))
       throw UserError("{}: '{}' must be 1 to 65536, is {}", from->source(), key, value);
   s.kv_heads = s.heads;
@@ -223,7 +226,8 @@ void deepseek_v3(ConfigFields& c, ModelSpec& s) {
     throw UserError("{}: 'n_shared_experts' must be 0 to 1024, is {}", from.source(), shared);
   m.shared_ffn = shared * m.ffn;
   if (const std::string score = from.text("scoring_func", "sigmoid"); score != "sigmoid")
-    throw UserError("{}: 'scoring_func' is '{}', but a deepseek_v3 scores by sigmoid", from.source(), score.substr(0, 60));
+    throw UserError("{}: 'scoring_func' is '{}', but a deepseek_v3 scores by sigmoid", from.source(),
+                    score.substr(0, 60));
   const std::int64_t first = from.integer("first_k_dense_replace", 3);
   if (first > 0) {
     m.dense.assign(static_cast<std::size_t>(s.layers), false);

@@ -1,5 +1,5 @@
-// All rows, in the order in which they are listed. Sources of every row: transformers' configuration_*.py and modeling_*.py
-// of the family.
+// All rows, in the order in which they are listed. Sources of every row: transformers' configuration_*.py and
+// modeling_*.py of the family.
 #include <algorithm>
 
 #include "checkpoint/families/groups.h"
@@ -10,8 +10,8 @@ namespace dml {
 const std::vector<Family>& families() {
   static const std::vector<Family> table = [] {
     std::vector<Family> all;
-    for (auto group : {llama_families, qwen_families, gemma_families, phi_families, cohere_families, expert_families,
-                       gpt_families})
+    for (auto group :
+         {llama_families, qwen_families, gemma_families, phi_families, cohere_families, expert_families, gpt_families})
       for (Family& row : group()) all.push_back(std::move(row));
     return all;
   }();

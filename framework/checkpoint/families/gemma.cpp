@@ -107,8 +107,7 @@ constexpr Naming kVisionFiles = [] {
   n.otherwise = &kVisionModules;
   return n;
 }();
-constexpr Wrapper kWrappers[] = {
-    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", &kVisionFiles, 262208, 8}};
+constexpr Wrapper kWrappers[] = {{"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", &kVisionFiles, 262208, 8}};
 
 }  // namespace
 

@@ -42,12 +42,7 @@ void read_rope_layers(const ConfigReader& c, ModelSpec& s) {
 }
 
 void smollm3(ConfigFields& c, ModelSpec& s) {
-  c.common(s, {.tied = true,
-               .kv_heads = 4,
-               .rope_theta = 2e6,
-               .max_positions = 32768,
-               .bos = 128000,
-               .eos = 128001});
+  c.common(s, {.tied = true, .kv_heads = 4, .rope_theta = 2e6, .max_positions = 32768, .bos = 128000, .eos = 128001});
   c.attention_bias(s);
   c.flag("mlp_bias", s.bias.mlp, false);
   if (auto* from = c.reader()) {
@@ -76,7 +71,8 @@ void seed_oss(ConfigFields& c, ModelSpec& s) {
 }
 
 void ernie4_5(ConfigFields& c, ModelSpec& s) {
-  c.common(s, {.norm_eps = 1e-5, .tied = true, .head_dim = 128, .kv_heads = 2, .rope_theta = 5e5, .max_positions = 131072});
+  c.common(
+      s, {.norm_eps = 1e-5, .tied = true, .head_dim = 128, .kv_heads = 2, .rope_theta = 5e5, .max_positions = 131072});
   c.attention_bias(s, "use_bias");
   s.bias.mlp = s.bias.qkv;
   s.rope.interleaved = true;
@@ -132,7 +128,8 @@ FamilyGroup llama_families() {
        &kApertus},
       {"seed_oss", "SeedOssForCausalLM", "Seed-OSS: biases on q, k, v", seed_oss},
       {"ernie4_5", "Ernie4_5ForCausalLM", "ERNIE 4.5: interleaved rope", ernie4_5},
-      {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", "HunYuan: norms on q and k behind the rope", hunyuan, &kHunyuan},
+      {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", "HunYuan: norms on q and k behind the rope", hunyuan,
+       &kHunyuan},
       {"granite", "GraniteForCausalLM", "Granite 3: multipliers on embedding, scores, residuals, logits", granite},
   };
 }

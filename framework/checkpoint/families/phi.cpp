@@ -20,12 +20,8 @@ void phi(ConfigFields& c, ModelSpec& s) {
 }
 
 void phi3(ConfigFields& c, ModelSpec& s) {
-  c.common(s, {.norm_eps = 1e-5,
-               .partial_rotary = 1,
-               .max_positions = 4096,
-               .bos = 1,
-               .eos = 32000,
-               .phi3_rope = true});
+  c.common(s,
+           {.norm_eps = 1e-5, .partial_rotary = 1, .max_positions = 4096, .bos = 1, .eos = 32000, .phi3_rope = true});
   s.stored = {.qkv = StorageSpec::Qkv::stacked, .gate_up = true};
   c.same_windows(s, 0);
 }

@@ -5,7 +5,8 @@ namespace {
 
 template <class T>
 T read(std::string_view bytes, std::size_t at) {
-  if (at > bytes.size() || sizeof(T) > bytes.size() - at) throw FlatProblem("the metadata refer to bytes outside of them");
+  if (at > bytes.size() || sizeof(T) > bytes.size() - at)
+    throw FlatProblem("the metadata refer to bytes outside of them");
   T value;
   std::memcpy(&value, bytes.data() + at, sizeof(T));
   return value;
@@ -23,7 +24,9 @@ FlatTable FlatVector::table(std::size_t i) const {
   return {bytes_, place + read<std::uint32_t>(bytes_, place)};
 }
 
-std::int64_t FlatVector::number(std::size_t i, std::size_t offset) const { return read<std::int64_t>(bytes_, at_ + element_ * i + offset); }
+std::int64_t FlatVector::number(std::size_t i, std::size_t offset) const {
+  return read<std::int64_t>(bytes_, at_ + element_ * i + offset);
+}
 
 FlatTable::FlatTable(std::string_view bytes) : FlatTable(bytes, read<std::uint32_t>(bytes, 0)) {}
 

@@ -10,8 +10,8 @@ namespace dml::arrow {
 namespace {
 
 constexpr std::string_view kMagic = "ARROW1";
-constexpr std::int64_t kMostRows = 1 << 26;                       // of a batch
-constexpr std::int64_t kMostUnpacked = std::int64_t{2} << 30;     // bytes of a buffer
+constexpr std::int64_t kMostRows = 1 << 26;                    // of a batch
+constexpr std::int64_t kMostUnpacked = std::int64_t{2} << 30;  // bytes of a buffer
 enum Header { kSchema = 1, kDictionary, kBatch };
 
 template <class T>
@@ -25,7 +25,11 @@ bool has(std::string_view bytes, std::int64_t count) {
 class Rows::Batch {
  public:
   Batch(const Rows& rows, const FlatTable& header, std::string_view body, std::deque<std::string>& unpacked)
-      : rows_(rows), body_(body), nodes_(header.vector(1, 16)), buffers_(header.vector(2, 16)), pieces_(header.vector(4, 8)),
+      : rows_(rows),
+        body_(body),
+        nodes_(header.vector(1, 16)),
+        buffers_(header.vector(2, 16)),
+        pieces_(header.vector(4, 8)),
         unpacked_(unpacked) {
     if (!header.has(3)) return;
     const FlatTable compression = header.table(3);
@@ -40,7 +44,8 @@ class Rows::Batch {
     if (node_ >= nodes_.size()) rows_.fail("a batch with fewer columns than the schema");
     out.length = nodes_.number(node_, 0);
     const std::int64_t nulls = nodes_.number(node_++, 8);
-    if (out.length < 0 || out.length > kMostRows || nulls < 0 || nulls > out.length) rows_.fail("a column with a wrong number of values");
+    if (out.length < 0 || out.length > kMostRows || nulls < 0 || nulls > out.length)
+      rows_.fail("a column with a wrong number of values");
     if (field.dictionary) {
       take_validity(out, nulls);
       out.values = fixed(field.index_bytes, out.length);
@@ -56,7 +61,8 @@ class Rows::Batch {
   void take_validity(Array& out, std::int64_t nulls) {
     const std::string_view bits = buffer();
     if (nulls == 0) return;
-    if (!has<char>(bits, (out.length + 7) / 8)) rows_.fail(fmt::format("column '{}': too few bits that say which values are there", out.field->name));
+    if (!has<char>(bits, (out.length + 7) / 8))
+      rows_.fail(fmt::format("column '{}': too few bits that say which values are there", out.field->name));
     out.validity = bits;
   }
 
@@ -85,7 +91,8 @@ class Rows::Batch {
         break;
       case Kind::boolean:
         out.values = buffer();
-        if (!has<char>(out.values, (out.length + 7) / 8)) rows_.fail(fmt::format("column '{}' has too few values", field.name));
+        if (!has<char>(out.values, (out.length + 7) / 8))
+          rows_.fail(fmt::format("column '{}' has too few values", field.name));
         break;
       default:
         out.values = fixed(field.bytes, out.length);
@@ -94,22 +101,26 @@ class Rows::Batch {
 
   void take_offsets(Array& out) {
     out.offsets = buffer();
-    const bool enough = out.field->wide ? has<std::int64_t>(out.offsets, out.length + 1) : has<std::int32_t>(out.offsets, out.length + 1);
+    const bool enough = out.field->wide ? has<std::int64_t>(out.offsets, out.length + 1)
+                                        : has<std::int32_t>(out.offsets, out.length + 1);
     if (out.length > 0 && !enough) rows_.fail(fmt::format("column '{}' has too few offsets", out.field->name));
   }
 
   std::string_view fixed(int bytes, std::int64_t count) {
     const std::string_view values = buffer();
-    if (bytes > 0 && static_cast<std::uint64_t>(count) > values.size() / static_cast<std::uint64_t>(bytes)) rows_.fail("a column has too few values");
+    if (bytes > 0 && static_cast<std::uint64_t>(count) > values.size() / static_cast<std::uint64_t>(bytes))
+      rows_.fail("a column has too few values");
     return values;
   }
 
   void check_children(const Array& out) const {
-    if (out.field->kind == Kind::fixed_list && out.field->size > 0 && out.children[0].length / out.field->size < out.length)
+    if (out.field->kind == Kind::fixed_list && out.field->size > 0 &&
+        out.children[0].length / out.field->size < out.length)
       rows_.fail(fmt::format("the lists of '{}' have too few values", out.field->name));
     if (out.field->kind != Kind::structure) return;
     for (const Array& child : out.children)
-      if (child.length < out.length) rows_.fail(fmt::format("column '{}' is shorter than its struct", child.field->name));
+      if (child.length < out.length)
+        rows_.fail(fmt::format("column '{}' is shorter than its struct", child.field->name));
   }
 
   std::string_view buffer() {
@@ -124,7 +135,9 @@ class Rows::Batch {
     const auto unpacked = load_at<std::int64_t>(bytes, 0);
     if (unpacked == -1) return bytes.substr(8);  // not worth packing
     if (unpacked < 0 || unpacked > kMostUnpacked) rows_.fail(fmt::format("a buffer of {} bytes unpacked", unpacked));
-    if (const std::string why = unpack_block(codec_, bytes.substr(8), static_cast<std::size_t>(unpacked), unpacked_.emplace_back()); !why.empty())
+    if (const std::string why =
+            unpack_block(codec_, bytes.substr(8), static_cast<std::size_t>(unpacked), unpacked_.emplace_back());
+        !why.empty())
       rows_.fail(why);
     return unpacked_.back();
   }
@@ -139,7 +152,8 @@ class Rows::Batch {
 
 Rows::Rows(const std::string& path) : file_(path) {
   const std::string_view all = file_.text();
-  if (all.starts_with("FEA1")) fail("it is Feather 1, an older format; pandas.read_feather reads it, to_parquet writes what dml reads");
+  if (all.starts_with("FEA1"))
+    fail("it is Feather 1, an older format; pandas.read_feather reads it, to_parquet writes what dml reads");
   if (all.starts_with(kMagic)) read_footer();
   else
     while (columns_.empty() && load()) {
@@ -219,7 +233,8 @@ bool Rows::load() {
       in_batch_ = 0;
       read_batch(header, body, columns_, batch_, unpacked_);
       for (const Array& column : batch_)
-        if (column.length != length_) fail(fmt::format("column '{}' has {} of {} rows", column.field->name, column.length, length_));
+        if (column.length != length_)
+          fail(fmt::format("column '{}' has {} of {} rows", column.field->name, column.length, length_));
     } else {
       fail(fmt::format("a message of kind {}", kind));
     }
@@ -243,8 +258,8 @@ void Rows::add_coded(const Field& field) {
   for (const Field& child : field.children) add_coded(child);
 }
 
-void Rows::read_batch(const FlatTable& header, std::string_view body, const std::vector<const Field*>& fields, std::vector<Array>& out,
-                      std::deque<std::string>& unpacked) const {
+void Rows::read_batch(const FlatTable& header, std::string_view body, const std::vector<const Field*>& fields,
+                      std::vector<Array>& out, std::deque<std::string>& unpacked) const {
   Batch batch(*this, header, body, unpacked);
   for (const Field* field : fields) out.push_back(batch.array(*field));
   auto connect = [&](auto&& self, Array& array) -> void {
@@ -262,7 +277,8 @@ void Rows::read_dictionary(const FlatTable& header, std::string_view body) {
   const auto id = header.number<std::int64_t>(0, 0);
   const auto found = coded_.find(id);
   if (found == coded_.end()) fail(fmt::format("dictionary {} belongs to no column", id));
-  if (header.number<std::uint8_t>(2, 0) != 0) fail("a dictionary that is continued; write the file with whole dictionaries");
+  if (header.number<std::uint8_t>(2, 0) != 0)
+    fail("a dictionary that is continued; write the file with whole dictionaries");
   Dictionary fresh;
   read_batch(header.table(1), body, {&found->second}, fresh.values, fresh.unpacked);
   dictionaries_[id] = std::move(fresh);

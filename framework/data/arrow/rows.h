@@ -1,5 +1,5 @@
-// The rows of an Arrow file as JSON texts: the IPC file format (.arrow, Feather 2) and the stream format (the cache of Hugging
-// Face's datasets), message by message (apache/arrow, format/Message.fbs and docs/format/Columnar.rst).
+// The rows of an Arrow file as JSON texts: the IPC file format (.arrow, Feather 2) and the stream format (the cache of
+// Hugging Face's datasets), message by message (apache/arrow, format/Message.fbs and docs/format/Columnar.rst).
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ class Rows : public TableRows {
   /// Loads the next message; false at the end.
   bool load();
   void add_coded(const Field& field);
-  void read_batch(const FlatTable& header, std::string_view body, const std::vector<const Field*>& fields, std::vector<Array>& out,
-                  std::deque<std::string>& unpacked) const;
+  void read_batch(const FlatTable& header, std::string_view body, const std::vector<const Field*>& fields,
+                  std::vector<Array>& out, std::deque<std::string>& unpacked) const;
   void read_dictionary(const FlatTable& header, std::string_view body);
   void write(const Array& array, std::int64_t i, std::string& out) const;
   void write_value(const Array& array, std::int64_t i, std::string& out) const;

@@ -12,8 +12,30 @@ constexpr std::size_t kMostFields = 10'000;
 
 // Numbers of the union Type.
 enum Type {
-  kNull = 1, kInt, kFloat, kBinary, kUtf8, kBool, kDecimal, kDate, kTime, kTimestamp, kInterval, kList, kStruct, kUnion, kFixedBinary,
-  kFixedList, kMap, kDuration, kLargeBinary, kLargeUtf8, kLargeList, kRunEnd, kBinaryView, kUtf8View
+  kNull = 1,
+  kInt,
+  kFloat,
+  kBinary,
+  kUtf8,
+  kBool,
+  kDecimal,
+  kDate,
+  kTime,
+  kTimestamp,
+  kInterval,
+  kList,
+  kStruct,
+  kUnion,
+  kFixedBinary,
+  kFixedList,
+  kMap,
+  kDuration,
+  kLargeBinary,
+  kLargeUtf8,
+  kLargeList,
+  kRunEnd,
+  kBinaryView,
+  kUtf8View
 };
 
 std::int64_t per_second(std::int16_t unit) {
@@ -23,7 +45,8 @@ std::int64_t per_second(std::int16_t unit) {
 }
 
 int width(std::int32_t bits) {
-  if (bits != 8 && bits != 16 && bits != 32 && bits != 64) throw FlatProblem(fmt::format("a whole number of {} bits", bits));
+  if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
+    throw FlatProblem(fmt::format("a whole number of {} bits", bits));
   return bits / 8;
 }
 
@@ -103,10 +126,12 @@ void read_type(Field& field, int type, const FlatTable& t) {
       field.kind = Kind::structure;
       break;
     default:
-      throw FlatProblem(fmt::format("column '{}' is of a type that dml does not read (union, interval, run-end or list view)", field.name));
+      throw FlatProblem(fmt::format(
+          "column '{}' is of a type that dml does not read (union, interval, run-end or list view)", field.name));
   }
   field.wide = type == kLargeBinary || type == kLargeUtf8 || type == kLargeList;
-  if (field.bytes < 0 || field.bytes > (1 << 20) || field.size < 0) throw FlatProblem(fmt::format("column '{}' has values of a wrong size", field.name));
+  if (field.bytes < 0 || field.bytes > (1 << 20) || field.size < 0)
+    throw FlatProblem(fmt::format("column '{}' has values of a wrong size", field.name));
 }
 
 Field read_field(const FlatTable& t, int depth, std::size_t& count) {
@@ -126,10 +151,13 @@ Field read_field(const FlatTable& t, int depth, std::size_t& count) {
     }
   }
   const FlatVector children = t.vector(5);
-  for (std::size_t i = 0; i < children.size(); ++i) field.children.push_back(read_field(children.table(i), depth + 1, count));
+  for (std::size_t i = 0; i < children.size(); ++i)
+    field.children.push_back(read_field(children.table(i), depth + 1, count));
   const bool one = field.kind == Kind::list || field.kind == Kind::fixed_list || field.kind == Kind::map;
-  if (one && field.children.size() != 1) throw FlatProblem(fmt::format("the list '{}' has {} kinds of elements", field.name, field.children.size()));
-  if (field.kind == Kind::map && field.children[0].children.size() != 2) throw FlatProblem(fmt::format("the map '{}' has no keys and values", field.name));
+  if (one && field.children.size() != 1)
+    throw FlatProblem(fmt::format("the list '{}' has {} kinds of elements", field.name, field.children.size()));
+  if (field.kind == Kind::map && field.children[0].children.size() != 2)
+    throw FlatProblem(fmt::format("the map '{}' has no keys and values", field.name));
   return field;
 }
 

@@ -11,17 +11,35 @@
 namespace dml::arrow {
 
 /// Those that dml turns into JSON; `other` are refused by name.
-enum class Kind { null, whole, real, boolean, bytes, text, bytes_view, text_view, fixed, decimal, date, time, list, fixed_list, structure, map, other };
+enum class Kind {
+  null,
+  whole,
+  real,
+  boolean,
+  bytes,
+  text,
+  bytes_view,
+  text_view,
+  fixed,
+  decimal,
+  date,
+  time,
+  list,
+  fixed_list,
+  structure,
+  map,
+  other
+};
 
 struct Field {
   std::string name;
   Kind kind = Kind::other;
-  bool wide = false;             // offsets of 64 bits
-  bool is_signed = true;         // whole numbers
-  int bytes = 0;                 // of a value, or of the index of a dictionary; 0 where it has no fixed size
-  std::int64_t size = 0;         // values of a list of fixed size
-  std::int64_t per_second = 0;   // of times
-  std::int64_t scale = 0;        // of decimals
+  bool wide = false;            // offsets of 64 bits
+  bool is_signed = true;        // whole numbers
+  int bytes = 0;                // of a value, or of the index of a dictionary; 0 where it has no fixed size
+  std::int64_t size = 0;        // values of a list of fixed size
+  std::int64_t per_second = 0;  // of times
+  std::int64_t scale = 0;       // of decimals
   std::vector<Field> children;
   std::optional<std::int64_t> dictionary;  // its number: the column holds indices
   int index_bytes = 4;

@@ -20,13 +20,16 @@ std::int64_t whole_number(std::string_view bytes, std::int64_t i, int width, boo
   }
 }
 
-bool bit(std::string_view bits, std::int64_t i) { return static_cast<unsigned char>(bits[static_cast<std::size_t>(i / 8)]) >> (i % 8) & 1; }
+bool bit(std::string_view bits, std::int64_t i) {
+  return static_cast<unsigned char>(bits[static_cast<std::size_t>(i / 8)]) >> (i % 8) & 1;
+}
 
 }  // namespace
 
 void Rows::write(const Array& array, std::int64_t i, std::string& out) const {
   if (out.size() > TableRows::kMostBytes)
-    throw UserError("{}, row {}: the row has more than {} MiB; split it into several rows", file_.path(), row_ + 1, TableRows::kMostBytes >> 20);
+    throw UserError("{}, row {}: the row has more than {} MiB; split it into several rows", file_.path(), row_ + 1,
+                    TableRows::kMostBytes >> 20);
   const Field& field = *array.field;
   if (i < 0 || i >= array.length) fail(fmt::format("column '{}' ends before its rows", field.name));
   if (field.kind == Kind::null || (!array.validity.empty() && !bit(array.validity, i))) {
@@ -42,8 +45,10 @@ void Rows::write(const Array& array, std::int64_t i, std::string& out) const {
 std::pair<std::int64_t, std::int64_t> Rows::range(const Array& array, std::int64_t i, std::int64_t most) const {
   const bool wide = array.field->wide;
   const std::int64_t begin = wide ? load_at<std::int64_t>(array.offsets, i) : load_at<std::int32_t>(array.offsets, i);
-  const std::int64_t end = wide ? load_at<std::int64_t>(array.offsets, i + 1) : load_at<std::int32_t>(array.offsets, i + 1);
-  if (begin < 0 || end < begin || end > most) fail(fmt::format("column '{}': a value from {} to {} of {}", array.field->name, begin, end, most));
+  const std::int64_t end =
+      wide ? load_at<std::int64_t>(array.offsets, i + 1) : load_at<std::int32_t>(array.offsets, i + 1);
+  if (begin < 0 || end < begin || end > most)
+    fail(fmt::format("column '{}': a value from {} to {} of {}", array.field->name, begin, end, most));
   return {begin, end};
 }
 
@@ -58,9 +63,11 @@ std::string_view Rows::viewed_text(const Array& array, std::int64_t i) const {
   const auto size = load_at<std::int32_t>(view, 0);
   if (size >= 0 && size <= 12) return view.substr(4, static_cast<std::size_t>(size));
   const auto number = load_at<std::int32_t>(view, 2), at = load_at<std::int32_t>(view, 3);
-  if (size < 0 || number < 0 || number >= std::ssize(array.pieces)) fail(fmt::format("column '{}': a text outside of its bytes", array.field->name));
+  if (size < 0 || number < 0 || number >= std::ssize(array.pieces))
+    fail(fmt::format("column '{}': a text outside of its bytes", array.field->name));
   const std::string_view piece = array.pieces[static_cast<std::size_t>(number)];
-  if (at < 0 || at > std::ssize(piece) || size > std::ssize(piece) - at) fail(fmt::format("column '{}': a text outside of its bytes", array.field->name));
+  if (at < 0 || at > std::ssize(piece) || size > std::ssize(piece) - at)
+    fail(fmt::format("column '{}': a text outside of its bytes", array.field->name));
   return piece.substr(static_cast<std::size_t>(at), static_cast<std::size_t>(size));
 }
 
@@ -113,7 +120,8 @@ void Rows::write_fixed(const Array& array, std::int64_t i, std::string& out) con
     default:
       break;
   }
-  const std::string_view value = all.substr(static_cast<std::size_t>(i * field.bytes), static_cast<std::size_t>(field.bytes));
+  const std::string_view value =
+      all.substr(static_cast<std::size_t>(i * field.bytes), static_cast<std::size_t>(field.bytes));
   if (field.kind == Kind::fixed) put_hex(value, false, out);
   else put_decimal(std::string(value.rbegin(), value.rend()), field.scale, out);
 }

@@ -1,4 +1,5 @@
-// How the values and levels of a page are written (apache/parquet-format, Encodings.md), decoded whole: a page is small.
+// How the values and levels of a page are written (apache/parquet-format, Encodings.md), decoded whole: a page is
+// small.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The rows of a Parquet file as JSON texts: the records of Dremel (Melnik et al. 2010) put together again from the levels of
-// their columns. Lists and maps are told by their shape, since their names differ from writer to writer.
+// The rows of a Parquet file as JSON texts: the records of Dremel (Melnik et al. 2010) put together again from the
+// levels of their columns. Lists and maps are told by their shape, since their names differ from writer to writer.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // Attention on AMX tiles. What takes part in several products is split into its parts once: keys and values for up to
-// kMostRows queries, queries and the gradient of the output for a run of keys. Scores become the parts of probabilities, or
-// of their gradient, in one pass over registers, and that pass is cut into small units which run between the products of the
-// visit that comes next and of the one before: tiles and vectors work at the same time. Everything goes by panels of 32
-// queries and 32 keys; where no query of a panel sees a key of the other there is no visit. The products are such that nothing
-// just computed has to be turned: attention_rows_amx.inl (forward) and attention_keys_amx.inl (backward) say which.
+// kMostRows queries, queries and the gradient of the output for a run of keys. Scores become the parts of
+// probabilities, or of their gradient, in one pass over registers, and that pass is cut into small units which run
+// between the products of the visit that comes next and of the one before: tiles and vectors work at the same time.
+// Everything goes by panels of 32 queries and 32 keys; where no query of a panel sees a key of the other there is no
+// visit. The products are such that nothing just computed has to be turned: attention_rows_amx.inl (forward) and
+// attention_keys_amx.inl (backward) say which.
 
 constexpr std::int64_t kPanel = 32, kPanelFloats = kPanel * kPanel;
 
@@ -42,7 +43,8 @@ class Rows {
   std::int64_t rows_ = 0, cols_ = 0, ld_ = 0, col_ = 0;
 };
 
-// Work on vectors in `units` equal pieces, done by and by while tiles make `steps` steps; what is needed later is brought near.
+// Work on vectors in `units` equal pieces, done by and by while tiles make `steps` steps; what is needed later is
+// brought near.
 template <int N, class Unit>
 class Beside {
  public:

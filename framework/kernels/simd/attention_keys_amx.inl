@@ -1,6 +1,6 @@
-// Attention backward on AMX tiles: S = Q Kᵀ and dP = dO Vᵀ, with keys along a vector, then dVᵀ += dOᵀ P, dKᵀ += Qᵀ dS and
-// dQ = dS K. In one turn the scores of the next panel of queries, the gradient of this one and some of the sums of the visit
-// before are made.
+// Attention backward on AMX tiles: S = Q Kᵀ and dP = dO Vᵀ, with keys along a vector, then dVᵀ += dOᵀ P, dKᵀ += Qᵀ dS
+// and dQ = dS K. In one turn the scores of the next panel of queries, the gradient of this one and some of the sums of
+// the visit before are made.
 class KeysOnTiles {
  public:
   explicit KeysOnTiles(const AttentionKeys& task) : t_(task) {
@@ -34,7 +34,8 @@ class KeysOnTiles {
  private:
   static constexpr std::int64_t kKeys = AttentionKeys::kKeys, kTileQueries = 64, kTilePanels = kTileQueries / kPanel;
 
-  // A tile of queries of one head meets one panel of keys: those of its panels that see some of it, one after the other.
+  // A tile of queries of one head meets one panel of keys: those of its panels that see some of it, one after the
+  // other.
   struct Visit {
     std::int64_t head = 0, row = 0, number = 0, tile = -1, keys = 0;  // keys: the panel of this run
     PanelRange seen;
@@ -181,7 +182,8 @@ class KeysOnTiles {
     for (int r = 0; r < 2; ++r) store_parts(rows + r * kTileBytes, i, parts_of<true>(ds[r][0], ds[r][1]));
   }
 
-  // What a visit adds to dVᵀ and dKᵀ; of the last visit of a tile, also dq of what the tile's queries see of these keys.
+  // What a visit adds to dVᵀ and dKᵀ; of the last visit of a tile, also dq of what the tile's queries see of these
+  // keys.
   Product sum(const Visit& v, std::int64_t i) const {
     const std::int64_t e_panels = width_ / kPanel, column = i % e_panels, from = panel_bytes(v.seen.first * kPanel);
     const std::int64_t depth = v.seen.count() * kPanel, to = (v.keys * width_ + column * kPanel) * kPanel;

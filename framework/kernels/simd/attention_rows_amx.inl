@@ -1,5 +1,5 @@
-// Attention forward on AMX tiles: Sᵀ = K Qᵀ and Oᵀ += Vᵀ Pᵀ, with queries along a vector. In one turn the scores of the next
-// visit, the exponentials of this one and the sums of the one before are made.
+// Attention forward on AMX tiles: Sᵀ = K Qᵀ and Oᵀ += Vᵀ Pᵀ, with queries along a vector. In one turn the scores of the
+// next visit, the exponentials of this one and the sums of the one before are made.
 class RowsOnTiles {
  public:
   explicit RowsOnTiles(const AttentionRows& task) : t_(task) {
@@ -61,8 +61,8 @@ class RowsOnTiles {
     PanelRange seen;
     bool any() const { return !seen.empty(); }
   };
-  // Of 32 queries: largest score as an exponent of two, what is taken from it (the same, if there is one), what the sums before
-  // the visit are multiplied with, sum of exponentials.
+  // Of 32 queries: largest score as an exponent of two, what is taken from it (the same, if there is one), what the
+  // sums before the visit are multiplied with, sum of exponentials.
   struct alignas(64) Stats {
     float top[kPanel], base[kPanel], factor[kPanel], sum[kPanel];
   };

@@ -1,10 +1,10 @@
 // Few rows of x with rows of int8, on tiles that read the weights where they are stored. A row of x becomes fixed-point
-// numbers of 31 bits under a power of two, and these four digits of eight bits, each with its own sign: products and sums are
-// integers, exact, and rounded once in the end. A digit off by half its last place is 2⁻³¹ of the row's largest value, where a
-// chain of float32 is off by 2⁻²⁴ of its largest sum.
+// numbers of 31 bits under a power of two, and these four digits of eight bits, each with its own sign: products and
+// sums are integers, exact, and rounded once in the end. A digit off by half its last place is 2⁻³¹ of the row's
+// largest value, where a chain of float32 is off by 2⁻²⁴ of its largest sum.
 //
-// A tile of x is 16 times four steps of the depth, of four rows of x; its columns are the digits of the first row, of the
-// second …
+// A tile of x is 16 times four steps of the depth, of four rows of x; its columns are the digits of the first row, of
+// the second …
 constexpr std::int64_t kInt8Rows = 2 * kTile, kInt8Cols = 64;
 constexpr std::int64_t kDigits = 4, kMostInt8Cols = 1 << 16;  // sums of so many products of digits fit into 32 bits
 

@@ -12,23 +12,23 @@ namespace dml::kernels {
 namespace portable {
 extern const Loops table;
 extern const ProductLoops products, products_bf16;
-}
+}  // namespace portable
 #if defined(__x86_64__)
 namespace avx2 {
 extern const Loops table;
 extern const ProductLoops products, products_bf16;
-}
+}  // namespace avx2
 namespace avx512 {
 extern const Loops table;
 extern const ProductLoops products, products_bf16;
-}
+}  // namespace avx512
 namespace avx512_bf16 {
 extern const ProductLoops products_bf16;
 }
 namespace amx {
 const Loops* table();  // null where the system does not give tiles
 extern const ProductLoops products, products_bf16;
-}
+}  // namespace amx
 #endif
 
 namespace {

@@ -42,10 +42,10 @@ struct Loops {
   void (*copy_block)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float* to);
 
   std::int64_t room;  // floats that few_rows needs for every column, counted up to a multiple of 128
-  /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for m ≤ kDotRows: the
-  /// bits of dot_block on the float32 values, but of int8, whose sums are scaled in the end. On AMX, from three rows on, int8
-  /// and NF4 in bf16 are multiplied on tiles. A row has the same bits in any company that is multiplied in the same way.
-  /// NF4 needs w.cols to be a multiple of 64.
+  /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for m ≤ kDotRows:
+  /// the bits of dot_block on the float32 values, but of int8, whose sums are scaled in the end. On AMX, from three
+  /// rows on, int8 and NF4 in bf16 are multiplied on tiles. A row has the same bits in any company that is multiplied
+  /// in the same way. NF4 needs w.cols to be a multiple of 64.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);
   /// Fewer rows than this are multiplied in another way than more of them.
@@ -94,8 +94,8 @@ struct Loops {
   void (*attention_gradient)(float* s, float* dp, std::int64_t keys, std::int64_t low, std::int64_t high, float softcap,
                              float scale, float lse, float row_dot);
 
-  /// Attention's tasks in this instruction set's own way, for documents of kOwnWayRows and more; null where the loops above
-  /// serve best.
+  /// Attention's tasks in this instruction set's own way, for documents of kOwnWayRows and more; null where the loops
+  /// above serve best.
   void (*attention_rows)(const AttentionRows& task);
   void (*attention_keys)(const AttentionKeys& task);
 

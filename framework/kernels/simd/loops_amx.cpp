@@ -38,8 +38,8 @@ namespace {
 constexpr std::int64_t kFewestOnTiles = 3;  // below, weights come no faster than the plain loops use them
 
 std::int64_t fewest_rows(const Weight& w) {
-  const bool tiles = (w.storage == Storage::nf4 && w.bf16_values) ||
-                     (w.storage == Storage::int8 && w.cols <= kMostInt8Cols);
+  const bool tiles =
+      (w.storage == Storage::nf4 && w.bf16_values) || (w.storage == Storage::int8 && w.cols <= kMostInt8Cols);
   return tiles ? kFewestOnTiles : 1;
 }
 

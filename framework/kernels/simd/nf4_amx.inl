@@ -1,8 +1,8 @@
 // NF4 whose values are bf16, on tiles, in products of few rows (decoding).
 
-// Few rows of x with rows of NF4 whose values are bf16. A float32 of x is the sum of three bf16, and the parts of all its rows
-// are columns of the same tiles: all of up to four rows of one, or x₁ and x₂ of up to eight rows of one and x₃ of another. So
-// an element is the sum of three chains over k, whatever the company.
+// Few rows of x with rows of NF4 whose values are bf16. A float32 of x is the sum of three bf16, and the parts of all
+// its rows are columns of the same tiles: all of up to four rows of one, or x₁ and x₂ of up to eight rows of one and x₃
+// of another. So an element is the sum of three chains over k, whatever the company.
 //
 // Weights become tiles in a buffer that stays in the first-level cache, 32 rows of 128 columns while those before are
 // multiplied. 32 rows lie in one piece, so those that follow are brought near in one stream.
@@ -32,8 +32,8 @@ struct Nf4Row {
 
   DML_INLINE void move(std::int64_t rows) { codes += rows * cols / 2, scales += rows * cols / 64; }
 
-  // Two blocks of 64 columns, the second of which may not exist, as a row of four tiles. 16 bits hold four codes, one for each:
-  // columns 1, 5, 9 …, then 0, 4, 8 …, 3, 7, 11 …, and 2, 6, 10 ….
+  // Two blocks of 64 columns, the second of which may not exist, as a row of four tiles. 16 bits hold four codes, one
+  // for each: columns 1, 5, 9 …, then 0, 4, 8 …, 3, 7, 11 …, and 2, 6, 10 ….
   DML_INLINE void convert(std::int64_t col, char* to) const {
     const bool both = cols - col >= kFewCols;
     const float* scale = scales + col / 64;

@@ -56,11 +56,12 @@ void copy_panel(std::int64_t cols, std::int64_t depth, const T* from, std::int64
 
 // To nearest, ties to even; NaN stays NaN.
 DML_INLINE void round_panel(std::int64_t size, float* x) {
-  for_vectors(size, [x](auto in, auto out) __attribute__((always_inline)) {
-    const V v = in(x);
-    const VU bits = reinterpret_cast<VU>(v), rounded = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000;
-    out(x, v == v ? reinterpret_cast<V>(rounded) : v);
-  });
+  for_vectors(
+      size, [x](auto in, auto out) __attribute__((always_inline)) {
+        const V v = in(x);
+        const VU bits = reinterpret_cast<VU>(v), rounded = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000;
+        out(x, v == v ? reinterpret_cast<V>(rounded) : v);
+      });
 }
 
 template <int Size, bool Rounded, class T>

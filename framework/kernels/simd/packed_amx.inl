@@ -1,11 +1,11 @@
-// The register block of the large products on AMX tiles, in float32 precision: a float32 is the sum of three bf16, x = x₁ +
-// x₂ + x₃ with |x₂| ≤ 2⁻⁹|x| and |x₃| ≤ 2⁻¹⁸|x|, so six products of parts give x · y but for a relative 2⁻²⁶ (the
+// The register block of the large products on AMX tiles, in float32 precision: a float32 is the sum of three bf16, x =
+// x₁ + x₂ + x₃ with |x₂| ≤ 2⁻⁹|x| and |x₃| ≤ 2⁻¹⁸|x|, so six products of parts give x · y but for a relative 2⁻²⁶ (the
 // decomposition of Henry, Tang and Heinecke, 2019). Products of bf16 are exact in float32, where the tiles add them up.
 //
-// A panel of 32 rows lies in blocks of 32 steps of the depth: x₁ of both tiles, x₂, x₃. Values that are bf16 to begin with
-// have x₁ alone, and take three products. A tile multiplies pairs of steps that lie side by side: steps i and 16 + i of a
-// block, so that two vectors make pairs without changing places. A tile is 16 rows of 16 pairs; of the second factor 16 pairs
-// of 16 columns each.
+// A panel of 32 rows lies in blocks of 32 steps of the depth: x₁ of both tiles, x₂, x₃. Values that are bf16 to begin
+// with have x₁ alone, and take three products. A tile multiplies pairs of steps that lie side by side: steps i and 16 +
+// i of a block, so that two vectors make pairs without changing places. A tile is 16 rows of 16 pairs; of the second
+// factor 16 pairs of 16 columns each.
 
 constexpr int kTile = 16, kBlockDepth = 32;
 constexpr std::int64_t kMr = 2 * kTile, kNr = 2 * kTile;
@@ -25,8 +25,8 @@ constexpr TileShapes kShapes(64, 64);
 // The compiler does not know that tile instructions read and write memory: nothing may move across this.
 DML_INLINE void memory_is_used() { __asm__ volatile("" ::: "memory"); }
 
-// Sums of Down × Across tiles, in tiles 0 to 3; small terms first. `between` is called before every Down × Across products:
-// with 0 before those that begin a block of the depth.
+// Sums of Down × Across tiles, in tiles 0 to 3; small terms first. `between` is called before every Down × Across
+// products: with 0 before those that begin a block of the depth.
 template <int Down, int Across, class Between, int Parts = 3>
 void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, const char* b, float* c, std::int64_t ldc,
                 bool add, Between between) {
@@ -96,7 +96,8 @@ DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blo
     }
     for (int i = 0; i < 4; ++i) fetch.one();
   };
-  if (rows > kTile && cols > kTile) tile_block<2, 2, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
+  if (rows > kTile && cols > kTile)
+    tile_block<2, 2, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
   else if (rows > kTile) tile_block<2, 1, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
   else if (cols > kTile) tile_block<1, 2, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
   else tile_block<1, 1, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
@@ -129,9 +130,10 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
   _tile_release();
 }
 
-// The three parts of 32 values, each as 16 pairs of bf16: of `first` and of `second`. Rounded to eight digits, ties away from
-// zero, a value leaves a rest that float32 holds exactly, and the rest of that rest has no more than eight digits. So it is
-// when digits are cut off instead, which is quicker; where one of two factors is cut, products are off by 2⁻²⁵.
+// The three parts of 32 values, each as 16 pairs of bf16: of `first` and of `second`. Rounded to eight digits, ties
+// away from zero, a value leaves a rest that float32 holds exactly, and the rest of that rest has no more than eight
+// digits. So it is when digits are cut off instead, which is quicker; where one of two factors is cut, products are off
+// by 2⁻²⁵.
 struct ThreeParts {
   Halves part[3];
 };
@@ -170,8 +172,8 @@ DML_INLINE void store_pairs(char* to, std::int64_t row, V first, V second) {
   }
 }
 
-// The two vectors of 16 values from which pair i of a tile is made: of row i of the tile, steps 0 to 15 and 16 to 31 of a
-// block; or, of a factor that lies turned, of steps i and 16 + i, the tile's 16 rows.
+// The two vectors of 16 values from which pair i of a tile is made: of row i of the tile, steps 0 to 15 and 16 to 31 of
+// a block; or, of a factor that lies turned, of steps i and 16 + i, the tile's 16 rows.
 template <bool Turned>
 struct Source {
   const float* from;
@@ -187,7 +189,8 @@ struct Source {
   }
 };
 
-// A tile of 16 rows of 16 pairs, or of 16 pairs of 16 columns: which of the two lies in the source's vectors need not be turned.
+// A tile of 16 rows of 16 pairs, or of 16 pairs of 16 columns: which of the two lies in the source's vectors need not
+// be turned.
 template <int Parts, bool Turn, bool Whole, class From>
 void pack_tile(const From& from, char* tile) {
   if constexpr (!Turn) {
@@ -229,7 +232,7 @@ void pack_b(bool turned, std::int64_t count, std::int64_t depth, const float* fr
 }
 
 void pack_b_bf16(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
-                    float* packed) {
+                 float* packed) {
   char* to = reinterpret_cast<char*>(packed);
   for (std::int64_t k = 0; k < depth; k += kBlockDepth, to += kPartBytes)
     for (std::int64_t left = 0; left < kNr; left += kTile) {

@@ -1,10 +1,10 @@
-// Large products of bf16 by VDPBF16PS: a lane of a panel is a pair of steps of the depth, and the register block is that of
-// float32 on half the depth. The instruction adds the product of the pair's second values, then that of the first ones, to a
-// float32 sum; it rounds to nearest and takes denormals for zero.
+// Large products of bf16 by VDPBF16PS: a lane of a panel is a pair of steps of the depth, and the register block is
+// that of float32 on half the depth. The instruction adds the product of the pair's second values, then that of the
+// first ones, to a float32 sum; it rounds to nearest and takes denormals for zero.
 
 DML_INLINE V multiply_add(V sum, V a, V b) {
-  return reinterpret_cast<V>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(sum), reinterpret_cast<__m512bh>(a),
-                                              reinterpret_cast<__m512bh>(b)));
+  return reinterpret_cast<V>(
+      _mm512_dpbf16_ps(reinterpret_cast<__m512>(sum), reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b)));
 }
 #include "kernels/simd/packed_block.inl"
 
@@ -20,7 +20,8 @@ DML_INLINE V pairs_of_row(const bf16* p, std::int64_t some) {
   return reinterpret_cast<V>(load_halves<Halves>(p, some));
 }
 
-// The values of two rows in up to 16 columns (`some` of them exist), as pairs; without a second row, its values are zero.
+// The values of two rows in up to 16 columns (`some` of them exist), as pairs; without a second row, its values are
+// zero.
 DML_INLINE V pairs_of_columns(const float* p, const float* second, std::int64_t some) {
   const V high = second ? load_some(second, some) : V{};
   return reinterpret_cast<V>(__builtin_shuffle(rounded(load_some(p, some), high), kPairs));
@@ -33,8 +34,8 @@ DML_INLINE V pairs_of_columns(const bf16* p, const bf16* second, std::int64_t so
   return reinterpret_cast<V>(__builtin_shuffle(both, kPairs));
 }
 
-// Stores lanes [Top, Size) of a panel's column, at most 16. Extra lanes are overwritten by the next column; the last column
-// writes none, since another panel may follow it.
+// Stores lanes [Top, Size) of a panel's column, at most 16. Extra lanes are overwritten by the next column; the last
+// column writes none, since another panel may follow it.
 template <int Size, int Top>
 DML_INLINE void store_pairs(float* column, V x, bool last) {
   if (Top + W > Size && last) store_part(column + Top, x, Size - Top);

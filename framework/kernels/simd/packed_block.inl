@@ -1,7 +1,7 @@
 // The register block of the large products. Both factors come packed: kMr rows of one interleaved over the depth,
 // kNr columns of the other likewise, so that the inner loop walks through memory in order. Every element of the
-// result is one chain of multiply_add over the depth, whatever the sizes. Who includes this defines multiply_add(sum, a, b):
-// a lane is a float32, or a pair of bf16 and the depth counts pairs.
+// result is one chain of multiply_add over the depth, whatever the sizes. Who includes this defines multiply_add(sum,
+// a, b): a lane is a float32, or a pair of bf16 and the depth counts pairs.
 
 #if DML_VECTOR_BYTES == 64
 constexpr int kMr = 14, kNrVectors = 2;  // 28 of 32 registers add up

@@ -1,5 +1,6 @@
-// The register block of the large products (packed.h) and how its panels are packed, chosen by instruction set and precision.
-// Names are those of BLIS: a panel of the first factor has mr rows, one of the second nr, and kc is the depth of a step.
+// The register block of the large products (packed.h) and how its panels are packed, chosen by instruction set and
+// precision. Names are those of BLIS: a panel of the first factor has mr rows, one of the second nr, and kc is the
+// depth of a step.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,12 @@ struct ProductLoops {
   std::int64_t kc;      // the largest depth of a step
   std::int64_t kr;      // a panel's depth is filled up with zeros to a multiple of this, and may be cut there
   std::int64_t halves;  // 16-bit units that a packed value takes
-  /// A panel of mr or nr rows: of from[r · ld + k], or from[k · ld + r] when turned, for r < count and k < depth; the other
-  /// rows become zero. How its values lie is the row's own.
+  /// A panel of mr or nr rows: of from[r · ld + k], or from[k · ld + r] when turned, for r < count and k < depth; the
+  /// other rows become zero. How its values lie is the row's own.
   void (*pack_a)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
   void (*pack_b)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
-  void (*pack_b_bf16)(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld, float* to);
+  void (*pack_b_bf16)(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
+                      float* to);
   bool keeps_bf16;  // pack_b_bf16 leaves its values what they are
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, as bf16; null unless keeps_bf16.
   void (*bf16_from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, bf16* to);

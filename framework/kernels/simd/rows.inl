@@ -455,7 +455,8 @@ bool all_finite(const float* x, std::int64_t n) {
 
 void adamw(const AdamWStep& step, float* __restrict value, const float* __restrict grad, float* __restrict m,
            float* __restrict v, std::int64_t n) {
-  // What is subtracted is small, so its rounding errors are: a factor 1 − ηλ would be off in the same direction every step.
+  // What is subtracted is small, so its rounding errors are: a factor 1 − ηλ would be off in the same direction every
+  // step.
   float decay = step.learning_rate * step.weight_decay, rate = step.learning_rate / step.bias1;
   float b1 = step.beta1, b2 = step.beta2, scale = step.gradient_scale, epsilon = step.epsilon;
   float root2 = 1 / __builtin_sqrtf(step.bias2);

@@ -3,8 +3,8 @@
 // storage, company and number of rows leave its bits alone; but int8's scale, one for the whole row, comes in at the
 // end.
 //
-// All sums of a block stay in registers from the first column to the last. x is packed once in the order of its use, and
-// then comes from the second-level cache as fast as it is used (512 bits: 8 loads beside 24 multiply-adds).
+// All sums of a block stay in registers from the first column to the last. x is packed once in the order of its use,
+// and then comes from the second-level cache as fast as it is used (512 bits: 8 loads beside 24 multiply-adds).
 //
 // A kind of rows gives a row; a row gives blocks of 64 columns, a block its vectors in order.
 
@@ -111,8 +111,8 @@ template <bool Rounded>
 struct Nf4Rows : StoredRows {
   static constexpr int kBits = 4;
 #if DML_VECTOR_BYTES >= 32
-  // The table times the block's scale stands in registers. With 512 bits the 8 bytes of 16 codes are read into every pair
-  // of lanes and shifted, pair t by nibble t: lane 2t + h is column 8h + t, and no byte has to be moved.
+  // The table times the block's scale stands in registers. With 512 bits the 8 bytes of 16 codes are read into every
+  // pair of lanes and shifted, pair t by nibble t: lane 2t + h is column 8h + t, and no byte has to be moved.
   struct Block {
     const unsigned char* p;
     Nf4Table table;

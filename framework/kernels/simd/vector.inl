@@ -67,7 +67,7 @@ DML_INLINE void for_vectors(std::int64_t n, F f) {
 // x = n·ln2 + r with |r| ≤ ln2/2, exp(x) = 2ⁿ · (1 + r·(1 + r·p(r))); ln2 is split in two so that n·ln2 is exact.
 DML_INLINE V exp(V x) {
   x = 88.3f < x ? all(88.3f) : x;
-  V n = x * 1.44269504f + 12582912.f;  // 1.5·2²³: the sum's low bits are the rounded integer
+  V n = x * 1.44269504f + 12582912.f;        // 1.5·2²³: the sum's low bits are the rounded integer
   VU power = reinterpret_cast<VU>(n) << 23;  // modulo 2³²: the bits above the integer fall out
   n = n - 12582912.f;
   V r = x - n * 0.693359375f;

@@ -6,8 +6,8 @@
 // are merged in place, long ones through a heap, O(n log n).
 //
 // Where no token has U+2581 behind another character, no merge crosses the front of such a mark: text is cut there and
-// the parts are looked up in the word cache. A very long part is cut, too, between bytes that are neighbours in no token
-// that a merge makes, so that the memory for merging does not grow with it.
+// the parts are looked up in the word cache. A very long part is cut, too, between bytes that are neighbours in no
+// token that a merge makes, so that the memory for merging does not grow with it.
 #pragma once
 
 #include <array>

@@ -22,8 +22,8 @@ struct PreTokenizers {
   bool byte_level = false;                 // words are to be spelled in GPT-2's byte alphabet …
 };
 
-/// From the "pre_tokenizer" of a tokenizer.json. With `model_reads_bytes`, a ByteLevel that comes last leaves the words as
-/// bytes and says so in `byte_level`; else it rewrites them.
+/// From the "pre_tokenizer" of a tokenizer.json. With `model_reads_bytes`, a ByteLevel that comes last leaves the words
+/// as bytes and says so in `byte_level`; else it rewrites them.
 PreTokenizers make_pre_tokenizer(const Json& spec, bool model_reads_bytes, std::string_view where);
 
 /// Metaspace as old tokenizer classes have it: every space a mark.

@@ -1,6 +1,6 @@
 // SentencePiece's precompiled character map: a double-array trie (Darts) from byte sequences to places in a block of
-// NUL-ended replacement texts. Layout: u32 size of the trie in bytes, the trie's units, the block. Walked once, with every
-// index checked, before it is ever used.
+// NUL-ended replacement texts. Layout: u32 size of the trie in bytes, the trie's units, the block. Walked once, with
+// every index checked, before it is ever used.
 #pragma once
 
 #include <cstdint>

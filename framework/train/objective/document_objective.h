@@ -1,6 +1,6 @@
-// What objectives over documents share: the loss of a micro-batch is a function of its rows' losses, so its gradient is that of
-// cross-entropy with a weight for each row, known when the forward pass is done. Where the reference is the base without its
-// adapter, a forward pass without adapters comes first.
+// What objectives over documents share: the loss of a micro-batch is a function of its rows' losses, so its gradient is
+// that of cross-entropy with a weight for each row, known when the forward pass is done. Where the reference is the
+// base without its adapter, a forward pass without adapters comes first.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace dml {
 
-/// Where documents' reference scores come from: the batch has them (or none are used), a pass without adapters, or, for pairs,
-/// weights that follow the trained ones (train/moving_reference.h) and are asked at the start of every step.
+/// Where documents' reference scores come from: the batch has them (or none are used), a pass without adapters, or, for
+/// pairs, weights that follow the trained ones (train/moving_reference.h) and are asked at the start of every step.
 enum class ReferenceSource { batch, base, moving };
 
 struct DocumentReference {
@@ -29,7 +29,8 @@ class DocumentObjective : public Objective {
   std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
   void begin(const GlobalBatch& global) override;
 
-  /// The sums of a micro-batch and, unless empty, the weights of its rows, from the rows' losses. begin() has seen the batch.
+  /// The sums of a micro-batch and, unless empty, the weights of its rows, from the rows' losses. begin() has seen the
+  /// batch.
   virtual LossSums score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) = 0;
 
  protected:
@@ -40,8 +41,9 @@ class DocumentObjective : public Objective {
   virtual void divide(std::span<DocumentLoss> documents) const = 0;
   /// For begin(): the documents' scores in the whole batch, and, where they come from the base, their reference scores.
   /// `batch_of` chooses what is scored for a micro-batch; `visit(micro-batch, its documents' groups, their scores)`.
-  void score_all(const GlobalBatch& global, const std::function<const PackedBatch&(const PackedBatch&)>& batch_of,
-                 const std::function<void(std::int64_t, std::span<const DocumentGroup>, std::span<const double>)>& visit);
+  void score_all(
+      const GlobalBatch& global, const std::function<const PackedBatch&(const PackedBatch&)>& batch_of,
+      const std::function<void(std::int64_t, std::span<const DocumentGroup>, std::span<const double>)>& visit);
 
   /// log Σ p² of the micro-batch's rows, or empty.
   std::span<const float> squares() const { return squares_; }

@@ -20,8 +20,8 @@ struct DocumentScore {
       0;  // sum of log p − log Σ p² over the answer, where the squares are known: how likely the model itself says it
 };
 
-/// Calls visit(document, whether the row is of the answer, what its log p counts in the answer's score) for each labelled row,
-/// in the order of the rows' losses.
+/// Calls visit(document, whether the row is of the answer, what its log p counts in the answer's score) for each
+/// labelled row, in the order of the rows' losses.
 template <class F>
 void each_labelled_row(const PackedBatch& batch, F visit) {
   for (std::int64_t d = 0; d < batch.documents(); ++d) {
@@ -41,8 +41,8 @@ void score_documents(const PackedBatch& batch, std::span<const float> losses, st
 void score_documents(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks, std::vector<float>& losses,
                      std::vector<DocumentScore>& out, Adapters adapters = Adapters::on);
 
-/// A number for each document of a global batch, in the order of the micro-batches: the same on all ranks, with the same bits
-/// on any number of them. `batch_of` chooses what is scored for a micro-batch.
+/// A number for each document of a global batch, in the order of the micro-batches: the same on all ranks, with the
+/// same bits on any number of them. `batch_of` chooses what is scored for a micro-batch.
 std::vector<std::vector<double>> score_global_batch(
     const GlobalBatch& global, const std::function<const PackedBatch&(const PackedBatch&)>& batch_of,
     Adapters adapters = Adapters::on);

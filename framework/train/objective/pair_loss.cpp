@@ -189,8 +189,8 @@ Slopes simpo_loss(const Gains& g, const PairSettings& s) {
   return {l.value, s.beta * l.slope / g.chosen_tokens, -s.beta * l.slope / g.rejected_tokens};
 }
 
-// Hong et al. 2024: the logarithm of the ratio of the answers' odds, of means over tokens. A mean of 0 (all tokens certain)
-// has infinite odds.
+// Hong et al. 2024: the logarithm of the ratio of the answers' odds, of means over tokens. A mean of 0 (all tokens
+// certain) has infinite odds.
 Slopes odds_ratio_loss(const Gains& g, const PairSettings& s) {
   constexpr double kCertain = -1e-9;
   const double a = std::min(g.u / g.chosen_tokens, kCertain), b = std::min(g.v / g.rejected_tokens, kCertain);

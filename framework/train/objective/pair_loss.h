@@ -1,8 +1,8 @@
-// Losses of pairs: what a preferred and a rejected answer to the same prompt cost, given their log-probabilities under the
-// trained model (and under the reference). Pure functions in float64, each with its derivatives.
+// Losses of pairs: what a preferred and a rejected answer to the same prompt cost, given their log-probabilities under
+// the trained model (and under the reference). Pure functions in float64, each with its derivatives.
 //
-// Notation: S the sum of log p over the tokens of an answer, n their number, u = S − S_reference of the chosen answer, v of
-// the rejected one, Δ = u − v. Formulas as in TRL's DPOTrainer, CPOTrainer and ORPOTrainer.
+// Notation: S the sum of log p over the tokens of an answer, n their number, u = S − S_reference of the chosen answer,
+// v of the rejected one, Δ = u − v. Formulas as in TRL's DPOTrainer, CPOTrainer and ORPOTrainer.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Learning from pairs of answers: DPO and its relatives, CPO, SimPO, ORPO. A loss of a pair is a function of two sums of
-// log-probabilities, so its gradient is that of cross-entropy with a weight for each answer, known once both are summed.
+// Learning from pairs of answers: DPO and its relatives, CPO, SimPO, ORPO. A loss of a pair is a function of two sums
+// of log-probabilities, so its gradient is that of cross-entropy with a weight for each answer, known once both are
+// summed.
 #pragma once
 
 #include <vector>
@@ -19,10 +20,10 @@ struct PairObjectiveSettings {
   };
   std::vector<Term> terms = {};
   PairSettings loss = {};
-  bool reference = true;  // documents' reference scores are read …
+  bool reference = true;          // documents' reference scores are read …
   DocumentReference source = {};  // … from here
-  /// Pairs count as much as the model itself would say their answers (WPO, Zhou et al. 2024): exp of the mean over the tokens of
-  /// log p − log Σ p², of both answers.
+  /// Pairs count as much as the model itself would say their answers (WPO, Zhou et al. 2024): exp of the mean over the
+  /// tokens of log p − log Σ p², of both answers.
   bool weighting = false;
   NllTokens nll = NllTokens::none;
   double nll_weight = 0;  // of the mean over the chosen tokens of the global batch
@@ -52,7 +53,7 @@ class PairObjective : public DocumentObjective {
   std::vector<PairLoss> global_;  // of all pairs of the batch, where some loss compares them
   // Of the micro-batch at hand; kept for their memory.
   std::vector<PairScores> pairs_;
-  std::vector<double> weights_;  // of the pairs
+  std::vector<double> weights_;                  // of the pairs
   std::vector<std::int32_t> chosen_, rejected_;  // documents of each pair
   std::vector<PairLoss> pair_losses_, term_losses_;
 };

@@ -1,6 +1,6 @@
-// The loss of a completion's tokens under the policy that is trained, given its advantage: the clipped ratio of probabilities
-// (PPO, Schulman et al. 2017), of tokens (GRPO) or of the whole completion (GSPO, Zheng et al. 2025), and the divergence from
-// a reference. Pure functions in float64, each with its derivative.
+// The loss of a completion's tokens under the policy that is trained, given its advantage: the clipped ratio of
+// probabilities (PPO, Schulman et al. 2017), of tokens (GRPO) or of the whole completion (GSPO, Zheng et al. 2025), and
+// the divergence from a reference. Pure functions in float64, each with its derivative.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct PolicyToken {
   bool clipped_low = false, clipped_high = false;
 };
 
-/// logps, old, reference: log p of the tokens of one completion now, when it was generated, and under the reference; `old`
-/// empty: as now; `reference` empty where beta is 0.
+/// logps, old, reference: log p of the tokens of one completion now, when it was generated, and under the reference;
+/// `old` empty: as now; `reference` empty where beta is 0.
 void policy_losses(std::span<const double> logps, std::span<const double> old, std::span<const double> reference,
                    double advantage, const PolicySettings& settings, std::span<PolicyToken> out);
 

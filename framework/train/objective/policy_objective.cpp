@@ -74,8 +74,10 @@ PackedBatch PolicyObjective::packed(std::span<const Completion> completions, std
   for (const Completion& c : completions) {
     const std::size_t begin = tokens_.size(), size = c.text.size(), before = shared_.size();
     const auto prompt = std::span(c.text).first(static_cast<std::size_t>(c.prompt));
-    const bool same = before > 0 && std::ranges::equal(prompt, std::span(completions[before - 1].text).first(std::min(
-                                                                   prompt.size(), completions[before - 1].text.size())));
+    const bool same =
+        before > 0 &&
+        std::ranges::equal(prompt, std::span(completions[before - 1].text)
+                                       .first(std::min(prompt.size(), completions[before - 1].text.size())));
     shared_.push_back(same && settings_.share_prompts ? c.prompt : 0);
     tokens_.insert(tokens_.end(), c.text.begin(), c.text.end());
     labels_.resize(begin + size, kIgnore);
@@ -86,7 +88,12 @@ PackedBatch PolicyObjective::packed(std::span<const Completion> completions, std
     std::iota(positions_.begin() + static_cast<std::ptrdiff_t>(begin), positions_.end(), 0);
     starts_.push_back(static_cast<std::int32_t>(tokens_.size()));
   }
-  return {.tokens = tokens_, .labels = labels_, .positions = positions_, .starts = starts_, .first_group = first, .shared = shared_};
+  return {.tokens = tokens_,
+          .labels = labels_,
+          .positions = positions_,
+          .starts = starts_,
+          .first_group = first,
+          .shared = shared_};
 }
 
 PackedBatch PolicyObjective::completed(const PackedBatch& loaded) {
@@ -151,9 +158,15 @@ double PolicyObjective::weight_of(const Completion& c) const {
 void PolicyObjective::divide(const PackedBatch& batch, LossSums& sums) const {
   const auto documents = static_cast<double>(batch.documents());
   switch (settings_.loss.average) {
-    case PolicyAverage::tokens: sums.denominator = static_cast<double>(batch.learned()); break;
-    case PolicyAverage::completions: sums.denominator = documents; break;
-    case PolicyAverage::fixed: sums.denominator = documents * static_cast<double>(settings_.loss.longest); break;
+    case PolicyAverage::tokens:
+      sums.denominator = static_cast<double>(batch.learned());
+      break;
+    case PolicyAverage::completions:
+      sums.denominator = documents;
+      break;
+    case PolicyAverage::fixed:
+      sums.denominator = documents * static_cast<double>(settings_.loss.longest);
+      break;
   }
 }
 
@@ -177,7 +190,8 @@ LossSums PolicyObjective::score(const PackedBatch& batch, std::span<const float>
     reference_logps_ = c.reference_logps;
     if (reference_) reference_logps_.resize(n);
     for (std::size_t t = 0; t < n; ++t) logps_[t] = -static_cast<double>(losses[row + t]);
-    for (std::size_t t = 0; reference_ && t < n; ++t) reference_logps_[t] = -static_cast<double>(reference_losses_[row + t]);
+    for (std::size_t t = 0; reference_ && t < n; ++t)
+      reference_logps_[t] = -static_cast<double>(reference_losses_[row + t]);
     policy_losses(logps_, c.old_logps, reference_logps_, c.advantage, settings_.loss, token_losses_);
     const double weight = weight_of(c);
     for (std::size_t t = 0; t < n; ++t, ++row) {
@@ -193,7 +207,8 @@ LossSums PolicyObjective::score(const PackedBatch& batch, std::span<const float>
 LossSums PolicyObjective::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
   find_reference(batch);
   const Tempered tempered(model, settings_.temperature);
-  ScoredRows rows([&](std::span<const float> losses, std::span<float> weights) { return score(batch, losses, weights); });
+  ScoredRows rows(
+      [&](std::span<const float> losses, std::span<float> weights) { return score(batch, losses, weights); });
   model.train(batch, seed, hooks, &rows);
   return rows.sums;
 }

@@ -1,8 +1,9 @@
-// Learning from rewards (GRPO and its relatives): at the start of a step completions are sampled for its prompts and scored
-// (Completions), then an ordinary step is made with a weight for each of their tokens, the derivative of the clipped ratio.
+// Learning from rewards (GRPO and its relatives): at the start of a step completions are sampled for its prompts and
+// scored (Completions), then an ordinary step is made with a weight for each of their tokens, the derivative of the
+// clipped ratio.
 //
-// Several steps may share what was sampled at once (Schedule::Step::round, first_together); then the log-probabilities of that
-// moment are computed once, for the ratio.
+// Several steps may share what was sampled at once (Schedule::Step::round, first_together); then the log-probabilities
+// of that moment are computed once, for the ratio.
 #pragma once
 
 #include <functional>
@@ -17,11 +18,11 @@ namespace dml {
 
 /// What was generated behind a prompt.
 struct Completion {
-  std::vector<Token> text;         // prompt and completion, with the token that ended it
-  std::int32_t prompt = 0;         // tokens of the prompt
-  bool ended = false;              // by itself, not by its length
+  std::vector<Token> text;  // prompt and completion, with the token that ended it
+  std::int32_t prompt = 0;  // tokens of the prompt
+  bool ended = false;       // by itself, not by its length
   double advantage = 0;
-  std::vector<double> old_logps = {};  // when it was generated; empty: as in the step that trains on it
+  std::vector<double> old_logps = {};        // when it was generated; empty: as in the step that trains on it
   std::vector<double> reference_logps = {};  // in this step, where the reference follows the trained weights
 
   std::int64_t size() const { return std::ssize(text) - prompt; }
@@ -35,8 +36,8 @@ class Completions {
     std::vector<NamedValue> values = {};         // for the log
   };
   virtual ~Completions() = default;
-  /// For the steps from `step` on that are generated together. A collective; the same on all ranks. UserError for rewards that
-  /// are not numbers.
+  /// For the steps from `step` on that are generated together. A collective; the same on all ranks. UserError for
+  /// rewards that are not numbers.
   virtual Sampled sample(std::int64_t step, CausalLm& model, Comm& comm) = 0;
   /// Bytes of the model's working memory, and beside it.
   struct Memory {
@@ -47,10 +48,11 @@ class Completions {
 
 struct PolicyObjectiveSettings {
   PolicySettings loss = {};
-  double temperature = 1;         // probabilities are those of the logits divided by it
-  bool mask_truncated = false;    // completions that did not end have no loss
-  bool share_prompts = true;      // a prompt is computed once for the completions of a micro-batch
-  std::function<void()> swap_reference = {};  // with beta above 0, in place of a model: it and the trained weights change places
+  double temperature = 1;       // probabilities are those of the logits divided by it
+  bool mask_truncated = false;  // completions that did not end have no loss
+  bool share_prompts = true;    // a prompt is computed once for the completions of a micro-batch
+  std::function<void()> swap_reference =
+      {};  // with beta above 0, in place of a model: it and the trained weights change places
 };
 
 class PolicyObjective : public Objective {

@@ -19,7 +19,8 @@ PairLoss reward_loss(double chosen, double rejected, double margin, double centr
 }
 
 RewardObjective::RewardObjective(double centring) : DocumentObjective({}, true), centring_(centring) {
-  terms_ = {{"rewards/chosen", true}, {"rewards/rejected"}, {"accuracy", true}, {"margin", true}, {"mean_reward", true}};
+  terms_ = {
+      {"rewards/chosen", true}, {"rewards/rejected"}, {"accuracy", true}, {"margin", true}, {"mean_reward", true}};
 }
 
 LossSums RewardObjective::score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) {
@@ -28,7 +29,8 @@ LossSums RewardObjective::score(const PackedBatch& batch, std::span<const float>
   chosen_.assign(pairs, -1), rejected_.assign(pairs, -1);
   for (std::size_t d = 0; d < batch.groups.size(); ++d) {
     const DocumentGroup& g = batch.groups[d];
-    (g.role == DocumentRole::chosen ? chosen_ : rejected_)[static_cast<std::size_t>(g.group)] = static_cast<std::int32_t>(d);
+    (g.role == DocumentRole::chosen ? chosen_ : rejected_)[static_cast<std::size_t>(g.group)] =
+        static_cast<std::int32_t>(d);
   }
   LossSums sums;
   losses_.resize(pairs);

@@ -1,5 +1,5 @@
-// Training a reward model on pairs (Bradley and Terry 1952; formulas as in TRL's RewardTrainer): the head gives one number r for
-// a document, read at its last token, and the chosen answer's is to be the larger.
+// Training a reward model on pairs (Bradley and Terry 1952; formulas as in TRL's RewardTrainer): the head gives one
+// number r for a document, read at its last token, and the chosen answer's is to be the larger.
 //
 //   loss = −log σ(r_chosen − r_rejected − margin) + centring · (r_chosen + r_rejected)²
 #pragma once

@@ -20,8 +20,11 @@ const PackedBatch& mismatched_of(const PackedBatch& batch) {
 
 UnpairedObjective::UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched, DocumentReference reference)
     : DocumentObjective(std::move(reference), false), settings_(settings), mismatched_(mismatched) {
-  terms_ = {{"rewards/chosen", true}, {"rewards/rejected"},  {"rewards/margins", true},
-            {"logps/chosen", true},   {"logps/rejected"}};
+  terms_ = {{"rewards/chosen", true},
+            {"rewards/rejected"},
+            {"rewards/margins", true},
+            {"logps/chosen", true},
+            {"logps/rejected"}};
   if (!settings_.apo_zero) terms_.push_back({"kl"});
 }
 
@@ -74,7 +77,9 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
   return sums;
 }
 
-void UnpairedObjective::divide(std::span<DocumentLoss> documents) const { std::ranges::copy(losses_, documents.begin()); }
+void UnpairedObjective::divide(std::span<DocumentLoss> documents) const {
+  std::ranges::copy(losses_, documents.begin());
+}
 
 std::size_t UnpairedObjective::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
   const std::size_t bytes = DocumentObjective::measure(model, shape, backward);
