@@ -36,7 +36,8 @@ constexpr Known kKnown[] = {
 }  // namespace
 
 std::string_view pre_tokenizer_probe() {
-  return "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n🚀 (normal) 😶\u200d🌫️ (multiple emojis concatenated) "
+  return "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n🚀 (normal) 😶\u200d🌫️ (multiple emojis "
+         "concatenated) "
          "✅ "
          "🦙🦙 3 33 333 3333 33333 333333 3333333 33333333 3.3 3..3 3...3 "
          "កាន់តែពិសេសអាច😁 "
