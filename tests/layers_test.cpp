@@ -160,7 +160,7 @@ TEST(Layers, AThirdPartyHeaderStandsOnlyInTheFilesThatWrapIt) {
       {"pcre2", {"core/regex.cpp"}},
       {"sentencepiece", {"tokenizer/train.cpp"}},
       {"utf8proc",
-       {"constraint/regex_parser.cpp", "jinja/unicode.cpp", "tokenizer/text/unicode.cpp",
+       {"constraint/regex_characters.cpp", "jinja/unicode.cpp", "tokenizer/text/unicode.cpp",
         "tokenizer/stages/normal_forms.cpp", "tokenizer/stages/normalizer.cpp"}},
       {"immintrin",
        {"kernels/simd/loops_avx2.cpp", "kernels/simd/loops_avx512.cpp", "kernels/simd/loops_avx512_bf16.cpp",

@@ -38,6 +38,18 @@ std::vector<Transition> merged(std::span<const Transition> a, std::span<const Tr
   return out;
 }
 
+// Lists of transitions merged two by two, so that n of them cost n log n.
+template <class Both>
+std::vector<Transition> merged_by_pairs(std::vector<std::vector<Transition>> lists, const Both& both) {
+  while (lists.size() > 1) {
+    std::vector<std::vector<Transition>> next;
+    for (std::size_t i = 0; i + 1 < lists.size(); i += 2) next.push_back(merged(lists[i], lists[i + 1], both));
+    if (lists.size() % 2) next.push_back(std::move(lists.back()));
+    lists = std::move(next);
+  }
+  return lists[0];
+}
+
 }  // namespace
 
 std::vector<Transition> Languages::derive(Id a) {
@@ -61,17 +73,10 @@ std::vector<Transition> Languages::derive(Id a) {
       const std::vector<Transition> behind = raw_transitions(part(1));
       return merged(out, behind, [&](Id x, Id y) { return either({x, y}); });
     }
-    case Kind::either: {  // halves, so that many parts cost n log n
+    case Kind::either: {
       std::vector<std::vector<Transition>> lists;
       for (std::size_t i = 0; i < n.data.size(); ++i) lists.push_back(raw_transitions(part(i)));
-      while (lists.size() > 1) {
-        std::vector<std::vector<Transition>> next;
-        for (std::size_t i = 0; i + 1 < lists.size(); i += 2)
-          next.push_back(merged(lists[i], lists[i + 1], [&](Id x, Id y) { return either({x, y}); }));
-        if (lists.size() % 2) next.push_back(std::move(lists.back()));
-        lists = std::move(next);
-      }
-      return lists[0];
+      return merged_by_pairs(std::move(lists), [&](Id x, Id y) { return either({x, y}); });
     }
     case Kind::all_of: {
       std::vector<Transition> out = raw_transitions(part(0));

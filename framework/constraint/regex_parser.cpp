@@ -1,12 +1,10 @@
 // The text of a regular expression to terms: ECMA's syntax, with what schemas borrow from other dialects.
 #include "constraint/regex_term.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
-#include <map>
 #include <string>
 
+#include "constraint/regex_characters.h"
 #include "constraint/utf8.h"
 #include "core/error.h"
 
@@ -24,52 +22,6 @@ TermPtr make(Term::Kind kind, Id language = Languages::kEmptyText) {
   auto out = std::make_unique<Term>();
   out->kind = kind;
   out->language = language;
-  return out;
-}
-
-const std::vector<CodePoints> kDigits{{'0', '9'}}, kWord{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-const std::vector<CodePoints> kSpace{{9, 13},          {32, 32},         {0xA0, 0xA0},     {0x1680, 0x1680},
-                                     {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
-                                     {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
-
-std::vector<CodePoints> inverted(std::vector<CodePoints> set) {
-  std::sort(set.begin(), set.end(), [](auto& a, auto& b) { return a.first < b.first; });
-  std::vector<CodePoints> out;
-  char32_t at = 0;
-  for (CodePoints c : set) {
-    if (c.first > at) out.push_back({at, c.first - 1});
-    at = std::max<char32_t>(at, c.last + 1);
-  }
-  if (at <= Languages::kLast) out.push_back({at, Languages::kLast});
-  return out;
-}
-
-// Code points of a general category ("Lu", "L", "Letter").
-std::vector<CodePoints> category(const std::string& name) {
-  static const std::map<std::string, std::string> kLong{{"Letter", "L"},
-                                                        {"Lowercase_Letter", "Ll"},
-                                                        {"Uppercase_Letter", "Lu"},
-                                                        {"Mark", "M"},
-                                                        {"Number", "N"},
-                                                        {"Decimal_Number", "Nd"},
-                                                        {"digit", "Nd"},
-                                                        {"Punctuation", "P"},
-                                                        {"punct", "P"},
-                                                        {"Symbol", "S"},
-                                                        {"Separator", "Z"},
-                                                        {"Other", "C"},
-                                                        {"Control", "Cc"},
-                                                        {"cntrl", "Cc"}};
-  auto alias = kLong.find(name);
-  const std::string wanted = alias == kLong.end() ? name : alias->second;
-  std::vector<CodePoints> out;
-  if (wanted.empty() || wanted.size() > 2) return out;
-  for (char32_t c = 0; c <= Languages::kLast; ++c) {
-    const char* is = utf8proc_category_string(static_cast<utf8proc_int32_t>(c));
-    if (is[0] != wanted[0] || (wanted.size() == 2 && is[1] != wanted[1])) continue;
-    if (!out.empty() && out.back().last + 1 == c) out.back().last = c;
-    else out.push_back({c, c});
-  }
   return out;
 }
 
@@ -233,75 +185,30 @@ class Parser {
   bool escape(std::vector<CodePoints>& set, bool in_bracket) {
     if (!more()) fail("a backslash at the end");
     const char32_t c = text_[at_++];
-    auto add = [&](std::vector<CodePoints> more) {
-      set.insert(set.end(), more.begin(), more.end());
+    auto add = [&](const std::vector<CodePoints>& members) {
+      set.insert(set.end(), members.begin(), members.end());
       return false;
     };
-    auto one = [&](char32_t x) {
-      set.push_back({x, x});
-      return true;
-    };
+    if (std::vector<CodePoints> members = class_escape(c); !members.empty()) return add(members);
+    if (c == U'p' || c == U'P') return add(property(c == U'P'));
+    const char32_t x = character_escape(c, in_bracket);
+    set.push_back({x, x});
+    return true;
+  }
+
+  // The character that the escape `c` stands for.
+  char32_t character_escape(char32_t c, bool in_bracket) {
+    if (const int control = control_escape(c); control >= 0) return static_cast<char32_t>(control);
     switch (c) {
-      case U'd':
-        return add(kDigits);
-      case U'D':
-        return add(inverted(kDigits));
-      case U'w':
-        return add(kWord);
-      case U'W':
-        return add(inverted(kWord));
-      case U's':
-        return add(kSpace);
-      case U'S':
-        return add(inverted(kSpace));
-      case U'n':
-        return one('\n');
-      case U'r':
-        return one('\r');
-      case U't':
-        return one('\t');
-      case U'f':
-        return one('\f');
-      case U'v':
-        return one('\v');
-      case U'0':
-        return one(0);
       case U'x':
-        return one(hex(2));
-      case U'u': {
-        if (take(U'{')) {
-          char32_t value = 0;
-          while (more() && peek() != U'}') value = std::min<char32_t>(value * 16 + hex(1), 0x110000);
-          if (!take(U'}') || value > Languages::kLast) fail("\\u{…} is not a code point");
-          return one(value);
-        }
-        const char32_t high = hex(4);
-        if (high >= 0xD800 && high < 0xDC00 && peek() == U'\\' && peek(1) == U'u') {
-          at_ += 2;
-          const char32_t low = hex(4);
-          if (low < 0xDC00 || low > 0xDFFF) fail("a surrogate without its other half");
-          return one(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00));
-        }
-        return one(high);
-      }
+        return hex(2);
+      case U'u':
+        return unicode_escape();
       case U'c':
-        if ((peek() | 32) >= U'a' && (peek() | 32) <= U'z') return one(text_[at_++] & 31);
+        if ((peek() | 32) >= U'a' && (peek() | 32) <= U'z') return text_[at_++] & 31;
         fail("\\c needs a letter");
-      case U'p':
-      case U'P': {
-        std::string name;
-        if (!take(U'{')) fail("\\p needs {…}");
-        while (more() && peek() != U'}') name += static_cast<char>(text_[at_++]);
-        if (!take(U'}')) fail("\\p{ has no '}'");
-        for (std::string_view prefix : {"General_Category=", "gc="})
-          if (name.starts_with(prefix)) name = name.substr(prefix.size());
-        std::vector<CodePoints> members = category(name);
-        if (members.empty())
-          fail(fmt::format("\\p{{{}}} is not supported; general categories are, as \\p{{Lu}}", name));
-        return add(c == U'p' ? std::move(members) : inverted(std::move(members)));
-      }
       case U'b':
-        if (in_bracket) return one('\b');
+        if (in_bracket) return U'\b';
         fail("word boundaries are not supported");
       case U'B':
         fail("word boundaries are not supported");
@@ -312,8 +219,37 @@ class Parser {
         if (c >= U'1' && c <= U'9') fail("back-references are not supported");
         if ((c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z'))
           fail(fmt::format("unknown escape \\{}", static_cast<char>(c)));
-        return one(c);
+        return c;
     }
+  }
+
+  // Behind \u: {…}, four digits, or the two escapes of a surrogate pair.
+  char32_t unicode_escape() {
+    if (take(U'{')) {
+      char32_t value = 0;
+      while (more() && peek() != U'}') value = std::min<char32_t>(value * 16 + hex(1), 0x110000);
+      if (!take(U'}') || value > Languages::kLast) fail("\\u{…} is not a code point");
+      return value;
+    }
+    const char32_t high = hex(4);
+    if (high < 0xD800 || high >= 0xDC00 || peek() != U'\\' || peek(1) != U'u') return high;
+    at_ += 2;
+    const char32_t low = hex(4);
+    if (low < 0xDC00 || low > 0xDFFF) fail("a surrogate without its other half");
+    return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+  }
+
+  // Behind \p or \P: the members of {a general category}, or all others.
+  std::vector<CodePoints> property(bool inverse) {
+    std::string name;
+    if (!take(U'{')) fail("\\p needs {…}");
+    while (more() && peek() != U'}') name += static_cast<char>(text_[at_++]);
+    if (!take(U'}')) fail("\\p{ has no '}'");
+    for (std::string_view prefix : {"General_Category=", "gc="})
+      if (name.starts_with(prefix)) name = name.substr(prefix.size());
+    std::vector<CodePoints> members = general_category(name);
+    if (members.empty()) fail(fmt::format("\\p{{{}}} is not supported; general categories are, as \\p{{Lu}}", name));
+    return inverse ? inverted(std::move(members)) : members;
   }
 
   char32_t hex(int digits) {

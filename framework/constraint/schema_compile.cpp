@@ -1,6 +1,7 @@
 // Keywords of JSON Schema to formulas.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -63,39 +64,9 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
   }
   dynamic_references(s, path, out);
   auto& sc = schema_;
-  if (const Json* type = member(s, "type")) {
-    std::vector<Formula> kinds;
-    for (const Json& t : type->is_array() ? *type : Json::array({*type})) {
-      const std::string name = t.is_string() ? t.get<std::string>() : "";
-      if (name == "integer")
-        kinds.push_back(
-            sc.all_of({sc.of_kind(JsonKind::number),
-                       sc.atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = any_integer(l_)})}));
-      else if (name == "boolean") kinds.push_back(sc.any_of({sc.of_kind(JsonKind::yes), sc.of_kind(JsonKind::no)}));
-      else if (name == "null") kinds.push_back(sc.of_kind(JsonKind::null));
-      else if (name == "number") kinds.push_back(sc.of_kind(JsonKind::number));
-      else if (name == "string") kinds.push_back(sc.of_kind(JsonKind::string));
-      else if (name == "array") kinds.push_back(sc.of_kind(JsonKind::array));
-      else if (name == "object") kinds.push_back(sc.of_kind(JsonKind::object));
-      else refuse(path, "type", fmt::format("{} is not a type", dump(t)));
-    }
-    out.push_back(sc.any_of(std::move(kinds)));
-  }
+  if (const Json* type = member(s, "type")) out.push_back(types(*type, path));
   if (const Json* value = member(s, "const")) out.push_back(sc.equal(*value));
-  if (const Json* values = member(s, "enum")) {
-    if (!values->is_array()) refuse(path, "enum", "must be a list");
-    std::vector<Formula> any;
-    std::vector<std::pair<std::u32string, Languages::Id>> texts;
-    for (auto& value : *values) {
-      if (value.is_string()) texts.push_back({code_points(value.get_ref<const std::string&>()), Languages::kEmptyText});
-      else any.push_back(sc.equal(value));
-    }
-    if (!texts.empty())
-      any.push_back(sc.all_of({sc.of_kind(JsonKind::string), sc.atom({.says = Atom::Says::text,
-                                                                      .kind = JsonKind::string,
-                                                                      .language = l_.dictionary(std::move(texts))})}));
-    out.push_back(sc.any_of(std::move(any)));
-  }
+  if (const Json* values = member(s, "enum")) out.push_back(values_of(*values, path));
   string_keywords(s, path, out);
   number_keywords(s, path, out);
   array_keywords(s, path, out);
@@ -116,6 +87,43 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
                                sc.all_of({sc.negation(f), otherwise ? compile(*otherwise, path + "/else") : kTrue})}));
   }
   return sc.all_of(std::move(out));
+}
+
+Formula Schema::Compiler::types(const Json& type, const std::string& path) {
+  static const std::map<std::string, JsonKind> kKinds{{"null", JsonKind::null},
+                                                      {"number", JsonKind::number},
+                                                      {"string", JsonKind::string},
+                                                      {"array", JsonKind::array},
+                                                      {"object", JsonKind::object}};
+  auto& sc = schema_;
+  std::vector<Formula> any;
+  for (const Json& t : type.is_array() ? type : Json::array({type})) {
+    const std::string name = t.is_string() ? t.get<std::string>() : "";
+    if (name == "integer")
+      any.push_back(
+          sc.all_of({sc.of_kind(JsonKind::number),
+                     sc.atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = any_integer(l_)})}));
+    else if (name == "boolean") any.push_back(sc.any_of({sc.of_kind(JsonKind::yes), sc.of_kind(JsonKind::no)}));
+    else if (auto kind = kKinds.find(name); kind != kKinds.end()) any.push_back(sc.of_kind(kind->second));
+    else refuse(path, "type", fmt::format("{} is not a type", dump(t)));
+  }
+  return sc.any_of(std::move(any));
+}
+
+Formula Schema::Compiler::values_of(const Json& values, const std::string& path) {
+  if (!values.is_array()) refuse(path, "enum", "must be a list");
+  auto& sc = schema_;
+  std::vector<Formula> any;
+  std::vector<std::pair<std::u32string, Languages::Id>> texts;
+  for (auto& value : values) {
+    if (value.is_string()) texts.push_back({code_points(value.get_ref<const std::string&>()), Languages::kEmptyText});
+    else any.push_back(sc.equal(value));
+  }
+  if (!texts.empty())
+    any.push_back(sc.all_of(
+        {sc.of_kind(JsonKind::string),
+         sc.atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = l_.dictionary(std::move(texts))})}));
+  return sc.any_of(std::move(any));
 }
 
 std::vector<Formula> Schema::Compiler::subschemas(const Json& s, const char* keyword, const std::string& path) {
@@ -223,33 +231,15 @@ Formula Schema::Compiler::has(const std::string& name) {
                                     .named = {{name, kTrue}}});
 }
 
+const Json* Schema::Compiler::object_of(const Json& s, const char* keyword, const std::string& path) const {
+  const Json* value = member(s, keyword);
+  if (value && !value->is_object()) refuse(path, keyword, "must be an object");
+  return value;
+}
+
 void Schema::Compiler::object_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
   auto& sc = schema_;
-  auto object = [&](const char* keyword) -> const Json* {
-    const Json* value = member(s, keyword);
-    if (value && !value->is_object()) refuse(path, keyword, "must be an object");
-    return value;
-  };
-  const Json *properties = object("properties"), *patterns = object("patternProperties"),
-             *others = member(s, "additionalProperties");
-  if (properties || patterns || others) {
-    Atom a{.says = Atom::Says::members, .kind = JsonKind::object};
-    if (properties)
-      for (auto& [name, value] : properties->items())
-        a.named.push_back({name, compile(value, path + "/properties/" + name)});
-    if (patterns)
-      for (auto& [regex, value] : patterns->items()) {
-        Languages::Id names;
-        try {
-          names = regex_search(l_, regex);
-        } catch (const UserError& e) {
-          refuse(path, "patternProperties", e.what());
-        }
-        a.patterns.push_back({names, compile(value, path + "/patternProperties/" + regex)});
-      }
-    if (others) a.formula = compile(*others, path + "/additionalProperties");
-    out.push_back(sc.atom(std::move(a)));
-  }
+  property_keywords(s, path, out);
   if (const Json* required = member(s, "required"); required && required->is_array()) {
     std::set<std::string> once;
     for (auto& name : *required) {
@@ -268,6 +258,33 @@ void Schema::Compiler::object_keywords(const Json& s, const std::string& path, s
         {l_.complement(sc.scalar(compile(*names, path + "/propertyNames"), JsonKind::string)), kFalse});
     out.push_back(sc.atom(std::move(a)));
   }
+  dependency_keywords(s, path, out);
+}
+
+void Schema::Compiler::property_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
+  const Json *properties = object_of(s, "properties", path), *patterns = object_of(s, "patternProperties", path),
+             *others = member(s, "additionalProperties");
+  if (!properties && !patterns && !others) return;
+  Atom a{.says = Atom::Says::members, .kind = JsonKind::object};
+  if (properties)
+    for (auto& [name, value] : properties->items())
+      a.named.push_back({name, compile(value, path + "/properties/" + name)});
+  if (patterns)
+    for (auto& [regex, value] : patterns->items()) {
+      Languages::Id names;
+      try {
+        names = regex_search(l_, regex);
+      } catch (const UserError& e) {
+        refuse(path, "patternProperties", e.what());
+      }
+      a.patterns.push_back({names, compile(value, path + "/patternProperties/" + regex)});
+    }
+  if (others) a.formula = compile(*others, path + "/additionalProperties");
+  out.push_back(schema_.atom(std::move(a)));
+}
+
+void Schema::Compiler::dependency_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
+  auto& sc = schema_;
   auto depends = [&](const std::string& name, Formula f) {
     out.push_back(sc.any_of({sc.negation(has(name)), sc.all_of({has(name), f})}));
   };
@@ -280,12 +297,12 @@ void Schema::Compiler::object_keywords(const Json& s, const std::string& path, s
     return sc.all_of(std::move(all));
   };
   auto only_objects = [&](Formula f) { return sc.any_of({sc.negation(sc.of_kind(JsonKind::object)), f}); };
-  if (const Json* lists = object("dependentRequired"))
+  if (const Json* lists = object_of(s, "dependentRequired", path))
     for (auto& [name, list] : lists->items()) depends(name, all_present(list, "dependentRequired"));
-  if (const Json* schemas = object("dependentSchemas"))
+  if (const Json* schemas = object_of(s, "dependentSchemas", path))
     for (auto& [name, value] : schemas->items())
       depends(name, only_objects(compile(value, path + "/dependentSchemas/" + name)));
-  if (const Json* either = object("dependencies"))
+  if (const Json* either = object_of(s, "dependencies", path))
     for (auto& [name, value] : either->items())
       depends(name, value.is_array() ? all_present(value, "dependencies")
                                      : only_objects(compile(value, path + "/dependencies/" + name)));

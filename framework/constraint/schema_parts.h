@@ -47,10 +47,14 @@ struct Schema::Compiler {
   void dynamic_references(const Json& s, const std::string& path, std::vector<Formula>& out);
   const Place* find(const std::string& uri, const std::string& base, const std::string& path);
   Formula keywords(const Json& s, const std::string& path);
+  Formula types(const Json& type, const std::string& path);        // "type"
+  Formula values_of(const Json& values, const std::string& path);  // "enum"
   void string_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
   void number_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
   void array_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
   void object_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+  void property_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+  void dependency_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
   // schema_unevaluated.cpp
   struct Evaluated;
   Evaluated together(const Evaluated& a, const Evaluated& b);
@@ -63,6 +67,7 @@ struct Schema::Compiler {
   std::vector<Formula> subschemas(const Json& s, const char* keyword, const std::string& path);
   std::uint32_t count(const Json& s, const char* keyword, const std::string& path, std::uint32_t fallback);
   Formula has(const std::string& name);
+  const Json* object_of(const Json& s, const char* keyword, const std::string& path) const;  // null: not there
   [[noreturn]] void refuse(const std::string& path, std::string_view keyword, std::string_view what) const;
 
   Schema& schema_;

@@ -2,8 +2,8 @@
 // llama.cpp would compute otherwise is refused.
 #pragma once
 
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "exchange/gguf.h"
 #include "model/spec.h"
@@ -49,7 +49,7 @@ struct GgufFamily {
 };
 
 /// Where two families have one architecture, the first is what a file is read as unless its keys say otherwise.
-const std::vector<GgufFamily>& gguf_families();
+std::span<const GgufFamily> gguf_families();
 /// UserError naming the families that there are.
 const GgufFamily& gguf_family(std::string_view model_type, const std::string& source);
 

@@ -15,19 +15,36 @@ std::string expert_module(const WeightName& w) {
   return fmt::format("ffn_{}_{}", w.role == WeightRole::gate ? "gate" : w.role == WeightRole::up ? "up" : "down", of);
 }
 
-// Without "blk.N." and ".weight" or ".bias".
+// Without "blk.N." and ".weight" or ".bias": of weights whose name depends on nothing but their role.
+const std::map<WeightRole, const char*> kModules{{WeightRole::embed, "token_embd"},
+                                                 {WeightRole::embed_norm, "token_embd_norm"},
+                                                 {WeightRole::positions, "position_embd"},
+                                                 {WeightRole::qkv, "attn_qkv"},
+                                                 {WeightRole::o, "attn_output"},
+                                                 {WeightRole::q_norm, "attn_q_norm"},
+                                                 {WeightRole::k_norm, "attn_k_norm"},
+                                                 {WeightRole::q_low, "attn_q_a"},
+                                                 {WeightRole::q_low_norm, "attn_q_a_norm"},
+                                                 {WeightRole::kv_low, "attn_kv_a_mqa"},
+                                                 {WeightRole::kv_low_norm, "attn_kv_a_norm"},
+                                                 {WeightRole::kv, "attn_kv_b"},
+                                                 {WeightRole::sinks, "attn_sinks"},
+                                                 {WeightRole::post_attention_norm, "post_attention_norm"},
+                                                 {WeightRole::post_ffn_norm, "post_ffw_norm"},
+                                                 {WeightRole::router, "ffn_gate_inp"},
+                                                 {WeightRole::router_correction, "exp_probs_b"},
+                                                 {WeightRole::shared_gate, "ffn_gate_inp_shexp"},
+                                                 {WeightRole::up, "ffn_up"},
+                                                 {WeightRole::down, "ffn_down"},
+                                                 {WeightRole::final_norm, "output_norm"},
+                                                 {WeightRole::head, "output"}};
+
 std::string module_name(const WeightName& w, const GgufFamily& family, const ModelSpec& spec) {
   if (w.expert != -1) return expert_module(w);
   const bool fused = w.fused();
   // Falcon's second norm is that of attention.
   const bool two_norms = family.has(GgufFamily::parallel_only) && !spec.residual.shared_norm;
   switch (w.role) {
-    case WeightRole::embed:
-      return "token_embd";
-    case WeightRole::embed_norm:
-      return "token_embd_norm";
-    case WeightRole::positions:
-      return "position_embd";
     case WeightRole::input_norm:
       return two_norms ? "attn_norm_2" : "attn_norm";
     case WeightRole::q:
@@ -36,50 +53,12 @@ std::string module_name(const WeightName& w, const GgufFamily& family, const Mod
       return fused ? "attn_qkv" : "attn_k";
     case WeightRole::v:
       return fused ? "attn_qkv" : "attn_v";
-    case WeightRole::qkv:
-      return "attn_qkv";
-    case WeightRole::o:
-      return "attn_output";
-    case WeightRole::q_norm:
-      return "attn_q_norm";
-    case WeightRole::k_norm:
-      return "attn_k_norm";
-    case WeightRole::q_low:
-      return "attn_q_a";
-    case WeightRole::q_low_norm:
-      return "attn_q_a_norm";
-    case WeightRole::kv_low:
-      return "attn_kv_a_mqa";
-    case WeightRole::kv_low_norm:
-      return "attn_kv_a_norm";
-    case WeightRole::kv:
-      return "attn_kv_b";
-    case WeightRole::sinks:
-      return "attn_sinks";
-    case WeightRole::post_attention_norm:
-      return "post_attention_norm";
     case WeightRole::pre_ffn_norm:
       return two_norms ? "attn_norm" : family.has(GgufFamily::late_ffn_norm) ? "post_attention_norm" : "ffn_norm";
-    case WeightRole::post_ffn_norm:
-      return "post_ffw_norm";
-    case WeightRole::router:
-      return "ffn_gate_inp";
-    case WeightRole::router_correction:
-      return "exp_probs_b";
-    case WeightRole::shared_gate:
-      return "ffn_gate_inp_shexp";
     case WeightRole::gate:
       return fused ? "ffn_up" : "ffn_gate";
-    case WeightRole::up:
-      return "ffn_up";
-    case WeightRole::down:
-      return "ffn_down";
-    case WeightRole::final_norm:
-      return "output_norm";
-    case WeightRole::head:
-      return "output";
     default:
-      break;
+      if (const auto module = kModules.find(w.role); module != kModules.end()) return module->second;
   }
   throw UserError("GGUF: '{}' has no name there", w.tensor);
 }

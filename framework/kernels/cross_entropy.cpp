@@ -63,6 +63,38 @@ bool keeps_exponentials(const HeadTask& t, bool gradient) {
   return t.softcap == 0 && (gradient || !t.rows.log_squares.empty());
 }
 
+// The rows [first, first + count) with what the task says of them, packed; `turned` null: nobody trains the head. Where
+// logits and sums lie is the caller's to set.
+HeadChunk chunk_at(const HeadTask& t, std::int64_t first, std::int64_t count, float* packed, float* turned) {
+  HeadChunk c{};
+  c.hidden = pack(rows_of(t, first, count, false), Side::a, packed);
+  if (turned) c.hidden_turned = pack(rows_of(t, first, count, true), Side::b, turned);
+  c.labels = some_of(t.rows.labels, first, count);
+  c.weights = some_of(t.rows.weights, first, count);
+  c.bias = t.bias;
+  if (t.rows.extra) c.extra = *t.rows.extra;
+  return c;
+}
+
+// From the logits of a chunk that begins at row `first`: the gradients by the head, by its replaced rows, by the hidden
+// rows and by the low-rank factor.
+void gradients_of_chunk(const HeadTask& t, const WholeHead& head, HeadChunk& c, std::int64_t first) {
+  const std::int64_t count = c.hidden.count();
+  const LowRankLogits* low = head.low;
+  const ReplacedRows* replaced = head.replaced;
+  if (!t.dhidden.empty() || !head.gradient.empty()) {
+    const Write mode = first == 0 ? head.mode : Write::add;
+    gradient_of_logits(c, {0, head.values, head.gradient}, t.softcap, head.values.rows, mode);
+    if (replaced && !replaced->drows.empty()) gemm_tn(c.own, t.hidden.slice(first, count), replaced->drows, Write::add);
+  }
+  if (!t.dhidden.empty()) {
+    gemm_nn_panels(c.logits, count, kHeadPanel, head.values, t.dhidden.slice(first, count), Write::set);
+    if (replaced) gemm_nn(c.own, weight_of(replaced->rows), t.dhidden.slice(first, count), Write::add);
+  }
+  if (low && !low->ddown.empty())
+    gemm_nn_panels(c.logits, count, kHeadPanel, weight_of(low->b), low->ddown.slice(first, count), Write::set);
+}
+
 }  // namespace
 
 double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
@@ -97,39 +129,19 @@ double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
       copy(low->down.slice(first, count), down.slice(0, count));
       scale(down.slice(0, count), low->scale);
     }
-    HeadChunk c{pack(rows_of(t, first, count, false), Side::a, packed),
-                trains ? pack(rows_of(t, first, count, true), Side::b, turned) : Factor{},
-                some_of(t.rows.labels, first, count),
-                block.data,
-                label_logits.data(),
-                log_sums.data(),
-                parts,
-                panels,
-                keeps_exponentials(t, gradient),
-                low,
-                low ? ConstMat(down.slice(0, count)) : ConstMat{},
-                replaced,
-                replaced ? own.slice(0, count) : Mat{},
-                some_of(t.rows.weights, first, count),
-                t.bias,
-                t.rows.extra ? *t.rows.extra : ExtraLoss{},
-                logit_sums,
-                squares};
-    const HeadPart all{0, head.values, head.gradient};
+    HeadChunk c = chunk_at(t, first, count, packed, turned);
+    c.logits = block.data, c.label_logits = label_logits.data(), c.log_sums = log_sums.data();
+    c.parts = parts, c.panels = panels, c.logit_sums = logit_sums, c.squares = squares;
+    c.keeps_exponentials = keeps_exponentials(t, gradient);
+    c.low = low, c.replaced = replaced;
+    if (low) c.down = down.slice(0, count);
+    if (replaced) c.own = own.slice(0, count);
     const auto sums = some_of(log_sums, 0, count);
     if (replaced) gemm_nt(hidden.slice(first, count), weight_of(replaced->rows), c.own, Write::set, Rows::packed);
-    logits_and_stats(c, all, t.softcap);
+    logits_and_stats(c, {0, head.values, head.gradient}, t.softcap);
     log_sums_of(parts, panels, sums);
     add_log_squares(parts, squares, panels, sums, some_of(t.rows.log_squares, first, count));
-    if (gradient) gradient_of_logits(c, all, t.softcap, vocabulary, first == 0 ? head.mode : Write::add);
-    if (gradient && replaced && !replaced->drows.empty())
-      gemm_tn(c.own, hidden.slice(first, count), replaced->drows, Write::add);
-    if (!t.dhidden.empty()) {
-      gemm_nn_panels(c.logits, count, kHeadPanel, head.values, t.dhidden.slice(first, count), Write::set);
-      if (replaced) gemm_nn(c.own, weight_of(replaced->rows), t.dhidden.slice(first, count), Write::add);
-    }
-    if (low && !low->ddown.empty())
-      gemm_nn_panels(c.logits, count, kHeadPanel, weight_of(low->b), low->ddown.slice(first, count), Write::set);
+    gradients_of_chunk(t, head, c, first);
     total = add_losses(total, sums, c.label_logits, some_of(t.rows.losses, first, count).data());
     add_extra(t.rows.extra, sums, c.label_logits, logit_sums, panels, vocabulary);
   }
@@ -163,24 +175,14 @@ double cross_entropy(const HeadTask& t, const HeadParts& head, Arena& scratch) {
   auto each_chunk = [&](const HeadPart& part, bool turned, auto&& visit) {
     for (std::int64_t first = 0; first < rows; first += most) {
       const std::int64_t count = std::min(most, rows - first);
-      visit(first, HeadChunk{pack(rows_of(t, first, count, false), Side::a, packed),
-                             turned ? pack(rows_of(t, first, count, true), Side::b, packed_turned) : Factor{},
-                             some_of(t.rows.labels, first, count),
-                             first == 0 && gradient ? kept + part.first * count : passing,
-                             label_logits.data() + first,
-                             log_sums.data() + first,
-                             some_of(stats, first * panels, count * panels),
-                             panels,
-                             keeps_exponentials(t, gradient),
-                             nullptr,
-                             {},
-                             nullptr,
-                             {},
-                             some_of(t.rows.weights, first, count),
-                             t.bias,
-                             t.rows.extra ? *t.rows.extra : ExtraLoss{},
-                             some_of(logit_sums, first * panels, count * panels),
-                             some_of(squares, first * panels, count * panels)});
+      HeadChunk c = chunk_at(t, first, count, packed, turned ? packed_turned : nullptr);
+      c.logits = first == 0 && gradient ? kept + part.first * count : passing;
+      c.label_logits = label_logits.data() + first, c.log_sums = log_sums.data() + first;
+      c.parts = some_of(stats, first * panels, count * panels), c.panels = panels;
+      c.keeps_exponentials = keeps_exponentials(t, gradient);
+      c.logit_sums = some_of(logit_sums, first * panels, count * panels);
+      c.squares = some_of(squares, first * panels, count * panels);
+      visit(first, c);
     }
   };
   auto open = [&](std::size_t k, bool want) {

@@ -24,7 +24,7 @@ std::int64_t CausalLm::lowest_trained() const {
 
 // Weights may follow from the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head
 // it is scaled afterwards; a trained head is computed twice, first for the losses alone.
-double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const Walk& how) {
+double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const PassOptions& how) {
   if (!how.weights) return head.loss(x, {labels, how.row_losses, how.row_squares, {}, how.extra}, d, pass);
   DML_CHECK(!how.extra, "label smoothing and z-loss are of losses that are not weighted");
   Arena::Scope scope(arena_);
@@ -45,17 +45,35 @@ double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pas
   return sum;
 }
 
-double CausalLm::walk(const PackedBatch& given, UnitHooks& hooks, const Walk& how) {
+// Which rows of a micro-batch each layer computes, and which of its activations backward finds saved.
+struct CausalLm::PassPlan {
+  const CausalLm& model;
+  const TrimmedBatch& trimmed_batch;
+  Labelled labelled;
+  bool backward, pick;  // pick: only rows with a label go through the rest of the last layer
+  int lowest, last;     // layers: the lowest that a gradient reaches; the last
+  std::int64_t tokens;
+
+  std::span<const std::int32_t> rows_of(int l) const {
+    return pick && l == last ? std::span<const std::int32_t>(labelled.rows) : std::span<const std::int32_t>{};
+  }
+  std::int64_t height_of(int l) const { return pick && l == last ? std::ssize(labelled.rows) : tokens; }
+  bool reached(int l) const { return backward && l >= lowest; }
+  // What backward will not read, or will compute again, lives in scratch.
+  bool saved(int l) const { return reached(l) && model.recompute_of(l) != RecomputePolicy::layers; }
+};
+
+// What documents share is computed once where it is the same in every one of them.
+Trim CausalLm::trim_of(bool backward) const {
+  return rope_.differ_by_document() || (backward && noise > 0) ? Trim::useful : Trim::shared_once;
+}
+
+double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const PassOptions& how) {
   Arena::Scope step(arena_);
   const bool backward = how.backward;
-  // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
   const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
-  const bool once =
-      !rope_.differ_by_document() && !(backward && noise > 0);  // a beginning is the same in every document
-  const TrimmedBatch trimmed_batch = trimmed(given, arena_,
-                                             routed ? Trim::every_token
-                                             : once ? Trim::shared_once
-                                                    : Trim::useful);
+  // Where nothing is trained the pass is made all the same, with no tokens: other ranks may wait for its exchanges.
+  const TrimmedBatch trimmed_batch = trimmed(given, arena_, routed ? Trim::every_token : trim_of(backward));
   const PackedBatch& batch = trimmed_batch.batch;
   const auto documents = rope_documents(given, trimmed_batch, arena_);
   Pass pass{batch,
@@ -71,113 +89,118 @@ double CausalLm::walk(const PackedBatch& given, UnitHooks& hooks, const Walk& ho
   pass.hooks = &hooks;
   RouterSums routers({spec.moe.balance, spec.moe.z}, spec.moe.experts, arena_);
   if (backward) pass.routers = &routers;
-  const std::int64_t tokens = batch.size(), width = spec.hidden;
-  const int count = static_cast<int>(spec.layers), last = count - 1;
-  const int lowest = static_cast<int>(lowest_trained());
-  const std::int64_t learned_count = given.learned();
-  const Labelled learned = labelled_rows(batch, learned_count, arena_);
-
-  // Only rows with a label go through the rest of the last layer. A bound includes the memory for picking them.
-  const bool some = learned_count < tokens || dry_run_bounds(), pick = !layers[last].parallel && some && !routed;
-  auto rows_of = [&](int l) {
-    return pick && l == last ? std::span<const std::int32_t>(learned.rows) : std::span<const std::int32_t>{};
-  };
-  auto height_of = [&](int l) { return pick && l == last ? learned_count : tokens; };
-  // What backward will not read, or will compute again, lives in scratch.
-  auto reached = [&](int l) { return backward && l >= lowest; };
-  auto kept = [&](int l) { return reached(l) && recompute_of(l) != RecomputePolicy::layers; };
+  const std::int64_t tokens = batch.size(), count = given.learned(), width = spec.hidden;
+  const int last = static_cast<int>(spec.layers) - 1, head_unit = last + 2;
+  // A bound includes the memory for picking rows.
+  const bool some = count < tokens || dry_run_bounds();
+  const PassPlan plan{*this,
+                      trimmed_batch,
+                      labelled_rows(batch, count, arena_),
+                      backward,
+                      !layers[static_cast<std::size_t>(last)].parallel && some && !routed,
+                      static_cast<int>(lowest_trained()),
+                      last,
+                      tokens};
 
   const Mat embedded = backward ? embedding.plan(tokens, width, arena_) : Mat{};
-  inputs_.resize(layers.size());
-  saved_.resize(layers.size());
-  for (int l = lowest < 0 ? 0 : lowest; backward && l < count; ++l) {
-    const SavePolicy policy{recompute_of(l) != RecomputePolicy::mlp, save_rounded};
-    inputs_[l] = SavedActivation::plan(tokens, width, policy, arena_);
-    if (kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), policy, arena_);
-  }
-  Mat dx = backward ? arena_.matrix(tokens, width) : Mat{};
-  Mat top = arena_.matrix(height_of(last), width);
-  {
-    // What a layer reads and what it writes take turns, unless the input is kept as it is.
-    Arena::Scope walking(arena_);
-    Mat passing[2] = {dx, {}};
-    auto input_of = [&](int l) {
-      if (reached(l) && inputs_[l].whole.data) return inputs_[l].whole;
-      if (!passing[l % 2].data) passing[l % 2] = arena_.matrix(tokens, width);
-      return passing[l % 2];
-    };
-    Mat x = input_of(0);
-    hooks.before_forward(0);
-    embedding.forward(x, embedded, pass);
-    if (backward && noise > 0)
-      add_noise(noise, Random(how.seed.seed, Purpose::noise, how.seed.micro_batch), given, trimmed_batch, x);
-    hooks.after_forward(0);
-    for (int l = 0; l < count; ++l) {
-      Mat y = l == last ? top : input_of(l + 1);
-      if (reached(l)) inputs_[l].close(x);
-      Arena::Scope scratch(arena_);
-      hooks.before_forward(l + 1);
-      if (!kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), {.mlp = false}, arena_);
-      layers[l].forward(x, rows_of(l), y, saved_[l], pass);
-      hooks.after_forward(l + 1);
-      x = y;
-    }
-  }
-
-  hooks.before_forward(count + 1);
+  plan_saved(plan);
+  const Mat dx = backward ? arena_.matrix(tokens, width) : Mat{}, top = arena_.matrix(plan.height_of(last), width);
+  forward_layers(plan, given, embedded, dx, top, pass);
+  hooks.before_forward(head_unit);
   if (backward) {
-    hooks.before_gradient(count + 1);
+    hooks.before_gradient(head_unit);
     if (spec.tied) hooks.before_gradient(0);
   }
   Mat fed = top;
-  if (!pick && some) {
-    fed = arena_.matrix(learned_count, width);
-    kernels::gather_rows(top, learned.rows, fed);
+  if (!plan.pick && some) {
+    fed = arena_.matrix(count, width);
+    kernels::gather_rows(top, plan.labelled.rows, fed);
   }
-  Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
-  double sum = head_loss(fed, learned.labels, d, pass, how);
-  sum += routers.close(static_cast<double>(learned_count));
+  const Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
+  double sum = head_loss(fed, plan.labelled.labels, d, pass, how);
+  sum += routers.close(static_cast<double>(count));
   if (!backward) return sum;
-  auto finished = [&](int unit) {
-    mask_gradient(parameters.units()[static_cast<std::size_t>(unit)], 0);
-    hooks.after_backward(unit);
-  };
-  finished(count + 1);
+  finish_unit(head_unit, hooks);
+  if (!plan.pick) kernels::scatter_rows(d, plan.labelled.rows, dx, Write::set);
+  backward_layers(plan, plan.pick ? d : dx, dx, embedded, pass);
+  return sum;
+}
 
-  if (!pick) {
-    kernels::scatter_rows(d, learned.rows, dx, Write::set);
-    d = dx;
+void CausalLm::plan_saved(const PassPlan& plan) {
+  inputs_.resize(layers.size());
+  saved_.resize(layers.size());
+  for (int l = std::max(plan.lowest, 0); plan.backward && l <= plan.last; ++l) {
+    const SavePolicy policy{recompute_of(l) != RecomputePolicy::mlp, save_rounded};
+    inputs_[l] = SavedActivation::plan(plan.tokens, spec.hidden, policy, arena_);
+    if (plan.saved(l)) saved_[l] = layers[l].plan(plan.tokens, plan.height_of(l), policy, arena_);
   }
-  for (int l = last; l >= 0; --l) {
+}
+
+// What a layer reads and what it writes take turns, the first in the memory of `dx`, unless the input is kept as it is.
+void CausalLm::forward_layers(const PassPlan& plan, const PackedBatch& given, Mat embedded, Mat dx, Mat top,
+                              Pass& pass) {
+  Arena::Scope forward(arena_);
+  Mat passing[2] = {dx, {}};
+  auto input_of = [&](int l) {
+    if (plan.reached(l) && inputs_[l].whole.data) return inputs_[l].whole;
+    if (!passing[l % 2].data) passing[l % 2] = arena_.matrix(plan.tokens, spec.hidden);
+    return passing[l % 2];
+  };
+  Mat x = input_of(0);
+  pass.hooks->before_forward(0);
+  embedding.forward(x, embedded, pass);
+  if (plan.backward && noise > 0)
+    add_noise(noise, Random(pass.seed, Purpose::noise, pass.micro_batch), given, plan.trimmed_batch, x);
+  pass.hooks->after_forward(0);
+  for (int l = 0; l <= plan.last; ++l) {
+    Mat y = l == plan.last ? top : input_of(l + 1);
+    if (plan.reached(l)) inputs_[l].close(x);
+    Arena::Scope scratch(arena_);
+    pass.hooks->before_forward(l + 1);
+    if (!plan.saved(l)) saved_[l] = layers[l].plan(plan.tokens, plan.height_of(l), {.mlp = false}, arena_);
+    layers[l].forward(x, plan.rows_of(l), y, saved_[l], pass);
+    pass.hooks->after_forward(l + 1);
+    x = y;
+  }
+}
+
+// d: gradient by the output of the last layer; dx receives those by the inputs of all layers, in turn.
+void CausalLm::backward_layers(const PassPlan& plan, Mat d, Mat dx, Mat embedded, Pass& pass) {
+  UnitHooks& hooks = *pass.hooks;
+  for (int l = plan.last; l >= 0; --l) {
     Arena::Scope scratch(arena_);
     hooks.before_backward(l + 1);
-    if (l >= lowest) {
-      if (!kept(l)) {
-        saved_[l] = layers[l].plan(tokens, height_of(l), {}, arena_);
+    if (l >= plan.lowest) {
+      if (!plan.saved(l)) {
+        saved_[l] = layers[l].plan(plan.tokens, plan.height_of(l), {}, arena_);
         Arena::Scope forward(arena_);
-        Mat again = arena_.matrix(height_of(l), width);
-        layers[l].forward(inputs_[l].read(arena_), rows_of(l), again, saved_[l], pass);
+        Mat again = arena_.matrix(plan.height_of(l), spec.hidden);
+        layers[l].forward(inputs_[l].read(arena_), plan.rows_of(l), again, saved_[l], pass);
       }
-      layers[l].backward(d, inputs_[l], rows_of(l), saved_[l], l > lowest ? dx : Mat{}, pass);
+      layers[l].backward(d, inputs_[l], plan.rows_of(l), saved_[l], l > plan.lowest ? dx : Mat{}, pass);
       d = dx;
     }
-    finished(l + 1);
+    finish_unit(l + 1, hooks);
   }
   if (embedding.lora || embedding.norm.trains()) hooks.before_backward(0);
   hooks.before_gradient(0);
   embedding.backward(dx, embedded, pass);
-  finished(0);
-  return sum;
+  finish_unit(0, hooks);
+}
+
+void CausalLm::finish_unit(int unit, UnitHooks& hooks) {
+  mask_gradient(parameters.units()[static_cast<std::size_t>(unit)], 0);
+  hooks.after_backward(unit);
 }
 
 double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights,
                        kernels::ExtraLoss* extra) {
-  return walk(batch, hooks, {.backward = true, .seed = seed, .weights = weights, .extra = extra});
+  return run_pass(batch, hooks, {.backward = true, .seed = seed, .weights = weights, .extra = extra});
 }
 
 double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses, Adapters adapters,
                           std::span<float> row_squares) {
-  return walk(batch, hooks, {.row_losses = row_losses, .row_squares = row_squares, .adapters = adapters});
+  return run_pass(batch, hooks, {.row_losses = row_losses, .row_squares = row_squares, .adapters = adapters});
 }
 
 CountedAsBound::CountedAsBound(ParameterStore& parameters, bool in_parts)
@@ -215,18 +238,18 @@ std::size_t CausalLm::measure(Shape shape, bool backward) {
   } any(room);
   kernels::ExtraLoss extra{.label_smoothing = 1};
   return measure_calls([&] {
-    walk({.tokens = tokens, .labels = labels, .positions = positions, .starts = starts, .shared = shared}, no_hooks,
-         {.backward = backward,
-          .weights = shape.weighted ? &any : nullptr,
-          .extra = backward && shape.smoothed ? &extra : nullptr,
-          .row_squares = backward ? std::span<float>() : std::span<float>(room)});
+    run_pass({.tokens = tokens, .labels = labels, .positions = positions, .starts = starts, .shared = shared}, no_hooks,
+             {.backward = backward,
+              .weights = shape.weighted ? &any : nullptr,
+              .extra = backward && shape.smoothed ? &extra : nullptr,
+              .row_squares = backward ? std::span<float>() : std::span<float>(room)});
   });
 }
 
 std::size_t CausalLm::measure(const PackedBatch& batch, bool backward) {
   UnitHooks no_hooks;
   const CountedAsBound bound(parameters, true);
-  return measure_calls([&] { walk(batch, no_hooks, {.backward = backward}); }, DryRun::Sizes::exact);
+  return measure_calls([&] { run_pass(batch, no_hooks, {.backward = backward}); }, DryRun::Sizes::exact);
 }
 
 }  // namespace dml

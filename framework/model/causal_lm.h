@@ -14,6 +14,7 @@
 #include "core/parallel.h"
 #include "model/rope_tables.h"
 #include "model/spec.h"
+#include "model/trimmed_batch.h"
 #include "model/weight_names.h"
 #include "nn/decoder_layer.h"
 #include "nn/embedding.h"
@@ -158,7 +159,7 @@ class CausalLm {
   const LossHead* head_of(const AdapterRows& rows) const;
   void embed_rows(Mat x, const Pass& pass);
   void end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat logits, Mat states);
-  struct Walk {
+  struct PassOptions {
     bool backward = false;
     PassSeed seed = {};
     RowWeights* weights = nullptr;
@@ -166,8 +167,14 @@ class CausalLm {
     std::span<float> row_losses = {}, row_squares = {};
     Adapters adapters = Adapters::on;
   };
-  double walk(const PackedBatch& batch, UnitHooks& hooks, const Walk& how);
-  double head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const Walk& how);
+  double run_pass(const PackedBatch& batch, UnitHooks& hooks, const PassOptions& how);
+  struct PassPlan;
+  Trim trim_of(bool backward) const;
+  void plan_saved(const PassPlan& plan);
+  void forward_layers(const PassPlan& plan, const PackedBatch& given, Mat embedded, Mat dx, Mat top, Pass& pass);
+  void backward_layers(const PassPlan& plan, Mat d, Mat dx, Mat embedded, Pass& pass);
+  void finish_unit(int unit, UnitHooks& hooks);
+  double head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const PassOptions& how);
 
   struct Adopted {
     const Embedding* embedding;  // null: as this model's

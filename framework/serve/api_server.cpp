@@ -160,14 +160,7 @@ void ApiServer::add_origin(const HttpRequest& request, HttpResponse& response) c
 
 void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
-  if (method == "OPTIONS") {
-    HttpResponse r{.status = 204};
-    if (!options_.origins.empty())
-      r.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
-                   {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key"},
-                   {"Access-Control-Max-Age", "86400"}};
-    return send(request, reply, std::move(r));
-  }
+  if (method == "OPTIONS") return answer_options(request, reply);
   std::string path = request.path;
   const std::string model_name = path.starts_with("/v1/models/") ? path.substr(11) : "";
   if (!model_name.empty()) path = "/v1/models";
@@ -186,30 +179,7 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
       if (each.path == path) r.headers.emplace_back("Allow", each.method);
     return send(request, reply, std::move(r));
   }
-  auto json = [&](const Json& value) { send(request, reply, {.status = 200, .body = dump(value)}); };
-  if (path == "/") {
-    return send(request, reply,
-                {.status = 200,
-                 .body = std::string(chat_page()),
-                 .type = "text/html; charset=utf-8",
-                 .headers = {{"Cache-Control", "no-cache"},
-                             {"X-Content-Type-Options", "nosniff"},
-                             {"Content-Security-Policy",
-                              "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src "
-                              "'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"}}});
-  }
-  if (path == "/health") return json({{"status", "ok"}});
-  if (path == "/metrics")
-    return send(request, reply,
-                {.status = 200, .body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"});
-  if (path == "/v1/models") {
-    if (model_name.empty()) return json(model_list());
-    const auto i = models_.find(model_name);
-    if (!i)
-      throw ApiError{404, "the model '" + escape_controls(model_name.substr(0, 100)) + "' does not exist", "model",
-                     "model_not_found"};
-    return json(model(*i));
-  }
+  if (method == "GET") return send(request, reply, document(path, model_name));
   const std::string type = request.header("content-type");
   if (!type.starts_with("application/json")) throw ApiError{415, "the body is JSON: Content-Type: application/json"};
   Json body;
@@ -218,11 +188,42 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
   } catch (const UserError& e) {
     throw ApiError{400, e.what()};
   }
+  auto json = [&](const Json& value) { send(request, reply, {.status = 200, .body = dump(value)}); };
   if (path == "/tokenize") return json(tokenize(body));
   if (path == "/detokenize") return json(detokenize(body));
   if (path == "/apply-template") return json({{"prompt", endpoints_.reader().apply_template(body)}});
   submit(endpoints_.work(path, body, reply));
   metrics_.answered(path, 200);
+}
+
+void ApiServer::answer_options(const HttpRequest& request, const Reply& reply) {
+  HttpResponse r{.status = 204};
+  if (!options_.origins.empty())
+    r.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
+                 {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key"},
+                 {"Access-Control-Max-Age", "86400"}};
+  send(request, reply, std::move(r));
+}
+
+HttpResponse ApiServer::document(const std::string& path, const std::string& model_name) const {
+  if (path == "/")
+    return {.status = 200,
+            .body = std::string(chat_page()),
+            .type = "text/html; charset=utf-8",
+            .headers = {{"Cache-Control", "no-cache"},
+                        {"X-Content-Type-Options", "nosniff"},
+                        {"Content-Security-Policy",
+                         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src "
+                         "'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"}}};
+  if (path == "/metrics")
+    return {.status = 200, .body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"};
+  if (path == "/health") return {.status = 200, .body = dump({{"status", "ok"}})};
+  if (model_name.empty()) return {.status = 200, .body = dump(model_list())};
+  const auto i = models_.find(model_name);
+  if (!i)
+    throw ApiError{404, "the model '" + escape_controls(model_name.substr(0, 100)) + "' does not exist", "model",
+                   "model_not_found"};
+  return {.status = 200, .body = dump(model(*i))};
 }
 
 void ApiServer::submit(std::shared_ptr<Work> work) {

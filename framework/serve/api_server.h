@@ -41,6 +41,9 @@ class ApiServer {
 
   void handle(HttpRequest request, Reply reply);
   void answer(const HttpRequest& request, const Reply& reply);
+  void answer_options(const HttpRequest& request, const Reply& reply);
+  // What a GET of a known path gives; model_name: "" but for /v1/models/NAME.
+  HttpResponse document(const std::string& path, const std::string& model_name) const;
   void check_sender(const HttpRequest& request, bool open) const;
   void add_origin(const HttpRequest& request, HttpResponse& response) const;
   void send(const HttpRequest& request, const Reply& reply, HttpResponse response);

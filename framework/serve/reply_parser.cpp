@@ -89,62 +89,49 @@ ReplyParser::Piece ReplyParser::push(std::string_view text) {
   return out;
 }
 
+bool ReplyParser::become(State next, std::size_t skip) {
+  pending_.erase(0, skip);
+  state_ = next;
+  return true;
+}
+
+void ReplyParser::give(std::string& to, std::size_t size) {
+  std::string_view text = std::string_view(pending_).substr(0, size);
+  if (gap_) {
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    if (!text.empty()) gap_ = false;
+  }
+  to += text;
+  pending_.erase(0, size);
+}
+
+bool ReplyParser::give_until(std::string& to, std::string_view mark, State next) {
+  const auto at = pending_.find(mark);
+  if (at == pending_.npos) {
+    give(to, safe(mark));
+    return false;
+  }
+  std::string before;
+  give(before, at);
+  to += before.substr(0, before.find_last_not_of(kBlanks) + 1);
+  return become(next, mark.size());
+}
+
 // True when the state has changed, and there may be more to do.
 bool ReplyParser::step(Piece& out) {
-  auto become = [&](State next, std::size_t skip) {
-    pending_.erase(0, skip);
-    state_ = next;
-    return true;
-  };
-  auto give = [&](std::string& to, std::size_t size) {
-    std::string_view text = std::string_view(pending_).substr(0, size);
-    if (gap_) {
-      text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-      if (!text.empty()) gap_ = false;
-    }
-    to += text;
-    pending_.erase(0, size);
-  };
-  const std::string_view front = trimmed(pending_);
   switch (state_) {
-    case State::start: {
-      const std::size_t blanks = std::min(pending_.find_first_not_of(kBlanks), pending_.size());
-      if (format_.reasoning && front.starts_with(kThink)) {
-        gap_ = true;
-        return become(State::reasoning, blanks + kThink.size());
-      }
-      if (format_.tools == ToolStyle::llama && (front.starts_with('{') || front.starts_with(kPython)))
-        return become(State::whole, front.starts_with(kPython) ? blanks + kPython.size() : 0);
-      if (front.empty() || (format_.reasoning && kThink.starts_with(front)) ||
-          (format_.tools == ToolStyle::llama && kPython.starts_with(front)))
-        return false;
-      return become(State::content, 0);
-    }
+    case State::start:
+      return step_start();
     case State::reasoning:
-      if (const auto end = pending_.find(kThought); end != pending_.npos) {
-        std::string last;
-        give(last, end);
-        out.reasoning += last.substr(0, last.find_last_not_of(kBlanks) + 1);
-        gap_ = true;
-        return become(format_.tools == ToolStyle::llama ? State::start : State::content, kThought.size());
-      }
-      give(out.reasoning, safe(kThought));
-      return false;
+      if (!give_until(out.reasoning, kThought, format_.tools == ToolStyle::llama ? State::start : State::content))
+        return false;
+      return gap_ = true;
     case State::content: {
       const std::string_view mark = format_.tools == ToolStyle::hermes    ? kCall
                                     : format_.tools == ToolStyle::mistral ? kCalls
                                                                           : std::string_view();
-      if (mark.empty()) {
-        give(out.content, pending_.size());
-        return false;
-      }
-      if (const auto at = pending_.find(mark); at != pending_.npos) {
-        std::string before;
-        give(before, at);
-        out.content += before.substr(0, before.find_last_not_of(kBlanks) + 1);
-        return become(State::call, mark.size());
-      }
-      give(out.content, safe(mark));
+      if (!mark.empty()) return give_until(out.content, mark, State::call);
+      give(out.content, pending_.size());
       return false;
     }
     case State::call: {
@@ -161,6 +148,21 @@ bool ReplyParser::step(Piece& out) {
       return false;
   }
   return false;
+}
+
+bool ReplyParser::step_start() {
+  const std::string_view front = trimmed(pending_);
+  const std::size_t blanks = std::min(pending_.find_first_not_of(kBlanks), pending_.size());
+  const bool llama = format_.tools == ToolStyle::llama;
+  if (format_.reasoning && front.starts_with(kThink)) {
+    gap_ = true;
+    return become(State::reasoning, blanks + kThink.size());
+  }
+  if (llama && (front.starts_with('{') || front.starts_with(kPython)))
+    return become(State::whole, front.starts_with(kPython) ? blanks + kPython.size() : 0);
+  if (front.empty() || (format_.reasoning && kThink.starts_with(front)) || (llama && kPython.starts_with(front)))
+    return false;
+  return become(State::content, 0);
 }
 
 std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text) const {

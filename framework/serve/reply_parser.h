@@ -46,6 +46,14 @@ class ReplyParser {
  private:
   enum class State { start, reasoning, content, call, whole };
   bool step(Piece& out);
+  bool step_start();
+  // Enters a state behind `skip` bytes of the pending text; true.
+  bool become(State next, std::size_t skip);
+  // Moves the first `size` bytes of the pending text to `to`, without the blanks of a gap.
+  void give(std::string& to, std::size_t size);
+  // Gives the text in front of a mark and enters the next state behind it; without a mark, gives what is certain:
+  // false.
+  bool give_until(std::string& to, std::string_view mark, State next);
   std::optional<std::vector<ToolCall>> calls_in(std::string_view text) const;
   std::size_t safe(std::string_view mark) const;
 

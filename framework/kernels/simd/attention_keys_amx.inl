@@ -78,33 +78,12 @@ class KeysOnTiles {
     seen_until_ = t_.end;
     if (t_.shape.window > 0 && key_ + keys - 1 + t_.shape.window < t_.end)
       seen_until_ = key_ + keys - 1 + t_.shape.window;
-    pack_panels(pack_b<3>, false, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_);
-    pack_panels(pack_b<3>, false, keys, e_, t_.v.row(key_) + at, t_.v.cols, v_);
-    pack_panels(pack_b<3>, true, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_turned_);
-    __builtin_memset(dk_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
-    __builtin_memset(dv_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
+    pack_keys(keys, at);
     packed_ = turned_ = known_ = -1;
     Visit before{}, now{}, next = visit_from(t_.kv * group_, key_, 0, 0, 0);
     std::int64_t made = 0, sums = 0;  // products of the visit before
     for (int turn = 0; next.any() || now.any() || before.any(); turn ^= 1) {
-      if (next.any() && packed_ != next.tile) {
-        packed_ = next.tile;
-        pack_queries(next, false, q_, dout_);
-        const std::int64_t col = next.head * e_, after = next.row + kTileQueries;
-        if (after < seen_until_)
-          soon_ = {kTileQueries,
-                   e_,
-                   t_.q.cols,
-                   {t_.q.row(after) + col, t_.dout.row(after) + col, t_.dq.row(next.row) + col}};
-      }
-      if (before.any() && turned_ != before.tile) {
-        turned_ = before.tile;
-        pack_queries(before, true, q_turned_, dout_turned_);
-      }
-      if (now.any() && known_ != now.tile) {
-        known_ = now.tile;
-        find_stats(now);
-      }
+      make_ready(next, now, before);
       Product score, dp;
       if (next.any()) {
         score = {width_, q_ + next.panel * per_panel_, k_ + next.keys * per_panel_, s_[turn ^ 1], false};
@@ -135,6 +114,32 @@ class KeysOnTiles {
     put_out(keys, dv_, 1, t_.dv);
   }
 
+  void pack_keys(std::int64_t keys, std::int64_t at) {
+    pack_panels(pack_b<3>, false, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_);
+    pack_panels(pack_b<3>, false, keys, e_, t_.v.row(key_) + at, t_.v.cols, v_);
+    pack_panels(pack_b<3>, true, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_turned_);
+    __builtin_memset(dk_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
+    __builtin_memset(dv_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
+  }
+  // What the three visits of a turn need of their tiles of queries: packed for scores, turned for sums, statistics.
+  void make_ready(const Visit& next, const Visit& now, const Visit& before) {
+    if (next.any() && packed_ != next.tile) {
+      packed_ = next.tile;
+      pack_queries(next, false, q_, dout_);
+      const std::int64_t col = next.head * e_, after = next.row + kTileQueries;
+      if (after < seen_until_)
+        soon_ = {
+            kTileQueries, e_, t_.q.cols, {t_.q.row(after) + col, t_.dout.row(after) + col, t_.dq.row(next.row) + col}};
+    }
+    if (before.any() && turned_ != before.tile) {
+      turned_ = before.tile;
+      pack_queries(before, true, q_turned_, dout_turned_);
+    }
+    if (now.any() && known_ != now.tile) {
+      known_ = now.tile;
+      find_stats(now);
+    }
+  }
   void pack_queries(const Visit& v, bool turned, char* q, char* dout) {
     const std::int64_t col = v.head * e_;
     pack_panels(pack_a<3>, turned, rows_at(v.row), e_, t_.q.row(v.row) + col, t_.q.cols, q);

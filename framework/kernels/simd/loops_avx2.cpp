@@ -18,6 +18,8 @@ namespace {
 #include "kernels/simd/packed.inl"
 #include "kernels/simd/stored_products.inl"
 #include "kernels/simd/rows.inl"
+#include "kernels/simd/softmax.inl"
+#include "kernels/simd/elementwise.inl"
 // clang-format on
 }  // namespace
 #include "kernels/simd/table.inl"
