@@ -1,10 +1,10 @@
 #include "data/codecs.h"
 
 #include <brotli/decode.h>
+#include <libdeflate.h>
 #include <lz4.h>
 #include <lz4frame.h>
 #include <snappy-c.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include <cstring>
@@ -65,27 +65,23 @@ const char* unlz4_frame(std::string_view in, std::string& out) {
   return done == out.size() ? nullptr : kTooShort;
 }
 
-const char* gunzip(std::string_view in, std::string& out) {
-  z_stream z = {};
-  if (inflateInit2(&z, 15 + 32) != Z_OK) return "zlib: out of memory";
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
-  z.avail_in = static_cast<uInt>(in.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  const char* problem = nullptr;
-  while (true) {
-    const int result = inflate(&z, Z_NO_FLUSH);
-    if (result == Z_STREAM_END) {
-      if (z.avail_in == 0) break;
-      inflateReset(&z);  // several members
-    } else if (result != Z_OK || (z.avail_in == 0 && z.avail_out == 0)) {
-      problem = kDamaged;
-      break;
-    }
-  }
-  if (!problem && z.avail_out != 0) problem = kTooShort;
-  inflateEnd(&z);
-  return problem;
+// gzip, in one or several members, or zlib's wrapping.
+const char* inflate(std::string_view in, std::string& out) {
+  thread_local const std::unique_ptr<libdeflate_decompressor, decltype(&libdeflate_free_decompressor)> context(
+      libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
+  if (!context) return "libdeflate: out of memory";
+  constexpr char kGzip = '\x1f';
+  std::size_t done = 0;
+  do {
+    const auto unpack_member = in.starts_with(kGzip) ? libdeflate_gzip_decompress_ex : libdeflate_zlib_decompress_ex;
+    std::size_t taken = 0, made = 0;
+    if (unpack_member(context.get(), in.data(), in.size(), out.data() + done, out.size() - done, &taken, &made) !=
+        LIBDEFLATE_SUCCESS)
+      return kDamaged;
+    done += made;
+    in.remove_prefix(taken);
+  } while (!in.empty());
+  return done == out.size() ? nullptr : kTooShort;
 }
 
 const char* unbrotli(std::string_view in, std::string& out) {
@@ -109,7 +105,7 @@ const char* unpack(Codec codec, std::string_view packed, std::string& out) {
     case Codec::snappy:
       return unsnappy(packed, out);
     case Codec::gzip:
-      return gunzip(packed, out);
+      return inflate(packed, out);
     case Codec::brotli:
       return unbrotli(packed, out);
     case Codec::lz4_hadoop:
@@ -127,10 +123,7 @@ const char* unpack(Codec codec, std::string_view packed, std::string& out) {
 
 }  // namespace
 
-std::uint32_t crc32_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(
-      crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
-}
+std::uint32_t crc32_of(std::string_view bytes) { return libdeflate_crc32(0, bytes.data(), bytes.size()); }
 
 std::string unpack_block(Codec codec, std::string_view packed, std::size_t size, std::string& out) {
   if (codec == Codec::none) {

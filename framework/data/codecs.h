@@ -14,7 +14,7 @@ enum class Codec { none, snappy, gzip, lzo, brotli, lz4_hadoop, zstd, lz4, lz4_f
 /// Exactly `size` bytes into `out`; "" or what is wrong.
 std::string unpack_block(Codec codec, std::string_view packed, std::size_t size, std::string& out);
 
-/// CRC-32 of zlib.
+/// CRC-32 as gzip and zlib have it.
 std::uint32_t crc32_of(std::string_view bytes);
 
 }  // namespace dml
