@@ -3,18 +3,18 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "data/file_names.h"
 #include "hub/fetch.h"
 
 namespace dml {
 
 void fetch_named(const RecipeFile& file) {
   Problems problems;
-  auto fetch = [&](const std::string& key, HubKind kind, const std::string& name,
-                   const std::vector<std::string>& files = {}) {
+  auto fetch = [&](const std::string& key, HubKind kind, const std::string& name, const FileChoice& choose = {}) {
     std::error_code unknown;
     if (name.empty() || std::filesystem::exists(name, unknown)) return;
     try {
-      hub_folder(kind, name, files);
+      hub_folder(kind, name, choose);
     } catch (const UserError& error) {
       for (const Problem& problem : error.about(key).problems()) problems.add(file.located(problem));
     }
@@ -25,7 +25,10 @@ void fetch_named(const RecipeFile& file) {
   fetch("tokenizer_config", HubKind::model, model.tokenizer_config.value_or(""));
   auto entries = [&](const char* list, const std::vector<DatasetEntry>& all) {
     for (std::size_t i = 0; i < all.size(); ++i)
-      fetch(fmt::format("{}.{}.path", list, i), HubKind::dataset, all[i].path, all[i].data_files);
+      fetch(fmt::format("{}.{}.path", list, i), HubKind::dataset, all[i].path,
+            [&](const std::string& folder, const std::vector<std::string>& files) {
+              return wanted_files(all[i], folder, files);
+            });
   };
   entries("datasets", file.recipe.data.datasets);
   entries("test_datasets", file.recipe.data.test_datasets);

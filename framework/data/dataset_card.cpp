@@ -90,14 +90,13 @@ std::vector<Config> configs_of(const std::string& card) {
 
 // The configuration that is asked for; null when a subdirectory is.
 const Config* chosen(const std::vector<Config>& configs, const std::string& folder,
-                     const std::optional<std::string>& name) {
+                     const std::optional<std::string>& name, const std::vector<std::string>& files) {
   std::vector<std::string> names;
   for (const Config& config : configs) names.push_back(config.name);
   const auto found =
       name ? std::ranges::find(configs, *name, &Config::name) : std::ranges::find(configs, true, &Config::is_default);
   if (found != configs.end()) return &*found;
-  std::error_code unknown;
-  if (name && fs::exists(fs::path(folder) / *name, unknown)) return nullptr;
+  if (name && std::ranges::any_of(files, [&](auto& file) { return file.starts_with(*name + "/"); })) return nullptr;
   if (name)
     throw UserError("{}: its card has no configuration '{}' (name: {}), and there is no subdirectory of that name{}",
                     folder, *name, *name, did_you_mean(*name, names));
@@ -129,25 +128,27 @@ std::vector<std::string> files_below(const std::string& folder) {
 }  // namespace
 
 std::optional<std::vector<std::string>> files_of_card(const std::string& folder, const std::optional<std::string>& name,
-                                                      const std::string& split) {
+                                                      const std::string& split,
+                                                      const std::optional<std::vector<std::string>>& files) {
   const std::vector<Config> configs = configs_of((fs::path(folder) / "README.md").string());
-  const Config* config = configs.empty() ? nullptr : chosen(configs, folder, name);
+  if (configs.empty()) return std::nullopt;
+  const std::vector<std::string> all = files ? *files : files_below(folder);
+  const Config* config = chosen(configs, folder, name, all);
   if (!config) return std::nullopt;
-  if (config->files.empty()) return {{(fs::path(folder) / config->folder).string()}};
+  if (config->files.empty()) return {{config->folder}};
   const auto part = std::ranges::find(config->files, split, &SplitFiles::split);
   if (part == config->files.end()) {
     std::vector<std::string> splits;
-    for (const SplitFiles& files : config->files) splits.push_back(files.split);
+    for (const SplitFiles& there : config->files) splits.push_back(there.split);
     throw UserError("{}: configuration '{}' of its card has no split '{}'; set split to {}", folder, config->name,
                     split, fmt::join(splits, ", "));
   }
   const std::string below = config->folder.empty() ? "" : config->folder + "/";
-  const std::vector<std::string> all = files_below(folder);
   std::vector<std::string> out;
   for (const std::string& pattern : part->patterns) {
     const std::size_t before = out.size();
     for (const std::string& path : all)
-      if (fits(below + pattern, path)) out.push_back((fs::path(folder) / path).string());
+      if (fits(below + pattern, path)) out.push_back(path);
     if (out.size() == before)
       throw UserError("{}: there is no file '{}', which its card lists for split '{}'", folder, below + pattern, split);
   }

@@ -17,10 +17,12 @@
 
 namespace dml {
 
-/// Files, or the one folder, that the card in `folder` lists for a configuration and split; `name` unset: its default
-/// configuration. Nothing where no card lists any, or `name` is a subdirectory instead. UserError naming the choices
-/// where a configuration must be chosen, or the card has no such split or none of the files that it lists.
+/// Files, or the one directory, that the card in `folder` lists for a configuration and split, as paths below `folder`;
+/// `name` unset: its default configuration. `files`: those of the dataset, where not all are in `folder`. Nothing where
+/// no card lists any, or `name` is a subdirectory instead. UserError naming the choices where a configuration must be
+/// chosen, or the card has no such split or none of the files that it lists.
 std::optional<std::vector<std::string>> files_of_card(const std::string& folder, const std::optional<std::string>& name,
-                                                      const std::string& split);
+                                                      const std::string& split,
+                                                      const std::optional<std::vector<std::string>>& files = {});
 
 }  // namespace dml

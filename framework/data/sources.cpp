@@ -4,7 +4,6 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <optional>
 
@@ -15,6 +14,7 @@
 #include "data/archive.h"
 #include "data/byte_stream.h"
 #include "data/dataset_card.h"
+#include "data/file_names.h"
 #include "hub/cache.h"
 #include "recipe/recipe.h"
 
@@ -24,37 +24,6 @@ namespace {
 
 constexpr std::size_t kMostFiles = 100000;
 const std::string kWhole = "train";  // the split of data without splits
-
-std::string lower(std::string s) {
-  std::transform(s.begin(), s.end(), s.begin(),
-                 [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
-  return s;
-}
-
-// The extension without .gz or .zst.
-std::string extension(const std::string& path) {
-  fs::path p(lower(path));
-  if (p.extension() == ".gz" || p.extension() == ".zst") p = p.stem();
-  return p.extension().string();
-}
-
-bool text_extension(const std::string& path) {
-  const std::string e = extension(path);
-  for (const char* known : {".txt", ".text", ".md", ".markdown", ".rst"})
-    if (e == known) return true;
-  return false;
-}
-
-bool asks_for_documents(const DatasetEntry& dataset) {
-  return dataset.ds_type && lower(*dataset.ds_type) == "document";
-}
-
-bool readable_extension(const std::string& path) {
-  const std::string e = extension(path);
-  for (const char* known : {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".text", ".parquet", ".arrow"})
-    if (e == known) return true;
-  return false;
-}
 
 // What separates the columns: of comma, semicolon and tab the one that the first line has most of, outside of quotes.
 char delimiter_of(std::string_view head) {
@@ -104,7 +73,7 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
                  : SourceFile{path, RowForm::json_lines, why};
   };
   if (ds_type) {
-    std::string type = lower(*ds_type), why = fmt::format("ds_type: {}", *ds_type);
+    std::string type = lower_case(*ds_type), why = fmt::format("ds_type: {}", *ds_type);
     if (type == "json" || type == "jsonl") return json(why);
     if (type == "csv") return csv_file(path, why, text);
     if (type == "tsv") return {path, RowForm::tsv, why};
@@ -115,7 +84,7 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
     std::vector<std::string> choices{"json", "csv", "tsv", "text", "document", "parquet", "arrow"};
     throw UserError("unknown ds_type '{}'{}", *ds_type, did_you_mean(type, choices));
   }
-  const std::string e = extension(path), why = fmt::format("extension {}", e);
+  const std::string e = row_extension(path), why = fmt::format("extension {}", e);
   if (e == ".csv") return csv_file(path, why, text);
   if (e == ".tsv") return {path, RowForm::tsv, why};
   if (e == ".parquet") return {path, RowForm::parquet, why};
@@ -159,12 +128,6 @@ std::vector<std::string> matches(const std::string& pattern) {
 
 bool is_pattern(const std::string& s) { return s.find_first_of("*?[{") != std::string::npos; }
 
-// Whether a name, relative to the dataset, is that of a split.
-bool named_after(const std::string& split, const std::string& name) {
-  const std::string stem = lower(name);
-  return stem.starts_with(split) || stem.find("/" + split) != std::string::npos;
-}
-
 // Members of an archive as paths: those of `data_files`, or those that can be read, named after the split when there
 // are any.
 std::vector<std::string> archive_files(const std::string& archive, const std::string& split,
@@ -173,10 +136,7 @@ std::vector<std::string> archive_files(const std::string& archive, const std::st
   for (const std::string& member : archive_members(archive)) {
     auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), member.c_str(), 0) == 0; };
     const bool asked = std::ranges::any_of(dataset.data_files, fits);
-    if (dataset.data_files.empty()
-            ? !(asks_for_documents(dataset) ? text_extension(member) : readable_extension(member))
-            : !asked)
-      continue;
+    if (dataset.data_files.empty() ? !names_rows(member, asks_for_documents(dataset)) : !asked) continue;
     files.push_back(archive + "::" + member);
     if (named_after(split, member)) named.push_back(files.back());
   }
@@ -201,7 +161,7 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
     bool hidden =
         std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });
     const std::string file = entry.path().string();
-    if (hidden || !(documents ? text_extension(file) : readable_extension(file))) continue;
+    if (hidden || !names_rows(file, documents)) continue;
     if (auto why = path_problem(file); !why.empty()) throw UserError("{}: cannot be read: {}", file, why);
     if (!entry.is_regular_file(unreadable)) continue;
     if (files.size() >= kMostFiles) throw UserError("{}: more than {} files", folder, kMostFiles);
@@ -244,13 +204,13 @@ const char* name_of(RowForm form) {
 
 std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
   std::vector<std::string> paths;
-  const std::string split = lower(dataset.split.substr(0, dataset.split.find('[')));
+  const std::string split = split_of(dataset);
   auto add = [&](const std::string& path) {
     std::error_code error;
     if (fs::is_directory(path, error)) {
       auto files = folder_files(path, split, asks_for_documents(dataset));
       paths.insert(paths.end(), files.begin(), files.end());
-    } else if (fs::exists(path, error) && is_archive_name(lower(path))) {
+    } else if (fs::exists(path, error) && is_archive_name(lower_case(path))) {
       auto files = archive_files(path, split, dataset);
       paths.insert(paths.end(), files.begin(), files.end());
     } else if (fs::exists(path, error)) {
@@ -276,8 +236,9 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
       throw UserError("{}: has no subdirectory '{}' (name: {})", root, *dataset.name, *dataset.name);
     root = inner.string();
   }
-  const bool archive = is_archive_name(lower(root)) && fs::is_regular_file(root, unknown);
-  if (listed) std::ranges::for_each(*listed, add);
+  const bool archive = is_archive_name(lower_case(root)) && fs::is_regular_file(root, unknown);
+  if (listed)
+    for (auto& file : *listed) add((fs::path(root) / file).string());
   else if (dataset.data_files.empty() || archive) add(root);
   else
     for (auto& file : dataset.data_files) add(fs::path(file).is_absolute() ? file : (fs::path(root) / file).string());
@@ -285,7 +246,7 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
 
   if (split != kWhole && !listed)
     for (auto& path : paths)
-      if (lower(path).find(split) == std::string::npos)
+      if (lower_case(path).find(split) == std::string::npos)
         log_warning("{}: the whole file is used as split '{}'", path, split);
   std::vector<SourceFile> sources;
   for (auto& path : paths) {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "core/closest.h"
@@ -118,7 +119,8 @@ class Download {
     return bytes;
   }
 
-  void run() {
+  // `whole`: these are all files that were asked for.
+  void run(bool whole = true) {
     for (const char* folder : {"/blobs", "/refs"}) make_directories(repository_ + folder);
     make_directories(locks_);
     const std::string name = locks_ + "/dml-fetch.lock";
@@ -130,7 +132,7 @@ class Download {
     check_room();
     fetch_all();
     for (const HubFile& file : files_) link(file);
-    if (!is_hub_commit(request_.name.revision)) write_reference();
+    if (whole && !is_hub_commit(request_.name.revision)) write_reference();
     remove_parts();
   }
 
@@ -219,16 +221,64 @@ class Download {
   std::exception_ptr error_;
 };
 
+// The names of all files of a dataset's commit, beside the snapshot, which may hold some of them.
+std::string list_place(const std::string& snapshot) {
+  const fs::path path(snapshot);
+  return (path.parent_path().parent_path() / "listings" / path.filename()).string();
+}
+
+// The card by itself, without which the files are not known; gives the folder of the snapshot.
+std::string fetch_card(const HubClient& client, const FetchRequest& request, const HubListing& listing) {
+  std::string names;
+  std::vector<HubFile> card;
+  for (const HubFile& file : listing.files) {
+    names += file.path + '\n';
+    if (file.path == "README.md") card.push_back(file);
+  }
+  Download download(client, request, listing, card);
+  const std::string list = list_place(download.snapshot());
+  make_directories(fs::path(list).parent_path());
+  write_file(list, names);
+  if (!card.empty()) download.run(false);
+  return download.snapshot();
+}
+
+// Whether the cache has all files that are chosen. What huggingface_hub downloaded comes without a list: then it does.
+bool holds_all(const std::string& folder, const FileChoice& choose) {
+  constexpr std::size_t kLongest = std::size_t{256} << 20;
+  std::vector<std::string> names;
+  std::error_code unreadable;
+  if (const std::string list = list_place(folder); file_exists(list)) {
+    std::istringstream lines(read_file(list, kLongest));
+    for (std::string line; std::getline(lines, line);) names.push_back(line);
+  } else {
+    for (fs::recursive_directory_iterator it(folder, unreadable), end; !unreadable && it != end;
+         it.increment(unreadable))
+      if (!it->is_directory(unreadable)) names.push_back(it->path().lexically_relative(folder).string());
+  }
+  try {
+    const std::vector<std::string> chosen = choose(folder, names);
+    return !chosen.empty() &&
+           std::ranges::all_of(chosen, [&](const std::string& file) { return file_exists(folder + "/" + file); });
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const FetchRequest& request) {
+std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const FetchRequest& request,
+                                  const std::string& folder) {
+  std::vector<std::string> names;
+  for (const HubFile& file : files) names.push_back(file.path);
+  std::set<std::string> chosen;
+  if (request.choose) std::ranges::copy(request.choose(folder, names), std::inserter(chosen, chosen.end()));
   std::vector<HubFile> out;
   std::ranges::copy_if(files, std::back_inserter(out), [&](const HubFile& file) {
+    if (request.choose) return chosen.contains(file.path);
     if (!request.include.empty()) return fits_any(request.include, file.path);
     return request.kind == HubKind::model ? belongs_to_model(file.path) : belongs_to_dataset(file.path);
   });
-  std::vector<std::string> names;
-  for (const HubFile& file : files) names.push_back(file.path);
   for (const std::string& pattern : request.include)
     if (std::ranges::none_of(names, [&](const std::string& name) { return fits(pattern, name); }))
       throw UserError("{} {}: no file fits '{}'{}", name_of(request.kind), request.name.text(), pattern,
@@ -252,13 +302,14 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   constexpr int kListings = 3;
   for (int listed = 1;; ++listed) {
     const HubListing listing = list_hub_files(client, request.kind, request.name);
-    Fetched out{listing.commit, "", chosen_files(listing.files, request), 0, 0};
-    Download download(client, request, listing, out.files);
-    out.folder = download.snapshot();
-    for (const HubFile& file : out.files) out.bytes += file.size;
-    out.missing = download.missing();
-    if (request.dry_run) return out;
     try {
+      Fetched out{listing.commit, request.choose ? fetch_card(client, request, listing) : "", {}, 0, 0};
+      out.files = chosen_files(listing.files, request, out.folder);
+      Download download(client, request, listing, out.files);
+      out.folder = download.snapshot();
+      for (const HubFile& file : out.files) out.bytes += file.size;
+      out.missing = download.missing();
+      if (request.dry_run) return out;
       download.run();
       return out;
     } catch (const HubFileChanged& file) {
@@ -272,20 +323,19 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   }
 }
 
-std::optional<std::string> hub_folder(HubKind kind, const std::string& name,
-                                      const std::vector<std::string>& data_files) {
-  if (auto found = find_in_hub_cache(kind, name)) return found;
+std::optional<std::string> hub_folder(HubKind kind, const std::string& name, const FileChoice& choose) {
+  auto found = find_in_hub_cache(kind, name);
+  if (found && (!choose || holds_all(*found, choose))) return found;
   FetchRequest request;
   const auto parsed = parse_hub_name(name);
   std::error_code unknown;
-  if (!parsed || parsed->id.find('/') == std::string::npos) return std::nullopt;
-  if (fs::exists(fs::path(parsed->id).parent_path(), unknown))
-    return std::nullopt;  // a path with a wrong name at its end
+  if (!parsed || parsed->id.find('/') == std::string::npos) return found;
+  if (fs::exists(fs::path(parsed->id).parent_path(), unknown)) return found;  // a path with a wrong name at its end
   const HubClient client(HubOptions::from_environment());
-  if (client.options().offline) return std::nullopt;
+  if (client.options().offline) return found;
   request.kind = kind;
   request.name = *parsed;
-  request.include = data_files;
+  request.choose = choose;
   log_info("{} {}: downloading from {}", name_of(kind), request.name.text(), client.options().endpoint);
   return fetch_from_hub(client, request).folder;
 }

@@ -132,6 +132,44 @@ TEST_F(HubCommands, PushSendsAResultAndSaysWhatItLacks) {
   expect_refused(dml({"push", at("none"), "org/result"}, around()), 2, {"no such directory"});
 }
 
+// Of a dataset, the files that the recipe reads: of a configuration of its card, of a split, or its data_files.
+TEST_F(HubCommands, OfADatasetOnlyWhatIsReadIsDownloaded) {
+  const std::string rows = read_file(at("rows.jsonl"));
+  hub_.add("datasets/org/rows/README.md",
+           "---\nconfigs:\n- config_name: en\n  default: true\n  data_files:\n"
+           "  - split: train\n    path: en/train-*\n  - split: test\n    path: en/test*\n"
+           "- config_name: de\n  data_dir: de\n---\n");
+  for (const char* name :
+       {"en/train-0.jsonl", "en/train-1.jsonl", "en/test.jsonl", "de/train.jsonl", "de/test.jsonl", "extra.jsonl"})
+    hub_.add(std::string("datasets/org/rows/") + name,
+             rows + std::string(std::hash<std::string>()(name) % 7 + 1, '\n'));
+  auto preprocess = [&](const std::string& more, const std::string& variable = "x=") {
+    hub_.forget_requests();
+    Surroundings here = around();
+    here.environment.push_back(variable);
+    const Keys keys = tiny_lora() + Keys{{"datasets", "[{path: org/rows, type: alpaca" + more + "}]"}};
+    return dml({"preprocess", recipe("a.yml", keys)}, here);
+  };
+  auto asked = [&](const std::string& file) {
+    return hub_.requests().find("/resolve/") != std::string::npos && hub_.requests().find(file) != std::string::npos;
+  };
+  const Ended unknown = preprocess(", name: fr");
+  expect_refused(unknown, 2, {"datasets.0.path", "its card has no configuration 'fr'"});
+  const Ended first = preprocess("");
+  ASSERT_EQ(first.exit, 0) << first.err;
+  EXPECT_TRUE(asked("en/train-0.jsonl") && asked("en/train-1.jsonl")) << hub_.requests();
+  EXPECT_FALSE(asked("en/test.jsonl") || asked("de/") || asked("extra.jsonl")) << hub_.requests();
+  EXPECT_EQ(preprocess("").exit, 0);
+  EXPECT_EQ(hub_.requests(), "");  // all of it is there
+  expect_refused(preprocess(", name: de", "HF_HUB_OFFLINE=1"), 2, {"org--rows"});
+  EXPECT_EQ(preprocess(", name: de").exit, 0);
+  EXPECT_TRUE(asked("de/train.jsonl") && !asked("de/test.jsonl")) << hub_.requests();
+  EXPECT_EQ(preprocess(", split: test").exit, 0);
+  EXPECT_TRUE(asked("en/test.jsonl") && !asked("en/train-0.jsonl")) << hub_.requests();
+  EXPECT_EQ(preprocess(", data_files: ['ext*.jsonl']").exit, 0);
+  EXPECT_TRUE(asked("extra.jsonl")) << hub_.requests();
+}
+
 // The ranks of a run download once; what it saves is pushed as hub_strategy says.
 TEST_F(HubCommands, ARunBeginsAndEndsOnTheHub) {
   add_folder("models/org/base", base_directory());
