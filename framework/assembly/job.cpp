@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kPreparing = 30.0 * 24 * 3600;  // seconds
 
-// Cores of the mpirun (or its daemon) that started this rank: what it could have given. 0: not started by one.
-int cores_of_launcher() {
+// Processors of the mpirun (or its daemon) that started this rank: what it could have given. 0: not started by one.
+int processors_of_launcher() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (!std::getenv("OMPI_COMM_WORLD_SIZE") || sched_getaffinity(getppid(), sizeof set, &set) != 0) return 0;
@@ -142,15 +142,16 @@ void set_up_processor(const TrainSection& train, Comm& comm) {
     sharers += CPU_COUNT(&theirs) > 0;
   }
   int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
-  if (train.threads && *train.threads > cores)
+  if (train.threads && *train.threads > available_processors())
     log_warning(
         "threads: {} is more than the {} {} that this rank may use; add --bind-to none to mpirun, or start with dml "
         "launch",
         *train.threads, cores, cores == 1 ? "core" : "cores");
-  if (!train.threads && cores * comm.local_size() < cores_of_launcher())
+  if (const int own = available_processors(); !train.threads && own * comm.local_size() < processors_of_launcher())
     log_warning(
-        "each of the {} ranks on {} is bound to {} of {} cores; add --bind-to none to mpirun, or start with dml launch",
-        comm.local_size(), comm.host(), cores, cores_of_launcher());
+        "each of the {} ranks on {} is bound to {} of {} processors; add --bind-to none to mpirun, or start with dml "
+        "launch",
+        comm.local_size(), comm.host(), own, processors_of_launcher());
   set_threads(train.threads.value_or(fair));
   kernels::take_blas_memory();
 }

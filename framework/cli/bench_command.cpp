@@ -42,7 +42,8 @@ struct Bench {
     options.integer("steps", steps, "number of steps to measure (6)");
     options.text("scaling", scaling,
                  "predicts how the step scales to these numbers of threads, on this machine with one thread: the "
-                 "efficiency of each operation, from the time of its tiles. Memory bandwidth is not part of it",
+                 "efficiency of each operation, from the time of its tiles. Of operations that every layer repeats, "
+                 "the first few are measured. Memory bandwidth is not part of it",
                  "4,16,64");
     options.flag("json", json, "print the result as one JSON object");
     options.take_overrides(overrides);
@@ -58,6 +59,8 @@ BenchOptions checked(const Bench& b) {
   if (b.masked && b.documents) throw UserError("set either --masked or --documents, not both");
   if (o.warmup < 0 || o.warmup > 1'000'000) throw UserError("--warmup must be between 0 and 1000000");
   if (o.steps < 1 || o.steps > 1'000'000) throw UserError("--steps must be between 1 and 1000000");
+  if (b.scaling && (b.warmup || b.steps))
+    throw UserError("--scaling measures one step for each number of threads; leave out --warmup and --steps");
   if (b.documents) o.documents = read_documents(*b.documents);
   return o;
 }

@@ -1,5 +1,6 @@
 #include "core/parallel.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -7,13 +8,17 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/profile.h"
 #include "core/virtual_threads.h"
 
 namespace dml {
@@ -149,15 +154,22 @@ thread_local bool inside = false;
 thread_local int dry_depth = 0;
 thread_local DryRun::Sizes dry_sizes = DryRun::Sizes::bound;
 
+// With the lock held.
+int wanted_threads() {
+  if (wanted == 0) wanted = available_cores();
+  return wanted;
+}
+
 std::shared_ptr<Pool> current_pool() {
   std::lock_guard lock(pool_mutex);
-  if (wanted == 0) wanted = available_cores();
-  if (!pool) pool = std::make_shared<Pool>(wanted - 1);
+  if (!pool) pool = std::make_shared<Pool>(wanted_threads() - 1);
   return pool;
 }
 
-// The tiles of a call one after another, with their times.
+// The tiles of a call one after another, with their times; unless enough calls of its kind were measured.
 void run_virtually(std::int64_t count, TileFunction tile) {
+  const VirtualCall call{innermost_operation(), tile.code(), count};
+  if (repeat_virtual_call(call)) return;
   thread_local std::vector<double> seconds;
   seconds.resize(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -165,7 +177,7 @@ void run_virtually(std::int64_t count, TileFunction tile) {
     tile(i);
     seconds[static_cast<std::size_t>(i)] = thread_seconds() - start;
   }
-  add_virtual_call(seconds);
+  add_virtual_call(call, seconds);
 }
 
 // While one is alive, this thread is inside of a call, and calls within it run on this thread alone.
@@ -177,9 +189,23 @@ struct Inside {
 }  // namespace
 
 int available_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
+  cpu_set_t mine;
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return available_processors();
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &mine)) continue;
+    const std::string path = fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
+    std::ifstream file(path);  // no regular file: its size is not known before
+    std::string siblings;
+    cores.insert(std::getline(file, siblings) ? siblings : fmt::format("{}", cpu));
+  }
+  return std::max(1, static_cast<int>(cores.size()));
+}
+
+int available_processors() {
+  cpu_set_t mine;
+  if (sched_getaffinity(0, sizeof mine, &mine) == 0) return std::max(1, CPU_COUNT(&mine));
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 void set_threads(int count) {
@@ -191,7 +217,7 @@ void set_threads(int count) {
 int threads() {
   if (int count = virtual_threads()) return count;
   std::lock_guard lock(pool_mutex);
-  return wanted == 0 ? available_cores() : wanted;
+  return wanted_threads();
 }
 
 void parallel_for(std::int64_t count, TileFunction tile) {

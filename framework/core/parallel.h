@@ -15,8 +15,11 @@ namespace dml {
 /// Number of threads of the process, the caller included. Default: the cores this process may run on.
 void set_threads(int count);
 int threads();
-/// Cores in this process's affinity mask.
+/// Cores in this process's affinity mask. Two hardware threads of one core count as one: either keeps the core's vector
+/// units busy in a matrix product.
 int available_cores();
+/// Hardware threads in that mask.
+int available_processors();
 
 /// A borrowed callable: no allocation, valid during the call only.
 class TileFunction {
@@ -26,6 +29,8 @@ class TileFunction {
       : object_(const_cast<void*>(static_cast<const void*>(&f))),
         call_([](void* o, std::int64_t i) { (*static_cast<std::remove_reference_t<F>*>(o))(i); }) {}
   void operator()(std::int64_t i) const { call_(object_, i); }
+  /// Tells callables of different types apart, whatever they hold.
+  const void* code() const { return reinterpret_cast<const void*>(call_); }
 
  private:
   void* object_;

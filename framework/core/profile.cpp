@@ -31,7 +31,7 @@ bool wanted() {
 }
 
 double now() {
-  if (virtual_threads() > 0) return thread_seconds();
+  if (virtual_threads() > 0) return virtual_seconds();
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
@@ -43,9 +43,10 @@ void count_weight_bytes(std::int64_t bytes) {
   if (profiling) weight_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-void ProfileScope::begin(const char* name, double operations) {
-  name_ = name;
-  operations_ = operations;
+ProfiledOperation innermost_operation() { return innermost ? innermost->what_ : ProfiledOperation{}; }
+
+void ProfileScope::begin(const ProfiledOperation& what) {
+  what_ = what;
   outer_ = innermost;
   innermost = this;
   saved_before_ = virtually_saved();
@@ -62,10 +63,10 @@ void ProfileScope::end() {
     outer_->inside_ += seconds;
     outer_->saved_inside_ += saved;
   }
-  Count& count = counts[name_];
+  Count& count = counts[what_.name];
   count.calls += 1;
   count.seconds += seconds - inside_;
-  count.operations += operations_;
+  count.operations += what_.operations;
   count.saved += saved - saved_inside_;
   count.bytes += bytes - bytes_inside_;
 }

@@ -6,9 +6,10 @@
 // shows that of the thread that drives the model, since the workers of a kernel run within the time of that kernel.
 //
 // With virtual threads (core/virtual_threads.h) seconds are the processor time of the one thread that does all the
-// work, and `saved` is how much of it they would have saved.
+// work, calls that were not run again included, and `saved` is how much of it they would have saved.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,28 +23,40 @@ extern bool profiling;
 /// of few rows, whose limit is the memory's rate.
 void count_weight_bytes(std::int64_t bytes);
 
+/// What a scope says of its call. `name`: a literal. `operations`: floating-point operations that the call has to do,
+/// where that means something. `width`: a size that tells calls of as many operations apart.
+struct ProfiledOperation {
+  const char* name = nullptr;
+  double operations = 0;
+  std::int64_t width = 0;
+  auto operator<=>(const ProfiledOperation&) const = default;
+};
+
 class ProfileScope {
  public:
-  /// `name`: a literal. `operations`: floating-point operations that the call has to do, where that means something.
-  explicit ProfileScope(const char* name, double operations = 0) {
-    if (profiling) begin(name, operations);
+  explicit ProfileScope(const char* name, double operations = 0, std::int64_t width = 0) {
+    if (profiling) begin({name, operations, width});
   }
   ~ProfileScope() {
-    if (name_) end();
+    if (what_.name) end();
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 
  private:
-  void begin(const char* name, double operations);
+  friend ProfiledOperation innermost_operation();
+  void begin(const ProfiledOperation& what);
   void end();
 
-  const char* name_ = nullptr;
-  double operations_ = 0, inside_ = 0, saved_inside_ = 0;  // inside: in scopes within this one
+  ProfiledOperation what_;
+  double inside_ = 0, saved_inside_ = 0;  // in scopes within this one
   ProfileScope* outer_ = nullptr;
   double start_ = 0, saved_before_ = 0;
   std::int64_t bytes_before_ = 0, bytes_inside_ = 0;
 };
+
+/// Of the scope that this thread is in; without one, or while profiling is off, nothing.
+ProfiledOperation innermost_operation();
 
 struct ProfileRow {
   std::string name;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -16,13 +17,23 @@ namespace dml {
 namespace {
 
 std::atomic<int> count_of_threads = 0;
-thread_local double saved = 0;
+thread_local double saved = 0, not_run = 0;
+
+// Calls of one kind that were run.
+struct Measured {
+  double seconds = 0, saved = 0;
+  int calls = 0;
+};
+thread_local std::map<VirtualCall, Measured> measured;
+thread_local double enough_seconds = VirtualThreads::kRunAll;
 
 }  // namespace
 
-VirtualThreads::VirtualThreads(int count) {
+VirtualThreads::VirtualThreads(int count, double enough) {
   DML_CHECK(count >= 1);
   DML_CHECK(count_of_threads.exchange(count) == 0);
+  measured.clear();
+  enough_seconds = enough;
 }
 VirtualThreads::~VirtualThreads() { count_of_threads = 0; }
 
@@ -56,8 +67,24 @@ double makespan(std::span<const double> seconds, int threads) {
 
 double virtually_saved() { return saved; }
 
-void add_virtual_call(std::span<const double> seconds) {
-  saved += std::accumulate(seconds.begin(), seconds.end(), 0.0) - makespan(seconds, virtual_threads());
+void add_virtual_call(const VirtualCall& call, std::span<const double> seconds) {
+  const double work = std::accumulate(seconds.begin(), seconds.end(), 0.0),
+               less = work - makespan(seconds, virtual_threads());
+  saved += less;
+  if (enough_seconds == VirtualThreads::kRunAll) return;
+  Measured& m = measured[call];
+  m.seconds += work;
+  m.saved += less;
+  ++m.calls;
+}
+
+bool repeat_virtual_call(const VirtualCall& call) {
+  const auto found = measured.find(call);
+  if (found == measured.end() || found->second.seconds < enough_seconds) return false;
+  const Measured& m = found->second;
+  not_run += m.seconds / m.calls;
+  saved += m.saved / m.calls;
+  return true;
 }
 
 double thread_seconds() {
@@ -65,5 +92,7 @@ double thread_seconds() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
+
+double virtual_seconds() { return thread_seconds() + not_run; }
 
 }  // namespace dml

@@ -4,16 +4,26 @@
 // runs on the calling thread, and its processor time is measured. The tiles of each parallel_for are dealt to the
 // virtual threads by the pool's own rule: each has an equal run of consecutive tiles and helps the next ones
 // afterwards. Memory bandwidth, the clock rate under load and the start of a call are not part of the model.
+//
+// A step makes the same calls for every layer. Once calls of one kind have taken `enough` seconds, later ones are not
+// run: they count as the mean of those, and what they would have computed stays as it was.
 #pragma once
 
+#include <compare>
+#include <cstdint>
+#include <limits>
 #include <span>
+
+#include "core/profile.h"
 
 namespace dml {
 
 class VirtualThreads {
  public:
-  /// `count` >= 1. Only one at a time, and none while tiles run.
-  explicit VirtualThreads(int count);
+  static constexpr double kRunAll = std::numeric_limits<double>::infinity();
+  /// `count` >= 1. Only one at a time, and none while tiles run. With `enough` below kRunAll results mean nothing, and
+  /// what is computed must not decide which memory is read: profiling has to be on, whose scopes tell kinds apart.
+  explicit VirtualThreads(int count, double enough = kRunAll);
   ~VirtualThreads();
   VirtualThreads(const VirtualThreads&) = delete;
   VirtualThreads& operator=(const VirtualThreads&) = delete;
@@ -27,10 +37,22 @@ double makespan(std::span<const double> seconds, int threads);
 
 /// Seconds that the virtual threads have saved so far on this thread: time of all tiles less the makespan of each call.
 double virtually_saved();
-/// Adds one call of parallel_for, given the time of each of its tiles.
-void add_virtual_call(std::span<const double> seconds);
+
+/// A call of parallel_for; those that are equal are of one kind.
+struct VirtualCall {
+  ProfiledOperation operation;
+  const void* code = nullptr;
+  std::int64_t tiles = 0;
+  auto operator<=>(const VirtualCall&) const = default;
+};
+/// Adds a call, given the time of each of its tiles.
+void add_virtual_call(const VirtualCall& call, std::span<const double> seconds);
+/// Where enough of its kind were measured, counts one more and returns true: it need not run.
+bool repeat_virtual_call(const VirtualCall& call);
 
 /// Processor time of this thread in seconds. Other programs do not count in it.
 double thread_seconds();
+/// The same with the time of the calls that were not run.
+double virtual_seconds();
 
 }  // namespace dml

@@ -224,6 +224,7 @@ std::vector<BenchPhases> measure(const StepParts& parts, const Recipe& recipe, c
   std::vector<BenchPhases> measured;
   for (std::int64_t s = 0; s < options.warmup + options.steps; ++s) {
     if (s == options.warmup) reset_profile();
+    if (options.before_step) options.before_step(s, parts.model.spec);
     ProfileScope whole("(between operations)");
     parts.comm.barrier();
     TimedStep watch(parts.strategy, static_cast<int>(parts.model.spec.layers) + 1);

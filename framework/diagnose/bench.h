@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct BenchOptions {
       documents;  // instead of micro_batch_size × sequence_len: dealt to micro-batches in order
   std::int64_t warmup = 2, steps = 6;
   bool yardstick = true;  // measure the sgemm rate, before and after
+  std::function<void(std::int64_t step, const ModelSpec&)> before_step =
+      {};  // unless null; counted from the first warmup
 };
 
 /// Seconds of one step on this rank. The loss head's forward and backward are one pass.

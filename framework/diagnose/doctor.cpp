@@ -89,7 +89,7 @@ void examine_processor(std::vector<Finding>& out, bool measure) {
   out.push_back(
       {Verdict::fine, "bf16",
        kernels::has_fast_bf16() ? "yes: bf16: auto multiplies in bfloat16" : "no: bf16: auto stays in float32", ""});
-  int usable = available_cores();
+  int usable = available_processors();
   auto online = static_cast<int>(std::thread::hardware_concurrency());
   long all = sysconf(_SC_NPROCESSORS_ONLN);
   online = std::max(online, static_cast<int>(all));
@@ -164,8 +164,9 @@ void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
   if (!recipe->model.base_model.empty() && !file_exists(model_directory(recipe->model.base_model) + "/config.json"))
     out.push_back({Verdict::bad, "base_model", recipe->model.base_model,
                    "no model on this host; every host needs the model under the same path"});
-  if (recipe->train.threads && *recipe->train.threads > available_cores())
-    out.push_back({Verdict::bad, "threads", fmt::format("{} on {} usable", *recipe->train.threads, available_cores()),
+  if (recipe->train.threads && *recipe->train.threads > available_processors())
+    out.push_back({Verdict::bad, "threads",
+                   fmt::format("{} on {} usable", *recipe->train.threads, available_processors()),
                    "reduce threads, or start with dml launch (plain mpirun binds each rank to one core)"});
 }
 

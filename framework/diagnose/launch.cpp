@@ -1,7 +1,6 @@
 #include "diagnose/launch.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,8 +9,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <set>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -24,28 +21,12 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
   words.insert(words.end(), more);
 }
 
-// Two hardware threads of one core count as one: one of them keeps the core's vector units busy in a matrix product.
-std::int64_t physical_cores() {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return available_cores();
-  std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &mine)) continue;
-    std::string path = fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
-    std::string siblings;  // no regular file: its size is not known before
-    std::ifstream file(path);
-    cores.insert(std::getline(file, siblings) ? siblings : fmt::format("{}", cpu));
-  }
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(cores.size()));
-}
-
 }  // namespace
 
 LaunchHost this_host() {
   char path[4096] = "dml";
   ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-  return {physical_cores(), geteuid() == 0, n > 0 ? std::string(path, static_cast<std::size_t>(n)) : "dml"};
+  return {available_cores(), geteuid() == 0, n > 0 ? std::string(path, static_cast<std::size_t>(n)) : "dml"};
 }
 
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "core/error.h"
@@ -13,22 +15,39 @@
 namespace dml {
 namespace {
 
-// Seconds of one step by operation, and on one thread how much work that is.
-struct Measured {
-  std::map<std::string, double> seconds;
-  double total = 0;
-};
+constexpr double kEnough = 0.03;  // seconds that calls of one kind are measured for
 
-Measured measure(const Recipe& recipe, Comm& comm, BenchOptions options, int threads) {
+// Seconds of one step by operation.
+std::map<std::string, double> step_seconds() {
+  std::map<std::string, double> seconds;
+  for (const ProfileRow& row : profile_rows()) seconds[row.name] = row.seconds - row.saved;
+  return seconds;
+}
+
+double total(const std::map<std::string, double>& seconds) {
+  double sum = 0;
+  for (auto& [name, s] : seconds) sum += s;
+  return sum;
+}
+
+// One step for each number of threads, behind one that brings the memory.
+std::vector<std::map<std::string, double>> measure(const Recipe& recipe, Comm& comm, BenchOptions options,
+                                                   const std::vector<int>& threads) {
+  std::vector<std::map<std::string, double>> out;
+  std::optional<VirtualThreads> now;
   options.yardstick = false;
-  VirtualThreads virtual_threads(threads);
-  const BenchResult result = bench(recipe, comm, options);
-  Measured out;
-  for (const ProfileRow& row : result.profile) {
-    const double seconds = (row.seconds - row.saved) / static_cast<double>(options.steps);
-    out.seconds[row.name] = seconds;
-    out.total += seconds;
-  }
+  options.warmup = 0;
+  options.steps = std::ssize(threads) + 1;
+  options.before_step = [&](std::int64_t step, const ModelSpec& spec) {
+    if (step > 1) out.push_back(step_seconds());
+    now.reset();
+    // Which rows an expert reads is computed: all of it has to be right.
+    now.emplace(threads[static_cast<std::size_t>(std::max<std::int64_t>(step - 1, 0))],
+                spec.moe.experts > 0 ? VirtualThreads::kRunAll : kEnough);
+    reset_profile();
+  };
+  bench(recipe, comm, options);
+  out.push_back(step_seconds());
   return out;
 }
 
@@ -56,18 +75,19 @@ std::vector<std::string> WorkSpan::table() const {
 WorkSpan work_span(const Recipe& recipe, Comm& comm, const BenchOptions& options, std::vector<int> threads) {
   DML_CHECK(comm.size() == 1 && !threads.empty());
   const bool before = std::exchange(profiling, true);
+  std::vector<int> counts = threads;
+  counts.insert(counts.begin(), 1);
+  auto steps = measure(recipe, comm, options, counts);
+  profiling = before;
   WorkSpan out;
   out.threads = std::move(threads);
-  const Measured one = measure(recipe, comm, options, 1);
-  for (auto& [name, seconds] : one.seconds) out.rows.push_back({name, seconds, {}});
-  out.total = {"total", one.total, {}};
-  for (int count : out.threads) {
-    Measured many = measure(recipe, comm, options, count);
-    for (WorkSpan::Row& row : out.rows) row.seconds.push_back(many.seconds[row.name]);
-    out.total.seconds.push_back(many.total);
+  for (auto& [name, seconds] : steps[0]) out.rows.push_back({name, seconds, {}});
+  out.total = {"total", total(steps[0]), {}};
+  for (auto& many : std::span(steps).subspan(1)) {
+    for (WorkSpan::Row& row : out.rows) row.seconds.push_back(many[row.name]);
+    out.total.seconds.push_back(total(many));
   }
   std::ranges::sort(out.rows, std::greater<>{}, &WorkSpan::Row::work);
-  profiling = before;
   return out;
 }
 

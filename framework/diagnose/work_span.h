@@ -26,7 +26,7 @@ struct WorkSpan {
   std::vector<std::string> table() const;
 };
 
-/// Runs the steps of `options` once for one thread and once for each of `threads`. On one rank.
+/// A step of `options` for one thread and one for each of `threads`; warmup and steps have no meaning. On one rank.
 WorkSpan work_span(const Recipe& recipe, Comm& comm, const BenchOptions& options, std::vector<int> threads);
 
 }  // namespace dml

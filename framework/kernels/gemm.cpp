@@ -140,7 +140,8 @@ void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows) {
   auto operations = [](const ForwardProduct& p) {
     return 2.0 * static_cast<double>(p.y.size()) * static_cast<double>(p.x.cols + p.down.cols);
   };
-  ProfileScope profiled("gemm_nt", profiling ? products.total(operations) : 0);
+  auto width = [](const ForwardProduct& p) { return p.y.cols; };
+  ProfileScope profiled("gemm_nt", profiling ? products.total(operations) : 0, profiling ? products.total(width) : 0);
   const bool add = mode == Write::add;
   auto as_dots = [&](const ForwardProduct& p) {
     return rows == Rows::dots || (rows == Rows::by_count && p.x.rows <= kDotRows);
@@ -180,7 +181,8 @@ void gemm_nn(const Several<InputGradient>& products, Write mode) {
   auto operations = [](const InputGradient& p) {
     return 2.0 * static_cast<double>(p.dx.size()) * static_cast<double>(p.dy.cols + p.ddown.cols);
   };
-  ProfileScope profiled("gemm_nn", profiling ? products.total(operations) : 0);
+  auto width = [](const InputGradient& p) { return p.dx.cols; };
+  ProfileScope profiled("gemm_nn", profiling ? products.total(operations) : 0, profiling ? products.total(width) : 0);
   auto packed = [&](std::int64_t i) {
     const InputGradient p = products[i];
     DML_CHECK(p.dy.cols == p.w.rows && p.dx.rows == p.dy.rows && p.dx.cols == p.w.cols);
@@ -204,7 +206,8 @@ void gemm_tn(const Several<WeightGradient>& products) {
   auto operations = [](const WeightGradient& p) {
     return 2.0 * static_cast<double>(p.dy.size()) * static_cast<double>(p.x.cols);
   };
-  ProfileScope profiled("gemm_tn", profiling ? products.total(operations) : 0);
+  auto width = [](const WeightGradient& p) { return p.dw.cols; };
+  ProfileScope profiled("gemm_tn", profiling ? products.total(operations) : 0, profiling ? products.total(width) : 0);
   auto packed = [&](std::int64_t i) {
     const WeightGradient p = products[i];
     DML_CHECK(p.dy.rows == p.x.rows && p.dw.rows == p.dy.cols && p.dw.cols == p.x.cols);

@@ -7,7 +7,9 @@
 #include "core/arena.h"
 #include "core/parallel.h"
 #include "kernels/gemm.h"
+#include "kernels/packed_panels.h"
 #include "kernels/simd/loops.h"
+#include "kernels/simd/product_loops.h"
 
 namespace dml::kernels {
 namespace {
@@ -38,9 +40,39 @@ void each_replaced(const ReplacedRows& replaced, std::int64_t token, std::int64_
     visit(*at - token, replaced.numbers[static_cast<std::size_t>(at - replaced.tokens.begin())]);
 }
 
+constexpr std::int64_t kMostCuts = 7, kCutCols = kHeadPanel / kMostCuts;
+
+// Into how many tiles each panel is cut, so that the last panels do not keep most threads waiting. A cut packs again
+// what its neighbours share. No result depends on it.
+std::int64_t cuts_for(std::int64_t panels) {
+  constexpr double kAgain = 0.02;  // of a panel's time
+  std::int64_t best = 1;
+  double least = 0;
+  for (std::int64_t cuts = 1; cuts <= kMostCuts; ++cuts) {
+    const auto rounds = static_cast<double>(ceil_div(panels * cuts, std::int64_t{threads()}));
+    const double time = rounds / static_cast<double>(cuts) * (1 + kAgain * static_cast<double>(cuts - 1));
+    if (cuts == 1 || time < least) best = cuts, least = time;
+  }
+  return best;
+}
+
+// Part `cut` of `cuts` of [0, size), in whole units.
+struct Range {
+  std::int64_t first, size;
+};
+Range part_of(std::int64_t size, std::int64_t cut, std::int64_t cuts, std::int64_t unit) {
+  const std::int64_t each = round_up(ceil_div(size, cuts), unit), first = std::min(size, cut * each);
+  return {first, std::min(each, size - first)};
+}
+
+// Calls tile(first row of the panel, its rows, cut, cuts) for every cut of every panel of a part of the head.
 template <class F>
-void each_panel(std::int64_t vocabulary, F panel) {
-  parallel_ranges(vocabulary, kHeadPanel, [&](std::int64_t first, std::int64_t last) { panel(first, last - first); });
+void each_panel(std::int64_t vocabulary, F tile) {
+  const std::int64_t panels = ceil_div(vocabulary, kHeadPanel), cuts = cuts_for(panels);
+  parallel_for(panels * cuts, [&](std::int64_t i) {
+    const std::int64_t first = i / cuts * kHeadPanel;
+    tile(first, std::min(kHeadPanel, vocabulary - first), i % cuts, cuts);
+  });
 }
 
 // The gradient by the logits x of row i, but for the part of its label.
@@ -68,20 +100,23 @@ void gradient_of_row(const HeadChunk& c, std::int64_t i, std::int64_t token, flo
 
 }  // namespace
 
+// A tile is some rows of a panel.
 void logits_and_stats(const HeadChunk& c, const HeadPart& head, float softcap) {
-  const std::int64_t rows = c.hidden.count();
-  each_panel(head.values.rows, [&](std::int64_t first, std::int64_t cols) {
+  each_panel(head.values.rows, [&](std::int64_t first, std::int64_t cols, std::int64_t cut, std::int64_t cuts) {
     const Loops& loop = loops();
     const std::int64_t token = head.first + first;
+    const Range own = part_of(c.hidden.count(), cut, cuts, product_loops().mr);
+    if (own.size == 0) return;
     Mat logits = c.panel(first, cols);
-    packed_tile(c.hidden, 0, rows, {head.values}, first, cols, logits.data, cols, Write::set);
+    packed_tile(c.hidden, own.first, own.size, {head.values}, first, cols, logits.row(own.first), cols, Write::set);
     if (c.low)
-      packed_tile({weight_of(c.down)}, 0, rows, {weight_of(c.low->b)}, token, cols, logits.data, cols, Write::add);
+      packed_tile({weight_of(c.down)}, own.first, own.size, {weight_of(c.low->b)}, token, cols, logits.row(own.first),
+                  cols, Write::add);
     if (c.replaced)
       each_replaced(*c.replaced, token, cols, [&](std::int64_t column, std::int64_t number) {
-        for (std::int64_t i = 0; i < rows; ++i) logits.row(i)[column] = c.own.row(i)[number];
+        for (std::int64_t i = own.first; i < own.first + own.size; ++i) logits.row(i)[column] = c.own.row(i)[number];
       });
-    for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t i = own.first; i < own.first + own.size; ++i) {
       float* x = logits.row(i);
       if (c.bias.value) loop.add_scaled(c.bias.value + token, 1, x, cols);
       if (softcap > 0) loop.softcap(x, cols, softcap);
@@ -144,13 +179,17 @@ void add_extra(ExtraLoss* extra, std::span<const double> log_sums, const float* 
   }
 }
 
+// A tile is some columns of a panel: a head's row is the sum over all rows of the chunk.
 void gradient_of_logits(const HeadChunk& c, const HeadPart& head, float softcap, std::int64_t vocabulary, Write mode) {
   const Mat dhead = head.gradient;
-  each_panel(head.values.rows, [&](std::int64_t first, std::int64_t cols) {
-    const std::int64_t token = head.first + first;
-    Mat logits = c.panel(first, cols);
+  each_panel(head.values.rows, [&](std::int64_t first, std::int64_t width, std::int64_t cut, std::int64_t cuts) {
+    const Range own = part_of(width, cut, cuts, kCutCols);
+    if (own.size == 0) return;
+    const std::int64_t token = head.first + first + own.first, cols = own.size;
+    const Mat logits = c.panel(first, width);
+    auto row = [&](std::int64_t i) { return logits.row(i) + own.first; };
     for (std::int64_t i = 0; i < c.hidden.count(); ++i) {
-      float* x = logits.row(i);
+      float* x = row(i);
       gradient_of_row(c, i, token, x, cols, softcap, vocabulary);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - token;
       if (label < 0 || label >= cols) continue;
@@ -158,19 +197,18 @@ void gradient_of_logits(const HeadChunk& c, const HeadPart& head, float softcap,
       x[label] -= (1 - ratio * ratio) * (1 - c.extra.label_smoothing) * c.weight(i);
     }
     for (std::int64_t i = 0; c.bias.gradient && i < c.hidden.count(); ++i)
-      loops().add_scaled(logits.row(i), 1, c.bias.gradient + token, cols);
+      loops().add_scaled(row(i), 1, c.bias.gradient + token, cols);
     // The head's own rows have no part in these logits.
     if (c.replaced)
       each_replaced(*c.replaced, token, cols, [&](std::int64_t column, std::int64_t number) {
-        for (std::int64_t i = 0; i < c.hidden.count(); ++i)
-          c.own.row(i)[number] = std::exchange(logits.row(i)[column], 0.0f);
+        for (std::int64_t i = 0; i < c.hidden.count(); ++i) c.own.row(i)[number] = std::exchange(row(i)[column], 0.0f);
       });
     if (!dhead.empty())
-      packed_tile({weight_of(logits), true}, 0, cols, c.hidden_turned, 0, dhead.cols, dhead.row(first), dhead.cols,
-                  mode);
+      packed_tile({weight_of(logits), true}, own.first, cols, c.hidden_turned, 0, dhead.cols,
+                  dhead.row(first + own.first), dhead.cols, mode);
     if (c.low && !c.low->db.empty())
-      packed_tile({weight_of(logits), true}, 0, cols, {weight_of(c.down), true}, 0, c.down.cols, c.low->db.row(token),
-                  c.down.cols, Write::add);
+      packed_tile({weight_of(logits), true}, own.first, cols, {weight_of(c.down), true}, 0, c.down.cols,
+                  c.low->db.row(token), c.down.cols, Write::add);
   });
 }
 

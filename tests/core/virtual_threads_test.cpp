@@ -51,6 +51,31 @@ TEST(VirtualThreads, CutWorkForTheirNumberAndRunItHere) {
   EXPECT_EQ(threads(), before);
 }
 
+TEST(VirtualThreads, RunCallsOfAKindUntilEnoughWasMeasuredAndCountTheRest) {
+  const bool before = std::exchange(profiling, true);
+  reset_profile();
+  int run = 0;
+  {
+    VirtualThreads virtual_threads(4, 5e-3);
+    ProfileScope scope("layer", 1);
+    for (int layer = 0; layer < 10; ++layer)
+      parallel_for(4, [&](std::int64_t) {
+        ++run;
+        spin(1e-3);
+      });
+    EXPECT_EQ(run, 8);  // four milliseconds, then eight
+    ProfileScope other("layer", 2);
+    for (int layer = 0; layer < 2; ++layer) parallel_for(4, [&](std::int64_t) { ++run; });
+    EXPECT_EQ(run, 16);  // another kind
+  }
+  const std::vector<ProfileRow> rows = profile_rows();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_GE(rows[0].seconds, 40e-3);
+  EXPECT_GE(rows[0].saved, 29e-3);  // each call of four milliseconds takes one
+  EXPECT_LE(rows[0].saved, rows[0].seconds * 0.76);
+  profiling = before;
+}
+
 TEST(VirtualThreads, ProfileSaysWhatEachOperationSaves) {
   const bool before = std::exchange(profiling, true);
   reset_profile();

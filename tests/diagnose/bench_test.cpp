@@ -103,7 +103,7 @@ TEST(SyntheticDocuments, AreReadFromLinesAndCheckedOneByOne) {
 TEST(WorkSpanReport, AddsUpAndFewTilesScaleLess) {
   Recipe recipe = recipe_of(std::string(kModel) + kLora);
   auto self = make_self_comm();
-  WorkSpan report = work_span(recipe, *self, {.masked = 0, .documents = {}, .warmup = 0, .steps = 1}, {2, 1000});
+  WorkSpan report = work_span(recipe, *self, {.masked = 0, .documents = {}}, {2, 1000});
   double work = 0, seconds = 0;
   for (auto& row : report.rows) {
     work += row.work;

@@ -6,8 +6,10 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "core/parallel.h"
+#include "core/virtual_threads.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -182,8 +184,10 @@ TEST_P(KernelCase, GivesTheSameBitsForAnyNumberOfThreads) {
   const Case& c = std::get<1>(GetParam());
   set_threads(1);
   Trial one = run(c);
-  for (int count : {2, 3, 4}) {
-    set_threads(count);
+  for (int count : {2, 3, 4, 64}) {
+    std::optional<VirtualThreads> more_than_cores;
+    if (count > 4) more_than_cores.emplace(count);
+    else set_threads(count);
     Trial many = run(c);
     for (std::size_t i = 0; i < one.out.data.size(); ++i)
       EXPECT_EQ(0, std::memcmp(one.out.data[i].data(), many.out.data[i].data(), one.out.data[i].size() * 4));
