@@ -316,10 +316,11 @@ int run_plan(const std::vector<std::string>& words) {
   for (auto& [name, bytes] : plan.memory.rows()) print(fmt::format("{:<24} {:>10}\n", name, memory_text(bytes)));
   print(fmt::format("{:<24} {:>10}\n", "total", memory_text(plan.memory.total())));
   print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", memory_text(plan.checkpoint_bytes())));
-  print(fmt::format("micro_batch_size up to {} fits in the {} of available memory; {} take about {} on this machine\n",
-                    plan.largest_micro_batch(), memory_text(available_memory()),
-                    count_text(static_cast<double>(steps)) + (steps == 1 ? " step" : " steps"),
-                    clock_text(plan.estimated_seconds())));
+  if (plan.data.schedule.options().micro_batch_tokens == 0)
+    print(fmt::format("micro_batch_size up to {} fits in the {} of available memory; ", plan.largest_micro_batch(),
+                      memory_text(available_memory())));
+  print(fmt::format("{} {} about {} on this machine\n", count_text(static_cast<double>(steps)),
+                    steps == 1 ? "step takes" : "steps take", clock_text(plan.estimated_seconds())));
   return 0;
 }
 

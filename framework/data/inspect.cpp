@@ -118,6 +118,13 @@ Json render_json(const RowView& row) {
 
 std::vector<std::string> describe(const Schedule& schedule) {
   const ScheduleOptions& o = schedule.options();
+  if (o.micro_batch_tokens > 0)
+    return {
+        fmt::format("{} in {}, {} per step", counted(schedule.steps(), "step", "steps"),
+                    counted(schedule.epochs(), "epoch", "epochs"), counted(o.step_examples(), "example", "examples")),
+        fmt::format("a step has up to {}, each of {} tokens or less, or one example; at most {} tokens",
+                    counted(schedule.most_micro_batches(), "micro-batch", "micro-batches"),
+                    grouped(o.micro_batch_tokens), grouped(schedule.longest()))};
   const std::string unit = o.packing ? "row" : "example";
   const std::string rows =
       o.micro_batch_size == 1 ? fmt::format("one {}", unit) : fmt::format("{} {}s", grouped(o.micro_batch_size), unit);

@@ -56,6 +56,22 @@ Lists single_lists(std::span<const std::int32_t> order) {
   return out;
 }
 
+// The examples of every step, in order, as micro-batches of up to micro_batch_tokens.
+Lists by_tokens(const Lists& steps, std::span<const std::int32_t> lengths, const ScheduleOptions& o) {
+  Lists out;
+  for (std::int64_t s = 0; s < steps.size(); ++s) {
+    std::int64_t tokens = 0;
+    for (std::int32_t example : steps[s]) {
+      const std::int64_t length = lengths[static_cast<std::size_t>(example)] + o.completion;
+      if (tokens > 0 && tokens + length > o.micro_batch_tokens) out.close(), tokens = 0;
+      out.items.push_back(example);
+      tokens += length;
+    }
+    out.close();
+  }
+  return out;
+}
+
 std::vector<std::int32_t> copied(std::span<const std::int32_t> order, std::int64_t copies) {
   std::vector<std::int32_t> out;
   out.reserve(order.size() * static_cast<std::size_t>(copies));
@@ -84,6 +100,9 @@ void add_completions(const TrlSettings& trl, std::int64_t micro_batches_of_rank,
         .about("trl.num_generations");
 }
 
+// Of a micro-batch of preferences: enough for products at full rate, and little memory.
+constexpr std::int64_t kPreferenceTokens = 1024;
+
 std::int64_t documents_of(RowKind rows) { return rows == RowKind::pairs ? 2 : 1; }
 
 }  // namespace
@@ -97,7 +116,8 @@ ScheduleOptions train_schedule(const DataSection& data, const TrainSection& trai
   o.micro_batches_per_step = std::max<std::int64_t>(1, train.micro_batches_per_step(ranks));
   o.num_epochs = train.num_epochs;
   o.max_steps = train.max_steps.value_or(0);
-  o.packing = data.sample_packing;
+  if (data.rows != RowKind::text) o.micro_batch_tokens = std::min(kPreferenceTokens, o.sequence_len);
+  else o.packing = data.sample_packing;
   o.keep_order = data.curriculum_sampling;
   o.sequential_packing = data.sample_packing_sequentially;
   o.group_by_length = data.group_by_length;
@@ -130,8 +150,10 @@ Lists plan_epoch(std::span<const std::int32_t> lengths, const ScheduleOptions& o
   if (!o.keep_order) shuffle(std::span(order), Random(o.seed, Purpose::shuffle, key, kOrder));
   if (o.packing) return joined(bins_of(order, lengths, o, epoch), o.micro_batch_size);
 
+  const std::int64_t together = o.micro_batch_tokens > 0 ? o.step_examples() : o.micro_batch_size;
+  auto laid_out = [&](const Lists& lists) { return o.micro_batch_tokens > 0 ? by_tokens(lists, lengths, o) : lists; };
   if (o.group_by_length && !o.keep_order) {
-    const std::size_t window = static_cast<std::size_t>(o.micro_batch_size) * 50;
+    const std::size_t window = static_cast<std::size_t>(together) * 50;
     for (std::size_t begin = 0; begin < order.size(); begin += window) {
       auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
       auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(begin + window, order.size()));
@@ -139,9 +161,9 @@ Lists plan_epoch(std::span<const std::int32_t> lengths, const ScheduleOptions& o
         return lengths[static_cast<std::size_t>(a)] > lengths[static_cast<std::size_t>(b)];
       });
     }
-    return shuffled(joined(single_lists(order), o.micro_batch_size), Random(o.seed, Purpose::shuffle, key, kBatches));
+    return laid_out(shuffled(joined(single_lists(order), together), Random(o.seed, Purpose::shuffle, key, kBatches)));
   }
-  return joined(single_lists(copied(order, o.copies)), o.micro_batch_size);
+  return laid_out(joined(single_lists(copied(order, o.copies)), together));
 }
 
 Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
@@ -150,41 +172,60 @@ Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
   const bool by_steps = options_.max_steps > 0;
   for (std::int64_t e = 0; by_steps ? steps_ < options_.max_steps : static_cast<double>(e) < options_.num_epochs - 1e-9;
        ++e) {
-    Epoch epoch;
-    epoch.first_step = steps_;
-    // In the order of the data every epoch is the same.
-    if (planned_ < 0 || !options_.keep_order) plan_ = plan_epoch(lengths_, options_, e);
-    planned_ = e;
-    epoch.micro_batches = plan_.size();
-    const std::int64_t whole =
-        (epoch.micro_batches + options_.micro_batches_per_step - 1) / options_.micro_batches_per_step;
-    epoch.different = whole;
-    epoch.steps = whole * options_.rounds;
+    Epoch epoch = sized(e);
     if (by_steps) {
       epoch.steps = std::min(epoch.steps, options_.max_steps - steps_);
     } else if (double share = options_.num_epochs - static_cast<double>(e); share < 1) {
       epoch.steps = std::max<std::int64_t>(1, std::llround(std::ceil(share * static_cast<double>(epoch.steps) - 1e-9)));
     }
-    const std::int64_t taken = std::min(whole, epoch.steps);
-    std::int64_t tokens = 0, used = std::min(taken * options_.micro_batches_per_step, epoch.micro_batches);
-    for (std::int64_t m = 0; m < epoch.micro_batches; ++m) {
-      std::int64_t size = 0;
-      for (std::int32_t example : plan_[m]) size += lengths_[static_cast<std::size_t>(example)] + options_.completion;
-      tokens += size;
-      if (m >= used) continue;
-      longest_ = std::max(longest_, size);
-      most_documents_ = std::max(most_documents_, static_cast<std::int64_t>(plan_[m].size()) * options_.documents);
-      tokens_ += size * options_.rounds;
-    }
-    if (e == 0 && options_.packing) {
-      std::vector<std::int32_t> order(lengths_.size());
-      std::iota(order.begin(), order.end(), 0);
-      if (!options_.keep_order) shuffle(std::span(order), Random(options_.seed, Purpose::shuffle, 0, kOrder));
-      std::int64_t bins = bins_of(order, lengths_, options_, 0).size();
-      fill_ = static_cast<double>(tokens) / static_cast<double>(bins * options_.sequence_len);
-    }
+    count(epoch, e == 0);
     steps_ += epoch.steps;
-    epochs_.push_back(epoch);
+    epochs_.push_back(std::move(epoch));
+  }
+}
+
+// Plans an epoch, whose steps are all taken.
+Schedule::Epoch Schedule::sized(std::int64_t e) {
+  Epoch epoch;
+  epoch.first_step = steps_;
+  // In the order of the data every epoch is the same.
+  if (planned_ < 0 || !options_.keep_order) plan_ = plan_epoch(lengths_, options_, e);
+  planned_ = e;
+  epoch.micro_batches = plan_.size();
+  for (std::int64_t m = 0; m < epoch.micro_batches; ++m) {
+    const std::int64_t place = options_.micro_batch_tokens > 0 ? plan_.starts[static_cast<std::size_t>(m)] : m;
+    const std::int64_t of_step =
+        options_.micro_batch_tokens > 0 ? options_.step_examples() : options_.micro_batches_per_step;
+    if (place % of_step == 0) epoch.first_of_step.push_back(m);
+  }
+  epoch.different = std::ssize(epoch.first_of_step);
+  epoch.first_of_step.push_back(epoch.micro_batches);
+  epoch.steps = epoch.different * options_.rounds;
+  return epoch;
+}
+
+// What the planned epoch has, as far as its steps are taken.
+void Schedule::count(const Epoch& epoch, bool first) {
+  const std::size_t taken = static_cast<std::size_t>(std::min(epoch.different, epoch.steps));
+  const std::int64_t used = epoch.first_of_step[taken];
+  for (std::size_t s = 0; s < taken; ++s)
+    most_micro_batches_ = std::max(most_micro_batches_, epoch.first_of_step[s + 1] - epoch.first_of_step[s]);
+  std::int64_t tokens = 0;
+  for (std::int64_t m = 0; m < epoch.micro_batches; ++m) {
+    std::int64_t size = 0;
+    for (std::int32_t example : plan_[m]) size += lengths_[static_cast<std::size_t>(example)] + options_.completion;
+    tokens += size;
+    if (m >= used) continue;
+    longest_ = std::max(longest_, size);
+    most_documents_ = std::max(most_documents_, static_cast<std::int64_t>(plan_[m].size()) * options_.documents);
+    tokens_ += size * options_.rounds;
+  }
+  if (first && options_.packing) {
+    std::vector<std::int32_t> order(lengths_.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (!options_.keep_order) shuffle(std::span(order), Random(options_.seed, Purpose::shuffle, 0, kOrder));
+    std::int64_t bins = bins_of(order, lengths_, options_, 0).size();
+    fill_ = static_cast<double>(tokens) / static_cast<double>(bins * options_.sequence_len);
   }
 }
 
@@ -203,13 +244,12 @@ Schedule::Step Schedule::step(std::int64_t global_step) const {
   step.round = within / size;
   step.first_together = epoch.first_step + before * options_.rounds;
   step.last_together = std::min(step.first_together + size * options_.rounds, epoch.first_step + epoch.steps);
-  step.first_micro_batch = step.number * options_.micro_batches_per_step;
-  step.micro_batches = std::min(options_.micro_batches_per_step, epoch.micro_batches - step.first_micro_batch);
-  const std::int64_t micro_batches_done =
-      before * options_.rounds * options_.micro_batches_per_step +
-      step.round * std::min(size * options_.micro_batches_per_step,
-                            epoch.micro_batches - before * options_.micro_batches_per_step) +
-      (within % size) * options_.micro_batches_per_step + step.micro_batches;
+  auto first = [&](std::int64_t s) { return epoch.first_of_step[static_cast<std::size_t>(s)]; };
+  step.first_micro_batch = first(step.number);
+  step.micro_batches = first(step.number + 1) - step.first_micro_batch;
+  const std::int64_t micro_batches_done = first(before) * options_.rounds +
+                                          step.round * (first(before + size) - first(before)) + first(step.number + 1) -
+                                          first(before);
   step.epochs_done = static_cast<double>(step.epoch) + static_cast<double>(micro_batches_done) /
                                                            static_cast<double>(epoch.micro_batches * options_.rounds);
   return step;

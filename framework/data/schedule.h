@@ -22,6 +22,7 @@ struct ScheduleOptions {
   std::int64_t sequence_len = 512;
   std::int64_t micro_batch_size = 1;        // examples; with packing, bins of sequence_len tokens
   std::int64_t micro_batches_per_step = 1;  // over all ranks
+  std::int64_t micro_batch_tokens = 0;      // 0, or how micro-batches of preferences are filled (step_examples)
   double num_epochs = 1;                    // 1.5: the second epoch stops half way
   std::int64_t max_steps = 0;               // wins over num_epochs; 0: unset
   bool packing = false;
@@ -35,6 +36,11 @@ struct ScheduleOptions {
   std::int64_t completion = 0;                  // most tokens that are generated behind each
   std::int64_t steps_together = 1, rounds = 1;  // so many steps are generated at once, and each is taken so often
   std::uint64_t seed = 42;
+
+  /// Examples of a step without packing. With micro_batch_tokens they are laid into micro-batches in order, each with
+  /// as many as have no more tokens together, or one. So micro_batch_size, the number of micro-batches and packing
+  /// choose how many examples a step has, and nothing else: gradients are the same bits.
+  std::int64_t step_examples() const { return micro_batch_size * micro_batches_per_step; }
 };
 
 /// `sampling`: rows are prompts that the model answers. UserError where the completions of a prompt would fall into
@@ -71,6 +77,8 @@ class Schedule {
   /// Tokens of the largest micro-batch of the run, for the memory plan; and documents of the one with most.
   std::int64_t longest() const { return longest_; }
   std::int64_t most_documents() const { return most_documents_; }
+  /// Micro-batches of the step with most, over all ranks.
+  std::int64_t most_micro_batches() const { return most_micro_batches_; }
   /// Tokens ÷ (bins × sequence_len) of the first epoch; 1 without packing.
   double fill() const { return fill_; }
   /// Tokens of all steps.
@@ -80,13 +88,15 @@ class Schedule {
  private:
   struct Epoch {
     std::int64_t micro_batches = 0, steps = 0, first_step = 0;
-    std::int64_t different = 0;  // steps, without rounds
-    double share = 1;
+    std::int64_t different = 0;               // steps, without rounds
+    std::vector<std::int64_t> first_of_step;  // micro-batch that each of these begins with; and their number
   };
+  Epoch sized(std::int64_t epoch);
+  void count(const Epoch& epoch, bool first);
   std::vector<std::int32_t> lengths_;
   ScheduleOptions options_;
   std::vector<Epoch> epochs_;
-  std::int64_t steps_ = 0, longest_ = 0, most_documents_ = 0, tokens_ = 0;
+  std::int64_t steps_ = 0, longest_ = 0, most_documents_ = 0, most_micro_batches_ = 0, tokens_ = 0;
   double fill_ = 1;
   mutable std::int64_t planned_ = -1;  // epoch that plan_ is of
   mutable Lists plan_;

@@ -209,6 +209,7 @@ std::string RunPlan::recipe_text() const {
   // One step's micro-batches may be cut over ranks in any way.
   t.batch_size = t.micro_batches_per_step(comm.size()) * t.micro_batch_size;
   t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
+  if (recipe.data.rows != RowKind::text) t.micro_batch_size = fresh.micro_batch_size;
   plain.recipe.distribution = {};
   plain.recipe.log = {};
   plain.recipe.adapter.quantised_cache_path = AdapterSection().quantised_cache_path;

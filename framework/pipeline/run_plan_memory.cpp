@@ -15,7 +15,7 @@
 namespace dml {
 
 void RunPlan::plan_memory() {
-  std::int64_t per_step = recipe.train.micro_batches_per_step(comm.size());
+  const std::int64_t per_step = data.schedule.most_micro_batches();
   strategy->announce(model().parameters);
   auto held = strategy->memory(model().parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   const Schedule& plan = data.schedule;
@@ -42,12 +42,15 @@ void RunPlan::plan_memory() {
   memory.optimizer = static_cast<std::size_t>(held.state) + working_bytes(*optimizer, model().parameters);
   memory.communication = static_cast<std::size_t>(held.communication);
   if (std::size_t room = available_memory(), need = still_needed(memory.activations); room > 0 && need > room) {
-    std::int64_t fitting = largest_micro_batch();
+    const bool fixed = data.schedule.options().micro_batch_tokens > 0;
+    const std::int64_t fitting = fixed ? 0 : largest_micro_batch();
     throw UserError("not enough memory: this run needs {} more on this host and {} is available (per rank: {}); {}",
                     memory_text(need), memory_text(room), plan_text(memory),
-                    fitting > 0 ? fmt::format("use micro_batch_size: {} or less", fitting)
-                                : "even micro_batch_size: 1 does not fit: reduce sequence_len, "
-                                  "set gradient_checkpointing: true, or use adapter: qlora");
+                    fitting > 0
+                        ? fmt::format("use micro_batch_size: {} or less", fitting)
+                        : fmt::format("{}reduce sequence_len, set gradient_checkpointing: true, or use adapter: "
+                                      "qlora",
+                                      fixed ? "" : "even micro_batch_size: 1 does not fit: "));
   }
 }
 

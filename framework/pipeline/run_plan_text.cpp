@@ -63,7 +63,7 @@ std::vector<std::string> RunPlan::header() const {
     how_shared +=
         fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm.size());
   lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(data.schedule.steps(), "step"),
-                              counted(recipe.train.micro_batches_per_step(comm.size()), "micro-batch"),
+                              counted(data.schedule.most_micro_batches(), "micro-batch"),
                               counted(data.eval_schedule ? data.calendar.evaluations() : 0, "evaluation"),
                               counted(data.calendar.checkpoints(), "checkpoint"), counted(comm.size(), "rank"),
                               counted(threads(), "thread"), how_shared));

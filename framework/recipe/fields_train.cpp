@@ -135,7 +135,9 @@ namespace {
 
 void add_batches(Table& t) {
   using S = TrainSection;
-  t.add("micro_batch_size", &S::micro_batch_size, "Examples (with packing: rows) per micro-batch and rank.",
+  t.add("micro_batch_size", &S::micro_batch_size,
+        "Examples (with packing: rows) per micro-batch and rank. With preferences and rewards, times "
+        "gradient_accumulation_steps and ranks, the examples of a step.",
         {.min = 1, .max = 1 << 20, .example = "2"});
   t.add("gradient_accumulation_steps", &S::gradient_accumulation_steps, "Micro-batches per rank and optimizer step.",
         {.min = 1, .max = 1 << 20, .example = "4", .unset = "1, or from batch_size"});

@@ -48,7 +48,7 @@ void check_data_of_rewards(const Recipe& recipe, Rulebook& rules) {
     if (set) rules.error(key, fmt::format("'{}' does not work with {}: {}", key, rules.cite("rl"), why));
   };
   const DataSection& d = recipe.data;
-  refuse("sample_packing", d.sample_packing, "micro_batch_size completions are computed together, without padding");
+  refuse("sample_packing", d.sample_packing, "completions are always packed, without padding");
   refuse("group_by_length", d.group_by_length, "the lengths of completions are not known before they are sampled");
   const std::string own = "measure with 'evals', whose checks are those of 'rewards'";
   refuse("val_set_size", d.val_set_size > 0, own);

@@ -56,11 +56,49 @@ TEST_F(PreferenceData, RowsHaveWeightsAndMargins) {
   EXPECT_EQ(p.report().datasets[0].dropped.at(dropped::kWeightZero), 1);
 }
 
+TEST_F(PreferenceData, AStepIsLaidOutByTokensWhateverTheMicroBatchSize) {
+  std::string rows;
+  for (int i = 0; i < 11; ++i) rows += pair(fmt::format("q{}", i), "good", "bad");
+  add(write("p.jsonl", rows), "passthrough");
+  data.sequence_len = 16;
+  const Prepared p = run();
+  auto laid_out = [&](std::int64_t micro, bool packing) {
+    data.sample_packing = packing;
+    TrainSection train;
+    train.micro_batch_size = micro;
+    train.batch_size = 4;
+    const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1));
+    std::vector<std::vector<std::vector<std::int32_t>>> steps;
+    for (std::int64_t s = 0; s < schedule.steps(); ++s) {
+      auto& step = steps.emplace_back();
+      for (std::int64_t m = 0; m < schedule.step(s).micro_batches; ++m) {
+        const auto some = schedule.examples(s, m);
+        step.emplace_back(some.begin(), some.end());
+      }
+    }
+    EXPECT_LE(schedule.longest(), 32);
+    return steps;
+  };
+  const auto steps = laid_out(1, false);
+  ASSERT_EQ(steps.size(), 3u);  // 4, 4 and 3 pairs
+  std::vector<std::size_t> pairs;
+  for (auto& step : steps) {
+    EXPECT_GT(step.size(), 1u);  // of micro-batches, each with as many pairs as 32 tokens hold
+    std::size_t count = 0;
+    for (auto& micro_batch : step) count += micro_batch.size();
+    pairs.push_back(count);
+  }
+  EXPECT_EQ(pairs, (std::vector<std::size_t>{4, 4, 3}));
+  EXPECT_EQ(laid_out(2, false), steps);
+  EXPECT_EQ(laid_out(4, true), steps);
+}
+
 TEST_F(PreferenceData, TheDocumentsOfAPairShareAMicroBatch) {
   std::string rows;
   for (int i = 0; i < 5; ++i) rows += pair(fmt::format("q{}", i), fmt::format("good{}", i), fmt::format("bad{}", i));
   add(write("p.jsonl", rows), "passthrough");
   data.curriculum_sampling = true;
+  data.sequence_len = 20;  // two pairs a micro-batch
   const Prepared p = run();
   TrainSection train;
   train.micro_batch_size = 2;
@@ -191,6 +229,7 @@ TEST_F(LabelledData, EachPromptAlsoMeetsTheAnswerBeforeItInTheStep) {
     rows += fmt::format("{{\"prompt\": \"p{0}\", \"completion\": \"c{0}\", \"label\": {1}}}\n", i, i % 2 == 0);
   add(write("k.jsonl", rows), "passthrough");
   data.curriculum_sampling = true;
+  data.sequence_len = 12;  // two answers a micro-batch
   const Prepared p = run();
   TrainSection train;
   train.micro_batch_size = 2;

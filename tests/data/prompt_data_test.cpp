@@ -64,6 +64,7 @@ TEST_F(PromptData, AMicroBatchHoldsCompletionsOfAStep) {
   for (int i = 0; i < 6; ++i) rows += fmt::format("{{\"prompt\": \"q{}\"}}\n", i);
   add(write("a.jsonl", rows), "passthrough");
   data.curriculum_sampling = true;
+  data.sequence_len = 450;  // two completions a micro-batch
   const Prepared p = run();
   TrainSection train;
   train.micro_batch_size = 2;

@@ -143,18 +143,14 @@ TEST_F(RewardRuns, AResumedRunIsTheUninterruptedOne) {
   }
 }
 
-// Full fine-tuning, and a micro-batch that cuts the completions of a prompt.
-TEST_F(RewardRuns, LossesAreOfTheWholeStepHoweverItIsCut) {
+// Full fine-tuning, and micro-batches that cut the completions of a prompt.
+TEST_F(RewardRuns, BitsDoNotDependOnMicroBatches) {
   for (const char* loss : {"grpo", "dr_grpo", "bnpo"}) {
-    const Keys keys = rewards("[{regex: '[ae]'}]", {{"loss_type", loss}, {"importance_sampling_level", "sequence"}});
-    const Outcome one = trained(fmt::format("one-{}", loss), keys + Keys{{"max_steps", "1"}}),
-                  cut =
-                      trained(fmt::format("cut-{}", loss), keys + Keys{{"max_steps", "1"}, {"micro_batch_size", "2"}});
-    EXPECT_NEAR(one.losses.at(0), cut.losses.at(0), 1e-6) << loss;
-    EXPECT_NEAR(steps(at(fmt::format("one-{}", loss)))[0]["grad_norm"].get<double>(),
-                steps(at(fmt::format("cut-{}", loss)))[0]["grad_norm"].get<double>(),
-                1e-3 * steps(at(fmt::format("one-{}", loss)))[0]["grad_norm"].get<double>())
-        << loss;
+    const Keys keys = rewards("[{regex: '[ae]'}]", {{"loss_type", loss}, {"importance_sampling_level", "sequence"}}) +
+                      Keys{{"max_steps", "2"}};
+    const Outcome one = trained(fmt::format("one-{}", loss), keys),
+                  cut = trained(fmt::format("cut-{}", loss), keys + Keys{{"micro_batch_size", "2"}});
+    EXPECT_EQ(one, cut) << loss;
   }
 }
 
