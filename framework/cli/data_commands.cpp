@@ -1,6 +1,7 @@
 // preprocess, tokenize.
 #include "assembly/hub_files.h"
 #include "assembly/job.h"
+#include "assembly/model_place.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -95,7 +96,8 @@ struct Tokenize {
       "tokenize --model DIR (--text T | --file F | --input F.jsonl) [--special] [--decode]",
       {"dml tokenize --model DIR --text 'Hello there'", "dml tokenize --model DIR --input texts.jsonl --special"}};
   Tokenize() {
-    options.text("model", model, "directory with tokenizer.json or tokenizer.model");
+    options.text("model", model,
+                 "directory with tokenizer.json or tokenizer.model, a GGUF file, or a model in the cache of the Hub");
     options.text("text", text, "a text; with --decode a JSON array of token ids");
     options.text("file", file, "a whole file as one text");
     options.text("input", input, "JSON lines of {\"text\": …}; with --decode of {\"ids\": […]}");
@@ -121,7 +123,7 @@ int tokenize(const std::vector<std::string>& words) {
   if (!t.model) throw UserError("tokenize needs --model DIR");
   if (t.text.has_value() + t.file.has_value() + t.input.has_value() != 1)
     throw UserError("tokenize needs one of --text, --file, --input");
-  auto tokenizer = load_tokenizer(*t.model);
+  auto tokenizer = load_tokenizer(model_directory(*t.model));
   auto encode = [&](std::string_view text) {
     return Json(tokenizer->encode(text, {.add_special = t.special}).ids).dump() + "\n";
   };

@@ -2,14 +2,18 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <map>
 
+#include "assembly/model_place.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "core/log.h"
+#include "hub/fetch.h"
 #include "pipeline/init.h"
 
 namespace dml {
@@ -25,6 +29,7 @@ struct Init {
                    "dml init models/llama notes/                                   a folder of .txt and .md files",
                    "dml init models/llama faq.csv --user Title --user Question --assistant Reply",
                    "dml init tokenizer stories.jsonl                               a model from scratch",
+                   "dml init org/name faq.csv                                      a model of the Hugging Face Hub",
                    "dml init                                                       asks for model and data"}};
   Init() {
     options.about(
@@ -33,7 +38,9 @@ struct Init {
         "training method, batch size and memory for this machine, learning rate. Prints what it found and the next "
         "commands. Without MODEL or DATA it asks, on a terminal. An existing file is never replaced without --force.");
     options.positional("MODEL", request.model,
-                       "a model's directory; a directory with a tokenizer alone is for a model from scratch", false);
+                       "a model's directory, a GGUF file, or a model of the Hugging Face Hub, which is downloaded; a "
+                       "directory with a tokenizer alone is for a model from scratch",
+                       false);
     options.positional("DATA", request.data,
                        "a file or a folder: CSV, JSON, chat exports (ChatGPT, ShareGPT), text, Markdown", false);
     options.text("output", output, "the recipe's file, also -o; without: named after the data, in this folder", "FILE");
@@ -51,17 +58,34 @@ struct Init {
   }
 };
 
-// Until there is an answer that is a file or folder; UserError at the end of the input.
-std::string ask(const std::string& question, const std::string& otherwise = "") {
+// Asks until there is an answer (or `otherwise`, where that is given) of which `problem_of` says "". UserError at the
+// end of the input.
+std::string ask(const std::string& question, const std::string& otherwise,
+                const std::function<std::string(const std::string&)>& problem_of) {
   while (true) {
     std::fprintf(stderr, "%s%s ", question.c_str(), otherwise.empty() ? "" : fmt::format(" [{}]", otherwise).c_str());
     std::fflush(stderr);
-    std::string answer;
-    if (!std::getline(std::cin, answer)) throw UserError("no answer; nothing was written");
-    const auto first = answer.find_first_not_of(" \t\r");
-    if (first == answer.npos && otherwise.empty()) continue;
-    return first == answer.npos ? otherwise : answer.substr(first, answer.find_last_not_of(" \t\r") + 1 - first);
+    std::string line;
+    if (!std::getline(std::cin, line)) throw UserError("no answer; nothing was written");
+    const auto first = line.find_first_not_of(" \t\r");
+    const std::string answer =
+        first == line.npos ? otherwise : line.substr(first, line.find_last_not_of(" \t\r") + 1 - first);
+    if (answer.empty()) continue;
+    const std::string problem = problem_of(answer);
+    if (problem.empty()) return answer;
+    std::fprintf(stderr, "%s\n", problem.c_str());
   }
+}
+
+std::string problem_of_path(const std::string& path) {
+  return file_exists(path) ? "" : fmt::format("{}: no such file or directory", path);
+}
+
+// A name of the Hub is no problem, unless it begins with a folder that is here.
+std::string problem_of_model(const std::string& name) {
+  const auto slash = name.find('/');
+  const bool of_hub = slash != name.npos && parse_hub_name(name) && !file_exists(name.substr(0, slash));
+  return of_hub ? "" : problem_of_path(model_directory(name));
 }
 
 void ask_for_the_rest(Init& in) {
@@ -70,9 +94,12 @@ void ask_for_the_rest(Init& in) {
   if (!isatty(STDIN_FILENO))
     throw UserError(
         "init needs a model and data: dml init MODEL DATA [-o RECIPE] (it asks for them on a terminal only)");
-  if (r.model.empty()) r.model = ask("Directory of the model:");
-  if (r.data.empty()) r.data = ask("Data (a file or a folder):");
-  if (!in.output) in.output = ask("Recipe to write:", recipe_name(r.data));
+  if (r.model.empty()) r.model = ask("Model (a directory, or org/name of the Hugging Face Hub):", "", problem_of_model);
+  if (r.data.empty()) r.data = ask("Data (a file or a folder):", "", problem_of_path);
+  if (!in.output)
+    in.output = ask("Recipe to write:", recipe_name(r.data), [&](const std::string& path) {
+      return r.force || !file_exists(path) ? "" : fmt::format("{}: exists already; name another file", path);
+    });
 }
 
 int run_init(std::vector<std::string> words) {
@@ -89,6 +116,7 @@ int run_init(std::vector<std::string> words) {
   }
   ask_for_the_rest(in);
   in.request.output = in.output.value_or("");
+  if (!file_exists(in.request.model)) hub_folder(HubKind::model, in.request.model);
   const InitResult result = init_recipe(in.request);
   for (auto& line : result.lines) log_info("{}", line);
   for (auto& note : result.notes) log_warning("{}", note);

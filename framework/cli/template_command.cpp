@@ -1,4 +1,5 @@
 // template: one conversation through a chat template, byte for byte as training sees it.
+#include "assembly/model_place.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
@@ -85,7 +86,7 @@ int render(const std::vector<std::string>& words) {
   entry.type.name = "chat_template";
   PromptContext made;
   if (t.model) {
-    tokenizer = load_tokenizer(*t.model);
+    tokenizer = load_tokenizer(model_directory(*t.model));
     made = prompt_context({}, {}, entry, *tokenizer);
     if (made.tokenizer_template.empty() && made.named_templates.empty())
       throw UserError(

@@ -210,6 +210,8 @@ class Describer {
 
 }  // namespace
 
-DirectoryInfo describe_directory(const std::string& directory) { return Describer(directory).describe(); }
+DirectoryInfo describe_directory(const std::string& name) {
+  return Describer(file_exists(name) ? name : model_directory(name)).describe();
+}
 
 }  // namespace dml

@@ -19,7 +19,8 @@ struct DirectoryInfo {
   std::vector<std::string> warnings;
 };
 
-/// UserError when the directory is neither a model nor an adapter.
-DirectoryInfo describe_directory(const std::string& directory);
+/// `name`: a directory, a GGUF file, or a model in the cache of the Hub. UserError when it is neither a model nor an
+/// adapter.
+DirectoryInfo describe_directory(const std::string& name);
 
 }  // namespace dml

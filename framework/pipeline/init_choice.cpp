@@ -88,21 +88,21 @@ class Chooser {
     if (model_.scratch && data_.rl != Rl::none)
       throw UserError(
           "{}: preferences are trained on top of a model that can answer, and this directory holds only a tokenizer",
-          model_.directory);
+          model_.name);
     full_ = model_.scratch || (!model_.quantised && model_.spec.parameters() <= kFullTraining);
     if (!adapter_) return;
     if (model_.scratch && *adapter_ != AdapterKind::none)
       throw UserError("{}: an adapter needs a trained base model, and this directory holds only a tokenizer",
-                      model_.directory);
+                      model_.name);
     if (model_.quantised && *adapter_ != AdapterKind::qlora)
-      throw UserError("{}: its weights are stored as NF4; use --adapter qlora", model_.directory);
+      throw UserError("{}: its weights are stored as {}; use --adapter qlora", model_.name, model_.dtype);
     full_ = *adapter_ == AdapterKind::none;
   }
 
   void choose_tokens() {
     Recipe& r = out_.recipe;
-    if (model_.scratch) r.model.tokenizer_config = model_.directory;
-    else r.model.base_model = model_.directory;
+    if (model_.scratch) r.model.tokenizer_config = model_.name;
+    else r.model.base_model = model_.name;
     if (!model_.tokenizer->eos) {
       r.model.special_tokens.eos_token = missing_eos(*model_.tokenizer);
       out_.notes.push_back(

@@ -4,12 +4,14 @@
 #include <filesystem>
 
 #include "assembly/base_model.h"
+#include "assembly/model_place.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_files.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "data/report.h"
+#include "hub/cache.h"
 #include "prompt/chat_formats.h"
 #include "train/progress.h"
 
@@ -38,51 +40,54 @@ const std::vector<Markers>& template_markers() {
   return all;
 }
 
-void check_directory(const std::string& directory) {
+// `directory` is where the files of `name` lie.
+void check_place(const std::string& name, const std::string& directory) {
   std::error_code error;
   if (!fs::exists(directory, error))
     throw UserError(
-        "{}: no such directory; MODEL is a directory with config.json, *.safetensors and a tokenizer (dml fetch "
-        "ORG/NAME downloads one), or with a tokenizer alone, for a model from scratch",
-        directory);
-  if (!fs::is_directory(directory, error)) {
-    const bool gguf = directory.ends_with(".gguf");
-    throw UserError("{}: {}", directory,
-                    gguf ? "a GGUF file cannot be trained; MODEL is the Hugging Face directory that it was made from"
-                         : "is a file; MODEL is a directory, and DATA comes second: dml init MODEL DATA");
-  }
+        "{}: no such directory; MODEL is a directory with config.json, *.safetensors and a tokenizer, or with a "
+        "tokenizer alone, for a model from scratch{}",
+        name, hub_advice(HubKind::model, name));
+  if (!fs::is_directory(directory, error))
+    throw UserError("{}: is a file; MODEL is a directory or a GGUF file, and DATA comes second: dml init MODEL DATA",
+                    name);
   if (file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/config.json"))
     throw UserError("{}: is an adapter; give its base model, and in the recipe lora_model_dir: {} to train it further",
-                    directory, directory);
+                    name, name);
 }
 
 std::string token_text(const Tokenizer& t, std::optional<Token> id) { return id ? t.piece(*id) : "none"; }
 
 void look_at_weights(ModelFacts& m) {
   ModelSection section;
-  section.base_model = m.directory;
+  section.base_model = m.name;
   BaseModel base = open_base_files(section);
   m.spec = base.spec;
   m.bytes = base.files->bytes();
-  m.quantised = is_bitsandbytes_config(base.config, m.directory + "/config.json");
   m.dtype = std::string(dtype_name(base.dtype()));
-  m.lines.push_back(fmt::format("model      {}: {}, {} parameters, {}, context length {}{}", m.directory,
-                                m.spec.model_type, count_text(static_cast<double>(m.spec.parameters())),
-                                m.quantised ? "NF4 of bitsandbytes" : m.dtype, grouped(m.spec.max_positions),
-                                m.spec.tied ? ", head tied to the embedding" : ""));
+  if (is_bitsandbytes_config(base.config, m.directory + "/config.json"))
+    m.dtype = "NF4 of bitsandbytes", m.quantised = true;
+  const auto& tensors = base.files->tensors();
+  if (auto t = std::ranges::find_if(tensors, [](auto& tensor) { return tensor.blocks != nullptr; }); t != tensors.end())
+    m.dtype = std::string(t->type_name()), m.quantised = true;
+  m.lines.push_back(fmt::format("model      {}: {}, {} parameters, {}, context length {}{}", m.name, m.spec.model_type,
+                                count_text(static_cast<double>(m.spec.parameters())), m.dtype,
+                                grouped(m.spec.max_positions), m.spec.tied ? ", head tied to the embedding" : ""));
 }
 
 }  // namespace
 
-ModelFacts look_at_model(const std::string& directory) {
-  check_directory(directory);
+ModelFacts look_at_model(const std::string& name) {
   ModelFacts m;
-  m.directory = directory;
+  m.name = name;
+  m.directory = model_directory(name);
+  const std::string& directory = m.directory;
+  check_place(name, directory);
   m.scratch = !file_exists(directory + "/config.json");
   m.tokenizer = load_tokenizer(directory);
   if (m.scratch) {
-    if (file_exists(directory + "/model.safetensors")) throw UserError("{}: has weights but no config.json", directory);
-    m.lines.push_back(fmt::format("model      from scratch, with the tokenizer of {}", directory));
+    if (file_exists(directory + "/model.safetensors")) throw UserError("{}: has weights but no config.json", name);
+    m.lines.push_back(fmt::format("model      from scratch, with the tokenizer of {}", name));
   } else {
     look_at_weights(m);
   }

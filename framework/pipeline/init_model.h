@@ -13,18 +13,20 @@
 namespace dml {
 
 struct ModelFacts {
-  std::string directory;
-  bool scratch = false;  // a tokenizer alone: the model is yet to be made; `spec` is empty then
+  std::string name;       // as the recipe names it: a directory, a GGUF file, a model of the Hub
+  std::string directory;  // with config.json and the tokenizer
+  bool scratch = false;   // a tokenizer alone: the model is yet to be made; `spec` is empty then
   ModelSpec spec;
   std::size_t bytes = 0;   // of its weights
-  std::string dtype;       // of most of them, "BF16"
-  bool quantised = false;  // NF4 already: for adapter: qlora alone
+  std::string dtype;       // of most of them, "BF16", "q4_k"
+  bool quantised = false;  // to 8 or 4 bits already: for adapter: qlora alone
   std::shared_ptr<Tokenizer> tokenizer;
   std::vector<std::string> lines;  // for the user: model, tokenizer
 };
 
-/// UserError when the directory is missing, holds an adapter or no tokenizer, or a model that dml cannot train.
-ModelFacts look_at_model(const std::string& directory);
+/// `name`: what base_model may be (assembly/model_place.h), or a directory with a tokenizer alone. UserError when it is
+/// missing, an adapter or without a tokenizer, or a model that dml cannot train.
+ModelFacts look_at_model(const std::string& name);
 
 /// How conversations are put into text.
 struct ChatChoice {

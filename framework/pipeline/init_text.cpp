@@ -96,14 +96,14 @@ std::string memory_line(const InitChoice& c) {
 
 std::string size_of(const ModelFacts& m) {
   return fmt::format("{}, {} parameters, {}", m.spec.model_type, count_text(static_cast<double>(m.spec.parameters())),
-                     m.quantised ? "NF4" : m.dtype);
+                     m.dtype);
 }
 
 void write_model(Writer& w, const ModelFacts& model, const Recipe& r) {
   if (!model.scratch) {
-    w.key("base_model", yaml(model.directory), size_of(model));
+    w.key("base_model", yaml(model.name), size_of(model));
   } else {
-    w.key("tokenizer_config", yaml(model.directory), "there is no base_model: the model begins with random weights");
+    w.key("tokenizer_config", yaml(model.name), "there is no base_model: the model begins with random weights");
     w.line("model_config:");
     for (auto& [key, value] : r.model.model_config.items()) {
       const std::string text = value.is_string()         ? yaml(value.get<std::string>())
@@ -192,7 +192,7 @@ std::string recipe_text(const ModelFacts& model, const DataFacts& data, const In
   const Recipe& r = choice.recipe;
   Writer w;
   w.line(fmt::format("# Written by dml {} init for {} and {}; every line may be changed (dml help KEY explains one).",
-                     version(), one_line(model.directory), one_line(data.entry.path)));
+                     version(), one_line(model.name), one_line(data.entry.path)));
   w.line(fmt::format("#   dml train {}", one_line(name)));
   w.line(fmt::format("#   {}", one_line(infer_command_line(data, name))));
   w.gap();

@@ -97,6 +97,14 @@ TEST(ParseJson, LimitsTheSize) {
   EXPECT_EQ(refusal("[123]", limits), "f.json: 5 bytes of JSON, the limit is 4");
 }
 
+// As every JSON file of a model, a dataset or a prepared folder may have one.
+TEST(ParseJson, SkipsOneByteOrderMarkAtTheBeginning) {
+  EXPECT_EQ(parse_json("\xef\xbb\xbf{\"a\":1}", "f"), Json({{"a", 1}}));
+  EXPECT_THAT(refusal("\xef\xbb\xbf"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(refusal("\xef\xbb\xbf\xef\xbb\xbf{}"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(refusal("{}\xef\xbb\xbf"), HasSubstr("not valid JSON"));
+}
+
 TEST(ParseJson, RefusesAKeyGivenTwice) {
   EXPECT_EQ(refusal(R"({"a":1,"b":2,"a":3})"), "f.json: key 'a' is given twice");
   EXPECT_EQ(refusal(R"({"a":1,"\u0061":3})"), "f.json: key 'a' is given twice");

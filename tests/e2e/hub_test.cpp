@@ -191,6 +191,23 @@ TEST_F(HubCommands, ARunBeginsAndEndsOnTheHub) {
   EXPECT_FALSE(hub_.has("models/org/result/metrics.jsonl"));
 }
 
+// What the tutorial says: a model of the Hub instead of a folder, from the first command on.
+TEST_F(HubCommands, InitDownloadsAModelByItsName) {
+  add_folder("models/org/base", base_directory());
+  expect_refused(dml({"info", "org/base"}, around()), 2, {"org/base"});  // it only looks
+  const Ended init = dml({"init", "org/base", at("rows.jsonl"), "-o", at("i.yml")}, around());
+  ASSERT_EQ(init.exit, 0) << init.err;
+  EXPECT_THAT(read_file(at("i.yml")), HasSubstr("\nbase_model: org/base "));
+  EXPECT_EQ(dml({"validate", at("i.yml")}, around()).exit, 0);
+  const Ended info = dml({"info", "org/base"}, around());
+  EXPECT_EQ(info.exit, 0) << info.err;
+  EXPECT_THAT(info.out, HasSubstr("llama"));
+  auto ids = [&](const std::string& model) { return dml({"tokenize", "--text", "a cat", "--model", model}, around()); };
+  EXPECT_EQ(ids("org/base").out, ids(base_directory()).out);
+  EXPECT_EQ(ids("org/base").exit, 0);
+  expect_refused(dml({"init", "org/bsae", at("rows.jsonl"), "-o", at("j.yml")}, around()), 2, {"org/bsae: not found"});
+}
+
 TEST_F(HubCommands, APushThatFailsIsAWarning) {
   const Keys keys = tiny_lora() + Keys{{"max_steps", "1"}, {"save_strategy", "no"}, {"hub_model_id", "org/result"}};
   expect_refused(train(1, recipe("a.yml", keys), {}, around("")), 2, {"a.yml:", "hub_model_id: a push needs a token"});

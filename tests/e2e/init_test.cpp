@@ -120,6 +120,25 @@ TEST_F(Init, WritesRecipesForPreferences) {
   EXPECT_EQ(e.exit, 0) << e.err << read_file(at("r.yml"));
 }
 
+TEST_F(Init, TakesGgufFilesAsABase) {
+  csv("faq.csv");
+  const Surroundings around{.environment = {"XDG_CACHE_HOME=" + at("cache")}, .folder = folder_};
+  for (auto [dtype, adapter] : {std::pair{"f16", "none"}, {"q8_0", "qlora"}}) {
+    const std::string file = fmt::format("{}.gguf", dtype), recipe = fmt::format("{}.yml", dtype);
+    ASSERT_EQ(here({"convert", base_directory(), "--format", "gguf", "--dtype", dtype, "--output", file}).exit, 0);
+    const Ended init = dml({"init", file, "faq.csv", "-o", recipe}, around);
+    ASSERT_EQ(init.exit, 0) << init.err;
+    EXPECT_THAT(read_file(at(recipe)), HasSubstr("\nbase_model: " + file + " "));
+    EXPECT_EQ(read_file(at(recipe)).find("\nadapter: qlora") != std::string::npos, adapter == std::string("qlora"));
+    for (Words words : {Words{"validate", recipe}, Words{"train", recipe, "--max_steps", "1"}}) {
+      const Ended e = dml(words, around);
+      EXPECT_EQ(e.exit, 0) << dtype << ": " << e.err;
+    }
+  }
+  expect_refused(dml({"init", "q8_0.gguf", "faq.csv", "-o", "b.yml", "--adapter", "none"}, around), 2,
+                 {"stored as q8_0", "--adapter qlora"});
+}
+
 TEST_F(Init, TrainsWhatAChatExportSays) {
   write("export.json",
         R"([{"current_node":"b","mapping":{"a":{"parent":null,"message":{"author":{"role":"user"},"content":

@@ -1,4 +1,4 @@
-// `dml infer --chat` at a terminal: a pseudo-terminal types and reads.
+// `dml infer --chat` and `dml init` at a terminal: a pseudo-terminal types and reads.
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <pty.h>
@@ -128,6 +128,29 @@ TEST_F(ChatTerminal, AnInterruptEndsTheAnswerAndNotTheProgram) {
   ASSERT_TRUE(t.shows("(interrupted)")) << t.screen();
   t.type("/exit\n");
   EXPECT_EQ(t.wait(), 0) << t.screen();
+}
+
+class InitTerminal : public Workshop {};
+
+TEST_F(InitTerminal, AsksForModelDataAndRecipeUntilTheAnswersCanBeUsed) {
+  Terminal t({"init"});
+  ASSERT_TRUE(t.shows("Model ")) << t.screen();
+  t.type("\n");
+  ASSERT_TRUE(t.shows("Model ")) << t.screen();
+  t.type(at("no-model") + "\n");
+  ASSERT_TRUE(t.shows("no-model: no such file or directory") && t.shows("Model ")) << t.screen();
+  t.type(base_directory() + "\n");
+  ASSERT_TRUE(t.shows("Data ")) << t.screen();
+  t.type(at("rowz.jsonl") + "\n");
+  ASSERT_TRUE(t.shows("rowz.jsonl: no such file or directory") && t.shows("Data ")) << t.screen();
+  t.type("  " + at("rows.jsonl") + " \n");
+  ASSERT_TRUE(t.shows("Recipe to write: [rows.yml] ")) << t.screen();
+  t.type(at("rows.jsonl") + "\n");
+  ASSERT_TRUE(t.shows("exists already") && t.shows("Recipe to write: ")) << t.screen();
+  t.type(at("mine.yml") + "\n");
+  EXPECT_EQ(t.wait(), 0) << t.screen();
+  EXPECT_THAT(t.screen(), HasSubstr("dml train " + at("mine.yml")));
+  EXPECT_EQ(dml({"validate", at("mine.yml")}).exit, 0);
 }
 
 }  // namespace
