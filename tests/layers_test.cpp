@@ -146,6 +146,7 @@ TEST(Layers, AThirdPartyHeaderStandsOnlyInTheFilesThatWrapIt) {
       {"yaml-cpp/", {"recipe/reader.cpp"}},
       {"CLI/", {"cli/options.cpp"}},
       {"histedit", {"cli/line_editor.cpp"}},
+      {"hwloc", {"diagnose/topology.cpp"}},
       {"microhttpd", {"serve/http.cpp"}},
       {"snappy", {"data/codecs.cpp"}},
       {"lz4", {"data/codecs.cpp"}},

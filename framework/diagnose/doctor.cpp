@@ -25,6 +25,7 @@
 #include "core/version.h"
 #include "diagnose/launch.h"
 #include "diagnose/rank_checks.h"
+#include "diagnose/topology.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
 #include "train/progress.h"
@@ -93,9 +94,10 @@ void examine_processor(std::vector<Finding>& out, bool measure) {
   auto online = static_cast<int>(std::thread::hardware_concurrency());
   long all = sysconf(_SC_NPROCESSORS_ONLN);
   online = std::max(online, static_cast<int>(all));
-  out.push_back({usable < online ? Verdict::note : Verdict::fine, "cores",
+  out.push_back({usable < online ? Verdict::note : Verdict::fine, "processors",
                  fmt::format("{} of {} usable ({})", usable, online, affinity_text()),
                  usable < online ? "bound by mpirun, taskset or a container" : ""});
+  out.push_back({Verdict::fine, "topology", this_topology().text(), ""});
   std::string blas = kernels::blas_description();
   bool slow = blas.find("Prescott") != blas.npos || blas.ends_with(" Core2") || blas.find("Nehalem") != blas.npos;
   out.push_back({slow && isa != "portable" ? Verdict::note : Verdict::fine, "OpenBLAS", blas,

@@ -1,0 +1,31 @@
+#include "diagnose/topology.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/parallel.h"
+
+namespace dml {
+namespace {
+
+TEST(Topology, CountsWhatAHostIsMadeOf) {
+  const Topology t = synthetic_topology("pack:2 numa:2 l3:2 core:4 pu:2");
+  EXPECT_EQ(t.sockets, 2);
+  EXPECT_EQ(t.numa_nodes, 4);
+  EXPECT_EQ(t.cache_groups, 8);
+  EXPECT_EQ(t.cores, 32);
+  EXPECT_EQ(t.processors, 64);
+  EXPECT_EQ(t.text(),
+            "32 cores (64 hardware threads), 2 sockets, 4 NUMA nodes, 8 groups of cores with an L3 cache each");
+  EXPECT_EQ(synthetic_topology("pack:1 numa:1 l3:1 core:6 pu:1").text(), "6 cores, 1 socket, 1 NUMA node, 1 L3 cache");
+  EXPECT_THROW(synthetic_topology("socks:2"), UserError);
+}
+
+TEST(Topology, OfThisHostHasTheCoresOfThisProcess) {
+  const Topology t = this_topology();
+  EXPECT_EQ(t.cores, available_cores());
+  EXPECT_EQ(t.processors, available_processors());
+}
+
+}  // namespace
+}  // namespace dml
