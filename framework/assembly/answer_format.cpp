@@ -107,9 +107,9 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   PromptContext context = prompt_context(data_, templates_, entry, *tokenizer_);
   for (auto& [key, value] : options.kwargs.items()) context.chat_template_kwargs[key] = value;
   const std::unique_ptr<PromptStrategy> strategy = make_chat_template(context);
-  if (options.answer && !options.go_on) return strategy->prompt(row);
+  if (options.answer && !options.continue_final_message) return strategy->prompt(row);
   Rendered rendered = strategy->render(row).at(0);
-  if (!options.go_on) return rendered;
+  if (!options.continue_final_message) return rendered;
   // What the template writes behind the last message is left out.
   const Json& last = row["messages"].back();
   const std::string said =

@@ -56,9 +56,9 @@ class AnswerFormat {
 
   /// How a conversation is laid out.
   struct ChatOptions {
-    Json kwargs = Json::object();  // chat_template_kwargs over those of training
-    bool answer = true;            // ends with the prompt for an answer
-    bool go_on = false;            // the last message is the assistant's, and is continued
+    Json kwargs = Json::object();         // chat_template_kwargs over those of training
+    bool answer = true;                   // ends with the prompt for an answer
+    bool continue_final_message = false;  // the last message is the assistant's, and is continued
   };
   /// {"messages": …, "tools": …} as the OpenAI API has them. UserError where the template refuses them.
   Rendered chat(const Json& row, const ChatOptions& options) const;

@@ -28,7 +28,7 @@ std::vector<std::string> keys_of(const OptimizerKind& kind) {
 
 }  // namespace
 
-void let_recipes_load_plugins() {
+void enable_recipe_plugins() {
   set_plugin_loader([](const std::string& path) {
     std::string loaded = load_plugin(path);
     name_choices();

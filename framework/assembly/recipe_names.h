@@ -7,6 +7,6 @@ namespace dml {
 void name_choices();
 
 /// Recipes load the plug-ins that they list.
-void let_recipes_load_plugins();
+void enable_recipe_plugins();
 
 }  // namespace dml

@@ -42,7 +42,7 @@ std::string remembered(const Json& memo, const std::string& path, const std::str
 
 std::string content_digest(const std::vector<std::string>& paths, const std::string& memo) {
   Json known = read_memo(memo);
-  bool learned = false;
+  bool changed = false;
   Hasher all;
   for (const std::string& given : paths) {
     std::string path = real_path(given), before = identity(path), digest = remembered(known, path, before);
@@ -51,12 +51,12 @@ std::string content_digest(const std::vector<std::string>& paths, const std::str
       if (identity(path) != before) throw UserError("{}: changed while it was read", given);
       if (known.size() >= kRemembered) known = Json::object();
       known[path] = {{"file", before}, {"xxh3", digest}};
-      learned = true;
+      changed = true;
     }
     all.text(digest);
   }
   try {
-    if (learned) write_file(memo, known.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    if (changed) write_file(memo, known.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const IoError& e) {
     log_debug("{}", e.what());
   }

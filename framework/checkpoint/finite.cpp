@@ -86,7 +86,7 @@ void FiniteValues::read(std::int64_t first, std::span<float> out) const {
   release_pages(from);
 }
 
-void FiniteValues::look_through() const {
+void FiniteValues::scan() const {
   std::int64_t size = tensor_.size();
   std::vector<float> buffer(static_cast<std::size_t>(std::min(kPiece, size)));
   for (std::int64_t first = 0; first < size; first += kPiece)

@@ -27,7 +27,7 @@ class FiniteValues {
 
   /// Elements [first, first + out.size()).
   void read(std::int64_t first, std::span<float> out) const;
-  void look_through() const;
+  void scan() const;
 
  private:
   const TensorView& tensor_;

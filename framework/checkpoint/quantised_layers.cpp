@@ -161,7 +161,7 @@ void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
   for (const WeightName& w : weight_names(spec))
     if (quantised.insert(w.tensor).second) {
       const TensorView& tensor = *base.find(w.tensor);
-      FiniteValues(tensor, base.directory()).look_through();
+      FiniteValues(tensor, base.directory()).scan();
     }
 }
 

@@ -60,7 +60,7 @@ std::vector<std::string> command_names() {
 
 int dispatch(const std::vector<std::string>& words) {
   name_choices();
-  let_recipes_load_plugins();
+  enable_recipe_plugins();
   std::size_t first = 0;
   while (first < words.size() && take_output_option(words, first)) ++first;
   if (first == words.size()) {

@@ -124,7 +124,7 @@ int launch(const std::vector<std::string>& words) {
     return 0;
   }
   log_info("{}", shell_text(line));
-  hand_down_launch(l.own_words());
+  export_launch_options(l.own_words());
   if (l.request.hostfile) line.insert(line.begin() + 1, {"-x", kLaunchVariable});
   const int code = run_launcher(line, what == "train");
   if (code > 128 && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)

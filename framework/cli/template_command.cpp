@@ -61,16 +61,16 @@ ChosenTemplate given_template(const std::string& path) {
 
 std::string marked(const Rendered& rendered) {
   std::string out;
-  bool learned = false;
+  bool trained = false;
   for (auto& segment : rendered.segments)
     for (const Piece& piece : segment.pieces()) {
-      if (piece.learn != learned && !piece.text.empty()) {
-        out += piece.learn ? "⟦" : "⟧";
-        learned = piece.learn;
+      if (piece.trained != trained && !piece.text.empty()) {
+        out += piece.trained ? "⟦" : "⟧";
+        trained = piece.trained;
       }
       out += piece.text;
     }
-  return out + (learned ? "⟧" : "");
+  return out + (trained ? "⟧" : "");
 }
 
 int render(const std::vector<std::string>& words) {

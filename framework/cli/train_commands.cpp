@@ -101,13 +101,13 @@ void print_losses(const std::vector<Evaluation>& rows, bool json) {
   for (auto& r : rows) {
     if (json) {
       Json row{{"model", r.name},        {"loss", r.loss},     {"ppl", r.perplexity},
-               {"examples", r.examples}, {"tokens", r.tokens}, {"trained_tokens", r.learned}};
+               {"examples", r.examples}, {"tokens", r.tokens}, {"trained_tokens", r.trained}};
       if (std::isnan(r.perplexity)) row.erase("ppl");
       for (const NamedValue& v : r.values) row[v.name] = v.value;
       print(dump(row) + "\n");
     } else {
       print(fmt::format("{:<{}}  {:>8.4f}  {:>10.3f}  {:>9}  {:>10}\n", r.name, width, r.loss, r.perplexity, r.examples,
-                        r.learned));
+                        r.trained));
       for (const NamedValue& v : r.values) print(fmt::format("{:<{}}  {:>8.4f}  {}\n", "", width, v.value, v.name));
     }
   }

@@ -104,11 +104,11 @@ int run_watch(const std::vector<std::string>& words) {
   w.options.parse(words);
   Follower follower(w.folder, w.once);
   for (;;) {
-    const bool goes_on = under_way(w.folder);  // asked first: what is written behind this look is seen by the next
+    const bool running = under_way(w.folder);  // asked first: what is written behind this look is seen by the next
     follower.look();
-    if (w.once || !goes_on) {
+    if (w.once || !running) {
       follower.end();
-      print(goes_on ? "under way\n" : "not running\n");
+      print(running ? "under way\n" : "not running\n");
       return 0;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(500));

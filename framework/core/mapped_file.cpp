@@ -151,7 +151,7 @@ MappedWatch::Change MappedWatch::change() const {
   return worst;
 }
 
-void MappedWatch::survive_lost_pages() {
+void MappedWatch::tolerate_unreadable_pages() {
   for_mappings_of(paths_, [](Mapping& m) { m.survives = true; });
 }
 

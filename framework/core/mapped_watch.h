@@ -40,7 +40,7 @@ class MappedWatch {
 
   /// From now on, pages of these files that cannot be read (the file was cut short, or its disk fails) read as zeros
   /// instead of ending the process. Callers must check lost() before they trust what they computed.
-  void survive_lost_pages();
+  void tolerate_unreadable_pages();
   /// The first of these files whose pages were lost; "" when there is none.
   std::string lost() const;
 

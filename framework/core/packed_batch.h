@@ -51,7 +51,7 @@ struct PackedBatch {
     return end - begin;
   }
   /// Labels that count in the loss.
-  std::int64_t learned() const {
+  std::int64_t trained() const {
     std::int64_t n = 0;
     for (Token label : labels) n += label != kIgnore;
     return n;

@@ -49,13 +49,13 @@ void ProfileScope::begin(const ProfiledOperation& what) {
   what_ = what;
   outer_ = innermost;
   innermost = this;
-  saved_before_ = virtually_saved();
+  saved_before_ = virtual_seconds_saved();
   bytes_before_ = weight_bytes.load(std::memory_order_relaxed);
   start_ = now();
 }
 
 void ProfileScope::end() {
-  const double seconds = now() - start_, saved = virtually_saved() - saved_before_;
+  const double seconds = now() - start_, saved = virtual_seconds_saved() - saved_before_;
   const std::int64_t bytes = weight_bytes.load(std::memory_order_relaxed) - bytes_before_;
   innermost = outer_;
   if (outer_) {

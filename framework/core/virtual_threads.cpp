@@ -65,7 +65,7 @@ double makespan(std::span<const double> seconds, int threads) {
   return last;
 }
 
-double virtually_saved() { return saved; }
+double virtual_seconds_saved() { return saved; }
 
 void add_virtual_call(const VirtualCall& call, std::span<const double> seconds) {
   const double work = std::accumulate(seconds.begin(), seconds.end(), 0.0),

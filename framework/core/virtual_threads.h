@@ -36,7 +36,7 @@ int virtual_threads();
 double makespan(std::span<const double> seconds, int threads);
 
 /// Seconds that the virtual threads have saved so far on this thread: time of all tiles less the makespan of each call.
-double virtually_saved();
+double virtual_seconds_saved();
 
 /// A call of parallel_for; those that are equal are of one kind.
 struct VirtualCall {

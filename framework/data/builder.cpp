@@ -230,7 +230,7 @@ class Builder {
         else keep(*made, group.raw[r].line, report);
       }
       if (count_ == before) continue;
-      report.turns += row.turns.learned;
+      report.turns += row.turns.trained;
       report.turns_ended += row.turns.ended;
     }
   }
@@ -246,18 +246,18 @@ class Builder {
     ++report.examples;
     report.tokens += example.size();
     report.longest = std::max(report.longest, example.size());
-    report.learned += made.learned;
+    report.trained += made.trained;
     if (example.kind == ExampleKind::pair) {
       ++report.pairs;
-      report.rejected_tokens += made.rejected_learned;
-      report.chosen_tokens += made.learned - made.rejected_learned;
+      report.rejected_tokens += made.rejected_trained;
+      report.chosen_tokens += made.trained - made.rejected_trained;
     }
     report.desirable += example.kind == ExampleKind::desirable;
     report.undesirable += example.kind == ExampleKind::undesirable;
     const int bucket = std::bit_width(static_cast<std::uint64_t>(example.size())) - 1;
     ++out_.report.lengths[static_cast<std::size_t>(std::min(DataReport::kBuckets - 1, bucket))];
-    report.ends_expected += !example.goes_on;
-    report.ends_learned += !example.goes_on && made.ends_learned;
+    report.ends_expected += !example.continues;
+    report.ends_trained += !example.continues && made.ends_trained;
     report.fused += example.fused;
     report.without_bos += made.bos == 0;
     report.two_bos += made.bos > 1;
@@ -286,7 +286,7 @@ class Builder {
       throw UserError("{}: all {} rows were dropped ({}); the first: {}", report.name, report.rows,
                       fmt::join(counts, ", "), first);
     }
-    auto empty = report.dropped.find(dropped::kNothingLearned);
+    auto empty = report.dropped.find(dropped::kNothingTrained);
     if (empty != report.dropped.end() && empty->second * 2 > report.rows)
       throw UserError(
           "{}: {} of {} rows have no trained tokens; check type, roles_to_train and the labels; the first: {}",

@@ -7,20 +7,20 @@
 
 namespace dml {
 
-std::int64_t Example::learned() const {
+std::int64_t Example::trained() const {
   std::int64_t count = 0;
   for (std::size_t i = 1; i < labels.size(); ++i) count += labels[i] != kIgnore;
   return count;
 }
 
 Example& Assembler::operator()(const Rendered& rendered) {
-  out_.goes_on = out_.fused = false;
+  out_.continues = out_.fused = false;
   out_.weight = 1;
   out_.weights.clear();
   out_.kind = ExampleKind::document;
   out_.ids.clear();
   out_.labels.clear();
-  learned_ = 0;
+  trained_ = 0;
   if (rendered.segments.empty()) take_tokens(rendered);
   std::size_t first = 0;
   for (auto& segment : rendered.segments) {
@@ -30,13 +30,13 @@ Example& Assembler::operator()(const Rendered& rendered) {
     if (&segment == &rendered.segments.front()) first = out_.ids.size();
   }
   if (rendered.most_behind > 0) cut(first + static_cast<std::size_t>(rendered.most_behind));
-  if (!out_.labels.empty()) learned_ -= out_.labels.front() != kIgnore;
+  if (!out_.labels.empty()) trained_ -= out_.labels.front() != kIgnore;
   return out_;
 }
 
 void Assembler::cut(std::size_t length) {
   if (length >= out_.ids.size()) return;
-  learned_ -= std::count_if(out_.labels.begin() + static_cast<std::ptrdiff_t>(length), out_.labels.end(),
+  trained_ -= std::count_if(out_.labels.begin() + static_cast<std::ptrdiff_t>(length), out_.labels.end(),
                             [](Token t) { return t != kIgnore; });
   out_.truncate(static_cast<std::int64_t>(length));
 }
@@ -51,17 +51,17 @@ void Assembler::take_tokens(const Rendered& rendered) {
   check(rendered.labels, "labels");
   out_.ids = rendered.ids;
   out_.labels = rendered.labels;
-  learned_ = std::count_if(out_.labels.begin(), out_.labels.end(), [](Token t) { return t != kIgnore; });
+  trained_ = std::count_if(out_.labels.begin(), out_.labels.end(), [](Token t) { return t != kIgnore; });
 }
 
 // Of the labels from `first` on, the last alone stays, as this one.
 void Assembler::label_last(std::size_t first, Token label) {
-  const bool learned = first < out_.labels.size() && out_.labels.back() != kIgnore;
+  const bool trained = first < out_.labels.size() && out_.labels.back() != kIgnore;
   for (std::size_t i = first; i < out_.labels.size(); ++i)
-    learned_ -= std::exchange(out_.labels[i], kIgnore) != kIgnore;
-  if (!learned) return;
+    trained_ -= std::exchange(out_.labels[i], kIgnore) != kIgnore;
+  if (!trained) return;
   out_.labels.back() = label;
-  ++learned_;
+  ++trained_;
 }
 
 void Assembler::append(const Segment& segment) {
@@ -73,9 +73,9 @@ void Assembler::append(const Segment& segment) {
     if (begin == end) continue;
     if (!span.markup && !literal_.empty() && literal_.back().end == begin) literal_.back().end = end;
     else if (!span.markup) literal_.push_back({begin, end});
-    if (!bounds_.empty() && bounds_.back().learned == span.learn && bounds_.back().weight == span.weight)
+    if (!bounds_.empty() && bounds_.back().trained == span.trained && bounds_.back().weight == span.weight)
       bounds_.back().end = end;
-    else bounds_.push_back({end, span.learn, span.weight});
+    else bounds_.push_back({end, span.trained, span.weight});
     begin = end;
   }
   if (segment.text.empty() && !segment.add_special) return;
@@ -109,14 +109,14 @@ void Assembler::append_tokens(const std::string& text) {
       auto word = [&] { return text.find_first_not_of(' ', behind[-1].begin); };
       while (behind != from && word() >= bounds_[b].end && word() < behind[-1].end) --behind;
       end = encoding_.ids.begin() + (behind - encoding_.offsets.begin());
-      out_.fused |= !bounds_[b].learned && behind != from && behind[-1].end > bounds_[b].end;
+      out_.fused |= !bounds_[b].trained && behind != from && behind[-1].end > bounds_[b].end;
     }
-    if (bounds_[b].learned) learned_ += end - token;
+    if (bounds_[b].trained) trained_ += end - token;
     if (bounds_[b].weight != 1 || !out_.weights.empty()) {
       out_.weights.resize(out_.labels.size(), 1);
       out_.weights.resize(out_.labels.size() + static_cast<std::size_t>(end - token), bounds_[b].weight);
     }
-    if (bounds_[b].learned) out_.labels.insert(out_.labels.end(), token, end);
+    if (bounds_[b].trained) out_.labels.insert(out_.labels.end(), token, end);
     else out_.labels.insert(out_.labels.end(), static_cast<std::size_t>(end - token), kIgnore);
     token = end;
   }
@@ -131,9 +131,9 @@ void Assembler::append_end(const Segment& segment) {
          out_.ids[out_.ids.size() - 1 - static_cast<std::size_t>(there)] == *tokenizer_.eos)
     ++there;
   for (; there < segment.ends; ++there) {
-    learned_ += segment.learn_end;
+    trained_ += segment.end_trained;
     out_.ids.push_back(*tokenizer_.eos);
-    out_.labels.push_back(segment.learn_end ? *tokenizer_.eos : kIgnore);
+    out_.labels.push_back(segment.end_trained ? *tokenizer_.eos : kIgnore);
     if (!out_.weights.empty()) out_.weights.push_back(1);
   }
 }
@@ -170,7 +170,7 @@ std::vector<Example> cut(const Example& document, std::int64_t length, std::int6
     std::int64_t end = std::min(begin + length, size);
     if (end < size && size - end < least) end = size - least;
     out.push_back(slice(document, begin, end));
-    out.back().goes_on = end < size;
+    out.back().continues = end < size;
     begin = end;
   }
   return out;

@@ -1,4 +1,4 @@
-// One training example: token ids with a label each. A label is the token's own id where it is learned and kIgnore
+// One training example: token ids with a label each. A label is the token's own id where it is trained and kIgnore
 // where it is only read; the shift by one happens in the loader.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace dml {
 
 struct Example {
   std::vector<Token> ids, labels;
-  bool goes_on = false;  // the document continues in the next example, so no end of text is expected
-  bool fused = false;    // a token begins in what is read and ends in what is learned
+  bool continues = false;  // the document continues in the next example, so no end of text is expected
+  bool fused = false;      // a token begins in what is read and ends in what is trained
   ExampleKind kind = ExampleKind::document;
   std::int32_t split = 0;           // of a pair: tokens of the preferred document, the rejected one is behind it
   float weight = 1;                 // of its loss
@@ -33,7 +33,7 @@ struct Example {
     if (!weights.empty()) weights.resize(static_cast<std::size_t>(length));
   }
   /// Labels that can count in the loss: the first position of a document is never a target.
-  std::int64_t learned() const;
+  std::int64_t trained() const;
 };
 
 /// Tokenises segments one by one and lays them end to end. A token belongs to the piece its first byte that is no space
@@ -45,13 +45,13 @@ class Assembler {
   /// Valid until the next call; may be swapped with another example, whose memory is then used. UserError on ids the
   /// tokenizer does not have or when an end is asked for and there is no eos token.
   Example& operator()(const Rendered& rendered);
-  /// Example::learned() of what was made last.
-  std::int64_t learned() const { return learned_; }
+  /// Example::trained() of what was made last.
+  std::int64_t trained() const { return trained_; }
 
  private:
   struct Bound {  // of a piece
     std::size_t end;
-    bool learned;
+    bool trained;
     float weight;
   };
   void take_tokens(const Rendered& rendered);
@@ -64,7 +64,7 @@ class Assembler {
   const Tokenizer& tokenizer_;
   PhaseClock* clock_;
   Example out_;
-  std::int64_t learned_ = 0;
+  std::int64_t trained_ = 0;
   Encoding encoding_;
   std::vector<ByteRange> literal_;  // what users wrote: special tokens in it stay text
   std::vector<Bound> bounds_;
@@ -81,7 +81,7 @@ Example slice(const Example& whole, std::int64_t begin, std::int64_t end);
 /// `least` long (the one before gives some of its tokens).
 std::vector<Example> cut(const Example& document, std::int64_t length, std::int64_t least);
 
-/// Parts of at most `length` tokens that each end behind a learned run, as many of them as fit in one; a turn that is
+/// Parts of at most `length` tokens that each end behind a trained run, as many of them as fit in one; a turn that is
 /// longer than `length`, and what comes after it, is left out.
 std::vector<Example> split_turns(const Example& whole, std::int64_t length);
 

@@ -35,7 +35,7 @@ class Examples {
   bool empty() const { return chosen_.empty(); }
   std::int64_t length(std::int64_t i) const { return end(i) - begin(i); }
   std::span<const Token> ids(std::int64_t i) const { return ids_.subspan(begin(i), length(i)); }
-  /// Not shifted: labels(i)[k] is ids(i)[k] where it is learned, else kIgnore.
+  /// Not shifted: labels(i)[k] is ids(i)[k] where it is trained, else kIgnore.
   std::span<const Token> labels(std::int64_t i) const { return labels_.subspan(begin(i), length(i)); }
   ExampleKind kind(std::int64_t i) const {
     return kinds_.empty() ? ExampleKind::document : ExampleKind{kinds_[static_cast<std::size_t>(stored(i))]};

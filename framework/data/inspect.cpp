@@ -26,8 +26,8 @@ std::string visible(std::string_view text, bool one_line) {
 
 }  // namespace
 
-std::int64_t RowView::learned() const {
-  return std::count_if(tokens.begin(), tokens.end(), [](auto& token) { return token.learned(); });
+std::int64_t RowView::trained() const {
+  return std::count_if(tokens.begin(), tokens.end(), [](auto& token) { return token.trained(); });
 }
 
 namespace {
@@ -84,21 +84,21 @@ std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& t
 }
 
 std::string render_text(const RowView& row, const ViewStyle& style) {
-  std::string out = fmt::format("{}: {} tokens, {} trained\n", row.title, row.tokens.size(), row.learned());
+  std::string out = fmt::format("{}: {} tokens, {} trained\n", row.title, row.tokens.size(), row.trained());
   bool open = false;  // inside ⟦…⟧
   for (auto& token : row.tokens) {
     std::string text = visible(token.text, style.ids);
     if (style.ids) text = fmt::format("{}({}, {})", text, token.label, token.id);
     if (style.color) {
       // Colour never crosses a newline, so that pagers show it right.
-      const std::string begin = fmt::format("{}{}", token.learned() ? kGreen : kDim, token.special ? kInverse : "");
+      const std::string begin = fmt::format("{}{}", token.trained() ? kGreen : kDim, token.special ? kInverse : "");
       bool newline = text.ends_with('\n');
       if (newline) text.pop_back();
       if (!text.empty()) out += begin + text + kReset;
       if (newline) out += '\n';
     } else {
-      if (token.learned() != open) out += token.learned() ? "⟦" : "⟧";
-      open = token.learned();
+      if (token.trained() != open) out += token.trained() ? "⟦" : "⟧";
+      open = token.trained();
       out += text;
     }
     if (style.ids) out += ' ';
@@ -113,7 +113,7 @@ Json render_json(const RowView& row) {
   Json tokens = Json::array();
   for (auto& token : row.tokens)
     tokens.push_back({{"id", token.id}, {"label", token.label}, {"text", token.text}, {"special", token.special}});
-  return {{"title", row.title}, {"trained", row.learned()}, {"tokens", std::move(tokens)}};
+  return {{"title", row.title}, {"trained", row.trained()}, {"tokens", std::move(tokens)}};
 }
 
 std::vector<std::string> describe(const Schedule& schedule) {

@@ -1,4 +1,4 @@
-// Looking at prepared data: what a run was made from, and of any row which tokens are learned and which only read.
+// Looking at prepared data: what a run was made from, and of any row which tokens are trained and which only read.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace dml {
 
 struct TokenView {
   Token id = 0;
-  Token label = kIgnore;  // not shifted: the token itself where it is learned
+  Token label = kIgnore;  // not shifted: the token itself where it is trained
   std::string text;       // what this token adds to the text; may be empty inside a character of several tokens
   bool special = false;
 
-  bool learned() const { return label != kIgnore; }
+  bool trained() const { return label != kIgnore; }
 };
 
 struct RowView {
   std::string title;  // "row 3, data/a.jsonl:17"
   std::vector<TokenView> tokens;
 
-  std::int64_t learned() const;
+  std::int64_t trained() const;
 };
 
 /// The documents of row i, one after the other: of a pair, the preferred one comes first. The title says which it is.
@@ -39,7 +39,7 @@ std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& t
                                     std::size_t most);
 
 struct ViewStyle {
-  bool color = true;  // learned green, read dim, special tokens inverse; else learned spans stand in ⟦…⟧
+  bool color = true;  // trained green, read dim, special tokens inverse; else trained spans stand in ⟦…⟧
   bool ids = false;   // every token as token(label, id)
 };
 /// Control characters are escaped, newlines are shown and kept.

@@ -1,5 +1,5 @@
 // Micro-batches for the math half: whole documents laid end to end, positions restarting, labels shifted inside each
-// document. The last position of a document has no label, so nothing is learned across a seam. The documents of a pair
+// document. The last position of a document has no label, so nothing is trained across a seam. The documents of a pair
 // are neighbours; what groups and roles they have is said for each document.
 #pragma once
 

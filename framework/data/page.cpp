@@ -56,20 +56,20 @@ class Sources {
 Json kept_row(const RowView& view) {
   std::string text;
   std::int64_t end = 0, run = 0;
-  bool learned = false;
+  bool trained = false;
   Json ends = Json::array(), ids = Json::array(), runs = Json::array(), special = Json::array(), labels = Json::array();
   for (std::size_t i = 0; i < view.tokens.size(); ++i) {
     const TokenView& token = view.tokens[i];
     text += token.text;
     ends.push_back(end += utf16_size(token.text));
     ids.push_back(token.id);
-    if (token.learned() != learned) {
+    if (token.trained() != trained) {
       runs.push_back(std::exchange(run, 0));
-      learned = !learned;
+      trained = !trained;
     }
     ++run;
     if (token.special) special.push_back(i);
-    if (token.learned() && token.label != token.id) labels.push_back({i, token.label});
+    if (token.trained() && token.label != token.id) labels.push_back({i, token.label});
   }
   runs.push_back(run);
   return {{"text", std::move(text)}, {"ends", std::move(ends)},       {"ids", std::move(ids)},

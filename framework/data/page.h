@@ -22,7 +22,7 @@ struct PageOptions {
 /// What the page shows: summary, warnings, and rows. A kept row is
 ///   {kind: "train" | "validation", row, file, line, text, ends, ids, runs, special, labels}
 /// with `ends` the places in `text` (UTF-16 units) where tokens end, `runs` the lengths of stretches that are read,
-/// learned, read …, `special` the numbers of special tokens, `labels` pairs (token, label) where these differ. A
+/// trained, read …, `special` the numbers of special tokens, `labels` pairs (token, label) where these differ. A
 /// dropped one is {kind: "dropped", file, line, reason, detail}.
 Json page_data(const Prepared& prepared, const Tokenizer& tokenizer, const Schedule* schedule,
                const PageOptions& options);

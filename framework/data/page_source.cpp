@@ -11,9 +11,9 @@ const char* const kPageBeforeData = R"html(<!doctype html>
 <title>dml inspect</title>
 <style>
 :root { color-scheme: light dark; --paper: #fff; --ink: #1d1f21; --soft: #6b7075; --line: #d9dce0; --panel: #f5f6f8;
-  --chosen: #dbe9ff; --learned: #d3f0d6; --learned-ink: #0b4d18; --special: #8a5a00; --hit: #ffe27a; --warn: #8a3b00; --bar: #5b8def; }
+  --chosen: #dbe9ff; --trained: #d3f0d6; --trained-ink: #0b4d18; --special: #8a5a00; --hit: #ffe27a; --warn: #8a3b00; --bar: #5b8def; }
 @media (prefers-color-scheme: dark) { :root { --paper: #16181b; --ink: #e4e6e9; --soft: #989ea5; --line: #34383d; --panel: #1e2125;
-  --chosen: #223a5e; --learned: #173f20; --learned-ink: #a9e9b5; --special: #f0b34d; --hit: #7a6300; --warn: #ffb27a; --bar: #7ea6f5; } }
+  --chosen: #223a5e; --trained: #173f20; --trained-ink: #a9e9b5; --special: #f0b34d; --hit: #7a6300; --warn: #ffb27a; --bar: #7ea6f5; } }
 * { box-sizing: border-box; }
 html, body { height: 100%; margin: 0; }
 body { display: flex; flex-direction: column; background: var(--paper); color: var(--ink); font: 14px/1.45 system-ui, sans-serif; }
@@ -41,7 +41,7 @@ main { flex: 1; display: flex; min-height: 0; }
 #row { flex: 1; overflow: auto; padding: 12px 18px; min-width: 0; }
 #row h2 { font-size: 14px; margin: 0 0 2px; overflow-wrap: anywhere; }
 #text { margin: 12px 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.75 ui-monospace, monospace; color: var(--soft); }
-#text .learned, .legend .learned { background: var(--learned); color: var(--learned-ink); border-bottom: 2px solid; padding-bottom: 1px; }
+#text .trained, .legend .trained { background: var(--trained); color: var(--trained-ink); border-bottom: 2px solid; padding-bottom: 1px; }
 #text .special, .legend .special { color: var(--special); font-weight: 600; outline: 1px solid; outline-offset: -1px; border-radius: 3px; padding: 0 1px; }
 #text .hit { background: var(--hit); }
 #text.edges span { border-right: 1px solid var(--soft); }
@@ -59,7 +59,7 @@ main { flex: 1; display: flex; min-height: 0; }
   <label>Search <input type="search" id="q" placeholder="text, press /"></label>
   <label>Rows <select id="kind"></select></label>
   <label>Source <select id="file"></select></label>
-  <label>Trained % <input type="number" id="learned0" min="0" max="100" placeholder="from" aria-label="trained at least"><input type="number" id="learned1" min="0" max="100" placeholder="to" aria-label="trained at most"></label>
+  <label>Trained % <input type="number" id="trained0" min="0" max="100" placeholder="from" aria-label="trained at least"><input type="number" id="trained1" min="0" max="100" placeholder="to" aria-label="trained at most"></label>
   <label>Tokens <input type="number" id="tokens0" min="0" placeholder="from" aria-label="tokens at least"><input type="number" id="tokens1" min="0" placeholder="to" aria-label="tokens at most"></label>
   <label>Sort <select id="sort"><option value="">as they are</option><option value="long">longest first</option><option value="short">shortest first</option><option value="most">most trained first</option><option value="least">least trained first</option></select></label>
   <strong id="count"></strong>
@@ -80,15 +80,15 @@ const $ = id => document.getElementById(id);
 const make = (tag, className, text) => { const e = document.createElement(tag); if (className) e.className = className; if (text !== undefined) e.textContent = text; return e; };
 const grouped = n => String(n).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 const HEIGHT = 46;
-const controls = ['q', 'kind', 'file', 'learned0', 'learned1', 'tokens0', 'tokens1', 'sort'];
+const controls = ['q', 'kind', 'file', 'trained0', 'trained1', 'tokens0', 'tokens1', 'sort'];
 const view = { ids: false, edges: false };
 
 const rows = data.rows;
 rows.forEach((r, i) => {
   r.key = r.kind === 'dropped' ? 'dropped:' + i : r.kind + ':' + r.row;
   r.tokens = r.ids ? r.ids.length : 0;
-  r.learned = r.runs ? r.runs.reduce((sum, n, k) => sum + (k % 2 ? n : 0), 0) : 0;
-  r.share = r.tokens ? 100 * r.learned / r.tokens : 0;
+  r.trained = r.runs ? r.runs.reduce((sum, n, k) => sum + (k % 2 ? n : 0), 0) : 0;
+  r.share = r.tokens ? 100 * r.trained / r.tokens : 0;
   r.place = data.sources[r.file] + data.between[r.file] + r.line;
 });
 let found = [], chosen = null;
@@ -102,7 +102,7 @@ function visible(text) {
 function body(r) { return r.kind === 'dropped' ? r.reason + ' ' + r.detail : r.text; }
 function lower(r) { return r.low ??= (body(r) + ' ' + r.place).toLowerCase(); }
 
-// Templates begin alike: a row is known by what was searched for, or by what stands around its first learned token.
+// Templates begin alike: a row is known by what was searched for, or by what stands around its first trained token.
 function snippet(r) {
   if (r.kind === 'dropped') return (r.detail.startsWith(r.place) ? '' : r.place + ' ') + r.detail;
   const q = $('q').value.toLowerCase(), hit = q ? r.text.toLowerCase().indexOf(q) : -1;
@@ -113,7 +113,7 @@ function snippet(r) {
 function filter() {
   const value = id => $(id).value, number = (id, unset) => value(id) === '' ? unset : Number(value(id));
   const q = value('q').toLowerCase(), kind = value('kind'), file = value('file');
-  const l0 = number('learned0', -1), l1 = number('learned1', 101), t0 = number('tokens0', -1), t1 = number('tokens1', Infinity);
+  const l0 = number('trained0', -1), l1 = number('trained1', 101), t0 = number('tokens0', -1), t1 = number('tokens1', Infinity);
   found = rows.filter(r => (!kind || kind === r.kind || kind === 'dropped ' + r.reason) && (file === '' || r.file === Number(file)) &&
     r.share >= l0 && r.share <= l1 && r.tokens >= t0 && r.tokens <= t1 && (!q || lower(r).includes(q)));
   const by = { long: (a, b) => b.tokens - a.tokens, short: (a, b) => a.tokens - b.tokens, most: (a, b) => b.share - a.share, least: (a, b) => a.share - b.share }[value('sort')];
@@ -159,12 +159,12 @@ function tokens(r) {
   for (let i = 0; i < r.tokens; ++i) {
     while (left === 0) left = r.runs[++run];
     --left;
-    const end = r.ends[i], learned = run % 2 === 1;
+    const end = r.ends[i], trained = run % 2 === 1;
     while (hit >= 0 && hit + q.length <= begin) hit = low.indexOf(q, hit + q.length);
-    const classes = [learned && 'learned', special.has(i) && 'special', hit >= 0 && hit < end && hit + q.length > begin && 'hit'].filter(Boolean);
+    const classes = [trained && 'trained', special.has(i) && 'special', hit >= 0 && hit < end && hit + q.length > begin && 'hit'].filter(Boolean);
     const span = make('span', classes.join(' '), visible(r.text.slice(begin, end)) || '\u00b7');
     span.dataset.id = r.ids[i];
-    span.title = 'token ' + i + ', id ' + r.ids[i] + (learned ? ', learned' + (labels.has(i) ? ' as ' + labels.get(i) : '') : ', read') + (special.has(i) ? ', special' : '');
+    span.title = 'token ' + i + ', id ' + r.ids[i] + (trained ? ', trained' + (labels.has(i) ? ' as ' + labels.get(i) : '') : ', read') + (special.has(i) ? ', special' : '');
     text.append(span);
     begin = end;
   }
@@ -181,9 +181,9 @@ function show() {
     box.append(make('p', '', 'dropped: ' + r.reason), make('p', 'soft', r.detail));
     return remember();
   }
-  const line = make('div', 'soft', grouped(r.tokens) + ' tokens, ' + grouped(r.learned) + ' learned (' + r.share.toFixed(1) + ' %)');
+  const line = make('div', 'soft', grouped(r.tokens) + ' tokens, ' + grouped(r.trained) + ' trained (' + r.share.toFixed(1) + ' %)');
   const legend = make('div', 'legend soft');
-  legend.append(make('span', 'learned', 'learned'), make('span', '', 'read'), make('span', 'special', 'special'));
+  legend.append(make('span', 'trained', 'trained'), make('span', '', 'read'), make('span', 'special', 'special'));
   for (const [name, caption] of [['ids', 'ids'], ['edges', 'token edges']]) {
     const label = make('label', '', ''), box2 = make('input');
     box2.type = 'checkbox'; box2.checked = view[name];

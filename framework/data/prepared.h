@@ -1,6 +1,6 @@
 // Prepared data: a folder of arrays that are mapped, not read, so that processes of one host hold one copy.
 //
-//   ids, labels (I32)          tokens of all examples end to end, and a label each: the token where it is learned, else
+//   ids, labels (I32)          tokens of all examples end to end, and a label each: the token where it is trained, else
 //   -100 offsets (I64)              example i is [offsets[i], offsets[i+1]) kinds, splits (I32)        what each
 //   example is (ExampleKind); of a pair, the tokens of its preferred document numbers, weights (F32)     weight and
 //   margin of each example; a weight for each token, or nothing where all are 1 source_file, source_line   where it

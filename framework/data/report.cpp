@@ -65,7 +65,7 @@ std::vector<std::string> DataReport::lines() const {
     if (d.files.size() > 5) out.push_back(fmt::format("  … and {} more files", d.files.size() - 5));
     out.push_back(fmt::format(
         "  {} → {}, {}, {:.1f} % trained{}", counted(d.rows, "row", "rows"), examples_of(d.examples),
-        counted(d.tokens, "token", "tokens"), percent(d.learned, d.tokens),
+        counted(d.tokens, "token", "tokens"), percent(d.trained, d.tokens),
         d.cut_documents
             ? fmt::format(" ({} split into several rows)", counted(d.cut_documents, "document", "documents"))
             : ""));
@@ -94,7 +94,7 @@ std::vector<std::string> DataReport::lines() const {
   const std::int64_t expected = total(&DatasetReport::ends_expected), turns = total(&DatasetReport::turns);
   if (expected > 0)
     out.push_back(fmt::format("EOS is trained in {} and {}; {}",
-                              all_or_share(total(&DatasetReport::ends_learned), expected, "example", "examples"),
+                              all_or_share(total(&DatasetReport::ends_trained), expected, "example", "examples"),
                               all_or_share(total(&DatasetReport::turns_ended), turns, "trained turn", "trained turns"),
                               counted(duplicates, "duplicate", "duplicates")));
   return out;
@@ -103,11 +103,11 @@ std::vector<std::string> DataReport::lines() const {
 namespace {
 
 void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& out) {
-  if (d.ends_expected > 0 && percent(d.ends_learned, d.ends_expected) < 95)
+  if (d.ends_expected > 0 && percent(d.ends_trained, d.ends_expected) < 95)
     out.push_back(
         fmt::format("{}: only {:.1f} % of the examples end in a trained EOS or end-of-turn token, so the model may not "
                     "learn to stop; check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
-                    d.name, percent(d.ends_learned, d.ends_expected)));
+                    d.name, percent(d.ends_trained, d.ends_expected)));
   if (d.turns > 0 && percent(d.turns_ended, d.turns) < 95)
     out.push_back(
         fmt::format("{}: only {} of {} trained turns ({:.1f} %) end in a trained EOS or end-of-turn token, so the "
@@ -140,10 +140,10 @@ void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& o
         "{}: in {} of {} one token spans the end of the prompt and the start of the answer, so it is not trained; end "
         "the prompt with a special token or a line break, and start the answer without a space",
         d.name, grouped(d.fused), examples_of(d.examples)));
-  if (d.learned > 0 && percent(d.learned, d.tokens) < 2)
+  if (d.trained > 0 && percent(d.trained, d.tokens) < 2)
     out.push_back(fmt::format(
         "{}: only {:.2f} % of the tokens are trained; check dml inspect --row 0, roles_to_train and train_on_inputs",
-        d.name, percent(d.learned, d.tokens)));
+        d.name, percent(d.trained, d.tokens)));
   if (percent(d.truncated, d.examples) > 5)
     out.push_back(fmt::format("{}: {:.1f} % of the examples are truncated; raise sequence_len", d.name,
                               percent(d.truncated, d.examples)));
@@ -186,9 +186,9 @@ Json to_json(const DataReport& report) {
                         {"rows", d.rows},
                         {"examples", d.examples},
                         {"tokens", d.tokens},
-                        {"learned", d.learned},
+                        {"learned", d.trained},
                         {"ends_expected", d.ends_expected},
-                        {"ends_learned", d.ends_learned},
+                        {"ends_learned", d.ends_trained},
                         {"turns", d.turns},
                         {"turns_ended", d.turns_ended},
                         {"truncated", d.truncated},
@@ -226,9 +226,9 @@ DataReport report_from_json(const Json& json, const std::string& source) {
       d.rows = j.at("rows");
       d.examples = j.at("examples");
       d.tokens = j.at("tokens");
-      d.learned = j.at("learned");
+      d.trained = j.at("learned");
       d.ends_expected = j.at("ends_expected");
-      d.ends_learned = j.at("ends_learned");
+      d.ends_trained = j.at("ends_learned");
       d.turns = j.at("turns");
       d.turns_ended = j.at("turns_ended");
       d.truncated = j.at("truncated");

@@ -18,7 +18,7 @@ namespace dropped {
 inline constexpr const char* kBadRow = "could not be read";
 inline constexpr const char* kTooLong = "longer than sequence_len";
 inline constexpr const char* kTooShort = "shorter than min_sample_len";
-inline constexpr const char* kNothingLearned = "no trained tokens";
+inline constexpr const char* kNothingTrained = "no trained tokens";
 inline constexpr const char* kDuplicate = "duplicate";
 inline constexpr const char* kNearDuplicate = "near duplicate";
 inline constexpr const char* kByScore = "not wanted by its score";
@@ -37,8 +37,8 @@ struct DatasetReport {
   std::vector<std::string> files;  // each with its form and the reason for it
   bool validation = false;
   std::int64_t rows = 0;  // read, after skip, shards and max_rows
-  std::int64_t examples = 0, tokens = 0, learned = 0;
-  std::int64_t ends_expected = 0, ends_learned = 0;  // examples whose text ends; … whose last label is an end token
+  std::int64_t examples = 0, tokens = 0, trained = 0;
+  std::int64_t ends_expected = 0, ends_trained = 0;  // examples whose text ends; … whose last label is an end token
   std::int64_t turns = 0, turns_ended = 0;           // trained ranges; … that end with a trained end token
   std::int64_t truncated = 0;                        // truncated at sequence_len
   std::int64_t cut_documents = 0;                    // documents that became several examples

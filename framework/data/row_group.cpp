@@ -22,12 +22,12 @@ std::uint64_t hash_of(const Example& example) {
 }
 
 // In a row that is given as tokens, each contiguous trained range counts as a turn.
-LearnedEnds learned_ends(const Rendered& row, const std::vector<Token>& ends) {
-  LearnedEnds out;
+TrainedEnds trained_ends(const Rendered& row, const std::vector<Token>& ends) {
+  TrainedEnds out;
   for (std::size_t i = 0; i < row.labels.size(); ++i) {
     const bool stretch_ends = i + 1 == row.labels.size() || row.labels[i + 1] == kIgnore;
     if (row.labels[i] == kIgnore || !stretch_ends) continue;
-    ++out.learned;
+    ++out.trained;
     out.ended += std::find(ends.begin(), ends.end(), row.labels[i]) != ends.end();
   }
   return out;
@@ -87,21 +87,21 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     const bool is_pair = !bench.texts.empty() && bench.texts.front().role == DocumentRole::chosen;
     if (is_pair) pair(bench.texts, limits, bench, group);
     for (const Rendered& text : is_pair ? std::span<const Rendered>() : std::span<const Rendered>(bench.texts)) {
-      const LearnedEnds turns = text.segments.empty() ? learned_ends(text, ends_) : learned_ends(text, end_texts_);
-      result.turns.learned += turns.learned;
+      const TrainedEnds turns = text.segments.empty() ? trained_ends(text, ends_) : trained_ends(text, end_texts_);
+      result.turns.trained += turns.trained;
       result.turns.ended += turns.ended;
       Example& example = bench.assembler(text);
       if (text.role != DocumentRole::alone) {
         example.kind = text.role == DocumentRole::desirable ? ExampleKind::desirable : ExampleKind::undesirable;
-        if (fit_answer(example, limits, result)) keep(example, example.learned(), true, limits, group);
+        if (fit_answer(example, limits, result)) keep(example, example.trained(), true, limits, group);
         continue;
       }
-      fit(example, bench.assembler.learned(), text.chunk, limits, group);
-      if (result.why_dropped == dropped::kNothingLearned) result.detail = text.unlearned;
+      fit(example, bench.assembler.trained(), text.chunk, limits, group);
+      if (result.why_dropped == dropped::kNothingTrained) result.detail = text.untrained_reason;
     }
     set_numbers(dataset, bench.record, group, made);
     result.examples = group.made - made;
-    if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingLearned;
+    if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingTrained;
   } catch (const UserError& error) {
     group.made = made;
     result.why_dropped = dropped::kBadRow;
@@ -138,8 +138,8 @@ void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, B
   RowResult& result = group.results.back();
   Example answers[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    const LearnedEnds turns = learned_ends(texts[i], end_texts_);
-    result.turns.learned += turns.learned;
+    const TrainedEnds turns = trained_ends(texts[i], end_texts_);
+    result.turns.trained += turns.trained;
     result.turns.ended += turns.ended;
     answers[i] = bench.assembler(texts[i]);
   }
@@ -150,15 +150,15 @@ void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, B
     result.why_dropped = equal ? dropped::kEqualAnswers : dropped::kEqualOnceCut;
     return;
   }
-  const std::int64_t rejected = answers[1].learned();
-  if (rejected == 0 || answers[0].learned() == 0) {
-    result.why_dropped = dropped::kNothingLearned;
+  const std::int64_t rejected = answers[1].trained();
+  if (rejected == 0 || answers[0].trained() == 0) {
+    result.why_dropped = dropped::kNothingTrained;
     result.detail = rejected == 0 ? "the rejected answer is empty" : "the chosen answer is empty";
     return;
   }
   Example both = joined(std::move(answers[0]), answers[1]);
-  keep(both, both.learned(), true, limits, group);
-  if (!result.why_dropped) group.examples[group.made - 1].rejected_learned = rejected;
+  keep(both, both.trained(), true, limits, group);
+  if (!result.why_dropped) group.examples[group.made - 1].rejected_trained = rejected;
 }
 
 bool RowWorker::fit_answer(Example& example, const Limits& limits, RowResult& result) const {
@@ -172,27 +172,27 @@ bool RowWorker::fit_answer(Example& example, const Limits& limits, RowResult& re
   }
   ++result.truncated;
   example.truncate(limits.length);
-  if (example.learned() > 0) return true;
+  if (example.trained() > 0) return true;
   result.why_dropped = dropped::kPromptTooLong;
   return false;
 }
 
-void RowWorker::keep(Example& example, std::int64_t learned, bool begins, const Limits& limits, RowGroup& group) const {
+void RowWorker::keep(Example& example, std::int64_t trained, bool begins, const Limits& limits, RowGroup& group) const {
   RowResult& result = group.results.back();
   if (example.size() < limits.least) {
     result.why_dropped = dropped::kTooShort;
     return;
   }
-  const bool asks = data_.rows == RowKind::prompts;  // what is learned will be generated
-  if (learned == 0 && !asks) {
-    result.why_dropped = dropped::kNothingLearned;
+  const bool asks = data_.rows == RowKind::prompts;  // what is trained will be generated
+  if (trained == 0 && !asks) {
+    result.why_dropped = dropped::kNothingTrained;
     return;
   }
   if (group.made == group.examples.size()) group.examples.emplace_back();
   MadeExample& made = group.examples[group.made++];
   std::swap(made.example, example);
-  made.learned = learned;
-  made.rejected_learned = 0;
+  made.trained = trained;
+  made.rejected_trained = 0;
   made.bos = -1;
   if (tokenizer_.bos && begins) {
     const auto& ids = made.example.ids;
@@ -202,18 +202,18 @@ void RowWorker::keep(Example& example, std::int64_t learned, bool begins, const 
   made.hash = hash_of(made.example);
   const auto& labels = made.example.labels;
   auto last = std::find_if(labels.rbegin(), labels.rend(), [](Token t) { return t != kIgnore; });
-  made.ends_learned = last != labels.rend() && std::find(ends_.begin(), ends_.end(), *last) != ends_.end();
-  made.example.goes_on |= asks;
+  made.ends_trained = last != labels.rend() && std::find(ends_.begin(), ends_.end(), *last) != ends_.end();
+  made.example.continues |= asks;
   if (data_.dataset_near_deduplication) made.signature = NearDuplicates::signature(made.example.ids);
 }
 
-void RowWorker::fit(Example& example, std::int64_t learned, bool chunk, const Limits& limits, RowGroup& group) const {
-  if (example.size() <= limits.length) return keep(example, learned, true, limits, group);
+void RowWorker::fit(Example& example, std::int64_t trained, bool chunk, const Limits& limits, RowGroup& group) const {
+  if (example.size() <= limits.length) return keep(example, trained, true, limits, group);
   RowResult& result = group.results.back();
   if (chunk) {
     result.cut = true;
     auto parts = cut(example, limits.length, limits.least);
-    for (auto& part : parts) keep(part, part.learned(), &part == parts.data(), limits, group);
+    for (auto& part : parts) keep(part, part.trained(), &part == parts.data(), limits, group);
     return;
   }
   result.detail = fmt::format("{} tokens", example.size());
@@ -226,14 +226,14 @@ void RowWorker::fit(Example& example, std::int64_t learned, bool chunk, const Li
     case ExcessLength::truncate:
       ++result.truncated;
       example.truncate(limits.length);
-      return keep(example, example.learned(), true, limits, group);
+      return keep(example, example.trained(), true, limits, group);
     case ExcessLength::split_turns: {
       auto parts = split_turns(example, limits.length);
       if (parts.empty()) result.why_dropped = dropped::kTooLong;
       std::int64_t kept = 0;
       for (auto& part : parts) kept += part.size();
       if (!parts.empty() && kept < example.size()) ++result.truncated;
-      for (auto& part : parts) keep(part, part.learned(), &part == parts.data(), limits, group);
+      for (auto& part : parts) keep(part, part.trained(), &part == parts.data(), limits, group);
       return;
     }
   }

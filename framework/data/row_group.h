@@ -21,16 +21,16 @@ struct RowResult {
   const char* why_dropped = nullptr;
   std::string detail;
   std::int64_t truncated = 0;
-  LearnedEnds turns;
+  TrainedEnds turns;
   bool cut = false;
 };
 
 struct MadeExample {
   Example example;
-  std::int64_t learned = 0;
-  std::int64_t rejected_learned = 0;  // of these, in the second document of a pair
+  std::int64_t trained = 0;
+  std::int64_t rejected_trained = 0;  // of these, in the second document of a pair
   std::uint64_t hash = 0;             // of ids and labels
-  bool ends_learned = false;
+  bool ends_trained = false;
   int bos = -1;                         // how many stand in front; -1: it is not the beginning of a text
   NearDuplicates::Signature signature;  // when near duplicates are to go
 };
@@ -67,9 +67,9 @@ class RowWorker {
   /// Cuts a document of preferences to length; false where the row was dropped, with its reason in the result.
   bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
   void set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const;
-  void fit(Example& example, std::int64_t learned, bool chunk, const Limits& limits, RowGroup& group) const;
+  void fit(Example& example, std::int64_t trained, bool chunk, const Limits& limits, RowGroup& group) const;
   /// `begins`: it is the beginning of its text, no later part.
-  void keep(Example& example, std::int64_t learned, bool begins, const Limits& limits, RowGroup& group) const;
+  void keep(Example& example, std::int64_t trained, bool begins, const Limits& limits, RowGroup& group) const;
 
   const DataSection& data_;
   const Tokenizer& tokenizer_;

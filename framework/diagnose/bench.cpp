@@ -124,12 +124,12 @@ class TimedStep : public StepWatcher {
 std::vector<SyntheticBatch> make_batches(const Recipe& recipe, const BenchOptions& options, const ModelSpec& spec,
                                          std::int64_t count) {
   const std::int64_t length = recipe.data.sequence_len, each = recipe.train.micro_batch_size;
-  const auto learned =
+  const auto trained =
       std::clamp<std::int64_t>(std::llround(static_cast<double>(length) * (1 - options.masked)), 1, length - 1);
   if (!options.documents.empty() && static_cast<std::int64_t>(options.documents.size()) < each * count)
     throw UserError("--documents: each step needs {} documents ({} micro-batches of {}), the file has {}", each * count,
                     count, each, options.documents.size());
-  std::vector<SyntheticDocument> alike(static_cast<std::size_t>(each), {length, learned});
+  std::vector<SyntheticDocument> alike(static_cast<std::size_t>(each), {length, trained});
   std::vector<SyntheticBatch> batches;
   for (std::int64_t m = 0; m < count; ++m) {
     std::span<const SyntheticDocument> documents = alike;
@@ -176,7 +176,7 @@ void count(const std::vector<SyntheticBatch>& batches, CausalLm& model, BenchRes
     longest = std::max<std::int64_t>(longest, *std::ranges::max_element(batch.positions) + 1);
     result.plan.data += static_cast<std::size_t>(batch.size()) * (2 * sizeof(Token) + sizeof(std::int32_t));
     result.tokens += batch.size();
-    result.learned += batch.learned();
+    result.trained += batch.trained();
     result.operations += count_operations(model, batch).total();
   }
   model.set_length(longest);
@@ -206,7 +206,7 @@ CausalLm::Shape largest(const std::vector<SyntheticBatch>& batches) {
     out.tokens = std::max(out.tokens, b.batch().size());
     out.documents = std::max(out.documents, b.batch().documents());
   }
-  out.learned = out.tokens;
+  out.trained = out.tokens;
   return out;
 }
 

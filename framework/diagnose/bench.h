@@ -16,7 +16,7 @@
 namespace dml {
 
 struct BenchOptions {
-  double masked = 0;  // share of every document that is a prompt: read, not learned
+  double masked = 0;  // share of every document that is a prompt: read, not trained
   std::vector<SyntheticDocument>
       documents;  // instead of micro_batch_size × sequence_len: dealt to micro-batches in order
   std::int64_t warmup = 2, steps = 6;
@@ -33,10 +33,10 @@ struct BenchPhases {
 
 struct BenchResult {
   BenchPhases median;
-  std::int64_t tokens = 0, learned = 0;  // of one step over all ranks
+  std::int64_t tokens = 0, trained = 0;  // of one step over all ranks
   double operations = 0, sgemm = 0;      // needed by the step; FLOP/s of all ranks and threads
   double fraction = 0;                   // operations ÷ seconds ÷ sgemm
-  double first_loss = 0, last_loss = 0;  // per learned token
+  double first_loss = 0, last_loss = 0;  // per trained token
   std::int64_t parameters = 0, trained = 0;
   int ranks = 1, threads = 1;
   MemoryPlan plan;

@@ -47,7 +47,7 @@ double attention_pairs(const PackedBatch& batch, std::int64_t window, bool label
 OperationCount decoder_layer(const DecoderLayer& layer, const PackedBatch& batch, bool last, bool below_trains) {
   const double tokens = useful_tokens(batch);
   const bool picks = last && !layer.parallel;
-  const double rows = picks ? static_cast<double>(batch.learned()) : tokens;
+  const double rows = picks ? static_cast<double>(batch.trained()) : tokens;
   const Attention& a = layer.attention;
   const bool before_qkv = below_trains || layer.attention_norm.trains();
   const bool qkv = before_qkv || a.projections_train();
@@ -93,7 +93,7 @@ OperationCount count_operations(const CausalLm& model, const PackedBatch& batch)
     n += layer;
   }
   kernels::Weight head = model.head.value();
-  double logits = product(static_cast<double>(batch.learned()), head.cols, head.rows);
+  double logits = product(static_cast<double>(batch.trained()), head.cols, head.rows);
   bool below = lowest < layers || model.head.norm.trains();
   n += OperationCount{logits, (below ? logits : 0) + (model.head.weight ? logits : 0)};
   return n;

@@ -44,12 +44,12 @@ std::vector<SyntheticDocument> read_documents(const std::string& path) {
     at = end + 1;
     ++line;
     if (row.empty() || row[0] == '#') continue;
-    long tokens = 0, learned = 0;
-    if (std::sscanf(row.c_str(), "%ld %ld", &tokens, &learned) != 2 || tokens < 2 || tokens > kLongest || learned < 0 ||
-        learned >= tokens)
+    long tokens = 0, trained = 0;
+    if (std::sscanf(row.c_str(), "%ld %ld", &tokens, &trained) != 2 || tokens < 2 || tokens > kLongest || trained < 0 ||
+        trained >= tokens)
       throw UserError("{}:{}: expected 'TOKENS TRAINED' with 2 ≤ TOKENS and TRAINED < TOKENS, got '{}'", path, line,
                       row.substr(0, 60));
-    documents.push_back({tokens, learned});
+    documents.push_back({tokens, trained});
   }
   if (documents.empty()) throw UserError("{}: contains no documents", path);
   return documents;
@@ -71,13 +71,13 @@ SyntheticBatch::SyntheticBatch(std::span<const SyntheticDocument> documents, std
       const std::int64_t prompt =
           number % 2 == 0
               ? 0
-              : std::min(d.tokens - d.learned, documents[number - 1].tokens - documents[number - 1].learned);
+              : std::min(d.tokens - d.trained, documents[number - 1].tokens - documents[number - 1].trained);
       std::copy_n(tokens_.begin() + starts_[number - number % 2], prompt, tokens_.begin() + first);
       shared_.push_back(static_cast<std::int32_t>(prompt));
     }
     for (std::int64_t i = 0; i < d.tokens; ++i) {
-      bool learned = i + 1 < d.tokens && i + 1 >= d.tokens - d.learned;
-      labels_.push_back(learned ? tokens_[static_cast<std::size_t>(first + i + 1)] : kIgnore);
+      bool trained = i + 1 < d.tokens && i + 1 >= d.tokens - d.trained;
+      labels_.push_back(trained ? tokens_[static_cast<std::size_t>(first + i + 1)] : kIgnore);
     }
     starts_.push_back(static_cast<std::int32_t>(tokens_.size()));
   }

@@ -15,13 +15,13 @@
 
 namespace dml {
 
-/// A document of `tokens`, of which the last `learned` are to be learned (at most tokens − 1: nothing predicts the
+/// A document of `tokens`, of which the last `trained` are to be trained (at most tokens − 1: nothing predicts the
 /// first).
 struct SyntheticDocument {
-  std::int64_t tokens = 0, learned = 0;
+  std::int64_t tokens = 0, trained = 0;
 };
 
-/// From a file of lines "tokens learned". UserError with file and line.
+/// From a file of lines "tokens trained". UserError with file and line.
 std::vector<SyntheticDocument> read_documents(const std::string& path);
 
 /// One micro-batch with its own memory.

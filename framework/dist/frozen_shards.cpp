@@ -136,7 +136,7 @@ void FrozenShards::need(std::size_t unit, int direction) {
   if (has_weights(next)) start(next).used = ++clock_;
 }
 
-void FrozenShards::let_go() {
+void FrozenShards::unbind() {
   for (Buffer& buffer : buffers_) free(buffer);
 }
 

@@ -26,7 +26,7 @@ class FrozenShards {
   /// same calls.
   void need(std::size_t unit, int direction);
   /// Binds everything to where it was.
-  void let_go();
+  void unbind();
 
   /// Bytes of the parts a rank keeps and of the buffers.
   static std::size_t memory(const std::vector<std::vector<kernels::Weight*>>& units, int ranks);

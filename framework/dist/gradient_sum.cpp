@@ -55,11 +55,11 @@ void GradientSum::unit_ready(std::size_t unit) {
   for (int n = schedule_.additions[step]; n > 0; --n, --top)
     add_in_parallel(slots_[static_cast<std::size_t>(top - 1)][unit], slots_[static_cast<std::size_t>(top)][unit],
                     store_.units()[unit].size);
-  if (micro_step_ + 1 == mine_.count) hand_over(unit);
+  if (micro_step_ + 1 == mine_.count) reduce_unit(unit);
   poll();
 }
 
-void GradientSum::hand_over(std::size_t unit) {
+void GradientSum::reduce_unit(std::size_t unit) {
   if (store_.units()[unit].size == 0) return;
   std::vector<float*> nodes;
   for (std::size_t n = 0; n < schedule_.nodes.size(); ++n) nodes.push_back(slots_[n][unit]);
@@ -73,7 +73,7 @@ void GradientSum::finish() {
     for (std::size_t u = ready_.size(); u-- > 0;) {
       store_.units()[u].grad = slots_[0][u];
       store_.end_gradient(u);
-      hand_over(u);
+      reduce_unit(u);
     }
   reduction_.finish();
 }

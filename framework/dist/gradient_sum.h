@@ -38,7 +38,7 @@ class GradientSum {
 
  private:
   void reserve();
-  void hand_over(std::size_t unit);
+  void reduce_unit(std::size_t unit);
 
   ParameterStore& store_;
   int rank_;

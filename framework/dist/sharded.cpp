@@ -112,7 +112,7 @@ void Sharded::begin_micro_step(std::int64_t index) {
 
 void Sharded::bind_gradient(std::size_t p) {
   if (parts_[p].size == 0 || bound(p).grad != nullptr) return;
-  land_while([&](const Flight& flight) { return buffers_.exchanges_collide(flight.part, p); });
+  finish_exchanges_while([&](const ExchangeInFlight& flight) { return buffers_.exchanges_collide(flight.part, p); });
   bound(p).grad = full_gradient(p);
   zero_floats(bound(p).grad, parts_[p].size);
 }
@@ -125,9 +125,9 @@ void Sharded::launch(std::size_t p) {
   std::int64_t largest = 0;
   for (int r = 0; r < group_.size(); ++r) largest = std::max(largest, shard_range(size, r, group_.size()).size());
   for (std::int64_t first = 0; first < largest; first += buffers_[p].chunk) {
-    land_while([&](const Flight& flight) { return buffers_.exchanges_collide(flight.part, p); });
+    finish_exchanges_while([&](const ExchangeInFlight& flight) { return buffers_.exchanges_collide(flight.part, p); });
     launch_chunk(p, first);
-    flights_.back().ends = first + buffers_[p].chunk >= largest;
+    in_flight_.back().ends = first + buffers_[p].chunk >= largest;
   }
   bound(p).grad = nullptr;
 }
@@ -138,7 +138,7 @@ void Sharded::launch_chunk(std::size_t p, std::int64_t first) {
   const std::size_t leaves = rounds_[static_cast<std::size_t>(launched_[p])].leaves;
   auto cut = [&](std::int64_t at, ShardRange shard) { return std::min(at, shard.size()); };
   const ShardRange mine = own(p);
-  Flight flight;
+  ExchangeInFlight flight;
   flight.part = p;
   flight.first = cut(first, mine), flight.last = cut(first + buffer.chunk, mine);
   std::vector<std::span<const std::byte>> send(ranks);
@@ -159,13 +159,13 @@ void Sharded::launch_chunk(std::size_t p, std::int64_t first) {
   }
   flight.pending =
       group_.exchange(std::move(send), std::move(receive), {"exchange of gradients", part_channel(p, kGradients)});
-  flights_.push_back(std::move(flight));
+  in_flight_.push_back(std::move(flight));
 }
 
-void Sharded::land() {
-  flights_.front().pending->wait();
-  const Flight flight = std::move(flights_.front());
-  flights_.pop_front();
+void Sharded::finish_oldest_exchange() {
+  in_flight_.front().pending->wait();
+  const ExchangeInFlight flight = std::move(in_flight_.front());
+  in_flight_.pop_front();
   const std::size_t p = flight.part;
   const std::int64_t size = flight.last - flight.first;
   const GradientRound& round = rounds_[static_cast<std::size_t>(launched_[p])];
@@ -229,7 +229,7 @@ void Sharded::after_part_gradient(std::size_t unit, std::size_t part) {
 }
 
 void Sharded::poll() {
-  while (!flights_.empty() && flights_.front().pending->test()) land();
+  while (!in_flight_.empty() && in_flight_.front().pending->test()) finish_oldest_exchange();
   if (between_groups_ && in_step()) between_groups_->poll();
 }
 
@@ -240,7 +240,7 @@ std::span<Shard> Sharded::finish_gradients() {
     ++round_;
     empty_pass_();
   }
-  while (!flights_.empty()) land();
+  while (!in_flight_.empty()) finish_oldest_exchange();
   for (std::size_t p = 0; p < parts_.size(); ++p)
     DML_CHECK(parts_[p].size == 0 || launched_[p] + 1 == static_cast<std::int64_t>(rounds_.size()),
               "a gradient of {} never became final", store_->units()[parts_[p].unit].name);
@@ -297,20 +297,20 @@ void Sharded::on_first_rank(const std::function<void(const Show& show)>& read) {
     return;
   }
   values_->forget();
-  if (frozen_) frozen_->let_go();
+  if (frozen_) frozen_->unbind();
   if (across_.rank() == 0) values_->read_on_first_rank(read);  // the other groups have nothing to give
-  values_->hide();
+  values_->release_shown();
 }
 
 void Sharded::gather_values() {
-  if (frozen_) frozen_->let_go();
+  if (frozen_) frozen_->unbind();
   if (!values_) return;
   values_->forget();
-  values_->show_all();
+  values_->gather_all();
 }
 
 void Sharded::release_values() {
-  if (values_) values_->hide();
+  if (values_) values_->release_shown();
 }
 
 DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const StateLayout& state,

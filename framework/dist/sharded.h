@@ -79,7 +79,7 @@ class Sharded : public DistributionStrategy {
 
  private:
   /// An exchange in flight: floats [first, last) of every rank's shard of a part.
-  struct Flight {
+  struct ExchangeInFlight {
     std::unique_ptr<Pending> pending;
     std::size_t part = 0;
     std::int64_t first = 0, last = 0;
@@ -105,11 +105,11 @@ class Sharded : public DistributionStrategy {
   void launch(std::size_t p);
   void launch_chunk(std::size_t p, std::int64_t first);
   /// Waits for the exchange that began first, and adds up what has come.
-  void land();
+  void finish_oldest_exchange();
   /// Blocks until no exchange in flight matches the condition.
   template <class Condition>
-  void land_while(Condition any) {
-    while (std::ranges::any_of(flights_, any)) land();
+  void finish_exchanges_while(Condition any) {
+    while (std::ranges::any_of(in_flight_, any)) finish_oldest_exchange();
   }
   void sum_across(std::size_t p);
   void enter(std::size_t unit, int direction);
@@ -132,8 +132,8 @@ class Sharded : public DistributionStrategy {
   std::vector<std::vector<float*>> nodes_;  // [depth of the stack][part], this rank's shard
   PartBuffers buffers_;                     // of whole gradients
   float* gradients_at_ = nullptr;
-  std::vector<std::int64_t> launched_;  // by part: the last round of this step, −1: none
-  std::deque<Flight> flights_;          // in the order in which they began
+  std::vector<std::int64_t> launched_;      // by part: the last round of this step, −1: none
+  std::deque<ExchangeInFlight> in_flight_;  // in the order in which they began
   Residuals residuals_;
   std::unique_ptr<Reduction> between_groups_;
 

@@ -111,7 +111,7 @@ void ShardedValues::forget() {
 }
 
 void ShardedValues::show(std::size_t u) {
-  hide();
+  release_shown();
   shown_ = Arena(bytes(store_.units()[u].size));
   gather_whole(u);
 }
@@ -133,7 +133,7 @@ void ShardedValues::read_on_first_rank(const std::function<void(const Distributi
   }
 }
 
-void ShardedValues::show_all() {
+void ShardedValues::gather_all() {
   shown_ = Arena(bytes(store_.floats()));
   for (std::size_t u = 0; u < store_.units().size(); ++u) gather_whole(u);
 }
@@ -146,7 +146,7 @@ void ShardedValues::gather_whole(std::size_t u) {
         ->wait();
 }
 
-void ShardedValues::hide() {
+void ShardedValues::release_shown() {
   for (Unit& unit : store_.units()) unit.value = nullptr;
   shown_ = Arena();
 }

@@ -38,8 +38,8 @@ class ShardedValues {
   void show(std::size_t unit);
   /// Runs `read` on the group's first rank; the others help it to show units.
   void read_on_first_rank(const std::function<void(const DistributionStrategy::Show& show)>& read);
-  void show_all();
-  void hide();
+  void gather_all();
+  void release_shown();
   bool shows() const { return shown_.capacity() > 0; }
 
  private:

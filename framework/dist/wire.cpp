@@ -36,19 +36,19 @@ void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
     const std::int64_t count = std::min(kBlock, n - first);
     const auto size = static_cast<std::size_t>(count);
     float values[kBlock] = {}, others[kBlock] = {};
-    bf16 halves[kBlock];
+    bf16 rounded[kBlock];
     std::memcpy(values, data + first, static_cast<std::size_t>(count) * sizeof(float));
     if (residual) {
       kernels::widen_bf16(residual + first, std::span(others).first(size));
       for (std::int64_t i = 0; i < kBlock; ++i) values[i] += others[i];
     }
-    kernels::round_to_bf16(std::span(values).first(size), halves);
+    kernels::round_to_bf16(std::span(values).first(size), rounded);
     if (residual) {
-      kernels::widen_bf16(halves, std::span(others).first(size));
+      kernels::widen_bf16(rounded, std::span(others).first(size));
       for (std::int64_t i = 0; i < kBlock; ++i) values[i] -= others[i];
       kernels::round_to_bf16(std::span(values).first(size), residual + first);
     }
-    std::memcpy(packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16), halves,
+    std::memcpy(packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16), rounded,
                 static_cast<std::size_t>(count) * sizeof(bf16));
   }
 }
@@ -59,10 +59,10 @@ void Wire::unpack(float* data, std::int64_t n) const {
   if (dry_run()) return;
   for (std::int64_t first = 0; first < n; first += kBlock) {
     const std::int64_t count = std::min(kBlock, n - first);
-    bf16 halves[kBlock];
-    std::memcpy(halves, packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16),
+    bf16 rounded[kBlock];
+    std::memcpy(rounded, packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16),
                 static_cast<std::size_t>(count) * sizeof(bf16));
-    kernels::widen_bf16(halves, {data + first, static_cast<std::size_t>(count)});
+    kernels::widen_bf16(rounded, {data + first, static_cast<std::size_t>(count)});
   }
 }
 

@@ -132,13 +132,13 @@ void Eval::add_answers(CausalLm& model, std::size_t first, std::size_t last, std
   options.stop_tokens = prompts_.stop_tokens(task_.raw);
   options.first_number = first;
   std::vector<std::vector<Token>> sofar(prompts.size());
-  const auto goes_on = [&](std::size_t i, Token token) {
+  const auto wants_more = [&](std::size_t i, Token token) {
     sofar[i].push_back(token);
     const std::string text = prompts_.answer(prompts[i], sofar[i], task_.raw);
     return std::ranges::none_of(task_.until, [&](const std::string& stop) { return text.find(stop) != text.npos; });
   };
-  const std::vector<Generated> answers =
-      Generator(model).run(prompts, options, task_.until.empty() ? Generator::OnToken() : Generator::OnToken(goes_on));
+  const std::vector<Generated> answers = Generator(model).run(
+      prompts, options, task_.until.empty() ? Generator::OnToken() : Generator::OnToken(wants_more));
   for (std::size_t i = 0; i < answers.size(); ++i) {
     std::string text = prompts_.answer(prompts[i], answers[i].tokens, task_.raw);
     for (const std::string& stop : task_.until) text.resize(std::min(text.find(stop), text.size()));

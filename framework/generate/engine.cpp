@@ -64,7 +64,7 @@ const EngineModel& Engine::model_of(const Sequence& s) const { return models_[s.
 Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
   const ModelSpec& spec = model.spec;
   if (model.length() < o.context) model.set_length(o.context);
-  const CountedAsBound bound(model.parameters, false);
+  const PlaceholderBinding bound(model.parameters, false);
   KvPool pool(spec.layers, spec.kv_heads, spec.head_dim, 0, o.cache);
   auto call = [&](std::span<const std::int64_t> counts, bool all_outputs, kernels::Rows how) {
     std::vector<KvCache> caches;

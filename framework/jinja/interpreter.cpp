@@ -24,15 +24,15 @@ const Value* Scope::find(std::string_view name) const {
   return nullptr;
 }
 
-class Interpreter::Deeper {
+class Interpreter::DepthGuard {
  public:
-  explicit Deeper(Interpreter& in) : in_(in) {
+  explicit DepthGuard(Interpreter& in) : in_(in) {
     if (++in.depth_ > kMaxRecursion) {
       --in.depth_;
       throw Failure{"maximum recursion depth exceeded"};
     }
   }
-  ~Deeper() { --in_.depth_; }
+  ~DepthGuard() { --in_.depth_; }
 
  private:
   Interpreter& in_;
@@ -70,7 +70,7 @@ Interpreter::Flow Interpreter::execute(const Body& body, const ScopePtr& scope) 
   for (const StmtPtr& s : body) {
     Flow flow = Flow::next;
     try {
-      const Deeper deeper(*this);
+      const DepthGuard deeper(*this);
       Meter::work(1);
       flow = execute(*s, scope);
     } catch (const Failure& f) {
@@ -163,7 +163,7 @@ Interpreter::Flow Interpreter::execute_for(const Stmt& s, const ScopePtr& scope,
 }
 
 Value Interpreter::run_loop(const Stmt& s, const ScopePtr& scope, const Value& iterable, int depth) {
-  const Deeper deeper(*this);
+  const DepthGuard deeper(*this);
   Text outer = std::exchange(out_, Text());
   execute_for(s, scope, iterable, depth);
   return std::exchange(out_, std::move(outer));
@@ -182,7 +182,7 @@ void Interpreter::execute_call_block(const Stmt& s, const ScopePtr& scope) {
 
 Value Interpreter::call_macro(const Stmt& macro, const ScopePtr& closure, const std::string& name,
                               const Arguments& given) {
-  const Deeper deeper(*this);
+  const DepthGuard deeper(*this);
   auto scope = std::make_shared<Scope>(Scope{closure, {}});
   std::vector<Value> rest;
   for (std::size_t i = 0; i < given.positional.size(); ++i) {

@@ -52,7 +52,7 @@ class Interpreter {
 
  private:
   enum class Flow { next, break_, continue_ };
-  class Deeper;
+  class DepthGuard;
 
   Flow execute(const Body& body, const ScopePtr& scope);
   Flow execute(const Stmt& s, const ScopePtr& scope);

@@ -33,7 +33,7 @@ struct QueryTile {
   float *q, *dout, *dq;  // dense
 };
 
-// Keys [first, first + count) of one head: turned around and dense, with what belongs to their gradients.
+// Keys [first, first + count) of one head: transposed and dense, with what belongs to their gradients.
 struct KeyTile {
   std::int64_t first, count, width;  // width: count filled up
   std::int64_t seen_until;           // the first query that sees none of them

@@ -52,8 +52,8 @@ std::span<T> some_of(std::span<T> all, std::int64_t first, std::int64_t count) {
   return all.empty() ? all : all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
 }
 
-Factor rows_of(const HeadTask& t, std::int64_t first, std::int64_t count, bool turned) {
-  return {weight_of(t.hidden.slice(first, count)), turned};
+Factor rows_of(const HeadTask& t, std::int64_t first, std::int64_t count, bool transposed) {
+  return {weight_of(t.hidden.slice(first, count)), transposed};
 }
 
 bool sums_logits(const HeadTask& t) { return t.rows.extra && t.rows.extra->label_smoothing > 0; }
@@ -63,12 +63,12 @@ bool keeps_exponentials(const HeadTask& t, bool gradient) {
   return t.softcap == 0 && (gradient || !t.rows.log_squares.empty());
 }
 
-// The rows [first, first + count) with what the task says of them, packed; `turned` null: nobody trains the head. Where
-// logits and sums lie is the caller's to set.
-HeadChunk chunk_at(const HeadTask& t, std::int64_t first, std::int64_t count, float* packed, float* turned) {
+// The rows [first, first + count) with what the task says of them, packed; `transposed` null: nobody trains the head.
+// Where logits and sums lie is the caller's to set.
+HeadChunk chunk_at(const HeadTask& t, std::int64_t first, std::int64_t count, float* packed, float* transposed) {
   HeadChunk c{};
   c.hidden = pack(rows_of(t, first, count, false), Side::a, packed);
-  if (turned) c.hidden_turned = pack(rows_of(t, first, count, true), Side::b, turned);
+  if (transposed) c.hidden_transposed = pack(rows_of(t, first, count, true), Side::b, transposed);
   c.labels = some_of(t.rows.labels, first, count);
   c.weights = some_of(t.rows.weights, first, count);
   c.bias = t.bias;
@@ -119,7 +119,7 @@ double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
   auto logit_sums = scratch.take<double>(sums_logits(t) ? most * panels : 0);
   auto squares = scratch.take<double>(t.rows.log_squares.empty() ? 0 : most * panels);
   float* packed = scratch.take<float>(packed_size(rows_of(t, 0, most, false), Side::a)).data();
-  float* turned = trains ? scratch.take<float>(packed_size(rows_of(t, 0, most, true), Side::b)).data() : nullptr;
+  float* transposed = trains ? scratch.take<float>(packed_size(rows_of(t, 0, most, true), Side::b)).data() : nullptr;
   Mat down = low ? scratch.matrix(most, low->down.cols) : Mat{};
   Mat own = replaced ? scratch.matrix(most, replaced->rows.rows) : Mat{};
   double total = 0;
@@ -129,7 +129,7 @@ double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
       copy(low->down.slice(first, count), down.slice(0, count));
       scale(down.slice(0, count), low->scale);
     }
-    HeadChunk c = chunk_at(t, first, count, packed, turned);
+    HeadChunk c = chunk_at(t, first, count, packed, transposed);
     c.logits = block.data, c.label_logits = label_logits.data(), c.log_sums = log_sums.data();
     c.parts = parts, c.panels = panels, c.logit_sums = logit_sums, c.squares = squares;
     c.keeps_exponentials = keeps_exponentials(t, gradient);
@@ -170,12 +170,12 @@ double cross_entropy(const HeadTask& t, const HeadParts& head, Arena& scratch) {
   auto logit_sums = scratch.take<double>(sums_logits(t) ? rows * panels : 0);
   auto squares = scratch.take<double>(t.rows.log_squares.empty() ? 0 : rows * panels);
   float* packed = scratch.take<float>(packed_size(rows_of(t, 0, most, false), Side::a)).data();
-  float* packed_turned =
+  float* packed_transposed =
       gradient ? scratch.take<float>(packed_size(rows_of(t, 0, most, true), Side::b)).data() : nullptr;
-  auto each_chunk = [&](const HeadPart& part, bool turned, auto&& visit) {
+  auto each_chunk = [&](const HeadPart& part, bool transposed, auto&& visit) {
     for (std::int64_t first = 0; first < rows; first += most) {
       const std::int64_t count = std::min(most, rows - first);
-      HeadChunk c = chunk_at(t, first, count, packed, turned ? packed_turned : nullptr);
+      HeadChunk c = chunk_at(t, first, count, packed, transposed ? packed_transposed : nullptr);
       c.logits = first == 0 && gradient ? kept + part.first * count : passing;
       c.label_logits = label_logits.data() + first, c.log_sums = log_sums.data() + first;
       c.parts = some_of(stats, first * panels, count * panels), c.panels = panels;

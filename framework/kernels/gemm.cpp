@@ -136,7 +136,7 @@ void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, s
 
 }  // namespace
 
-void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows) {
+void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, Rows rows) {
   auto operations = [](const ForwardProduct& p) {
     return 2.0 * static_cast<double>(p.y.size()) * static_cast<double>(p.x.cols + p.down.cols);
   };
@@ -177,7 +177,7 @@ void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows) {
   if (dots < products.size()) packed_products({products.size(), packed});
 }
 
-void gemm_nn(const Several<InputGradient>& products, Write mode) {
+void gemm_nn(const TaskList<InputGradient>& products, Write mode) {
   auto operations = [](const InputGradient& p) {
     return 2.0 * static_cast<double>(p.dx.size()) * static_cast<double>(p.dy.cols + p.ddown.cols);
   };
@@ -202,7 +202,7 @@ void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, 
   packed_products(Product{{weight_of({dy, all_rows, w.rows}), false, width}, {w, true}, dx, mode});
 }
 
-void gemm_tn(const Several<WeightGradient>& products) {
+void gemm_tn(const TaskList<WeightGradient>& products) {
   auto operations = [](const WeightGradient& p) {
     return 2.0 * static_cast<double>(p.dy.size()) * static_cast<double>(p.x.cols);
   };

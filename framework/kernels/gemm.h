@@ -24,7 +24,7 @@ struct ForwardProduct {
 };
 /// Those of several layers at once, each with rows of its own, at the rate of one. A row's bits are those of its
 /// product alone.
-void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows = Rows::by_count);
+void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, Rows rows = Rows::by_count);
 inline void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, Rows rows = Rows::by_count) {
   gemm_nt(ForwardProduct{x, w, y}, mode, rows);
 }
@@ -45,7 +45,7 @@ struct InputGradient {
   Mat dx;
   ConstMat ddown = {}, a = {};
 };
-void gemm_nn(const Several<InputGradient>& products, Write mode);
+void gemm_nn(const TaskList<InputGradient>& products, Write mode);
 inline void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) { gemm_nn(InputGradient{dy, w, dx}, mode); }
 inline void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode) {
   gemm_nn(InputGradient{dy, w, dx, ddown, a}, mode);
@@ -57,7 +57,7 @@ struct WeightGradient {
   Mat dw;
   Write mode = Write::set;
 };
-void gemm_tn(const Several<WeightGradient>& products);
+void gemm_tn(const TaskList<WeightGradient>& products);
 inline void gemm_tn(ConstMat dy, ConstMat x, Mat dw, Write mode) { gemm_tn(WeightGradient{dy, x, dw, mode}); }
 
 /// Single-threaded c (m,n) = alpha · op(a) · op(b) + beta · c with leading dimensions, by OpenBLAS.

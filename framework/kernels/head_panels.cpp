@@ -204,7 +204,7 @@ void gradient_of_logits(const HeadChunk& c, const HeadPart& head, float softcap,
         for (std::int64_t i = 0; i < c.hidden.count(); ++i) c.own.row(i)[number] = std::exchange(row(i)[column], 0.0f);
       });
     if (!dhead.empty())
-      packed_tile({weight_of(logits), true}, own.first, cols, c.hidden_turned, 0, dhead.cols,
+      packed_tile({weight_of(logits), true}, own.first, cols, c.hidden_transposed, 0, dhead.cols,
                   dhead.row(first + own.first), dhead.cols, mode);
     if (c.low && !c.low->db.empty())
       packed_tile({weight_of(logits), true}, own.first, cols, {weight_of(c.down), true}, 0, c.down.cols,

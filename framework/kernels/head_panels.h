@@ -15,7 +15,7 @@ constexpr std::int64_t kHeadPanel = HeadParts::kRowUnit;  // whole register bloc
 
 /// Some of the labelled rows.
 struct HeadChunk {
-  Factor hidden, hidden_turned;  // packed: every panel meets them
+  Factor hidden, hidden_transposed;  // packed: every panel meets them
   std::span<const Token> labels;
   float* logits;              // panels of (rows, kHeadPanel), of the part of the head in question
   float* label_logits;        // (rows)

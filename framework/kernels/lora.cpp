@@ -24,7 +24,7 @@ std::int64_t parts_of(std::int64_t size, std::int64_t part) { return (size + par
 
 // Calls tile(entry, first row, rows, first column, columns) for the tiles of a matrix of each entry.
 template <class T, class Matrix, class F>
-void each_tile(const Several<T>& all, std::int64_t row_tile, std::int64_t col_tile, Matrix matrix, F tile) {
+void each_tile(const TaskList<T>& all, std::int64_t row_tile, std::int64_t col_tile, Matrix matrix, F tile) {
   auto tiles = [&](const T& entry) {
     const Mat m = matrix(entry);
     return m.empty() ? 0 : parts_of(m.cols, col_tile) * parts_of(m.rows, row_tile);
@@ -56,7 +56,7 @@ struct Term {
 };
 class TokenSums {
  public:
-  TokenSums(const Several<Term>& terms, Arena& scratch)
+  TokenSums(const TaskList<Term>& terms, Arena& scratch)
       : terms_(terms), firsts_(scratch.take<std::int64_t>(terms.size())) {
     std::int64_t all = 0, largest = 0;
     for (std::int64_t i = 0; i < terms.size(); ++i) {
@@ -107,20 +107,20 @@ class TokenSums {
   }
   static std::int64_t ranges(const Term& t) { return parts_of(t.wide.rows, range(t)); }
 
-  const Several<Term>& terms_;
+  const TaskList<Term>& terms_;
   std::span<std::int64_t> firsts_;  // the number of a term's first range
   std::int64_t size_ = 0, fewest_ = kFewestTokens;
   float* sums_ = nullptr;
 };
 
 template <class T, class F>
-double operations_of(const Several<T>& adapters, F operations) {
+double operations_of(const TaskList<T>& adapters, F operations) {
   return profiling ? adapters.total([&](const T& a) { return 2 * static_cast<double>(operations(a)); }) : 0;
 }
 
 }  // namespace
 
-void lora_down(const Several<AdapterDown>& adapters, Arena& scratch, Rows rows) {
+void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, Rows rows) {
   ProfileScope profiled("lora_down", operations_of(adapters, [](auto& d) { return d.x.size() * d.a.rows; }));
   auto as_dots = [&](const AdapterDown& d) {  // not worth turning A around
     return rows == Rows::dots || (rows == Rows::by_count && d.x.rows <= kFewRows);
@@ -134,8 +134,8 @@ void lora_down(const Several<AdapterDown>& adapters, Arena& scratch, Rows rows) 
     if (!dry_run()) places[static_cast<std::size_t>(i)] = values;
     values += as_dots(d) ? 0 : d.a.size();
   }
-  float* turned = scratch.take<float>(values).data();
-  auto turned_a = [&](TileOf at) { return turned + places[static_cast<std::size_t>(at.entry)]; };
+  float* transposed = scratch.take<float>(values).data();
+  auto transposed_a = [&](TileOf at) { return transposed + places[static_cast<std::size_t>(at.entry)]; };
 
   auto dots = [&](const AdapterDown& d) { return as_dots(d) && d.x.rows > 0 ? parts_of(d.a.rows, kDots) : 0; };
   parallel_tiles(adapters, dots, [&](const AdapterDown& d, TileOf at) {
@@ -147,16 +147,16 @@ void lora_down(const Several<AdapterDown>& adapters, Arena& scratch, Rows rows) 
   auto blocks = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.a.cols, kCols); };
   parallel_tiles(adapters, blocks, [&](const AdapterDown& d, TileOf at) {
     const std::int64_t first = at.i * kCols, count = std::min(kCols, d.a.cols - first), rank = d.a.rows;
-    loops().transpose(rank, count, d.a.data + first, d.a.cols, 1, turned_a(at) + first * rank, rank);
+    loops().transpose(rank, count, d.a.data + first, d.a.cols, 1, transposed_a(at) + first * rank, rank);
   });
   auto products = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.x.rows, kRows); };
   parallel_tiles(adapters, products, [&](const AdapterDown& d, TileOf at) {
     const std::int64_t first = at.i * kRows, count = std::min(kRows, d.x.rows - first);
-    narrow_product(d.x.slice(first, count), turned_a(at), 1, d.down.slice(first, count));
+    narrow_product(d.x.slice(first, count), transposed_a(at), 1, d.down.slice(first, count));
   });
 }
 
-void lora_up(const Several<AdapterUp>& adapters) {
+void lora_up(const TaskList<AdapterUp>& adapters) {
   ProfileScope profiled("lora_up", operations_of(adapters, [](auto& u) { return u.y.size() * u.b.cols; }));
   auto result = [](const AdapterUp& u) {
     DML_CHECK(u.down.cols == u.b.cols && u.y.rows == u.down.rows && u.y.cols == u.b.rows);
@@ -172,7 +172,7 @@ void lora_up(const Several<AdapterUp>& adapters) {
             });
 }
 
-void lora_up_backward(const Several<AdapterUpGradient>& adapters, Arena& scratch) {
+void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratch) {
   ProfileScope profiled("lora_up_backward", operations_of(adapters, [](auto& g) {
                           return g.dy.size() * g.b.cols * (g.db.empty() ? 1 : 2);
                         }));
@@ -198,7 +198,7 @@ void lora_up_backward(const Several<AdapterUpGradient>& adapters, Arena& scratch
     const AdapterUpGradient g = adapters[i];
     return Term{g.dy, g.down, g.scale};
   };
-  const Several<Term> terms(adapters.size(), term);
+  const TaskList<Term> terms(adapters.size(), term);
   TokenSums tokens(terms, scratch);
   tokens.sum(kTokensOfTwo, product);
   tokens.finish([&](std::int64_t i, std::int64_t first, ConstMat rows) {
@@ -206,7 +206,7 @@ void lora_up_backward(const Several<AdapterUpGradient>& adapters, Arena& scratch
   });
 }
 
-void lora_down_backward(const Several<AdapterDownGradient>& adapters, Arena& scratch) {
+void lora_down_backward(const TaskList<AdapterDownGradient>& adapters, Arena& scratch) {
   ProfileScope profiled("lora_down_backward", operations_of(adapters, [](auto& g) {
                           return ((g.da.empty() ? 0 : g.x.size()) + g.dx.size()) * g.a.rows;
                         }));
@@ -231,15 +231,15 @@ void lora_down_backward(const Several<AdapterDownGradient>& adapters, Arena& scr
     const AdapterDownGradient g = adapters[i];
     return Term{g.x, g.ddown};
   };
-  const Several<Term> terms(adapters.size(), term);
+  const TaskList<Term> terms(adapters.size(), term);
   TokenSums tokens(terms, scratch);
   tokens.sum(kTokensOfOne, [](std::int64_t, std::int64_t, std::int64_t) {});
   tokens.finish([&](std::int64_t i, std::int64_t first, ConstMat rows) {
     const Mat da = adapters[i].da;
-    float* turned = thread_scratch(rows.size()).data();
-    loops().transpose(rows.rows, rows.cols, rows.data, rows.cols, 1, turned, rows.rows);
+    float* transposed = thread_scratch(rows.size()).data();
+    loops().transpose(rows.rows, rows.cols, rows.data, rows.cols, 1, transposed, rows.rows);
     for (std::int64_t r = 0; r < da.rows; ++r)
-      loops().add_scaled(turned + r * rows.rows, 1, da.row(r) + first, rows.rows);
+      loops().add_scaled(transposed + r * rows.rows, 1, da.row(r) + first, rows.rows);
   });
 }
 

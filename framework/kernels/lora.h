@@ -14,7 +14,7 @@ struct AdapterDown {
   ConstMat x, a;
   Mat down;
 };
-void lora_down(const Several<AdapterDown>& adapters, Arena& scratch, Rows rows = Rows::by_count);
+void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, Rows rows = Rows::by_count);
 
 /// y (T,N) += scale · down (T,R) · bᵀ.
 struct AdapterUp {
@@ -22,7 +22,7 @@ struct AdapterUp {
   float scale = 1;
   Mat y;
 };
-void lora_up(const Several<AdapterUp>& adapters);
+void lora_up(const TaskList<AdapterUp>& adapters);
 
 /// Given dy: sets ddown (T,R) = scale · dy · b; adds scale · dyᵀ · down to db (N,R) when it is not empty.
 struct AdapterUpGradient {
@@ -30,13 +30,13 @@ struct AdapterUpGradient {
   float scale;
   Mat ddown, db;
 };
-void lora_up_backward(const Several<AdapterUpGradient>& adapters, Arena& scratch);
+void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratch);
 
 /// Given ddown: adds ddown · a to dx (T,K) when dx is not empty; adds ddownᵀ · x to da (R,K) likewise.
 struct AdapterDownGradient {
   ConstMat ddown, x, a;
   Mat dx, da;
 };
-void lora_down_backward(const Several<AdapterDownGradient>& adapters, Arena& scratch);
+void lora_down_backward(const TaskList<AdapterDownGradient>& adapters, Arena& scratch);
 
 }  // namespace dml::kernels

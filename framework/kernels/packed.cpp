@@ -31,20 +31,20 @@ struct Parts {
   std::int64_t rows, cols;
 };
 Parts parts_of(std::int64_t m, std::int64_t n, std::int64_t cores) {
-  const std::int64_t tall = product_loops().mr, wide = 2 * product_loops().nr, fewest = ceil_div(m, kSlabRows);
-  const std::int64_t most_down = std::max(fewest, ceil_div(m, 8 * tall)), most_across = ceil_div(n, wide);
+  const std::int64_t mr = product_loops().mr, nr_pair = 2 * product_loops().nr, fewest = ceil_div(m, kSlabRows);
+  const std::int64_t most_down = std::max(fewest, ceil_div(m, 8 * mr)), most_across = ceil_div(n, nr_pair);
   Parts best{m, n};
   double least = 0;
   for (std::int64_t down = fewest; down <= most_down && down <= 4 * cores + fewest; ++down)
     for (std::int64_t across = 1; across <= most_across && across <= 4 * cores; ++across) {
-      Parts p{round_up(ceil_div(m, down), tall), round_up(ceil_div(n, across), wide)};
+      Parts p{round_up(ceil_div(m, down), mr), round_up(ceil_div(n, across), nr_pair)};
       std::int64_t tasks = ceil_div(m, p.rows) * ceil_div(n, p.cols);
       auto rows = static_cast<double>(p.rows), cols = static_cast<double>(p.cols);
       // Rows are written by the thread that has them in every operation (core/parallel.h); of those of a task that
       // takes a part of the columns only, others wrote the rest.
       const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
       double time = static_cast<double>(ceil_div(tasks, cores)) * (rows * cols + kPacking * (rows + cols) + far * rows);
-      if (p.rows <= round_up(kSlabRows, tall) && (least == 0 || time < least)) best = p, least = time;
+      if (p.rows <= round_up(kSlabRows, mr) && (least == 0 || time < least)) best = p, least = time;
     }
   return best;
 }
@@ -112,7 +112,7 @@ const Tail* tail_of(const Product& p) { return p.tail ? &*p.tail : nullptr; }
 double work_of(const Product& p) { return static_cast<double>(p.c.size()) * static_cast<double>(p.a.depth()); }
 
 // Checks the products, and does what takes no task. For the calling thread's own.
-Cuts cut(const Several<Product>& products) {
+Cuts cut(const TaskList<Product>& products) {
   thread_local std::vector<Cut> all;
   all.clear();
   double work = 0;
@@ -152,7 +152,7 @@ struct PartOfProduct {
   const Step last;
   const Panels panels;
 
-  PartOfProduct(const Several<Product>& products, const Cuts& cuts, std::int64_t task, std::size_t i)
+  PartOfProduct(const TaskList<Product>& products, const Cuts& cuts, std::int64_t task, std::size_t i)
       : p(products[static_cast<std::int64_t>(i)]),
         at(cuts.place(task, i)),
         rows(std::min(cuts.of[i].part.rows, p.c.rows - at.row)),
@@ -193,8 +193,8 @@ Factor pack(const Factor& f, Side side, float* room) {
 
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
                  std::int64_t cols, float* c, std::int64_t ldc, Write mode, const Tail* tail) {
-  const std::int64_t tall = product_loops().mr, step = step_of(a), depth = a.depth();
-  const std::int64_t slab_rows = a.packed ? rows : std::min(round_up(rows, tall), round_up(kSlabRows, tall));
+  const std::int64_t mr = product_loops().mr, step = step_of(a), depth = a.depth();
+  const std::int64_t slab_rows = a.packed ? rows : std::min(round_up(rows, mr), round_up(kSlabRows, mr));
   const std::int64_t slab = slab_size(a, tail, slab_rows);
   const Panels panels(b, tail, step, cols);
   float* room = thread_scratch(slab + panels.room()).data();
@@ -209,7 +209,7 @@ void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Fac
   }
 }
 
-void packed_products(const Several<Product>& products) {
+void packed_products(const TaskList<Product>& products) {
   if (dry_run()) return;
   const Cuts cuts = cut(products);
   const std::span<Shared> shared = shared_for(cuts.tasks());

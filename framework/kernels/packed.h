@@ -10,19 +10,19 @@
 #include <optional>
 
 #include "core/matrix.h"
-#include "kernels/several.h"
+#include "kernels/task_list.h"
 #include "kernels/weight.h"
 
 namespace dml::kernels {
 
 struct Factor {
-  Weight values;  // (count, depth), or (depth, count) when turned
-  bool turned = false;
+  Weight values;  // (count, depth), or (depth, count) when transposed
+  bool transposed = false;
   std::int64_t panel = 0;  // if set, values is float32 and its columns lie in dense panels of so many (the last may be
                            // narrower), one after another
   const float* packed = nullptr;  // if set, what `pack` made of it
-  std::int64_t count() const { return turned ? values.cols : values.rows; }
-  std::int64_t depth() const { return turned ? values.rows : values.cols; }
+  std::int64_t count() const { return transposed ? values.cols : values.rows; }
+  std::int64_t depth() const { return transposed ? values.rows : values.cols; }
 };
 
 enum class Side { a, b };  // the first factor of a product, the second
@@ -45,7 +45,7 @@ struct Product {
 };
 
 /// In parallel, the tiles of all of them together.
-void packed_products(const Several<Product>& products);
+void packed_products(const TaskList<Product>& products);
 
 /// Rows [row, row + rows) and columns [col, col + cols) of a product on the calling thread; `c` is its first element,
 /// rows ldc apart. Of a packed factor the tile begins at a multiple of the register block. Takes the thread's scratch.

@@ -8,8 +8,8 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte
-constexpr std::int64_t kTurnedRows = 16;  // rows of a turned factor that go to all panels at once
+constexpr std::int64_t kPanelCols = 256;      // packed at a time: half a megabyte
+constexpr std::int64_t kTransposedRows = 16;  // rows of a transposed factor that go to all panels at once
 
 // [0, size) in as few equal parts as `most` allows, each but the last a multiple of `unit`.
 std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit) {
@@ -60,14 +60,14 @@ std::int64_t step_of(const Factor& a) {
 }
 
 std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth) {
-  return filled(depth) * (stays_bf16(f, side) ? 1 : product_loops().halves) / 2;
+  return filled(depth) * (stays_bf16(f, side) ? 1 : product_loops().half_words) / 2;
 }
 
 void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
                std::int64_t pitch, float* to, float* room) {
   const std::int64_t height = block_of(side);
   auto panels = [&](auto to_panel, auto values) {
-    if (!f.turned) {
+    if (!f.transposed) {
       for (std::int64_t r = 0; r < count; r += height) {
         std::int64_t rows = std::min(height, count - r);
         auto block = values(first + r, rows, k, depth);
@@ -75,7 +75,7 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
       }
       return;
     }
-    const std::int64_t together = std::max(kTurnedRows, product_loops().kr);
+    const std::int64_t together = std::max(kTransposedRows, product_loops().kr);
     for (std::int64_t d = 0; d < depth; d += together) {
       std::int64_t rows = std::min(together, depth - d);
       auto block = values(k + d, rows, first, count);
@@ -107,11 +107,11 @@ const float* packed_part(const Factor& f, const Factor* tail, Side side, std::in
 }
 
 // The bytes a later panel will be packed from.
-Ahead bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
+PrefetchRange bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
   const Weight& w = f.values;
   if (f.packed || f.panel > 0 || w.storage == Storage::mxfp4) return {};
-  std::int64_t row = f.turned ? k : first, rows = f.turned ? depth : count;
-  std::int64_t col = f.turned ? first : k, cols = f.turned ? count : depth;
+  std::int64_t row = f.transposed ? k : first, rows = f.transposed ? depth : count;
+  std::int64_t col = f.transposed ? first : k, cols = f.transposed ? count : depth;
   return {static_cast<const char*>(w.data) + storage_bytes(w.storage, row * w.cols + col),
           storage_bytes(w.storage, w.cols), storage_bytes(w.storage, cols), rows};
 }
@@ -141,7 +141,7 @@ Panels::Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_
 std::int64_t Panels::room() const {
   if (b_.packed) return 0;
   const std::int64_t deep = std::max(std::min(step_, b_.depth()), tail_ ? tail_->b.depth() : 0);
-  return panel() + std::max(product_loops().nr * deep, std::max(kTurnedRows, product_loops().kr) * cols_);
+  return panel() + std::max(product_loops().nr * deep, std::max(kTransposedRows, product_loops().kr) * cols_);
 }
 
 std::int64_t Panels::panel() const {
@@ -155,7 +155,7 @@ void Panels::multiply(std::int64_t rows, const float* left, const Step& at, std:
   for (std::int64_t next; col < stop; c += next - col, col = next) {
     const std::int64_t width = std::min(cols_, stop - col);
     next = col + width;
-    Ahead ahead;
+    PrefetchRange ahead;
     if (next < end && (next < stop || later == b_.depth()))
       ahead = bytes_of(b_, next, std::min(width, end - next), at.k, at.deep);
     else if (later < b_.depth())

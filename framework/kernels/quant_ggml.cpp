@@ -253,7 +253,8 @@ std::span<const BlockFormat> block_formats() { return kFormats; }
 
 bool block_is_finite(const BlockFormat& format, const void* block) {
   auto* bytes = static_cast<const std::uint8_t*>(block);
-  return std::isfinite(half_at(bytes + format.halves[0])) && std::isfinite(half_at(bytes + format.halves[1]));
+  return std::isfinite(half_at(bytes + format.scale_places[0])) &&
+         std::isfinite(half_at(bytes + format.scale_places[1]));
 }
 
 const BlockFormat* block_format(Storage storage) {

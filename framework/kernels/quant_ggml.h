@@ -23,8 +23,8 @@ namespace dml::kernels {
 struct BlockFormat {
   Storage storage;
   const char* name;
-  std::int64_t values, bytes;  // of a block
-  std::int64_t halves[2];      // where its scales lie, each an f16 (one of them twice)
+  std::int64_t values, bytes;    // of a block
+  std::int64_t scale_places[2];  // where its scales lie, each an f16 (one of them twice)
   /// x: blocks · values finite numbers; out: blocks · bytes. On the calling thread.
   void (*quantise)(const float* x, std::int64_t blocks, std::uint8_t* out);
   void (*unpack)(const std::uint8_t* in, std::int64_t blocks, float* out);

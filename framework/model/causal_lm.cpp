@@ -89,7 +89,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
   pass.hooks = &hooks;
   RouterSums routers({spec.moe.balance, spec.moe.z}, spec.moe.experts, arena_);
   if (backward) pass.routers = &routers;
-  const std::int64_t tokens = batch.size(), count = given.learned(), width = spec.hidden;
+  const std::int64_t tokens = batch.size(), count = given.trained(), width = spec.hidden;
   const int last = static_cast<int>(spec.layers) - 1, head_unit = last + 2;
   // A bound includes the memory for picking rows.
   const bool some = count < tokens || dry_run_bounds();
@@ -203,7 +203,7 @@ double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<
   return run_pass(batch, hooks, {.row_losses = row_losses, .row_squares = row_squares, .adapters = adapters});
 }
 
-CountedAsBound::CountedAsBound(ParameterStore& parameters, bool in_parts)
+PlaceholderBinding::PlaceholderBinding(ParameterStore& parameters, bool in_parts)
     : parameters_(parameters), really_(parameters.units()) {
   auto* somewhere = reinterpret_cast<float*>(Arena::kAlignment);
   for (Unit& u : parameters.units()) {
@@ -213,7 +213,7 @@ CountedAsBound::CountedAsBound(ParameterStore& parameters, bool in_parts)
   }
 }
 
-CountedAsBound::~CountedAsBound() {
+PlaceholderBinding::~PlaceholderBinding() {
   for (std::size_t i = 0; i < really_.size(); ++i) {
     Unit& u = parameters_.units()[i];
     u.value = really_[i].value, u.grad = really_[i].grad, u.parts = std::move(really_[i].parts);
@@ -222,14 +222,14 @@ CountedAsBound::~CountedAsBound() {
 
 std::size_t CausalLm::measure(Shape shape, bool backward) {
   std::vector<Token> tokens(static_cast<std::size_t>(shape.tokens)), labels(tokens.size(), kIgnore);
-  std::fill_n(labels.begin(), std::min(shape.learned, shape.tokens), 0);
+  std::fill_n(labels.begin(), std::min(shape.trained, shape.tokens), 0);
   std::vector<std::int32_t> positions(tokens.size()), starts,
       shared(shape.shared ? static_cast<std::size_t>(shape.documents) : 0);
   for (std::int64_t i = 0; i <= shape.documents; ++i)
     starts.push_back(static_cast<std::int32_t>(i * shape.tokens / shape.documents));
   UnitHooks no_hooks;
-  const CountedAsBound bound(parameters, true);
-  std::vector<float> room(shape.squared ? static_cast<std::size_t>(std::min(shape.learned, shape.tokens)) : 0);
+  const PlaceholderBinding bound(parameters, true);
+  std::vector<float> room(shape.squared ? static_cast<std::size_t>(std::min(shape.trained, shape.tokens)) : 0);
   struct Any : RowWeights {
     explicit Any(std::span<float> squares) : room(squares) {}
     void weigh(std::span<const float>, std::span<float>) override {}
@@ -248,7 +248,7 @@ std::size_t CausalLm::measure(Shape shape, bool backward) {
 
 std::size_t CausalLm::measure(const PackedBatch& batch, bool backward) {
   UnitHooks no_hooks;
-  const CountedAsBound bound(parameters, true);
+  const PlaceholderBinding bound(parameters, true);
   return measure_calls([&] { run_pass(batch, no_hooks, {.backward = backward}); }, DryRun::Sizes::exact);
 }
 

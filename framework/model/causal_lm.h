@@ -49,12 +49,12 @@ struct PassSeed {
 
 /// Values and gradients count as bound while this lives, so that memory can be measured before they are: whole, or with
 /// `in_parts` as the strategy that is going to bind them has announced.
-class CountedAsBound {
+class PlaceholderBinding {
  public:
-  CountedAsBound(ParameterStore& parameters, bool in_parts);
-  ~CountedAsBound();
-  CountedAsBound(const CountedAsBound&) = delete;
-  CountedAsBound& operator=(const CountedAsBound&) = delete;
+  PlaceholderBinding(ParameterStore& parameters, bool in_parts);
+  ~PlaceholderBinding();
+  PlaceholderBinding(const PlaceholderBinding&) = delete;
+  PlaceholderBinding& operator=(const PlaceholderBinding&) = delete;
 
  private:
   ParameterStore& parameters_;
@@ -128,7 +128,7 @@ class CausalLm {
   /// Bytes of working memory, found by walking through a call without touching memory: an upper bound for every
   /// micro-batch with at most so many tokens, trained tokens and documents, whichever of its tokens are trained.
   struct Shape {
-    std::int64_t tokens = 0, learned = 0, documents = 1;
+    std::int64_t tokens = 0, trained = 0, documents = 1;
     bool weighted = false;  // train() is given weights
     bool smoothed = false;  // … and label smoothing
     bool shared = false;    // documents have beginnings in common (PackedBatch::shared)

@@ -193,8 +193,8 @@ void CausalLm::continue_losses(const PackedBatch& batch, std::span<const Sequenc
     layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
   if (!dry_run())
     for (const SequenceRows& s : sequences) s.cache->advance(s.count);
-  const Labelled labelled = labelled_rows(batch, batch.learned(), arena_);
-  Mat fed = arena_.matrix(batch.learned(), spec.hidden);
+  const Labelled labelled = labelled_rows(batch, batch.trained(), arena_);
+  Mat fed = arena_.matrix(batch.trained(), spec.hidden);
   kernels::gather_rows(x, labelled.rows, fed);
   head.loss(fed, {labelled.labels, row_losses}, {}, pass);
 }

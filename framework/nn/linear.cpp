@@ -43,18 +43,18 @@ LinearRows::Range LinearRows::of_tokens(std::int64_t first, std::int64_t count) 
 
 namespace {
 
-using kernels::Several;
+using kernels::TaskList;
 
 bool has_dora(const LinearRows& r) { return r.linear->lora && r.linear->lora->magnitude; }
 Mat part(const LinearRows& r, Mat m) { return m.slice(r.row, r.rows); }
 ConstMat part(const LinearRows& r, ConstMat m) { return m.slice(r.row, r.rows); }
 
 template <class F>
-void each(const Several<LinearRows>& layers, F f) {
+void each(const TaskList<LinearRows>& layers, F f) {
   for (std::int64_t i = 0; i < layers.size(); ++i) f(layers[i]);
 }
 template <class F>
-bool any_of(const Several<LinearRows>& layers, F is) {
+bool any_of(const TaskList<LinearRows>& layers, F is) {
   bool any = false;
   each(layers, [&](const LinearRows& r) { any = any || is(r); });
   return any;
@@ -67,7 +67,7 @@ auto adapted_in(const Pass& pass) {
 // Matrices as wide as each layer's rank, in scratch.
 class LowRank {
  public:
-  LowRank(const Several<LinearRows>& layers, std::int64_t rows, Arena& scratch) {
+  LowRank(const TaskList<LinearRows>& layers, std::int64_t rows, Arena& scratch) {
     each(layers, [&](const LinearRows& r) { widest_ = std::max(widest_, r.saved.down.cols); });
     data_ = scratch.take<float>(rows * widest_).data();
   }
@@ -79,7 +79,7 @@ class LowRank {
 };
 
 // The rows of layers with an adapter; the others have none.
-auto adapter_rows(const Several<LinearRows>& layers, const LowRank* gradients, const Pass& pass) {
+auto adapter_rows(const TaskList<LinearRows>& layers, const LowRank* gradients, const Pass& pass) {
   return [&layers, gradients, &pass](std::int64_t i) {
     static constexpr LoraAdapter kNone;
     const LinearRows r = layers[i];
@@ -138,7 +138,7 @@ void each_possible(const Linear& l, F f) {
 
 // One product for all rows, then each adapter's part for its own. DoRA scales the sum of both, so it cannot add to y in
 // place.
-void generate(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
+void generate(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
   Arena::Scope scope(pass.arena);
   std::int64_t rank = 0;
   bool dora = false, biased = false;
@@ -190,7 +190,7 @@ Mat magnitude_backward(const LinearRows& r, ConstMat dy, Pass& pass) {
   return dplain;
 }
 
-void add_weight_gradients(const Several<LinearRows>& layers, ConstMat dy, ConstMat x, Pass& pass) {
+void add_weight_gradients(const TaskList<LinearRows>& layers, ConstMat dy, ConstMat x, Pass& pass) {
   if (!any_of(layers, [](const LinearRows& r) { return static_cast<bool>(r.linear->weight); })) return;
   Arena::Scope scope(pass.arena);
   auto gradients = pass.arena.take<ParameterRef::Gradient>(layers.size());
@@ -217,7 +217,7 @@ void add_weight_gradients(const Several<LinearRows>& layers, ConstMat dy, ConstM
 
 // Where some layer of several has DoRA, f(layer, row) for each of them, its rows beginning at `row`, and true.
 template <class F>
-bool one_by_one(const Several<LinearRows>& layers, F f) {
+bool one_by_one(const TaskList<LinearRows>& layers, F f) {
   if (layers.size() == 1 || !any_of(layers, has_dora)) return false;
   each(layers, [&](LinearRows r) {
     const LinearRows all = r;
@@ -229,7 +229,7 @@ bool one_by_one(const Several<LinearRows>& layers, F f) {
 
 }  // namespace
 
-void forward_linears(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
+void forward_linears(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
   auto alone = [&](const LinearRows& own, const LinearRows& at) {
     forward_linears(own, part(at, x), part(at, y), mode, pass);
   };
@@ -270,7 +270,7 @@ void forward_linears(const Several<LinearRows>& layers, ConstMat x, Mat y, Write
   });
 }
 
-void backward_linears(const Several<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode, Pass& pass) {
+void backward_linears(const TaskList<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode, Pass& pass) {
   auto alone = [&](const LinearRows& own, const LinearRows& at) {
     backward_linears(own, part(at, dy), part(at, x), dx.empty() ? Mat{} : part(at, dx), mode, pass);
   };
@@ -294,7 +294,7 @@ void backward_linears(const Several<LinearRows>& layers, ConstMat dy, ConstMat x
     kernels::lora_up_backward({layers.size(), up}, pass.arena);
   }
   bool masked = false;  // then the gradient of an adapter's input goes through its mask
-  each(layers, [&](const LinearRows& r) { masked |= adapted(r) && drops(*r.linear->lora, pass); });
+  each(layers, [&](const LinearRows& r) { masked |= adapted(r) && has_dropout(*r.linear->lora, pass); });
   auto input = [&](std::int64_t i) {
     const LinearRows r = layers[i];
     kernels::InputGradient p{part(r, dy), r.linear->value(), part(r, dx)};

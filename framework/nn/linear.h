@@ -88,8 +88,8 @@ void each_adapter(const LinearRows& r, const Pass& pass, F f) {
 }
 
 /// forward and backward of all of them, at the rate of one layer. Layers may have no rows. Under a DryRun each has all.
-void forward_linears(const kernels::Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass);
-void backward_linears(const kernels::Several<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode,
+void forward_linears(const kernels::TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass);
+void backward_linears(const kernels::TaskList<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode,
                       Pass& pass);
 
 }  // namespace dml

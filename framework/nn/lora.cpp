@@ -6,7 +6,7 @@
 namespace dml {
 namespace {
 
-using kernels::Several;
+using kernels::TaskList;
 
 void drop(const AdaptedRows& r, ConstMat from, Mat to, const Pass& pass) {
   const Random mask(pass.seed, Purpose::dropout, pass.micro_batch, r.lora->stream);
@@ -15,32 +15,32 @@ void drop(const AdaptedRows& r, ConstMat from, Mat to, const Pass& pass) {
 
 // Calls f for those whose input is masked.
 template <class F>
-void each_dropped(const Several<AdaptedRows>& adapters, const Pass& pass, F f) {
+void each_dropped(const TaskList<AdaptedRows>& adapters, const Pass& pass, F f) {
   for (std::int64_t i = 0; i < adapters.size(); ++i)
-    if (const AdaptedRows r = adapters[i]; drops(*r.lora, pass)) f(r);
+    if (const AdaptedRows r = adapters[i]; has_dropout(*r.lora, pass)) f(r);
 }
 
 // A matrix for the rows of those whose input is masked, in scratch; none where that is nobody.
-Mat room_for_dropped(const Several<AdaptedRows>& adapters, ConstMat like, Pass& pass) {
+Mat room_for_dropped(const TaskList<AdaptedRows>& adapters, ConstMat like, Pass& pass) {
   bool any = false;
   each_dropped(adapters, pass, [&](const AdaptedRows&) { any = true; });
   return any ? pass.arena.matrix(like.rows, like.cols) : Mat{};
 }
 
 // x̃, where it is not x.
-Mat dropped_input(const Several<AdaptedRows>& adapters, ConstMat x, Pass& pass) {
+Mat dropped_input(const TaskList<AdaptedRows>& adapters, ConstMat x, Pass& pass) {
   Mat dropped = room_for_dropped(adapters, x, pass);
   each_dropped(adapters, pass, [&](const AdaptedRows& r) { drop(r, x, dropped, pass); });
   return dropped;
 }
 
 ConstMat rows_of(const AdaptedRows& r, ConstMat x, ConstMat dropped, const Pass& pass) {
-  return (drops(*r.lora, pass) ? dropped : x).slice(r.row, r.rows);
+  return (has_dropout(*r.lora, pass) ? dropped : x).slice(r.row, r.rows);
 }
 
 }  // namespace
 
-void adapter_down(const Several<AdaptedRows>& adapters, ConstMat x, Pass& pass) {
+void adapter_down(const TaskList<AdaptedRows>& adapters, ConstMat x, Pass& pass) {
   Arena::Scope scope(pass.arena);
   const ConstMat dropped = dropped_input(adapters, x, pass);
   auto product = [&](std::int64_t i) {
@@ -51,7 +51,7 @@ void adapter_down(const Several<AdaptedRows>& adapters, ConstMat x, Pass& pass) 
   kernels::lora_down({adapters.size(), product}, pass.arena, pass.rows);
 }
 
-void adapter_down_backward(const Several<AdaptedRows>& adapters, ConstMat x, Mat dx, Pass& pass) {
+void adapter_down_backward(const TaskList<AdaptedRows>& adapters, ConstMat x, Mat dx, Pass& pass) {
   Arena::Scope scope(pass.arena);
   const ConstMat dropped = dropped_input(adapters, x, pass);
   const Mat masked = dx.empty() ? Mat{} : room_for_dropped(adapters, dx, pass);  // gradients of x̃
@@ -59,7 +59,7 @@ void adapter_down_backward(const Several<AdaptedRows>& adapters, ConstMat x, Mat
   auto gradient = [&](std::int64_t i) {
     const AdaptedRows r = adapters[i];
     if (r.rows == 0) return kernels::AdapterDownGradient{};
-    const Mat to = drops(*r.lora, pass) ? masked : dx;
+    const Mat to = has_dropout(*r.lora, pass) ? masked : dx;
     return kernels::AdapterDownGradient{r.down, rows_of(r, x, dropped, pass), r.lora->a.value(),
                                         dx.empty() ? Mat{} : to.slice(r.row, r.rows), r.lora->a.grad()};
   };

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/matrix.h"
-#include "kernels/several.h"
+#include "kernels/task_list.h"
 #include "nn/parameter.h"
 #include "nn/pass.h"
 
@@ -19,7 +19,7 @@ struct LoraAdapter {
 };
 
 /// Whether x̃ is not x.
-inline bool drops(const LoraAdapter& lora, const Pass& pass) { return pass.training && lora.dropout > 0; }
+inline bool has_dropout(const LoraAdapter& lora, const Pass& pass) { return pass.training && lora.dropout > 0; }
 
 /// Rows [row, row + rows) of what several adapters read, each its own. The dropout mask counts them from `first_row`
 /// on.
@@ -29,8 +29,8 @@ struct AdaptedRows {
   Mat down;  // x̃ Aᵀ (rows, R); of backward: its gradient
 };
 /// Sets every `down`. The dropout mask is made again by forward and backward.
-void adapter_down(const kernels::Several<AdaptedRows>& adapters, ConstMat x, Pass& pass);
+void adapter_down(const kernels::TaskList<AdaptedRows>& adapters, ConstMat x, Pass& pass);
 /// Adds to A's gradients and, through the mask, to dx unless it is empty.
-void adapter_down_backward(const kernels::Several<AdaptedRows>& adapters, ConstMat x, Mat dx, Pass& pass);
+void adapter_down_backward(const kernels::TaskList<AdaptedRows>& adapters, ConstMat x, Mat dx, Pass& pass);
 
 }  // namespace dml

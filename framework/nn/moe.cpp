@@ -278,7 +278,7 @@ void Moe::backward_shared(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Pass&
   if (!dx.empty()) kernels::add_scaled(dshared, 1, dx);
 }
 
-void Moe::shake(Mat x, Pass& pass) const {
+void Moe::add_jitter(Mat x, Pass& pass) const {
   const Random random(pass.seed, Purpose::noise, pass.micro_batch, stream + 1);
   constexpr std::int64_t kGrain = 4096;
   parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
@@ -290,10 +290,10 @@ void Moe::shake(Mat x, Pass& pass) const {
 void Moe::forward(ConstMat x, Mat y, Write mode, const Saved& s, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   if (pass.training && jitter > 0) {
-    Mat shaken = pass.arena.matrix(x.rows, x.cols);
-    kernels::copy(x, shaken);
-    shake(shaken, pass);
-    x = shaken;
+    Mat jittered = pass.arena.matrix(x.rows, x.cols);
+    kernels::copy(x, jittered);
+    add_jitter(jittered, pass);
+    x = jittered;
   }
   router.forward(x, s.router, pass);
   kernels::dispatch(router.rule, s.router.routing, s.dispatch);
@@ -309,11 +309,11 @@ void Moe::forward(ConstMat x, Mat y, Write mode, const Saved& s, Pass& pass) con
 
 void Moe::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  const bool shaken = pass.training && jitter > 0;
-  if (shaken) {
+  const bool jittered = pass.training && jitter > 0;
+  if (jittered) {
     Mat in = pass.arena.matrix(x.rows, x.cols);
     kernels::copy(x, in);
-    shake(in, pass);
+    add_jitter(in, pass);
     x = in;
   }
   Mat dweights = pass.arena.matrix(x.rows, router.rule.chosen);
@@ -321,7 +321,7 @@ void Moe::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Pass& pass) 
   backward_shared(dy, x, s, dx, pass);
   backward_experts(dy, x, s, dx, dweights, pass);
   router.backward(dweights, x, s.router, dx, pass);
-  if (shaken && !dx.empty()) shake(dx, pass);
+  if (jittered && !dx.empty()) add_jitter(dx, pass);
 }
 
 }  // namespace dml

@@ -85,7 +85,7 @@ struct Moe {
   void backward_experts(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Mat dweights, Pass& pass) const;
   void forward_shared(ConstMat x, Mat y, const Saved& saved, Pass& pass) const;
   void backward_shared(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
-  void shake(Mat x, Pass& pass) const;
+  void add_jitter(Mat x, Pass& pass) const;
 };
 
 }  // namespace dml

@@ -5,7 +5,7 @@
 
 namespace dml {
 
-/// Norm of the gradients times `scale` (1 / learned tokens).
+/// Norm of the gradients times `scale` (1 / trained tokens).
 double gradient_norm(double sum_of_squares, double scale);
 
 /// min(1, max_norm / (norm + 1e-6)); 1 when max_norm is 0.

@@ -34,7 +34,7 @@ Chart over_each_other(const std::string& title, const std::vector<FinishedRun>& 
     ChartSeries s{runs[i].name, 1 + static_cast<int>(i) % kColours, false, dots, points(runs[i].metrics)};
     if (!s.points.empty()) chart.series.push_back(std::move(s));
   }
-  chart.log_y = wants_log(chart);
+  chart.log_y = suits_log_axis(chart);
   return chart;
 }
 

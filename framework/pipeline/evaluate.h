@@ -16,7 +16,7 @@ struct Evaluation {
   double loss = 0;                      // mean over labelled tokens, or as the recipe's objective says
   double perplexity = 0;                // NaN where the loss is none of tokens
   std::vector<NamedValue> values = {};  // what the objective logs beside its loss
-  std::int64_t examples = 0, tokens = 0, learned = 0;
+  std::int64_t examples = 0, tokens = 0, trained = 0;
   double seconds = 0;
 };
 

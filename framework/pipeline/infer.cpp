@@ -91,7 +91,7 @@ void Assistant::keep_cache() {
 }
 
 // That the context is shorter than what was asked for, or cut an answer off.
-void Assistant::say_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers) {
+void Assistant::report_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers) {
   const GenerationOptions& o = options_.generation;
   for (std::size_t i = 0; i < prompts.size() && !said_limit_; ++i) {
     const std::int64_t longest = o.longest_answer(prompts[i].size());
@@ -105,7 +105,7 @@ void Assistant::say_limit(std::span<const std::vector<Token>> prompts, std::span
 std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
                                    const std::function<bool(const std::string&)>& on_text, std::size_t first) {
   require_memory(prompts);
-  say_limit(prompts, {});
+  report_limit(prompts, {});
   GenerationOptions how = options_.generation;
   how.together = kTogether;
   how.first_number = first;
@@ -133,7 +133,7 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
     answers.push_back(
         {std::move(g.text), std::move(results[i].tokens), std::move(results[i].logprobs), results[i].reason});
   }
-  say_limit(prompts, answers);
+  report_limit(prompts, answers);
   return answers;
 }
 

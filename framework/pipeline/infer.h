@@ -90,7 +90,7 @@ class Assistant {
 
  private:
   void require_memory(std::span<const std::vector<Token>> prompts) const;
-  void say_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers);  // once
+  void report_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers);  // once
   std::vector<Answer> run(std::span<const std::vector<Token>> prompts,
                           const std::function<bool(const std::string&)>& on_text, std::size_t first = 0);
 

@@ -38,8 +38,8 @@ LengthFacts measure_lengths(const Recipe& recipe, const Tokenizer& tokenizer, co
       std::vector<std::int64_t> lengths;
       for (const Rendered& rendered : strategy->render(row)) {
         Example example = assemble(rendered, tokenizer);
-        trained += example.learned();
-        if (example.learned() > 0) lengths.push_back(example.size());
+        trained += example.trained();
+        if (example.trained() > 0) lengths.push_back(example.size());
       }
       ++out.rows;
       out.untrained += trained == 0;

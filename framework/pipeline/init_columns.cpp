@@ -344,6 +344,6 @@ class Finder {
 
 }  // namespace
 
-void tell_columns(DataFacts& facts, const ColumnHints& hints) { Finder(facts, hints).find(); }
+void detect_columns(DataFacts& facts, const ColumnHints& hints) { Finder(facts, hints).find(); }
 
 }  // namespace dml

@@ -7,6 +7,6 @@
 namespace dml {
 
 /// Sets entry, kind, rl, contents and notes from the sample. UserError when no column can be told to hold text.
-void tell_columns(DataFacts& facts, const ColumnHints& hints);
+void detect_columns(DataFacts& facts, const ColumnHints& hints);
 
 }  // namespace dml

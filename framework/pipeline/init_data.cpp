@@ -107,7 +107,7 @@ DataFacts look_at_data(const std::string& path, const ColumnHints& hints) {
   std::vector<SourceFile> files = find_files(facts.entry);
   facts.files = describe_files(path, files);
   sample_rows(files, facts);
-  tell_columns(facts, hints);
+  detect_columns(facts, hints);
   return facts;
 }
 

@@ -81,7 +81,7 @@ Chart loss_chart(const Report& r, const std::string& title) {
   for (ChartSeries* s : {&raw, &average, &validation}) {
     if (!s->points.empty()) chart.series.push_back(std::move(*s));
   }
-  chart.log_y = wants_log(chart);
+  chart.log_y = suits_log_axis(chart);
   return chart;
 }
 
@@ -189,7 +189,7 @@ std::string table_html(const ReportTable& t) {
 }
 
 std::string figure_html(Chart chart) {
-  chart.log_y = chart.log_y || (wants_log(chart) && chart.title.starts_with("Gradient"));
+  chart.log_y = chart.log_y || (suits_log_axis(chart) && chart.title.starts_with("Gradient"));
   return fmt::format("<figure>{}</figure>\n", chart_svg(chart, kSmallChart));
 }
 

@@ -180,7 +180,7 @@ std::string_view chart_style() {  // no variables: a picture is not only looked 
 )";
 }
 
-bool wants_log(const Chart& chart) {
+bool suits_log_axis(const Chart& chart) {
   double low = INFINITY, high = -INFINITY;
   for (const ChartSeries& s : chart.series) {
     for (const ChartPoint& p : s.points) {

@@ -29,7 +29,7 @@ struct ChartSeries {
 struct Chart {
   std::string title, x_label;
   std::vector<ChartSeries> series;
-  bool log_y = false;  // only where every value is above zero; see wants_log()
+  bool log_y = false;  // only where every value is above zero; see suits_log_axis()
 };
 
 /// Size of a chart in its own units; `font` is the height of its text in them.
@@ -50,7 +50,7 @@ std::string_view chart_style();
 
 /// Whether a logarithmic axis shows the values of a chart better: all are above zero, and the largest is at least eight
 /// times the smallest.
-bool wants_log(const Chart& chart);
+bool suits_log_axis(const Chart& chart);
 
 /// Text that may stand in HTML and SVG, between tags and in quoted attributes; control characters and broken UTF-8
 /// become U+FFFD.

@@ -20,7 +20,7 @@ void RunPlan::plan_memory() {
   auto held = strategy->memory(model().parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   const Schedule& plan = data.schedule;
   memory.activations = objective->measure(model(), {plan.longest(), plan.longest(), plan.most_documents()}, true);
-  memory.samples = objective->beside(model());
+  memory.samples = objective->extra_memory(model());
   for (auto& evaluator : evaluators) {
     const Evaluator::Memory need = evaluator->memory(model(), *objective, comm.rank());
     memory.activations = std::max(memory.activations, need.working);

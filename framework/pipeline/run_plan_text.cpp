@@ -11,7 +11,7 @@ namespace {
 
 // Examples, tokens and what was dropped, in one line.
 std::string data_text(const DataReport& report, const Schedule& schedule) {
-  const std::int64_t tokens = report.total(&DatasetReport::tokens), trained = report.total(&DatasetReport::learned);
+  const std::int64_t tokens = report.total(&DatasetReport::tokens), trained = report.total(&DatasetReport::trained);
   std::int64_t dropped = 0;
   for (auto& d : report.datasets)
     for (auto& [reason, rows] : d.dropped) dropped += rows;

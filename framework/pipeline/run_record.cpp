@@ -64,7 +64,7 @@ std::vector<std::string> words_of(const Json& json, const char* key, const std::
 
 }  // namespace
 
-RunRecord this_run(const RecipeFile& recipe, const std::vector<Override>& overrides, const Comm& comm) {
+RunRecord current_run(const RecipeFile& recipe, const std::vector<Override>& overrides, const Comm& comm) {
   RunRecord r;
   r.version = version();
   r.started = now_in_utc();
@@ -169,7 +169,7 @@ std::string program_name() {
   return words[0];
 }
 
-void hand_down_launch(const std::vector<std::string>& options) {
+void export_launch_options(const std::vector<std::string>& options) {
   setenv(kLaunchVariable, Json(options).dump(-1, ' ', true, Json::error_handler_t::replace).c_str(), 1);
 }
 

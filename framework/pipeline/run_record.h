@@ -26,7 +26,7 @@ struct RunRecord {
 };
 
 /// The run of this process.
-RunRecord this_run(const RecipeFile& recipe, const std::vector<Override>& overrides, const Comm& comm);
+RunRecord current_run(const RecipeFile& recipe, const std::vector<Override>& overrides, const Comm& comm);
 
 void write_run_record(const std::string& output_dir, const RunRecord& record);
 /// UserError, with the command that resumes it if there is one, when the directory holds no record.
@@ -42,6 +42,6 @@ std::string program_name();
 
 /// dml launch tells the ranks by this variable which options it was given.
 inline constexpr const char* kLaunchVariable = "DML_LAUNCH";
-void hand_down_launch(const std::vector<std::string>& options);
+void export_launch_options(const std::vector<std::string>& options);
 
 }  // namespace dml

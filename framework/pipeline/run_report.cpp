@@ -24,7 +24,7 @@ ReportTable data_table(const RunPlan& plan) {
     std::int64_t dropped = 0;
     for (auto& [reason, n] : d.dropped) dropped += n;
     table.rows.push_back(
-        {d.name, grouped(d.rows), grouped(d.examples), grouped(d.tokens), grouped(d.learned), grouped(dropped)});
+        {d.name, grouped(d.rows), grouped(d.examples), grouped(d.tokens), grouped(d.trained), grouped(dropped)});
   }
   return table;
 }

@@ -9,7 +9,7 @@
 #include "pipeline/recipe_changes.h"
 #include "pipeline/run_plan.h"
 #include "train/average.h"
-#include "train/sound_state.h"
+#include "train/finite_state.h"
 
 namespace dml {
 
@@ -19,7 +19,7 @@ TrainState RunPlan::start(const std::string& from) {
   if (!from.empty()) found = load_values(from);
   strategy->adopt(model().parameters, optimizer->state());
   set_empty_pass(model(), *objective, *strategy);
-  base_files.survive_lost_pages();
+  base_files.tolerate_unreadable_pages();
   find_references(found.has_value() && !trains_in_parts(recipe, *strategy));
   if (!found) return fresh_;
   if (trains_in_parts(recipe, *strategy)) {
@@ -27,7 +27,7 @@ TrainState RunPlan::start(const std::string& from) {
     strategy->publish();
   }
   read_optimizer_state(from, *strategy, optimizer->state());
-  if (const std::string damage = SoundState(*strategy, optimizer->state()).damage(); !damage.empty())
+  if (const std::string damage = FiniteState(*strategy, optimizer->state()).damage(); !damage.empty())
     throw UserError("{}: {} is not a finite number; resume from an earlier checkpoint", from, damage);
   show_training_point(*optimizer, *strategy);
   if (!strategy->residuals().empty() && !read_residuals(from, *strategy, strategy_name(recipe, comm), comm) &&

@@ -183,7 +183,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   const TrainSection& settings = file.recipe.train;
   const bool speaks = comm.rank() == 0;
   set_up_processor(settings, comm);
-  const RunRecord record = this_run(file, options.overrides, comm);
+  const RunRecord record = current_run(file, options.overrides, comm);
   require_hub_token(file.recipe);
   RunFolder folder(file, record, comm);
 

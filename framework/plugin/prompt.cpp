@@ -31,7 +31,7 @@ class PluginPrompt : public PromptStrategy {
     const plugin::Example example = of_row([&] { return format_->example(record); });
     Segment segment = segment_of(example);
     segment.end_of_text = example.end;
-    segment.learn_end = example.end && example.end_trained;
+    segment.end_trained = example.end && example.end_trained;
     Rendered out;
     out.segments.push_back(std::move(segment));
     return single(std::move(out));

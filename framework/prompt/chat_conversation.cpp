@@ -20,7 +20,7 @@ constexpr std::string_view kBlanks = " \t\r\n\v\f";
 /// A range of characters of a content, trained or masked independently of its turn.
 struct Detail {
   std::int64_t begin = 0, end = 0;  // characters, end exclusive
-  bool learn = false;
+  bool trained = false;
 };
 
 class Reader {
@@ -41,13 +41,13 @@ class Reader {
  private:
   std::string at(std::size_t i, std::string_view key) const { return fmt::format("{}[{}].{}", field_, i, key); }
 
-  Mark mark(int turn, bool spoken, bool learn) {
+  Mark mark(int turn, bool spoken, bool trained) {
     if (!out_.sources.empty()) {
       const Source& last = out_.sources.back();
-      if (last.turn == turn && last.spoken == spoken && last.learn == learn)
+      if (last.turn == turn && last.spoken == spoken && last.trained == trained)
         return static_cast<Mark>(out_.sources.size());
     }
-    out_.sources.push_back({turn, spoken, learn});
+    out_.sources.push_back({turn, spoken, trained});
     return static_cast<Mark>(out_.sources.size());
   }
 
@@ -105,7 +105,7 @@ class Reader {
     return it == o_.role_names.end() ? spelling : it->second;
   }
 
-  /// Which turns are learned: the message's own flag, then its details, then its role; of these the last N.
+  /// Which turns are trained: the message's own flag, then its details, then its role; of these the last N.
   void decide(const std::vector<Json>& messages) {
     std::int64_t left = e_.train_on_turns > 0 ? e_.train_on_turns : static_cast<std::int64_t>(messages.size());
     out_.turns.resize(messages.size());
@@ -118,18 +118,18 @@ class Reader {
       const Json* own = member(m, e_.message_field_training);
       const Json* details = member(m, e_.message_field_training_detail);
       details_[i] = details;
-      if (own) t.learn = flag(*own, at(i, *e_.message_field_training));
-      else if (details) t.learn = details->is_array() && !details->empty();
+      if (own) t.trained = flag(*own, at(i, *e_.message_field_training));
+      else if (details) t.trained = details->is_array() && !details->empty();
       else
-        t.learn = o_.train_on_inputs || std::any_of(e_.roles_to_train.begin(), e_.roles_to_train.end(),
-                                                    [&](auto& r) { return role_name(r) == t.role; });
+        t.trained = o_.train_on_inputs || std::any_of(e_.roles_to_train.begin(), e_.roles_to_train.end(),
+                                                      [&](auto& r) { return role_name(r) == t.role; });
       if (const Json* weight = member(m, e_.message_field_weight))
         t.weight = static_cast<float>(loss_weight(*weight, at(i, *e_.message_field_weight)));
-      t.learn = t.learn && t.weight > 0;
-      by_turn_[i] = t.learn;
-      t.learn = t.learn || (t.weight > 0 && has_learned_part(m, i));
-      if (t.learn && left-- <= 0) {
-        t.learn = false;
+      t.trained = t.trained && t.weight > 0;
+      by_turn_[i] = t.trained;
+      t.trained = t.trained || (t.weight > 0 && has_trained_part(m, i));
+      if (t.trained && left-- <= 0) {
+        t.trained = false;
         by_turn_[i] = 0;
       }
     }
@@ -142,7 +142,7 @@ class Reader {
       if (auto it = part.find(spelling); it != part.end()) return &*it;
     return nullptr;
   }
-  bool has_learned_part(const Json& m, std::size_t i) const {
+  bool has_trained_part(const Json& m, std::size_t i) const {
     for (const std::string& key : {std::string("content"), e_.template_thinking_key})
       if (auto it = m.find(key); it != m.end() && it->is_array())
         for (auto& part : *it)
@@ -194,10 +194,10 @@ class Reader {
   /// A string, or a list of {type: text, text, train}: one text with ranges that are trained or masked.
   Text text_of(const Json& value, int turn, std::string_view key, bool with_details) {
     const auto i = static_cast<std::size_t>(turn);
-    const bool learn = by_turn_[i];
+    const bool trained = by_turn_[i];
     if (value.is_string()) {
       const std::string& s = value.get_ref<const std::string&>();
-      return with_details ? detailed(s, turn) : Text(s, mark(turn, true, learn));
+      return with_details ? detailed(s, turn) : Text(s, mark(turn, true, trained));
     }
     if (!value.is_array())
       throw UserError("{}: must be a string or a list of parts, is {}", at(i, key), value.type_name());
@@ -206,7 +206,7 @@ class Reader {
       const Json& part = value[k];
       const std::string name = fmt::format("{}[{}]", at(i, key), k);
       if (part.is_string()) {
-        out.append(part.get_ref<const std::string&>(), mark(turn, true, learn));
+        out.append(part.get_ref<const std::string&>(), mark(turn, true, trained));
         continue;
       }
       const Json* text = nullptr;
@@ -215,19 +215,19 @@ class Reader {
           if (auto it = part.find(spelling); !text && it != part.end() && it->is_string()) text = &*it;
       if (!text) throw UserError("{}: must be a text part, as {{\"type\": \"text\", \"text\": …}}", name);
       const Json* own = part_flag(part);
-      const bool learn_part = own ? out_.turns[i].learn && flag(*own, name) : learn;
-      out.append(text->get_ref<const std::string&>(), mark(turn, true, learn_part));
+      const bool part_trained = own ? out_.turns[i].trained && flag(*own, name) : trained;
+      out.append(text->get_ref<const std::string&>(), mark(turn, true, part_trained));
     }
     return out;
   }
 
   /// message_field_training_detail: [{begin_offset, end_offset (inclusive), train}]; what no detail covers is not
-  /// learned.
+  /// trained.
   Text detailed(const std::string& s, int turn) {
     const auto i = static_cast<std::size_t>(turn);
-    const bool learn = out_.turns[i].learn;
+    const bool trained = out_.turns[i].trained;
     const Json* details = details_[i];
-    if (!learn || !details || !details->is_array()) return Text(s, mark(turn, true, learn));
+    if (!trained || !details || !details->is_array()) return Text(s, mark(turn, true, trained));
     const auto n = static_cast<std::int64_t>(jinja::count_characters(s));
     std::vector<Detail> ranges;
     for (std::size_t k = 0; k < details->size(); ++k) {
@@ -245,11 +245,11 @@ class Reader {
     Text out;
     std::int64_t character = 0;
     std::size_t byte = 0;
-    auto put = [&](std::int64_t end, bool learned) {
+    auto put = [&](std::int64_t end, bool trained) {
       if (end <= character) return;
       const std::size_t length =
           jinja::character_offset(std::string_view(s).substr(byte), static_cast<std::size_t>(end - character));
-      out.append(std::string_view(s).substr(byte, length), mark(turn, true, learned));
+      out.append(std::string_view(s).substr(byte, length), mark(turn, true, trained));
       byte += length;
       character = end;
     };
@@ -257,7 +257,7 @@ class Reader {
       if (d.begin < character)
         throw UserError("{}: the ranges overlap at character {}", at(i, *e_.message_field_training_detail), d.begin);
       put(d.begin, false);
-      put(d.end, d.learn);
+      put(d.end, d.trained);
     }
     put(n, false);
     return out;
@@ -294,7 +294,7 @@ class Reader {
   jinja::Value tool_calls(Json calls, int turn) {
     const auto i = static_cast<std::size_t>(turn);
     decode_functions(calls, "arguments", at(i, "tool_calls"));
-    return jinja::from_json(calls, mark(turn, true, out_.turns[i].learn));
+    return jinja::from_json(calls, mark(turn, true, out_.turns[i].trained));
   }
 
   jinja::Value tools(const Json& column) {
@@ -310,7 +310,7 @@ class Reader {
   const std::string& field_;
   Conversation out_;
   std::vector<const Json*> details_;  // message_field_training_detail of every message
-  std::vector<char> by_turn_;         // learned as a whole, not because of a part
+  std::vector<char> by_turn_;         // trained as a whole, not because of a part
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // A record → the conversation a template sees, every string of it marked with the turn it belongs to and whether it may
-// be learned. All that depends on how people spell conversations (mappings, roles, parts, flags, reasoning, tools) is
+// be trained. All that depends on how people spell conversations (mappings, roles, parts, flags, reasoning, tools) is
 // here.
 #pragma once
 
@@ -15,14 +15,14 @@ namespace dml {
 
 /// Where marked bytes come from.
 struct Source {
-  int turn = -1;        // of Conversation::turns; -1: of none (tools, names, ids)
-  bool spoken = false;  // content, reasoning or a tool call: what a model would have to say
-  bool learn = false;   // of a learned turn, and not excluded by a part or a detail
+  int turn = -1;         // of Conversation::turns; -1: of none (tools, names, ids)
+  bool spoken = false;   // content, reasoning or a tool call: what a model would have to say
+  bool trained = false;  // of a trained turn, and not excluded by a part or a detail
 };
 
 struct Turn {
   std::string role;
-  bool learn = false;
+  bool trained = false;
   float weight = 1;  // of its tokens' losses
   bool calls_tools = false;
   bool has_text = false;  // some of its content is not blank

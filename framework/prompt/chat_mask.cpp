@@ -63,7 +63,7 @@ class Masker {
     std::size_t end = s.end();
     if (t.calls_tools && ends.empty())
       if (const std::size_t at = first_end(s.end(), next); at < next) ends = ends_behind(end = at, next);
-    if (t.learn) {
+    if (t.trained) {
       std::size_t begin = s.begin();
       bool inner = t.calls_tools;
       for (std::size_t k = 0; k + 1 < s.spans.size(); ++k) inner |= s.spans[k].end < s.spans[k + 1].begin;
@@ -72,12 +72,12 @@ class Masker {
       set(begin, end, t.weight);
       // a masked range includes the text up to the next range
       for (std::size_t k = 0; k < s.spans.size(); ++k)
-        if (!source(s.spans[k]).learn)
+        if (!source(s.spans[k]).trained)
           set(k == 0 ? begin : s.spans[k - 1].end, k + 1 < s.spans.size() ? s.spans[k + 1].begin : s.spans[k].end, 0);
     }
     for (End& e : ends) {
-      e.weight = t.learn ? t.weight : 1;
-      learn_end(e, t.learn);
+      e.weight = t.trained ? t.weight : 1;
+      mark_end(e, t.trained);
     }
     behind_ = ends.empty() ? end : ends.back().end;
   }
@@ -90,15 +90,15 @@ class Masker {
     end = std::max(end, std::min(range->second, next));
   }
 
-  void learn_end(const End& e, bool turn_learned) {
-    const auto decide = [&](LearnEnd policy, End& last) {
-      if (policy == LearnEnd::last && turn_learned) last = e;
-      return policy == LearnEnd::all || (policy == LearnEnd::turn && turn_learned);
+  void mark_end(const End& e, bool turn_trained) {
+    const auto decide = [&](TrainOnEnd policy, End& last) {
+      if (policy == TrainOnEnd::last && turn_trained) last = e;
+      return policy == TrainOnEnd::all || (policy == TrainOnEnd::turn && turn_trained);
     };
-    bool learned = false;
-    if (e.eos) learned |= decide(ends_.train_on_eos, last_eos_);
-    if (e.eot) learned |= decide(ends_.train_on_eot, last_eot_);
-    set(e.begin, e.end, learned ? e.weight : 0);
+    bool trained = false;
+    if (e.eos) trained |= decide(ends_.train_on_eos, last_eos_);
+    if (e.eot) trained |= decide(ends_.train_on_eot, last_eot_);
+    set(e.begin, e.end, trained ? e.weight : 0);
   }
 
   /// The end token that starts at `at`, the longest one.
@@ -177,7 +177,7 @@ class Masker {
   const Conversation& c_;
   const EndTokens& ends_;
   const std::string& prompt_;
-  std::vector<float> learn_;  // per byte: the weight of what is learned, else 0
+  std::vector<float> learn_;  // per byte: the weight of what is trained, else 0
   std::vector<TurnSpan> turn_spans_;
   std::size_t behind_ = 0;  // where the turn before and its end tokens stop
   End last_eos_, last_eot_;

@@ -1,12 +1,12 @@
-// A rendered conversation → pieces, learned or read. Labels come from the marks of one render:
+// A rendered conversation → pieces, trained or read. Labels come from the marks of one render:
 //
 //   <|im_start|>assistant\n<think>\n R \n</think>\n\n C <|im_end|>\n
-//                                  ~~~~~~~~~~~~~~~~~~~ ~~~~~~~~~~      learned of a learned turn
+//                                  ~~~~~~~~~~~~~~~~~~~ ~~~~~~~~~~      trained of a trained turn
 //
 // The content of the turn is trained, with the template's text between two ranges of it. When there is such text
-// (reasoning, tool calls), the template's own opening of it is learned too, from the generation prompt on, and for tool
-// calls all up to the end token: the model has to write these itself. Behind the turn an eos or eot token is learned as
-// train_on_eos and train_on_eot say. {% generation %} widens what is learned to its block. Cost: linear in the text.
+// (reasoning, tool calls), the template's own opening of it is trained too, from the generation prompt on, and for tool
+// calls all up to the end token: the model has to write these itself. Behind the turn an eos or eot token is trained as
+// train_on_eos and train_on_eot say. {% generation %} widens what is trained to its block. Cost: linear in the text.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ namespace dml {
 struct EndTokens {
   std::string eos;
   std::vector<std::string> eot;
-  LearnEnd train_on_eos = LearnEnd::turn, train_on_eot = LearnEnd::turn;
+  TrainOnEnd train_on_eos = TrainOnEnd::turn, train_on_eot = TrainOnEnd::turn;
 };
 
 /// The whole text. `generation_prompt` is what the template writes in front of an answer ("" when unknown).

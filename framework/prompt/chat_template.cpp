@@ -114,7 +114,7 @@ class ChatTemplate : public PromptStrategy {
     jinja::RenderResult r = render(c, false);
     check_marks(c, r);
     Rendered out = one_segment(mask(std::move(r), c, ends_, generation_prompt_));
-    out.unlearned = why_unlearned(c);
+    out.untrained_reason = untrained_reason(c);
     return single(std::move(out));
   }
 
@@ -128,7 +128,7 @@ class ChatTemplate : public PromptStrategy {
     }
     c.messages = jinja::Value::list(std::move(messages));
     Rendered out = one_segment(mask(render(c, true), whole, ends_, generation_prompt_));
-    for (Segment::Span& span : out.segments[0].spans) span.learn = false;
+    for (Segment::Span& span : out.segments[0].spans) span.trained = false;
     return out;
   }
 
@@ -210,18 +210,18 @@ class ChatTemplate : public PromptStrategy {
     }
   }
 
-  /// Where no turn is learned: whose they are.
-  std::string why_unlearned(const Conversation& c) const {
+  /// Where no turn is trained: whose they are.
+  std::string untrained_reason(const Conversation& c) const {
     std::vector<std::string> roles;
     for (const Turn& turn : c.turns) {
-      if (turn.learn) return "";
+      if (turn.trained) return "";
       if (std::find(roles.begin(), roles.end(), turn.role) == roles.end()) roles.push_back(turn.role);
     }
     return fmt::format("no message is trained; the roles are {}; check roles, roles_to_train and train_on_turns",
                        roles.empty() ? "none" : fmt::format("{}", fmt::join(roles, ", ")));
   }
 
-  /// A template that takes a learned turn through an operation without marks cannot be masked: say so rather than learn
+  /// A template that takes a trained turn through an operation without marks cannot be masked: say so rather than learn
   /// nothing.
   void check_marks(const Conversation& c, const jinja::RenderResult& r) const {
     if (!r.marks_lost) return;
@@ -229,7 +229,7 @@ class ChatTemplate : public PromptStrategy {
     for (const jinja::Run& run : r.spans)
       if (const Source& s = c.sources[run.mark - 1]; s.spoken) seen[static_cast<std::size_t>(s.turn)] = 1;
     for (std::size_t i = 0; i < c.turns.size(); ++i)
-      if (c.turns[i].learn && c.turns[i].has_text && !seen[i])
+      if (c.turns[i].trained && c.turns[i].has_text && !seen[i])
         throw UserError(
             "{}[{}]: the chat template ({}) changes this message, so its tokens cannot be identified for the labels",
             options_.entry.field_messages, i, chosen_.origin);
@@ -282,17 +282,17 @@ std::vector<std::string> chat_template_warnings(const PromptContext& c) {
   return out;
 }
 
-LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>& end_tokens) {
-  LearnedEnds out;
+TrainedEnds trained_ends(const Rendered& example, const std::vector<std::string>& end_tokens) {
+  TrainedEnds out;
   std::size_t longest = 1;
   for (auto& token : end_tokens) longest = std::max(longest, token.size());
   for (const Segment& s : example.segments) {
-    std::string run;  // the end of the learned text so far; blanks that are only read do not end it
+    std::string run;  // the end of the trained text so far; blanks that are only read do not end it
     auto close = [&] {
       const std::size_t size = run.find_last_not_of(kTrimmed) + 1;
       const std::string_view text = std::string_view(run).substr(0, size);
       if (!text.empty()) {
-        ++out.learned;
+        ++out.trained;
         out.ended +=
             std::any_of(end_tokens.begin(), end_tokens.end(), [&](auto& t) { return !t.empty() && text.ends_with(t); });
       }
@@ -303,12 +303,12 @@ LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>
       const std::string_view piece = std::string_view(s.text).substr(begin, p.end - begin);
       begin = p.end;
       const std::size_t size = piece.find_last_not_of(kTrimmed) + 1;
-      if (!p.learn && size > 0) close();
-      else if (p.learn && size >= longest) run = piece.substr(size - longest);
-      else if (p.learn) run += piece;
+      if (!p.trained && size > 0) close();
+      else if (p.trained && size >= longest) run = piece.substr(size - longest);
+      else if (p.trained) run += piece;
     }
     close();
-    if (s.end_of_text && s.learn_end) out.ended = out.learned;
+    if (s.end_of_text && s.end_trained) out.ended = out.trained;
   }
   return out;
 }

@@ -29,10 +29,10 @@ std::vector<std::string> chat_template_warnings(const PromptContext& context);
 
 /// How many ranges of a rendered example are trained, and how many of these end with a trained end token. A model
 /// whose turns do not end so never learns to stop.
-struct LearnedEnds {
-  int learned = 0, ended = 0;
+struct TrainedEnds {
+  int trained = 0, ended = 0;
 };
-LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>& end_tokens);
+TrainedEnds trained_ends(const Rendered& example, const std::vector<std::string>& end_tokens);
 
 /// Renders a template with these variables (an object), byte for byte. UserError naming the template's origin and line,
 /// or `place`, where the variables are from.

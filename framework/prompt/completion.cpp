@@ -12,7 +12,7 @@ class Completion : public PromptStrategy {
 
   std::vector<Rendered> render(const Json& record) const override {
     Segment segment = text_segment(record, column_);
-    segment.end_of_text = segment.learn_end = true;
+    segment.end_of_text = segment.end_trained = true;
     Rendered out{{std::move(segment)}, {}, {}};
     out.chunk = true;
     return single(std::move(out));

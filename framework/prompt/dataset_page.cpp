@@ -188,11 +188,11 @@ void add_trained_parts(std::string& out) {
   add(
       "Only the last answer", "train_on_turns: last", [](Sample& s) { s.entry.train_on_turns = 1; }, kConversation);
   add(
-      "No end tokens", "train_on_eos: none", [](Sample& s) { s.entry.train_on_eos = LearnEnd::none; }, kConversation);
+      "No end tokens", "train_on_eos: none", [](Sample& s) { s.entry.train_on_eos = TrainOnEnd::none; }, kConversation);
   add(
-      "Every end token", "train_on_eos: all", [](Sample& s) { s.entry.train_on_eos = LearnEnd::all; }, kConversation);
+      "Every end token", "train_on_eos: all", [](Sample& s) { s.entry.train_on_eos = TrainOnEnd::all; }, kConversation);
   add(
-      "The last end token", "train_on_eos: last", [](Sample& s) { s.entry.train_on_eos = LearnEnd::last; },
+      "The last end token", "train_on_eos: last", [](Sample& s) { s.entry.train_on_eos = TrainOnEnd::last; },
       kConversation);
   add(
       "Selected messages", "message_field_training: train", [](Sample& s) { s.entry.message_field_training = "train"; },
@@ -280,10 +280,10 @@ std::string template_sections() {
 std::string show_mask(const Rendered& example) {
   std::string out;
   bool open = false;
-  auto put = [&](std::string_view text, bool learned) {
+  auto put = [&](std::string_view text, bool trained) {
     if (text.empty()) return;
-    if (learned != open) out += learned ? "⟦" : "⟧";
-    open = learned;
+    if (trained != open) out += trained ? "⟦" : "⟧";
+    open = trained;
     out += text;
   };
   for (std::size_t i = 0; i < example.ids.size(); ++i) {
@@ -292,9 +292,9 @@ std::string show_mask(const Rendered& example) {
   }
   for (const Segment& segment : example.segments) {
     if (segment.add_special) put("‹bos›", false);
-    for (const Piece& piece : segment.pieces()) put(piece.text, piece.learn);
+    for (const Piece& piece : segment.pieces()) put(piece.text, piece.trained);
     if (segment.end_of_text)
-      for (int i = 0; i < segment.ends; ++i) put("‹eos›", segment.learn_end);
+      for (int i = 0; i < segment.ends; ++i) put("‹eos›", segment.end_trained);
   }
   return out + (open ? "⟧" : "");
 }

@@ -1,4 +1,4 @@
-// recipes/DATASETS.md: every format with a row, the text it becomes and what of it is learned, made by the very code
+// recipes/DATASETS.md: every format with a row, the text it becomes and what of it is trained, made by the very code
 // that prepares data. A test keeps the page current.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace dml {
 
-/// The text of an example with ⟦ ⟧ around what is learned, ‹bos› and ‹eos› where the tokenizer's own stand.
+/// The text of an example with ⟦ ⟧ around what is trained, ‹bos› and ‹eos› where the tokenizer's own stand.
 std::string show_mask(const Rendered& example);
 
 std::string dataset_page();

@@ -63,7 +63,7 @@ class Pygmalion : public PromptStrategy {
       segment.add(bot ? "<|model|>" : system ? "<|system|>" : "<|user|>", false, true);
       segment.add((system ? "Persona: " : " ") + stripped(std::move(text)), bot, false);
       segment.add_special = out.segments.empty();
-      segment.end_of_text = segment.learn_end = bot;
+      segment.end_of_text = segment.end_trained = bot;
       out.segments.push_back(std::move(segment));
     }
     return out;
@@ -118,7 +118,7 @@ class Llama2Chat : public PromptStrategy {
         segment.add(" [/INST]", false, true);
       } else {
         segment.add(turn.text, true, false);
-        segment.end_of_text = segment.learn_end = true;
+        segment.end_of_text = segment.end_trained = true;
       }
       out.segments.push_back(std::move(segment));
       wanted = turn.role == "human" ? "gpt" : "human";

@@ -1,4 +1,4 @@
-// Two-piece instruction formats: the prompt is read, the answer and its eos are learned. The pieces are tokenised
+// Two-piece instruction formats: the prompt is read, the answer and its eos are trained. The pieces are tokenised
 // apart, as Axolotl does, so no token spans the seam.
 #include <algorithm>
 #include <utility>
@@ -37,7 +37,7 @@ class Instruction : public PromptStrategy {
     lay_prompt(row, segments.front());
     Segment& answer = segments.back();
     answer_.render(row, true, answer);
-    answer.end_of_text = answer.learn_end = true;
+    answer.end_of_text = answer.end_trained = true;
     answer.ends = format_.ends;
   }
 

@@ -11,7 +11,7 @@ namespace dml {
 struct InstructionFormat {
   std::string name, help;
   std::string without_input, with_input;  // layouts of the turn (prompt/layout.h); with_input "": there is no input
-  std::string answer = "{output}";        // what is learned
+  std::string answer = "{output}";        // what is trained
   std::string input = "input";            // the column that chooses between the two: missing or empty is "without"
   std::string system_column = {};         // text of the row that comes first …
   std::string system_default = {};        // … or this where the row has no such column …

@@ -89,19 +89,19 @@ Layout::Layout(std::string_view text, std::string_view what) : text_(text) {
   flush();
 }
 
-void Layout::render(const Json& record, bool learn, Segment& out) const {
+void Layout::render(const Json& record, bool trained, Segment& out) const {
   constexpr std::size_t kUsual = 512;  // what a few columns hold, so that the text need not grow
   if (literals_ > 0) out.text.reserve(out.text.size() + literals_ + kUsual);
   out.spans.reserve(out.spans.size() + parts_.size() + 1);  // what is behind it is small, too
   for (auto& part : parts_) {
     if (part.form == Form::literal) {
-      out.add(part.text, learn, true);
+      out.add(part.text, trained, true);
       continue;
     }
     auto column = std::find_if(part.columns.begin(), part.columns.end(), [&](auto& c) { return record.contains(c); });
     const std::string& name = column == part.columns.end() ? part.columns.front() : *column;
     if (part.form == Form::text) {
-      if (const std::string& text = text_column(record, name); !text.empty()) out.add(text, learn, false);
+      if (const std::string& text = text_column(record, name); !text.empty()) out.add(text, trained, false);
       continue;
     }
     std::string text;
@@ -115,7 +115,7 @@ void Layout::render(const Json& record, bool learn, Segment& out) const {
       if (!value.is_object()) throw UserError("'{}' must be an object, is {}", name, shown(value));
       append_yaml(Json{{name, value}}, 0, text);
     }
-    if (!text.empty()) out.add(text, learn, false);
+    if (!text.empty()) out.add(text, trained, false);
   }
 }
 

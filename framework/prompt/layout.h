@@ -22,7 +22,7 @@ class Layout {
   explicit Layout(std::string_view text, std::string_view what = "format");
 
   /// Appends the pieces. UserError when a column is missing or no text.
-  void render(const Json& record, bool learn, Segment& out) const;
+  void render(const Json& record, bool trained, Segment& out) const;
   /// Columns in the order they appear; the first of alternatives.
   std::vector<std::string> columns() const;
   const std::string& text() const { return text_; }

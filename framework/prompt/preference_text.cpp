@@ -30,7 +30,7 @@ class PreferenceText : public PromptStrategy {
       const std::string text = answer.field.text(record);
       if (format_.frame.literal) segment.add(text, true, true);
       else answer.layout.render(Json{{answer_name(answer.role), text}}, true, segment);
-      segment.end_of_text = segment.learn_end = format_.frame.ends_text;
+      segment.end_of_text = segment.end_trained = format_.frame.ends_text;
       made.role = answer.role;
       if (answer.role == DocumentRole::desirable && !label_column(record, format_.label))
         made.role = DocumentRole::undesirable;

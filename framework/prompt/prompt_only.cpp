@@ -28,8 +28,8 @@ class PromptOnly : public PromptStrategy {
   Rendered prompt(const Json& record) const override {
     Rendered out = format_->prompt(asked(record));
     for (Segment& segment : out.segments) {
-      for (Segment::Span& span : segment.spans) span.learn = false;
-      segment.learn_end = false;
+      for (Segment::Span& span : segment.spans) span.trained = false;
+      segment.end_trained = false;
     }
     return out;
   }

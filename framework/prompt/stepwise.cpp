@@ -53,9 +53,9 @@ class Stepwise : public PromptStrategy {
   }
 
  private:
-  static Segment& add(Rendered& out, const std::string& text, bool learn) {
+  static Segment& add(Rendered& out, const std::string& text, bool trained) {
     Segment& segment = out.segments.emplace_back();
-    segment.add(text, learn, false);
+    segment.add(text, trained, false);
     return segment;
   }
   static Token label(const Json& value, std::size_t i) {

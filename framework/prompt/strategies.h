@@ -12,7 +12,7 @@ namespace dml {
 std::unique_ptr<PromptStrategy> make_instruction(const InstructionFormat& format, const PromptContext& context);
 /// The user's own format (`type:` as a table).
 std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context);
-/// Plain text, all of it learned: one document a row, cut into rows of sequence_len without loss.
+/// Plain text, all of it trained: one document a row, cut into rows of sequence_len without loss.
 std::unique_ptr<PromptStrategy> make_completion(const PromptContext& context);
 /// {"segments": [{"text", "label"}]}: each tokenised alone, nothing added; special tokens are written out in the text.
 std::unique_ptr<PromptStrategy> make_input_output(const PromptContext& context);

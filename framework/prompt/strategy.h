@@ -1,4 +1,4 @@
-// A record of a dataset becomes pieces of text, each one learned or only read. What a piece says decides its labels; no
+// A record of a dataset becomes pieces of text, each one trained or only read. What a piece says decides its labels; no
 // strategy ever sees token ids.
 #pragma once
 
@@ -21,8 +21,8 @@ enum class RowKind;
 
 struct Piece {
   std::string_view text;
-  bool learn = false;   // its tokens get labels
-  bool markup = false;  // template text: special tokens spelled out in it are parsed
+  bool trained = false;  // its tokens get labels
+  bool markup = false;   // template text: special tokens spelled out in it are parsed
 };
 
 /// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte
@@ -30,11 +30,11 @@ struct Piece {
 struct Segment {
   struct Span {
     std::size_t end;  // in `text`; it begins where the one before ends
-    bool learn, markup;
-    float weight = 1;  // of the losses of what is learned
+    bool trained, markup;
+    float weight = 1;  // of the losses of what is trained
 
     bool continued_by(const Span& next) const {
-      return learn == next.learn && markup == next.markup && weight == next.weight;
+      return trained == next.trained && markup == next.markup && weight == next.weight;
     }
   };
   std::string text;
@@ -42,18 +42,18 @@ struct Segment {
   bool add_special = false;  // with the tokenizer's own bos (at the front of an example)
   bool end_of_text = false;  // eos behind it, unless the last id already is eos; an empty segment gets none
   int ends = 1;              // how many eos that is
-  bool learn_end = false;    // … and whether that eos is learned
+  bool end_trained = false;  // … and whether that eos is trained
   Token label =
       kIgnore;  // of the last token, where one is trained: the class of a step, instead of the tokens themselves
 
-  void add(std::string_view piece, bool learn, bool markup) {
+  void add(std::string_view piece, bool trained, bool markup) {
     text += piece;
-    spans.push_back({text.size(), learn, markup});
+    spans.push_back({text.size(), trained, markup});
   }
   void clear() {
     text.clear();
     spans.clear();
-    add_special = end_of_text = learn_end = false;
+    add_special = end_of_text = end_trained = false;
     ends = 1;
     label = kIgnore;
   }
@@ -61,7 +61,7 @@ struct Segment {
     std::vector<Piece> out;
     std::size_t begin = 0;
     for (const Span& span : spans) {
-      out.push_back({std::string_view(text).substr(begin, span.end - begin), span.learn, span.markup});
+      out.push_back({std::string_view(text).substr(begin, span.end - begin), span.trained, span.markup});
       begin = span.end;
     }
     return out;
@@ -72,8 +72,8 @@ struct Segment {
 struct Rendered {
   std::vector<Segment> segments;
   std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: taken as they are, segments empty
-  bool chunk = false;          // longer than sequence_len: cut into rows without loss, whatever the strategy for length
-  std::string unlearned = {};  // why there is nothing to learn, when the strategy knows it
+  bool chunk = false;  // longer than sequence_len: cut into rows without loss, whatever the strategy for length
+  std::string untrained_reason = {};        // why there is nothing to learn, when the strategy knows it
   std::int64_t most_behind = 0;             // tokens behind the first segment, which are cut; 0: any number
   DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
 };

@@ -7,8 +7,13 @@ enum class AdapterKind { none, lora, qlora };
 enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B both (PEFT's `false`)
 enum class ExcessLength { drop, truncate, raise, split_turns };
 enum class BadRow { error, skip };
-enum class LearnEnd { none, turn, last, all };  // turns whose end tokens are trained: none, trained ones, the last, all
-enum class Recompute { none, layer, mlp };      // gradient_checkpointing: false, true, mlp
+enum class TrainOnEnd {
+  none,
+  turn,
+  last,
+  all
+};                                          // turns whose end tokens are trained: none, trained ones, the last, all
+enum class Recompute { none, layer, mlp };  // gradient_checkpointing: false, true, mlp
 enum class StorageChoice { automatic, f32, bf16 };  // automatic: as the files have it
 enum class Bf16 { off, on, automatic };             // automatic: where the processor has instructions for it
 enum class Bf16Weights {

@@ -49,7 +49,7 @@ const std::vector<EnumRow<ExcessLength>>& enum_rows();
 template <>
 const std::vector<EnumRow<BadRow>>& enum_rows();
 template <>
-const std::vector<EnumRow<LearnEnd>>& enum_rows();
+const std::vector<EnumRow<TrainOnEnd>>& enum_rows();
 template <>
 const std::vector<EnumRow<Recompute>>& enum_rows();
 template <>

@@ -270,9 +270,9 @@ const std::vector<EnumRow<BadRow>>& enum_rows() {
   return rows;
 }
 template <>
-const std::vector<EnumRow<LearnEnd>>& enum_rows() {
-  static const std::vector<EnumRow<LearnEnd>> rows = {
-      {"none", LearnEnd::none}, {"turn", LearnEnd::turn}, {"last", LearnEnd::last}, {"all", LearnEnd::all}};
+const std::vector<EnumRow<TrainOnEnd>>& enum_rows() {
+  static const std::vector<EnumRow<TrainOnEnd>> rows = {
+      {"none", TrainOnEnd::none}, {"turn", TrainOnEnd::turn}, {"last", TrainOnEnd::last}, {"all", TrainOnEnd::all}};
   return rows;
 }
 template <>

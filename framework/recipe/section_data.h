@@ -66,8 +66,8 @@ struct DatasetEntry {
   std::optional<std::map<std::string, std::vector<std::string>>> roles;  // template's role → spellings in the data
   std::vector<std::string> roles_to_train = {"assistant"};
   std::int64_t train_on_turns = 0;  // the last N turns of roles_to_train; 0: all of them
-  LearnEnd train_on_eos = LearnEnd::turn;
-  std::optional<LearnEnd> train_on_eot;  // unset: as train_on_eos
+  TrainOnEnd train_on_eos = TrainOnEnd::turn;
+  std::optional<TrainOnEnd> train_on_eot;  // unset: as train_on_eos
   std::optional<std::string> message_field_training;
   std::optional<std::string> message_field_training_detail;
   bool drop_system_message = false, split_thinking = false;

@@ -230,11 +230,11 @@ RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
   }
   out.tools = read_tools(f, tool_style(models_.format().chat_template()));
   if (!out.tools.list.is_null()) out.row["tools"] = out.tools.list;
-  out.options.go_on = f.flag("continue_final_message", false);
-  out.options.answer = f.flag("add_generation_prompt", !out.options.go_on);
-  if (out.options.go_on && out.options.answer)
+  out.options.continue_final_message = f.flag("continue_final_message", false);
+  out.options.answer = f.flag("add_generation_prompt", !out.options.continue_final_message);
+  if (out.options.continue_final_message && out.options.answer)
     f.wrong("continue_final_message", "and add_generation_prompt cannot both be true");
-  if (out.options.go_on && messages->back()["role"] != "assistant")
+  if (out.options.continue_final_message && messages->back()["role"] != "assistant")
     f.wrong("continue_final_message", "needs a last message of the assistant");
   return out;
 }

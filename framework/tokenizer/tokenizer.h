@@ -70,7 +70,7 @@ class Tokenizer {
 
   std::optional<Token> bos, eos, pad, unk;
   bool adds_bos = false, adds_eos = false;  // what add_special does
-  std::vector<Token> fresh;                 // tokens the recipe added or renamed: no model has learned them
+  std::vector<Token> fresh;                 // tokens that the recipe added or renamed: their embeddings are untrained
   std::string chat_template;                // default template of the model directory, "" when it has none
   std::vector<std::pair<std::string, std::string>> named_templates;
   std::string digest;     // of every file it was made from, and what the recipe changes

@@ -85,7 +85,7 @@ class Objective {
     return model.measure(shape, backward);
   }
   /// Bytes of what begin() needs beside the model's working memory.
-  virtual std::size_t beside(CausalLm& /*model*/) { return 0; }
+  virtual std::size_t extra_memory(CausalLm& /*model*/) { return 0; }
   /// What a run that is resumed after this step must know; null: nothing. The same on all ranks.
   virtual Json state() const { return nullptr; }
   /// UserError where it is damaged.

@@ -73,7 +73,7 @@ SplitLoss split_loss(const SplitPasses& p, const LossDivision& division) {
     const PackedBatch batch = load(std::min(number, count - 1));
     const LossSums losses = p.objective.evaluate(p.model, batch, p.hooks, by_part.documents(batch));
     if (number < count) {
-      mine.push_back({number, batch.size(), batch.learned(), losses});
+      mine.push_back({number, batch.size(), batch.trained(), losses});
       by_part.add(number, s, m);
     }
     p.each(std::min(first + p.comm.size(), count), count);

@@ -23,7 +23,7 @@ std::vector<MicroBatchSum> run_passes(const StepParts& parts, const StepPlan& pl
     watcher.pass_begins();
     const LossSums losses =
         parts.objective.train(parts.model, batch, {plan.seed, micro_batch_number(plan.step, m)}, hooks);
-    sums.push_back({m, batch.size(), batch.learned(), losses});
+    sums.push_back({m, batch.size(), batch.trained(), losses});
     watcher.pass_ended(i + 1, mine.count);
   }
   return sums;

@@ -32,7 +32,7 @@ LossSums TokenLoss::train(CausalLm& model, const PackedBatch& batch, PassSeed se
     model.train(batch, seed, hooks, &rows);
     return rows.sums;
   }
-  const auto tokens = static_cast<double>(batch.learned());
+  const auto tokens = static_cast<double>(batch.trained());
   if (!extra_) return {model.train(batch, seed, hooks), tokens};
   kernels::ExtraLoss extra = extra_;
   const double plain = model.train(batch, seed, hooks, nullptr, &extra);
@@ -52,8 +52,8 @@ std::size_t TokenLoss::measure(CausalLm& model, CausalLm::Shape shape, bool back
 
 LossSums TokenLoss::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
                              std::span<DocumentLoss> documents) {
-  token_losses_.resize(documents.empty() && !weighted_ ? 0 : static_cast<std::size_t>(batch.learned()));
-  LossSums sums{model.evaluate(batch, hooks, token_losses_), static_cast<double>(batch.learned())};
+  token_losses_.resize(documents.empty() && !weighted_ ? 0 : static_cast<std::size_t>(batch.trained()));
+  LossSums sums{model.evaluate(batch, hooks, token_losses_), static_cast<double>(batch.trained())};
   std::ranges::fill(documents, DocumentLoss{});
   if (token_losses_.empty()) return sums;
   if (weighted_) sums = {};

@@ -41,7 +41,7 @@ class Trainer::Watch : public StepWatcher {
   void exchange_begins() override { fault_point("exchange", comm().rank(), trainer_.state_.step); }
   bool accepts(const StepResult& result) override {
     BaseWatch& base = trainer_.parts_.base;
-    const std::int64_t trouble = comm().max(base.lost_here() ? 2 : trainer_.sound_.finite() ? 0 : 1);
+    const std::int64_t trouble = comm().max(base.lost_here() ? 2 : trainer_.finite_state_.finite() ? 0 : 1);
     if (trouble == 2) return base.find_lost(), false;
     if (trouble == 1) trainer_.refuse_damage(fmt::format("step {} was not made", trainer_.state_.step + 1));
     if (!result.finite()) return trainer_.refuse(result), false;
@@ -74,7 +74,7 @@ void Trainer::refuse(const StepResult& result) {
 
 void Trainer::refuse_damage(const std::string& what) {
   std::string damage;
-  for (const std::string& found : parts_.step.comm.all_gather(sound_.damage()))
+  for (const std::string& found : parts_.step.comm.all_gather(finite_state_.damage()))
     if (damage.empty()) damage = found;
   throw Error(ExitCode::diverged, fmt::format("{} is not a finite number (was memory or a file damaged?), so {}; {}",
                                               damage, what, resume_hint()));
@@ -84,7 +84,7 @@ Trainer::Trainer(TrainerParts parts, TrainerSettings settings, TrainState state)
     : parts_(parts),
       settings_(std::move(settings)),
       state_(std::move(state)),
-      sound_(parts_.step.strategy, parts_.step.optimizer.state()) {
+      finite_state_(parts_.step.strategy, parts_.step.optimizer.state()) {
   if (settings_.facts.resumed_from.empty()) return;
   saved_at_ = updated_at_ = state_.step;
   for (auto& o : parts_.observers) o->read_state(state_, settings_.facts.resumed_from);
@@ -116,8 +116,8 @@ Action Trainer::advance() {
   Action now;
   try {
     const StepMetrics metrics = step();
-    stop_where_base_is_lost();
-    tell_saved(parts_.saver.poll());
+    stop_if_base_is_lost();
+    report_saved(parts_.saver.poll());
     for (auto& o : parts_.observers) now |= o->on_step(metrics);
   } catch (const Error& e) {  // on all ranks alike, when it is one of these: rewards that failed are a user's error
     if (e.code() == ExitCode::diverged || dynamic_cast<const UserError*>(&e)) finish_save();
@@ -178,7 +178,7 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
   }
   show_training_point(parts_.step.optimizer, parts_.step.strategy);
   parts_.base.find_lost();
-  stop_where_base_is_lost();
+  stop_if_base_is_lost();
   Action now;
   for (auto& o : parts_.observers) now |= o->on_eval({state_.step, state_.epoch, result.values}, result.samples);
   return now;
@@ -191,14 +191,14 @@ Action Trainer::agreed(const Action& mine) {
   return {sum % kField > 0, sum / kField % kField > 0, sum / kField / kField > 0};
 }
 
-void Trainer::tell_saved(const std::string& path) {
+void Trainer::report_saved(const std::string& path) {
   if (path.empty()) return;
   for (auto& o : parts_.observers) o->on_save({path, saved_at_});
 }
 
 void Trainer::begin_save() {
   finish_save();
-  if (parts_.step.comm.max(sound_.finite() ? 0 : 1) > 0)
+  if (parts_.step.comm.max(finite_state_.finite() ? 0 : 1) > 0)
     refuse_damage(fmt::format("no checkpoint was written after step {}", state_.step));
   for (auto& o : parts_.observers) o->before_save();
   for (auto& o : parts_.observers) o->write_state(state_);
@@ -222,7 +222,7 @@ std::string Trainer::checked_base() {
   return change.text;
 }
 
-void Trainer::stop_where_base_is_lost() {
+void Trainer::stop_if_base_is_lost() {
   if (parts_.base.lost().empty()) return;
   finish_save();
   // Of gradients in bfloat16 the discarded step has changed what is carried over.

@@ -10,10 +10,10 @@
 #include "data/schedule.h"
 #include "optim/schedule.h"
 #include "train/base_watch.h"
+#include "train/finite_state.h"
 #include "train/metrics_log.h"
 #include "train/observer.h"
 #include "train/saver.h"
-#include "train/sound_state.h"
 #include "train/step.h"
 
 namespace dml {
@@ -74,10 +74,10 @@ class Trainer {
   Action evaluate(const EvaluationMoment& moment);
   void save();
   void begin_save();
-  void finish_save() { tell_saved(parts_.saver.finish()); }
-  void tell_saved(const std::string& path);
+  void finish_save() { report_saved(parts_.saver.finish()); }
+  void report_saved(const std::string& path);
   /// IoError when pages of the base are lost, with a checkpoint of what was computed before.
-  void stop_where_base_is_lost();
+  void stop_if_base_is_lost();
   Action agreed(const Action& mine);
   TrainerState trainer_state() const;
   std::string resume_hint() const;
@@ -86,7 +86,7 @@ class Trainer {
   TrainerParts parts_;
   TrainerSettings settings_;
   TrainState state_;
-  SoundState sound_;
+  FiniteState finite_state_;
   std::int64_t saved_at_ = -1, updated_at_ = 0, refused_ = 0;  // refused_: steps in a row
 };
 

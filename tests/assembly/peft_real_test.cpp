@@ -94,9 +94,9 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     }
     const PackedBatch batch = golden.batch();
     model.set_length(64);
-    model.reserve(model.measure({batch.size(), batch.learned(), batch.documents()}, true));
+    model.reserve(model.measure({batch.size(), batch.trained(), batch.documents()}, true));
     UnitHooks no_hooks;
-    const auto count = static_cast<double>(batch.learned());
+    const auto count = static_cast<double>(batch.trained());
     EXPECT_NEAR(model.train(batch, {}, no_hooks) / count, golden.values["loss"].get<double>(), 1e-5);
     std::map<std::string, double> norms;
     double all = 0;
@@ -141,7 +141,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     // Inference and a merge compute what training saw.
     auto answers = make_inference_model(base, StorageChoice::automatic, {place});
     answers->set_length(64);
-    answers->reserve(answers->measure({batch.size(), batch.learned(), batch.documents()}, false));
+    answers->reserve(answers->measure({batch.size(), batch.trained(), batch.documents()}, false));
     const double loss = answers->evaluate(batch, no_hooks) / count;
     EXPECT_NEAR(loss, golden.values["loss"].get<double>(), 1e-5);
     if (trained.adapter->lora_bias && !base.spec.bias.qkv) continue;  // no bias to merge it into
@@ -151,7 +151,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     whole.base_model = merged.path();
     auto again = make_inference_model(open_base_model(whole), StorageChoice::automatic);
     again->set_length(64);
-    again->reserve(again->measure({batch.size(), batch.learned(), batch.documents()}, false));
+    again->reserve(again->measure({batch.size(), batch.trained(), batch.documents()}, false));
     EXPECT_NEAR(again->evaluate(batch, no_hooks) / count, loss, 1e-5);
   }
   for (const std::string& kind : refused) EXPECT_TRUE(kind.starts_with("replicated")) << kind;

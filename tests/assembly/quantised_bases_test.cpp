@@ -70,9 +70,9 @@ Step step_on(const BaseModel& base) {
     step.gradients.emplace_back(static_cast<std::size_t>(u.size), 0.f);
     u.grad = step.gradients.back().data();
   }
-  model->reserve(model->measure({batch.view().size(), batch.view().learned(), batch.view().documents()}, true));
+  model->reserve(model->measure({batch.view().size(), batch.view().trained(), batch.view().documents()}, true));
   UnitHooks no_hooks;
-  step.loss = model->train(batch.view(), {}, no_hooks) / static_cast<double>(batch.view().learned());
+  step.loss = model->train(batch.view(), {}, no_hooks) / static_cast<double>(batch.view().trained());
   return step;
 }
 

@@ -39,14 +39,14 @@ TEST(VirtualThreads, CutWorkForTheirNumberAndRunItHere) {
     VirtualThreads virtual_threads(64);
     EXPECT_EQ(threads(), 64);
     std::vector<int> seen;  // no lock: one thread runs all tiles
-    const double saved = virtually_saved();
+    const double saved = virtual_seconds_saved();
     parallel_for(8, [&](std::int64_t i) {
       seen.push_back(static_cast<int>(i));
       parallel_for(4, [](std::int64_t) {});  // nested: part of its tile
       spin(1e-3);
     });
     EXPECT_EQ(seen.size(), 8u);
-    EXPECT_GE(virtually_saved() - saved, 6.9e-3);  // eight milliseconds of work in a span of little more than one
+    EXPECT_GE(virtual_seconds_saved() - saved, 6.9e-3);  // eight milliseconds of work in a span of little more than one
   }
   EXPECT_EQ(threads(), before);
 }

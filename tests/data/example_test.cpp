@@ -14,9 +14,9 @@ constexpr Token byte(char c) { return 16 + static_cast<unsigned char>(c); }
 
 Segment segment(const std::vector<Piece>& pieces, bool add_special, bool end) {
   Segment s;
-  for (const Piece& piece : pieces) s.add(piece.text, piece.learn, piece.markup);
+  for (const Piece& piece : pieces) s.add(piece.text, piece.trained, piece.markup);
   s.add_special = add_special;
-  s.end_of_text = s.learn_end = end;
+  s.end_of_text = s.end_trained = end;
   return s;
 }
 
@@ -26,7 +26,7 @@ TEST(Assemble, LabelsTheAnswerAndItsEnd) {
   Example e = assemble(r, ByteTokenizer());
   EXPECT_THAT(e.ids, ElementsAre(1, byte('P'), byte('A'), 2));
   EXPECT_THAT(e.labels, ElementsAre(kIgnore, kIgnore, byte('A'), 2));
-  EXPECT_EQ(e.learned(), 2);
+  EXPECT_EQ(e.trained(), 2);
 }
 
 TEST(Assemble, ParsesSpecialTokensInMarkupOnly) {
@@ -114,7 +114,7 @@ TEST(Cut, LosesAndDoublesNothing) {
     for (auto& part : parts) {
       EXPECT_LE(part.size(), 10);
       EXPECT_GE(part.size(), 3);
-      EXPECT_EQ(part.goes_on, &part != &parts.back());
+      EXPECT_EQ(part.continues, &part != &parts.back());
       joined.insert(joined.end(), part.ids.begin(), part.ids.end());
     }
     EXPECT_EQ(joined, document.ids);

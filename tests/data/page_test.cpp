@@ -51,11 +51,11 @@ TEST_F(Page, HoldsEveryTokenWithItsMask) {
               prepared.place(examples.stored(i)));
     const auto ids = examples.ids(i), labels = examples.labels(i);
     EXPECT_EQ(row["ids"].get<std::vector<Token>>(), std::vector<Token>(ids.begin(), ids.end()));
-    std::vector<bool> learned;
+    std::vector<bool> trained;
     for (std::size_t r = 0; r < row["runs"].size(); ++r)
-      learned.resize(learned.size() + row["runs"][r].get<std::size_t>(), r % 2 == 1);
-    ASSERT_EQ(learned.size(), ids.size());
-    for (std::size_t t = 0; t < ids.size(); ++t) EXPECT_EQ(learned[t], labels[t] != kIgnore) << i << " " << t;
+      trained.resize(trained.size() + row["runs"][r].get<std::size_t>(), r % 2 == 1);
+    ASSERT_EQ(trained.size(), ids.size());
+    for (std::size_t t = 0; t < ids.size(); ++t) EXPECT_EQ(trained[t], labels[t] != kIgnore) << i << " " << t;
     EXPECT_EQ(row["ends"].size(), ids.size());
     EXPECT_THAT(row["labels"], ElementsAre());
   }
@@ -119,7 +119,7 @@ TEST_F(Page, ShowsFindsAndFiltersInABrowser) {
   EXPECT_THAT(zebra, HasSubstr(R"(<strong id="count">1 of 5</strong>)"));
   EXPECT_THAT(zebra, HasSubstr(R"(class="hit")"));
   EXPECT_THAT(zebra, HasSubstr(R"(<span class="learned" data-id="131" title=)"));  // the s of stripes
-  EXPECT_THAT(zebra, HasSubstr(R"(<span class="learned special" data-id="2" title=)"));
+  EXPECT_THAT(zebra, HasSubstr(R"(<span class="trained special" data-id="2" title=)"));
   EXPECT_THAT(shown("kind=dropped+could+not+be+read"), HasSubstr(R"(<strong id="count">1 of 5</strong>)"));
   EXPECT_THAT(shown("tokens0=1&tokens1=100000&row=train:2"), HasSubstr("<h2>train 2, "));
 }

@@ -44,13 +44,13 @@ TEST_F(Prepare, CarriesAlpacaRowsToBatches) {
       "<s>Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
       "### Instruction:\nHi\n\n### Response:\nYo</s>");
   auto labels = p.train().labels(0);
-  std::vector<Token> learned(labels.end() - 4, labels.end());
-  EXPECT_THAT(learned, ElementsAre(kIgnore, 16 + 'Y', 16 + 'o', 2));
+  std::vector<Token> trained(labels.end() - 4, labels.end());
+  EXPECT_THAT(trained, ElementsAre(kIgnore, 16 + 'Y', 16 + 'o', 2));
 
   Schedule schedule(p.train().lengths(), ScheduleOptions{});
   Loader loader(p.train(), schedule);
   PackedBatch batch = loader.load(0, 0);
-  EXPECT_EQ(batch.learned(), 3);
+  EXPECT_EQ(batch.trained(), 3);
   EXPECT_EQ(batch.labels[batch.labels.size() - 4], 16 + 'Y');
   EXPECT_EQ(batch.labels.back(), kIgnore);
   EXPECT_EQ(p.place(p.train().stored(0)), path("a.jsonl") + ":1");
@@ -104,11 +104,11 @@ TEST_F(Prepare, CountsTheTurnsThatLearnToEnd) {
   };
   EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 2}));
   EXPECT_EQ(run().report().warnings().size(), 0u);
-  data.datasets[0].train_on_eos = LearnEnd::last;
+  data.datasets[0].train_on_eos = TrainOnEnd::last;
   EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 1}));
   EXPECT_THAT(run().report().warnings(), ElementsAre(HasSubstr("only 1 of 2 trained turns (50.0 %) end in a trained")));
   templates.eot_tokens.reset();  // eos is </s>, which chatml never writes
-  data.datasets[0].train_on_eos = LearnEnd::turn;
+  data.datasets[0].train_on_eos = TrainOnEnd::turn;
   EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 0}));
 
   data.datasets.clear();
@@ -248,7 +248,7 @@ TEST_F(Prepare, CountsWhatItDropsAndNamesTheFirst) {
   const DatasetReport& d = report.datasets.at(0);
   EXPECT_EQ(d.rows, 23);
   EXPECT_EQ(d.examples, 20);
-  EXPECT_EQ(d.ends_learned, 20);
+  EXPECT_EQ(d.ends_trained, 20);
   EXPECT_EQ(d.dropped, (std::map<std::string, std::int64_t>{
                            {"could not be read", 1}, {"longer than sequence_len", 1}, {"no trained tokens", 1}}));
   EXPECT_EQ(d.first_dropped.at(0).place, path("a.jsonl") + ":21");

@@ -79,7 +79,7 @@ TEST_F(PromptData, AMicroBatchHoldsCompletionsOfAStep) {
   EXPECT_EQ(batch.first_group, 6);
   ASSERT_EQ(batch.documents(), 2);
   EXPECT_EQ(tokenizer.decode(batch.tokens.first(static_cast<std::size_t>(batch.starts[1]))), "<s>q3");
-  EXPECT_EQ(batch.learned(), 0);
+  EXPECT_EQ(batch.trained(), 0);
   trl.num_generations = 3;
   EXPECT_THROW(train_schedule(data, train, 1, &trl), UserError);
 }

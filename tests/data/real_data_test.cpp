@@ -32,7 +32,7 @@ TEST_F(RealData, PacksAlpacaTightly) {
   data.datasets = {entry};
   Prepared p = prepare(data, TemplateSection(), 42, *tokenizer);
   EXPECT_EQ(p.train().size(), 999);
-  EXPECT_EQ(p.report().datasets[0].ends_learned, p.report().datasets[0].examples);
+  EXPECT_EQ(p.report().datasets[0].ends_trained, p.report().datasets[0].examples);
   ScheduleOptions o;
   o.sequence_len = 2048;
   o.packing = true;
@@ -41,9 +41,9 @@ TEST_F(RealData, PacksAlpacaTightly) {
   EXPECT_THAT(describe(p, &schedule), ::testing::Contains(::testing::HasSubstr("999 rows → 999 examples")));
 
   Loader loader(p.train(), schedule);
-  std::int64_t learned = 0;
-  for (std::int64_t s = 0; s < schedule.steps(); ++s) learned += loader.load(s, 0).learned();
-  EXPECT_EQ(learned, p.report().datasets[0].learned);
+  std::int64_t trained = 0;
+  for (std::int64_t s = 0; s < schedule.steps(); ++s) trained += loader.load(s, 0).trained();
+  EXPECT_EQ(trained, p.report().datasets[0].trained);
   std::string text = render_text(view_row(p.train(), 0, *tokenizer, "row 0"), {.color = false});
   EXPECT_THAT(text, ::testing::HasSubstr("### Response:"));
   EXPECT_THAT(text, ::testing::HasSubstr("⟦"));

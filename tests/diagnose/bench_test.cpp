@@ -59,7 +59,7 @@ TEST(OperationCount, SeesDocumentsApart) {
   auto model = model_of(recipe_of(kModel));
   SyntheticBatch a(one, 100, 1), b(two, 100, 1);
   ASSERT_EQ(b.batch().documents(), 2);
-  ASSERT_EQ(b.batch().learned(), a.batch().learned());
+  ASSERT_EQ(b.batch().trained(), a.batch().trained());
   // Only attention differs: of 15 and of 7 + 8 queries in the first layer, of labelled ones (at 13 and 14; at 6 and 7)
   // in the last.
   double pairs = (15 * 16 / 2 - 7 * 8 / 2 - 8 * 9 / 2) + (14 + 15 - 7 - 8);
@@ -73,7 +73,7 @@ TEST(Bench, NeedsNeitherDataNorTokenizerAndGivesTheSameLossOnAnyNumberOfRanks) {
     auto self = make_self_comm();
     BenchResult alone = bench(recipe, *self, options);
     EXPECT_EQ(alone.tokens, 128);
-    EXPECT_EQ(alone.learned, 64);
+    EXPECT_EQ(alone.trained, 64);
     EXPECT_NEAR(alone.first_loss, std::log(100), 0.5);
     EXPECT_LT(alone.last_loss, alone.first_loss);
     EXPECT_GT(alone.fraction, 0);
@@ -93,7 +93,7 @@ TEST(SyntheticDocuments, AreReadFromLinesAndCheckedOneByOne) {
   write_file(path, "# tokens learned\n16 8\n2 1\n");
   auto documents = read_documents(path);
   ASSERT_EQ(documents.size(), 2u);
-  EXPECT_EQ(documents[0].learned, 8);
+  EXPECT_EQ(documents[0].trained, 8);
   for (const char* bad : {"16 16\n", "1 0\n", "x\n", "5\n", ""}) {
     write_file(path, bad);
     EXPECT_THROW(read_documents(path), UserError) << bad;

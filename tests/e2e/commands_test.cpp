@@ -308,7 +308,7 @@ TEST_F(Commands, PreprocessAndInspectShowWhatIsLearned) {
   EXPECT_EQ(dml({"inspect", r, "--split", "test"}).exit, 2);
 }
 
-// A model that has learned nothing answers in the form that is asked for, at any temperature.
+// A model that has trained nothing answers in the form that is asked for, at any temperature.
 TEST_F(Commands, InferFollowsAConstraint) {
   const std::string schema =
       write("s.json", R"({"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 150}},

@@ -69,13 +69,13 @@ void multiply_tiles(int sum, int a, int b) {
 // clang-format off
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/packing.inl"
-#include "kernels/simd/halves.inl"
+#include "kernels/simd/vector16.inl"
 #include "kernels/simd/packed_amx.inl"
 // clang-format on
 
-// a (m, depth) · b (n, depth)ᵀ in so many parts; a or b given turned around.
+// a (m, depth) · b (n, depth)ᵀ in so many parts; a or b given transposed.
 template <int Parts>
-void expect_exact(bool a_turned, bool b_turned, bool b_bf16) {
+void expect_exact(bool a_transposed, bool b_transposed, bool b_bf16) {
   constexpr std::int64_t m = 45, n = 40, depth = 70, deep = 96;
   auto a = values(m * depth, 1), b = values(n * depth, 2), c = values(m * n, 3);
   const auto before = c;
@@ -84,18 +84,18 @@ void expect_exact(bool a_turned, bool b_turned, bool b_bf16) {
     halves[i] = to_bf16(b[i]);
     if (b_bf16) b[i] = to_float(halves[i]);
   }
-  auto at = [](std::int64_t rows, bool turned, std::int64_t i, std::int64_t d) {
-    return static_cast<std::size_t>(turned ? d * rows + i : i * depth + d);
+  auto at = [](std::int64_t rows, bool transposed, std::int64_t i, std::int64_t d) {
+    return static_cast<std::size_t>(transposed ? d * rows + i : i * depth + d);
   };
   std::vector<float> packed_a(2 * kMr * deep * Parts / 2), packed_b(2 * kNr * deep * (b_bf16 ? 1 : Parts) / 2);
   for (std::int64_t first = 0; first < m; first += kMr)
-    pack_a<Parts>(a_turned, std::min(kMr, m - first), depth, &a[at(m, a_turned, first, 0)], a_turned ? m : depth,
-                  &packed_a[static_cast<std::size_t>(first * deep * Parts / 2)]);
+    pack_a<Parts>(a_transposed, std::min(kMr, m - first), depth, &a[at(m, a_transposed, first, 0)],
+                  a_transposed ? m : depth, &packed_a[static_cast<std::size_t>(first * deep * Parts / 2)]);
   for (std::int64_t first = 0; first < n; first += kNr) {
     float* to = &packed_b[static_cast<std::size_t>(first * deep * (b_bf16 ? 1 : Parts) / 2)];
-    const std::size_t from = at(n, b_turned, first, 0);
-    if (b_bf16) pack_b_bf16(b_turned, std::min(kNr, n - first), depth, &halves[from], b_turned ? n : depth, to);
-    else pack_b<Parts>(b_turned, std::min(kNr, n - first), depth, &b[from], b_turned ? n : depth, to);
+    const std::size_t from = at(n, b_transposed, first, 0);
+    if (b_bf16) pack_b_bf16(b_transposed, std::min(kNr, n - first), depth, &halves[from], b_transposed ? n : depth, to);
+    else pack_b<Parts>(b_transposed, std::min(kNr, n - first), depth, &b[from], b_transposed ? n : depth, to);
   }
   packed_gemm<Parts>(m, n, deep, b_bf16 ? deep : 0, packed_a.data(), packed_b.data(), c.data(), n, true, {});
   auto value = [](float x) { return Parts == 1 ? to_float(to_bf16(x)) : x; };
@@ -104,7 +104,8 @@ void expect_exact(bool a_turned, bool b_turned, bool b_bf16) {
       const auto element = static_cast<std::size_t>(i * n + j);
       double sum = before[element], size = std::fabs(sum);
       for (std::int64_t d = 0; d < depth; ++d) {
-        const double term = static_cast<double>(value(a[at(m, a_turned, i, d)])) * value(b[at(n, b_turned, j, d)]);
+        const double term =
+            static_cast<double>(value(a[at(m, a_transposed, i, d)])) * value(b[at(n, b_transposed, j, d)]);
         sum += term, size += std::fabs(term);
       }
       ASSERT_NEAR(c[element], sum, 1e-6 * size) << i << " " << j;
@@ -113,11 +114,11 @@ void expect_exact(bool a_turned, bool b_turned, bool b_bf16) {
 
 TEST(EmulatedTiles, MultiplyAsExactlyAsFloat32InThreePartsAndRoundedFactorsInOne) {
   if (!__builtin_cpu_supports("avx512bf16")) GTEST_SKIP() << "this machine lacks AVX512_BF16";
-  for (bool a_turned : {false, true})
-    for (bool b_turned : {false, true})
+  for (bool a_transposed : {false, true})
+    for (bool b_transposed : {false, true})
       for (bool b_bf16 : {false, true}) {
-        expect_exact<3>(a_turned, b_turned, b_bf16);
-        expect_exact<1>(a_turned, b_turned, b_bf16);
+        expect_exact<3>(a_transposed, b_transposed, b_bf16);
+        expect_exact<1>(a_transposed, b_transposed, b_bf16);
       }
 }
 

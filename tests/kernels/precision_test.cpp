@@ -56,9 +56,9 @@ TEST_P(InBf16, ProductsAreThoseOfRoundedFactors) {
     gemm_nt(mat(x, t, k), weight, mat(y, t, n), Write::set);
     gemm_nn(mat(dy, t, n), weight, mat(dx, t, k), Write::set);
     gemm_tn(mat(dy, t, n), mat(x, t, k), mat(dw, n, k), Write::set);
-    auto at = [](const std::vector<float>& v, std::int64_t cols, bool turned) {
-      return [&v, cols, turned](std::int64_t i, std::int64_t d) {
-        return v[static_cast<std::size_t>(turned ? d * cols + i : i * cols + d)];
+    auto at = [](const std::vector<float>& v, std::int64_t cols, bool transposed) {
+      return [&v, cols, transposed](std::int64_t i, std::int64_t d) {
+        return v[static_cast<std::size_t>(transposed ? d * cols + i : i * cols + d)];
       };
     };
     expect_product(y, t, n, k, at(x, k, false), at(w, k, false));

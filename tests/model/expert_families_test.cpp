@@ -56,10 +56,10 @@ struct Reference {
   double train() {
     for (auto& g : gradients) std::ranges::fill(g, 0.f);
     const PackedBatch b = batch();
-    model->reserve(model->measure({b.size(), b.learned(), b.documents()}, true));
+    model->reserve(model->measure({b.size(), b.trained(), b.documents()}, true));
     return model->train(b, {}, quiet);
   }
-  double mean_loss() { return train() / static_cast<double>(batch().learned()); }
+  double mean_loss() { return train() / static_cast<double>(batch().trained()); }
 };
 
 // transformers 5 holds the matrices of a layer's experts in two parameters.
@@ -89,12 +89,12 @@ TEST_P(ExpertFamily, HasTheLossAndTheGradientsOfTransformers) {
   const double want = r.golden["loss"].get<double>();
   EXPECT_NEAR(r.mean_loss(), want, 1e-5 * want);
   std::map<std::string, double> squares;
-  const auto learned = static_cast<double>(r.batch().learned());
+  const auto trained = static_cast<double>(r.batch().trained());
   for (Unit& u : r.model->parameters.units())
     for (const Parameter& p : u.parameters) {
       double& sum = squares[name_in_memory(p.name)];
       for (std::int64_t i = 0; i < p.size(); ++i) {
-        const double g = static_cast<double>(u.grad[p.offset + i]) / learned;
+        const double g = static_cast<double>(u.grad[p.offset + i]) / trained;
         sum += g * g;
       }
     }

@@ -117,7 +117,7 @@ struct GoldenModel {
   }
 
   static CausalLm::Shape shape(const GoldenBatch& batch) {
-    return {batch.view().size(), batch.view().learned(), batch.view().documents()};
+    return {batch.view().size(), batch.view().trained(), batch.view().documents()};
   }
   void zero() {
     for (auto& g : gradients) std::fill(g.begin(), g.end(), 0.f);
@@ -132,12 +132,12 @@ inline std::vector<double> ten_adamw_steps(CausalLm& model, const GoldenBatch& b
   std::vector<std::vector<float>> first, second;
   for (const Unit& u : model.parameters.units())
     for (auto* block : {&first, &second}) block->emplace_back(static_cast<std::size_t>(u.size), 0.f);
-  const auto learned = static_cast<double>(batch.view().learned());
+  const auto trained = static_cast<double>(batch.view().trained());
   UnitHooks no_hooks;
   std::vector<double> losses;
   for (int step = 0; step < 10; ++step) {
     for (Unit& u : model.parameters.units()) std::fill_n(u.grad, u.size, 0.f);
-    losses.push_back(model.train(batch.view(), {}, no_hooks) / learned);
+    losses.push_back(model.train(batch.view(), {}, no_hooks) / trained);
     for (std::size_t i = 0; i < first.size(); ++i) {
       const Unit& u = model.parameters.units()[i];
       for (const Parameter& p : u.parameters) {
@@ -151,7 +151,7 @@ inline std::vector<double> ten_adamw_steps(CausalLm& model, const GoldenBatch& b
                                    .weight_decay = p.decay ? 0.01f : 0.f,
                                    .bias1 = static_cast<float>(1 - std::pow(kBeta1, step + 1)),
                                    .bias2 = static_cast<float>(1 - std::pow(kBeta2, step + 1)),
-                                   .gradient_scale = static_cast<float>(1 / learned)};
+                                   .gradient_scale = static_cast<float>(1 / trained)};
         kernels::adamw(s, slice(u.value), slice(u.grad), slice(first[i].data()), slice(second[i].data()));
       }
     }

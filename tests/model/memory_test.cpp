@@ -168,13 +168,13 @@ TEST(MemoryPlan, BoundsEveryMicroBatchOfAScheduleByWhateverItsLengthsAndLabelsAr
       shape.tokens = std::max(shape.tokens, view.size());
       shape.documents = std::max(shape.documents, view.documents());
     }
-    shape.learned = shape.tokens;
+    shape.trained = shape.tokens;
     const std::size_t plan = model.measure(shape, true), evaluation = model.measure(shape, false);
     std::size_t largest = 0;
     for (const RandomBatch& b : schedule) {
       const std::size_t exact = model.measure(b.view(), true);
       largest = std::max(largest, exact);
-      ASSERT_LE(exact, plan) << b.view().size() << " tokens, " << b.view().learned() << " trained, "
+      ASSERT_LE(exact, plan) << b.view().size() << " tokens, " << b.view().trained() << " trained, "
                              << b.view().documents() << " documents";
       ASSERT_LE(model.measure(b.view(), false), evaluation) << b.view().size() << " tokens";
     }

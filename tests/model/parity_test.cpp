@@ -27,7 +27,7 @@ void expect_close(std::span<const float> got, std::span<const float> want, const
 double golden_loss(const std::string& path, const char* key) { return read_json(path)[key].get<double>(); }
 
 // Gradients of every parameter; goldens are of the mean loss, ours of the sum.
-void expect_gradients(GoldenModel& m, const std::string& path, std::int64_t learned) {
+void expect_gradients(GoldenModel& m, const std::string& path, std::int64_t trained) {
   SafetensorsFile file(path);
   std::size_t seen = 0;
   for (Unit& u : m.model->parameters.units())
@@ -37,7 +37,7 @@ void expect_gradients(GoldenModel& m, const std::string& path, std::int64_t lear
       const auto order = m.model->reordered.find(p.name);
       for (std::int64_t i = 0; i < p.size(); ++i)
         got[static_cast<std::size_t>(order == m.model->reordered.end() ? i : order->second.place(i))] =
-            u.grad[p.offset + i] / static_cast<float>(learned);
+            u.grad[p.offset + i] / static_cast<float>(trained);
       expect_close(got, want, p.name);
     }
   EXPECT_EQ(seen, file.tensors().size());
@@ -51,7 +51,7 @@ TEST_P(Family, LossAndGradientsOfFullFineTuningAreTheReferences) {
   double sum = m.model->train(batch.view(), {}, no_hooks);
   double want = golden_loss(golden_path(GetParam()) + "/full/loss.json", "sum");
   EXPECT_NEAR(sum, want, 1e-5 * want);
-  expect_gradients(m, golden_path(GetParam()) + "/full/gradients.safetensors", batch.view().learned());
+  expect_gradients(m, golden_path(GetParam()) + "/full/gradients.safetensors", batch.view().trained());
 }
 
 TEST_P(Family, LossAndGradientsOfAnAdapterAreTheReferences) {
@@ -60,7 +60,7 @@ TEST_P(Family, LossAndGradientsOfAnAdapterAreTheReferences) {
   double sum = m.model->train(batch.view(), {}, no_hooks);
   double want = golden_loss(golden_path(GetParam()) + "/lora/loss.json", "sum");
   EXPECT_NEAR(sum, want, 1e-5 * want);
-  expect_gradients(m, golden_path(GetParam()) + "/lora/gradients.safetensors", batch.view().learned());
+  expect_gradients(m, golden_path(GetParam()) + "/lora/gradients.safetensors", batch.view().trained());
 }
 
 TEST_P(Family, RecomputingGivesTheSameBits) {
@@ -172,13 +172,13 @@ TEST_P(RopeOfDocuments, LossAndGradientsAreTheReferencesWhateverTheLongestDocume
     const double sum = m.model->train(batch.view(), {}, no_hooks);
     const double want = golden_loss(folder + "/mixed/loss.json", "sum");
     EXPECT_NEAR(sum, want, 1e-5 * want);
-    expect_gradients(m, folder + "/mixed/gradients.safetensors", batch.view().learned());
+    expect_gradients(m, folder + "/mixed/gradients.safetensors", batch.view().trained());
     EXPECT_EQ(m.model->evaluate(batch.view(), no_hooks), sum);
   }
 }
 
 TEST_P(RopeOfDocuments, LossesAreThoseOfTheDocumentAloneAndTheSameBitsOnAnyThreads) {
-  std::vector<float> rows(static_cast<std::size_t>(batch.view().learned())), first_rows;
+  std::vector<float> rows(static_cast<std::size_t>(batch.view().trained())), first_rows;
   for (int threads : {1, 2, 3}) {
     set_threads(threads);
     GoldenModel m("llama_tiny", false, batch, folder);
@@ -192,7 +192,7 @@ TEST_P(RopeOfDocuments, LossesAreThoseOfTheDocumentAloneAndTheSameBitsOnAnyThrea
       const std::vector<std::int32_t> starts{0, static_cast<std::int32_t>(count)};
       PackedBatch alone{std::span(batch.tokens).subspan(first, count), std::span(batch.labels).subspan(first, count),
                         std::span(batch.positions).subspan(first, count), starts};
-      std::vector<float> losses(static_cast<std::size_t>(alone.learned()));
+      std::vector<float> losses(static_cast<std::size_t>(alone.trained()));
       m.model->evaluate(alone, no_hooks, losses);
       for (float loss : losses) ASSERT_NEAR(loss, rows[row++], 2e-5) << "document " << d;
     }
@@ -227,7 +227,7 @@ TEST(CausalLm, RowLossesAreTheReferences) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   GoldenModel m("llama_tiny", false, batch);
   auto want = read_json(golden_path("llama_tiny") + "/full/loss.json")["tokens"].get<std::vector<double>>();
-  std::vector<float> rows(static_cast<std::size_t>(batch.view().learned()));
+  std::vector<float> rows(static_cast<std::size_t>(batch.view().trained()));
   m.model->evaluate(batch.view(), no_hooks, rows);
   for (std::size_t t = 0, i = 0; t < batch.labels.size(); ++t)
     if (batch.labels[t] != kIgnore) {

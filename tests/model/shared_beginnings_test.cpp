@@ -19,14 +19,14 @@ struct Answers {
     batch.tokens.clear(), batch.labels.clear(), batch.positions.clear();
     batch.starts.assign(1, 0);
     std::int32_t prompt = 0;
-    for (auto [begins, size, learned] :
+    for (auto [begins, size, trained] :
          {std::tuple{7, 12, true}, {0, 9, true}, {0, 10, false}, {0, 8, true}, {5, 5, true}, {0, 11, true}}) {
       if (begins > 0) prompt = begins;
       shared.push_back(begins > 0 ? 0 : prompt);
-      add(prompt, size, learned);
+      add(prompt, size, trained);
     }
   }
-  void add(std::int32_t prompt, std::int32_t size, bool learned) {
+  void add(std::int32_t prompt, std::int32_t size, bool trained) {
     const auto document = std::ssize(shared);
     const std::size_t first = batch.tokens.size();
     for (std::int32_t t = 0; t < prompt + size; ++t) {
@@ -35,7 +35,7 @@ struct Answers {
       batch.positions.push_back(t);
     }
     for (std::int32_t t = 0; t < prompt + size; ++t) {
-      const bool labelled = learned && t + 1 >= prompt && t + 1 < prompt + size;
+      const bool labelled = trained && t + 1 >= prompt && t + 1 < prompt + size;
       batch.labels.push_back(labelled ? batch.tokens[first + static_cast<std::size_t>(t) + 1] : kIgnore);
     }
     batch.starts.push_back(static_cast<std::int32_t>(batch.tokens.size()));
@@ -62,7 +62,7 @@ TEST_P(SharedBeginnings, ChangeNoLossAndOnlyTheOrderOfGradients) {
   shape.shared = true;
   once.model->reserve(once.model->measure(shape, true));
   UnitHooks none;
-  std::vector<float> losses(static_cast<std::size_t>(answers.batch.view().learned())), shared = losses;
+  std::vector<float> losses(static_cast<std::size_t>(answers.batch.view().trained())), shared = losses;
   EXPECT_EQ(apart.model->evaluate(answers.view(false), none, losses),
             once.model->evaluate(answers.view(true), none, shared));
   EXPECT_EQ(losses, shared);
@@ -107,7 +107,7 @@ TEST(SharedBeginningRows, AreVisitedOnce) {
   }
   EXPECT_EQ(std::vector(once.shared.starts.begin(), once.shared.starts.end()),
             std::vector(apart.batch.starts.begin(), apart.batch.starts.end()));
-  EXPECT_EQ(given.learned(), once.batch.learned());
+  EXPECT_EQ(given.trained(), once.batch.trained());
 }
 
 TEST(SharedBeginningRows, AreMeasuredAsTheyAreVisited) {
@@ -136,7 +136,7 @@ TEST(Company, ADocumentsLossesDoNotDependOnTheOthers) {
           batch.labels[static_cast<std::size_t>(batch.starts[d]) - 1] = 0;
       }
       UnitHooks none;
-      std::vector<float> together(static_cast<std::size_t>(batch.view().learned())), apart;
+      std::vector<float> together(static_cast<std::size_t>(batch.view().trained())), apart;
       golden.model->evaluate(batch.view(), none, together);
       for (std::size_t d = 0; d + 1 < batch.starts.size(); ++d) {
         GoldenBatch one = batch;
@@ -145,7 +145,7 @@ TEST(Company, ADocumentsLossesDoNotDependOnTheOthers) {
         one.labels.assign(batch.labels.begin() + first, batch.labels.begin() + last);
         one.positions.assign(batch.positions.begin() + first, batch.positions.begin() + last);
         one.starts = {0, last - first};
-        std::vector<float> losses(static_cast<std::size_t>(one.view().learned()));
+        std::vector<float> losses(static_cast<std::size_t>(one.view().trained()));
         golden.model->evaluate(one.view(), none, losses);
         apart.insert(apart.end(), losses.begin(), losses.end());
       }

@@ -54,7 +54,7 @@ class SharedFamily : public testing::TestWithParam<std::string> {
       gradients.emplace_back(static_cast<std::size_t>(u.size), 0.f);
       u.grad = gradients.back().data();
     }
-    model->reserve(model->measure({batch().size(), batch().learned(), batch().documents()}, full));
+    model->reserve(model->measure({batch().size(), batch().trained(), batch().documents()}, full));
     return model;
   }
 };
@@ -62,8 +62,8 @@ class SharedFamily : public testing::TestWithParam<std::string> {
 TEST_P(SharedFamily, LossAndEveryGradientAreThoseOfTransformers) {
   auto model = build(true);
   UnitHooks no_hooks;
-  const auto learned = static_cast<double>(batch().learned());
-  const double loss = model->train(batch(), {}, no_hooks) / learned;
+  const auto trained = static_cast<double>(batch().trained());
+  const double loss = model->train(batch(), {}, no_hooks) / trained;
   EXPECT_NEAR(loss / golden["loss"].get<double>(), 1, 1e-5);
   std::size_t seen = 0;
   for (const Unit& u : model->parameters.units())
@@ -74,7 +74,7 @@ TEST_P(SharedFamily, LossAndEveryGradientAreThoseOfTransformers) {
       ++seen;
       double squares = 0, sum = 0;
       for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
-        const double g = static_cast<double>(u.grad[i]) / learned;
+        const double g = static_cast<double>(u.grad[i]) / trained;
         squares += g * g, sum += g;
       }
       const double norm = golden["gradients"][name][0].get<double>();

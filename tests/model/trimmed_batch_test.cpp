@@ -9,11 +9,11 @@ namespace {
 struct Batch {
   std::vector<Token> tokens, labels;
   std::vector<std::int32_t> positions, starts{0};
-  // The first `learned` positions have a label.
-  void add(std::int32_t length, std::int32_t learned) {
+  // The first `trained` positions have a label.
+  void add(std::int32_t length, std::int32_t trained) {
     for (std::int32_t i = 0; i < length; ++i) {
       tokens.push_back((7 * i + 3) % 60);
-      labels.push_back(i < learned ? (7 * i + 10) % 60 : kIgnore);
+      labels.push_back(i < trained ? (7 * i + 10) % 60 : kIgnore);
       positions.push_back(i);
     }
     starts.push_back(static_cast<std::int32_t>(tokens.size()));

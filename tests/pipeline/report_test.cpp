@@ -194,10 +194,10 @@ TEST(Chart, TicksOfALogarithmicAxisAreRound) {
 
 TEST(Chart, LogarithmicAxisIsForPositiveValuesOverAWideRange) {
   const auto chart = [](double a, double b) { return Chart{"x", "", {{"", 1, false, false, {{1, a}, {2, b}}}}}; };
-  EXPECT_TRUE(wants_log(chart(8, 1)));
-  EXPECT_FALSE(wants_log(chart(7, 1)));
-  EXPECT_FALSE(wants_log(chart(8, 0)));
-  EXPECT_FALSE(wants_log(chart(8, -1)));
+  EXPECT_TRUE(suits_log_axis(chart(8, 1)));
+  EXPECT_FALSE(suits_log_axis(chart(7, 1)));
+  EXPECT_FALSE(suits_log_axis(chart(8, 0)));
+  EXPECT_FALSE(suits_log_axis(chart(8, -1)));
   // Ten times less is the same way down from 100 to 10 as from 10 to 1.
   Chart c{"x", "", {{"", 1, false, false, {{1, 100}, {2, 10}, {3, 1}}}}};
   c.log_y = true;

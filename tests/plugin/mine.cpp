@@ -29,9 +29,9 @@ class Sgd : public Optimizer {
   double momentum_, fail_at_;
 };
 
-class Halves : public Schedule {
+class VU16 : public Schedule {
  public:
-  explicit Halves(const Json& a) : times_(a["times"]) {}
+  explicit VU16(const Json& a) : times_(a["times"]) {}
   double factor(const SchedulePlace& at) const override {
     if (times_ == 13) throw 13;  // NOLINT: no std::exception
     return std::pow(0.5, std::floor(at.progress() * times_));
@@ -164,7 +164,7 @@ DML_PLUGIN("mine", "2.1") {
   // fail_at: the step or call that throws; fail_on_rank: the rank that does, from 1; 0: none.
   registry.add(Row<Optimizer>{
       "my_sgd", "sgd", maker<Sgd>(), {{"momentum", "of the mean", 0.9, 1}, {"fail_at", "step", 0}}, {"mysgd"}});
-  registry.add(Row<Schedule>{"halves", "halves; 13 times: throws", maker<Halves>(), {{"times", "how often", 4}}});
+  registry.add(Row<Schedule>{"halves", "halves; 13 times: throws", maker<VU16>(), {{"times", "how often", 4}}});
   registry.add(Row<PromptFormat>{"shout", "say: a text", maker<Shout>()});
   registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>(), {{"fail_at", "call", 0}}});
   registry.add(Row<AnswerCheck>{"longer", "longer than", maker<Longer>(), {{"than", "bytes", 3}}});

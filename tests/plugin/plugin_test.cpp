@@ -115,9 +115,9 @@ TEST_F(Plugin, PromptFormatsGivePiecesAndTheirErrorsAreTheRows) {
   const Segment& s = rows[0].segments.at(0);
   EXPECT_EQ(s.text, "HEY you");
   ASSERT_EQ(s.spans.size(), 2u);
-  EXPECT_FALSE(s.spans[0].learn);
-  EXPECT_TRUE(s.spans[1].learn);
-  EXPECT_TRUE(s.add_special && s.end_of_text && s.learn_end);
+  EXPECT_FALSE(s.spans[0].trained);
+  EXPECT_TRUE(s.spans[1].trained);
+  EXPECT_TRUE(s.add_special && s.end_of_text && s.end_trained);
   EXPECT_EQ(format->prompt({}).segments.at(0).text, "HEY ");
   EXPECT_FALSE(format->prompt({}).segments.at(0).end_of_text);
   EXPECT_THAT(error_of([&] { format->render({{"said", "you"}}); }), HasSubstr("say"));

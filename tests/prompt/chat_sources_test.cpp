@@ -13,12 +13,12 @@ namespace {
 // What is trained on stands in [..].
 std::string marked(const Rendered& rendered) {
   std::string out;
-  bool learn = false;
+  bool trained = false;
   for (auto& segment : rendered.segments)
     for (const Piece& piece : segment.pieces()) {
-      if (piece.learn != learn && !piece.text.empty()) {
-        out += piece.learn ? "[" : "]";
-        learn = piece.learn;
+      if (piece.trained != learn && !piece.text.empty()) {
+        out += piece.trained ? "[" : "]";
+        learn = piece.trained;
       }
       out += piece.text;
     }
@@ -63,7 +63,7 @@ TEST(MessageColumns, ARowWithoutAnAnswerHasNothingToTrainOn) {
   DatasetEntry entry = columns({{"user", {"q"}}, {"assistant", {"a"}}});
   Rendered r = strategy_of(entry)->render(parse_json(R"({"q": "Why?", "a": ""})", "row")).at(0);
   EXPECT_EQ(marked(r).find('['), std::string::npos);
-  EXPECT_NE(r.unlearned, "");
+  EXPECT_NE(r.untrained_reason, "");
 }
 
 TEST(MessageColumns, APromptEndsWhereTheModelSpeaks) {
@@ -143,7 +143,7 @@ TEST(ChatGptExport, AConversationWithoutAnAnswerHasNothingToTrainOn) {
   EXPECT_NE(strategy_of(chatgpt())
                 ->render(parse_json(R"({"mapping": {"r": {"parent": null, "children": [], "message": null}}})", "row"))
                 .at(0)
-                .unlearned,
+                .untrained_reason,
             "");
 }
 

@@ -1,4 +1,4 @@
-// What of a conversation is learned, shown as the rendered text with the learned bytes between « and ».
+// What of a conversation is trained, shown as the rendered text with the trained bytes between « and ».
 #include "prompt/chat_template.h"
 
 #include <gmock/gmock.h>
@@ -46,8 +46,8 @@ struct Case {
     bool open = false;
     const Rendered r = rendered(record);
     for (const Piece& p : r.segments.at(0).pieces()) {
-      if (p.learn != open) out += p.learn ? "«" : "»";
-      open = p.learn;
+      if (p.trained != open) out += p.trained ? "«" : "»";
+      open = p.trained;
       out += p.text;
     }
     return out + (open ? "»" : "");
@@ -75,7 +75,7 @@ TEST(ChatTemplate, LearnsTheAnswerAndTheTokenThatEndsIt) {
 TEST(ChatTemplate, RendersLlama3AsItsTokensSay) {
   Case s;
   s.named("llama3", "<|eot_id|>").context.bos_token = "<|begin_of_text|>";
-  s.dataset.train_on_eos = LearnEnd::none;
+  s.dataset.train_on_eos = TrainOnEnd::none;
   EXPECT_EQ(s.shown(kTwoTurns),
             "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nhello<|eot_id|><|start_header_id|>assistant<|"
             "end_header_id|>\n\n«hi»<|eot_id|>"
@@ -105,10 +105,10 @@ TEST(ChatTemplate, LearnsEndTokensByPolicy) {
   const std::string u = "<|im_start|>user\n", a = "<|im_start|>assistant\n", e = "<|im_end|>";
   EXPECT_EQ(s.shown(kTwoTurns),
             u + "hello" + e + "\n" + a + "«hi" + e + "»\n" + u + "bye" + e + "\n" + a + "«ciao" + e + "»\n");
-  s.dataset.train_on_eos = LearnEnd::last;
+  s.dataset.train_on_eos = TrainOnEnd::last;
   EXPECT_EQ(s.shown(kTwoTurns),
             u + "hello" + e + "\n" + a + "«hi»" + e + "\n" + u + "bye" + e + "\n" + a + "«ciao" + e + "»\n");
-  s.dataset.train_on_eos = LearnEnd::all;
+  s.dataset.train_on_eos = TrainOnEnd::all;
   EXPECT_EQ(s.shown(kTwoTurns),
             u + "hello«" + e + "»\n" + a + "«hi" + e + "»\n" + u + "bye«" + e + "»\n" + a + "«ciao" + e + "»\n");
 }
@@ -119,10 +119,10 @@ TEST(ChatTemplate, KeepsEosAndEotApart) {
       "{% for m in messages %}{{ m.role[0] + ':' + m.content }}<end>{{ eos_token if m.role == 'assistant' }} {% endfor "
       "%}");
   s.context.eot_tokens = {"<end>"};
-  s.dataset.train_on_eot = LearnEnd::none;
+  s.dataset.train_on_eot = TrainOnEnd::none;
   EXPECT_EQ(s.shown(kOneTurn), "s:S<end> u:U<end> a:«A»<end>«<|im_end|>» ");
-  s.dataset.train_on_eot = LearnEnd::all;
-  s.dataset.train_on_eos = LearnEnd::none;
+  s.dataset.train_on_eot = TrainOnEnd::all;
+  s.dataset.train_on_eos = TrainOnEnd::none;
   EXPECT_EQ(s.shown(kOneTurn), "s:S«<end>» u:U«<end>» a:«A<end>»<|im_end|> ");
   s.context.eot_tokens = {};
   EXPECT_THAT(s.error(kOneTurn), HasSubstr("also an eot token"));
@@ -165,7 +165,7 @@ TEST(ChatTemplate, GivesTheTokensOfAMessageItsWeight) {
             "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nhi<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n<"
             "|im_start|>assistant\n«ciao<|im_end|>»\n");
   const Rendered rendered = s.rendered(r);
-  for (const Segment::Span& span : rendered.segments.at(0).spans) EXPECT_EQ(span.weight, span.learn ? 2.5f : 1.f);
+  for (const Segment::Span& span : rendered.segments.at(0).spans) EXPECT_EQ(span.weight, span.trained ? 2.5f : 1.f);
   r["messages"][3]["weight"] = -1;
   EXPECT_THAT(s.error(r), HasSubstr("messages[3].weight' must be a weight from 0"));
 }
@@ -331,7 +331,7 @@ TEST(ChatTemplate, PromptsUpToWhereTheModelSpeaks) {
   const Rendered r = Case().make()->prompt(kOneTurn);
   std::string text;
   for (const Piece& p : r.segments.at(0).pieces()) {
-    EXPECT_FALSE(p.learn);
+    EXPECT_FALSE(p.trained);
     text += p.text;
   }
   EXPECT_EQ(text, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n");
@@ -340,14 +340,14 @@ TEST(ChatTemplate, PromptsUpToWhereTheModelSpeaks) {
 TEST(ChatTemplate, TellsWhetherTurnsEnd) {
   Case s;
   const std::vector<std::string> ends = {"<|im_end|>"};
-  LearnedEnds e = learned_ends(s.rendered(kTwoTurns), ends);
-  EXPECT_EQ(e.learned, 2);
+  TrainedEnds e = trained_ends(s.rendered(kTwoTurns), ends);
+  EXPECT_EQ(e.trained, 2);
   EXPECT_EQ(e.ended, 2);
-  s.dataset.train_on_eos = LearnEnd::none;
-  EXPECT_EQ(learned_ends(s.rendered(kTwoTurns), ends).ended, 0);
+  s.dataset.train_on_eos = TrainOnEnd::none;
+  EXPECT_EQ(trained_ends(s.rendered(kTwoTurns), ends).ended, 0);
   Case llama2;
-  e = learned_ends(llama2.named("llama2", "</s>").rendered(row({say("user", "U"), say("assistant", "A")})), {"</s>"});
-  EXPECT_EQ(e.learned, 1);
+  e = trained_ends(llama2.named("llama2", "</s>").rendered(row({say("user", "U"), say("assistant", "A")})), {"</s>"});
+  EXPECT_EQ(e.trained, 1);
   EXPECT_EQ(e.ended, 1);
 }
 

@@ -33,7 +33,7 @@ TEST(DatasetPage, MarksWhatIsLearned) {
   segment.add("Q: ", false, true);
   segment.add("a", false, false);
   segment.add("b", true, false);
-  segment.add_special = segment.end_of_text = segment.learn_end = true;
+  segment.add_special = segment.end_of_text = segment.end_trained = true;
   segment.ends = 2;
   EXPECT_EQ(show_mask(r), "‹bos›Q: a⟦b‹eos›‹eos›⟧");
   Rendered tokens;

@@ -1,5 +1,5 @@
-// Each format's text and mask. What is learned stands in [[ ]], a new tokenisation begins at |, bos-like tokens are ^
-// and the learned end is $.
+// Each format's text and mask. What is trained stands in [[ ]], a new tokenisation begins at |, bos-like tokens are ^
+// and the trained end is $.
 #include <gmock/gmock.h>
 
 #include "core/error.h"
@@ -20,12 +20,13 @@ std::string shown(const Rendered& rendered) {
     if (segment.add_special) out += "^";
     bool open = false;
     for (auto& piece : segment.pieces()) {
-      if (piece.learn != open) out += piece.learn ? "[[" : "]]";
-      open = piece.learn;
+      if (piece.trained != open) out += piece.trained ? "[[" : "]]";
+      open = piece.trained;
       out += piece.text;
     }
     if (open) out += "]]";
-    if (segment.end_of_text) out += std::string(static_cast<std::size_t>(segment.ends), segment.learn_end ? '$' : '.');
+    if (segment.end_of_text)
+      out += std::string(static_cast<std::size_t>(segment.ends), segment.end_trained ? '$' : '.');
   }
   return out;
 }

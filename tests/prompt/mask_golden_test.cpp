@@ -8,10 +8,10 @@
 namespace dml {
 namespace {
 
-LearnEnd learn_end(const std::string& name) {
-  if (name == "all") return LearnEnd::all;
-  if (name == "last") return LearnEnd::last;
-  return name == "none" ? LearnEnd::none : LearnEnd::turn;
+TrainOnEnd train_on_end(const std::string& name) {
+  if (name == "all") return TrainOnEnd::all;
+  if (name == "last") return TrainOnEnd::last;
+  return name == "none" ? TrainOnEnd::none : TrainOnEnd::turn;
 }
 
 TEST(MaskGolden, AgreesSpanForSpan) {
@@ -24,7 +24,7 @@ TEST(MaskGolden, AgreesSpanForSpan) {
       DatasetEntry entry;
       entry.type.name = "chat_template";
       entry.chat_template = c["template"].get<std::string>();
-      entry.train_on_eos = learn_end(options.value("train_on_eos", "turn"));
+      entry.train_on_eos = train_on_end(options.value("train_on_eos", "turn"));
       entry.train_on_turns = options.value("train_on_turns", 0);
       if (options.contains("roles_to_train"))
         entry.roles_to_train = options["roles_to_train"].get<std::vector<std::string>>();
@@ -39,15 +39,15 @@ TEST(MaskGolden, AgreesSpanForSpan) {
       context.train_on_inputs = options.value("train_on_inputs", false);
 
       std::string text;
-      std::vector<std::vector<std::size_t>> learned;
+      std::vector<std::vector<std::size_t>> trained;
       const Rendered rendered = make_chat_template(context)->render(Json{{"messages", messages}}).at(0);
       for (const Piece& p : rendered.segments.at(0).pieces()) {
-        if (p.learn && !learned.empty() && learned.back()[1] == text.size()) learned.back()[1] += p.text.size();
-        else if (p.learn) learned.push_back({text.size(), text.size() + p.text.size()});
+        if (p.trained && !trained.empty() && trained.back()[1] == text.size()) trained.back()[1] += p.text.size();
+        else if (p.trained) trained.push_back({text.size(), text.size() + p.text.size()});
         text += p.text;
       }
       ASSERT_EQ(text, c["text"].get<std::string>()) << *entry.chat_template;
-      EXPECT_EQ(Json(learned), mask["learned"]) << *entry.chat_template << ' ' << dump(options) << '\n' << text;
+      EXPECT_EQ(Json(trained), mask["learned"]) << *entry.chat_template << ' ' << dump(options) << '\n' << text;
       ++compared;
     }
   EXPECT_GT(compared, 300);

@@ -116,7 +116,7 @@ datasets:
   EXPECT_THAT(entries[0].roles->at("assistant"), ElementsAre("gpt"));
   EXPECT_TRUE(entries[0].roles_to_train.empty());
   EXPECT_EQ(entries[0].train_on_turns, 1);
-  EXPECT_EQ(entries[0].train_on_eos, LearnEnd::all);
+  EXPECT_EQ(entries[0].train_on_eos, TrainOnEnd::all);
   EXPECT_THAT(entries[0].data_files, ElementsAre("one.jsonl"));
   ASSERT_TRUE(entries[1].type.format);
   EXPECT_EQ(entries[1].type.format->field_instruction, "q");

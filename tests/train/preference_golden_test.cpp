@@ -38,7 +38,7 @@ class PreferenceGoldens : public testing::TestWithParam<bool> {  // whether an a
 
   void expect(const char* name, Objective& objective, const PackedBatch& view, GoldenModel& golden) {
     CausalLm& model = *golden.model;
-    CausalLm::Shape shape{view.size(), view.learned(), view.documents()};
+    CausalLm::Shape shape{view.size(), view.trained(), view.documents()};
     model.reserve(objective.measure(model, shape, true));
     auto comm = make_self_comm();
     UnitHooks none;

@@ -77,7 +77,7 @@ TEST_P(Preferences, GradientIsCrossEntropysWithAWeightForEachAnswer) {
     UnitHooks none;
     const std::function<PackedBatch(std::int64_t)> load = [&](std::int64_t) { return batch.view(); };
     objective.begin(global(*golden.model, load, none, *comm));
-    std::vector<float> losses(static_cast<std::size_t>(batch.view().learned()));
+    std::vector<float> losses(static_cast<std::size_t>(batch.view().trained()));
     golden.model->evaluate(batch.view(), none, losses);
     const std::vector<double> weights = slopes(objective, batch, losses);
     objective.train(*golden.model, batch.view(), {}, none);
@@ -97,7 +97,7 @@ TEST_P(Preferences, CrossEntropyOfTheChosenIsAMeanOverTheGlobalBatch) {
   UnitHooks none;
   const std::function<PackedBatch(std::int64_t)> load = [&](std::int64_t) { return batch.view(); };
   objective.begin(global(*golden.model, load, none, *comm));
-  std::vector<float> losses(static_cast<std::size_t>(batch.view().learned()));
+  std::vector<float> losses(static_cast<std::size_t>(batch.view().trained()));
   golden.model->evaluate(batch.view(), none, losses);
   const std::vector<double> weights = slopes(objective, batch, losses);
   const LossSums sums = objective.train(*golden.model, batch.view(), {}, none);
@@ -121,7 +121,7 @@ TEST_P(Preferences, WeightedPairsCountByTheirOwnProbability) {
   GoldenModel golden("llama_tiny", GetParam(), batch.golden);
   golden.model->reserve(weighted.measure(*golden.model, GoldenModel::shape(batch.golden), true));
   UnitHooks none;
-  std::vector<float> losses(static_cast<std::size_t>(batch.view().learned())), squares(losses.size());
+  std::vector<float> losses(static_cast<std::size_t>(batch.view().trained())), squares(losses.size());
   golden.model->evaluate(batch.view(), none, losses, Adapters::on, squares);
   std::vector<DocumentScore> scores;
   score_documents(batch.view(), losses, scores, squares);
@@ -205,7 +205,7 @@ TEST(UnpairedPreferences, MismatchedAnswersMeasureTheDivergence) {
   UnitHooks none;
   const std::function<PackedBatch(std::int64_t)> load = [&](std::int64_t) { return view; };
   objective.begin(global(*golden.model, load, none, *comm));
-  std::vector<float> losses(static_cast<std::size_t>(view.learned()));
+  std::vector<float> losses(static_cast<std::size_t>(view.trained()));
   std::vector<DocumentScore> scores;
   score_documents(*golden.model, view, none, losses, scores);
   double gain = 0;

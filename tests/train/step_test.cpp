@@ -65,7 +65,7 @@ class TenfoldLoss : public TokenLoss {
     LossSums sums = TokenLoss::train(model, batch, seed, hooks);
     sums.denominator /= 10;
     sums.terms[0] = {static_cast<double>(batch.size()), 1};
-    sums.terms[1] = {sums.loss, static_cast<double>(batch.learned())};
+    sums.terms[1] = {sums.loss, static_cast<double>(batch.trained())};
     return sums;
   }
 
@@ -86,13 +86,13 @@ TEST(Step, LossAndNormAreMeansOverTheGlobalBatchsTrainedTokens) {
   GoldenModel whole("llama_tiny", false, batch);
   UnitHooks none;
   const double sum = whole.model->train(batch.view(), {}, none);
-  EXPECT_NEAR(result.loss, sum / static_cast<double>(batch.view().learned()), 1e-6);
+  EXPECT_NEAR(result.loss, sum / static_cast<double>(batch.view().trained()), 1e-6);
   double squares = 0;
   for (const Unit& unit : whole.model->parameters.units())
     for (std::int64_t i = 0; i < unit.size; ++i) squares += static_cast<double>(unit.grad[i]) * unit.grad[i];
-  EXPECT_NEAR(result.grad_norm, std::sqrt(squares) / static_cast<double>(batch.view().learned()), 1e-5);
+  EXPECT_NEAR(result.grad_norm, std::sqrt(squares) / static_cast<double>(batch.view().trained()), 1e-5);
   EXPECT_EQ(result.sums.tokens, batch.view().size());
-  EXPECT_EQ(result.sums.trained_tokens, batch.view().learned());
+  EXPECT_EQ(result.sums.trained_tokens, batch.view().trained());
 }
 
 TEST(Step, TheObjectiveSaysByWhatTheSumIsDividedAndWhatElseIsLogged) {

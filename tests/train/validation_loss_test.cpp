@@ -67,7 +67,7 @@ TEST(ValidationLoss, OfEachDatasetIsTheMeanOverItsTrainedTokens) {
     const PackedBatch alone{whole.tokens.subspan(first, size), whole.labels.subspan(first, size),
                             whole.positions.subspan(first, size), starts};
     sum[i % 2] += golden.model->evaluate(alone, none);
-    count[i % 2] += static_cast<double>(alone.learned());
+    count[i % 2] += static_cast<double>(alone.trained());
   }
   const auto values = measured(split, *comm, 3, split.datasets);
   ASSERT_EQ(values.size(), 3u);

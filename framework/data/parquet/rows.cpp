@@ -76,7 +76,7 @@ bool Rows::is_there(const Node& node) {
 }
 
 // Whether another element of a repeated node follows.
-bool Rows::goes_on(const Node& node) {
+bool Rows::row_continues(const Node& node) {
   bool on = false;
   for (std::size_t i = 0; i < node.leaves; ++i) {
     Column& c = columns_[node.first_leaf + i];
@@ -111,7 +111,7 @@ void Rows::write(const Node& node, std::string& out) {
 template <class Entry>
 void Rows::write_entries(const Node& node, std::string& out, Entry&& entry) {
   if (!is_there(node)) return pass_over(node);
-  for (bool first = true; first || goes_on(node); first = false) {
+  for (bool first = true; first || row_continues(node); first = false) {
     if (!first) out += ',';
     if (out.size() > kMostBytes) too_large();
     entry();

@@ -34,7 +34,7 @@ class Rows : public TableRows {
   void write_map(const Node& map, std::string& out);
   void write_value(Column& column, std::string& out);
   bool is_there(const Node& node);
-  bool goes_on(const Node& node);
+  bool row_continues(const Node& node);
   void pass_over(const Node& node);
   [[noreturn]] void too_large() const;
 

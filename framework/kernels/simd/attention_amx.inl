@@ -3,7 +3,7 @@
 // probabilities, or of their gradient, in one pass over registers, and that pass is cut into small units which run
 // between the products of the visit that comes next and of the one before: tiles and vectors work at the same time.
 // Everything goes by panels of 32 queries and 32 keys; where no query of a panel sees a key of the other there is no
-// visit. The products are such that nothing just computed has to be turned: attention_rows_amx.inl (forward) and
+// visit. The products are such that nothing just computed has to be transposed: attention_rows_amx.inl (forward) and
 // attention_keys_amx.inl (backward) say which.
 
 constexpr std::int64_t kPanel = 32, kPanelFloats = kPanel * kPanel;
@@ -12,13 +12,13 @@ DML_INLINE std::int64_t up_to_panels(std::int64_t n) { return (n + kPanel - 1) /
 // Of a packed panel of 32 rows.
 DML_INLINE std::int64_t panel_bytes(std::int64_t depth) { return depth / kBlockDepth * kBlockBytes; }
 
-// Rows of (rows, cols) as panels of depth cols; or turned, its columns as panels of depth rows.
+// Rows of (rows, cols) as panels of depth cols; or transposed, its columns as panels of depth rows.
 template <class Pack>
-void pack_panels(Pack pack, bool turned, std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld,
+void pack_panels(Pack pack, bool transposed, std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld,
                  char* to) {
-  const std::int64_t count = turned ? cols : rows, depth = turned ? rows : cols;
+  const std::int64_t count = transposed ? cols : rows, depth = transposed ? rows : cols;
   for (std::int64_t i = 0; i < count; i += kPanel, to += panel_bytes(up_to_panels(depth)))
-    pack(turned, count - i < kPanel ? count - i : kPanel, depth, from + i * (turned ? 1 : ld), ld,
+    pack(transposed, count - i < kPanel ? count - i : kPanel, depth, from + i * (transposed ? 1 : ld), ld,
          reinterpret_cast<float*>(to));
 }
 

@@ -11,8 +11,8 @@ class KeysOnTiles {
                   2 * (8 * kPanelFloats + 2 * panel_bytes(kTileQueries) + kTilePanels * panel_bytes(kKeys)));
     k_ = pieces.bytes(keys_bytes);
     v_ = pieces.bytes(keys_bytes);
-    k_turned_ = pieces.bytes(width_ / kPanel * panel_bytes(kKeys));
-    for (char** to : {&q_, &dout_, &q_turned_, &dout_turned_}) *to = pieces.bytes(query_bytes);
+    k_transposed_ = pieces.bytes(width_ / kPanel * panel_bytes(kKeys));
+    for (char** to : {&q_, &dout_, &q_transposed_, &dout_transposed_}) *to = pieces.bytes(query_bytes);
     dk_ = pieces.floats(sums);
     dv_ = pieces.floats(sums);
     dq_ = pieces.floats(kTileQueries * width_);
@@ -79,7 +79,7 @@ class KeysOnTiles {
     if (t_.shape.window > 0 && key_ + keys - 1 + t_.shape.window < t_.end)
       seen_until_ = key_ + keys - 1 + t_.shape.window;
     pack_keys(keys, at);
-    packed_ = turned_ = known_ = -1;
+    packed_ = transposed_ = known_ = -1;
     Visit before{}, now{}, next = visit_from(t_.kv * group_, key_, 0, 0, 0);
     std::int64_t made = 0, sums = 0;  // products of the visit before
     for (int turn = 0; next.any() || now.any() || before.any(); turn ^= 1) {
@@ -117,11 +117,11 @@ class KeysOnTiles {
   void pack_keys(std::int64_t keys, std::int64_t at) {
     pack_panels(pack_b<3>, false, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_);
     pack_panels(pack_b<3>, false, keys, e_, t_.v.row(key_) + at, t_.v.cols, v_);
-    pack_panels(pack_b<3>, true, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_turned_);
+    pack_panels(pack_b<3>, true, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_transposed_);
     __builtin_memset(dk_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
     __builtin_memset(dv_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
   }
-  // What the three visits of a turn need of their tiles of queries: packed for scores, turned for sums, statistics.
+  // What the three visits of a turn need of their tiles of queries: packed for scores, transposed for sums, statistics.
   void make_ready(const Visit& next, const Visit& now, const Visit& before) {
     if (next.any() && packed_ != next.tile) {
       packed_ = next.tile;
@@ -131,19 +131,19 @@ class KeysOnTiles {
         soon_ = {
             kTileQueries, e_, t_.q.cols, {t_.q.row(after) + col, t_.dout.row(after) + col, t_.dq.row(next.row) + col}};
     }
-    if (before.any() && turned_ != before.tile) {
-      turned_ = before.tile;
-      pack_queries(before, true, q_turned_, dout_turned_);
+    if (before.any() && transposed_ != before.tile) {
+      transposed_ = before.tile;
+      pack_queries(before, true, q_transposed_, dout_transposed_);
     }
     if (now.any() && known_ != now.tile) {
       known_ = now.tile;
       find_stats(now);
     }
   }
-  void pack_queries(const Visit& v, bool turned, char* q, char* dout) {
+  void pack_queries(const Visit& v, bool transposed, char* q, char* dout) {
     const std::int64_t col = v.head * e_;
-    pack_panels(pack_a<3>, turned, rows_at(v.row), e_, t_.q.row(v.row) + col, t_.q.cols, q);
-    pack_panels(pack_a<3>, turned, rows_at(v.row), e_, t_.dout.row(v.row) + col, t_.dout.cols, dout);
+    pack_panels(pack_a<3>, transposed, rows_at(v.row), e_, t_.q.row(v.row) + col, t_.q.cols, q);
+    pack_panels(pack_a<3>, transposed, rows_at(v.row), e_, t_.dout.row(v.row) + col, t_.dout.cols, dout);
   }
   void find_stats(const Visit& v) {
     for (std::int64_t i = 0; i < kTileQueries; ++i) {  // a query that does not exist has no probabilities
@@ -192,14 +192,14 @@ class KeysOnTiles {
   Product sum(const Visit& v, std::int64_t i) const {
     const std::int64_t e_panels = width_ / kPanel, column = i % e_panels, from = panel_bytes(v.seen.first * kPanel);
     const std::int64_t depth = v.seen.count() * kPanel, to = (v.keys * width_ + column * kPanel) * kPanel;
-    const std::int64_t turned = column * panel_bytes(up_to_panels(rows_at(v.row))) + from;
-    if (i < e_panels) return {depth, dout_turned_ + turned, p_[v.number & 1] + from, dv_ + to, true};
-    if (i < 2 * e_panels) return {depth, q_turned_ + turned, ds_[v.number & 1] + from, dk_ + to, true};
+    const std::int64_t transposed = column * panel_bytes(up_to_panels(rows_at(v.row))) + from;
+    if (i < e_panels) return {depth, dout_transposed_ + transposed, p_[v.number & 1] + from, dv_ + to, true};
+    if (i < 2 * e_panels) return {depth, q_transposed_ + transposed, ds_[v.number & 1] + from, dk_ + to, true};
     const std::int64_t panel = i / e_panels - 2;
     const PanelRange keys(key_panels_, [&](std::int64_t j) { return sight(v.row, panel, j); });
     const std::int64_t first = panel_bytes(keys.first * kPanel);
     return {keys.count() * kPanel, ds_rows_[v.tile & 1] + panel * panel_bytes(kKeys) + first,
-            k_turned_ + column * panel_bytes(key_panels_ * kPanel) + first,
+            k_transposed_ + column * panel_bytes(key_panels_ * kPanel) + first,
             dq_ + (panel * width_ + column * kPanel) * kPanel, false};
   }
   void add_dq(const Visit& v) {
@@ -210,21 +210,21 @@ class KeysOnTiles {
   }
 
   void put_out(std::int64_t keys, const float* from, float scale, Mat to) {
-    auto* turned = reinterpret_cast<float*>(q_);
+    auto* transposed = reinterpret_cast<float*>(q_);
     for (std::int64_t j = 0; j < keys; j += kPanel) {
-      avx512::table.transpose(e_, kPanel, from + j * width_, kPanel, scale, turned, e_);
+      avx512::table.transpose(e_, kPanel, from + j * width_, kPanel, scale, transposed, e_);
       for (std::int64_t r = j; r < keys && r < j + kPanel; ++r)
-        __builtin_memcpy(to.row(key_ + r) + t_.kv * e_, turned + (r - j) * e_,
+        __builtin_memcpy(to.row(key_ + r) + t_.kv * e_, transposed + (r - j) * e_,
                          static_cast<std::size_t>(e_) * sizeof(float));
     }
   }
 
   const AttentionKeys& t_;
   const std::int64_t e_ = t_.shape.head_dim, width_ = up_to_panels(e_), group_ = t_.shape.heads / t_.shape.kv_heads;
-  const std::int64_t per_panel_ = panel_bytes(width_);      // bytes
-  std::int64_t key_ = 0, key_panels_ = 0, seen_until_ = 0;  // of the run of keys at hand
-  std::int64_t packed_ = -1, turned_ = -1, known_ = -1;     // tiles of queries: what is ready of which
-  char *k_, *v_, *k_turned_, *q_, *dout_, *q_turned_, *dout_turned_;
+  const std::int64_t per_panel_ = panel_bytes(width_);       // bytes
+  std::int64_t key_ = 0, key_panels_ = 0, seen_until_ = 0;   // of the run of keys at hand
+  std::int64_t packed_ = -1, transposed_ = -1, known_ = -1;  // tiles of queries: what is ready of which
+  char *k_, *v_, *k_transposed_, *q_, *dout_, *q_transposed_, *dout_transposed_;
   float *dk_, *dv_, *dq_;  // dKᵀ and dVᵀ of every panel of keys (width, 32); dq of every panel of queries, by blocks
   float *s_[2], *dp_[2];   // blocks, by turns
   char *p_[2], *ds_[2], *ds_rows_[2];  // parts of P and dS by visits, of dS for dq by tiles

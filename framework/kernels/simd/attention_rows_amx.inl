@@ -90,9 +90,9 @@ class RowsOnTiles {
 
   // The tile of keys or values is packed when the first visit needs it; then the last one is done with the tile before.
   // False if it was before.
-  bool pack(std::int64_t key, std::int64_t& packed, bool turned, ConstMat from, char* to) {
+  bool pack(std::int64_t key, std::int64_t& packed, bool transposed, ConstMat from, char* to) {
     if (packed == key) return false;
-    pack_panels(pack_a<3>, turned, keys_at(key), e_, from.row(key) + kv_, from.cols, to);
+    pack_panels(pack_a<3>, transposed, keys_at(key), e_, from.row(key) + kv_, from.cols, to);
     packed = key;
     return true;
   }
@@ -156,16 +156,16 @@ class RowsOnTiles {
   }
 
   void put_out() {
-    auto* turned = reinterpret_cast<float*>(q_);
+    auto* transposed = reinterpret_cast<float*>(q_);
     for (std::int64_t i = 0; i < panels_; ++i) {
       float* o = o_ + i * width_ * kPanel;
       for (std::int64_t j = 0; j < e_; ++j)
         for (std::int64_t c = 0; c < kPanel; c += W)
           store(o + j * kPanel + c, load(o + j * kPanel + c) / load(stats_[i].sum + c));
-      avx512::table.transpose(e_, kPanel, o, kPanel, 1, turned, e_);
+      avx512::table.transpose(e_, kPanel, o, kPanel, 1, transposed, e_);
       for (std::int64_t r = 0; r < kPanel && i * kPanel + r < t_.rows; ++r) {
         const std::int64_t row = t_.row + i * kPanel + r;
-        __builtin_memcpy(t_.out.row(row) + col_, turned + r * e_, static_cast<std::size_t>(e_) * sizeof(float));
+        __builtin_memcpy(t_.out.row(row) + col_, transposed + r * e_, static_cast<std::size_t>(e_) * sizeof(float));
         t_.lse.row(row)[t_.head] = stats_[i].top[r] * kLn2 + std::log(stats_[i].sum[r]);
       }
     }

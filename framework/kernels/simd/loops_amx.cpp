@@ -25,7 +25,7 @@ namespace {
 // clang-format off
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/packing.inl"
-#include "kernels/simd/halves.inl"
+#include "kernels/simd/vector16.inl"
 #include "kernels/simd/packed_amx.inl"
 #include "kernels/simd/nf4_bf16.inl"
 #include "kernels/simd/nf4_amx.inl"
@@ -96,7 +96,7 @@ constexpr ProductLoops products_in = {
     .nr = kNr,
     .kc = Parts == 3 ? 256 : 768,
     .kr = kBlockDepth,
-    .halves = Parts,
+    .half_words = Parts,
     .pack_a = pack_a<Parts>,
     .pack_b = pack_b<Parts>,
     .pack_b_bf16 = pack_b_bf16,

@@ -15,7 +15,7 @@ namespace {
 // clang-format off
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/packing.inl"
-#include "kernels/simd/halves.inl"
+#include "kernels/simd/vector16.inl"
 #include "kernels/simd/nf4_bf16.inl"
 #include "kernels/simd/packed_bf16.inl"
 // clang-format on
@@ -27,7 +27,7 @@ const ProductLoops products_bf16 = {
     .nr = kNr,
     .kc = 1024,
     .kr = 2,
-    .halves = 1,
+    .half_words = 1,
     .pack_a = pack<kMr, float>,
     .pack_b = pack<kNr, float>,
     .pack_b_bf16 = pack<kNr, bf16>,

@@ -40,9 +40,9 @@ struct Nf4Row {
     auto scaled = [](float x) __attribute__((always_inline)) {
       return reinterpret_cast<__m512>(load(kNf4Codes.data()) * x);
     };
-    const auto table = reinterpret_cast<Halves>(_mm512_cvtne2ps_pbh(scaled(both ? scale[1] : 0), scaled(scale[0])));
-    const auto four = reinterpret_cast<Halves>(_mm512_maskz_loadu_epi32(both ? 0xffff : 0xff, codes + col / 2));
-    Halves second{};
+    const auto table = reinterpret_cast<VU16>(_mm512_cvtne2ps_pbh(scaled(both ? scale[1] : 0), scaled(scale[0])));
+    const auto four = reinterpret_cast<VU16>(_mm512_maskz_loadu_epi32(both ? 0xffff : 0xff, codes + col / 2));
+    VU16 second{};
     for (int i = 16; i < 32; ++i) second[i] = 16;
 #pragma GCC unroll 4
     for (int step = 0; step < kFewSteps; ++step)

@@ -1,13 +1,13 @@
 // NF4 whose values are bf16, unpacked as such.
 
 // The values that the 16 codes stand for under a scale, as bf16, twice.
-DML_INLINE Halves nf4_halves(float scale) {
+DML_INLINE VU16 nf4_halves(float scale) {
   const auto values = reinterpret_cast<__m512>(load(kNf4Codes.data()) * scale);
-  return reinterpret_cast<Halves>(_mm512_cvtne2ps_pbh(values, values));
+  return reinterpret_cast<VU16>(_mm512_cvtne2ps_pbh(values, values));
 }
 // Of an index the last five bits are read, and the table has every value twice: what stands above four bits is ignored.
-DML_INLINE Halves look_up(Halves table, Halves code) {
-  return reinterpret_cast<Halves>(
+DML_INLINE VU16 look_up(VU16 table, VU16 code) {
+  return reinterpret_cast<VU16>(
       _mm512_maskz_permutexvar_epi16(~0u, reinterpret_cast<__m512i>(code), reinterpret_cast<__m512i>(table)));
 }
 
@@ -16,7 +16,7 @@ void bf16_from_nf4(const void* from, const float* scales, std::int64_t first, st
   std::int64_t i = first, end = first + n;
   // Up to where the block ends.
   auto some = [&] {
-    const Halves table = nf4_halves(scales[i / 64]);
+    const VU16 table = nf4_halves(scales[i / 64]);
     bf16 value[32];
     __builtin_memcpy(value, &table, sizeof value);
     for (std::int64_t last = i / 64 * 64 + 64 < end ? i / 64 * 64 + 64 : end; i < last; ++i)
@@ -29,12 +29,12 @@ void bf16_from_nf4(const void* from, const float* scales, std::int64_t first, st
                        0x0707070706060606, 0x0505050504040404, 0x0303030302020202, 0x0101010100000000);
   const __m512i shift = _mm512_set1_epi32(4);
   for (; i + 64 <= end; i += 64) {
-    const Halves table = nf4_halves(scales[i / 64]);
+    const VU16 table = nf4_halves(scales[i / 64]);
     for (int part = 0; part < 2; ++part, to += 32) {
       __m512i bytes = _mm512_maskz_broadcast_i32x4(
           0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i / 2 + 16 * part)));
       __m512i code = _mm512_maskz_srlv_epi16(~0u, _mm512_shuffle_epi8(bytes, spread), shift);
-      _mm512_storeu_si512(to, reinterpret_cast<__m512i>(look_up(table, reinterpret_cast<Halves>(code))));
+      _mm512_storeu_si512(to, reinterpret_cast<__m512i>(look_up(table, reinterpret_cast<VU16>(code))));
     }
   }
   while (i < end) some();

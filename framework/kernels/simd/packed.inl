@@ -5,7 +5,7 @@ DML_INLINE V multiply_add(V sum, V a, V b) { return sum + a * b; }
 
 // What is packed is float32, or becomes it.
 DML_INLINE V load(const bf16* p) {
-  return reinterpret_cast<V>(load_halves(reinterpret_cast<const unsigned char*>(p)) << 16);
+  return reinterpret_cast<V>(load_16_bit(reinterpret_cast<const unsigned char*>(p)) << 16);
 }
 DML_INLINE float value(float x) { return x; }
 DML_INLINE float value(bf16 x) { return to_float(x); }
@@ -65,8 +65,8 @@ DML_INLINE void round_panel(std::int64_t size, float* x) {
 }
 
 template <int Size, bool Rounded, class T>
-void pack(bool turned, std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
-  if (turned) copy_panel<Size>(count, depth, from, ld, to);
+void pack(bool transposed, std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
+  if (transposed) copy_panel<Size>(count, depth, from, ld, to);
   else turn_panel<Size>(count, depth, from, ld, to);
   if constexpr (Rounded && std::is_same_v<T, float>) round_panel(Size * depth, to);
 }

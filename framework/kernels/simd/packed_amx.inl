@@ -105,7 +105,7 @@ DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blo
 
 template <int Parts>
 void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t bf16_depth, const float* a,
-                 const float* b, float* c, std::int64_t ldc, bool add, Ahead ahead) {
+                 const float* b, float* c, std::int64_t ldc, bool add, PrefetchRange ahead) {
   _tile_loadconfig(&kShapes);
   const std::int64_t blocks = depth / kBlockDepth, bf16_blocks = bf16_depth / kBlockDepth;
   const std::int64_t a_bytes = blocks * Parts * kPartBytes, b_bytes = a_bytes - bf16_blocks * (Parts - 1) * kPartBytes;
@@ -135,7 +135,7 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
 // digits. So it is when digits are cut off instead, which is quicker; where one of two factors is cut, products are off
 // by 2⁻²⁵.
 struct ThreeParts {
-  Halves part[3];
+  VU16 part[3];
 };
 template <bool Cut = false>
 DML_INLINE ThreeParts parts_of(V first, V second) {
@@ -149,7 +149,7 @@ DML_INLINE ThreeParts parts_of(V first, V second) {
       first -= reinterpret_cast<V>(a);
       second -= reinterpret_cast<V>(b);
     }
-    out.part[p] = reinterpret_cast<Halves>((a >> 16) | (b & 0xffff0000));
+    out.part[p] = reinterpret_cast<VU16>((a >> 16) | (b & 0xffff0000));
   }
   return out;
 }
@@ -166,14 +166,14 @@ DML_INLINE void store_pairs(char* to, std::int64_t row, V first, V second) {
   if constexpr (Parts == 3) {
     store_parts(to, row, parts_of(first, second));
   } else {
-    const auto both = reinterpret_cast<Halves>(
-        _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(second), reinterpret_cast<__m512>(first)));
+    const auto both =
+        reinterpret_cast<VU16>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(second), reinterpret_cast<__m512>(first)));
     store(reinterpret_cast<float*>(to + row * 64), reinterpret_cast<V>(__builtin_shuffle(both, kPairs)));
   }
 }
 
 // The two vectors of 16 values from which pair i of a tile is made: of row i of the tile, steps 0 to 15 and 16 to 31 of
-// a block; or, of a factor that lies turned, of steps i and 16 + i, the tile's 16 rows.
+// a block; or, of a factor that lies transposed, of steps i and 16 + i, the tile's 16 rows.
 template <bool Turned>
 struct Source {
   const float* from;
@@ -190,7 +190,7 @@ struct Source {
 };
 
 // A tile of 16 rows of 16 pairs, or of 16 pairs of 16 columns: which of the two lies in the source's vectors need not
-// be turned.
+// be transposed.
 template <int Parts, bool Turn, bool Whole, class From>
 void pack_tile(const From& from, char* tile) {
   if constexpr (!Turn) {
@@ -219,31 +219,33 @@ void pack_blocks(std::int64_t count, std::int64_t depth, const float* from, std:
 
 // Tiles of rows.
 template <int Parts>
-void pack_a(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
-  if (turned) pack_blocks<Parts, true, true>(count, depth, from, ld, packed);
+void pack_a(bool transposed, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld,
+            float* packed) {
+  if (transposed) pack_blocks<Parts, true, true>(count, depth, from, ld, packed);
   else pack_blocks<Parts, false, false>(count, depth, from, ld, packed);
 }
 
 // Tiles of pairs of steps.
 template <int Parts>
-void pack_b(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
-  if (turned) pack_blocks<Parts, true, false>(count, depth, from, ld, packed);
+void pack_b(bool transposed, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld,
+            float* packed) {
+  if (transposed) pack_blocks<Parts, true, false>(count, depth, from, ld, packed);
   else pack_blocks<Parts, false, true>(count, depth, from, ld, packed);
 }
 
-void pack_b_bf16(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
+void pack_b_bf16(bool transposed, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                  float* packed) {
   char* to = reinterpret_cast<char*>(packed);
   for (std::int64_t k = 0; k < depth; k += kBlockDepth, to += kPartBytes)
     for (std::int64_t left = 0; left < kNr; left += kTile) {
       auto* tile = reinterpret_cast<float*>(to + left / kTile * kTileBytes);
-      if (turned) {
+      if (transposed) {
         const bf16* step = from + k * ld + left;
         for (int pair = 0; pair < kTile; ++pair, step += ld) {
           const std::int64_t steps = depth - k - pair;
-          HalfOfHalves two[] = {load_halves<HalfOfHalves>(step, steps > 0 ? count - left : 0),
-                                load_halves<HalfOfHalves>(step + kTile * ld, steps > kTile ? count - left : 0)};
-          Halves both;
+          HalfVU16 two[] = {load_16_bit<HalfVU16>(step, steps > 0 ? count - left : 0),
+                            load_16_bit<HalfVU16>(step + kTile * ld, steps > kTile ? count - left : 0)};
+          VU16 both;
           __builtin_memcpy(&both, two, sizeof both);
           store(tile + pair * W, reinterpret_cast<V>(__builtin_shuffle(both, kPairs)));
         }
@@ -251,8 +253,8 @@ void pack_b_bf16(bool turned, std::int64_t count, std::int64_t depth, const bf16
       }
       V x[W];
       for (int c = 0; c < kTile; ++c)
-        x[c] = reinterpret_cast<V>(__builtin_shuffle(
-            load_halves<Halves>(from + (left + c) * ld + k, left + c < count ? depth - k : 0), kPairs));
+        x[c] = reinterpret_cast<V>(
+            __builtin_shuffle(load_16_bit<VU16>(from + (left + c) * ld + k, left + c < count ? depth - k : 0), kPairs));
       turn(x);
       for (int pair = 0; pair < kTile; ++pair) store(tile + pair * W, x[pair]);
     }

@@ -8,17 +8,15 @@ DML_INLINE V multiply_add(V sum, V a, V b) {
 }
 #include "kernels/simd/packed_block.inl"
 
-DML_INLINE Halves rounded(V low, V high) {
-  return reinterpret_cast<Halves>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
+DML_INLINE VU16 rounded(V low, V high) {
+  return reinterpret_cast<VU16>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
 }
 
 // 16 pairs of neighbours in a row, as far as there are `some` values.
 DML_INLINE V pairs_of_row(const float* p, std::int64_t some) {
   return reinterpret_cast<V>(rounded(load_some(p, some), load_some(p + W, some - W)));
 }
-DML_INLINE V pairs_of_row(const bf16* p, std::int64_t some) {
-  return reinterpret_cast<V>(load_halves<Halves>(p, some));
-}
+DML_INLINE V pairs_of_row(const bf16* p, std::int64_t some) { return reinterpret_cast<V>(load_16_bit<VU16>(p, some)); }
 
 // The values of two rows in up to 16 columns (`some` of them exist), as pairs; without a second row, its values are
 // zero.
@@ -27,9 +25,8 @@ DML_INLINE V pairs_of_columns(const float* p, const float* second, std::int64_t 
   return reinterpret_cast<V>(__builtin_shuffle(rounded(load_some(p, some), high), kPairs));
 }
 DML_INLINE V pairs_of_columns(const bf16* p, const bf16* second, std::int64_t some) {
-  const HalfOfHalves two[] = {load_halves<HalfOfHalves>(p, some),
-                              second ? load_halves<HalfOfHalves>(second, some) : HalfOfHalves{}};
-  Halves both;
+  const HalfVU16 two[] = {load_16_bit<HalfVU16>(p, some), second ? load_16_bit<HalfVU16>(second, some) : HalfVU16{}};
+  VU16 both;
   __builtin_memcpy(&both, two, sizeof both);
   return reinterpret_cast<V>(__builtin_shuffle(both, kPairs));
 }
@@ -64,9 +61,9 @@ DML_INLINE void turn_pairs(std::int64_t count, std::int64_t depth, const T* from
 }
 
 template <int Size, class T>
-void pack(bool turned, std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
+void pack(bool transposed, std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
   constexpr int kLast = (Size - 1) / W * W;
-  if (!turned) {
+  if (!transposed) {
     for (std::int64_t k = 0; k < depth; k += 2 * W)
       turn_pairs<Size, kLast>(count, depth - k, from + k, ld, to + k / 2 * Size);
     return;
@@ -87,6 +84,6 @@ void pack(bool turned, std::int64_t count, std::int64_t depth, const T* from, st
 
 // The depth is a multiple of two.
 void packed_gemm_bf16(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t, const float* a, const float* b,
-                      float* c, std::int64_t ldc, bool add, Ahead ahead) {
+                      float* c, std::int64_t ldc, bool add, PrefetchRange ahead) {
   packed_gemm(m, n, depth / 2, 0, a, b, c, ldc, add, ahead);
 }

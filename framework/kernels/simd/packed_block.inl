@@ -56,7 +56,7 @@ DML_INLINE void packed_rows(std::int64_t rows, std::int64_t depth, const float* 
 }
 
 void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t, const float* a, const float* b,
-                 float* c, std::int64_t ldc, bool add, Ahead ahead) {
+                 float* c, std::int64_t ldc, bool add, PrefetchRange ahead) {
   Fetch fetch(ahead, (m + kMr - 1) / kMr * ((n + kNr - 1) / kNr));
   for (std::int64_t i = 0; i < m; i += kMr)
     for (std::int64_t j = 0; j < n; j += kNr) {

@@ -15,7 +15,7 @@ DML_INLINE void turn_round(V (&x)[W]) {
       x[i + Step] = alternate<Step, true>(low, high, std::make_integer_sequence<int, W>{});
     }
 }
-// W × W values turned around in registers: in every round, pairs of vectors swap the halves of a coarser grid.
+// W × W values transposed in registers: in every round, pairs of vectors swap the halves of a coarser grid.
 DML_INLINE void turn(V (&x)[W]) {
   if constexpr (W > 8) turn_round<8>(x);
   if constexpr (W > 4) turn_round<4>(x);
@@ -26,7 +26,7 @@ DML_INLINE void turn(V (&x)[W]) {
 // Brings lines near, one at a time: many at once would keep the loads of the inner loop waiting for a free buffer.
 class Fetch {
  public:
-  Fetch(Ahead ahead, std::int64_t blocks) : ahead_(ahead) {
+  Fetch(PrefetchRange ahead, std::int64_t blocks) : ahead_(ahead) {
     std::int64_t lines = ahead.rows * ((ahead.width + kLine - 1) / kLine);
     each_ = (lines + blocks - 1) / blocks;
   }
@@ -41,6 +41,6 @@ class Fetch {
 
  private:
   static constexpr std::int64_t kLine = 64;
-  Ahead ahead_;
+  PrefetchRange ahead_;
   std::int64_t each_, left_ = 0, row_ = 0, at_ = 0;
 };

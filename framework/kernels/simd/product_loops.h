@@ -10,21 +10,23 @@
 namespace dml::kernels {
 
 // Bytes to bring near while something else is computed: `rows` runs of `width` bytes, `stride` apart.
-struct Ahead {
+struct PrefetchRange {
   const char* data = nullptr;
   std::int64_t stride = 0, width = 0, rows = 0;
 };
 
 struct ProductLoops {
   std::int64_t mr, nr;
-  std::int64_t kc;      // the largest depth of a step
-  std::int64_t kr;      // a panel's depth is filled up with zeros to a multiple of this, and may be cut there
-  std::int64_t halves;  // 16-bit units that a packed value takes
-  /// A panel of mr or nr rows: of from[r · ld + k], or from[k · ld + r] when turned, for r < count and k < depth; the
-  /// other rows become zero. How its values lie is the row's own.
-  void (*pack_a)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
-  void (*pack_b)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
-  void (*pack_b_bf16)(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
+  std::int64_t kc;          // the largest depth of a step
+  std::int64_t kr;          // a panel's depth is filled up with zeros to a multiple of this, and may be cut there
+  std::int64_t half_words;  // 16-bit words that a packed value takes
+  /// A panel of mr or nr rows: of from[r · ld + k], or from[k · ld + r] when transposed, for r < count and k < depth;
+  /// the other rows become zero. How its values lie is the row's own.
+  void (*pack_a)(bool transposed, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld,
+                 float* to);
+  void (*pack_b)(bool transposed, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld,
+                 float* to);
+  void (*pack_b_bf16)(bool transposed, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                       float* to);
   bool keeps_bf16;  // pack_b_bf16 leaves its values what they are
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, as bf16; null unless keeps_bf16.
@@ -32,7 +34,7 @@ struct ProductLoops {
   /// c (m,n) = or += product of panels that follow one another. The first `bf16_depth` of b were packed as bf16. Every
   /// element is one fixed chain of additions over the depth, whatever the other sizes.
   void (*gemm)(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t bf16_depth, const float* a,
-               const float* b, float* c, std::int64_t ldc, bool add, Ahead ahead);
+               const float* b, float* c, std::int64_t ldc, bool add, PrefetchRange ahead);
 };
 
 /// Of the instruction set and the precision in use (kernels/processor.h).

@@ -1,21 +1,21 @@
 // Storage formats to float32.
 
 // A mapped file need not be aligned.
-typedef std::uint16_t Halves __attribute__((vector_size(DML_VECTOR_BYTES / 2)));
-DML_INLINE VU load_halves(const unsigned char* from) {
+typedef std::uint16_t VU16 __attribute__((vector_size(DML_VECTOR_BYTES / 2)));
+DML_INLINE VU load_16_bit(const unsigned char* from) {
 #if DML_VECTOR_BYTES == 64
   return reinterpret_cast<VU>(
       _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 #elif DML_VECTOR_BYTES == 32
   return reinterpret_cast<VU>(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 #else
-  Halves h;
+  VU16 h;
   __builtin_memcpy(&h, from, sizeof h);
   return __builtin_convertvector(h, VU);
 #endif
 }
-DML_INLINE VU load_halves(const unsigned char* from, std::int64_t count) {
-  Halves h{};
+DML_INLINE VU load_16_bit(const unsigned char* from, std::int64_t count) {
+  VU16 h{};
   __builtin_memcpy(&h, from, static_cast<std::size_t>(count) * 2);
   return __builtin_convertvector(h, VU);
 }
@@ -24,8 +24,8 @@ template <class F>
 DML_INLINE void convert_halves(const void* from, std::int64_t n, float* to, F convert) {
   auto* s = static_cast<const unsigned char*>(from);
   std::int64_t i = 0;
-  for (; i + W <= n; i += W) store(to + i, convert(load_halves(s + 2 * i)));
-  if (i < n) store_part(to + i, convert(load_halves(s + 2 * i, n - i)), n - i);
+  for (; i + W <= n; i += W) store(to + i, convert(load_16_bit(s + 2 * i)));
+  if (i < n) store_part(to + i, convert(load_16_bit(s + 2 * i, n - i)), n - i);
 }
 
 void from_bf16(const void* from, std::int64_t n, float* to) {
@@ -38,15 +38,15 @@ void to_bf16(const float* from, std::int64_t n, void* to) {
   auto rounded = [](V x) __attribute__((always_inline)) {
     VU u = reinterpret_cast<VU>(x);
     VU nearest = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
-    return __builtin_convertvector((u & 0x7fffffffu) > 0x7f800000u ? quiet : nearest, Halves);
+    return __builtin_convertvector((u & 0x7fffffffu) > 0x7f800000u ? quiet : nearest, VU16);
   };
   std::int64_t i = 0;
   for (; i + W <= n; i += W) {
-    Halves h = rounded(load(from + i));
+    VU16 h = rounded(load(from + i));
     __builtin_memcpy(d + 2 * i, &h, sizeof h);
   }
   if (i < n) {
-    Halves h = rounded(load_part(from + i, n - i));
+    VU16 h = rounded(load_part(from + i, n - i));
     __builtin_memcpy(d + 2 * i, &h, static_cast<std::size_t>(n - i) * 2);
   }
 }
@@ -83,7 +83,7 @@ void from_int8(const void* from, std::int64_t n, float scale, float* to) {
 DML_INLINE V nearest_bf16(V x) {
   VU u = reinterpret_cast<VU>(x);
 #if DML_VECTOR_BYTES == 64
-  // Halves of 32 bits are added up: the last bit that stays, and 0x7fff.
+  // VU16 of 32 bits are added up: the last bit that stays, and 0x7fff.
   const auto halves = reinterpret_cast<__m512i>((u & 0x10000u) | 0x7fffu);
   const VU half = reinterpret_cast<VU>(_mm512_madd_epi16(halves, _mm512_set1_epi16(1)));
 #else

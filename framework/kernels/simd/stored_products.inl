@@ -45,7 +45,7 @@ struct Bf16Rows : StoredRows {
   static constexpr int kBits = 16;
   struct Block {
     const unsigned char* p;
-    DML_INLINE V get(int v) const { return reinterpret_cast<V>(load_halves(p + 2 * v * W) << 16); }
+    DML_INLINE V get(int v) const { return reinterpret_cast<V>(load_16_bit(p + 2 * v * W) << 16); }
   };
   struct Row {
     const unsigned char* p;

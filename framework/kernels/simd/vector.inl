@@ -26,7 +26,7 @@ DML_INLINE VI lane_numbers() {
   return v;
 }
 
-// Halves are added until one lane is left.
+// VU16 are added until one lane is left.
 DML_INLINE float sum(V x) {
   typedef float V4 __attribute__((vector_size(16)));
   V4 q[W / 4];

@@ -22,7 +22,7 @@ struct Advantages {
   std::vector<double> values;   // of each completion
   std::vector<double> rewards;  // weighted sums
   double reward_std = 0;        // mean of the groups' deviations, or that of the batch
-  double zero_std = 0;          // share of the completions whose prompt has equal rewards: nothing is learned from them
+  double zero_std = 0;          // share of the completions whose prompt has equal rewards: they train nothing
 };
 
 /// rewards: by reward function, one value per completion. Deviations are of samples (n − 1), with 1e-4 added.

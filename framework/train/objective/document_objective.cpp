@@ -46,7 +46,7 @@ LossSums DocumentObjective::train(CausalLm& model, const PackedBatch& batch, Pas
 LossSums DocumentObjective::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
                                      std::span<DocumentLoss> documents) {
   const PackedBatch known = with_reference(model, batch, hooks);
-  losses_.resize(static_cast<std::size_t>(batch.learned()));
+  losses_.resize(static_cast<std::size_t>(batch.trained()));
   squares_.resize(reads_squares_ ? losses_.size() : 0);
   model.evaluate(known, hooks, losses_, Adapters::on, squares_);
   const LossSums sums = score(known, losses_, {});

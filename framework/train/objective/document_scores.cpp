@@ -24,7 +24,7 @@ void score_documents(const PackedBatch& batch, std::span<const float> losses, st
 
 void score_documents(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks, std::vector<float>& losses,
                      std::vector<DocumentScore>& out, Adapters adapters) {
-  losses.resize(static_cast<std::size_t>(batch.learned()));
+  losses.resize(static_cast<std::size_t>(batch.trained()));
   model.evaluate(batch, hooks, losses, adapters);
   score_documents(batch, losses, out);
 }

@@ -63,7 +63,7 @@ void PairObjective::collect(std::span<const DocumentGroup> groups, std::span<con
   for (std::size_t i = 0; i < pairs; ++i) DML_CHECK(chosen_[i] >= 0 && rejected_[i] >= 0);
 }
 
-void PairObjective::lose(std::span<const PairScores> scores, std::span<PairLoss> out) {
+void PairObjective::find_losses(std::span<const PairScores> scores, std::span<PairLoss> out) {
   std::ranges::fill(out, PairLoss{});
   term_losses_.resize(scores.size());
   for (const auto& term : settings_.terms) {
@@ -110,7 +110,7 @@ void PairObjective::begin(const GlobalBatch& global) {
               all.insert(all.end(), pairs_.begin(), pairs_.end());
             });
   global_.resize(all.size());
-  lose(all, global_);
+  find_losses(all, global_);
 }
 
 double PairObjective::reward(double score, double reference, double tokens) const {
@@ -142,7 +142,7 @@ LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> l
     DML_CHECK(first + pairs_.size() <= global_.size());
     std::copy_n(global_.begin() + static_cast<std::ptrdiff_t>(first), pairs_.size(), pair_losses_.begin());
   } else {
-    lose(pairs_, pair_losses_);
+    find_losses(pairs_, pair_losses_);
     weigh(pairs_, pair_losses_);
   }
 

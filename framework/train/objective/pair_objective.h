@@ -40,7 +40,7 @@ class PairObjective : public DocumentObjective {
  private:
   void divide(std::span<DocumentLoss> documents) const override;
   void collect(std::span<const DocumentGroup> groups, std::span<const DocumentScore> documents);
-  void lose(std::span<const PairScores> scores, std::span<PairLoss> out);
+  void find_losses(std::span<const PairScores> scores, std::span<PairLoss> out);
   void weigh(std::span<const PairScores> scores, std::span<PairLoss> out) const;
   double reward(double score, double reference, double tokens) const;
   void log_pair(const PairScores& pair, const PairLoss& loss, LossSums& sums) const;

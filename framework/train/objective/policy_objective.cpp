@@ -120,7 +120,7 @@ void PolicyObjective::find_logps(const GlobalBatch& global, std::int64_t first_s
   for (std::size_t i = 0; i < parts.size(); i += ranks) {
     // A pass is a collective where values are sharded: a rank without a micro-batch computes the last one, too.
     const PackedBatch batch = packed(parts[std::min(i + rank, parts.size() - 1)], 0);
-    losses_.resize(static_cast<std::size_t>(batch.learned()));
+    losses_.resize(static_cast<std::size_t>(batch.trained()));
     global.model.evaluate(batch, global.hooks, losses_);
     if (i + rank < parts.size())
       mine.append(reinterpret_cast<const char*>(losses_.data()), losses_.size() * sizeof(float));
@@ -146,7 +146,7 @@ void PolicyObjective::find_reference(const PackedBatch& batch) {
   if (!reference_ || batch.documents() == 0) return;
   const Tempered tempered(*reference_, settings_.temperature);
   UnitHooks nobody;
-  reference_losses_.resize(static_cast<std::size_t>(batch.learned()));
+  reference_losses_.resize(static_cast<std::size_t>(batch.trained()));
   reference_->evaluate(batch, nobody, reference_losses_);
 }
 
@@ -159,7 +159,7 @@ void PolicyObjective::divide(const PackedBatch& batch, LossSums& sums) const {
   const auto documents = static_cast<double>(batch.documents());
   switch (settings_.loss.average) {
     case PolicyAverage::tokens:
-      sums.denominator = static_cast<double>(batch.learned());
+      sums.denominator = static_cast<double>(batch.trained());
       break;
     case PolicyAverage::completions:
       sums.denominator = documents;
@@ -218,7 +218,7 @@ LossSums PolicyObjective::evaluate(CausalLm& model, const PackedBatch& batch, Un
   DML_CHECK(documents.empty(), "a completion has no loss of its own");
   find_reference(batch);
   const Tempered tempered(model, settings_.temperature);
-  losses_.resize(static_cast<std::size_t>(batch.learned()));
+  losses_.resize(static_cast<std::size_t>(batch.trained()));
   model.evaluate(batch, hooks, losses_);
   return score(batch, losses_, {});
 }
@@ -230,7 +230,7 @@ std::size_t PolicyObjective::measure(CausalLm& model, CausalLm::Shape shape, boo
   return std::max({scoring, sampling, backward ? model.measure(shape, true) : 0});
 }
 
-std::size_t PolicyObjective::beside(CausalLm& model) {
+std::size_t PolicyObjective::extra_memory(CausalLm& model) {
   return source_->memory(model).beside + (reference_ ? reference_->reserved() : 0);
 }
 

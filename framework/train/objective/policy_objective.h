@@ -69,7 +69,7 @@ class PolicyObjective : public Objective {
   LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
                     std::span<DocumentLoss> documents = {}) override;
   std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
-  std::size_t beside(CausalLm& model) override;
+  std::size_t extra_memory(CausalLm& model) override;
   Json state() const override;
   void restore(const Json& state, const std::string& source) override;
 

@@ -1,4 +1,4 @@
-#include "kernels/several.h"
+#include "kernels/task_list.h"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 // Several operations at once against each of them alone: the same bits, whatever the rows of the others and the
 // threads; and against slow sums in double precision.
-#include "kernels/several.h"
+#include "kernels/task_list.h"
 
 #include <gtest/gtest.h>
 
@@ -149,7 +149,7 @@ TEST_P(SeveralStored, ProductsAreTheSlowSumsOfTheirRows) {
 INSTANTIATE_TEST_SUITE_P(Kinds, SeveralStored, testing::ValuesIn(all_kinds()),
                          [](auto& kind) { return name_of(kind.param); });
 
-TEST(Several, WeightsHaveTheGradientsOfEachAlone) {
+TEST(TaskList, WeightsHaveTheGradientsOfEachAlone) {
   Experts m({Storage::f32});
   each_isa([&] {
     expect_each_alone(kExperts * kOut * kIn, [&](std::int64_t first, std::int64_t count, std::vector<float>& dw) {
@@ -167,7 +167,7 @@ TEST(Several, WeightsHaveTheGradientsOfEachAlone) {
   });
 }
 
-TEST(Several, AdaptersHaveTheBitsOfEachAlone) {
+TEST(TaskList, AdaptersHaveTheBitsOfEachAlone) {
   Experts m({Storage::f32});
   Arena arena(64 << 20);
   const auto size = static_cast<std::size_t>(m.rows() * kRank);
@@ -215,7 +215,7 @@ TEST(Several, AdaptersHaveTheBitsOfEachAlone) {
 }
 
 // However the rows are shared out: a dry run in which every expert has all of them takes at least as much memory.
-TEST(Several, ADryRunBoundsTheMemoryOfAdapters) {
+TEST(TaskList, ADryRunBoundsTheMemoryOfAdapters) {
   constexpr std::int64_t kAll = 5000;
   auto dy = values(kAll * 16, 1), down = values(kAll * 2, 2), b = values(kExperts * 16 * 2, 3);
   std::vector<float> ddown(down.size()), db(b.size());

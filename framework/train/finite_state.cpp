@@ -1,4 +1,4 @@
-#include "train/sound_state.h"
+#include "train/finite_state.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 namespace dml {
 
-SoundState::SoundState(DistributionStrategy& strategy, const StateLayout& layout) {
+FiniteState::FiniteState(DistributionStrategy& strategy, const StateLayout& layout) {
   for (auto list : {strategy.shards(), strategy.whole_states()})
     for (const Shard& s : list) {
       if (!s.value.empty()) ranges_.push_back({"", s.parameter, std::as_bytes(s.value), false});
@@ -25,7 +25,7 @@ SoundState::SoundState(DistributionStrategy& strategy, const StateLayout& layout
     }
 }
 
-std::int64_t SoundState::first_bad(const Range& s) {
+std::int64_t FiniteState::first_bad(const Range& s) {
   if (!s.doubles) {
     const auto* floats = reinterpret_cast<const float*>(s.bytes.data());
     return kernels::first_not_finite({floats, s.bytes.size() / sizeof(float)});
@@ -38,11 +38,11 @@ std::int64_t SoundState::first_bad(const Range& s) {
   return -1;
 }
 
-bool SoundState::finite() const {
+bool FiniteState::finite() const {
   return std::ranges::all_of(ranges_, [](const Range& s) { return first_bad(s) < 0; });
 }
 
-std::string SoundState::damage() const {
+std::string FiniteState::damage() const {
   for (const Range& s : ranges_)
     if (const std::int64_t bad = first_bad(s); bad >= 0)
       return fmt::format("{} of {}, element {}", s.name.empty() ? "the value" : "optimizer state '" + s.name + "'",

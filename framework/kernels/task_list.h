@@ -13,12 +13,12 @@ namespace dml::kernels {
 /// A borrowed list whose entries are made when they are asked for. Under a DryRun every entry may have all rows of all
 /// of them.
 template <class T>
-class Several {
+class TaskList {
  public:
-  Several(const T& one)  // NOLINT: implicit on purpose
+  TaskList(const T& one)  // NOLINT: implicit on purpose
       : size_(1), object_(&one), entry_([](const void* o, std::int64_t) { return *static_cast<const T*>(o); }) {}
   template <class F>
-  Several(std::int64_t size, const F& entry)
+  TaskList(std::int64_t size, const F& entry)
       : size_(size),
         object_(&entry),
         entry_([](const void* o, std::int64_t i) -> T { return (*static_cast<const F*>(o))(i); }) {}
@@ -53,7 +53,7 @@ struct TileOf {
 
 /// Calls tile(entry, TileOf) for every i in [0, count(entry)) of every entry, in one parallel_for.
 template <class T, class Count, class F>
-void parallel_tiles(const Several<T>& all, Count count, F tile) {
+void parallel_tiles(const TaskList<T>& all, Count count, F tile) {
   if (dry_run() || all.size() == 0) return;
   const std::span<std::int64_t> ends = tile_totals(all.size());
   std::int64_t total = 0;

@@ -10,10 +10,10 @@
 
 namespace dml {
 
-class SoundState {
+class FiniteState {
  public:
   /// Of what this rank holds, once the strategy has adopted the model. Both outlive this.
-  SoundState(DistributionStrategy& strategy, const StateLayout& layout);
+  FiniteState(DistributionStrategy& strategy, const StateLayout& layout);
 
   /// No allocation: of every step.
   bool finite() const;
