@@ -29,10 +29,15 @@ class CallAutomaton final : public Automaton {
     if (form_.anywhere) DML_CHECK(form_.marks.size() == 1);
     else openers_ = form_.marks;
     if (form_.thinks) openers_.emplace_back(kThink);
-    start_ = form_.required ? marked() : state({form_.thinking ? Phase::thought : Phase::start});
+    if (!form_.required) start_ = state({form_.thinking ? Phase::thought : Phase::start});
+    else if (form_.calls[0].head.empty()) start_ = state({Phase::inside, 0, 0, form_.calls[0].rest->start()});
+    else start_ = state({Phase::head});
   }
   State start() override { return start_; }
-  bool free(State s) override { return states_[s].phase <= Phase::text; }
+  bool free(State s) override {  // marks in front of and behind calls may be special tokens
+    const Phase phase = states_[s].phase;
+    return phase <= Phase::text || phase >= Phase::closing;
+  }
   bool may_end(State s) override {
     const Place p = states_[s];
     if (p.phase <= Phase::text) return true;

@@ -105,6 +105,7 @@ void ApiServer::read_requests() {
     }
     auto& [request, reply] = next;
     try {
+      add_origin(request, *reply);
       answer(request, reply);
     } catch (const ApiError& e) {
       send(request, reply, e.response());
@@ -123,7 +124,6 @@ void ApiServer::send(const HttpRequest& request, const Reply& reply, HttpRespons
   for (const Route& r : routes())
     if (r.path == request.path) path = r.path;
   metrics_.answered(path, response.status);
-  add_origin(request, response);
   reply->send(std::move(response));
 }
 
@@ -148,14 +148,16 @@ void ApiServer::check_sender(const HttpRequest& request, bool open) const {
   if (!known) throw ApiError{401, "a valid API key is needed: Authorization: Bearer KEY", "", "invalid_api_key"};
 }
 
-void ApiServer::add_origin(const HttpRequest& request, HttpResponse& response) const {
+void ApiServer::add_origin(const HttpRequest& request, HttpReply& reply) const {
   const std::string origin = request.header("origin");
   const auto& allowed = options_.origins;
   if (origin.empty() || allowed.empty()) return;
-  if (std::ranges::find(allowed, "*") != allowed.end())
-    response.headers.emplace_back("Access-Control-Allow-Origin", "*");
-  else if (std::ranges::find(allowed, origin) != allowed.end())
-    response.headers.insert(response.headers.end(), {{"Access-Control-Allow-Origin", origin}, {"Vary", "Origin"}});
+  if (std::ranges::find(allowed, "*") != allowed.end()) {
+    reply.add_header("Access-Control-Allow-Origin", "*");
+  } else if (std::ranges::find(allowed, origin) != allowed.end()) {
+    reply.add_header("Access-Control-Allow-Origin", origin);
+    reply.add_header("Vary", "Origin");
+  }
 }
 
 void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
@@ -198,9 +200,10 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
 
 void ApiServer::answer_options(const HttpRequest& request, const Reply& reply) {
   HttpResponse r{.status = 204};
+  const std::string wanted = request.header("access-control-request-headers");  // clients send some of their own
   if (!options_.origins.empty())
     r.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
-                 {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key"},
+                 {"Access-Control-Allow-Headers", wanted.empty() ? "Authorization, Content-Type, X-Api-Key" : wanted},
                  {"Access-Control-Max-Age", "86400"}};
   send(request, reply, std::move(r));
 }
@@ -234,34 +237,37 @@ void ApiServer::submit(std::shared_ptr<Work> work) {
   if (!service_.submit(std::move(work))) throw ApiError{429, "too many requests wait already; try again"};
 }
 
-// As llama.cpp's server has it ("content") and vLLM's ("prompt").
+// As llama.cpp's server has it ("content") and vLLM's ("prompt" or "messages").
 Json ApiServer::tokenize(const Json& body) const {
   Fields f(body);
   std::string name;
   endpoints_.reader().model_of(f, name);
   const auto content = f.text("content"), prompt = f.text("prompt");
-  if (content.has_value() == prompt.has_value()) f.wrong("content", "or 'prompt' is wanted, and one of them");
+  const bool chat = f.has("messages");
+  if (content.has_value() + prompt.has_value() + chat != 1)
+    f.wrong("content", "or 'prompt' or 'messages' is wanted, and one of them");
   const bool add = f.flag(content ? "add_special" : "add_special_tokens", !content.has_value());
-  const bool parse = f.flag("parse_special", true), pieces = f.flag("with_pieces", false);
-  f.refuse_others({"return_token_strs"});
+  const bool parse = f.flag("parse_special", true), pieces = f.flag("with_pieces", false),
+             strings = f.flag("return_token_strs", false);
   const Tokenizer& t = models_.format().tokenizer();
   const std::vector<Token> ids =
-      t.encode(content ? *content : *prompt, {.add_special = add, .parse_special = parse}).ids;
-  Json tokens = Json::array();
+      chat ? endpoints_.reader().chat_tokens(f)
+           : t.encode(content ? *content : *prompt, {.add_special = add, .parse_special = parse}).ids;
+  f.refuse_others({});
+  Json tokens = Json::array(), shown = Json::array();
   for (Token id : ids) {
-    if (!pieces) {
-      tokens.push_back(id);
-      continue;
-    }
     const std::string bytes = t.is_special(id) ? t.piece(id) : t.text_bytes(id, false);
     Json piece = bytes;
     if (find_invalid_utf8(bytes) != std::string::npos) {
       piece = Json::array();
       for (unsigned char b : bytes) piece.push_back(b);
     }
-    tokens.push_back({{"id", id}, {"piece", piece}});
+    tokens.push_back(pieces ? Json{{"id", id}, {"piece", piece}} : Json(id));
+    shown.push_back(bytes);
   }
-  return {{"tokens", tokens}, {"count", ids.size()}, {"max_model_len", models_.engine_options().context}};
+  Json out = {{"tokens", tokens}, {"count", ids.size()}, {"max_model_len", models_.engine_options().context}};
+  if (strings) out["token_strs"] = shown;
+  return out;
 }
 
 Json ApiServer::detokenize(const Json& body) const {

@@ -45,7 +45,7 @@ class ApiServer {
   // What a GET of a known path gives; model_name: "" but for /v1/models/NAME.
   HttpResponse document(const std::string& path, const std::string& model_name) const;
   void check_sender(const HttpRequest& request, bool open) const;
-  void add_origin(const HttpRequest& request, HttpResponse& response) const;
+  void add_origin(const HttpRequest& request, HttpReply& reply) const;
   void send(const HttpRequest& request, const Reply& reply, HttpResponse response);
   void submit(std::shared_ptr<Work> work);
   void read_requests();

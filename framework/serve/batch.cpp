@@ -90,6 +90,7 @@ class KeptReply : public HttpReply {
   };
   explicit KeptReply(Arrival& arrival) : arrival_(arrival) {}
 
+  void add_header(const std::string&, const std::string&) override {}
   void send(HttpResponse response) override {
     {
       const std::lock_guard lock(arrival_.mutex);

@@ -20,7 +20,6 @@ std::vector<EngineRequest> EmbeddingAnswer::take_requests() {
     tokens_ += std::ssize(input);
     out.push_back({.prompt = input, .model = asked_.model, .max_new_tokens = 0, .embedding = true});
   }
-  metrics_.prompt(tokens_);
   return out;
 }
 

@@ -22,7 +22,12 @@ std::shared_ptr<Work> Endpoints::work(const std::string& path, const Json& body,
     return std::make_shared<ChatAnswer>(reader_.chat(body), format, std::move(reply), metrics_);
   if (path == "/v1/embeddings")
     return std::make_shared<EmbeddingAnswer>(reader_.embedding(body), std::move(reply), metrics_);
-  return std::make_shared<ResponseAnswer>(reader_.chat(chat_of_response(body)), format, std::move(reply), metrics_);
+  const Json chat = chat_of_response(body);
+  try {
+    return std::make_shared<ResponseAnswer>(reader_.chat(chat), format, std::move(reply), metrics_);
+  } catch (const ApiError& e) {
+    throw of_response(e);
+  }
 }
 
 }  // namespace dml

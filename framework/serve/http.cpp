@@ -185,7 +185,8 @@ struct HttpServer::State {
     }
     if (!r) return MHD_NO;
     MHD_add_response_header(r, "Content-Type", e.response.type.c_str());
-    for (auto& [name, value] : e.response.headers) MHD_add_response_header(r, name.c_str(), value.c_str());
+    for (const auto& list : {e.headers, e.response.headers})
+      for (auto& [name, value] : list) MHD_add_response_header(r, name.c_str(), value.c_str());
     if (close) MHD_add_response_header(r, "Connection", "close");
     const MHD_Result done = MHD_queue_response(c, static_cast<unsigned>(e.response.status), r);
     MHD_destroy_response(r);

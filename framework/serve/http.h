@@ -39,6 +39,8 @@ struct HttpResponse {
 class HttpReply {
  public:
   virtual ~HttpReply() = default;
+  /// Goes out with the answer, whoever makes it. Before send() and begin().
+  virtual void add_header(const std::string& name, const std::string& value) = 0;
   /// The whole answer. Once, and not behind begin().
   virtual void send(HttpResponse response) = 0;
   /// Status and headers of an answer whose body follows in pieces.

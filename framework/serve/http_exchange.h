@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "serve/http.h"
 
@@ -43,6 +44,7 @@ struct Exchange : HttpReply {
   bool dispatched = false, suspended = false, over = false;
   bool answered = false, streams = false, finished = false, queued = false;
   std::atomic<bool> left{false};
+  std::vector<std::pair<std::string, std::string>> headers;  // beside those of the response
   HttpResponse response;
   std::string unread;
   std::size_t read = 0;  // of unread
@@ -52,6 +54,10 @@ struct Exchange : HttpReply {
     if (!suspended || over) return;
     suspended = false;
     resume();
+  }
+  void add_header(const std::string& name, const std::string& value) override {
+    const std::lock_guard lock(mutex);
+    headers.emplace_back(name, value);
   }
   void send(HttpResponse whole) override {
     const std::lock_guard lock(mutex);

@@ -3,17 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
+
+#include "core/files.h"
 
 namespace dml {
 
 Metrics::Metrics(std::string model)
     : first_token_{{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}, {}},
       between_tokens_{{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}, {}},
-      whole_{{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}, {}} {
+      whole_{{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}, {}},
+      writing_{whole_},
+      prompt_lengths_{{1, 10, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}, {}},
+      lengths_{prompt_lengths_} {
   for (char& c : model)
     if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = '_';
   label_ = "model_name=\"" + model + "\"";
-  for (Histogram* h : {&first_token_, &between_tokens_, &whole_}) h->counts.assign(h->bounds.size() + 1, 0);
+  for (Histogram* h : {&first_token_, &between_tokens_, &whole_, &writing_, &prompt_lengths_, &lengths_})
+    h->counts.assign(h->bounds.size() + 1, 0);
 }
 
 void Metrics::Histogram::add(double x) {
@@ -39,10 +46,13 @@ void Metrics::token(double seconds, bool first) {
   ++generated_;
   (first ? first_token_ : between_tokens_).add(seconds);
 }
-void Metrics::ended(double seconds, bool by_length) {
+void Metrics::ended(const Ended& r) {
   const std::lock_guard lock(mutex_);
-  ++(by_length ? by_length_ : by_stop_);
-  whole_.add(seconds);
+  ++(r.by_length ? by_length_ : by_stop_);
+  whole_.add(r.seconds);
+  writing_.add(r.writing_seconds);
+  prompt_lengths_.add(static_cast<double>(r.prompt));
+  lengths_.add(static_cast<double>(r.generated));
 }
 void Metrics::left() {
   const std::lock_guard lock(mutex_);
@@ -74,6 +84,7 @@ std::string Metrics::text() const {
   one("kv_cache_usage_perc", "gauge", "Share of the key-value cache that requests under way hold, 0 to 1.",
       cache_usage_);
   one("prompt_tokens_total", "counter", "Tokens of prompts.", prompt_tokens_);
+  one("prefix_cache_queries_total", "counter", "Tokens of prompts that were looked for in the cache.", prompt_tokens_);
   one("prefix_cache_hits_total", "counter", "Tokens of prompts that the cache knew.", cached_tokens_);
   one("generation_tokens_total", "counter", "Tokens generated.", generated_);
   one("requests_left_total", "counter", "Requests whose client left.", left_);
@@ -83,6 +94,15 @@ std::string Metrics::text() const {
   write(out, "time_to_first_token_seconds", "From request to first token.", first_token_, label_);
   write(out, "inter_token_latency_seconds", "Between tokens of an answer.", between_tokens_, label_);
   write(out, "e2e_request_latency_seconds", "From request to the end of its answer.", whole_, label_);
+  write(out, "request_decode_time_seconds", "From the first token of an answer to its end.", writing_, label_);
+  write(out, "request_prompt_tokens", "Tokens of a prompt.", prompt_lengths_, label_);
+  write(out, "request_generation_tokens", "Tokens of an answer.", lengths_, label_);
+  out += fmt::format(
+      "# HELP process_resident_memory_bytes Memory of the process.\n# TYPE process_resident_memory_bytes gauge\n"
+      "process_resident_memory_bytes {}\n"
+      "# HELP process_cpu_seconds_total Processor time of the process.\n# TYPE process_cpu_seconds_total counter\n"
+      "process_cpu_seconds_total {:.2f}\n",
+      memory_use().now, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
   out += "# HELP dml_http_requests_total HTTP requests.\n# TYPE dml_http_requests_total counter\n";
   for (auto& [key, count] : answered_)
     out += fmt::format("dml_http_requests_total{{handler=\"{}\",status=\"{}\"}} {}\n", key.first, key.second, count);

@@ -22,7 +22,12 @@ class Metrics {
   void prompt(std::int64_t tokens);
   /// Seconds since the token before, or since the request came.
   void token(double seconds, bool first);
-  void ended(double seconds, bool by_length);
+  struct Ended {
+    double seconds = 0, writing_seconds = 0;  // since the request came, and since its first token
+    std::int64_t prompt = 0, generated = 0;   // tokens
+    bool by_length = false;
+  };
+  void ended(const Ended& request);
   void left();
   void answered(const std::string& path, int status);
 
@@ -44,7 +49,7 @@ class Metrics {
   std::size_t running_ = 0, waiting_ = 0;
   double cache_usage_ = 0;
   std::int64_t prompt_tokens_ = 0, cached_tokens_ = 0, generated_ = 0, by_stop_ = 0, by_length_ = 0, left_ = 0;
-  Histogram first_token_, between_tokens_, whole_;
+  Histogram first_token_, between_tokens_, whole_, writing_, prompt_lengths_, lengths_;
   std::map<std::pair<std::string, int>, std::int64_t> answered_;
 };
 

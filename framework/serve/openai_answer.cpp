@@ -6,6 +6,8 @@
 #include <ctime>
 
 #include "core/error.h"
+#include "core/utf8.h"
+#include "core/version.h"
 
 namespace dml {
 namespace {
@@ -19,6 +21,14 @@ HttpResponse stream_head() {
 
 std::int64_t characters(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+// A part of a character as OpenAI's completions spell it, so that tokens keep names of their own: "bytes:\\xe2\\x80".
+std::string token_name(const std::string& text) {
+  if (find_invalid_utf8(text) == text.npos) return text;
+  std::string out = "bytes:";
+  for (unsigned char byte : text) out += fmt::format("\\x{:02x}", byte);
+  return out;
 }
 
 }  // namespace
@@ -44,10 +54,10 @@ TextAnswer::TextAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<
 std::vector<EngineRequest> TextAnswer::take_requests() {
   std::vector<EngineRequest> out;
   for (std::size_t p = 0; p < asked_.prompts.size(); ++p) {
-    metrics_.prompt(std::ssize(asked_.prompts[p]));
     for (int n = 0; n < asked_.n; ++n) {
       EngineRequest r = asked_.engine;
       r.prompt = asked_.prompts[p];
+      r.max_new_tokens = std::min(r.max_new_tokens, asked_.context - std::ssize(r.prompt));
       r.number = static_cast<std::uint64_t>(n);
       r.report_prompt = r.report_prompt && n == 0;
       choices_.push_back(
@@ -135,20 +145,16 @@ void TextAnswer::end_stream() {
   reply_->write("data: [DONE]\n\n");
 }
 
-void TextAnswer::fail(const std::exception& why) {
+void TextAnswer::give_up(const ApiError& why) {
   if (std::exchange(answered_, true)) return;
   for (Choice& c : choices_) c.done = true;
-  if (!asked_.stream) return reply_->send(error_of(why).response());
-  event(error_of(why).json());
+  if (!asked_.stream) return reply_->send(why.response());
+  end_with(why);
   reply_->finish();
 }
 
-void TextAnswer::cut_off() {
-  if (std::exchange(answered_, true)) return;
-  if (!asked_.stream) return reply_->send(closing_error().response());
-  event(closing_error().json());
-  reply_->finish();
-}
+void TextAnswer::fail(const std::exception& why) { give_up(error_of(why)); }
+void TextAnswer::cut_off() { give_up(closing_error()); }
 
 Json TextAnswer::usage() const {
   std::int64_t prompt = 0, answer = 0, cached = 0;
@@ -173,6 +179,12 @@ std::string TextAnswer::token_text(Token token) const {
   return t.is_special(token) ? t.piece(token) : t.text_bytes(token, false);
 }
 
+void TextAnswer::finish_whole(Json& all, Json choices) const {
+  all["system_fingerprint"] = std::string("dml-") + version();
+  all["choices"] = std::move(choices);
+  all["usage"] = usage();
+}
+
 // --- completions
 
 std::string CompletionAnswer::prompt_text(std::size_t i) const {
@@ -183,15 +195,15 @@ Json CompletionAnswer::logprobs(Choice& c, std::size_t from) {
   if (!asked_.logprobs) return nullptr;
   Json tokens = Json::array(), logprobs = Json::array(), top = Json::array(), offsets = Json::array();
   auto add = [&](const Sampler::Choice* choice, Token token) {
-    const std::string text = token_text(token);
-    tokens.push_back(text);
+    const std::string text = token_text(token), name = token_name(text);
+    tokens.push_back(name);
     logprobs.push_back(choice ? Json(clamped(choice->logprob)) : Json());
     offsets.push_back(c.offset);
     c.offset += characters(text);
     Json best = choice ? Json::object() : Json();
     if (choice) {
-      for (const TokenLogprob& t : choice->top) best[token_text(t.token)] = clamped(t.logprob);
-      if (!choice->top.empty()) best[text] = clamped(choice->logprob);
+      for (const TokenLogprob& t : choice->top) best[token_name(token_text(t.token))] = clamped(t.logprob);
+      if (!choice->top.empty()) best[name] = clamped(choice->logprob);
     }
     top.push_back(asked_.top_logprobs > 0 ? best : Json());
   };
@@ -222,8 +234,7 @@ void CompletionAnswer::tell(std::size_t i, const std::string& piece, bool last) 
 Json CompletionAnswer::whole() {
   Json all = envelope("text_completion"), list = Json::array();
   for (std::size_t i = 0; i < choices_.size(); ++i) list.push_back(choice(i, choices_[i].whole, true));
-  all["choices"] = list;
-  all["usage"] = usage();
+  finish_whole(all, std::move(list));
   return all;
 }
 
@@ -306,8 +317,7 @@ Json ChatAnswer::whole() {
                     {"logprobs", logprobs(c)},
                     {"finish_reason", c.finish == "stop" && !c.calls.empty() ? "tool_calls" : c.finish}});
   }
-  all["choices"] = list;
-  all["usage"] = usage();
+  finish_whole(all, std::move(list));
   return all;
 }
 

@@ -47,11 +47,14 @@ class TextAnswer : public Work {
   virtual void tell(std::size_t i, const std::string& piece, bool last) = 0;
   virtual Json whole() = 0;
   virtual std::string prompt_text(std::size_t) const { return ""; }
-  /// What ends a stream.
+  /// What ends a stream; what ends it too early.
   virtual void end_stream();
+  virtual void end_with(const ApiError& e) { event(e.json()); }
 
   Json usage() const;
   Json envelope(const char* object) const;
+  /// What stands behind the envelope in an answer that is no stream.
+  void finish_whole(Json& all, Json choices) const;
   void event(const Json& data) { reply_->write("data: " + dump(data) + "\n\n"); }
   std::string token_text(Token token) const;
   static double clamped(float logprob) { return logprob > -9999.f ? logprob : -9999.0; }
@@ -69,6 +72,7 @@ class TextAnswer : public Work {
   void take_text(std::size_t i, const std::string& piece, bool last);
   void end_choice(std::size_t i, std::string reason);
   void finish_if_done();
+  void give_up(const ApiError& why);
   bool answered_ = false;
 };
 

@@ -9,11 +9,12 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "serve/messages.h"
 
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostStops = 16, kMostMessages = 4096, kMostPrompts = 256;
+constexpr std::size_t kMostStops = 16, kMostPrompts = 256, kMostChoices = 1024;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kCompletionTokens = 16;
 
 // Sent by clients for other servers, and of no consequence here.
@@ -161,12 +162,12 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
 }
 
 void RequestReader::finish(Asked& asked, std::int64_t tokens, const std::string& param) const {
-  std::int64_t longest = 0;
-  for (const auto& prompt : asked.prompts) {
-    check_length(prompt, tokens, param);
-    longest = std::max(longest, std::ssize(prompt));
-  }
-  asked.engine.max_new_tokens = std::min(tokens, models_.engine_options().context - longest);
+  for (const auto& prompt : asked.prompts) check_length(prompt, tokens, param);
+  if (const std::size_t choices = asked.prompts.size() * static_cast<std::size_t>(asked.n); choices > kMostChoices)
+    throw ApiError::invalid("n", fmt::format("'n' is {} for each of {} prompts; a request may ask for {} answers",
+                                             asked.n, asked.prompts.size(), kMostChoices));
+  asked.context = models_.engine_options().context;
+  asked.engine.max_new_tokens = tokens;
   asked.engine.model = asked.model;
   asked.engine.sampling.top_logprobs = asked.top_logprobs;
 }
@@ -197,34 +198,18 @@ RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
     throw ApiError::invalid("messages",
                             "this model has no chat template; use /v1/completions, or start dml serve with "
                             "--chat-template NAME (dml list chat_templates)");
-  const Json* messages = f.find("messages");
-  if (!messages) f.wrong("messages", "is missing");
-  if (!messages->is_array() || messages->empty()) f.wrong("messages", "must be a list of at least one message");
-  if (messages->size() > kMostMessages) f.wrong("messages", "has too many messages");
   ChatPrompt out;
-  out.row = {{"messages", *messages}};
-  for (std::size_t i = 0; i < messages->size(); ++i) {
-    Fields m((*messages)[i], fmt::format("messages[{}].", i));
-    const auto role = m.text("role");
-    if (!role) m.wrong("role", "is missing");
-    const Json* content = m.find("content");
-    if (!content && !m.has("tool_calls")) m.wrong("content", "is missing");
-    if (content && !content->is_string() && !content->is_array())
-      m.wrong("content", fmt::format("must be a string or a list of text parts, is {}", content->type_name()));
-    if (content && content->is_array())
-      for (const Json& part : *content) {
-        Fields p(part, m.path("content") + "[].");
-        if (const auto type = p.text("type"); type && *type != "text")
-          p.wrong("type", fmt::format("is '{}'; this model reads text only", type->substr(0, 40)));
-        if (!p.text("text")) p.wrong("text", "is missing");
-      }
-  }
+  out.row = {{"messages", read_messages(f, models_.format().chat_template())}};
   if (const Json* kwargs = f.find("chat_template_kwargs")) {
     if (!kwargs->is_object())
       f.wrong("chat_template_kwargs", fmt::format("must be an object, is {}", kwargs->type_name()));
     out.options.kwargs = *kwargs;
   }
   if (const auto effort = f.text("reasoning_effort")) {
+    static const std::vector<std::string> kEfforts{"none", "minimal", "low", "medium", "high", "xhigh"};
+    if (std::ranges::find(kEfforts, *effort) == kEfforts.end())
+      f.wrong("reasoning_effort",
+              fmt::format("is '{}', must be one of {}", effort->substr(0, 40), fmt::join(kEfforts, ", ")));
     out.options.kwargs["reasoning_effort"] = *effort;
     if (!out.options.kwargs.contains("enable_thinking")) out.options.kwargs["enable_thinking"] = *effort != "none";
   }
@@ -234,7 +219,7 @@ RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
   out.options.answer = f.flag("add_generation_prompt", !out.options.continue_final_message);
   if (out.options.continue_final_message && out.options.answer)
     f.wrong("continue_final_message", "and add_generation_prompt cannot both be true");
-  if (out.options.continue_final_message && messages->back()["role"] != "assistant")
+  if (out.options.continue_final_message && out.row["messages"].back()["role"] != "assistant")
     f.wrong("continue_final_message", "needs a last message of the assistant");
   return out;
 }
@@ -280,7 +265,9 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
     asked.reply.inside_reasoning = asked.reply.reasoning && prompt.options.answer && open != last.text.npos &&
                                    last.text.find_first_not_of(" \t\r\n", open + 7) == last.text.npos;
     asked.one_call = prompt.tools.one;
-    asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama;
+    const auto tag = format.tokenizer().find("<tool_call>");
+    asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama ||
+                     (asked.reply.tools == ToolStyle::hermes && tag && format.tokenizer().is_special(*tag));
     if (prompt.tools.required) {
       if (!prompt.tools.opened.empty()) last.add(prompt.tools.opened, false, true);
       asked.reply.reasoning = asked.reply.inside_reasoning = false;
@@ -290,6 +277,11 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
   } catch (const UserError& e) {
     throw ApiError::invalid("messages", e.what());
   }
+}
+
+std::vector<Token> RequestReader::chat_tokens(Fields& f) const {
+  Asked asked;
+  return chat_ids(chat_prompt(f), asked);
 }
 
 std::string RequestReader::apply_template(const Json& body) const {

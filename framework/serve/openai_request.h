@@ -23,7 +23,8 @@ struct Asked {
   std::vector<std::vector<Token>> prompts;
   std::vector<std::string> texts;  // of the prompts, for echo
   int n = 1;
-  EngineRequest engine;  // of every choice, but for prompt and number
+  EngineRequest engine;      // of every choice, but for prompt and number, and an answer that ends with the context
+  std::int64_t context = 0;  // most tokens of a prompt and its answer
   std::vector<std::string> stops;
   bool include_stop = false;  // the stop text is a part of the answer
   bool stream = false, include_usage = false, echo = false, logprobs = false;
@@ -39,6 +40,8 @@ class RequestReader {
 
   Asked completion(const Json& body) const;
   Asked chat(const Json& body) const;
+  /// The tokens of a chat's prompt.
+  std::vector<Token> chat_tokens(Fields& fields) const;
   /// The messages of a chat as the template lays them out.
   std::string apply_template(const Json& body) const;
   /// input, model and encoding of /v1/embeddings.

@@ -142,6 +142,7 @@ bool ReplyParser::step(Piece& out) {
         out.calls.insert(out.calls.end(), calls->begin(), calls->end());
       else out.content += std::string(kCall) + pending_.substr(0, end) + std::string(kCalled);
       gap_ = true;
+      format_.inside_call = false;
       return become(State::content, end + kCalled.size());
     }
     case State::whole:

@@ -18,15 +18,18 @@ Json parts_of(const Json& content, const std::string& path) {
   return out;
 }
 
-Json text_part(const std::string& text) {
-  return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
+// What a chat request calls a field of a response's.
+const std::vector<std::pair<std::string, std::string>>& chat_names() {
+  static const std::vector<std::pair<std::string, std::string>> table{{"max_tokens", "max_output_tokens"},
+                                                                      {"messages", "input"},
+                                                                      {"response_format", "text.format"},
+                                                                      {"reasoning_effort", "reasoning.effort"}};
+  return table;
 }
 
-}  // namespace
-
-Json chat_of_response(const Json& body) {
-  Fields f(body);
-  Json chat = Json::object(), messages = Json::array();
+// `instructions` and `input` as the messages of a chat.
+Json messages_of(Fields& f) {
+  Json messages = Json::array();
   if (const auto words = f.text("instructions")) messages.push_back({{"role", "system"}, {"content", *words}});
   const Json* input = f.find("input");
   if (!input) f.wrong("input", "is missing");
@@ -47,7 +50,19 @@ Json chat_of_response(const Json& body) {
   } else {
     f.wrong("input", "must be a string or a list of messages");
   }
-  chat["messages"] = messages;
+  return messages;
+}
+
+Json text_part(const std::string& text) {
+  return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
+}
+
+}  // namespace
+
+Json chat_of_response(const Json& body) {
+  Fields f(body);
+  Json chat = Json::object();
+  chat["messages"] = messages_of(f);
   for (auto [name, as] : {std::pair{"model", "model"},
                           {"temperature", "temperature"},
                           {"top_p", "top_p"},
@@ -76,9 +91,25 @@ Json chat_of_response(const Json& body) {
   if (const Json* before = f.find("previous_response_id"); before)
     f.wrong("previous_response_id", "is not supported: nothing of a request is kept; send the messages again");
   f.flag("parallel_tool_calls", true);
+  if (const Json* tools = f.find("tools"); tools && !(tools->is_array() && tools->empty()))
+    f.wrong("tools", "are not supported here; /v1/chat/completions knows tools");
+  if (const Json* choice = f.find("tool_choice"); choice && *choice != "auto" && *choice != "none")
+    f.wrong("tool_choice", "goes with tools");
+  f.integer("top_logprobs", 0, 0, 0);
   f.refuse_others({"store", "user", "metadata", "truncation", "include", "service_tier", "safety_identifier",
-                   "prompt_cache_key", "background"});
+                   "prompt_cache_key", "prompt_cache_retention", "background", "stream_options", "max_tool_calls"});
   return chat;
+}
+
+ApiError of_response(ApiError error) {
+  for (auto& [chat, own] : chat_names()) {
+    if (!error.param.starts_with(chat)) continue;
+    error.param = own + error.param.substr(chat.size());
+    if (const auto at = error.message.find("'" + chat); at != error.message.npos)
+      error.message.replace(at + 1, chat.size(), own);
+    break;
+  }
+  return error;
 }
 
 ResponseAnswer::ResponseAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply,
@@ -128,6 +159,11 @@ void ResponseAnswer::send(const char* type, Json data) {
   Json all = {{"type", type}, {"sequence_number", number_++}};
   all.update(data);
   reply_->write(std::string("event: ") + type + "\ndata: " + dump(all) + "\n\n");
+}
+
+void ResponseAnswer::end_with(const ApiError& e) {
+  const Json error = e.json()["error"];
+  send("error", {{"code", error["code"]}, {"message", error["message"]}, {"param", error["param"]}});
 }
 
 void ResponseAnswer::tell(std::size_t i, const std::string& piece, bool last) {

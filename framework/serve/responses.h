@@ -7,6 +7,8 @@ namespace dml {
 
 /// The chat request that asks for the same. ApiError with the names of the Responses API.
 Json chat_of_response(const Json& body);
+/// An error in that chat request, in the names of the response's fields.
+ApiError of_response(ApiError error);
 
 class ResponseAnswer : public TextAnswer {
  public:
@@ -16,6 +18,7 @@ class ResponseAnswer : public TextAnswer {
   void tell(std::size_t i, const std::string& piece, bool last) override;
   Json whole() override;
   void end_stream() override {}
+  void end_with(const ApiError& e) override;
 
  private:
   void send(const char* type, Json data);

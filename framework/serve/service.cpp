@@ -107,9 +107,11 @@ void Service::begin(std::shared_ptr<Work> work) {
   std::vector<EngineRequest> requests = active->work->take_requests();
   try {
     for (std::size_t i = 0; i < requests.size(); ++i) {
+      const std::int64_t tokens = std::ssize(requests[i].prompt);
       const RequestId id = engine_.submit(std::move(requests[i]));
       active->requests[id] = i;
-      requests_.emplace(id, Request{active.get()});
+      requests_.emplace(id, Request{.owner = active.get(), .prompt = tokens});
+      metrics_.prompt(tokens);
     }
   } catch (const Error& e) {
     for (auto& [id, i] : active->requests) {
@@ -131,12 +133,16 @@ void Service::deliver(const EngineEvent& event) {
   if (event.kind == EngineEvent::Kind::token) {
     metrics_.token(seconds_since(request.last_token.value_or(request.started)), !request.last_token);
     request.last_token = Clock::now();
+    if (++request.generated == 1) request.first_token = *request.last_token;
   }
   const bool more = active.work->on_event(active.requests.at(event.id), event);
   if (more && event.kind != EngineEvent::Kind::end) return;
   if (event.kind != EngineEvent::Kind::end) engine_.cancel(event.id);
-  metrics_.ended(seconds_since(request.started),
-                 event.kind == EngineEvent::Kind::end && event.reason == StopReason::length);
+  metrics_.ended({.seconds = seconds_since(request.started),
+                  .writing_seconds = request.generated > 0 ? seconds_since(request.first_token) : 0,
+                  .prompt = request.prompt,
+                  .generated = request.generated,
+                  .by_length = event.kind == EngineEvent::Kind::end && event.reason == StopReason::length});
   active.requests.erase(event.id);
   requests_.erase(found);
 }

@@ -41,7 +41,8 @@ class Service {
   };
   struct Request {  // under way in the engine
     Active* owner;
-    Clock::time_point started = Clock::now();
+    std::int64_t prompt = 0, generated = 0;  // tokens
+    Clock::time_point started = Clock::now(), first_token = {};
     std::optional<Clock::time_point> last_token = {};
   };
   void run();

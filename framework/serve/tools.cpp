@@ -64,6 +64,7 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
     std::erase_if(out.functions.get_ref<Json::array_t&>(), [&](const Json& each) { return each["name"] != name; });
     if (out.functions.empty()) f.wrong("tool_choice", "names '" + name.substr(0, 80) + "', which is none of the tools");
     mode = "required";
+    out.one = true;
   } else if (choice && mode != "auto" && mode != "none" && mode != "required") {
     f.wrong("tool_choice", "must be none, auto, required or a tool");
   }
@@ -75,7 +76,7 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
   out.parse = true;
   out.required = mode == "required";
   if (out.required)
-    out.opened = style == ToolStyle::hermes ? "<tool_call>\n" : style == ToolStyle::mistral ? "[TOOL_CALLS]" : "";
+    out.opened = style == ToolStyle::hermes ? "<tool_call>" : style == ToolStyle::mistral ? "[TOOL_CALLS]" : "";
   return out;
 }
 
@@ -85,7 +86,7 @@ std::string call_constraint(const ToolsAsked& tools, const ReplyParser::Format& 
                {"style", static_cast<int>(reply.tools)},
                {"named", chat_template.find("[ARGS]") != chat_template.npos},
                {"required", tools.required},
-               {"one", tools.one || tools.required},
+               {"one", tools.one},
                {"thinks", reply.reasoning},
                {"thinking", reply.inside_reasoning}});
 }
@@ -94,13 +95,12 @@ std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text) {
   const Json asked = parse_json(text, "tools");
   const Json& functions = asked["functions"];
   const auto style = static_cast<ToolStyle>(asked["style"].get<int>());
-  const bool required = asked["required"], one = asked["one"], named = style == ToolStyle::mistral && asked["named"];
+  const bool one = asked["one"], named = style == ToolStyle::mistral && asked["named"];
   auto json = [](const Json& schema) { return schema_automaton(dump(schema), "tools", JsonSpace::one); };
-  if (required && !named) return json(call_schema(functions, style, one));
   CallForm form;
   form.thinks = asked["thinks"];
   form.thinking = asked["thinking"];
-  form.required = required;
+  form.required = asked["required"];
   if (named) {
     for (const Json& f : functions)
       form.calls.push_back({f["name"].get<std::string>() + "[ARGS]", json(f["parameters"])});
@@ -120,6 +120,7 @@ std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text) {
     default:
       form.begun = "{\"name\"";
       form.marks = {form.begun, "<|python_tag|>" + form.begun};
+      form.again = "; " + form.begun;
       form.anywhere = false;
   }
   if (one) form.again.clear();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "serve/messages.h"
 #include "serve/tools.h"
 
 namespace dml {
@@ -55,12 +56,13 @@ TEST(Tools, AreCheckedAndMadeAConstraint) {
   Fields f(body);
   const ToolsAsked asked = read_tools(f, ToolStyle::hermes);
   EXPECT_TRUE(asked.parse);
-  EXPECT_EQ(asked.opened, "<tool_call>\n");
+  EXPECT_EQ(asked.opened, "<tool_call>");
+  EXPECT_FALSE(asked.one);
   EXPECT_TRUE(asked.required);
   const auto call = call_constraint_automaton(call_constraint(asked, {ToolStyle::hermes}, ""));
-  EXPECT_TRUE(call->accepts(R"({"name": "f", "arguments": {"x": 1}})"));
-  EXPECT_FALSE(call->accepts(R"({"name": "f", "arguments": {"x": "1"}})"));
-  EXPECT_FALSE(call->accepts(R"({"name": "g", "arguments": {}})"));
+  EXPECT_TRUE(call->accepts("\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>"));
+  EXPECT_FALSE(call->accepts("\n{\"name\": \"f\", \"arguments\": {\"x\": \"1\"}}\n</tool_call>"));
+  EXPECT_FALSE(call->accepts("\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>"));
 
   for (const char* wrong :
        {R"({"tools": []})", R"({"tools": [{}]})", R"({"tools": [{"type": "function", "function": {}}]})",
@@ -77,6 +79,55 @@ TEST(Tools, AreCheckedAndMadeAConstraint) {
               read_tools(fields, ToolStyle::none);
             }).param,
             "tools");
+}
+
+TEST(Tools, ANamedToolIsCalledOnce) {
+  const Json body = Json::parse(R"({"tools": [{"type": "function", "function": {"name": "f"}},
+    {"type": "function", "function": {"name": "g"}}], "tool_choice": {"type": "function", "function": {"name": "g"}}})");
+  Fields f(body);
+  const ToolsAsked asked = read_tools(f, ToolStyle::hermes);
+  EXPECT_TRUE(asked.one && asked.required);
+  ASSERT_EQ(asked.functions.size(), 1u);
+  EXPECT_EQ(asked.functions[0]["name"], "g");
+}
+
+Json messages_of(const char* body, const std::string& chat_template = "") {
+  const Json json = Json::parse(body);
+  Fields f(json);
+  return read_messages(f, chat_template);
+}
+
+TEST(Messages, AreSpelledAsTemplatesKnowThem) {
+  const char* body =
+      R"({"messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": [{"type":
+    "text", "text": "Hi"}]}, {"role": "assistant", "content": null, "reasoning": "so", "tool_calls": [{"id": "1", "type":
+    "function", "function": {"name": "f", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "7"}]})";
+  const Json plain = messages_of(body), knows = messages_of(body, "{% if role == 'developer' %}");
+  EXPECT_EQ(plain[0]["role"], "system");
+  EXPECT_EQ(knows[0]["role"], "developer");
+  EXPECT_EQ(plain[2]["reasoning_content"], "so");
+  EXPECT_FALSE(plain[2].contains("reasoning"));
+  EXPECT_EQ(plain[3]["content"], "7");
+}
+
+TEST(Messages, ThatAreWrongAreNamed) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"({})", "messages"},
+      {R"({"messages": []})", "messages"},
+      {R"({"messages": [3]})", "messages[0]"},
+      {R"({"messages": [{"content": "x"}]})", "messages[0].role"},
+      {R"({"messages": [{"role": "user"}]})", "messages[0].content"},
+      {R"({"messages": [{"role": "user", "content": null, "tool_calls": [{"function": {"name": "f"}}]}]})",
+       "messages[0].content"},
+      {R"({"messages": [{"role": "user", "content": 7}]})", "messages[0].content"},
+      {R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}]})",
+       "messages[0].content[1].type"},
+      {R"({"messages": [{"role": "assistant", "tool_calls": []}]})", "messages[0].tool_calls"},
+      {R"({"messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}]})", "messages[0].tool_calls[0].function"},
+      {R"({"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": 7}}]}]})",
+       "messages[0].tool_calls[0].function.arguments"},
+      {R"({"messages": [{"role": "user", "content": "x", "name": 7}]})", "messages[0].name"}};
+  for (auto& [body, param] : wrong) EXPECT_EQ(error_of([&] { messages_of(body); }).param, param) << body;
 }
 
 }  // namespace

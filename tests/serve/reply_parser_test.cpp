@@ -75,6 +75,8 @@ TEST(ReplyParser, AReplyMayBeginInsideOfACall) {
   inside.inside_call = true;
   EXPECT_EQ(read(inside, R"({"name": "f", "arguments": {}})"), (Read{"", "", {"f{}"}}));
   EXPECT_EQ(read(inside, R"({"name": "f")").content, R"({"name": "f")");
+  const Read cut = read(inside, "\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\"");
+  EXPECT_EQ(cut, (Read{"<tool_call>\n{\"name\": \"g\"", "", {"f{}"}})) << "a second call that is cut short";
 }
 
 }  // namespace

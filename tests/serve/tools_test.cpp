@@ -104,7 +104,8 @@ TEST(CallConstraint, CallsOfMistralAreAListOrNamed) {
     EXPECT_TRUE(named->accepts(front + "get_all[ARGS]{\"deep\": {\"deep\": {}}}"));
     EXPECT_FALSE(named->accepts(front + "get_a[ARGS]{}"));
     EXPECT_FALSE(named->accepts(front + "get_all[ARGS]{\"a\": 1}"));
-    EXPECT_EQ(named->accepts(front + "get[ARGS]{\"a\": 1}[TOOL_CALLS]get_all[ARGS]{}"), !required);
+    EXPECT_TRUE(named->accepts(front + "get[ARGS]{\"a\": 1}[TOOL_CALLS]get_all[ARGS]{}"));
+    EXPECT_TRUE(named->free(named->after(named->start(), front + "get[ARGS]{\"a\": 1}"))) << "the mark is special";
   }
 }
 
@@ -120,12 +121,34 @@ TEST(CallConstraint, CallsOfLlamaAreTheWholeReply) {
   EXPECT_TRUE(a->accepts("So: " + call + " or not"));
 }
 
-TEST(CallConstraint, ARequiredCallStandsAlone) {
-  auto a = automaton({.required = true});
-  EXPECT_TRUE(a->accepts(kOne));
-  EXPECT_TRUE(a->accepts(kTwo));
-  EXPECT_FALSE(a->accepts("<tool_call>\n" + kOne));
-  EXPECT_FALSE(a->accepts("Hello"));
+// The prompt has the mark.
+TEST(CallConstraint, RequiredCallsStandAlone) {
+  auto a = automaton({.required = true}), one = automaton({.required = true, .one = true});
+  const std::string close = "\n</tool_call>", call = "\n" + kOne + close, more = "\n<tool_call>\n" + kTwo + close;
+  EXPECT_TRUE(a->accepts(call));
+  EXPECT_TRUE(a->accepts("\n" + kTwo + close));
+  EXPECT_TRUE(a->accepts(call + more));
+  EXPECT_TRUE(one->accepts(call));
+  EXPECT_FALSE(one->accepts(call + more));
+  for (const std::string& text : {std::string(), "<tool_call>" + call, std::string("Hello"), call + "Hello"})
+    EXPECT_FALSE(a->accepts(text)) << text;
+  auto list = automaton({.style = ToolStyle::mistral, .required = true});
+  EXPECT_TRUE(list->accepts("[" + kOne + ", " + kTwo + "]"));
+  EXPECT_FALSE(list->accepts("[]"));
+}
+
+TEST(CallConstraint, SeveralCallsOfLlamaAreParted) {
+  const std::string one = R"({"name": "get", "parameters": {"a": 1}})",
+                    two = R"({"name": "get_all", "parameters": {}})";
+  for (bool required : {false, true}) {
+    auto a = automaton({.style = ToolStyle::llama, .required = required});
+    EXPECT_TRUE(a->accepts(one + "; " + two + "; " + one));
+    EXPECT_FALSE(a->accepts(one + "; {\"name\": \"got\""));
+    EXPECT_FALSE(a->accepts(one + "; "));
+    EXPECT_FALSE(automaton({.style = ToolStyle::llama, .required = required, .one = true})->accepts(one + "; " + two));
+  }
+  EXPECT_EQ(calls_in(ToolStyle::llama, one + "; " + two).size(), 2u);
+  EXPECT_FALSE(automaton({.style = ToolStyle::llama, .required = true})->accepts("Hello"));
 }
 
 // Special tokens may stand in free text, and begin calls.
