@@ -24,6 +24,9 @@ class Replicated : public DistributionStrategy {
   void begin_micro_step(std::int64_t index) override { gradients_->begin_micro_step(index); }
   std::span<Shard> finish_gradients() override;
   void update(const std::function<void(std::span<const Shard>)>& rule) override { whole_.update(comm_, shards_, rule); }
+  void update_values(const std::function<void(std::span<const Shard>)>& rule) override {
+    whole_.update(comm_, shards_, rule, WholeParameters::Brings::values);
+  }
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }
   std::span<Shard> whole_states() override { return whole_.owned(); }

@@ -50,6 +50,9 @@ class Sharded : public DistributionStrategy {
   void update(const std::function<void(std::span<const Shard>)>& rule) override {
     whole_.update(group_, shards_, rule);
   }
+  void update_values(const std::function<void(std::span<const Shard>)>& rule) override {
+    whole_.update(group_, shards_, rule, WholeParameters::Brings::values);
+  }
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }
   std::span<Shard> whole_states() override { return whole_.owned(); }

@@ -112,7 +112,7 @@ void WholeParameters::exchange(Comm& comm, std::size_t round, Direction directio
   for (auto& p : pending) p->wait();
 }
 
-void WholeParameters::update(Comm& comm, std::span<Shard> shards, const Rule& rule) {
+void WholeParameters::update(Comm& comm, std::span<Shard> shards, const Rule& rule, Brings brings) {
   if (cuts_.empty()) return rule(shards);
   shards_ = shards;
   plain_.clear();
@@ -123,11 +123,13 @@ void WholeParameters::update(Comm& comm, std::span<Shard> shards, const Rule& ru
   float *values = room_.take<float>(largest_).data(), *gradients = room_.take<float>(largest_).data();
   for (std::size_t round = 0; round < rounds_; ++round) {
     exchange(comm, round, Direction::to_owner, &Shard::value, values);
-    exchange(comm, round, Direction::to_owner, &Shard::grad, gradients);
+    if (brings == Brings::values_and_gradients)
+      exchange(comm, round, Direction::to_owner, &Shard::grad, gradients);
     if (round < owned_.size()) {
       Shard& whole = owned_[round];
       const auto size = static_cast<std::size_t>(whole.size);
-      whole.value = {values, size}, whole.grad = {gradients, size};
+      whole.value = {values, size};
+      if (brings == Brings::values_and_gradients) whole.grad = {gradients, size};
       rule({&whole, 1});
       whole.value = whole.grad = {};
     }

@@ -32,9 +32,11 @@ class WholeParameters {
   std::int64_t room_bytes() const { return 2 * largest_ * static_cast<std::int64_t>(sizeof(float)); }
 
   /// Calls `rule` with every shard of this rank that is not part of such a parameter, then with every such parameter
-  /// that it owns. `shards`: this rank's, with gradients. A collective of the ranks that share.
+  /// that it owns. `shards`: this rank's, with gradients unless the rule needs none. A collective of the ranks that
+  /// share.
   using Rule = std::function<void(std::span<const Shard>)>;
-  void update(Comm& comm, std::span<Shard> shards, const Rule& rule);
+  enum class Brings { values_and_gradients, values };
+  void update(Comm& comm, std::span<Shard> shards, const Rule& rule, Brings brings = Brings::values_and_gradients);
   /// What this rank owns: shards with state, without values.
   std::span<Shard> owned() { return owned_; }
 

@@ -24,7 +24,6 @@
 #include "pipeline/recipe_changes.h"
 #include "train/moving_reference.h"
 #include "train/progress.h"
-#include "train/shadow.h"
 
 namespace dml {
 namespace {
@@ -105,22 +104,6 @@ TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const Dis
   return out;
 }
 
-// A second set of weights changes places with a rank's slices, whole matrices are kept by their owners: the two do not
-// meet.
-void check_shadow(const Optimizer& optimizer, const ParameterStore& parameters, const Recipe& recipe,
-                  const Comm& comm) {
-  const auto* shadow = dynamic_cast<const ShadowOptimizer*>(&optimizer);
-  const std::string name = strategy_name(recipe, comm);
-  if (!shadow || comm.size() == 1 || name == "ddp") return;
-  for (const Unit& unit : parameters.units())
-    for (const Parameter& p : unit.parameters)
-      if (optimizer.state().whole(p))
-        throw UserError(
-            "'{}' does not work with optimizer: {}, which needs whole matrices, and distribution: {} on several ranks; "
-            "set distribution: ddp",
-            shadow->key(), recipe.optim.optimizer, name);
-}
-
 }  // namespace
 
 RunData::RunData(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm)
@@ -169,7 +152,6 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       step_parts{model(), *objective, *strategy, *optimizer, comm} {
   comm.set_timeout(recipe.distribution.dist_timeout);
   if (const std::string advice = optimizer->advice(); !advice.empty()) log_warning("{}", advice);
-  check_shadow(*optimizer, model().parameters, recipe, comm);
   fault_point("load", comm.rank());
   plan_memory();
   if (comm.size() == 1) plan_copies();  // several ranks: once they agree

@@ -28,7 +28,8 @@ class ReferenceOptimizer : public ShadowOptimizer {
 /// The reference of an optimizer that has one and the weights change places, on every rank. A collective, outside of
 /// steps.
 inline void swap_reference(const Optimizer& optimizer, DistributionStrategy& strategy) {
-  dynamic_cast<const ReferenceOptimizer&>(optimizer).swap(optimizer_slices(strategy.shards()));
+  const auto& moving = dynamic_cast<const ReferenceOptimizer&>(optimizer);
+  strategy.update_values([&](std::span<const Shard> shards) { moving.swap(optimizer_slices(shards)); });
   strategy.publish();
 }
 

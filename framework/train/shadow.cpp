@@ -10,7 +10,7 @@
 namespace dml {
 
 ShadowOptimizer::ShadowOptimizer(std::unique_ptr<Optimizer> inner, std::string name, const char* key)
-    : inner_(std::move(inner)), layout_(inner_->state()), name_(std::move(name)), key_(key) {
+    : inner_(std::move(inner)), layout_(inner_->state()), name_(std::move(name)) {
   if (inner_->averages()) throw UserError("{0}: this optimizer averages its steps itself; remove {0}", key);
 }
 

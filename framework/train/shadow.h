@@ -17,13 +17,11 @@ class ShadowOptimizer : public Optimizer {
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override;
   std::size_t working_bytes(const Parameter& parameter) const override { return inner_->working_bytes(parameter); }
   std::string advice() const override { return inner_->advice(); }
-  /// Of the recipe, that asks for it.
-  const char* key() const { return key_; }
   /// Weights and shadow change places; before the first step nothing happens.
   void swap(std::span<const OptimizerSlice> slices) const;
 
  protected:
-  /// `name`: of the plane. UserError with the key where `inner` averages its steps itself.
+  /// `name`: of the plane. `key`: of the recipe; UserError with it where `inner` averages its steps itself.
   ShadowOptimizer(std::unique_ptr<Optimizer> inner, std::string name, const char* key);
   /// k in [0, 1] behind a step, when `done` steps were made before it.
   virtual double kept(std::int64_t done, const OptimizerStep& step) const = 0;
@@ -38,7 +36,6 @@ class ShadowOptimizer : public Optimizer {
   std::unique_ptr<Optimizer> inner_;
   StateLayout layout_;  // the inner optimizer's
   std::string name_;
-  const char* key_;
 };
 
 }  // namespace dml

@@ -1,7 +1,6 @@
 // Every optimizer under every strategy, on threads that act as ranks: the weights of one rank, byte for byte, also
 // where one rank resumes from the checkpoint of several. DML_LONG=1: all combinations; otherwise one strategy each, by
 // turns.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,7 +10,6 @@
 #include <set>
 
 #include "assembly/recipe_names.h"
-#include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "dist/comm.h"
@@ -136,19 +134,32 @@ TEST_F(EveryOptimizer, LongHasTheBitsOfOneRankUnderEveryStrategy) {
   fmt::print("{} runs: the bits of one rank\n", runs_);
 }
 
-TEST_F(EveryOptimizer, RefusesAnAverageOfWholeMatricesThatAreSharded) {
-  Settings settings{{"optimizer", "muon"}, {"ema_decay", "0.9"}};
-  const std::string one = weights(settings, 1);
-  settings["distribution"] = "ddp";
-  EXPECT_TRUE(weights(settings, 2) == one);
-  settings["distribution"] = "zero1";
-  try {
-    weights(settings, 2);
-    ADD_FAILURE() << "trains";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("'ema_decay' does not work with optimizer: muon"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("set distribution: ddp"));
+// The owner of a whole matrix keeps the second set of its weights, other ranks those of their slices.
+TEST_F(EveryOptimizer, AveragesWholeMatricesThatAreSharded) {
+  const Settings average{{"optimizer", "muon"}, {"ema_decay", "0.9"}};
+  const std::string one = weights(average, 1);
+  EXPECT_FALSE(one == weights({{"optimizer", "muon"}}, 1)) << "the average is the training point";
+  for (const char* strategy : {"zero1", "zero2", "zero3", "hybrid"})
+    agrees({"muon with an average", average}, one, strategy, strategy == std::string_view("zero2") ? 2 : 4);
+}
+
+TEST_F(EveryOptimizer, MovesTheReferenceOfWholeMatricesThatAreSharded) {
+  std::string pairs;
+  for (int i = 0; i < 16; ++i)
+    pairs += fmt::format(R"({{"prompt": "Number {0}?", "chosen": "It is {0}.", "rejected": "It is not {1}."}})", i, i % 3) +
+             "\n";
+  write_file(folder_ / "pairs.jsonl", pairs);
+  Settings moving{{"optimizer", "muon"},
+                  {"rl", "dpo"},
+                  {"datasets", fmt::format("[{{path: {}, type: passthrough}}]", folder_ / "pairs.jsonl")},
+                  {"trl", "{sync_ref_model: true, ref_model_mixup_alpha: 0.5, ref_model_sync_steps: 1}"}};
+  const std::string one = weights(moving, 1);
+  for (const char* strategy : {"zero1", "zero3"}) {
+    moving["distribution"] = strategy;
+    EXPECT_TRUE(weights(moving, 2) == one) << strategy;
   }
+  moving["trl"] = "{sync_ref_model: false}";
+  EXPECT_FALSE(weights(moving, 2) == one) << "the reference does not move";
 }
 
 }  // namespace
