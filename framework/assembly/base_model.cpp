@@ -289,9 +289,9 @@ bool vocabulary_is_resized(const BaseModel& base) {
 }
 
 TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
-                                    std::int64_t seed, bool in_parts) {
+                                    std::int64_t seed, const TrainedValues& values) {
   Training training = training_of(adapter, model.base_model, seed);
-  training.in_parts = in_parts && training.full;
+  if (training.full) training.values = values;
   std::optional<Adapter> start;
   if (training.adapter && adapter.lora_model_dir) {
     start = read_adapter(*adapter.lora_model_dir, base.spec, model.base_model);

@@ -84,9 +84,9 @@ struct TrainableModel {
   std::optional<AdapterConfig> adapter;  // what it is written with
 };
 /// Built and, with lora_model_dir, started from that adapter.
-/// `in_parts`: with full training, values are left to a strategy that shards them.
+/// `values`: of full training.
 TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
-                                    std::int64_t seed, bool in_parts = false);
+                                    std::int64_t seed, const TrainedValues& values = {});
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters = {});

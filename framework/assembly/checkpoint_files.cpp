@@ -10,10 +10,6 @@
 
 namespace dml {
 
-bool trains_in_parts(const Recipe& recipe, const DistributionStrategy& strategy) {
-  return recipe.adapter.adapter == AdapterKind::none && strategy.shard_ranks() > 1;
-}
-
 // Where several ranks hold the same state, one of them writes it.
 bool CheckpointFiles::writes_state() const {
   return holds_slices(strategy()) ? strategy().writes_state() : comm().rank() == 0;
@@ -52,17 +48,18 @@ Jobs CheckpointFiles::copy(const std::string& folder, Snapshot& room) {
   std::span<Shard> shards = strategy().shards(), wholes = strategy().whole_states();
   std::size_t bytes = 0;
   for (const Shard& s : shards)
-    bytes += (values ? Snapshot::bytes(s.value.size()) : 0) + (state ? Snapshot::bytes(s.state.size()) : 0);
-  for (const Shard& s : wholes) bytes += state ? Snapshot::bytes(s.state.size()) : 0;
+    bytes +=
+        (values ? Snapshot::bytes(s.value_bytes().size()) : 0) + (state ? Snapshot::bytes(s.state.size_bytes()) : 0);
+  for (const Shard& s : wholes) bytes += state ? Snapshot::bytes(s.state.size_bytes()) : 0;
   for (const Unit& u : store.units())
-    if (units) bytes += Snapshot::bytes(static_cast<std::size_t>(u.size));
+    if (units) bytes += Snapshot::bytes(static_cast<std::size_t>(u.size) * sizeof(float));
   room.begin(bytes);
 
   auto copies = std::make_shared<TrainedForm::Copies>();
   if (values || state) copies->shards.assign(shards.begin(), shards.end());
   for (Shard& s : copies->shards) {
     s.grad = {};
-    if (values) s.value = room.copy(s.value);
+    if (values) s.value = room.copy(s.value), s.value16 = room.copy(s.value16);
     if (state) s.state = room.copy(s.state);
   }
   std::vector<Shard> states = copies->shards;
@@ -72,7 +69,7 @@ Jobs CheckpointFiles::copy(const std::string& folder, Snapshot& room) {
     strategy().gather_values();
     if (units)
       for (const Unit& u : store.units())
-        copies->units.push_back(room.copy({u.value, static_cast<std::size_t>(u.size)}));
+        copies->units.push_back(room.copy(std::span(u.value, static_cast<std::size_t>(u.size))));
     strategy().release_values();
   }
 

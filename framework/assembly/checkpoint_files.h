@@ -48,7 +48,4 @@ class CheckpointFiles : public CheckpointContents {
   CheckpointParts parts_;
 };
 
-/// Whether nobody ever holds all trained values.
-bool trains_in_parts(const Recipe& recipe, const DistributionStrategy& strategy);
-
 }  // namespace dml

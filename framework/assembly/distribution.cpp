@@ -82,10 +82,21 @@ std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {
   return units;
 }
 
+bool trains_in_parts(const Recipe& recipe, const DistributionStrategy& strategy) {
+  return recipe.adapter.adapter == AdapterKind::none && strategy.shard_ranks() > 1;
+}
+
+bool trains_bf16(const Recipe& recipe, const DistributionStrategy& strategy) {
+  return recipe.adapter.adapter == AdapterKind::none && recipe.optim.bf16_weights != Bf16Weights::off &&
+         strategy.holds_bf16();
+}
+
 void publish_values(const ParameterStore& parameters, DistributionStrategy& strategy) {
   for (Shard& s : strategy.shards()) {
-    const float* from = parameters.units()[s.unit].value + s.parameter->offset + s.first;
-    if (from != s.value.data()) std::copy_n(from, s.size, s.value.data());
+    const std::span<std::byte> values = s.value_bytes();
+    const std::byte* from =
+        value_bytes(parameters.units()[s.unit]) + (s.parameter->offset + s.first) * parameters.value_width();
+    if (from != values.data()) std::memcpy(values.data(), from, values.size());
   }
   strategy.release_values();
   strategy.publish();

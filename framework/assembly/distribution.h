@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dist/strategy.h"
-#include "model/causal_lm.h"
+#include "model/build.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -17,6 +17,13 @@ std::string strategy_name(const Recipe& recipe, const Comm& comm);
 DistributionOptions distribution_options(const DistributionSection& section);
 /// A collective.
 std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& comm);
+
+/// How the values of full fine-tuning lie in memory: whether nobody ever holds all of them, and whether in bfloat16.
+bool trains_in_parts(const Recipe& recipe, const DistributionStrategy& strategy);
+bool trains_bf16(const Recipe& recipe, const DistributionStrategy& strategy);
+inline TrainedValues trained_values(const Recipe& recipe, const DistributionStrategy& strategy) {
+  return {trains_in_parts(recipe, strategy), trains_bf16(recipe, strategy)};
+}
 
 /// Values that were set in the units between gather_values() and now become those that the strategy keeps; releases
 /// them. A collective.

@@ -10,6 +10,7 @@
 #include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "dist/shards.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -154,7 +155,8 @@ ModelInParts::ModelInParts(std::string directory, const BaseModel& base, const C
 void ModelInParts::write(std::span<const Shard> shards, bool rest, const std::stop_token& stop) {
   for (const Shard& s : shards) {
     if (stop.stop_requested()) return;
-    parts_.write_floats(s.parameter->name, s.first, s.value);
+    if (s.value16.empty()) parts_.write_floats(s.parameter->name, s.first, s.value);
+    else parts_.write_halves(s.parameter->name, s.first, s.value16);
   }
   if (rest) {
     const TensorRows rows = rows_by_tensor(model_.spec);
@@ -190,6 +192,7 @@ void load_model_values(CausalLm& model, const std::string& directory) {
 }
 
 void load_shard_values(const CausalLm& model, const std::string& directory, std::span<Shard> shards) {
+  constexpr std::int64_t kAtOnce = std::int64_t{1} << 22;
   ModelFiles files(directory);
   for (Shard& s : shards) {
     const TensorView* t = files.find(s.parameter->name);
@@ -199,12 +202,17 @@ void load_shard_values(const CausalLm& model, const std::string& directory, std:
                       s.parameter->size());
     auto order = model.reordered.find(s.parameter->name);
     if (order == model.reordered.end()) {
-      read_floats(t->dtype, t->bytes.data() + s.first * dtype_bits(t->dtype) / 8, s.size, s.value.data());
+      std::vector<float> piece(static_cast<std::size_t>(std::min<std::int64_t>(s.size, kAtOnce)));
+      for (std::int64_t i = 0; i < s.size; i += kAtOnce) {
+        const std::int64_t n = std::min(kAtOnce, s.size - i);
+        read_floats(t->dtype, t->bytes.data() + (s.first + i) * dtype_bits(t->dtype) / 8, n, piece.data());
+        set_values(s, i, std::span(piece).first(static_cast<std::size_t>(n)));
+      }
       continue;
     }
     const std::vector<float> stored = t->floats(directory);
     for (std::int64_t i = 0; i < s.size; ++i)
-      s.value[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(order->second.place(s.first + i))];
+      set_values(s, i, std::span(&stored[static_cast<std::size_t>(order->second.place(s.first + i))], 1));
   }
 }
 

@@ -16,7 +16,11 @@ namespace {
 bool whole(const Shard& s) { return s.size == s.parameter->size(); }
 
 Dtype dtype_of(const StateTensor& t) {
-  return t.type == StateTensor::Type::u8 ? Dtype::u8 : t.type == StateTensor::Type::f32 ? Dtype::f32 : Dtype::f64;
+  using Type = StateTensor::Type;
+  return t.type == Type::u8    ? Dtype::u8
+         : t.type == Type::f32 ? Dtype::f32
+         : t.type == Type::f64 ? Dtype::f64
+                               : Dtype::bf16;
 }
 
 TensorInfo tensor_of(const Shard& s, const StateTensor& t) {

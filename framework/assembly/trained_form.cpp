@@ -22,7 +22,9 @@ class AllWeights : public TrainedForm {
   std::string description() const override { return "full"; }
   const char* continued_by() const override { return "base_model"; }
   bool copies_base() const override { return parts_.recipe.adapter.unfrozen_parameters.empty(); }
-  std::size_t stored_bytes() const override { return float_bytes(parts_.base.spec.parameters()); }
+  std::size_t stored_bytes() const override {
+    return static_cast<std::size_t>(parts_.base.spec.parameters() * dtype_bits(checkpoint_dtype(parts_.recipe)) / 8);
+  }
   void load(const std::string& checkpoint) override { load_model_values(model(), checkpoint); }
   void write_result(const std::string& folder, Dtype dtype) override {
     write(folder, checkpoint_dtype(parts_.recipe) == Dtype::bf16 ? Dtype::bf16 : dtype);
@@ -34,7 +36,8 @@ class AllWeights : public TrainedForm {
   bool copies_shards() const override { return ModelInParts::possible(model()); }
   std::size_t copied_bytes() const override {
     const auto parts = std::max<std::int64_t>(1, std::llround(parts_.strategy.total(1)));
-    return copies_shards() ? float_bytes(model().parameters.floats() / parts) : 0;
+    const ParameterStore& store = model().parameters;
+    return copies_shards() ? static_cast<std::size_t>(store.floats() / parts * store.value_width()) : 0;
   }
   Job write_copies(const std::string& folder, std::shared_ptr<const Copies> copies) override {
     auto parts = std::make_shared<ModelInParts>(folder, parts_.base, model(), checkpoint_dtype(parts_.recipe));

@@ -58,6 +58,15 @@ void ModelParts::write_floats(std::string_view tensor, std::int64_t first, std::
   }
 }
 
+void ModelParts::write_halves(std::string_view tensor, std::int64_t first, std::span<const bf16> values) {
+  std::vector<float> piece(std::min<std::size_t>(values.size(), std::size_t{1} << 20));
+  for (std::size_t i = 0; i < values.size(); i += piece.size()) {
+    const std::size_t n = std::min(piece.size(), values.size() - i);
+    std::ranges::transform(values.subspan(i, n), piece.begin(), [](bf16 x) { return to_float(x); });
+    write_floats(tensor, first + static_cast<std::int64_t>(i), std::span(piece).first(n));
+  }
+}
+
 void ModelParts::write(std::string_view tensor, std::span<const std::byte> whole) {
   const Place* place = find(tensor);
   DML_CHECK(place != nullptr, "tensor '{}' was not declared", tensor);

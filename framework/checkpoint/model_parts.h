@@ -26,6 +26,8 @@ class ModelParts {
   void create();
   /// Elements `first`, first + 1, … of a tensor, rounded to its dtype.
   void write_floats(std::string_view tensor, std::int64_t first, std::span<const float> values);
+  /// The same from bfloat16.
+  void write_halves(std::string_view tensor, std::int64_t first, std::span<const bf16> values);
   void write(std::string_view tensor, std::span<const std::byte> whole);
   /// To the disk. IoError, as for all of them.
   void commit();

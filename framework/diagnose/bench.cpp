@@ -159,10 +159,11 @@ double sgemm_rate(Comm& comm) {
   return comm.sum(kernels::measured_sgemm_rate()) * threads();
 }
 
-TrainableModel make_model(const BaseModel& base, const Recipe& recipe, SyntheticWeights& weights, bool in_parts) {
-  if (base.files) return make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, in_parts);
+TrainableModel make_model(const BaseModel& base, const Recipe& recipe, SyntheticWeights& weights,
+                          const TrainedValues& values) {
+  if (base.files) return make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, values);
   Training training = training_of(recipe.adapter, "", recipe.train.seed);
-  training.in_parts = in_parts;
+  if (training.full) training.values = values;
   TrainableModel out;
   out.model = build_model(base.spec, weights.source(), training, "model_config");
   return out;
@@ -252,9 +253,8 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
   fit_vocabulary(base, recipe.adapter);
   auto strategy = make_strategy(recipe, comm);
-  const bool in_parts = recipe.adapter.adapter == AdapterKind::none && strategy->shard_ranks() > 1;
   SyntheticWeights weights(base.spec, recipe.model, recipe.adapter);
-  const TrainableModel trainable = make_model(base, recipe, weights, in_parts);
+  const TrainableModel trainable = make_model(base, recipe, weights, trained_values(recipe, *strategy));
   CausalLm& model = *trainable.model;
   set_recompute_policy(model, recipe);
 

@@ -90,8 +90,8 @@ void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank) {
   std::vector<std::uint64_t> digests{static_cast<std::uint64_t>(rank)};
   digests.resize(1 + replicas.size());
   parallel_for(static_cast<std::int64_t>(replicas.size()), [&](std::int64_t i) {
-    const std::span<const float> data = replicas[static_cast<std::size_t>(i)].data;
-    digests[static_cast<std::size_t>(i) + 1] = Hasher().bytes(data.data(), data.size_bytes()).digest64();
+    const std::span<const std::byte> data = replicas[static_cast<std::size_t>(i)].data;
+    digests[static_cast<std::size_t>(i) + 1] = Hasher().bytes(data.data(), data.size()).digest64();
   });
   const std::string mine(reinterpret_cast<const char*>(digests.data()), digests.size() * sizeof(std::uint64_t));
   const std::vector<std::string> all = comm.all_gather(mine);
@@ -115,18 +115,20 @@ void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank) {
 
 std::vector<Replica> value_replicas(const ParameterStore& store) {
   std::vector<Replica> replicas;
+  const std::int64_t width = store.value_width();
   for (const Unit& unit : store.units())
     for (const Parameter& p : unit.parameters)
-      if (unit.value != nullptr)
+      if (unit.holds_values())
         replicas.push_back({fmt::format("values of {} in {}", p.name, unit.name),
-                            {unit.value + p.offset, static_cast<std::size_t>(p.size())}});
+                            {value_bytes(unit) + p.offset * width, static_cast<std::size_t>(p.size() * width)}});
   return replicas;
 }
 
 std::vector<Replica> shard_replicas(const ParameterStore& store, std::span<const Shard> shards) {
   std::vector<Replica> replicas;
   for (const Shard& s : shards)
-    for (auto [what, data] : {std::pair{"values", s.value}, {"optimizer state", s.state}})
+    for (auto [what, data] :
+         {std::pair{"values", s.value_bytes()}, {"optimizer state", std::as_writable_bytes(s.state)}})
       replicas.push_back({fmt::format("{} of {}[{}:{}] in {}", what, s.parameter->name, s.first, s.first + s.size,
                                       store.units()[s.unit].name),
                           data});

@@ -23,7 +23,7 @@ void check_agreement(Comm& comm, const std::vector<AgreementItem>& items);
 /// Data of which several ranks hold a copy.
 struct Replica {
   std::string what;  // "values of NAME in UNIT"
-  std::span<const float> data;
+  std::span<const std::byte> data;
 };
 /// Error(distributed) naming the first replica that differs between ranks of `comm`, and which ranks agree; `rank` is
 /// this rank's number in the whole job.

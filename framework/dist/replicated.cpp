@@ -26,11 +26,11 @@ void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
   whole_ = whole_parameters(store, state);
   whole_.allocate();
   for (Shard& shard : shards_)
-    shard.value = {store.units()[shard.unit].value + shard.parameter->offset + shard.first,
-                   static_cast<std::size_t>(shard.size)};
+    bind_values(shard, store,
+                value_bytes(store.units()[shard.unit]) + (shard.parameter->offset + shard.first) * store.value_width());
   for (Unit& unit : store.units())
-    if (unit.size > 0)
-      comm_.broadcast(std::as_writable_bytes(std::span(unit.value, static_cast<std::size_t>(unit.size))), 0);
+    if (unit.size > 0) comm_.broadcast(unit_bytes(store, unit), 0);
+  store.widen();
   gradients_ = std::make_unique<GradientSum>(
       comm_, store, updates_ == Updates::everything ? Reduction::Sums::everywhere : Reduction::Sums::at_owner,
       options_);
@@ -55,14 +55,17 @@ double Replicated::total(double over_my_shards) const {
 }
 
 void Replicated::publish() {
-  if (updates_ == Updates::everything || comm_.size() == 1) return;
+  const std::int64_t width = store_->value_width();
   std::vector<std::unique_ptr<Pending>> pending;
   for (Unit& unit : store_->units())
-    if (unit.size > 0)
-      pending.push_back(gather_shards(comm_, unit.size,
-                                      unit.value + shard_range(unit.size, comm_.rank(), comm_.size()).first, unit.value,
-                                      {"gathering of updated values"}));
+    if (unit.size > 0 && updates_ == Updates::own_shards && comm_.size() > 1) {
+      std::byte* whole = value_bytes(unit);
+      const std::int64_t own = shard_range(unit.size, comm_.rank(), comm_.size()).first;
+      pending.push_back(
+          gather_value_shards(comm_, unit.size, width, whole + own * width, whole, {"gathering of updated values"}));
+    }
   for (auto& p : pending) p->wait();
+  store_->widen();
 }
 
 void Replicated::on_first_rank(const std::function<void(const Show& show)>& read) {
@@ -80,7 +83,7 @@ DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, con
   Arena counting = Arena::measuring();
   cut_shards(
       store, whole_units(store), [this](const PartRef& unit) { return owned(unit); }, state, counting);
-  memory.values = store.floats() * static_cast<std::int64_t>(sizeof(float));
+  memory.values = store.value_bytes();
   const WholeParameters whole = whole_parameters(store, state);
   memory.state = static_cast<std::int64_t>(counting.used()) + whole.state_bytes();
   memory.communication += whole.room_bytes();

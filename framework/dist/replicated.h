@@ -36,6 +36,7 @@ class Replicated : public DistributionStrategy {
   void poll() override { gradients_->poll(); }
   void on_first_rank(const std::function<void(const Show& show)>& read) override;
   std::span<const std::span<bf16>> residuals() override { return gradients_->residuals(); }
+  bool holds_bf16() const override { return true; }
   Comm* replica_group() override { return updates_ == Updates::everything ? &comm_ : nullptr; }
   Memory memory(const ParameterStore& store, const StateLayout& state,
                 std::int64_t micro_batches_per_rank) const override;

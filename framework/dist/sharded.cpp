@@ -47,14 +47,14 @@ void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
   whole_ = WholeParameters(store, parts_, state, group_.size(), group_.rank());
   whole_.allocate();
   for (Unit& unit : store.units())
-    if (unit.size > 0 && unit.value) comm_.broadcast(as_bytes(unit.value, unit.size), 0);
+    if (unit.size > 0 && unit.holds_values()) comm_.broadcast(unit_bytes(store, unit), 0);
 
   if (across_.size() > 1)
     between_groups_ = std::make_unique<Reduction>(across_, shard_sizes(parts_), Reduction::Sums::everywhere, wire_);
   residuals_ = Residuals(store, wire_, comm_.size());
   if (shards_values()) values_ = std::make_unique<ShardedValues>(group_, store, parts_);
-  for (Shard& shard : shards_)
-    shard.value = {own_values(shard.part) + in_own(shard), static_cast<std::size_t>(shard.size)};
+  for (Shard& shard : shards_) bind_values(shard, store, own_values(shard.part) + in_own(shard) * store.value_width());
+  store.widen();
 
   buffers_ = PartBuffers(store, group_.size(), true);
   gradients_ = Arena(bytes(buffers_.floats()));
@@ -62,9 +62,9 @@ void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
   launched_.resize(parts_.size());
 }
 
-float* Sharded::own_values(std::size_t p) const {
+std::byte* Sharded::own_values(std::size_t p) const {
   if (values_) return values_->own(p);
-  return store_->units()[parts_[p].unit].value + parts_[p].first + own(p).first;
+  return value_bytes(store_->units()[parts_[p].unit]) + (parts_[p].first + own(p).first) * store_->value_width();
 }
 
 std::vector<std::int64_t> Sharded::shard_sizes(const std::vector<PartRef>& parts) const {
@@ -281,10 +281,12 @@ void Sharded::publish() {
   std::vector<std::unique_ptr<Pending>> pending;
   for (std::size_t p = 0; p < parts_.size(); ++p)
     if (parts_[p].size > 0)
-      pending.push_back(gather_shards(group_, parts_[p].size, own_values(p),
-                                      store_->units()[parts_[p].unit].value + parts_[p].first,
-                                      {"gathering of updated values"}));
+      pending.push_back(
+          gather_value_shards(group_, parts_[p].size, store_->value_width(), own_values(p),
+                              value_bytes(store_->units()[parts_[p].unit]) + parts_[p].first * store_->value_width(),
+                              {"gathering of updated values"}));
   for (auto& p : pending) p->wait();
+  store_->widen();
 }
 
 void Sharded::shard_frozen(const std::vector<std::vector<kernels::Weight*>>& units) {
@@ -336,7 +338,8 @@ DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const 
   }
   memory.communication =
       whole.room_bytes() + static_cast<std::int64_t>(bytes(received)) + Residuals::bytes(store, wire_, comm_.size());
-  memory.values = static_cast<std::int64_t>(bytes(shards_values() ? owned + gathered.floats() : store.floats()));
+  memory.values =
+      shards_values() ? (owned + gathered.floats()) * store.value_width() + store.widened_bytes() : store.value_bytes();
   return memory;
 }
 

@@ -62,6 +62,7 @@ class Sharded : public DistributionStrategy {
   void poll() override;
   void gather_values() override;
   void release_values() override;
+  bool holds_bf16() const override { return true; }
   bool shards_values() const override { return values_kind_ == Values::sharded; }
   void on_first_rank(const std::function<void(const Show& show)>& read) override;
   void shard_frozen(const std::vector<std::vector<kernels::Weight*>>& units) override;
@@ -95,7 +96,7 @@ class Sharded : public DistributionStrategy {
   std::vector<std::int64_t> shard_sizes(const std::vector<PartRef>& parts) const;
   UnitPart& bound(std::size_t p) const { return store_->units()[parts_[p].unit].parts[parts_[p].part]; }
   /// Where this rank's shard of the values is.
-  float* own_values(std::size_t p) const;
+  std::byte* own_values(std::size_t p) const;
   /// Where a shard begins in this rank's range of its part.
   std::int64_t in_own(const Shard& shard) const;
   bf16* residual_of(std::size_t p) const;

@@ -6,8 +6,9 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kValues = 2;  // use of part_channel()
+constexpr std::int64_t kStartedAtOnce = std::int64_t{1} << 22;
 
-std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
+std::size_t bytes(std::int64_t values, std::int64_t width) { return static_cast<std::size_t>(values * width); }
 
 }  // namespace
 
@@ -17,33 +18,45 @@ ShardedValues::ShardedValues(Comm& group, ParameterStore& store, const std::vect
       parts_(parts),
       first_of_(first_parts(parts)),
       buffers_(store, group.size(), false),
+      width_(store.value_width()),
       states_(parts.size()) {
   auto size = [&](const PartRef& part) { return shard_range(part.size, group.rank(), group.size()).size(); };
   std::int64_t owned = 0;
   for (const PartRef& part : parts) owned += size(part);
-  own_ = Arena(bytes(owned));
+  own_ = Arena(bytes(owned, width_));
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    own_values_.push_back(own_.take<float>(size(parts[p])).data());
+    own_values_.push_back(own_.take<std::byte>(size(parts[p]) * width_).data());
     take(p);
   }
   store.release();
-  gathered_ = Arena(bytes(buffers_.floats()));
-  gathered_at_ = gathered_.take<float>(buffers_.floats()).data();
+  gathered_ = Arena(bytes(buffers_.floats(), width_));
+  gathered_at_ = gathered_.take<std::byte>(buffers_.floats() * width_).data();
 }
 
 void ShardedValues::take(std::size_t p) {
   const Unit& unit = store_.units()[parts_[p].unit];
   ShardRange mine = shard_range(parts_[p].size, group_.rank(), group_.size());
   mine.first += parts_[p].first, mine.last += parts_[p].first;
-  if (unit.value) {
-    copy_bytes(own_values_[p], unit.value + mine.first, bytes(mine.size()));
+  if (unit.holds_values()) {
+    copy_bytes(own_values_[p], value_bytes(unit) + mine.first * width_, bytes(mine.size(), width_));
     return;
   }
-  for (const Parameter& parameter : unit.parameters)
-    if (std::int64_t first = std::max(mine.first, parameter.offset),
-        last = std::min(mine.last, parameter.offset + parameter.size());
-        first < last)
-      store_.start(parameter, first - parameter.offset, last - parameter.offset, own_values_[p] + (first - mine.first));
+  for (const Parameter& parameter : unit.parameters) {
+    const std::int64_t last = std::min(mine.last, parameter.offset + parameter.size());
+    Shard some;
+    some.parameter = &parameter;
+    for (std::int64_t first = std::max(mine.first, parameter.offset); first < last; first += some.size) {
+      some.size = std::min(last - first, kStartedAtOnce);
+      bind_values(some, store_, own_values_[p] + (first - mine.first) * width_);
+      start_values(some, first - parameter.offset);
+    }
+  }
+}
+
+void ShardedValues::start_values(const Shard& some, std::int64_t first) {
+  std::vector<float> rounded(some.value16.size());
+  store_.start(*some.parameter, first, first + some.size, rounded.empty() ? some.value.data() : rounded.data());
+  if (!rounded.empty()) set_values(some, 0, rounded);
 }
 
 void ShardedValues::start(std::size_t p) {
@@ -51,16 +64,18 @@ void ShardedValues::start(std::size_t p) {
   for (std::size_t other = 0; other < parts_.size(); ++other)
     if (buffers_.overlap(other, p)) forget(other);
   states_[p].held = true;
-  states_[p].pending = gather_shards(group_, parts_[p].size, own_values_[p], gathered_at_ + buffers_[p].first,
-                                     {"gathering of values", part_channel(p, kValues)});
+  states_[p].pending = gather_value_shards(group_, parts_[p].size, width_, own_values_[p], gathered(p),
+                                           {"gathering of values", part_channel(p, kValues)});
 }
 
 void ShardedValues::hold(std::size_t p) {
   if (parts_[p].size == 0) return;
   start(p);
-  if (states_[p].pending) states_[p].pending->wait();
+  store_.bind(bound(p), gathered(p));
+  if (!states_[p].pending) return;
+  states_[p].pending->wait();
   states_[p].pending.reset();
-  bound(p).value = gathered_at_ + buffers_[p].first;
+  if (parts_[p].part == 0) store_.widen(parts_[p].unit);
 }
 
 void ShardedValues::enter(std::size_t u, int direction) {
@@ -103,7 +118,7 @@ void ShardedValues::forget(std::size_t p) {
   if (!states_[p].held) return;
   if (states_[p].pending) states_[p].pending->wait();
   states_[p] = {};
-  bound(p).value = nullptr;
+  store_.bind(bound(p), nullptr);
 }
 
 void ShardedValues::forget() {
@@ -112,7 +127,7 @@ void ShardedValues::forget() {
 
 void ShardedValues::show(std::size_t u) {
   release_shown();
-  shown_ = Arena(bytes(store_.units()[u].size));
+  shown_ = Arena(bytes(store_.units()[u].size, width_));
   gather_whole(u);
 }
 
@@ -134,20 +149,23 @@ void ShardedValues::read_on_first_rank(const std::function<void(const Distributi
 }
 
 void ShardedValues::gather_all() {
-  shown_ = Arena(bytes(store_.floats()));
+  shown_ = Arena(bytes(store_.floats(), width_));
   for (std::size_t u = 0; u < store_.units().size(); ++u) gather_whole(u);
 }
 
 void ShardedValues::gather_whole(std::size_t u) {
   Unit& unit = store_.units()[u];
-  unit.value = shown_.take<float>(unit.size).data();
+  std::byte* whole = shown_.take<std::byte>(unit.size * width_).data();
+  store_.bind(unit, whole);
   for (std::size_t p = first_of_[u]; p < first_of_[u + 1]; ++p)
-    gather_shards(group_, parts_[p].size, own_values_[p], unit.value + parts_[p].first, {"gathering of all values"})
+    gather_value_shards(group_, parts_[p].size, width_, own_values_[p], whole + parts_[p].first * width_,
+                        {"gathering of all values"})
         ->wait();
+  store_.widen(u);
 }
 
 void ShardedValues::release_shown() {
-  for (Unit& unit : store_.units()) unit.value = nullptr;
+  for (Unit& unit : store_.units()) store_.bind(unit, nullptr);
   shown_ = Arena();
 }
 

@@ -23,7 +23,7 @@ class ShardedValues {
   ShardedValues(Comm& group, ParameterStore& store, const std::vector<PartRef>& parts);
 
   /// This rank's shard of a part.
-  float* own(std::size_t part) const { return own_values_[part]; }
+  std::byte* own(std::size_t part) const { return own_values_[part]; }
   /// A pass comes to a unit: holds what is small of it, and begins to gather its first large part in this direction and
   /// what is small of the next unit.
   void enter(std::size_t unit, int direction);
@@ -49,6 +49,9 @@ class ShardedValues {
   };
 
   void take(std::size_t part);
+  /// As its parameter starts, from element `first` of it on.
+  void start_values(const Shard& some, std::int64_t first);
+  std::byte* gathered(std::size_t part) const { return gathered_at_ + buffers_[part].first * width_; }
   void start(std::size_t part);
   void forget(std::size_t part);
   void gather_whole(std::size_t unit);
@@ -61,8 +64,9 @@ class ShardedValues {
   std::vector<std::size_t> first_of_;  // first_parts(parts_)
   PartBuffers buffers_;
   Arena own_, gathered_, shown_;
-  float* gathered_at_ = nullptr;
-  std::vector<float*> own_values_;
+  std::int64_t width_;  // bytes of a value
+  std::byte* gathered_at_ = nullptr;
+  std::vector<std::byte*> own_values_;
   std::vector<Gathered> states_;  // by part
   int direction_ = 1;             // of the pass over units
 };

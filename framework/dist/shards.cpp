@@ -15,21 +15,50 @@ constexpr std::int64_t kBlocksATask = 64;  // of a sum of squares
 
 }  // namespace
 
-std::unique_ptr<Pending> gather_shards(Comm& comm, std::int64_t size, float* own, float* whole, Operation operation,
-                                       Wire wire) {
-  ShardRange mine = shard_range(size, comm.rank(), comm.size());
-  if (own != whole + mine.first && mine.size() > 0)
-    copy_bytes(whole + mine.first, own, static_cast<std::size_t>(mine.size()) * sizeof(float));
+void bind_values(Shard& shard, const ParameterStore& store, std::byte* at) {
+  const auto size = static_cast<std::size_t>(shard.size);
+  if (store.bf16_values) shard.value16 = {reinterpret_cast<bf16*>(at), size};
+  else shard.value = {reinterpret_cast<float*>(at), size};
+}
+
+void set_values(const Shard& shard, std::int64_t first, std::span<const float> values) {
+  if (shard.value16.empty()) std::ranges::copy(values, shard.value.begin() + first);
+  else std::ranges::transform(values, shard.value16.begin() + first, [](float x) { return to_bf16(x); });
+}
+
+namespace {
+
+// `sent(p, n)`: the bytes that are sent of n elements at p, or received there.
+template <class Bytes>
+std::unique_ptr<Pending> gather(Comm& comm, std::int64_t size, std::int64_t width, std::byte* own, std::byte* whole,
+                                Operation operation, Bytes sent) {
+  const ShardRange mine = shard_range(size, comm.rank(), comm.size());
+  if (own != whole + mine.first * width && mine.size() > 0)
+    copy_bytes(whole + mine.first * width, own, static_cast<std::size_t>(mine.size() * width));
   auto ranks = static_cast<std::size_t>(comm.size());
   std::vector<std::span<const std::byte>> send(ranks);
   std::vector<std::span<std::byte>> receive(ranks);
   for (int r = 0; r < comm.size(); ++r) {
     if (r == comm.rank()) continue;
     ShardRange theirs = shard_range(size, r, comm.size());
-    send[static_cast<std::size_t>(r)] = wire.bytes(own, mine.size());
-    receive[static_cast<std::size_t>(r)] = wire.bytes(whole + theirs.first, theirs.size());
+    send[static_cast<std::size_t>(r)] = sent(own, mine.size());
+    receive[static_cast<std::size_t>(r)] = sent(whole + theirs.first * width, theirs.size());
   }
   return comm.exchange(std::move(send), std::move(receive), operation);
+}
+
+}  // namespace
+
+std::unique_ptr<Pending> gather_shards(Comm& comm, std::int64_t size, float* own, float* whole, Operation operation,
+                                       Wire wire) {
+  return gather(comm, size, sizeof(float), reinterpret_cast<std::byte*>(own), reinterpret_cast<std::byte*>(whole),
+                operation, [&](std::byte* p, std::int64_t n) { return wire.bytes(reinterpret_cast<float*>(p), n); });
+}
+
+std::unique_ptr<Pending> gather_value_shards(Comm& comm, std::int64_t size, std::int64_t width, std::byte* own,
+                                             std::byte* whole, Operation operation) {
+  return gather(comm, size, width, own, whole, operation,
+                [width](std::byte* p, std::int64_t n) { return std::span(p, static_cast<std::size_t>(n * width)); });
 }
 
 std::vector<PartRef> whole_units(const ParameterStore& store) {
@@ -70,17 +99,20 @@ std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const PartR
     for (const Parameter& parameter : unit.parameters) {
       std::int64_t first = std::max(parts[s].first + range.first, parameter.offset + parameter.trained_first);
       std::int64_t size = std::min(parts[s].first + range.last, parameter.offset + parameter.trained_end()) - first;
-      if (size <= 0) continue;
       // Of a parameter that its rule needs whole, only who has all of it has its state (whole_parameters.h).
-      const bool stateless = size < parameter.trained_size() && layout.whole(parameter);
-      shards.push_back({&parameter,
-                        unit.number,
-                        s,
-                        first - parameter.offset,
-                        size,
-                        {},
-                        {},
-                        state.take<float>(stateless ? 0 : layout.floats(parameter, size))});
+      const bool whole = layout.whole(parameter), stateless = whole && size < parameter.trained_size();
+      const std::int64_t most = store.bf16_values && !whole ? kMostWidened : size;
+      for (; size > 0; first += most, size -= most) {
+        const std::int64_t own = std::min(size, most);
+        shards.push_back({&parameter,
+                          unit.number,
+                          s,
+                          first - parameter.offset,
+                          own,
+                          {},
+                          {},
+                          state.take<float>(stateless ? 0 : layout.floats(parameter, own))});
+      }
     }
   }
   return shards;

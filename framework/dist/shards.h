@@ -55,14 +55,22 @@ inline int part_channel(std::size_t part, std::size_t use) {
   return kFirstPartChannel + static_cast<int>(part * kChannelsPerPart + use);
 }
 
-inline std::span<std::byte> as_bytes(float* first, std::int64_t size) {
-  return {reinterpret_cast<std::byte*>(first), static_cast<std::size_t>(size) * sizeof(float)};
+/// All values of a unit that has them bound whole.
+inline std::span<std::byte> unit_bytes(const ParameterStore& store, const Unit& unit) {
+  return {value_bytes(unit), static_cast<std::size_t>(unit.size * store.value_width())};
 }
+/// Binds the values of a shard to their place in memory, in the form of the store.
+void bind_values(Shard& shard, const ParameterStore& store, std::byte* at);
+/// Sets elements [first, first + values.size()) of a shard's values.
+void set_values(const Shard& shard, std::int64_t first, std::span<const float> values);
 
 /// Completes `whole` (`size` floats) on every rank from the shards of all; this rank's is read from `own`, which may be
 /// where it belongs in `whole`. With a wire that packs, every shard is packed where it is, and so they arrive.
 std::unique_ptr<Pending> gather_shards(Comm& comm, std::int64_t size, float* own, float* whole, Operation operation,
-                                       Wire wire = {});
+                                       Wire wire);
+/// The same for values, of `width` bytes each.
+std::unique_ptr<Pending> gather_value_shards(Comm& comm, std::int64_t size, std::int64_t width, std::byte* own,
+                                             std::byte* whole, Operation operation);
 
 /// What lies in `owned(part)` of each part, by parameter. `state` provides the optimizer state (an arena that only
 /// counts will do); values and gradients are bound by the strategy.

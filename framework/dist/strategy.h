@@ -36,6 +36,11 @@ struct Shard {
   std::int64_t first = 0, size = 0;  // [first, first + size) of the parameter
   std::span<float> value, grad;      // grad: between finish_gradients() and end_step() only
   std::span<float> state;            // as the optimizer's layout says
+  std::span<bf16> value16 = {};      // instead of `value` where the store keeps values in bfloat16
+
+  std::span<std::byte> value_bytes() const {
+    return value16.empty() ? std::as_writable_bytes(value) : std::as_writable_bytes(value16);
+  }
 };
 
 struct DistributionOptions {
@@ -89,6 +94,8 @@ class DistributionStrategy : public UnitHooks {
   virtual void end_step() = 0;
   /// Moves transfers along; the hooks do so by themselves, a long computation between hooks may call it too.
   virtual void poll() {}
+  /// Whether it can hold values in bfloat16 (ParameterStore::bf16_values).
+  virtual bool holds_bf16() const { return false; }
   /// Whether values are sharded: then a store may come without any, when it says how its parameters start.
   virtual bool shards_values() const { return false; }
   /// Brackets the reading of whole units outside forward and backward: all values are there in between, on every rank.

@@ -18,7 +18,11 @@ std::int64_t round_up(std::int64_t bytes) {
 
 WholeParameters::WholeParameters(const ParameterStore& store, std::span<const PartRef> parts, const StateLayout& layout,
                                  int ranks, int rank)
-    : ranks_(ranks), rank_(rank), of_rank_(static_cast<std::size_t>(ranks)) {
+    : store_(&store),
+      ranks_(ranks),
+      rank_(rank),
+      width_(store.value_width()),
+      of_rank_(static_cast<std::size_t>(ranks)) {
   for (const Unit& unit : store.units())
     for (const Parameter& p : unit.parameters) {
       if (!layout.whole(p)) continue;
@@ -70,17 +74,15 @@ bool WholeParameters::is_cut(const Shard& shard) const {
   return std::ranges::any_of(cuts_, [&](const Cut& cut) { return cut.parameter == shard.parameter; });
 }
 
-std::span<float> WholeParameters::own_shard(const RankShard& shard, const Cut& cut,
-                                            std::span<float> Shard::*field) const {
+std::span<std::byte> WholeParameters::own_shard(const RankShard& shard, const Cut& cut, Field field) const {
   for (const Shard& s : shards_)
-    if (s.parameter == cut.parameter && s.first == shard.first) return s.*field;
+    if (s.parameter == cut.parameter && s.first == shard.first) return field.bytes(s);
   DML_CHECK(false, "no shard of {} at {}", cut.parameter->name, shard.first);
   return {};
 }
 
 // The n-th shard of every rank in one exchange: an entry per rank is all that an exchange has.
-void WholeParameters::exchange(Comm& comm, std::size_t round, Direction direction, std::span<float> Shard::*field,
-                               float* whole) {
+void WholeParameters::exchange(Comm& comm, std::size_t round, Direction direction, Field field, std::byte* whole) {
   const auto ranks = static_cast<std::size_t>(ranks_);
   std::vector<std::unique_ptr<Pending>> pending;
   for (std::size_t n = 0; n < most_shards_; ++n) {
@@ -93,17 +95,17 @@ void WholeParameters::exchange(Comm& comm, std::size_t round, Direction directio
       for (const RankShard& shard : cut.shards) {
         const auto holder = static_cast<std::size_t>(shard.rank), me = static_cast<std::size_t>(rank_);
         if (seen[holder]++ != n || (holder != me && owner != me)) continue;
-        std::span<float> mine, theirs;  // the shard; where it belongs in the owner's room
+        std::span<std::byte> mine, theirs;  // the shard; where it belongs in the owner's room
         if (holder == me) mine = own_shard(shard, cut, field);
         if (owner == me)
-          theirs = {whole + (shard.first - cut.parameter->trained_first), static_cast<std::size_t>(shard.size)};
+          theirs = {whole + (shard.first - cut.parameter->trained_first) * field.width,
+                    static_cast<std::size_t>(shard.size * field.width)};
         const bool gather = direction == Direction::to_owner;
-        if (holder == owner)
-          copy_bytes((gather ? theirs : mine).data(), (gather ? mine : theirs).data(), mine.size_bytes());
-        else if (holder == me && gather) send[owner] = std::as_bytes(mine);
-        else if (holder == me) receive[owner] = std::as_writable_bytes(mine);
-        else if (gather) receive[holder] = std::as_writable_bytes(theirs);
-        else send[holder] = std::as_bytes(theirs);
+        if (holder == owner) copy_bytes((gather ? theirs : mine).data(), (gather ? mine : theirs).data(), mine.size());
+        else if (holder == me && gather) send[owner] = mine;
+        else if (holder == me) receive[owner] = mine;
+        else if (gather) receive[holder] = theirs;
+        else send[holder] = theirs;
       }
     }
     if (ranks_ > 1)
@@ -120,20 +122,21 @@ void WholeParameters::update(Comm& comm, std::span<Shard> shards, const Rule& ru
     if (!is_cut(s)) plain_.push_back(s);
   rule(plain_);
   Arena::Scope scope(room_);
-  float *values = room_.take<float>(largest_).data(), *gradients = room_.take<float>(largest_).data();
+  std::byte* values_at = room_.take<std::byte>(largest_ * width_).data();
+  auto* gradients_at = room_.take<float>(largest_).data();
   for (std::size_t round = 0; round < rounds_; ++round) {
-    exchange(comm, round, Direction::to_owner, &Shard::value, values);
+    exchange(comm, round, Direction::to_owner, values(), values_at);
     if (brings == Brings::values_and_gradients)
-      exchange(comm, round, Direction::to_owner, &Shard::grad, gradients);
+      exchange(comm, round, Direction::to_owner, gradients(), reinterpret_cast<std::byte*>(gradients_at));
     if (round < owned_.size()) {
       Shard& whole = owned_[round];
-      const auto size = static_cast<std::size_t>(whole.size);
-      whole.value = {values, size};
-      if (brings == Brings::values_and_gradients) whole.grad = {gradients, size};
+      bind_values(whole, *store_, values_at);
+      if (brings == Brings::values_and_gradients) whole.grad = {gradients_at, static_cast<std::size_t>(whole.size)};
       rule({&whole, 1});
       whole.value = whole.grad = {};
+      whole.value16 = {};
     }
-    exchange(comm, round, Direction::from_owner, &Shard::value, values);
+    exchange(comm, round, Direction::from_owner, values(), values_at);
   }
 }
 

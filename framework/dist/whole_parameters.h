@@ -29,7 +29,7 @@ class WholeParameters {
   /// Takes memory: state (zeroed) and room.
   void allocate();
   std::int64_t state_bytes() const { return state_bytes_; }
-  std::int64_t room_bytes() const { return 2 * largest_ * static_cast<std::int64_t>(sizeof(float)); }
+  std::int64_t room_bytes() const { return largest_ * (width_ + static_cast<std::int64_t>(sizeof(float))); }
 
   /// Calls `rule` with every shard of this rank that is not part of such a parameter, then with every such parameter
   /// that it owns. `shards`: this rank's, with gradients unless the rule needs none. A collective of the ranks that
@@ -54,11 +54,24 @@ class WholeParameters {
   };
   /// The rounds' exchanges: from shards to owners, or back.
   enum class Direction { to_owner, from_owner };
-  void exchange(Comm& comm, std::size_t round, Direction direction, std::span<float> Shard::*field, float* whole);
-  std::span<float> own_shard(const RankShard& shard, const Cut& cut, std::span<float> Shard::*field) const;
+  /// What travels: of a shard, and how many bytes an element has.
+  struct Field {
+    std::span<std::byte> (*bytes)(const Shard&);
+    std::int64_t width;
+  };
+  Field values() const {
+    return {[](const Shard& s) { return s.value_bytes(); }, width_};
+  }
+  static Field gradients() {
+    return {[](const Shard& s) { return std::as_writable_bytes(s.grad); }, sizeof(float)};
+  }
+  void exchange(Comm& comm, std::size_t round, Direction direction, Field field, std::byte* whole);
+  std::span<std::byte> own_shard(const RankShard& shard, const Cut& cut, Field field) const;
   bool is_cut(const Shard& shard) const;
 
+  const ParameterStore* store_ = nullptr;
   int ranks_ = 1, rank_ = 0;
+  std::int64_t width_ = sizeof(float);             // bytes of a value
   std::vector<Cut> cuts_;                          // in the order of the model
   std::vector<std::vector<std::size_t>> of_rank_;  // the cuts that each rank owns
   std::size_t rounds_ = 0, most_shards_ = 0;

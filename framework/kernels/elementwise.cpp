@@ -150,17 +150,37 @@ void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t offs
   });
 }
 
-std::int64_t first_not_finite(std::span<const float> x) {
+namespace {
+
+// `finite(first, count)`: whether so many from there are.
+template <class Finite>
+std::int64_t first_bad(std::int64_t n, Finite finite) {
   ProfileScope profiled("first_not_finite");
-  auto n = static_cast<std::int64_t>(x.size()), grain = reduction_grain(n);
+  const std::int64_t grain = reduction_grain(n);
   std::array<bool, kMostBlocks> bad{};
   parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {
-    bad[static_cast<std::size_t>(first / grain)] = !loops().all_finite(x.data() + first, last - first);
+    bad[static_cast<std::size_t>(first / grain)] = !finite(first, last - first);
   });
   auto block = std::find(bad.begin(), bad.end(), true) - bad.begin();
   for (std::int64_t i = block * grain; i < n; ++i)
-    if (!std::isfinite(x[static_cast<std::size_t>(i)])) return i;
+    if (!finite(i, 1)) return i;
   return -1;
+}
+
+}  // namespace
+
+std::int64_t first_not_finite(std::span<const float> x) {
+  return first_bad(std::ssize(x),
+                   [&](std::int64_t first, std::int64_t n) { return loops().all_finite(x.data() + first, n); });
+}
+
+std::int64_t first_not_finite(std::span<const bf16> x) {
+  return first_bad(std::ssize(x), [&](std::int64_t first, std::int64_t n) {
+    std::uint32_t bad = 0;  // all bits of the exponent set: infinite, or not a number
+    for (std::int64_t i = first; i < first + n; ++i)
+      bad |= static_cast<std::uint32_t>((x[static_cast<std::size_t>(i)].bits & 0x7f80u) == 0x7f80u);
+    return bad == 0;
+  });
 }
 
 }  // namespace dml::kernels

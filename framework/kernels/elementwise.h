@@ -39,5 +39,6 @@ void widen_bf16(MatrixView<bf16> from, Mat to);
 void soft_cap(float cap, Mat x);
 /// Index of the first value that is NaN or infinite, or −1.
 std::int64_t first_not_finite(std::span<const float> x);
+std::int64_t first_not_finite(std::span<const bf16> x);
 
 }  // namespace dml::kernels

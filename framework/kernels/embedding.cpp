@@ -30,13 +30,15 @@ void embed_backward(std::span<const Token> tokens, ConstMat dy, float scale, Mat
   embed_part_backward(tokens, 0, dy, scale, dtable);
 }
 
-void embed_part(std::span<const Token> tokens, std::int64_t first, ConstMat rows, float scale, Mat y) {
+void embed_part(std::span<const Token> tokens, std::int64_t first, const Weight& rows, float scale, Mat y) {
   ProfileScope profiled("embed");
   DML_CHECK(static_cast<std::int64_t>(tokens.size()) == y.rows && rows.cols == y.cols);
   parallel_ranges(y.rows, 16, [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t t = from; t < to; ++t)
-      if (std::int64_t row = tokens[static_cast<std::size_t>(t)] - first; row >= 0 && row < rows.rows)
-        loops().set_scaled(rows.row(row), scale, y.row(t), y.cols);
+      if (std::int64_t row = tokens[static_cast<std::size_t>(t)] - first; row >= 0 && row < rows.rows) {
+        unpack(rows, row, 1, 0, y.cols, y.row(t));
+        if (scale != 1) loops().set_scaled(y.row(t), scale, y.row(t), y.cols);
+      }
   });
 }
 

@@ -14,7 +14,7 @@ void embed(std::span<const Token> tokens, const Weight& table, float scale, Mat 
 void embed_backward(std::span<const Token> tokens, ConstMat dy, float scale, Mat dtable);
 
 /// The same for some rows of a table, from `first` on: tokens that have theirs elsewhere are passed over.
-void embed_part(std::span<const Token> tokens, std::int64_t first, ConstMat rows, float scale, Mat y);
+void embed_part(std::span<const Token> tokens, std::int64_t first, const Weight& rows, float scale, Mat y);
 void embed_part_backward(std::span<const Token> tokens, std::int64_t first, ConstMat dy, float scale, Mat drows);
 
 /// Tokens of the list `replaced` (ascending) have row numbers[k] of `rows` (K,D) instead of the table's: y[t] is set,

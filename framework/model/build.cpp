@@ -20,16 +20,19 @@ std::unique_ptr<CausalLm> build_model(const ModelSpec& spec, const TensorSource&
   place_weights(b);
   place_adapters(b);
   b.problems.raise();
+  model->parameters.bf16_values = training.values.bf16;
   model->parameters.embedding_and_head_share_buffer = training.full && !b.spec.tied;
-  if (training.in_parts) {
+  if (training.values.in_parts) {
     model->parameters.start = [starts = std::move(b.starts)](const Parameter& p, std::int64_t first, std::int64_t last,
                                                              float* out) {
       starts.at(p.name).values(first, last, out);
     };
+    model->parameters.allocate(false);
     return model;
   }
   model->parameters.allocate();
   for (auto& fill : b.fills) fill();
+  model->parameters.widen();
   return model;
 }
 
@@ -61,7 +64,12 @@ void load_parameters(ParameterStore& parameters, const TensorSource& source, con
       else if (folded(t->shape, p.shape.size()) != p.shape)
         problems.add(fmt::format("{}: tensor '{}' has shape {}, this model needs {}", source_name, p.name,
                                  shape_of(t->shape), shape_of(p.shape)));
-      else read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], unit.value + p.offset);
+      else if (unit.value) read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], unit.value + p.offset);
+      else {
+        std::vector<float> values(static_cast<std::size_t>(p.size()));
+        read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], values.data());
+        set_values(unit, p, 0, values);
+      }
     }
   problems.raise();
 }

@@ -42,6 +42,12 @@ struct RowRange {
   std::int64_t first = 0, last = 0;
 };
 
+/// How trained values of the base's own tensors lie in memory.
+struct TrainedValues {
+  bool in_parts = false;  // not allocated: ParameterStore::start gives them to a strategy that shards them
+  bool bf16 = false;      // ParameterStore::bf16_values
+};
+
 /// Which parameters get gradients.
 struct Training {
   bool full = false;  // the base's own tensors …
@@ -49,7 +55,7 @@ struct Training {
       unfrozen;                          // … these of them; unset: all
   std::optional<AdapterConfig> adapter;  // or an adapter, and what it saves whole
   std::uint64_t seed = 0;                // of everything that starts at random
-  bool in_parts = false;                 // full training: values are not allocated, ParameterStore::start gives them
+  TrainedValues values = {};             // of full training
 };
 
 /// `source` empty: random weights (normal with init_range; norms as ones, biases as zeros).

@@ -119,7 +119,9 @@ class BaseWeights {
       whole = b_.model.parameters.add(unit_of(w, b_.spec), name, shape, !w.vector, part_rows(w));
       if (w.reordered()) b_.model.reordered[name] = w.order();
       if (b_.training.full && b_.training.unfrozen) train_rows(w, whole.unit->parameters.back());
-      if (b_.training.in_parts) b_.starts[name] = b_.start_of(w, stored);
+      if (b_.training.values.in_parts) b_.starts[name] = b_.start_of(w, stored);
+      else if (b_.training.values.bf16)
+        b_.fills.push_back([start = b_.start_of(w, stored), whole] { round_start(start, whole); });
       else b_.fills.push_back([&b = b_, w, stored, ref = whole] { b.tensor_values(w, stored, ref.value().data); });
     }
     ParameterRef part = whole;
@@ -127,6 +129,18 @@ class BaseWeights {
     part.rows = w.vector ? 1 : w.rows;
     part.cols = w.vector ? w.rows : w.cols;
     attach(w, part, {});
+  }
+
+  // Some values at a time: those of a whole tensor in float32 are twice what is kept of them.
+  static void round_start(const TensorStart& start, const ParameterRef& whole) {
+    constexpr std::int64_t kAtOnce = std::int64_t{1} << 22;
+    const Parameter& p = whole.unit->parameters[whole.index];
+    std::vector<float> values(static_cast<std::size_t>(std::min(p.size(), kAtOnce)));
+    for (std::int64_t first = 0; first < p.size(); first += kAtOnce) {
+      const std::int64_t last = std::min(p.size(), first + kAtOnce);
+      start.values(first, last, values.data());
+      set_values(*whole.unit, p, first, std::span(values).first(static_cast<std::size_t>(last - first)));
+    }
   }
 
   void train_rows(const WeightName& w, Parameter& parameter) {

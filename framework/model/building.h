@@ -38,7 +38,7 @@ struct Building {
   AdapterPlan plan = {};
   Problems problems = {};
   std::vector<std::function<void()>> fills = {};      // run once trained values have memory
-  std::map<std::string, TensorStart> starts = {};     // instead of fills, by parameter: Training::in_parts
+  std::map<std::string, TensorStart> starts = {};     // instead of fills, by parameter: TrainedValues::in_parts
   std::map<std::string, kernels::Weight> rests = {};  // what an adapter's start left of a tensor
   std::uint32_t next_stream = 0;                      // of random numbers, one for each module that draws some
 

@@ -189,7 +189,7 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
       const Embedding& e = model.embedding;
       kernels::Weight table = w.role == WeightRole::embed  ? e.value()
                               : w.role == WeightRole::head ? model.head.value()
-                              : e.positions                ? kernels::weight_of(e.positions.value())
+                              : e.positions                ? e.positions.weight()
                                                            : e.frozen_positions;
       const std::optional<LoraAdapter>* lora = merge ? adapter_at(model, w) : nullptr;
       const Mat all{values.data(), table.rows, table.cols};

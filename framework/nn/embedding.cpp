@@ -34,7 +34,7 @@ void Embedding::look_up(Mat y, Pass& pass) const {
   else
     each_piece(table, [&](const ParameterRef& rows, std::int64_t first) {
       pass.need(rows, 1);
-      kernels::embed_part(batch.tokens, first, rows.value(), scale, y);
+      kernels::embed_part(batch.tokens, first, rows.weight(), scale, y);
     });
   if (y.rows == 0) return;
   if (own && !pass.base_alone) kernels::embed_rows(batch.tokens, own.tokens, own.numbers, own.rows.value(), scale, y);
@@ -44,7 +44,7 @@ void Embedding::look_up(Mat y, Pass& pass) const {
     kernels::embed_columns(batch.tokens, lora->a.value(), down);
     kernels::lora_up(kernels::AdapterUp{down, lora->b.value(), scale * lora->scale, y});
   }
-  if (positions) kernels::embed(batch.positions, kernels::weight_of(positions.value()), 1, y, Write::add);
+  if (positions) kernels::embed(batch.positions, positions.weight(), 1, y, Write::add);
   else if (frozen_positions) kernels::embed(batch.positions, frozen_positions, 1, y, Write::add);
 }
 

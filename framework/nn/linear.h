@@ -35,7 +35,7 @@ struct Linear {
   };
 
   explicit operator bool() const { return static_cast<bool>(frozen) || static_cast<bool>(weight); }
-  kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
+  kernels::Weight value() const { return weight ? weight.weight() : frozen; }
   std::int64_t in() const { return weight ? weight.cols : frozen.cols; }
   std::int64_t out() const { return weight ? weight.rows : frozen.rows; }
   bool trains() const { return weight || bias || lora; }

@@ -27,7 +27,7 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
   hidden(x, h);
-  if (weight && weight.part > 0 && (!weight.unit->value || (d.data && !weight.unit->grad))) {
+  if (weight && weight.part > 0 && (!weight.unit->holds_values() || (d.data && !weight.unit->grad))) {
     Mat dh = d.data ? pass.arena.matrix(x.rows, x.cols) : Mat{};
     double sum = loss_in_parts(h, rows, dh, pass);
     if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
@@ -99,7 +99,7 @@ double LossHead::loss_in_parts(ConstMat h, const kernels::RowLosses& rows, Mat d
     const ParameterRef part = weight.in_part(k);
     pass.need(part, 1);
     if (gradient) pass.begin_gradient(part);
-    return {kernels::weight_of(part.value()), gradient ? part.grad() : Mat{}};
+    return {part.weight(), gradient ? part.grad() : Mat{}};
   };
   auto close = [&](std::size_t k) { pass.end_gradient(weight.in_part(k)); };
   return kernels::cross_entropy({h, rows, softcap, bias_of(dh.data != nullptr), dh, pass.low_memory},

@@ -26,7 +26,7 @@ struct LossHead {
   TrainedTokens own;                // of a frozen matrix without an adapter; the embedding's in tied models
 
   bool trains() const { return norm.trains() || weight || bias || lora || own; }
-  kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
+  kernels::Weight value() const { return weight ? weight.weight() : frozen; }
   bool outputs_rewards() const { return (weight ? weight.rows : frozen.rows) == 1; }
 
   /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses. d (N, D), unless empty, is set to

@@ -24,7 +24,22 @@ void zero_stale(const Unit& u, Parameter& p) {
   p.stale = false;
 }
 
+// Copies of vectors begin at whole cache lines.
+std::int64_t widened_size(const Parameter& p) { return p.widened_at >= 0 ? round_up(p.size(), 16) : 0; }
+
 }  // namespace
+
+Mat ParameterRef::value() const {
+  const Parameter& p = unit->parameters[index];
+  if (unit->widened && p.widened_at >= 0) return {unit->widened + p.widened_at + (offset - p.offset), rows, cols};
+  return bound(unit->value, unit->parts[part].value);
+}
+
+kernels::Weight ParameterRef::weight() const {
+  const UnitPart& in = unit->parts[part];
+  const bf16* at = unit->value16 ? unit->value16 + offset : in.value16 ? in.value16 + (offset - in.first) : nullptr;
+  return at ? kernels::Weight{kernels::Storage::bf16, rows, cols, at} : kernels::weight_of(value());
+}
 
 Mat ParameterRef::grad() const {
   if (!unit->grad) return bound(nullptr, unit->parts[part].grad);
@@ -68,6 +83,7 @@ ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector
   DML_CHECK(part_rows > 0 || u.parts.size() == 1, "{} is small and comes too late", name);
   if (part_rows > 0) u.parts.back().last = u.size = round_up(u.size, kPartAlign);
   Parameter p{std::move(name), u.size, std::move(shape), decay};
+  p.widened_at = decay ? -1 : 0;
   std::int64_t rows = p.shape.size() == 2 ? p.shape[0] : 1, cols = p.shape.back();
   u.size = round_up(u.size + p.size(), kAlign);
   ParameterRef ref{&u, u.parameters.size(), p.offset, rows, cols, part_rows > 0 ? u.parts.size() : 0};
@@ -80,24 +96,56 @@ ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector
   return ref;
 }
 
-void ParameterStore::allocate() {
-  values_ = Arena(static_cast<std::size_t>(floats()) * sizeof(float) + units_.size() * Arena::kAlignment);
-  for (Unit& u : units_) u.value = values_.take<float>(u.size).data();
+void ParameterStore::allocate(bool values) {
+  if (values) {
+    values_ = Arena(static_cast<std::size_t>(floats() * value_width()) + units_.size() * Arena::kAlignment);
+    for (Unit& u : units_) bind(u, values_.take<std::byte>(u.size * value_width()).data());
+  }
+  if (!bf16_values) return;
+  widened_ = Arena(static_cast<std::size_t>(widened_bytes()));
+  for (Unit& u : units_) {
+    std::int64_t size = 0;
+    for (Parameter& p : u.parameters)
+      if (const std::int64_t own = widened_size(p); own > 0) p.widened_at = size, size += own;
+    u.widened = widened_.take<float>(size).data();
+  }
+}
+
+std::int64_t ParameterStore::widened_bytes() const {
+  std::int64_t floats = 0;
+  for (const Unit& u : units_)
+    for (const Parameter& p : u.parameters) floats += widened_size(p);
+  return bf16_values ? floats * static_cast<std::int64_t>(sizeof(float)) : 0;
+}
+
+void ParameterStore::widen(std::size_t unit) {
+  const Unit& u = units_[unit];
+  const bf16* values = u.value16 ? u.value16 : u.parts[0].value16;
+  if (dry_run() || !u.widened || !values) return;
+  for (const Parameter& p : u.parameters)
+    for (std::int64_t i = 0; p.widened_at >= 0 && i < p.size(); ++i)
+      u.widened[p.widened_at + i] = to_float(values[p.offset + i]);
+}
+
+void ParameterStore::widen() {
+  for (const Unit& u : units_) widen(u.number);
 }
 
 ParameterStore ParameterStore::outline() const {
   ParameterStore other;
   other.units_ = units_;
   for (Unit& u : other.units_) {
-    u.value = u.grad = nullptr;
-    for (UnitPart& part : u.parts) part.value = part.grad = nullptr;
+    u.value = u.grad = u.widened = nullptr;
+    u.value16 = nullptr;
+    for (UnitPart& part : u.parts) part.value = part.grad = nullptr, part.value16 = nullptr;
   }
+  other.bf16_values = bf16_values;
   other.embedding_and_head_share_buffer = embedding_and_head_share_buffer;
   return other;
 }
 
 void ParameterStore::release() {
-  for (Unit& u : units_) u.value = nullptr;
+  for (Unit& u : units_) bind(u, nullptr);
   values_ = Arena();
 }
 
@@ -128,6 +176,19 @@ void mask_gradient(const Unit& unit, std::size_t part) {
     };
     clear(0, p.trained_first);
     clear(p.trained_end(), p.size());
+  }
+}
+
+void set_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<const float> values) {
+  if (unit.value) std::ranges::copy(values, unit.value + p.offset + first);
+  else std::ranges::transform(values, unit.value16 + p.offset + first, [](float x) { return to_bf16(x); });
+}
+
+void read_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<float> out) {
+  const std::int64_t at = p.offset + first;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t from = at + static_cast<std::int64_t>(i);
+    out[i] = unit.value ? unit.value[from] : to_float(unit.value16[from]);
   }
 }
 

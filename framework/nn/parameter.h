@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/bf16.h"
 #include "core/matrix.h"
+#include "kernels/weight.h"
 
 namespace dml {
 
@@ -28,6 +30,7 @@ struct Parameter {
   float learning_rate_scale = 1;                      // LoRA+ and the like
   std::int64_t trained_first = 0, trained_last = -1;  // elements that are trained; −1: to the end
   bool stale = false;                                 // nothing of the present gradient is in its place yet
+  std::int64_t widened_at = -1;                       // in Unit::widened; −1: a matrix, which has no copy there
 
   std::int64_t size() const {
     std::int64_t n = 1;
@@ -53,6 +56,7 @@ inline MatrixShape trained_matrix(const Parameter& p) {
 struct UnitPart {
   std::int64_t first = 0, last = 0;  // floats of the unit, from a multiple of 1024
   float *value = nullptr, *grad = nullptr;
+  bf16* value16 = nullptr;  // instead of `value` where the store keeps values in bfloat16
 
   std::int64_t size() const { return last - first; }
 };
@@ -64,8 +68,19 @@ struct Unit {
   std::vector<UnitPart> parts = std::vector<UnitPart>(1);  // the first one may be empty
   std::int64_t size = 0;                                   // floats, parameters at multiples of 256
   float* value = nullptr;                                  // owned by the store; null where a strategy binds the parts'
+  bf16* value16 = nullptr;                                 // instead of it where the store keeps values in bfloat16
+  float* widened = nullptr;                                // then, what kernels read in float32: vectors
   float* grad = nullptr;  // owned and rebound by the distribution strategy; null, and so are the parts': not wanted
+
+  /// Whether all values are bound at once, not part by part.
+  bool holds_values() const { return value || value16; }
 };
+
+/// The values that a Unit or a UnitPart has bound, as bytes, in whichever form; null where there are none.
+template <class Bound>
+std::byte* value_bytes(const Bound& bound) {
+  return bound.value ? reinterpret_cast<std::byte*>(bound.value) : reinterpret_cast<std::byte*>(bound.value16);
+}
 
 /// Where a layer finds a parameter: the pointers of unit and part may be rebound, so they are looked up at use.
 struct ParameterRef {
@@ -75,7 +90,10 @@ struct ParameterRef {
   std::size_t part = 0;  // where it begins; 0: among what is small
 
   explicit operator bool() const { return unit != nullptr; }
-  Mat value() const { return bound(unit->value, unit->parts[part].value); }
+  /// In float32; of a store in bfloat16, vectors alone.
+  Mat value() const;
+  /// As it is stored: what products read.
+  kernels::Weight weight() const;
   /// To be added to; empty when no gradients are wanted.
   Mat grad() const;
   /// For who writes every element: the first one need not find zeros there.
@@ -111,8 +129,24 @@ class ParameterStore {
   /// a unit's others.
   ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
                    std::int64_t part_rows = 0);
-  /// Zeroed values for all units.
-  void allocate();
+  /// Values in bfloat16 from allocate() on, for an optimizer that rounds them so (optim/bf16_weights.h). Products read
+  /// matrices as they are; norms, biases and the like have a copy in float32 beside them, which widen() renews.
+  bool bf16_values = false;
+  std::int64_t value_width() const { return bf16_values ? sizeof(bf16) : sizeof(float); }
+  /// Zeroed values for all units; `values` false: a strategy binds its own.
+  void allocate(bool values = true);
+  /// Of all values, and of the copies beside them.
+  std::int64_t value_bytes() const { return floats() * value_width() + widened_bytes(); }
+  std::int64_t widened_bytes() const;
+  /// After a unit's small values, which have to be bound, were changed.
+  void widen(std::size_t unit);
+  void widen();
+  /// Binds a unit's or a part's values; null: none.
+  template <class Bound>
+  void bind(Bound& bound, std::byte* values) const {
+    bound.value = bf16_values ? nullptr : reinterpret_cast<float*>(values);
+    bound.value16 = bf16_values ? reinterpret_cast<bf16*>(values) : nullptr;
+  }
   /// The same units without values and gradients.
   ParameterStore outline() const;
   /// Elements [first, last) of a parameter as it starts, for a strategy that never holds it whole. Set where allocate()
@@ -140,7 +174,12 @@ class ParameterStore {
 
  private:
   std::vector<Unit> units_;
-  Arena values_;
+  Arena values_, widened_;
 };
+
+/// Sets elements [first, first + values.size()) of a parameter of a unit whose values are bound whole.
+void set_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<const float> values);
+/// out (n) = the same in float32.
+void read_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<float> out);
 
 }  // namespace dml

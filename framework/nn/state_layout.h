@@ -19,7 +19,7 @@ namespace dml {
 
 /// One tensor of a parameter's state.
 struct StateTensor {
-  enum class Type { f32, u8, f64 };
+  enum class Type { f32, u8, f64, bf16 };
   std::string name;  // "state0", "scale0", "row_mean" …
   Type type = Type::f32;
   std::int64_t each = 1;                 // elements that share an entry; 0: the entries are of the whole parameter
@@ -28,7 +28,7 @@ struct StateTensor {
 
   /// The entry of an element, or how many entries there are for so many elements.
   std::int64_t entries(std::int64_t elements) const;
-  std::int64_t width() const { return type == Type::u8 ? 1 : type == Type::f32 ? 4 : 8; }
+  std::int64_t width() const { return type == Type::u8 ? 1 : type == Type::bf16 ? 2 : type == Type::f32 ? 4 : 8; }
 };
 
 /// The state of one parameter.
@@ -36,6 +36,10 @@ struct ParameterState {
   std::vector<StateTensor> tensors = {};
   bool whole = false;  // its rule needs the whole parameter
 };
+
+/// Of a parameter in bfloat16 whose rule takes any slice, a slice has no more elements than this: a rule works on a
+/// copy in float32.
+inline constexpr std::int64_t kMostWidened = std::int64_t{1} << 22;
 
 class StateLayout {
  public:

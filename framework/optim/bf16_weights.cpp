@@ -12,14 +12,17 @@
 namespace dml {
 namespace {
 
-float rounded(float x) { return to_float(to_bf16(x)); }
+float widened(float x) { return x; }
+float widened(bf16 x) { return to_float(x); }
+// What is given has bfloat16's values already.
+void assign(float& to, bf16 x) { to = to_float(x); }
+void assign(bf16& to, bf16 x) { to = x; }
 
-// The values before a step. Beside working_memory(), which the optimizer inside uses.
-std::span<float> values_before(std::span<const float> values) {
+// Memory for the updated values. Beside working_memory(), which the optimizer inside uses.
+std::span<float> room_for(std::int64_t size) {
   static thread_local std::vector<float> memory;
-  if (memory.size() < values.size()) memory.resize(values.size());
-  std::ranges::copy(values, memory.begin());
-  return std::span(memory).first(values.size());
+  if (std::ssize(memory) < size) memory.resize(static_cast<std::size_t>(size));
+  return std::span(memory).first(static_cast<std::size_t>(size));
 }
 
 }  // namespace
@@ -41,39 +44,51 @@ StateLayout Bf16Optimizer::state() const {
   if (!kahan()) return layout_;
   return StateLayout([layout = layout_](const Parameter& p) {
     ParameterState state{layout.tensors(p, p.size()), layout.whole(p)};
-    state.tensors.push_back({.name = "compensation"});
+    state.tensors.push_back({.name = "compensation", .type = StateTensor::Type::bf16});
     return state;
   });
 }
 
 std::size_t Bf16Optimizer::working_bytes(const Parameter& parameter) const {
-  const auto before = static_cast<std::size_t>(kahan() ? parameter.trained_size() : 0);
-  return inner_->working_bytes(parameter) + before * sizeof(float);
+  const std::int64_t size = parameter.trained_size(),
+                     slice = layout_.whole(parameter) ? size : std::min(size, kMostWidened);
+  return inner_->working_bytes(parameter) + static_cast<std::size_t>(slice) * sizeof(float);
 }
 
 void Bf16Optimizer::step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const {
-  if (kahan()) {
-    for (const OptimizerSlice& s : slices) step_with_kahan(s, step);
-    return;
-  }
-  inner_->step(slices, step);
-  for (const OptimizerSlice& s : slices) round_at_random(s, step.number);
+  for (const OptimizerSlice& s : slices)
+    if (s.value.empty()) update(s.value16, s, step);
+    else update(s.value, s, step);
 }
 
-void Bf16Optimizer::step_with_kahan(const OptimizerSlice& s, const OptimizerStep& step) const {
-  const std::span<const float> before = values_before(s.value);
+template <class T>
+void Bf16Optimizer::update(std::span<T> values, const OptimizerSlice& s, const OptimizerStep& step) const {
+  const std::span<float> updated = room_for(s.size());
+  each_element(s.size(), [w = updated.data(), v = values.data()](std::int64_t i) { w[i] = widened(v[i]); });
   OptimizerSlice inside = s;
-  const std::int64_t floats = layout_.floats(*s.parameter, s.size());
-  inside.state = s.state.first(static_cast<std::size_t>(floats));
+  inside.value = updated;
+  inside.value16 = {};
+  inside.state = s.state.first(static_cast<std::size_t>(layout_.floats(*s.parameter, s.size())));
   inner_->step({&inside, 1}, step);
-  each_element(s.size(), [=, w = s.value.data(), old = before.data(), c = s.state.data() + floats](std::int64_t i) {
-    const float carried = c[i] + (w[i] - old[i]);
-    w[i] = rounded(old[i] + carried);
-    c[i] = rounded(carried + (old[i] - w[i]));
+  if (kahan()) round_with_kahan<T>(updated, values, s);
+  else round_at_random<T>(updated, values, s, step.number);
+}
+
+template <class T>
+void Bf16Optimizer::round_with_kahan(std::span<const float> updated, std::span<T> values,
+                                     const OptimizerSlice& s) const {
+  auto* compensation = reinterpret_cast<bf16*>(s.state.data() + layout_.floats(*s.parameter, s.size()));
+  each_element(s.size(), [w = updated.data(), v = values.data(), c = compensation](std::int64_t i) {
+    const float old = widened(v[i]), carried = to_float(c[i]) + (w[i] - old);
+    const bf16 rounded = to_bf16(old + carried);
+    assign(v[i], rounded);
+    c[i] = to_bf16(carried + (old - to_float(rounded)));
   });
 }
 
-void Bf16Optimizer::round_at_random(const OptimizerSlice& s, std::int64_t step) const {
+template <class T>
+void Bf16Optimizer::round_at_random(std::span<const float> updated, std::span<T> values, const OptimizerSlice& s,
+                                    std::int64_t step) const {
   const std::string& name = s.parameter->name;
   const Random random(seed_, Purpose::rounding, hash64(name.data(), name.size()), static_cast<std::uint32_t>(step));
   parallel_ranges(s.size(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -81,11 +96,10 @@ void Bf16Optimizer::round_at_random(const OptimizerSlice& s, std::int64_t step) 
     std::uint64_t number = ~std::uint64_t{0};
     std::array<std::uint32_t, 4> words{};
     for (std::int64_t i = begin; i < end; ++i) {
-      const auto element = static_cast<std::uint64_t>(s.first + i);
+      const auto element = static_cast<std::uint64_t>(s.first + i), at = static_cast<std::uint64_t>(i);
       if (element / kEach != number) words = random.block(number = element / kEach);
       const std::uint32_t word = words[element % kEach / 2];
-      float& w = s.value[static_cast<std::size_t>(i)];
-      w = rounded_stochastically(w, element % 2 ? word >> 16 : word);
+      assign(values[at], to_bf16(rounded_stochastically(updated[at], element % 2 ? word >> 16 : word)));
     }
   });
 }

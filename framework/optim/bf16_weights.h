@@ -6,7 +6,9 @@
 //   stochastic   w' plus 16 random bits below bfloat16's mantissa, cut off: right on average. The bits are counted
 //   random
 //                numbers of (seed, parameter, step, element), so they depend on neither ranks nor restarts
-// Values stay in float32 memory, with bfloat16's values.
+// Values lie in bfloat16 where a run trains all weights (ParameterStore::bf16_values), and in float32 with bfloat16's
+// values where it trains an adapter. The compensation c is bfloat16, too. The rule inside works on a float32 copy of
+// one slice at a time.
 #pragma once
 
 #include <memory>
@@ -29,8 +31,14 @@ class Bf16Optimizer : public Optimizer {
 
  private:
   bool kahan() const { return rounding_ == WeightRounding::kahan; }
-  void step_with_kahan(const OptimizerSlice& slice, const OptimizerStep& step) const;
-  void round_at_random(const OptimizerSlice& slice, std::int64_t step) const;
+  template <class T>
+  void update(std::span<T> values, const OptimizerSlice& slice, const OptimizerStep& step) const;
+  /// `updated`: what the rule inside has made of the values.
+  template <class T>
+  void round_with_kahan(std::span<const float> updated, std::span<T> values, const OptimizerSlice& slice) const;
+  template <class T>
+  void round_at_random(std::span<const float> updated, std::span<T> values, const OptimizerSlice& slice,
+                       std::int64_t step) const;
 
   std::unique_ptr<Optimizer> inner_;
   StateLayout layout_;  // the inner optimizer's

@@ -27,16 +27,17 @@ struct OptimizerSlice {
   std::span<const float> grad;
   std::span<float> state;
   const Parameter* parameter = nullptr;
-  std::int64_t first = 0;  // its first element, of the parameter
+  std::int64_t first = 0;        // its first element, of the parameter
+  std::span<bf16> value16 = {};  // instead of `value` where values are kept in bfloat16; Bf16Optimizer alone takes it
 
-  std::int64_t size() const { return static_cast<std::int64_t>(value.size()); }
+  std::int64_t size() const { return static_cast<std::int64_t>(value.empty() ? value16.size() : value.size()); }
 };
 
 /// The slices of anything shaped like dist's Shard.
 template <class Shards>
 std::vector<OptimizerSlice> optimizer_slices(const Shards& shards) {
   std::vector<OptimizerSlice> slices;
-  for (const auto& s : shards) slices.push_back({s.value, s.grad, s.state, s.parameter, s.first});
+  for (const auto& s : shards) slices.push_back({s.value, s.grad, s.state, s.parameter, s.first, s.value16});
   return slices;
 }
 

@@ -53,8 +53,10 @@ BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer) {
   return base;
 }
 
-// Trained values are made before anything can be planned in detail. `ranks` share those of full fine-tuning.
-void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Comm& comm, int ranks) {
+// Trained values are made before anything can be planned in detail. The strategy's ranks share those of full
+// fine-tuning.
+void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Comm& comm,
+                           const DistributionStrategy& strategy) {
   const bool full = recipe.adapter.adapter == AdapterKind::none;
   if ((full && !recipe.adapter.unfrozen_parameters.empty()) || recipe.adapter.lora_model_dir) return;
   std::int64_t parameters = base.spec.parameters();
@@ -67,8 +69,10 @@ void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Co
     for (const TrainedRows& rows : plan.rows) parameters += std::ssize(rows.tokens) * rows.weight.cols;
   }
   const bool gradients = !full || comm.size() == 1;
-  const auto values = static_cast<std::size_t>(parameters) * sizeof(float);
-  const std::size_t need = gradients ? 2 * values : values / static_cast<std::size_t>(ranks), room = available_memory();
+  const auto count = static_cast<std::size_t>(parameters);
+  const std::size_t values = count * (trains_bf16(recipe, strategy) ? sizeof(bf16) : sizeof(float)),
+                    ranks = static_cast<std::size_t>(strategy.shard_ranks());
+  const std::size_t need = gradients ? values + count * sizeof(float) : values / ranks, room = available_memory();
   if (room > 0 && need > room)
     throw UserError("{} of {} parameters needs {} for values{} alone, and {} is available; {}",
                     full ? "full fine-tuning" : "an adapter", count_text(static_cast<double>(parameters)),
@@ -81,14 +85,14 @@ std::string complete_base(BaseModel& base, const Recipe& recipe, const Tokenizer
                           const DistributionStrategy& strategy) {
   quantise_base(base, recipe.model, recipe.adapter);
   grow_vocabulary(base, tokens_with_rows(tokenizer, recipe.adapter), recipe.model, recipe.adapter, recipe.train.seed);
-  check_room_for_values(base, recipe, comm, strategy.shard_ranks());
+  check_room_for_values(base, recipe, comm, strategy);
   return base.examine(comm);
 }
 
 // Built, and ready for the longest examples of the recipe.
 TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const DistributionStrategy& strategy) {
   TrainableModel out =
-      make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, trains_in_parts(recipe, strategy));
+      make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, trained_values(recipe, strategy));
   CausalLm& model = *out.model;
   set_learning_rates(model.parameters, recipe.optim, recipe.adapter);
   model.noise = recipe.train.neftune_noise_alpha;

@@ -69,7 +69,7 @@ std::size_t RunPlan::still_needed(std::size_t activations) const {
   const std::size_t shared = memory.frozen + memory.data;
   const std::size_t own =
       memory.total() - shared - memory.activations + activations - memory.process - memory.owned - memory.snapshot -
-      (trains_in_parts(recipe, *strategy) ? 0 : static_cast<std::size_t>(model().parameters.floats()) * sizeof(float));
+      (trains_in_parts(recipe, *strategy) ? 0 : static_cast<std::size_t>(model().parameters.value_bytes()));
   return shared + own * static_cast<std::size_t>(comm.local_size());
 }
 

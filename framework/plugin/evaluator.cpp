@@ -15,8 +15,12 @@ class View : public plugin::ModelView {
   void parameters(const std::function<void(std::string_view, std::span<const std::int64_t>, std::span<const float>)>&
                       visit) override {
     for (const Unit& unit : context_.model.parameters.units())
-      for (const Parameter& p : unit.parameters)
-        visit(p.name, p.shape, {unit.value + p.offset, static_cast<std::size_t>(p.size())});
+      for (const Parameter& p : unit.parameters) {
+        const auto size = static_cast<std::size_t>(p.size());
+        std::vector<float> widened(unit.value ? 0 : size);
+        if (!unit.value) read_values(unit, p, 0, widened);
+        visit(p.name, p.shape, unit.value ? std::span<const float>(unit.value + p.offset, size) : widened);
+      }
   }
 
  private:

@@ -92,12 +92,13 @@ void add_kept_weights(Table& t) {
         "Decay rate of an exponential moving average of the weights, which is evaluated, sampled, saved and the "
         "result; one more float of state per parameter.",
         {.min = 0, .max = 0.9999999, .above = true, .off = 0, .example = "0.999", .unset = "no average"});
-  t.add("bf16_weights", &S::bf16_weights,
-        "Round trained weights to bfloat16 after each step, without a float32 copy: kahan carries what rounding loses "
-        "to the next step (Kahan summation; one more value of state per parameter), stochastic rounds up or down at "
-        "random, in proportion. Checkpoints and the result are bfloat16, half the size; in memory a weight still takes "
-        "four bytes.",
-        {.example = "stochastic"});
+  t.add(
+      "bf16_weights", &S::bf16_weights,
+      "Round trained weights to bfloat16 after each step, without a float32 copy: kahan carries what rounding loses "
+      "to the next step (Kahan summation; two more bytes of state per parameter), stochastic rounds up or down at "
+      "random, in proportion. In full fine-tuning a weight takes two bytes in memory, too. Checkpoints and the result "
+      "are bfloat16, half the size.",
+      {.example = "stochastic"});
   t.add("embedding_lr_scale", &S::embedding_lr_scale, "The same as a multiple of learning_rate.",
         {.min = 0, .max = 1e6, .example = "0.1", .unset = "1"});
   t.add("lr_groups", &S::lr_groups, "Parameter groups with their own learning rates.",

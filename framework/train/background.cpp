@@ -48,12 +48,12 @@ void Snapshot::begin(std::size_t bytes) {
   taken_.emplace(memory_);
 }
 
-std::span<float> Snapshot::copy(std::span<const float> values) {
-  constexpr std::int64_t kGrain = 1 << 16;
+std::span<std::byte> Snapshot::copy_bytes(std::span<const std::byte> values) {
+  constexpr std::int64_t kGrain = 1 << 18;
   auto size = static_cast<std::int64_t>(values.size());
-  std::span<float> to = memory_.take<float>(size);
+  std::span<std::byte> to = memory_.take<std::byte>(size);
   parallel_ranges(size, kGrain, [&](std::int64_t first, std::int64_t last) {
-    std::memcpy(to.data() + first, values.data() + first, static_cast<std::size_t>(last - first) * sizeof(float));
+    std::memcpy(to.data() + first, values.data() + first, static_cast<std::size_t>(last - first));
   });
   return to;
 }

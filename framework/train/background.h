@@ -45,13 +45,18 @@ class Snapshot {
  public:
   /// Room for so many bytes; copies made before are gone.
   void begin(std::size_t bytes);
-  std::span<float> copy(std::span<const float> values);
-  /// Bytes that a copy takes.
-  static std::size_t bytes(std::size_t floats) {
-    return (floats * sizeof(float) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+  template <class T>
+  std::span<T> copy(std::span<T> values) {
+    return {reinterpret_cast<T*>(copy_bytes(std::as_bytes(values)).data()), values.size()};
+  }
+  /// Bytes that a copy takes of so many.
+  static std::size_t bytes(std::size_t bytes) {
+    return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   }
 
  private:
+  std::span<std::byte> copy_bytes(std::span<const std::byte> values);
+
   Arena memory_;
   std::optional<Arena::Scope> taken_;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dist/strategy.h"
+#include "nn/state_layout.h"
 
 namespace dml {
 
@@ -25,7 +26,7 @@ class FiniteState {
     std::string name;  // of the tensor of state; "" for values
     const Parameter* parameter;
     std::span<const std::byte> bytes;
-    bool doubles;
+    StateTensor::Type type;
   };
   static std::int64_t first_bad(const Range& range);
 

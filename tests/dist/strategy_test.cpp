@@ -201,6 +201,21 @@ TEST(Strategies, OptimizerStateIsDividedByZero) {
   });
 }
 
+TEST(Strategies, ValuesInBf16TakeHalfTheRoom) {
+  Toy wide, narrow;
+  narrow.store.bf16_values = true;
+  const StateLayout layout = matrix_layout();
+  run_thread_ranks(2, [&](Comm& comm) {
+    for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"}) {
+      const auto strategy = strategies().at(name).make(comm, {});
+      const auto a = strategy->memory(wide.store, layout, 2), b = strategy->memory(narrow.store, layout, 2);
+      EXPECT_EQ(2 * (b.values - narrow.store.widened_bytes()), a.values) << name;
+      EXPECT_EQ(b.gradients, a.gradients) << name;
+      EXPECT_LE(b.communication, a.communication) << name;
+    }
+  });
+}
+
 TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
   for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"})
     run_thread_ranks(2, [&](Comm& comm) {

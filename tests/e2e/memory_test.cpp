@@ -68,6 +68,7 @@ class Memory : public Workshop {
 TEST_F(Memory, IsWhatThePlanSays) {
   expect_planned("full", model());
   expect_planned("full-checkpointing", model() + Keys{{"gradient_checkpointing", "true"}});
+  expect_planned("full-in-bf16", model() + Keys{{"bf16_weights", "kahan"}});
   expect_planned("full-packed-accumulated",
                  model() + Keys{{"sample_packing", "true"}, {"sequence_len", "1400"}, {"batch_size", "4"}});
   Keys lora = tiny_lora() + Keys{{"base_model", at("full")}, {"lora_r", "16"}, {"lora_alpha", "16"}};

@@ -310,7 +310,7 @@ TEST(Embedding, InPartsHasTheBitsOfTheWhole) {
   embed(tokens, weight_of(mat(table, 7, d)), 1.5f, mat(y, 5, d));
   embed_backward(tokens, mat(dy, 5, d), 1.5f, mat(dtable, 7, d));
   for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, 3}}) {
-    embed_part(tokens, first, mat(table, 7, d).slice(first, count), 1.5f, mat(y_parts, 5, d));
+    embed_part(tokens, first, weight_of(mat(table, 7, d).slice(first, count)), 1.5f, mat(y_parts, 5, d));
     embed_part_backward(tokens, first, mat(dy, 5, d), 1.5f, mat(d_parts, 7, d).slice(first, count));
   }
   EXPECT_EQ(y_parts, y);

@@ -74,13 +74,15 @@ struct GoldenModel {
   std::vector<float> score;
 
   GoldenModel(const std::string& family, bool lora, const GoldenBatch& batch, const std::string& config_dir = "",
-              double dropout = 0, TensorSource source = {}, HeadKind head = HeadKind::causal_lm) {
+              double dropout = 0, TensorSource source = {}, HeadKind head = HeadKind::causal_lm,
+              const TrainedValues& values = {}) {
     std::string directory = golden_path(family) + "/model";
     ModelSpec spec = read_model_spec(config_dir.empty() ? directory : config_dir);
     if (head != HeadKind::causal_lm) spec = spec.with_head(head, 1);
     auto files = std::make_shared<ModelFiles>(directory);
     Training training;
     training.full = !lora;
+    training.values = values;
     std::optional<Adapter> adapter;
     if (lora) {
       adapter = read_adapter(golden_path(family) + "/lora", spec);

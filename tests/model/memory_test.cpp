@@ -88,7 +88,7 @@ struct Trainee {
   Trainee(Dice& dice, bool small) : spec(random_spec(dice, small)) {
     Training training;
     training.full = dice.one_in(3);
-    training.in_parts = training.full && !small;  // no values are allocated
+    training.values.in_parts = training.full && !small;  // no values are allocated
     if (training.full && dice.one_in(3))
       training.unfrozen = [](const std::string& name, std::int64_t rows) -> std::optional<RowRange> {
         return name.find("mlp") == name.npos ? std::nullopt : std::optional(RowRange{0, rows});

@@ -73,6 +73,31 @@ TEST(Bf16Weights, KahanIsTheRuleWithCompensation) {
   EXPECT_EQ(optimizer->state().tensors(w.parameter, 2048).back().name, "compensation");
 }
 
+TEST(Bf16Weights, LieInTwoBytesWithTheSameBits) {
+  for (const WeightRounding rounding : {WeightRounding::kahan, WeightRounding::stochastic})
+    for (const char* name : {"adamw", "muon", "adamw_8bit"}) {
+      const auto optimizer = bf16_of(name, rounding);
+      Weights wide(*optimizer), narrow(*optimizer);
+      wide.parameter.shape = narrow.parameter.shape = {32, 64};
+      std::vector<bf16> stored(wide.value.size(), to_bf16(1));
+      for (std::int64_t t = 0; t < 10; ++t) {
+        for (std::size_t i = 0; i < wide.grad.size(); ++i)
+          wide.grad[i] = narrow.grad[i] =
+              static_cast<float>(std::sin(static_cast<double>(i + 7) * static_cast<double>(t + 1)));
+        wide.step(*optimizer, t, 1e-3);
+        OptimizerSlice slice{{}, narrow.grad, narrow.state, &narrow.parameter};
+        slice.value16 = stored;
+        optimizer->step({&slice, 1}, {1e-3, t, 1});
+        for (std::size_t i = 0; i < stored.size(); ++i)
+          ASSERT_EQ(to_float(stored[i]), wide.value[i]) << name << " step " << t << " element " << i;
+      }
+      EXPECT_EQ(narrow.state, wide.state);
+    }
+  const auto kahan = bf16_of("adamw", WeightRounding::kahan);
+  Weights w(*kahan);
+  EXPECT_EQ(w.state.size(), 2 * 2048u + 1024u) << "two moments in float32, the compensation in bfloat16";
+}
+
 TEST(Bf16Weights, RandomBitsBelongToElementsNotToSlices) {
   const auto optimizer = bf16_of("adamw", WeightRounding::stochastic);
   Weights whole(*optimizer), cut(*optimizer);

@@ -43,6 +43,7 @@ std::vector<Rule> every_rule() {
   for (const char* rounding : {"kahan", "stochastic"})
     rules.push_back(
         {fmt::format("adamw, weights in bf16, {}", rounding), {{"optimizer", "adamw"}, {"bf16_weights", rounding}}});
+  rules.push_back({"muon, weights in bf16", {{"optimizer", "muon"}, {"bf16_weights", "kahan"}}});
   rules.push_back({"lion with an average", {{"optimizer", "lion"}, {"ema_decay", "0.9"}}});
   rules.push_back({"adafactor, relative",
                    {{"optimizer", "adafactor"}, {"optim_args", "{relative_step: true, scale_parameter: true}"}}});
@@ -146,8 +147,9 @@ TEST_F(EveryOptimizer, AveragesWholeMatricesThatAreSharded) {
 TEST_F(EveryOptimizer, MovesTheReferenceOfWholeMatricesThatAreSharded) {
   std::string pairs;
   for (int i = 0; i < 16; ++i)
-    pairs += fmt::format(R"({{"prompt": "Number {0}?", "chosen": "It is {0}.", "rejected": "It is not {1}."}})", i, i % 3) +
-             "\n";
+    pairs +=
+        fmt::format(R"({{"prompt": "Number {0}?", "chosen": "It is {0}.", "rejected": "It is not {1}."}})", i, i % 3) +
+        "\n";
   write_file(folder_ / "pairs.jsonl", pairs);
   Settings moving{{"optimizer", "muon"},
                   {"rl", "dpo"},
