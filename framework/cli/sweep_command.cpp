@@ -13,9 +13,11 @@ namespace {
 struct Sweep {
   std::string recipe;
   std::optional<std::string> grid, output;
+  std::vector<Override> overrides;
   Options options{"sweep",
-                  "sweep RECIPE --grid FILE [--output DIR]",
-                  {"dml sweep recipe.yml --grid grid.yml", "dml sweep recipe.yml --grid grid.yml --output sweeps/lr"}};
+                  "sweep RECIPE --grid FILE [--output DIR] [--KEY VALUE ...]",
+                  {"dml sweep recipe.yml --grid grid.yml", "dml sweep recipe.yml --grid grid.yml --output sweeps/lr",
+                   "dml sweep recipe.yml --grid grid.yml --max_steps 20"}};
   Sweep() {
     options.about(
         "Trains the recipe with every combination of the grid's values, one run after the other, and prints a table. "
@@ -26,8 +28,20 @@ struct Sweep {
     options.text("grid", grid, "the grid", "FILE");
     options.text("output", output, "a folder for the runs; default: output_dir of the recipe with -sweep behind it",
                  "DIR");
+    options.take_overrides(overrides);
   }
 };
+
+// The recipe with what the command line and a row of the grid set. A key of both would be read from one of them only.
+RecipeFile with_settings(const Sweep& s, const SweepSettings& settings) {
+  std::vector<Override> all = s.overrides;
+  for (const Override& o : s.overrides)
+    if (settings.contains(o.key))
+      throw UserError("'{}' is set by the grid and by --{}; remove one of them", o.key, o.key);
+  for (auto& [key, value] : settings.items())
+    all.push_back({key, value.is_string() ? value.get<std::string>() : dump(value)});
+  return load_recipe(s.recipe, all);
+}
 
 int run_sweep_command(const std::vector<std::string>& words) {
   Sweep s;
@@ -36,17 +50,14 @@ int run_sweep_command(const std::vector<std::string>& words) {
   const std::vector<SweepSettings> grid = sweep_grid(read_file(*s.grid), *s.grid);
   Problems problems;  // every combination is read before the first one is trained
   for (const SweepSettings& settings : grid) try {
-      std::vector<Override> overrides;
-      for (auto& [key, value] : settings.items())
-        overrides.push_back({key, value.is_string() ? value.get<std::string>() : dump(value)});
-      load_recipe(s.recipe, overrides);
+      with_settings(s, settings);
     } catch (const UserError& e) {
       problems.add(fmt::format("{}: {}", dump(settings), e.what()));
     }
   problems.raise();
-  const RecipeFile file = load_recipe(s.recipe);
+  const RecipeFile file = load_recipe(s.recipe, s.overrides);
   const std::vector<SweepRun> runs =
-      run_sweep(s.recipe, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"));
+      run_sweep(s.recipe, s.overrides, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"));
   print(sweep_table(runs));
   int worst = 0;
   for (const SweepRun& run : runs)

@@ -30,9 +30,11 @@ std::vector<Json> choices_of(const std::string& key, const Json& list, const std
 }
 
 /// What was recorded of a run with these settings; null when it has to be trained.
-const Json* finished(const std::vector<Json>& records, const SweepSettings& settings) {
+const Json* finished(const std::vector<Json>& records, const SweepSettings& settings, const Json& overrides) {
   for (const Json& r : records)
-    if (r.value("settings", Json()) == settings && r.value("exit", -1) == 0) return &r;
+    if (r.value("settings", Json()) == settings && r.value("overrides", Json::object()) == overrides &&
+        r.value("exit", -1) == 0)
+      return &r;
   return nullptr;
 }
 
@@ -62,9 +64,19 @@ void read_losses(const std::string& folder, SweepRun& run) {
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); }
 std::string loss_text(const Json& loss) { return loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : ""; }
 
-int train_run(const std::string& recipe, const SweepRun& run, const std::string& folder) {
-  std::vector<std::string> words{this_host().program, "train", recipe, "--resume", "auto", "--output_dir", folder};
-  for (auto& [key, value] : run.settings.items()) words.insert(words.end(), {"--" + key, text_of(value)});
+/// Whether what the folder of a run holds was trained with other settings.
+bool replaces_another(const std::vector<Json>& records, const SweepRun& run, const Json& overrides) {
+  return std::ranges::any_of(records, [&](const Json& r) {
+    return r.value("name", "") == run.name &&
+           (r.value("settings", Json()) != run.settings || r.value("overrides", Json::object()) != overrides);
+  });
+}
+
+int train_run(const std::string& recipe, const Json& overrides, const SweepRun& run, const std::string& folder,
+              const char* resume) {
+  std::vector<std::string> words{this_host().program, "train", recipe, "--resume", resume, "--output_dir", folder};
+  for (const Json* settings : {&overrides, &run.settings})
+    for (auto& [key, value] : settings->items()) words.insert(words.end(), {"--" + key, text_of(value)});
   return run_launcher(words, true);
 }
 
@@ -91,8 +103,11 @@ std::vector<SweepSettings> sweep_grid(const std::string& text, const std::string
   return all;
 }
 
-std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<SweepSettings>& grid,
-                                const std::string& directory) {
+std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Override>& overrides,
+                                const std::vector<SweepSettings>& grid, const std::string& directory) {
+  Json common = Json::object();  // of all runs
+  for (const Override& o : overrides)
+    if (o.key != "output_dir") common[o.key] = o.value;
   make_directories(directory);
   const std::string record = directory + "/sweep.jsonl";
   std::vector<Json> records = records_of(record);
@@ -100,14 +115,15 @@ std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Swe
   for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({fmt::format("run-{:02}", i + 1), grid[i]});
   for (SweepRun& run : runs) {
     std::string folder = directory + "/" + run.name;
-    if (const Json* done = finished(records, run.settings)) {
+    if (const Json* done = finished(records, run.settings, common)) {
       folder = directory + "/" + done->value("name", run.name);
       run.exit = 0;
       log_info("{}: finished before", run.name);
     } else {
       log_info("{} of {}: {}", run.name, runs.size(), dump(run.settings));
-      run.exit = train_run(recipe, run, folder);
-      records.push_back({{"name", run.name}, {"settings", run.settings}, {"exit", run.exit}});
+      run.exit = train_run(recipe, common, run, folder, replaces_another(records, run, common) ? "none" : "auto");
+      std::erase_if(records, [&](const Json& r) { return r.value("name", "") == run.name; });
+      records.push_back({{"name", run.name}, {"settings", run.settings}, {"overrides", common}, {"exit", run.exit}});
       std::string text;
       for (const Json& r : records) text += dump(r) + "\n";
       write_file(record, text);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "recipe/recipe.h"
 
 namespace dml {
 
@@ -25,9 +26,10 @@ struct SweepRun {
 };
 
 /// Trains what has not been trained yet, by this program, into folders of `directory`; `directory`/sweep.jsonl has a
-/// line for every run that ended. A run that failed does not end the sweep; one that was stopped does.
-std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<SweepSettings>& grid,
-                                const std::string& directory);
+/// line for every run that ended. A run that failed does not end the sweep; one that was stopped does. `overrides` are
+/// for all runs, but for output_dir; with others than before, a run is trained again.
+std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Override>& overrides,
+                                const std::vector<SweepSettings>& grid, const std::string& directory);
 
 /// A row for every run: its settings, losses and how it ended.
 std::string sweep_table(const std::vector<SweepRun>& runs);

@@ -221,6 +221,29 @@ TEST_F(Runs, LogForOtherProgramsWithoutOtherBits) {
     EXPECT_FALSE(fs::exists(at(std::string("logs/") + name))) << name;
 }
 
+TEST_F(Runs, OfASweepTakeKeysFromTheCommandLine) {
+  const std::string r = recipe("r.yml", tiny_lora() + Keys{{"val_set_size", "0"}, {"eval_steps", ""}});
+  write("grid.yml", "seed: [1, 2]\n");
+  auto sweep = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"sweep", r, "--grid", at("grid.yml"), "--output", at("sweep")};
+    words.insert(words.end(), more.begin(), more.end());
+    return dml(words);
+  };
+  auto steps_in = [&](const std::string& folder) {
+    return std::ranges::count_if(json_lines(at(folder) + "/metrics.jsonl"),
+                                 [](const Json& line) { return !line.contains("event"); });
+  };
+  Ended first = sweep({"--max_steps", "1"});
+  ASSERT_EQ(first.exit, 0) << first.err;
+  EXPECT_EQ(steps_in("sweep/run-02"), 1);
+  EXPECT_EQ(sweep({"--max_steps", "1"}).out, first.out);
+  EXPECT_FALSE(fs::exists(at("sweep/run-02/earlier-1"))) << "finished runs are not repeated";
+  ASSERT_EQ(sweep({"--max_steps=2"}).exit, 0);
+  EXPECT_EQ(steps_in("sweep/run-02"), 2);
+  expect_refused(sweep({"--seed", "3"}), 2, {"'seed' is set by the grid and by --seed"});
+  expect_refused(sweep({"--sede", "3"}), 2, {"--sede", "seed"});
+}
+
 TEST_F(Runs, SaveWhenTheirTriggerFileAppears) {
   fs::create_directory(at("out"));
   write("out/axolotl_checkpoint.save", "");
