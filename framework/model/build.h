@@ -51,11 +51,11 @@ struct TrainedValues {
 /// Which parameters get gradients.
 struct Training {
   bool full = false;  // the base's own tensors …
-  std::function<std::optional<RowRange>(const std::string& name, std::int64_t rows)>
-      unfrozen;                          // … these of them; unset: all
-  std::optional<AdapterConfig> adapter;  // or an adapter, and what it saves whole
-  std::uint64_t seed = 0;                // of everything that starts at random
-  TrainedValues values = {};             // of full training
+  std::function<std::optional<RowRange>(const std::string& name, std::int64_t rows)> unfrozen =
+      {};                                     // … these of them; unset: all
+  std::optional<AdapterConfig> adapter = {};  // or an adapter, and what it saves whole
+  std::uint64_t seed = 0;                     // of everything that starts at random
+  TrainedValues values = {};                  // of full training
 };
 
 /// `source` empty: random weights (normal with init_range; norms as ones, biases as zeros).

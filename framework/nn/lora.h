@@ -10,8 +10,8 @@ namespace dml {
 
 struct LoraAdapter {
   ParameterRef a, b;             // (R, in), (out, R)
-  ParameterRef bias;             // (out): + scale · bias
-  ParameterRef magnitude;        // (out) with DoRA
+  ParameterRef bias = {};        // (out): + scale · bias
+  ParameterRef magnitude = {};   // (out) with DoRA
   const float* norms = nullptr;  // (out) of a DoRA that stays as it is; else every forward pass finds them
   float scale = 1;               // alpha / R, or alpha / sqrt(R) with rsLoRA
   float dropout = 0;             // on the input of A

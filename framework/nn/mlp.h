@@ -24,8 +24,8 @@ struct XieluScalars {
 
 struct Mlp {
   kernels::Activation activation = kernels::Activation::silu;
-  Linear gate, up, down;  // gate is empty in families without one
-  XieluScalars xielu;     // of that activation, without a gate
+  Linear gate, up, down;    // gate is empty in families without one
+  XieluScalars xielu = {};  // of that activation, without a gate
 
   struct Saved {
     SavedActivation gate, up;  // empty when backward is to compute them again

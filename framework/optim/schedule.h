@@ -22,13 +22,13 @@ namespace dml {
 struct ScheduleSettings {
   std::string name = "cosine";
   double peak = 0;
-  std::int64_t steps = 0;                    // T
-  std::optional<std::int64_t> warmup_steps;  // neither: 3 % of the steps, at most 100
-  std::optional<double> warmup_ratio;
-  bool quadratic_warmup = false;       // square of the linear warm-up
-  std::optional<double> min_lr_ratio;  // cosine_min_lr_ratio: the floor as a share of the peak (cosine, rex)
-  std::optional<double>
-      constant_lr_ratio;         // cosine_constant_lr_ratio: cosine over this share of the steps, then the floor
+  std::int64_t steps = 0;                         // T
+  std::optional<std::int64_t> warmup_steps = {};  // neither: 3 % of the steps, at most 100
+  std::optional<double> warmup_ratio = {};
+  bool quadratic_warmup = false;            // square of the linear warm-up
+  std::optional<double> min_lr_ratio = {};  // cosine_min_lr_ratio: the floor as a share of the peak (cosine, rex)
+  std::optional<double> constant_lr_ratio =
+      {};                        // cosine_constant_lr_ratio: cosine over this share of the steps, then the floor
   Json kwargs = Json::object();  // lr_scheduler_kwargs
   std::int64_t restart_steps = 0, restart_warmup = 0, restart_anneal = 0;  // N (0: no restarts), U, A
 };

@@ -79,10 +79,10 @@ class Tokenizer {
 
 /// What a recipe may change about a tokenizer.
 struct TokenizerOverrides {
-  std::optional<std::string> bos_token, eos_token, pad_token, unk_token;
-  std::vector<std::string> additional_special_tokens;
-  std::vector<std::string> tokens;                          // ordinary added tokens
-  std::vector<std::pair<Token, std::string>> added_tokens;  // id → new spelling of a reserved token
+  std::optional<std::string> bos_token = {}, eos_token = {}, pad_token = {}, unk_token = {};
+  std::vector<std::string> additional_special_tokens = {};
+  std::vector<std::string> tokens = {};                          // ordinary added tokens
+  std::vector<std::pair<Token, std::string>> added_tokens = {};  // id → new spelling of a reserved token
   bool metaspace = false;  // Metaspace in place of tokenizer.json's normalizer, as transformers 5's LlamaTokenizer
 };
 

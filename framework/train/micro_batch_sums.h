@@ -12,7 +12,7 @@ namespace dml {
 
 struct MicroBatchSum {
   std::int64_t index = 0, tokens = 0, trained_tokens = 0;
-  LossSums losses;
+  LossSums losses = {};
 };
 
 std::vector<MicroBatchSum> gather_sums(Comm& comm, std::vector<MicroBatchSum> mine);

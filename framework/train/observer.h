@@ -21,10 +21,10 @@ namespace dml {
 struct RunFacts {
   std::int64_t first_step = 0;  // steps done before: 0, or those of the checkpoint that the run resumes from
   std::int64_t steps = 0;       // of the whole run
-  std::string output_dir;
-  std::string resumed_from;                                   // a checkpoint; "" for a new run
-  std::vector<Metric> metrics;                                // that evaluations will give
-  std::vector<std::pair<std::string, std::string>> settings;  // keys of the recipe that have a value, as YAML
+  std::string output_dir = {};
+  std::string resumed_from = {};                                   // a checkpoint; "" for a new run
+  std::vector<Metric> metrics = {};                                // that evaluations will give
+  std::vector<std::pair<std::string, std::string>> settings = {};  // keys of the recipe that have a value, as YAML
 };
 
 /// What is asked of the run after a step or an evaluation.

@@ -30,8 +30,8 @@ class WandbFraming {
 class WandbRun : public Observer {
  public:
   struct Settings {
-    std::string root;                              // the folder `wandb` is made in
-    std::string project, entity, name, id, group;  // "" where the recipe says nothing
+    std::string root;                                                       // the folder `wandb` is made in
+    std::string project = {}, entity = {}, name = {}, id = {}, group = {};  // "" where the recipe says nothing
   };
   explicit WandbRun(Settings settings) : settings_(std::move(settings)) {}
 

@@ -134,8 +134,9 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     const Json before = read_json(adapter_directory + "/adapter_config.json"),
                now = read_json(place + "/adapter_config.json");
     for (auto& [key, value] : before.items())
-      if (key != "target_parameters" || !value.empty())  // PEFT writes [] or null as it was asked
+      if (key != "target_parameters" || !value.empty()) {  // PEFT writes [] or null as it was asked
         EXPECT_EQ(dump(in_order(now.value(key, Json("absent")))), dump(in_order(value))) << key;
+      }
     EXPECT_EQ(now.size(), before.size());
 
     // Inference and a merge compute what training saw.

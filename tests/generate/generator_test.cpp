@@ -284,8 +284,9 @@ TEST_P(Generation, FollowsAConstraint) {
     for (Token token : together[i].tokens) {
       const auto logits = golden.logits(prefix);
       for (std::size_t t = 2; t < texts.size(); ++t)
-        if (automaton->after(automaton->start(), text + texts[t]) != Automaton::kDead)
+        if (automaton->after(automaton->start(), text + texts[t]) != Automaton::kDead) {
           EXPECT_GE(logits[static_cast<std::size_t>(token)], logits[t]);
+        }
       text += texts[static_cast<std::size_t>(token)];
       prefix.push_back(token);
     }

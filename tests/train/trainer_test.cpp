@@ -268,7 +268,9 @@ TEST(Trainer, NamesTheRowsOfASkippedStep) {
     run.objective.losses = {0};     // of micro-batch 1, which is rank 1's
     run.objective.gradients = {2};  // which micro-batch it was is lost in the sum
     EXPECT_EQ(run.run(comm).step, 3);
-    if (comm.rank() == 0) EXPECT_THAT(run.rows, ElementsAre("step 0: 1", "step 2: "));
+    if (comm.rank() == 0) {
+      EXPECT_THAT(run.rows, ElementsAre("step 0: 1", "step 2: "));
+    }
   });
 }
 
