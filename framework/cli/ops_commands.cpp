@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "diagnose/autotune.h"
 #include "diagnose/doctor.h"
 #include "diagnose/launch.h"
 #include "diagnose/slurm.h"
@@ -28,21 +29,26 @@ struct Launch {
   SlurmRequest slurm;
   std::optional<std::string> submit;  // to a scheduler
   std::optional<std::int64_t> nodes, ranks_per_node;
-  bool dry_run = false;
-  Options options{"launch",
-                  "launch [-n N | --hostfile FILE [-n N] | --submit slurm [--nodes N] [--ranks-per-node N] [--time T]] "
-                  "[--threads N] [--interface NAME] [--dry-run] COMMAND RECIPE …",
-                  {"dml launch -n 2 train recipe.yml                  two ranks on this host",
-                   "dml launch --hostfile hosts train recipe.yml       one rank per slot of the file",
-                   "dml launch -n 2 --dry-run train recipe.yml         print the mpirun command line",
-                   "dml launch --submit slurm --nodes 4 --time 12:00:00 train recipe.yml   a job that resumes when it "
-                   "is requeued"}};
+  bool dry_run = false, autotune = false;
+  Options options{
+      "launch",
+      "launch [-n N | --autotune | --hostfile FILE [-n N] | --submit slurm [--nodes N] [--ranks-per-node N] "
+      "[--time T]] [--threads N] [--interface NAME] [--dry-run] COMMAND RECIPE …",
+      {"dml launch -n 2 train recipe.yml                  two ranks on this host",
+       "dml launch --hostfile hosts train recipe.yml       one rank per slot of the file",
+       "dml launch -n 2 --dry-run train recipe.yml         print the mpirun command line",
+       "dml launch --autotune train recipe.yml             the fastest number of ranks and threads here",
+       "dml launch --submit slurm --nodes 4 --time 12:00:00 train recipe.yml   a job that resumes when it "
+       "is requeued"}};
   Launch() {
     options.about(
         "Composes the mpirun command line for this machine or the hosts of a file, with one rank per core or slot and "
         "the cores shared among them, prints it and runs it.");
     options.integer("ranks", request.ranks,
                     "number of ranks; also -n N. Default: one per core, or the slots of the hostfile");
+    options.flag("autotune", autotune,
+                 "measure the recipe's step under every number of ranks that divides the cores of this host, the rest "
+                 "being threads, and start the run with the fastest");
     options.text("hostfile", request.hostfile, "one line per host: NAME slots=RANKS", "FILE");
     options.integer("threads", request.threads, "threads per rank. Default: the host's cores, shared among its ranks");
     options.text("interface", request.interface, "network interface between the hosts, such as eth0", "NAME");
@@ -66,7 +72,8 @@ struct Launch {
       if (take_output_option(words, i)) continue;
       std::string word = words[i] == "-n" || words[i] == "-np" ? "--ranks" : words[i];
       own.push_back(word);
-      if (word != "--dry-run" && word.find('=') == word.npos && i + 1 < words.size()) own.push_back(words[++i]);
+      if (word != "--dry-run" && word != "--autotune" && word.find('=') == word.npos && i + 1 < words.size())
+        own.push_back(words[++i]);
     }
     options.parse(own);
     request.command.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
@@ -105,9 +112,41 @@ int submit(Launch& l) {
   return run_launcher({"sbatch", path}, false);
 }
 
+Recipe recipe_of_training(const std::vector<std::string>& command) {
+  bench_words(command);  // checks what it is
+  std::string path;
+  std::optional<std::string> resume;
+  std::vector<Override> overrides;
+  Options options{"train", "train RECIPE [--resume auto|DIR|none] [--KEY VALUE …]", {}};
+  options.positional("RECIPE", path, "the recipe");
+  options.text("resume", resume, "as in dml train", "auto|DIR|none");
+  options.take_overrides(overrides);
+  options.parse({command.begin() + 1, command.end()});
+  return load_recipe(path, overrides, RecipeUse::measure).recipe;
+}
+
+// Measures, and asks for the fastest. A step of a recipe without batch_size has micro-batches for any number of ranks.
+void autotune(LaunchRequest& request) {
+  for (const auto& [option, given] : {std::pair{"-n", request.ranks.has_value()},
+                                      {"--threads", request.threads.has_value()},
+                                      {"--hostfile", request.hostfile.has_value()}})
+    if (given) throw UserError("launch: --autotune finds ranks and threads of this host; leave out {}", option);
+  const LaunchHost host = this_host();
+  const TrainSection train = recipe_of_training(request.command).train;
+  if (!train.batch_size)
+    log_info("The recipe has no batch_size: with N ranks a step has N times as many micro-batches");
+  const LayoutRate best = fastest_layout(request, host, train.batch_size ? train.micro_batches_per_step(1) : host.cores,
+                                         [](const LayoutRate& rate) { log_info("{}", rate.text()); });
+  request.ranks = best.layout.ranks;
+  request.threads = best.layout.threads;
+  log_info("Fastest: {} (dml launch -n {} --threads {})", best.text(), best.layout.ranks, best.layout.threads);
+}
+
 int launch(const std::vector<std::string>& words) {
   Launch l;
   l.parse(words);
+  if (l.autotune && l.submit) throw UserError("launch: --autotune measures on this host; leave out --submit");
+  if (l.autotune) autotune(l.request);
   if (l.submit) return submit(l);
   for (const auto& [option, given] : {std::pair{"nodes", l.nodes.has_value()},
                                       {"ranks-per-node", l.ranks_per_node.has_value()},

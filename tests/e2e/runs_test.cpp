@@ -77,6 +77,18 @@ TEST_F(Runs, UnderLaunchAreStoppedByCtrlCAndResumedOnAsManyRanks) {
   expect_same_run("out", "whole");
 }
 
+TEST_F(Runs, AreMeasuredByLaunchForTheFastestLayout) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  std::string r = recipe("r.yml", long_run(4));
+  Ended e = dml({"launch", "--autotune", "--dry-run", "train", r, "--batch_size", "2"});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.err, AllOf(HasSubstr("1 rank × "), HasSubstr(" tokens/s"), HasSubstr("Fastest: ")));
+  EXPECT_THAT(e.out, AllOf(HasSubstr("mpirun "), HasSubstr("train " + r + " --batch_size 2 --threads ")));
+  expect_refused(dml({"launch", "--autotune", "-n", "2", "train", r}), 2, {"leave out -n"});
+  expect_refused(dml({"launch", "--autotune", "evaluate", r}), 2, {"launch --autotune train recipe.yml"});
+  expect_refused(dml({"launch", "--autotune", "train", r, "--threads", "x"}), 2, {"threads"});
+}
+
 TEST_F(Runs, UnderMpirunAreResumedByTheSameLine) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   std::string r = recipe("r.yml", long_run(40));

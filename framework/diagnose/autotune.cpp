@@ -1,0 +1,95 @@
+#include "diagnose/autotune.h"
+
+#include <array>
+#include <cstdio>
+#include <memory>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "train/progress.h"
+
+namespace dml {
+namespace {
+
+constexpr double kClearly = 0.9;  // of the best rate
+
+// What a command line prints on both streams.
+std::string output_of(const std::vector<std::string>& words) {
+  struct Close {
+    void operator()(std::FILE* f) const { pclose(f); }
+  };
+  const std::unique_ptr<std::FILE, Close> pipe(popen((shell_text(words) + " 2>&1").c_str(), "r"));
+  if (!pipe) throw IoError(words[0], "cannot be started");
+  std::string output;
+  std::array<char, 4096> some;
+  while (const std::size_t n = std::fread(some.data(), 1, some.size(), pipe.get())) output.append(some.data(), n);
+  return output;
+}
+
+}  // namespace
+
+std::string LayoutRate::text() const {
+  const std::string name = fmt::format("{} {} × {} {}", layout.ranks, layout.ranks == 1 ? "rank" : "ranks",
+                                       layout.threads, layout.threads == 1 ? "thread" : "threads");
+  if (!problem.empty()) return fmt::format("{}: {}", name, problem);
+  return fmt::format("{}: {} tokens/s", name, count_text(tokens_per_second));
+}
+
+std::vector<Layout> layouts_for(std::int64_t cores, std::int64_t micro_batches) {
+  std::vector<Layout> out;
+  for (std::int64_t ranks = 1; ranks <= std::min(cores, micro_batches); ++ranks)
+    if (cores % ranks == 0) out.push_back({ranks, cores / ranks});
+  return out;
+}
+
+std::vector<std::string> bench_words(const std::vector<std::string>& command) {
+  if (command.size() < 2 || command[0] != "train")
+    throw UserError("launch: --autotune goes with a training run, as in: dml launch --autotune train recipe.yml");
+  std::vector<std::string> words{"bench"};
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    if (command[i] == "--resume") ++i;
+    else if (!command[i].starts_with("--resume=")) words.push_back(command[i]);
+  }
+  words.insert(words.end(), {"--warmup=1", "--steps=2", "--json"});
+  return words;
+}
+
+LayoutRate rate_from(const Layout& layout, const std::string& output) {
+  LayoutRate rate{layout};
+  for (std::size_t at = 0; at < output.size();) {
+    const std::size_t end = std::min(output.find('\n', at), output.size());
+    const std::string line = output.substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with('{')) {
+      rate.tokens_per_second = json_number(parse_json(line, "dml bench"), "tok_s", 0, "dml bench");
+      rate.problem.clear();
+      return rate;
+    }
+    if (!line.empty()) rate.problem = line;
+  }
+  if (rate.problem.empty()) rate.problem = "dml bench printed nothing";
+  return rate;
+}
+
+LayoutRate fastest_layout(const LaunchRequest& request, const LaunchHost& host, std::int64_t micro_batches,
+                          const std::function<void(const LayoutRate&)>& say) {
+  LayoutRate best;
+  std::string problem;
+  int slower = 0;
+  for (const Layout& layout : layouts_for(host.cores, micro_batches)) {
+    LaunchRequest trial = request;
+    trial.ranks = layout.ranks;
+    trial.threads = layout.threads;
+    trial.command = bench_words(request.command);
+    const LayoutRate rate = rate_from(layout, output_of(launch_line(trial, host)));
+    say(rate);
+    if (!rate.problem.empty() && problem.empty()) problem = rate.text();
+    slower = rate.tokens_per_second < kClearly * best.tokens_per_second ? slower + 1 : 0;
+    if (rate.tokens_per_second > best.tokens_per_second) best = rate;
+    if (slower == 2) break;
+  }
+  if (best.tokens_per_second == 0) throw UserError("launch: --autotune: {}", problem);
+  return best;
+}
+
+}  // namespace dml

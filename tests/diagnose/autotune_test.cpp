@@ -1,0 +1,39 @@
+#include "diagnose/autotune.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Autotune, TriesWhatDividesTheCoresAndHasMicroBatchesForAll) {
+  EXPECT_THAT(layouts_for(12, 100),
+              ElementsAre(Layout{1, 12}, Layout{2, 6}, Layout{3, 4}, Layout{4, 3}, Layout{6, 2}, Layout{12, 1}));
+  EXPECT_THAT(layouts_for(16, 5), ElementsAre(Layout{1, 16}, Layout{2, 8}, Layout{4, 4}));
+  EXPECT_THAT(layouts_for(1, 8), ElementsAre(Layout{1, 1}));
+}
+
+TEST(Autotune, MeasuresTheRunThatWasAskedFor) {
+  EXPECT_THAT(bench_words({"train", "a.yml", "--resume", "auto", "--lora_r", "8"}),
+              ElementsAre("bench", "a.yml", "--lora_r", "8", "--warmup=1", "--steps=2", "--json"));
+  EXPECT_THAT(bench_words({"train", "a.yml", "--resume=none"}),
+              ElementsAre("bench", "a.yml", "--warmup=1", "--steps=2", "--json"));
+  EXPECT_THROW(bench_words({"evaluate", "a.yml"}), UserError);
+  EXPECT_THROW(bench_words({"train"}), UserError);
+}
+
+TEST(Autotune, ReadsARateAmongMessagesOrSaysWhyThereIsNone) {
+  const LayoutRate rate = rate_from({2, 4}, "a note\n{\"tok_s\": 1234.5, \"ranks\": 2}\n");
+  EXPECT_EQ(rate.tokens_per_second, 1234.5);
+  EXPECT_TRUE(rate.problem.empty());
+  EXPECT_THAT(rate.text(), testing::HasSubstr("2 ranks × 4 threads: 1"));
+  EXPECT_EQ(rate_from({1, 1}, "a note\nnot enough memory\n\n").problem, "not enough memory");
+  EXPECT_FALSE(rate_from({1, 1}, "").problem.empty());
+}
+
+}  // namespace
+}  // namespace dml
