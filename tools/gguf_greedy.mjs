@@ -1,6 +1,6 @@
 // A small model of every family with a golden, trained here until it knows three texts by heart, written as GGUF (f32) and read by
-// llama.cpp: its greedy text of 60 tokens against that of `dml infer`, alone and under a LoRA adapter that knows three other texts and
-// was written as GGUF, too. By heart: so that rounding decides no token. Families that llama.cpp does not compute are refused by
+// llama.cpp: its greedy text of 60 tokens against that of `dml infer`, alone and under a LoRA adapter that begins each text as another
+// and was written as GGUF, too. By heart: so that rounding decides no token. Families that llama.cpp does not compute are refused by
 // `dml convert`, with the reason. Ends with 1 when a text differs.
 //
 // Needs node and, in the folder of DML_NODE_MODULES or here, npm install --ignore-scripts node-llama-cpp@3
@@ -21,12 +21,13 @@ const need = createRequire(path.join(path.resolve(process.env.DML_NODE_MODULES ?
 const { getLlama, LlamaLogLevel } = await import(pathToFileURL(need.resolve('node-llama-cpp')));
 const llama = await getLlama({ gpu: false, build: 'never', logLevel: LlamaLogLevel.error });
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'dml-greedy-'));
-// Texts of more than 60 tokens, so that no answer ends before. Each begins as no other does.
+// Texts of more than 60 tokens, so that no answer ends before. Under the adapter each beginning is that of the next text.
 const lines = fs.readFileSync(path.join(root, 'datasets/quickstart/plain_text.jsonl'), 'utf8').trim().split('\n').map(line => JSON.parse(line).text);
 const lessons = ['base', 'lora'].map((name, k) => {
-  const texts = [0, 1, 2].map(i => lines.slice(15 * k + 5 * i, 15 * k + 5 * i + 5).join(' ')), rows = path.join(folder, name + '.jsonl');
+  const words = [0, 1, 2].map(i => lines.slice(5 * i, 5 * i + 5).join(' ').split(' ')), prompts = words.map(text => text.slice(0, 3).join(' '));
+  const texts = prompts.map((prompt, i) => [prompt, ...words[(i + k) % 3].slice(3)].join(' ')), rows = path.join(folder, name + '.jsonl');
   fs.writeFileSync(rows, texts.map(text => JSON.stringify({ text })).join('\n') + '\n');
-  return { rows, prompts: texts.map(text => text.split(' ').slice(0, 3).join(' ')) };
+  return { rows, prompts };
 });
 const tokens = 60;
 
@@ -42,6 +43,9 @@ const published = {
   gpt_neox: { rotary_pct: 0.5, attention_bias: true }, gpt_neox_serial: { rotary_pct: 0.5, attention_bias: true, tie_word_embeddings: false },
   phi3: { original_max_position_embeddings: 128, sliding_window: null }, phi_tied: { tie_word_embeddings: false },
 };
+
+// Where llama.cpp does not compute adapters on all linear modules.
+const targets = { deepseek_v3: { lora_target_modules: ['o_proj'] } };
 
 const run = (...words) => execFileSync(dml, words.map(String), { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] }).toString();
 const said = error => (String(error.stderr ?? error).match(/error: .*/)?.[0] ?? String(error)).replaceAll(folder, '').slice(0, 240);
@@ -108,7 +112,7 @@ for (const name of wanted) {
     let found = await difference(model, lessons[0], base), also = ' and with LoRA';
     if (!found) {
       try {
-        const lora = train('lora', lessons[1], { base_model: base, adapter: 'lora', lora_r: 8, lora_alpha: 16, lora_target_linear: true });
+        const lora = train('lora', lessons[1], { base_model: base, adapter: 'lora', lora_r: 8, lora_alpha: 16, ...(targets[name] ?? { lora_target_linear: true }) });
         run('convert', lora, '--base-model', base, '--format', 'gguf', '--output', adapter);
         found = await difference(model, lessons[1], base, lora, adapter);
       } catch (error) { also = `; adapter refused: ${said(error)}`; }

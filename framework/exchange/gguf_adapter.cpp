@@ -14,7 +14,16 @@ namespace {
 
 using Kind = AdapterTensor::Kind;
 
-void refuse(const Adapter& a, const ModelSpec& spec, const std::string& source) {
+// llama.cpp multiplies by what makes latent queries, keys and values without looking for an adapter.
+bool is_passed_over(const GgufTensor& t, const ModelSpec& spec) {
+  const WeightRole role = t.sources[0].role;
+  return spec.latent &&
+         (role == WeightRole::q || role == WeightRole::q_low || role == WeightRole::kv_low || role == WeightRole::kv);
+}
+
+using TensorOf = std::map<std::string, GgufTensor>;  // by module
+
+void refuse(const Adapter& a, const ModelSpec& spec, const TensorOf& tensors, const std::string& source) {
   Problems problems;
   auto add = [&](bool there, const std::string& what) {
     if (there)
@@ -35,6 +44,13 @@ void refuse(const Adapter& a, const ModelSpec& spec, const std::string& source) 
   for (const AdaptedModule& m : plan.modules)
     add((m.module.embedding || m.module.head) && spec.tied,
         fmt::format("adapter on '{}' of a model whose head is its embedding", m.module.name));
+  const auto passed_over = std::ranges::find_if(plan.modules, [&](const AdaptedModule& m) {
+    const auto tensor = tensors.find(m.module.name);
+    return tensor != tensors.end() && is_passed_over(tensor->second, spec);
+  });
+  if (passed_over != plan.modules.end())
+    add(true,
+        fmt::format("adapter on projections like '{}', which llama.cpp would pass over", passed_over->module.name));
   problems.raise();
 }
 
@@ -64,11 +80,11 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const M
                         const GgufFileType& type, const std::string& source) {
   if (kernels::is_quantised(type.base))
     throw UserError("--dtype: an adapter is written as f32, f16 or bf16, not as {}", type.name);
-  refuse(adapter, spec, source);
   const GgufFamily& family = gguf_family(spec.model_type, source);
-  std::map<std::string, GgufTensor> by_module;
+  TensorOf by_module;
   for (GgufTensor& t : gguf_tensors(spec, family))
     if (t.matrix()) by_module.try_emplace(t.sources[0].module(), t);
+  refuse(adapter, spec, by_module, source);
   auto values = [&](Kind kind, const std::string& module) -> std::span<const float> {
     for (const AdapterTensor& t : adapter.tensors)
       if (t.kind == kind && t.module == module) return adapter.values.at(t.key);

@@ -109,6 +109,22 @@ TEST(GgufAdapters, RefuseWhatTheFileHasNoPlaceFor) {
   EXPECT_FALSE(fs::exists(out / "a.gguf"));
 }
 
+// llama.cpp multiplies by them without looking for an adapter: it would compute another model without a word.
+TEST(GgufAdapters, WhatLlamaCppWouldPassOverIsRefused) {
+  const ModelSpec spec = read_model_spec(kFamilies + "deepseek_v3/model");
+  const testing_tools::TemporaryFolder out;
+  for (const char* name : {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"}) {
+    Adapter adapter;
+    adapter.config.target_modules = {name};
+    adapter.config.r = 2;
+    adapter.plan = plan_adapter(adapter.config, spec, "mine");
+    EXPECT_THAT([&] { write_gguf_adapter(out / "a.gguf", adapter, spec, gguf_file_type("f32"), "mine"); },
+                testing::ThrowsMessage<UserError>(testing::AllOf(
+                    HasSubstr(fmt::format("layers.0.self_attn.{}', which llama.cpp would pass over", name)),
+                    HasSubstr("dml merge --format gguf"))));
+  }
+}
+
 TEST(GgufAdapters, OfExpertsAreRefusedByName) {
   ModelSpec spec = read_model_config({{"model_type", "mixtral"},
                                       {"vocab_size", 64},
