@@ -78,6 +78,12 @@ std::string lines_until(const std::string& text, std::int64_t step) {
   return out;
 }
 
+// MLflow refuses a run that has a metric without any value.
+void shorten(const std::string& metric, std::int64_t last_step) {
+  if (const std::string kept = lines_until(read_file(metric), last_step); !kept.empty()) write_file(metric, kept);
+  else fs::remove(metric);
+}
+
 }  // namespace
 
 MlflowRun::~MlflowRun() {
@@ -105,9 +111,10 @@ Action MlflowRun::on_start(const RunFacts& facts) {
   write_file(marker, dump(Json{{"run_id", run_id_}, {"start_time", started_}}) + "\n");
   folder_ = fmt::format("{}/{}/{}", settings_.root, experiment_id_, run_id_);
   for (const char* part : {"/metrics", "/params", "/tags", "/artifacts"}) make_directories(folder_ + part);
+  std::vector<std::string> metrics;
   for (auto& entry : fs::recursive_directory_iterator(folder_ + "/metrics"))
-    if (entry.is_regular_file())
-      write_file(entry.path().string(), lines_until(read_file(entry.path().string()), facts.first_step));
+    if (entry.is_regular_file()) metrics.push_back(entry.path().string());
+  for (const std::string& metric : metrics) shorten(metric, facts.first_step);
   for (auto& [key, value] : facts.settings)
     put(folder_ + "/params/" + allowed_name(key), value.substr(0, kLongestParameter));
   put(folder_ + "/tags/mlflow.runName", settings_.run_name);

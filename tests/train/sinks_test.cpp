@@ -149,6 +149,10 @@ TEST_F(Sinks, MlflowGetsAFileForEachMetricAndParameter) {
     facts_.first_step = first;
     facts_.resumed_from = resumed_from;
     sink.on_start(facts_);
+    for (auto& entry : fs::recursive_directory_iterator(folder_ / "mlruns"))
+      if (entry.path().string().find("/metrics/") != std::string::npos && entry.is_regular_file()) {
+        EXPECT_NE(fs::file_size(entry.path()), 0u) << entry.path() << ": MLflow refuses the run";
+      }
     for (std::int64_t s = first + 1; s <= last; ++s) sink.on_step(step_metrics(s));
     sink.on_eval(eval_metrics(last), {});
     if (!resumed_from.empty()) sink.on_end({});
