@@ -86,9 +86,8 @@ bool trains_in_parts(const Recipe& recipe, const DistributionStrategy& strategy)
   return recipe.adapter.adapter == AdapterKind::none && strategy.shard_ranks() > 1;
 }
 
-bool trains_bf16(const Recipe& recipe, const DistributionStrategy& strategy) {
-  return recipe.adapter.adapter == AdapterKind::none && recipe.optim.bf16_weights != Bf16Weights::off &&
-         strategy.holds_bf16();
+bool trains_bf16(const Recipe& recipe) {
+  return recipe.adapter.adapter == AdapterKind::none && recipe.optim.bf16_weights != Bf16Weights::off;
 }
 
 void publish_values(const ParameterStore& parameters, DistributionStrategy& strategy) {

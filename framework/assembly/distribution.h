@@ -18,11 +18,12 @@ DistributionOptions distribution_options(const DistributionSection& section);
 /// A collective.
 std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& comm);
 
-/// How the values of full fine-tuning lie in memory: whether nobody ever holds all of them, and whether in bfloat16.
+/// Whether nobody ever holds all values.
 bool trains_in_parts(const Recipe& recipe, const DistributionStrategy& strategy);
-bool trains_bf16(const Recipe& recipe, const DistributionStrategy& strategy);
+/// Whether values lie in bfloat16 under the strategies of dml.
+bool trains_bf16(const Recipe& recipe);
 inline TrainedValues trained_values(const Recipe& recipe, const DistributionStrategy& strategy) {
-  return {trains_in_parts(recipe, strategy), trains_bf16(recipe, strategy)};
+  return {trains_in_parts(recipe, strategy), trains_bf16(recipe) && strategy.holds_bf16()};
 }
 
 /// Values that were set in the units between gather_values() and now become those that the strategy keeps; releases

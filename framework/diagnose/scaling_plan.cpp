@@ -119,12 +119,14 @@ ScalingPlan::ScalingPlan(const Recipe& recipe) : recipe_(recipe) {
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
   fit_vocabulary(base, recipe.adapter);
   if (base.files) {
-    model_ = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed).model;
+    model_ = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, {.bf16 = trains_bf16(recipe)})
+                 .model;
     frozen_ = recipe.adapter.adapter == AdapterKind::none ? 0 : base.bytes();
   } else {
     auto weights = std::make_shared<SyntheticWeights>(base.spec, recipe.model, recipe.adapter);
-    model_ =
-        build_model(base.spec, weights->source(), training_of(recipe.adapter, "", recipe.train.seed), "model_config");
+    Training training = training_of(recipe.adapter, "", recipe.train.seed);
+    training.values.bf16 = trains_bf16(recipe);
+    model_ = build_model(base.spec, weights->source(), training, "model_config");
     frozen_ = weights->bytes();
     source_ = weights;
   }

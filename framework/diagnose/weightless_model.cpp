@@ -94,7 +94,7 @@ WeightlessModel::WeightlessModel(const Recipe& recipe, const ModelSpec& spec, co
       full_(recipe.adapter.adapter == AdapterKind::none),
       weights_(std::make_unique<ZeroWeights>(spec, recipe, base)) {
   Training training = training_of(recipe.adapter, base.directory, recipe.train.seed);
-  training.values = {.in_parts = full_, .bf16 = full_ && recipe.optim.bf16_weights != Bf16Weights::off};
+  training.values = {.in_parts = full_, .bf16 = trains_bf16(recipe)};
   if (training.adapter && recipe.adapter.lora_model_dir)
     training.adapter = read_adapter_config_of(*recipe.adapter.lora_model_dir, spec.model_type);
   if (training.adapter) {

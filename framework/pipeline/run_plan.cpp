@@ -70,7 +70,7 @@ void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Co
   }
   const bool gradients = !full || comm.size() == 1;
   const auto count = static_cast<std::size_t>(parameters);
-  const std::size_t values = count * (trains_bf16(recipe, strategy) ? sizeof(bf16) : sizeof(float)),
+  const std::size_t values = count * (trained_values(recipe, strategy).bf16 ? sizeof(bf16) : sizeof(float)),
                     ranks = static_cast<std::size_t>(strategy.shard_ranks());
   const std::size_t need = gradients ? values + count * sizeof(float) : values / ranks, room = available_memory();
   if (room > 0 && need > room)
