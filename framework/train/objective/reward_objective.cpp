@@ -9,7 +9,7 @@ namespace dml {
 namespace {
 
 // In the order of terms_.
-enum : std::size_t { kChosen, kRejected, kAccuracy, kMargin, kMean };
+enum : std::size_t { kRewardChosen, kRewardRejected, kRewardAccuracy, kRewardMargin, kRewardMean };
 
 }  // namespace
 
@@ -43,11 +43,11 @@ LossSums RewardObjective::score(const PackedBatch& batch, std::span<const float>
     losses_[i] = {g.weight * loss.value, g.weight};
     sums.loss += losses_[i].loss;
     sums.denominator += g.weight;
-    sums.add(kChosen, chosen);
-    sums.add(kRejected, rejected);
-    sums.add(kAccuracy, chosen > rejected ? 1 : 0);
-    sums.add(kMargin, chosen - rejected);
-    sums.add(kMean, (chosen + rejected) / 2);
+    sums.add(kRewardChosen, chosen);
+    sums.add(kRewardRejected, rejected);
+    sums.add(kRewardAccuracy, chosen > rejected ? 1 : 0);
+    sums.add(kRewardMargin, chosen - rejected);
+    sums.add(kRewardMean, (chosen + rejected) / 2);
     if (weights.empty()) continue;
     weights[c] = static_cast<float>(g.weight * loss.by_chosen);
     weights[r] = static_cast<float>(g.weight * loss.by_rejected);

@@ -9,7 +9,7 @@ namespace dml {
 namespace {
 
 // In the order of terms_.
-enum : std::size_t { kDesirable, kUndesirable, kMargin, kLogpsDesirable, kLogpsUndesirable, kKl };
+enum : std::size_t { kDesirable, kUndesirable, kUnpairedMargin, kLogpsDesirable, kLogpsUndesirable, kKl };
 
 const PackedBatch& mismatched_of(const PackedBatch& batch) {
   DML_CHECK(batch.mismatched);
@@ -66,7 +66,8 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
     sums.add(desirable ? kDesirable : kUndesirable, reward);
     sums.add(desirable ? kLogpsDesirable : kLogpsUndesirable, documents_[d].answer);
     // The difference of two means.
-    sums.add(kMargin, desirable ? reward / desirable_ : -reward / undesirable_, 1 / (desirable_ + undesirable_));
+    sums.add(kUnpairedMargin, desirable ? reward / desirable_ : -reward / undesirable_,
+             1 / (desirable_ + undesirable_));
     if (!settings_.apo_zero) sums.add(kKl, divergence_);
   }
   if (weights.empty()) return sums;
