@@ -27,8 +27,8 @@ Json generation_config(const std::string& directory);
 
 /// Generation options of a recipe's section (the command line is laid over them).
 GenerationOptions generation_defaults(const GenerationSection& section);
-/// The same over the generation_config.json of the model: what the recipe sets wins. `recipe` may be null. `instead` of
-/// the recipe's usual values: other ones.
+/// Generation options from the model's generation_config.json, overridden by the recipe. `recipe` may be null.
+/// `instead`: defaults that replace the recipe's.
 GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model,
                                       std::optional<GenerationOptions> instead = {});
 

@@ -90,8 +90,8 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters = {});
-/// The same for an adapter on a base that `host` computes: `number` is what its rows are named by there
-/// (CausalLm::adopt); nothing where it must compute by itself.
+/// Like make_inference_model() for an adapter whose base `host` computes already. `number`: the adapter's
+/// SequenceRows::adapter in the host (CausalLm::adopt); unset where the adapter needs a model of its own.
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters, CausalLm& host,
                                                std::optional<std::int32_t>& number);

@@ -27,8 +27,8 @@ ModelSpec merged_spec(CausalLm& model);
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
                            bool merge, const DistributionStrategy::Show& show = {});
 
-/// The same files, bit for bit, from shards (or copies of them): each rank writes its own, on a file system that all of
-/// them see. Everything given must outlive it.
+/// Writes the same files, bit for bit, from shards or copies of them: each rank writes its own shards, on a file system
+/// that all ranks share. All arguments must outlive this object.
 class ModelInParts {
  public:
   /// Not where tensors are stored the other way round, frozen, or trained in part.
@@ -50,7 +50,7 @@ class ModelInParts {
 
 /// Overwrites trained parameters from the tensors of a model directory.
 void load_model_values(CausalLm& model, const std::string& directory);
-/// The same for the parts of parameters that a rank holds: nothing else is read.
+/// Loads only the parts of parameters that this rank holds.
 void load_shard_values(const CausalLm& model, const std::string& directory, std::span<Shard> shards);
 
 /// Moves the files of a finished temporary folder into `directory`, one rename each, replacing what is there.

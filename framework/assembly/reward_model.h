@@ -27,8 +27,8 @@ class RewardModel {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t context() const { return model_->spec.max_positions; }
 
-  /// The reward of a prompt with its answer, end token included: the head's output at the last token. The same bits in
-  /// any company. UserError for a text without tokens, or longer than the context.
+  /// The reward of a prompt with its answer, end token included: the head's output at the last token. The bits do not
+  /// depend on other texts. UserError for a text without tokens, or longer than the context.
   double score(std::span<const Token> text);
   std::vector<double> score(std::span<const std::vector<Token>> texts);
   /// The probability that each step is right; `ends`: positions of the steps' last tokens, ascending.

@@ -1,6 +1,6 @@
-// The same files as ModelWriter's, written by several processes at once: each puts the parts it holds where they
-// belong, so that nobody gathers anything. For a folder that nobody reads yet (CheckpointWriter, FilesInto): what is
-// written here is in place at once.
+// Writes the same files as ModelWriter from several processes at once: each writes the parts it holds at their final
+// offsets, so no process gathers tensors. For folders that no reader sees yet (CheckpointWriter, FilesInto), since the
+// files are not written atomically.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace dml {
 
 class ModelParts {
  public:
-  /// The same tensors in the same order in every process.
+  /// Every process passes the same tensors in the same order.
   ModelParts(std::string directory, std::vector<TensorInfo> tensors,
              std::size_t max_bytes = ModelShards::kDefaultBytes);
   ~ModelParts();

@@ -19,7 +19,7 @@ class Arena {
   Arena() = default;
   /// Reserves `bytes` (anonymous mmap, huge pages advised, pages appear on first touch). Throws Error(memory).
   explicit Arena(std::size_t bytes);
-  /// Counts only. The addresses it gives must not be read or written.
+  /// An arena that only counts. Its addresses must not be read or written.
   static Arena measuring();
   ~Arena();
   Arena(Arena&& other) noexcept;
@@ -38,7 +38,7 @@ class Arena {
   std::size_t capacity() const { return capacity_; }
   bool is_measuring() const { return measuring_; }
 
-  /// Gives back, at the end of the block, whatever was taken inside it.
+  /// At the end of the block, releases everything that was taken inside it.
   class Scope {
    public:
     explicit Scope(Arena& arena) : arena_(arena), mark_(arena.used_) {}

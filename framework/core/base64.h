@@ -8,7 +8,7 @@
 namespace dml {
 
 std::string to_base64(std::string_view bytes);
-/// Nothing when a character is none of the 64. The '=' may be missing.
+/// Unset when a character is not one of the 64. The '=' may be missing.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace dml

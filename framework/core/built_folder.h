@@ -16,7 +16,7 @@ class BuildLock {
   /// Waits for the lock. `root` must exist.
   BuildLock(std::string root, std::string digest);
 
-  /// Removes what killed processes left in the root.
+  /// Removes temporary folders and lock files that killed processes left in the root.
   void remove_leftovers() const;
 
  private:
@@ -24,7 +24,7 @@ class BuildLock {
   FileLock lock_;  // on a file system without locks the atomic rename decides
 };
 
-/// The same for a process that holds no lock: temporary folders and lock files of digests whose lock nobody holds.
+/// For a process that holds no lock: removes temporary folders and lock files of all digests whose lock is free.
 void remove_leftovers(const std::string& root);
 
 }  // namespace dml

@@ -10,7 +10,7 @@ namespace dml {
 /// Edit distance with transpositions of neighbours.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest choice, or "" when none is near. Case and '-' / '_' are ignored.
+/// The choice nearest to `word`, or "" when none is close enough. Case and '-' / '_' are ignored.
 std::string closest(std::string_view word, std::span<const std::string> choices);
 
 /// "; did you mean 'X'?" or "; choose from a, b, c" (at most 12 choices) or "".

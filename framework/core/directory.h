@@ -1,4 +1,4 @@
-// Checks a directory that the user named.
+// Checks a directory that the user passed.
 #pragma once
 
 #include <string>

@@ -92,7 +92,7 @@ class Problems {
 
 }  // namespace dml
 
-/// An invariant of ours: DML_CHECK(a == b) or DML_CHECK(a == b, "rows {} and {}", a, b).
+/// An internal invariant: DML_CHECK(a == b) or DML_CHECK(a == b, "rows {} and {}", a, b).
 #define DML_CHECK(condition, ...)                                                         \
   do {                                                                                    \
     if (!(condition)) [[unlikely]]                                                        \

@@ -1,4 +1,4 @@
-// Faults on purpose, for tests of what a run does when a rank dies or is stopped.
+// Fault injection, for tests of runs in which a rank dies or is stopped.
 // DML_FAULT="rank=1,point=step,kind=kill,step=3" makes rank 1 die at the named point of step 3 (any step, when none is
 // given). Without the variable a point costs one branch.
 //

@@ -11,9 +11,9 @@ namespace dml {
 
 class FileLock {
  public:
-  /// Waits until nobody else holds it. IoError when the file cannot be created.
+  /// Waits until no other process holds it. IoError when the file cannot be created.
   static FileLock wait_for(const std::string& path);
-  /// Nothing when another process holds it.
+  /// Unset when another process holds it.
   static std::optional<FileLock> try_for(const std::string& path);
 
   FileLock(FileLock&& other) noexcept;
@@ -21,7 +21,7 @@ class FileLock {
   /// Removes the file and releases the lock.
   ~FileLock();
 
-  /// False on a file system without locks: then nobody is kept out.
+  /// False on a file system without locks, where no process is excluded.
   bool held() const { return held_; }
   /// Writes who holds it into the file, for others to read.
   void describe(std::string_view owner) const;

@@ -14,11 +14,11 @@ namespace dml {
 /// The whole of a regular file of at most `limit` bytes. UserError when it is missing, no regular file or too large.
 std::string read_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 
-/// The same of a text: without the byte order mark that some editors put in front.
+/// Like read_file(), without the byte order mark that some editors write.
 std::string read_text_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 
 /// Read-only shared mapping of a regular file. Processes of one host that map the same file share its memory. If
-/// somebody cuts the file short while it is mapped, reading behind its new end says so and ends the process with
+/// the file is truncated while it is mapped, reading beyond its new end prints an error and ends the process with
 /// ExitCode::io.
 class MappedFile {
  public:
@@ -40,15 +40,15 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// Takes pages out of this process's resident memory that lie in a MappedFile; they come back from the file when they
-/// are touched. Other memory is left alone: without a file, it would come back as zeros.
+/// Drops those pages that lie in a MappedFile from this process's resident memory; they are read again from the file on
+/// the next access. Other memory is left alone: it has no file to be read from.
 void release_pages(std::span<const std::byte> mapped);
 
 /// A file written from front to back under a temporary name in the same folder; commit() makes it appear.
-/// Without commit() nothing is left. Every failure is an IoError with the path.
+/// Without commit() the file is removed. Every failure is an IoError with the path.
 class FileWriter {
  public:
-  /// The file grows in pieces of this size; given whole ones from the beginning on, nothing is copied.
+  /// The file is written in pieces of this size; a caller that always writes whole pieces avoids a copy.
   static constexpr std::size_t kPiece = 1 << 17;
 
   explicit FileWriter(std::string path);
@@ -70,7 +70,7 @@ class FileWriter {
   void send(const char* data, std::size_t size);
   std::string path_, temporary_;
   int fd_ = -1;
-  std::size_t position_ = 0, sent_ = 0;  // given to us; to the system
+  std::size_t position_ = 0, sent_ = 0;  // bytes passed to write(); bytes written to the system
   std::vector<char> buffer_;
   std::unique_ptr<WriteBack> write_back_;  // of a large file
 };
@@ -101,12 +101,11 @@ class DirectoryWriter {
 void sync_path(const std::string& path);
 void make_directories(const std::string& path);
 bool file_exists(const std::string& path);
-/// Why a path leads to nothing that can be opened, in the system's words ("Too many levels of symbolic links"); "" when
-/// it leads somewhere.
+/// The system's error message for a path that cannot be opened ("Too many levels of symbolic links"); "" when it can.
 std::string path_problem(const std::string& path);
-/// Whether that is because nothing has this name, not because of a loop of links or a folder that may not be entered.
+/// Whether the path does not exist (as opposed to a loop of links or a folder without permission).
 bool missing_path(const std::string& path);
-/// Absolute, without symlinks and dots, as far as it exists.
+/// The absolute path, with symbolic links and dots resolved as far as the path exists.
 std::string real_path(const std::string& path);
 /// Resident memory of this process now and at its highest, bytes (from /proc/self/status).
 struct MemoryUse {

@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// What tells a file from a changed or another one: device, inode, size, time of the last change of its contents.
+/// Identifies a file and its contents: device, inode, size, time of the last modification.
 struct FileStamp {
   std::uint64_t device = 0, inode = 0;
   std::int64_t size = -1, seconds = 0, nanoseconds = 0;  // size −1: no such file
@@ -17,7 +17,7 @@ FileStamp stamp_of(const std::string& path);
 
 class MappedWatch {
  public:
-  /// Remembers the files as they are now; they should be mapped already.
+  /// Records the files' stamps; the files should be mapped already.
   explicit MappedWatch(std::vector<std::string> paths);
   ~MappedWatch();
   MappedWatch(const MappedWatch&) = delete;
@@ -33,9 +33,9 @@ class MappedWatch {
     Kind kind = Kind::none;
     std::string path;
   };
-  /// The worst change since the files were remembered.
+  /// The most serious change since the files were recorded.
   Change change() const;
-  /// Remembers the files anew.
+  /// Records the files' present stamps.
   void accept();
 
   /// From now on, pages of these files that cannot be read (the file was cut short, or its disk fails) read as zeros

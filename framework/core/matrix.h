@@ -1,4 +1,4 @@
-// Activations are 2-D views (rows × cols), row-major and dense. Nothing here owns memory.
+// 2-D views (rows × cols), row-major and dense, of activations and weights. They own no memory.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How much memory the processes of a job may still take on this host: a container's or a batch job's limit counts like
-// the machine's own.
+// How much memory the processes of a job may still allocate on this host, under the limits of the machine, the
+// container and the batch job.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,16 @@
 
 namespace dml {
 
-/// The lesser of what the system calls available and what the control groups leave, bytes; 0 where neither says
-/// anything.
+/// Bytes: the smaller of the system's available memory and the remainder of the control groups' limits; 0 where neither
+/// is known.
 std::size_t available_memory();
 
-/// Whether the process's addresses are limited (`ulimit -v`, `-d`): what is available then says little.
+/// Whether the address space of the process is limited (`ulimit -v`, `-d`), so that available_memory() is of little
+/// use.
 bool addresses_limited();
 
-/// What the control groups leave that `groups` names, a text like /proc/self/cgroup, with their files below `root`;
-/// SIZE_MAX where they set no limit. File pages that they may drop count as free.
+/// Bytes that the control groups named in `groups` (the text of /proc/self/cgroup) still allow, read from their files
+/// below `root`; SIZE_MAX without a limit. Reclaimable file pages count as free.
 std::size_t room_in_groups(const std::string& groups, const std::string& root);
 
 }  // namespace dml

@@ -13,10 +13,10 @@ using Token = std::int32_t;
 /// Label of a position that does not count in the loss.
 inline constexpr Token kIgnore = -100;
 
-/// What a document is to its group: a pair of answers to one prompt, or one answer that people found good or bad.
+/// The role of a document in its group: one of a pair of answers to a prompt, or a single answer rated good or bad.
 enum class DocumentRole : std::int32_t { alone, chosen, rejected, desirable, undesirable };
 
-/// What preferences add to a document.
+/// Preference data of a document.
 struct DocumentGroup {
   DocumentRole role = DocumentRole::alone;
   std::int32_t group = 0;  // documents with the same number, within the micro-batch, belong together
@@ -25,8 +25,8 @@ struct DocumentGroup {
   double reference = 0;  // sum of log p of the answer under the reference model
   double weight = 1;     // of the group's loss
   double margin = 0;     // of a pair for a reward model: by how much the chosen answer is to score higher
-  std::int32_t tail = std::numeric_limits<std::int32_t>::max();  // from this label of the document on …
-  double tail_weight = 1;                                        // … log p of the answer counts so much
+  std::int32_t tail = std::numeric_limits<std::int32_t>::max();  // from this label of the document on,
+  double tail_weight = 1;                                        // log p of the answer is multiplied by this
 };
 
 struct PackedBatch {
@@ -37,13 +37,14 @@ struct PackedBatch {
   std::span<const DocumentGroup> groups = {};  // (documents), or empty: no preferences
   std::span<const float> weights = {};         // (T) of the labels' losses, or empty: all 1
   std::int64_t first_group = 0;                // number of the first group, among those of the step
-  const PackedBatch* mismatched = nullptr;     // for each document: its prompt with another prompt's answer
+  const PackedBatch* mismatched =
+      nullptr;  // for each document, its prompt with the answer to another prompt (KTO); may be null
   std::span<const std::int32_t> shared =
-      {};  // (documents): so many first tokens are those of the document before; empty: 0
+      {};  // (documents): number of leading tokens shared with the previous document; empty: 0
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t documents() const { return starts.empty() ? 0 : static_cast<std::int64_t>(starts.size()) - 1; }
-  /// Positions of a document up to its last label; those behind it feed nothing.
+  /// The number of positions of a document up to its last label; later ones do not affect the loss.
   std::int64_t useful(std::int64_t document) const {
     const std::int32_t begin = starts[static_cast<std::size_t>(document)];
     std::int32_t end = starts[static_cast<std::size_t>(document) + 1];

@@ -1,9 +1,9 @@
 // A thread pool whose results do not depend on the number of threads.
 //
 // Work is cut into tiles by its shape alone, or (kernels/packed.h) in ways that do not affect the result. Threads only
-// decide who computes which tile, and every tile writes its own output, so 1 thread and 64 give the same bits. A call
-// made while the pool is busy (another rank of the same process, or a nested call) runs on the calling thread: slower,
-// with the same bits.
+// decide which thread computes which tile, and every tile writes its own output, so 1 thread and 64 give the same bits.
+// A call made while the pool is busy (another rank of the same process, or a nested call) runs on the calling thread:
+// slower, with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -52,12 +52,12 @@ void parallel_ranges(std::int64_t size, std::int64_t grain, F&& range) {
 }
 
 /// While one is alive on this thread, parallel_for does nothing: every kernel does its work inside one, so a whole
-/// training step can be walked through to measure its memory without touching any. Kernels that read memory outside
+/// training step can be executed to measure its memory without touching any. Kernels that read memory outside
 /// parallel_for ask dry_run() first.
 ///
 /// The memory of a call should never shrink as the call grows. Where work is cut into equal parts it can: 600 rows make
 /// two chunks of 300, 500 rows one of 500. Such code checks dry_run_bounds() and then takes the memory of the largest
-/// part of any call up to this size. A `bound` walk is therefore an upper bound for every smaller call; an `exact` one
+/// part of any call up to this size. A `bound` run is therefore an upper bound for every smaller call; an `exact` one
 /// holds for this call alone.
 class DryRun {
  public:

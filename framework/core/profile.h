@@ -1,4 +1,4 @@
-// Where the time goes: with DML_PROFILE=1 in the environment `dml train` and `dml bench` end with a table of
+// Time by operation: with DML_PROFILE=1 in the environment `dml train` and `dml bench` end with a table of
 // operations.
 //
 // A ProfileScope at the entry of an operation counts the call and its own seconds, without those of nested scopes, so
@@ -55,7 +55,7 @@ class ProfileScope {
   std::int64_t bytes_before_ = 0, bytes_inside_ = 0;
 };
 
-/// Of the scope that this thread is in; without one, or while profiling is off, nothing.
+/// The innermost ProfileScope of this thread; empty without one, or while profiling is off.
 ProfiledOperation innermost_operation();
 
 struct ProfileRow {
@@ -65,9 +65,9 @@ struct ProfileRow {
   std::int64_t weight_bytes = 0;
 };
 
-/// Forgets what this thread has counted.
+/// Resets the counts of this thread.
 void reset_profile();
-/// What this thread has counted, the longest first.
+/// The counts of this thread, in descending order of seconds.
 std::vector<ProfileRow> profile_rows();
 /// The rows as lines: name, calls, seconds, share, GFLOP/s where operations are known, GB/s of weights where their
 /// bytes are.

@@ -1,5 +1,5 @@
 // SHA-256 and SHA-1 (FIPS 180-4), fed in pieces. They name contents where others decide the name: pre-tokenizers of
-// llama.cpp, files of a Hugging Face repository. Our own digests are those of core/hash.
+// llama.cpp, files of a Hugging Face repository. Digests of dml itself are those of core/hash.
 #pragma once
 
 #include <array>

@@ -8,10 +8,10 @@
 
 namespace dml {
 
-/// Decodes one code point at s[i] and moves i behind it. Ill-formed input (overlong, surrogate, cut off) gives 0xFFFD
+/// Decodes the code point at s[i] and advances i past it. Ill-formed input (overlong, surrogate, cut off) gives 0xFFFD
 /// and moves by one byte.
 char32_t next_code_point(std::string_view s, std::size_t& i);
-/// What is no code point (a surrogate, beyond U+10FFFF) becomes U+FFFD.
+/// Appends a code point; surrogates and values beyond U+10FFFF become U+FFFD.
 void append_utf8(std::string& out, char32_t code);
 /// Offset of the first ill-formed byte, or npos.
 std::size_t find_invalid_utf8(std::string_view s);

@@ -1,4 +1,4 @@
-// Which program this is.
+// Version and build of the program.
 #pragma once
 
 namespace dml {

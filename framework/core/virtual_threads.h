@@ -47,12 +47,12 @@ struct VirtualCall {
 };
 /// Adds a call, given the time of each of its tiles.
 void add_virtual_call(const VirtualCall& call, std::span<const double> seconds);
-/// Where enough of its kind were measured, counts one more and returns true: it need not run.
+/// Returns true if enough calls of this kind were measured; then this one is counted with their mean and need not run.
 bool repeat_virtual_call(const VirtualCall& call);
 
 /// Processor time of this thread in seconds. Other programs do not count in it.
 double thread_seconds();
-/// The same with the time of the calls that were not run.
+/// thread_seconds() plus the time of the calls that were not run.
 double virtual_seconds();
 
 }  // namespace dml

@@ -28,7 +28,7 @@ struct Diagnosis {
 /// kernels.
 std::string processor_description();
 
-/// The same verdict on every rank; tables on rank 0. A collective.
+/// Examines host and recipe; every rank gets the same verdict, rank 0 the tables. A collective.
 Diagnosis examine(Comm& comm, const Recipe* recipe);
 
 }  // namespace dml

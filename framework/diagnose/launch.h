@@ -29,7 +29,7 @@ LaunchHost this_host();
 
 /// The words of the command line, "mpirun" first. UserError when the request makes no sense.
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host);
-/// The same, quoted for a shell.
+/// The words as one command line, quoted for a shell.
 std::string shell_text(const std::vector<std::string>& words);
 /// Starts the line and waits for its end; returns its exit code, or 128 + N when signal N ended it. UserError when it
 /// cannot be started. Signals that reach this process are passed on. With `saves_on_stop` (training), INT, TERM and HUP

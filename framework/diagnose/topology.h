@@ -16,7 +16,7 @@ struct Topology {
 
 /// Of the processors that this process may run on.
 Topology this_topology();
-/// The same of a description in hwloc's synthetic form, like "pack:2 numa:1 l3:2 core:4 pu:2". UserError.
+/// The topology of a description in hwloc's synthetic form, like "pack:2 numa:1 l3:2 core:4 pu:2". UserError.
 Topology synthetic_topology(const std::string& description);
 
 }  // namespace dml

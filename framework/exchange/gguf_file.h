@@ -38,7 +38,7 @@ class GgufFile {
   std::int64_t integer(std::string_view key) const;
   double number(std::string_view key) const;
   std::string text(std::string_view key) const;
-  /// The same; the fallback where the key is absent.
+  /// Like the functions above, but with a fallback for an absent key.
   std::int64_t integer(std::string_view key, std::int64_t fallback) const;
   double number(std::string_view key, double fallback) const;
   bool truth(std::string_view key, bool fallback) const;

@@ -2,10 +2,10 @@
 // answer under way, so a long prompt does not stop the others; a request may come, end or be cancelled between any two
 // steps.
 //
-// What a request answers depends on the request alone: not on its company and their adapters, nor on what the cache
-// knew of its prompt, nor on the parts in which that was read, nor on what was written ahead. Prompts are read by
-// packed products and answers written by dots (CausalLm::generate), so only rows that were read are shared; what an
-// answer wrote is read again when it becomes part of a prompt.
+// The answer to a request depends on the request alone: not on other requests in the batch and their adapters, nor on
+// what the cache knew of its prompt, nor on the parts in which that was read, nor on what was written ahead. Prompts
+// are read by packed products and answers written by dots (CausalLm::generate), so only rows that were read are shared;
+// what an answer wrote is read again when it becomes part of a prompt.
 #pragma once
 
 #include <cstdint>
@@ -107,7 +107,7 @@ class Engine {
   /// Share of the cache's memory that requests under way hold.
   double cache_usage() const;
   const GenerationSpeed& speed() const { return speed_; }
-  /// The same, and begins to count anew.
+  /// Returns speed() and resets it.
   GenerationSpeed take_speed() { return std::exchange(speed_, {}); }
   const EngineOptions& options() const { return options_; }
 

@@ -1,5 +1,5 @@
 // Causal attention over packed documents by streaming softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no T × T
-// matrix exists, tiles outside a document or a sliding window are not visited.
+// matrix exists, tiles outside a document or a sliding window are skipped.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct AttentionShape {
 void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, std::span<const std::int32_t> starts,
                Mat out, Mat lse);
 
-/// The same for the last rows of one document: q (M, …), out and lse of its last M tokens, k and v of all T. Rows have
-/// the bits that they have in any other part of the document.
+/// Attention of the last M rows of one document: q, out and lse (M, …) of its last M tokens, k and v of all T. The bits
+/// of a row do not depend on M.
 void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, Mat out, Mat lse);
 
 /// Sets dq, dk, dv from dout. dq may not alias q.

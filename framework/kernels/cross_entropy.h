@@ -90,9 +90,9 @@ struct WholeHead {
 /// Returns the SUM of the row losses; gradients are of that sum.
 double cross_entropy(const HeadTask& task, const WholeHead& head, Arena& scratch);
 
-/// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with
-/// a dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same
-/// for every N, also none.
+/// The same bits from a head in parts. Each part is opened twice: for the sums and for the gradients; dhidden must not
+/// be `hidden`. Logits of all but the first rows are computed twice as well. Parts are opened in the same order for
+/// every N, including 0.
 double cross_entropy(const HeadTask& task, const HeadParts& head, Arena& scratch);
 
 }  // namespace dml::kernels

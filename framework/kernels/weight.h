@@ -45,7 +45,7 @@ std::int64_t bytes_of_rows(const Weight& w, std::int64_t rows);
 void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols, float* out);
 /// Whether all values are bf16, as stored or rounded.
 bool is_bf16(const Weight& w);
-/// The same block of NF4 whose values are bf16. Only where ProductLoops has bf16_from_nf4.
+/// Unpacks a block of NF4 whose values are exact in bfloat16. Only where ProductLoops has bf16_from_nf4.
 void unpack_bf16(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols,
                  bf16* out);
 

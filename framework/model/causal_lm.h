@@ -82,7 +82,7 @@ class CausalLm {
   }
 
   /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError
-  /// where positions are learned and there are fewer.
+  /// where the position embeddings are learned and there are fewer than `length`.
   void set_length(std::int64_t length);
   std::int64_t length() const { return rope_.length(); }
 
@@ -103,12 +103,13 @@ class CausalLm {
   ///
   /// Rows that read a text are packed products, rows that write one (a token for each sequence) are dots; `rows` says
   /// which, by_count: they read where a sequence has more than one. A row's bits depend on its text and on that alone,
-  /// so a text may be read in parts of any length, and in any company.
+  /// so a text may be read in parts of any length, together with any other sequences.
   void generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits,
                 kernels::Rows rows = kernels::Rows::by_count) {
     outputs_of(batch, sequences, rows, logits, {});
   }
-  /// The same; gives the outputs of the last layer (outputs, D) behind the final norm in place of logits.
+  /// Like generate(), but returns the outputs of the last layer after the final norm, states (outputs, D), instead of
+  /// logits.
   void embed(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat states) {
     outputs_of(batch, sequences, kernels::Rows::packed, {}, states);
   }
@@ -135,10 +136,10 @@ class CausalLm {
     bool squared = false;   // log Σ p² is asked for
   };
   std::size_t measure(Shape shape, bool backward);
-  /// What this very micro-batch takes.
+  /// Bytes of working memory for this micro-batch alone.
   std::size_t measure(const PackedBatch& batch, bool backward);
-  /// The same for any calls on this model, which run with kernels switched off and memory only counted: a bound for
-  /// these calls and for smaller ones, or exactly theirs.
+  /// Bytes of working memory that `calls` on this model take, run with kernels switched off: an upper bound for these
+  /// calls and for smaller ones, or with Sizes::exact the memory of these calls alone.
   template <class F>
   std::size_t measure_calls(F&& calls, DryRun::Sizes sizes = DryRun::Sizes::bound) {
     DryRun dry(sizes);
@@ -146,7 +147,7 @@ class CausalLm {
     calls();
     return std::exchange(arena_, std::move(real)).high_water();
   }
-  /// Working memory for all calls that follow.
+  /// Allocates the working memory of all later calls.
   void reserve(std::size_t bytes) { arena_ = Arena(bytes); }
   std::size_t reserved() const { return arena_.capacity(); }
   /// The lowest layer that a gradient must reach: −1 the embedding, L none.

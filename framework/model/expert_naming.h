@@ -16,7 +16,7 @@ struct ExpertNaming {
   const char* correction = "mlp.gate.e_score_correction_bias";
   const char *experts = "mlp.experts", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
   const char *gate_up = "mlp.experts.gate_up_proj", *stacked_down = "mlp.experts.down_proj";  // whole names of tensors
-  // The same as transformers 5 has them in memory, for adapters: see model/expert_parameters.h.
+  // Names of the same parameters in transformers 5's modules, which adapters target (model/expert_parameters.h).
   const char *target_gate_up = "mlp.experts.gate_up_proj", *target_down = "mlp.experts.down_proj";
   const char *shared = "mlp.shared_expert", *shared_gate = "mlp.shared_expert_gate";
 };

@@ -176,7 +176,7 @@ struct ModelSpec {
 
   bool operator==(const ModelSpec&) const = default;
 
-  /// The same decoder with a head of `outputs` numbers.
+  /// A copy of this spec whose head has `outputs` outputs in place of the vocabulary.
   ModelSpec with_head(HeadKind kind, std::int64_t outputs) const;
   /// Whether a layer has experts instead of an MLP.
   bool sparse(std::int64_t layer) const {

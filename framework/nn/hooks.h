@@ -1,6 +1,6 @@
-// What the model tells whoever shards or reduces its units. nn knows nothing about MPI.
+// Hooks that the model calls around its units, for strategies that shard or reduce them. nn knows nothing about MPI.
 //
-// The calls of a pass, and their order, are the same whatever is in the micro-batch: also where nothing is.
+// The calls of a pass and their order do not depend on the micro-batch, which may be empty.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ class UnitHooks {
   /// The unit's gradient of this micro-batch is final.
   virtual void after_backward(int /*unit*/) {}
 
-  /// The same for the parts of a unit behind its first (nn/parameter.h), between the calls for the unit: which is about
-  /// to be read, and whether the next one is the one behind it (1) or in front (−1); its gradient is about to be added
-  /// to; that gradient is final.
+  /// For the parts of a unit after its first (nn/parameter.h), called between the hooks of the unit. before_values: the
+  /// part is about to be read; direction 1 if the following part is next, −1 if the preceding one.
+  /// before_part_gradient: its gradient is about to be added to. after_part_gradient: that gradient is final.
   virtual void before_values(std::size_t /*unit*/, std::size_t /*part*/, int /*direction*/) {}
   virtual void before_part_gradient(std::size_t /*unit*/, std::size_t /*part*/) {}
   virtual void after_part_gradient(std::size_t /*unit*/, std::size_t /*part*/) {}

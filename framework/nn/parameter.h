@@ -96,13 +96,13 @@ struct ParameterRef {
   kernels::Weight weight() const;
   /// To be added to; empty when no gradients are wanted.
   Mat grad() const;
-  /// For who writes every element: the first one need not find zeros there.
+  /// The gradient for a kernel that writes every element: the first write of a step sets it instead of adding.
   struct Gradient {
     Mat values;
     Write mode = Write::add;
   };
   Gradient whole_grad() const;
-  /// Over how many parts it is spread; its rows in the k-th of them.
+  /// The number of parts that hold the parameter, and its rows in the k-th of them.
   std::size_t part_count() const;
   ParameterRef in_part(std::size_t k) const;
 
@@ -113,7 +113,7 @@ struct ParameterRef {
   }
 };
 
-/// Zeroes what the gradient of a part holds beside the trained elements of parameters.
+/// Zeroes the gradient of a part outside the trained elements of its parameters.
 void mask_gradient(const Unit& unit, std::size_t part);
 
 /// Owns the values of all trainable parameters. Units are declared first, then allocate() fixes the addresses.
@@ -149,20 +149,20 @@ class ParameterStore {
   }
   /// The same units without values and gradients.
   ParameterStore outline() const;
-  /// Elements [first, last) of a parameter as it starts, for a strategy that never holds it whole. Set where allocate()
-  /// is left to that strategy.
+  /// Writes elements [first, last) of a parameter's starting values, for a strategy that never holds it whole. Set
+  /// where allocate() is left to that strategy.
   std::function<void(const Parameter& parameter, std::int64_t first, std::int64_t last, float* out)> start;
-  /// The first and the last unit are never needed at the same time, and the first one's values in forward only: not
-  /// where the head reads the embedding.
+  /// The first and the last unit are never needed at the same time, and the first unit's values in forward only, so
+  /// they may share a buffer. False where the head reads the embedding.
   bool embedding_and_head_share_buffer = false;
-  /// What a strategy is going to bind part by part instead of whole.
+  /// Whether the strategy binds values, or gradients, part by part instead of whole.
   bool values_in_parts = false, gradients_in_parts = false;
-  /// Gives the values' memory back: a strategy that shards them binds its own.
+  /// Frees the values: a strategy that shards them binds memory of its own.
   void release();
 
-  /// A new gradient begins: instead of zeroing all of it, whoever writes a parameter's first takes care.
+  /// Begins a new gradient without zeroing it: the first write of each parameter sets it (ParameterRef::whole_grad).
   void begin_gradient();
-  /// Zeroes what nobody wrote of a unit's gradient, and between its parameters.
+  /// Zeroes those parts of a unit's gradient that this step did not write, and the padding between its parameters.
   void end_gradient(std::size_t unit);
 
   std::vector<Unit>& units() { return units_; }

@@ -1,4 +1,4 @@
-// What every block needs to know about one walk over the model.
+// What every block needs to know about one pass through the model.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct AdapterRows {
   std::int32_t adapter = -1;
 };
 
-/// Documents with a common beginning: it is computed once, and attention sees it in each of them.
+/// Documents with a common beginning, which is computed once; attention reads it in each of them.
 struct SharedBeginnings {
   std::span<const std::int32_t> rows;    // of each row that attention sees, the computed one
   std::span<const std::int32_t> firsts;  // of each computed row, the first that attention sees of it
@@ -31,23 +31,24 @@ struct SharedBeginnings {
 
 struct Pass {
   const PackedBatch& batch;
-  Arena& arena;                          // scratch; whatever a block takes it gives back
+  Arena& arena;                          // scratch; a block releases what it takes
   kernels::RopeAngles rope, rope_local;  // rope_local: sliding layers of families that have two
   bool training = false;                 // dropout is on
   std::uint64_t seed = 0;         // with micro_batch and the module's own number: the address of its dropout mask
   std::uint64_t micro_batch = 0;  // global number of the micro-batch since the start of training
-  std::int64_t first_row = 0;     // of what a block is given, where it works on some of the rows at a time
+  std::int64_t first_row =
+      0;  // number of the first row of a block's input, where it works on some of the rows at a time
   kernels::Rows rows = kernels::Rows::packed;
   bool generates = false;                          // rows of several sequences, each with an adapter of its own or none
   std::span<const AdapterRows> adapters = {};      // of generation, in order; rows of none need not be listed
   std::span<const AdapterRows> end_adapters = {};  // of the rows that alone() is for
   bool low_memory = false;  // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
-  RouterSums* routers = nullptr;  // what mixtures of experts lose by their choices; null where nobody asks
-  bool base_alone = false;        // adapters have no part in it
-  SharedBeginnings shared = {};   // empty: every document has its own
+  RouterSums* routers = nullptr;  // sums for the router losses of mixtures of experts; null: not wanted
+  bool base_alone = false;        // adapters are off
+  SharedBeginnings shared = {};   // empty: documents share no beginning
 
-  /// The same, for the last rows of every sequence, which are multiplied each for itself.
+  /// A copy of this pass for the last rows of every sequence, each of which is multiplied as a single row (Rows::dots).
   Pass alone() const {
     Pass other = *this;
     other.rows = kernels::Rows::dots;
@@ -55,7 +56,7 @@ struct Pass {
     return other;
   }
 
-  // For parameters with parts of their own; the others' are there as long as their unit is visited.
+  // For parameters with parts of their own; the values of all others are available between the hooks of their unit.
   void need(const ParameterRef& p, int direction) const {
     if (hooks && p.part > 0) hooks->before_values(p.unit->number, p.part, direction);
   }

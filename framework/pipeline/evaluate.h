@@ -21,7 +21,7 @@ struct Evaluation {
 };
 
 /// One row for the base (adapters only) and one for the trained model, or for each of `adapters`, which replace the one
-/// in the output directory. The same on every rank.
+/// in the output directory. Every rank gets the same values.
 std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters = {});
 
 }  // namespace dml

@@ -17,7 +17,7 @@ struct ReportTable {
   std::vector<std::vector<std::string>> rows;
 };
 
-/// The same prompt answered before and after training.
+/// A prompt with its answers before and after training.
 struct ReportSample {
   std::string prompt, before, after;
   std::string expected = {};  // the answer of the data; may be empty

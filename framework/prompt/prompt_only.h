@@ -12,7 +12,7 @@ std::unique_ptr<PromptStrategy> make_prompt_only(const PromptContext& context);
 /// UserError when the type is a name that no table has.
 void check_prompt_only_type(const DatasetType& type);
 
-/// The same for whoever asks and reads answers: where rows are prompts, the format that they are in.
+/// The context for commands that prompt the model: where the rows are prompts only, the format they are written in.
 PromptContext answering_context(PromptContext context);
 
 /// A row with the prompt under the name every format reads it from.

@@ -73,7 +73,7 @@ struct Rendered {
   std::vector<Segment> segments;
   std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: taken as they are, segments empty
   bool chunk = false;  // longer than sequence_len: cut into rows without loss, whatever the strategy for length
-  std::string untrained_reason = {};        // why there is nothing to learn, when the strategy knows it
+  std::string untrained_reason = {};        // why the row has no trained tokens, where the strategy knows it
   std::int64_t most_behind = 0;             // tokens behind the first segment, which are cut; 0: any number
   DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
 };
@@ -97,7 +97,7 @@ class PromptStrategy {
   virtual Rendered prompt(const Json& record) const = 0;
   /// Everything that decides what render() gives, for the cache key.
   virtual std::string fingerprint() const = 0;
-  /// The same by the names of the keys it comes from, so that what changed can be named.
+  /// The inputs of fingerprint() by the names of their keys, so that a message can name what changed.
   virtual std::vector<std::pair<std::string, std::string>> inputs() const { return {{"type", fingerprint()}}; }
   /// A line for the header: which format, template and mask.
   virtual std::string description() const = 0;

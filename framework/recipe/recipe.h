@@ -297,7 +297,7 @@ enum class RecipeUse { train, measure };
 /// UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
 RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);
-/// The same from text; messages use `name` as the file's name.
+/// Reads a recipe from text; messages use `name` as the file's name.
 RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);
 

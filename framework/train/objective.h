@@ -63,7 +63,7 @@ class Objective {
   virtual ~Objective() = default;
   /// The terms that are logged beside the loss, at most LossSums::kMostTerms.
   virtual std::span<const Metric> terms() const { return {}; }
-  /// On all ranks: learns what must be known of the batch as a whole before any gradient is.
+  /// Computes what must be known of the whole global batch before its first gradient. Called on all ranks.
   virtual void begin(const GlobalBatch& /*batch*/) {}
   /// The micro-batch that is computed for one that was loaded: where documents are prompts, what was generated behind
   /// them. Valid until the next call.
@@ -76,19 +76,19 @@ class Objective {
   /// passes and their hooks are the same for every micro-batch, also one without tokens: other ranks may wait for its
   /// exchanges.
   virtual LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) = 0;
-  /// The same sums without gradients, noise or dropout. `documents`, unless empty, is set: one entry per document of
-  /// the batch, with a denominator of 0 where a document has no loss of its own.
+  /// The sums of train() without gradients, noise or dropout. `documents`, unless empty, is set: one entry per document
+  /// of the batch, with a denominator of 0 where a document has no loss of its own.
   virtual LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
                             std::span<DocumentLoss> documents = {}) = 0;
   /// Bytes of working memory for micro-batches of at most this shape.
   virtual std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
     return model.measure(shape, backward);
   }
-  /// Bytes of what begin() needs beside the model's working memory.
+  /// Bytes that begin() needs in addition to the model's working memory.
   virtual std::size_t extra_memory(CausalLm& /*model*/) { return 0; }
-  /// What a run that is resumed after this step must know; null: nothing. The same on all ranks.
+  /// State that a run resumed after this step needs; null: none. Equal on all ranks.
   virtual Json state() const { return nullptr; }
-  /// UserError where it is damaged.
+  /// Restores it. UserError where it is damaged.
   virtual void restore(const Json& /*state*/, const std::string& /*source*/) {}
 };
 

@@ -58,7 +58,7 @@ class Observer {
   virtual Action on_start(const RunFacts& /*facts*/) { return {}; }
   /// Before each step; `done` steps have been made. The model is not in use.
   virtual void before_step(std::int64_t /*done*/) {}
-  /// The learning rate of the next step; `planned` by the schedule. The same on every rank.
+  /// The learning rate of the next step, given the schedule's. Must be equal on all ranks.
   virtual double learning_rate(double planned) const { return planned; }
   /// Within a step or an evaluation (`what`): so many of this rank's micro-batches are done.
   virtual void on_part(std::string_view /*what*/, std::int64_t /*step*/, std::int64_t /*done*/,

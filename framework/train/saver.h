@@ -38,7 +38,7 @@ class Saver {
   void begin(const TrainState& state, const TrainerState& trainer);
   /// Advances the checkpoint under way without waiting for its writing; its path when it has become complete, else "".
   std::string poll();
-  /// The same, but waits until it is complete; "" when none is under way.
+  /// Like poll(), but waits until the checkpoint is complete; "" when none is under way.
   std::string finish();
   bool in_background() const { return settings_.in_background; }
 

@@ -15,7 +15,7 @@ class Decoder {
   virtual ~Decoder() = default;
   /// Rewrites the list of spellings; the text is what they are joined to.
   virtual void decode(std::vector<std::string>& tokens) const = 0;
-  /// The same for one token of a stream, as bytes that may be a part of a character.
+  /// Decodes one token of a stream to bytes, which may be part of a character.
   virtual void decode_one(std::string& token, bool first) const = 0;
 };
 
