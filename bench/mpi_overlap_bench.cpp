@@ -1,4 +1,4 @@
-// How much of an exchange between ranks hides behind a computation that makes no MPI call:
+// How much of an exchange between ranks is hidden by a computation that makes no MPI call:
 //
 //     mpirun -np 2 build/release/bench/mpi_overlap_bench [megabytes] [MPI options before the program: --mca btl
 //     self,tcp]

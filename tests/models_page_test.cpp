@@ -1,4 +1,4 @@
-// recipes/MODELS.md names the test behind every cell: each family of the program has a row, each instance is a golden,
+// recipes/MODELS.md names the test after every cell: each family of the program has a row, each instance is a golden,
 // and each test that the page names exists.
 #include <gtest/gtest.h>
 

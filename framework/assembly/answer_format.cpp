@@ -110,7 +110,7 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   if (options.answer && !options.continue_final_message) return strategy->prompt(row);
   Rendered rendered = strategy->render(row).at(0);
   if (!options.continue_final_message) return rendered;
-  // What the template writes behind the last message is left out.
+  // What the template writes after the last message is left out.
   const Json& last = row["messages"].back();
   const std::string said =
       last.contains("content") && last["content"].is_string() ? last["content"].get<std::string>() : "";

@@ -87,7 +87,7 @@ class AnswerFormat {
   std::int64_t vocab_, context_;
   bool raw_;
   bool continues_ = false;  // the answer continues the text of the prompt
-  bool space_ = false;      // the template writes a space in front of answers, which is not part of them
+  bool space_ = false;      // the template writes a space before answers, which is not part of them
   mutable std::mutex making_;
   mutable std::shared_ptr<const TokenTree> texts_, first_texts_;
 };

@@ -119,7 +119,7 @@ class TaskMaker {
     return prompt;
   }
 
-  /// The text behind a prompt that is right; of several, the first.
+  /// The text after a prompt that is right; of several, the first.
   std::string answer_of(const Json& doc) const {
     if (!config_.doc_to_choice.is_null()) {
       const std::vector<std::string> all = choices(doc);

@@ -75,7 +75,7 @@ std::string from_layout(const PromptStrategy& strategy, const DatasetEntry& data
   const std::string before = jinja_literal(text.substr(0, at)), after = jinja_literal(text.substr(at + kProbe.size()));
   const bool bos = tokenizer.bos && tokenizer.adds_bos;
   const std::vector<Token> want = assemble(prompt, tokenizer).ids;
-  // Some tokenizers put a space in front of a text but not behind <s>: then the template writes it.
+  // Some tokenizers put a space before a text but not after <s>: then the template writes it.
   for (const char* space : {"", " "}) {
     std::string source = fmt::format(
         "{}{{%- for message in messages -%}}\n"

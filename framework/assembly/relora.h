@@ -1,7 +1,7 @@
 // ReLoRA: every jagged_restart_steps steps the adapter is merged into the base and begins anew, most of the optimizer's
 // memory is cut away, and the learning rate rises again (optim/schedule.h). What comes out is a whole model.
 //
-// A restart belongs to the step behind it: a checkpoint made at the same moment holds what was before the merge, and a
+// A restart belongs to the step after it: a checkpoint made at the same moment holds what was before the merge, and a
 // run that resumes from there merges first.
 #pragma once
 

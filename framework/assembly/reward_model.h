@@ -38,7 +38,7 @@ class RewardModel {
   /// where it has none.
   std::vector<Token> ids(const Json& messages) const;
   /// Tokens of a prompt with an answer: of a conversation with this user message, or, without a template, of the two
-  /// texts one behind the other with EOS.
+  /// texts one after the other with EOS.
   std::vector<Token> ids(const std::string& prompt, const std::string& answer) const;
 
  private:

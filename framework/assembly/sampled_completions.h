@@ -1,8 +1,8 @@
 // Completions for rl: grpo: sampled by the engine behind the prompts of a step, every rank some of the prompts, and
 // scored by the recipe's rewards.
 //
-// Random numbers go by seed, step and the completion's place in it, so texts depend neither on ranks nor on company;
-// the first step's are those of `dml infer` with the same seed.
+// Random numbers go by seed, step and the completion's place in it, so texts depend neither on ranks nor on other
+// completions; the first step's are those of `dml infer` with the same seed.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // unfrozen_parameters: which of the base's tensors, or rows of them, full fine-tuning changes. Axolotl's rule: a
-// regular expression matched at the start of the name; "[a:b]" behind it names rows, either end may be left out.
+// regular expression matched at the start of the name; "[a:b]" after it names rows, either end may be left out.
 #pragma once
 
 #include <string>

@@ -39,7 +39,7 @@ class ConfigReader {
   ConfigReader(const Json& config, std::string source) : config_(config), source_(std::move(source)) {}
 
   const std::string& source() const { return source_; }
-  /// Whether the family has asked for this key: then it is honoured.
+  /// Whether the family has read this key, so that it takes effect.
   bool asked(const std::string& key) const { return asked_.contains(key); }
   /// Present and not null.
   bool has(const char* key) const;

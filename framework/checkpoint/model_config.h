@@ -38,7 +38,7 @@ class ModelFiles;
 /// of experts (tensors of their own, stacked, or mxfp4), whatever the family has by default.
 void fit_to_files(ModelSpec& spec, const ModelFiles& files);
 
-/// A config as an object (config.json, or `model_config:` of a recipe). `source` stands in front of errors. Checked.
+/// A config as an object (config.json, or `model_config:` of a recipe). `source` stands before errors. Checked.
 ModelSpec read_model_config(const Json& config, const std::string& source);
 
 /// DIRECTORY/config.json, with the end-of-text ids of generation_config.json added. Checked.

@@ -65,7 +65,7 @@ class HeaderReader {
     fail("expected '{}'", c);
   }
 
-  /// "{" key ":" value, … "}"; `value` is called behind the colon.
+  /// "{" key ":" value, … "}"; `value` is called after the colon.
   template <class F>
   void members(F value) {
     expect('{');

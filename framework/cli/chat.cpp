@@ -87,7 +87,7 @@ std::pair<std::string, std::string> cut(const std::string& line) {
   return {line.substr(0, space), line.substr(rest, line.find_last_not_of(' ') + 1 - rest)};
 }
 
-// One row of JSON, behind what the file has.
+// One row of JSON, after what the file has.
 void append_row(const std::string& path, const Json& row) {
   const std::string line = dump(row) + "\n";
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

@@ -13,7 +13,7 @@ namespace dml {
 struct Command {
   std::string name, summary;
   std::function<CommandPage()> page;
-  /// Takes the words behind the command's name; returns the exit code.
+  /// Takes the words after the command's name; returns the exit code.
   std::function<int(const std::vector<std::string>& words)> run;
 };
 

@@ -1,4 +1,4 @@
-// The words behind a command: flags and options of the command, positional words, and (for commands that read a recipe)
+// The words after a command: flags and options of the command, positional words, and (for commands that read a recipe)
 // overrides of recipe keys. Unknown options are errors with the nearest name; nothing is passed on in silence.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace dml {
 
 class Options {
  public:
-  /// `usage`: the line shown with an error, without "dml ". An example is a command line, and what it does behind two
+  /// `usage`: the line shown with an error, without "dml ". An example is a command line, and what it does after two
   /// or more spaces.
   Options(std::string command, std::string usage, std::vector<std::string> examples);
   ~Options();

@@ -17,7 +17,7 @@ std::size_t columns(std::string_view text) {  // of UTF-8, one per code point
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// Breaks at spaces; lines behind the first are indented.
+/// Breaks at spaces; lines after the first are indented.
 std::string wrapped(const std::string& text, std::size_t indent) {
   std::string out;
   std::size_t column = indent;

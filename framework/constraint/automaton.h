@@ -1,4 +1,4 @@
-// What a constraint is to whoever generates: states and the bytes that lead from one to the next. Every live state has
+// A constraint on generated text: states and the bytes that lead from one to the next. Every live state has
 // a completion, so text that follows the automaton never ends up where nothing is allowed. States are numbers, made
 // when they are first reached; their successors are kept, so following known text is a table look-up.
 #pragma once
@@ -85,12 +85,12 @@ class Automaton {
 };
 
 /// How JSON may be written: any, to check texts (white space: some at a time); or one, for texts that a model writes:
-/// at most one blank behind a comma or colon, escapes only of what needs them, numbers without zeros at the end of a
+/// at most one blank after a comma or colon, escapes only of what needs them, numbers without zeros at the end of a
 /// fraction. It could fill its whole answer with the others.
 enum class JsonSpace { any, one };
 
-/// Constraints as they are asked for. All of them throw UserError, naming `source`, where the constraint is wrong or
-/// not supported; none is ever weakened.
+/// Constructors of the constraints that a request can have. All of them throw UserError, naming `source`, where the
+/// constraint is wrong or not supported; none is ever weakened.
 std::unique_ptr<Automaton> schema_automaton(std::string_view json_schema, std::string_view source,
                                             JsonSpace space = JsonSpace::any);
 /// Any JSON object, as OpenAI's "json_object" asks for it.

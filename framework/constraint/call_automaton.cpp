@@ -55,7 +55,7 @@ class CallAutomaton final : public Automaton {
     start,    // blanks so far, then `at` bytes of openers_[which]
     thought,  // in what the model thinks; at: of </think>
     text,     // at: of the mark
-    head,     // in front of a call; at: bytes that are read of the head of calls[which], the first with these bytes
+    head,     // before a call; at: bytes that are read of the head of calls[which], the first with these bytes
     inside,   // in calls[which], at its state `inner`
     closing,  // at: of form_.close
     behind    // a call is complete; at: of form_.again
@@ -118,7 +118,7 @@ class CallAutomaton final : public Automaton {
     const std::size_t next = matched_after(mark, at, byte);
     return next == mark.size() ? marked() : state({Phase::text, 0, static_cast<std::uint32_t>(next)});
   }
-  // Behind the mark.
+  // After the mark.
   State marked() { return form_.calls[0].head.empty() ? inside(0) : state({Phase::head}); }
   State inside(std::uint32_t which) {
     Automaton& rest = *form_.calls[which].rest;

@@ -12,10 +12,10 @@ namespace dml {
 
 struct CallForm {
   std::vector<std::string> marks;  // one of them begins the first call
-  bool anywhere = true;            // behind any text; else only where the reply begins
+  bool anywhere = true;            // after any text; else only where the reply begins
   std::string begun;               // the end of the mark that is the beginning of the call itself
   struct Call {
-    std::string head;  // stands in front of `rest`; ordered, and either all are empty or none
+    std::string head;  // stands before `rest`; ordered, and either all are empty or none
     std::shared_ptr<Automaton> rest;
   };
   std::vector<Call> calls;

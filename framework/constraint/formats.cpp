@@ -54,7 +54,7 @@ std::string ipv6() {
   for (int front = 0; front <= 6; ++front) {
     const std::string left =
         front == 0 ? "" : h + (front > 1 ? "(?::" + h + "){" + std::to_string(front - 1) + "}" : "");
-    const int most = 6 - front;  // behind "::"
+    const int most = 6 - front;  // after "::"
     out += "|" + left + "::(?:" + h + (most > 0 ? "(?::" + h + "){0," + std::to_string(most) + "}" : "") + ")?";
   }
   return out + "|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){6}::";

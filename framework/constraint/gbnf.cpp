@@ -139,7 +139,7 @@ class GrammarParser {
     return out;
   }
 
-  // *, +, ? or {m,n} behind the symbols from `begin` on, which become a rule of their own.
+  // *, +, ? or {m,n} after the symbols from `begin` on, which become a rule of their own.
   void repetitions(Sequence& out, std::size_t begin) {
     while (true) {
       std::uint32_t least, most = UINT32_MAX;

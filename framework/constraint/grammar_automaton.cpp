@@ -41,7 +41,7 @@ class GrammarAutomaton final : public Automaton {
     auto operator<=>(const Stack&) const = default;
   };
   struct StateData {
-    std::vector<std::uint32_t> ways;  // stacks in front of a terminal, or kEnd
+    std::vector<std::uint32_t> ways;  // stacks before a terminal, or kEnd
     PartialCodePoint partial;
   };
 
@@ -54,7 +54,7 @@ class GrammarAutomaton final : public Automaton {
   }
   const GrammarSymbol& symbol(const Stack& s) const { return rules_[s.rule].alternatives[s.alternative][s.position]; }
 
-  // Adds the stacks in front of a terminal that this one leads to without reading.
+  // Adds the stacks before a terminal that this one leads to without reading.
   void expand(std::uint32_t id, std::vector<std::uint32_t>& ways, std::set<std::uint32_t>& visited) {
     std::vector<std::uint32_t> work{id};
     while (!work.empty()) {

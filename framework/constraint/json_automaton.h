@@ -43,17 +43,17 @@ class JsonAutomaton final : public Automaton {
   // What a stack expects next.
   enum class Expects : std::uint8_t {
     value,         // id: formula
-    first_item,    // behind '[': an item or ']'. id: array shape; progress
-    next_item,     // behind an item: ',' or ']'
-    first_member,  // behind '{': a name or '}'. id: object shape; progress
-    next_member,   // behind a member: ',' or '}'
-    name,          // behind ',' in an object: a name
-    colon,         // behind a name; id: object shape, detail: the member's group
+    first_item,    // after '[': an item or ']'. id: array shape; progress
+    next_item,     // after an item: ',' or ']'
+    first_member,  // after '{': a name or '}'. id: object shape; progress
+    next_member,   // after a member: ',' or '}'
+    name,          // after ',' in an object: a name
+    colon,         // after a name; id: object shape, detail: the member's group
     text,          // in a string that is a value. id: language
     name_text,     // in a name. id: language with labels, detail: object shape
     digits,        // in a number. id: language
     word,          // in null, true, false. id: which, detail: letters read
-    end            // behind the whole value
+    end            // after the whole value
   };
 
   // How far a character of a string has been read, beside PartialCodePoint.

@@ -1,6 +1,6 @@
 // Arrays and objects. Progress of an array: items so far (as far as they matter), how many of each count, then the
 // items that others must differ from. Of an object: members so far (as far as they matter), which wanted ones were
-// found, which names were seen; behind that, while members still count, the other names.
+// found, which names were seen; after that, while members still count, the other names.
 #include <algorithm>
 
 #include "constraint/json_automaton.h"
@@ -52,7 +52,7 @@ bool JsonAutomaton::finishable(const Schema::ArrayShape& s, const Progress& p) {
   return true;
 }
 
-// An item begins, with its first byte or behind a comma. For each count it is one of those or not.
+// An item begins, with its first byte or after a comma. For each count it is one of those or not.
 void JsonAutomaton::begin_item(const Frame& f, std::optional<unsigned char> byte) {
   if (!item_possible(f)) return;
   const Schema::ArrayShape s = schema_.array(f.id);

@@ -188,7 +188,7 @@ Id Languages::dictionary(std::vector<std::pair<std::u32string, Id>> entries) {
   return build(build, 0, entries.size(), 0);
 }
 
-// data: divisor, remainder so far, places, places used (0: no point yet; else 1 + digits behind it)
+// data: divisor, remainder so far, places, places used (0: no point yet; else 1 + digits after it)
 Id Languages::multiples(std::uint64_t divisor, std::uint32_t places) {
   DML_CHECK(divisor > 0 && divisor < std::uint64_t{1'000'000'000'000'000'000});  // ten times as much fits
   return intern({Kind::multiples, true, false, {divisor, 0, places, 0}});

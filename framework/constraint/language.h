@@ -66,7 +66,7 @@ class Languages {
   /// Where each next code point leads, ascending and disjoint; code points that lead nowhere are left out.
   /// Valid until the next call of a member that is not const.
   std::span<const Transition> transitions(Id a);
-  /// The language behind one code point; kNone where it leads nowhere.
+  /// The language after one code point; kNone where it leads nowhere.
   Id after(Id a, char32_t c);
   /// Whether some code point of the range may come next.
   bool continues_in(Id a, char32_t first, char32_t last);

@@ -181,7 +181,7 @@ class Parser {
     return out;
   }
 
-  // Behind a backslash: adds the code points it stands for; true when that is a single one.
+  // After a backslash: adds the code points it stands for; true when that is a single one.
   bool escape(std::vector<CodePoints>& set, bool in_bracket) {
     if (!more()) fail("a backslash at the end");
     const char32_t c = text_[at_++];
@@ -223,7 +223,7 @@ class Parser {
     }
   }
 
-  // Behind \u: {…}, four digits, or the two escapes of a surrogate pair.
+  // After \u: {…}, four digits, or the two escapes of a surrogate pair.
   char32_t unicode_escape() {
     if (take(U'{')) {
       char32_t value = 0;
@@ -239,7 +239,7 @@ class Parser {
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
   }
 
-  // Behind \p or \P: the members of {a general category}, or all others.
+  // After \p or \P: the members of {a general category}, or all others.
   std::vector<CodePoints> property(bool inverse) {
     std::string name;
     if (!take(U'{')) fail("\\p needs {…}");

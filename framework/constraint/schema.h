@@ -42,10 +42,10 @@ class Schema {
 
   Formula root() const { return root_; }
 
-  /// Items at positions 0, 1 … are of `prefix`, those behind it of `rest`.
+  /// Items at positions 0, 1 … are of `prefix`, those after it of `rest`.
   struct Counted {
     Formula item;
-    std::uint32_t from, least, most;  // of the items from position `from` on, so many satisfy `item`
+    std::uint32_t from, least, most;  // of the items from position `from` on, `least` to `most` satisfy `item`
   };
   struct ArrayShape {
     std::vector<Formula> prefix;

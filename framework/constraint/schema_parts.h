@@ -1,5 +1,5 @@
-// What schema.cpp (formulas), schema_shapes.cpp (shapes), schema_compile.cpp (keywords) and schema_references.cpp
-// share.
+// Types shared by schema.cpp (formulas), schema_shapes.cpp (shapes), schema_compile.cpp (keywords) and
+// schema_references.cpp.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@ struct Schema::Atom {
   JsonKind kind;
   Languages::Id language = Languages::kNone;  // text: of the string or number; some_member: of its name
   std::vector<Formula> prefix{};              // items
-  Formula formula = kTrue;  // items: behind the prefix; counted, some_member: of the value; members: of others
+  Formula formula = kTrue;  // items: after the prefix; counted, some_member: of the value; members: of others
   std::uint32_t from = 0, least = 0, most = kNoLimit;
   std::vector<std::pair<std::string, Formula>> named{};  // members: of these names; some_member: its name, if it is one
   std::vector<std::pair<Languages::Id, Formula>> patterns{};  // members: of names in these languages

@@ -133,7 +133,7 @@ std::optional<std::uint32_t> Schema::merged_array(const Case& c) {
         DML_CHECK(false);
     }
   }
-  // An item that cannot be ends the array in front of it.
+  // An item that cannot be ends the array before it.
   for (std::size_t i = 0; i <= s.prefix.size() && i < s.most; ++i)
     if (!satisfiable(i < s.prefix.size() ? s.prefix[i] : s.rest)) s.most = static_cast<std::uint32_t>(i);
   if (!array_possible(s)) return std::nullopt;

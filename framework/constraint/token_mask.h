@@ -30,7 +30,7 @@ class TokenTree {
   std::string_view special(std::int32_t token) const;
   struct Node {
     unsigned char byte;
-    std::uint32_t end;                  // the node behind this one's subtree
+    std::uint32_t end;                  // the node after this one's subtree
     std::uint32_t first_token, tokens;  // of those that end here, in token_ids()
   };
   std::span<const Node> nodes() const { return nodes_; }

@@ -1,5 +1,5 @@
 // UTF-8 byte by byte: what has been read of a code point stands for a range of code points, so an automaton over code
-// points can be asked for every byte whether it may continue. Surrogates and overlong forms do not occur.
+// points can be checked byte by byte. Surrogates and overlong forms do not occur.
 #pragma once
 
 #include <algorithm>

@@ -30,7 +30,7 @@ struct Block {
   std::vector<RowGroup> groups;
   std::size_t used = 0, rows = 0, bytes = 0;
   std::size_t most_rows = RowGroup::kRows * kGroupsPerThread * static_cast<std::size_t>(std::max(1, threads()));
-  std::exception_ptr failure;  // what ended the reading behind these rows
+  std::exception_ptr failure;  // what ended the reading after these rows
   PhaseSeconds seconds;        // of reading
 
   bool empty() const { return rows == 0 && !failure; }

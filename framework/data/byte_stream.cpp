@@ -76,7 +76,7 @@ class GzipStream : public ByteStream {
           return 0;
         }
       }
-      if (at_end_) {  // files may be several members behind each other
+      if (at_end_) {  // files may be several members after each other
         inflateReset(&z_);
         at_end_ = false;
       }

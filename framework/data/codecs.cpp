@@ -30,7 +30,7 @@ const char* unlz4(std::string_view in, char* out, std::size_t size) {
   return n < 0 ? kDamaged : static_cast<std::size_t>(n) == size ? nullptr : kTooShort;
 }
 
-// Hadoop's framing: sizes of the block unpacked and packed, big-endian, in front of each. Some writers left it out.
+// Hadoop's framing: sizes of the block unpacked and packed, big-endian, before each. Some writers left it out.
 const char* unlz4_hadoop(std::string_view in, std::string& out) {
   auto number = [&](std::size_t at) {
     std::uint32_t x = 0;

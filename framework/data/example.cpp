@@ -29,7 +29,7 @@ Example& Assembler::operator()(const Rendered& rendered) {
     if (segment.label != kIgnore) label_last(before, segment.label);
     if (&segment == &rendered.segments.front()) first = out_.ids.size();
   }
-  if (rendered.most_behind > 0) cut(first + static_cast<std::size_t>(rendered.most_behind));
+  if (rendered.most_after > 0) cut(first + static_cast<std::size_t>(rendered.most_after));
   if (!out_.labels.empty()) trained_ -= out_.labels.front() != kIgnore;
   return out_;
 }
@@ -105,7 +105,7 @@ void Assembler::append_tokens(const std::string& text) {
       auto from = encoding_.offsets.begin() + (token - encoding_.ids.begin());
       auto behind = std::partition_point(from, encoding_.offsets.end(),
                                          [&](const ByteRange& at) { return at.begin < bounds_[b].end; });
-      // " We" behind "[/INST] ": the space is the template's, the word is not.
+      // " We" after "[/INST] ": the space is the template's, the word is not.
       auto word = [&] { return text.find_first_not_of(' ', behind[-1].begin); };
       while (behind != from && word() >= bounds_[b].end && word() < behind[-1].end) --behind;
       end = encoding_.ids.begin() + (behind - encoding_.offsets.begin());

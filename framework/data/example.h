@@ -43,7 +43,7 @@ class Assembler {
   /// Time goes to Phase::tokenize and Phase::mask of `clock`, when there is one.
   explicit Assembler(const Tokenizer& tokenizer, PhaseClock* clock = nullptr) : tokenizer_(tokenizer), clock_(clock) {}
   /// Valid until the next call; may be swapped with another example, whose memory is then used. UserError on ids the
-  /// tokenizer does not have or when an end is asked for and there is no eos token.
+  /// tokenizer does not have or when EOS is requested and there is no eos token.
   Example& operator()(const Rendered& rendered);
   /// Example::trained() of what was made last.
   std::int64_t trained() const { return trained_; }
@@ -81,7 +81,7 @@ Example slice(const Example& whole, std::int64_t begin, std::int64_t end);
 /// `least` long (the one before gives some of its tokens).
 std::vector<Example> cut(const Example& document, std::int64_t length, std::int64_t least);
 
-/// Parts of at most `length` tokens that each end behind a trained run, as many of them as fit in one; a turn that is
+/// Parts of at most `length` tokens that each end after a trained run, as many of them as fit in one; a turn that is
 /// longer than `length`, and what comes after it, is left out.
 std::vector<Example> split_turns(const Example& whole, std::int64_t length);
 

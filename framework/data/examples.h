@@ -1,5 +1,5 @@
 // A read-only list of examples over mapped arrays: ids, labels and where each came from. An example is one document, or
-// a pair of them: a preferred answer and, behind it, a rejected one, each with the prompt in front.
+// a pair of them: a preferred answer and, after it, a rejected one, each with the prompt in front.
 #pragma once
 
 #include <cstdint>

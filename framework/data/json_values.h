@@ -15,7 +15,7 @@ void put_number(double x, std::string& out);
 void put_date(std::int64_t days, std::string& out);
 /// "2024-02-29T12:00:00.5", from parts of a second since 1970.
 void put_time(std::int64_t x, std::int64_t per_second, std::string& out);
-/// Big-endian, two's complement, at most 16 bytes (null beyond that); `scale` digits behind the point.
+/// Big-endian, two's complement, at most 16 bytes (null beyond that); `scale` digits after the point.
 void put_decimal(std::string_view bytes, std::int64_t scale, std::string& out);
 /// A text where the bytes are UTF-8; null for pictures and the like.
 void put_bytes_if_text(std::string_view bytes, std::string& out);

@@ -14,7 +14,7 @@ namespace dml {
 
 /// What the labels of a micro-batch are.
 enum class LabelRule {
-  next_token,  // the token behind, where it is trained
+  next_token,  // the token after, where it is trained
   classes,     // stored labels where they stand: classes of steps
   text_end     // one at the last token of every document, where a reward model is read
 };
@@ -66,7 +66,7 @@ class Loader {
   void append_weights(std::int32_t example);
   void plan_steps();
   void load_mismatched(std::int64_t global_step, std::int64_t m);
-  // The answer of one example behind the prompt of another, as scratch_ids_ and scratch_labels_.
+  // The answer of one example after the prompt of another, as scratch_ids_ and scratch_labels_.
   void mismatch(std::int32_t prompt, std::int32_t answer);
   std::int32_t before_in_step(std::int64_t global_step, std::int64_t m, std::size_t index) const;
 

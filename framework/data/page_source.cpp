@@ -196,7 +196,7 @@ function show() {
   remember();
 }
 
-// The state stands behind the '#', so that a link leads to a row.
+// The state stands after the '#', so that a link leads to a row.
 function remember() {
   const state = new URLSearchParams();
   for (const id of controls) if ($(id).value) state.set(id, $(id).value);

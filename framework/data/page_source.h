@@ -1,4 +1,4 @@
-// The page of page.h without its data: markup and style before it, the program behind it.
+// The page of page.h without its data: markup and style before it, the program after it.
 #pragma once
 
 namespace dml {

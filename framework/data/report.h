@@ -47,7 +47,7 @@ struct DatasetReport {
   std::int64_t without_bos = 0, two_bos = 0;  // examples that do not begin with BOS; that begin with several
   std::int64_t chosen_tokens = 0, rejected_tokens = 0;  // trained tokens of the answers of pairs
   std::int64_t pairs = 0, desirable = 0, undesirable = 0;
-  std::string bos;                              // what the tokenizer puts in front of a text; "" for nothing
+  std::string bos;                              // what the tokenizer puts before a text; "" for nothing
   std::map<std::string, std::int64_t> dropped;  // reason → rows
   std::vector<DroppedRow> first_dropped;        // at most kShown
 

@@ -17,7 +17,7 @@
 namespace dml {
 
 struct RowResult {
-  std::size_t examples = 0;  // so many of the group's are this row's
+  std::size_t examples = 0;  // number of the group's examples that come from this row
   const char* why_dropped = nullptr;
   std::string detail;
   std::int64_t truncated = 0;

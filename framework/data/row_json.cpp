@@ -21,7 +21,7 @@ constexpr std::ptrdiff_t kMostKeys = 64;  // of an object; a linear look for dup
 constexpr std::size_t kUsualKeys = 8;     // room that is there at once: growing copies the members
 constexpr int kWholeDigits = 18;          // surely fit 64 bits
 
-// As end_of_plain(); `high` gets bits where there are bytes that are not ASCII before that, or shortly behind.
+// As end_of_plain(); `high` gets bits where there are bytes that are not ASCII before that, or shortly after.
 const char* find_special(const char* at, const char* end, unsigned& high) {
 #if defined(__SSE2__)
   while (end - at >= 16) {
@@ -154,7 +154,7 @@ class RowParser {
     return true;
   }
 
-  // From behind the opening quote to behind the closing one. Where the room does not do, the closing quote is looked
+  // From after the opening quote to after the closing one. Where the room does not do, the closing quote is looked
   // for: what lies before it is room enough for the text, and all the room that is taken.
   bool string(std::string& out) {
     out.clear();

@@ -31,10 +31,11 @@ struct ScheduleOptions {
   bool group_by_length = false;     // unpacked: examples of like length share a micro-batch
   std::int64_t group_size = 100000;
   std::int64_t bin_size = 200;
-  std::int64_t documents = 1;                   // of an example
-  std::int64_t copies = 1;                      // of each example, one behind the other: the completions of a prompt
-  std::int64_t completion = 0;                  // most tokens that are generated behind each
-  std::int64_t steps_together = 1, rounds = 1;  // so many steps are generated at once, and each is taken so often
+  std::int64_t documents = 1;   // of an example
+  std::int64_t copies = 1;      // of each example, one after the other: the completions of a prompt
+  std::int64_t completion = 0;  // most tokens that are generated after each
+  std::int64_t steps_together = 1,
+               rounds = 1;  // steps whose completions are generated at once, and how often each is taken
   std::uint64_t seed = 42;
 
   /// Examples of a step without packing. With micro_batch_tokens they are laid into micro-batches in order, each with
@@ -69,7 +70,7 @@ class Schedule {
   };
   std::int64_t steps() const { return steps_; }
   Step step(std::int64_t global_step) const;
-  /// Examples of micro-batch m, 0 ≤ m < step(global_step).micro_batches. Valid until another epoch is asked for.
+  /// Examples of micro-batch m, 0 ≤ m < step(global_step).micro_batches. Valid until another epoch is requested.
   std::span<const std::int32_t> examples(std::int64_t global_step, std::int64_t m) const;
 
   std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }

@@ -218,7 +218,7 @@ void hold(const DistributionStrategy::Memory& held, MemoryPlan& plan) {
   plan.communication = static_cast<std::size_t>(held.communication);
 }
 
-// Takes the steps; the phases of those behind the warmup.
+// Takes the steps; the phases of those after the warmup.
 std::vector<BenchPhases> measure(const StepParts& parts, const Recipe& recipe, const BenchOptions& options,
                                  std::int64_t per_step, const std::function<PackedBatch(std::int64_t)>& load,
                                  BenchResult& result) {

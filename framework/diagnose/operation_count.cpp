@@ -9,7 +9,7 @@ double product(double rows, std::int64_t in, std::int64_t out) {
   return 2 * rows * static_cast<double>(in) * static_cast<double>(out);
 }
 
-// `wants_dx`: something is trained below, or in the same block in front of it.
+// `wants_dx`: something is trained below, or in the same block before it.
 OperationCount linear(const Linear& l, double rows, bool wants_dx) {
   OperationCount n;
   if (!l) return n;

@@ -12,7 +12,7 @@ namespace dml {
 
 class RecordedPass {
  public:
-  /// Calls the hooks; `compute` is told of the seconds before each, and of those behind the last one.
+  /// Calls the hooks; `compute` is told of the seconds before each, and of those after the last one.
   void play(UnitHooks& hooks, const std::function<void(double seconds)>& compute) const;
   /// Of the model, without what hooks took.
   double seconds() const;

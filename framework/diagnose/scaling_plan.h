@@ -47,7 +47,7 @@ class ScalingPlan {
   /// `micro_batches`: of a global step.
   StepForecast forecast(const std::string& strategy, int ranks, std::int64_t micro_batches,
                         const Network& network) const;
-  /// Micro-batches of a step over so many ranks.
+  /// Micro-batches of a step over `ranks` ranks.
   std::int64_t micro_batches(int ranks) const { return recipe_.train.micro_batches_per_step(ranks); }
 
  private:

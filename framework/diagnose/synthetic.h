@@ -27,7 +27,7 @@ std::vector<SyntheticDocument> read_documents(const std::string& path);
 /// One micro-batch with its own memory.
 class SyntheticBatch {
  public:
-  /// `pairs`: two documents each, with the same tokens in front of both.
+  /// `pairs`: two documents each, with the same tokens before both.
   SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed,
                  bool pairs = false);
   PackedBatch batch() const {

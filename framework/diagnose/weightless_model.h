@@ -30,8 +30,8 @@ class WeightlessModel {
   ~WeightlessModel();
 
   CausalLm& model() { return *model_; }
-  /// Bytes that one rank holds with micro-batches of up to so many tokens and documents. Samples and checkpoint copies
-  /// are not counted.
+  /// Bytes that one rank holds with micro-batches of up to this many tokens and documents. Samples and checkpoint
+  /// copies are not counted.
   MemoryPlan plan(std::int64_t tokens, std::int64_t documents);
   /// Bytes on disk of the result, and of a checkpoint.
   std::size_t result_bytes() const;

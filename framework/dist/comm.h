@@ -2,7 +2,7 @@
 // threads of one process: tests, also under sanitizers). Each of them provides exchange(); everything else is built on
 // it.
 //
-// Sums of floats are never left to a library: ranks exchange raw bytes, and whoever owns a shard adds the parts up in
+// Sums of floats are never left to a library: ranks exchange raw bytes, and the owner of a shard adds the parts up in
 // the order of the reduction tree (dist/gradient_tree.h), so the bits do not depend on the number of ranks.
 //
 // No wait lasts for ever: after the timeout, or as soon as another rank is known to have failed, wait() throws

@@ -3,8 +3,8 @@
 // Over the micro-batches 0 … total−1 of one optimizer step stands one binary tree: node (level, index) covers
 // [index·2^level, (index+1)·2^level) ∩ [0, total), and its value is left + right, or left alone where right is empty. A
 // rank that computes some micro-batches one after the other keeps a stack of the largest nodes it can complete (about
-// log2 of them); whoever owns a shard of the gradient collects these nodes from all ranks and adds them up by the same
-// rule. Every float addition that ever happens is one of the tree's, whoever does it.
+// log2 of them); the owner of a shard of the gradient collects these nodes from all ranks and adds them up by the same
+// rule. Every float addition is one of the tree's, whichever rank performs it.
 #pragma once
 
 #include <cstdint>

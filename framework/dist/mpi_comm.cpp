@@ -7,12 +7,12 @@
 // (MPI_THREAD_SERIALIZED).
 //
 // Over TCP, Open MPI is told not to put large messages in one piece: both directions share a connection, and the word
-// that the other side may begin waited behind all of our own data. Exchanges went one way after the other, at half the
+// that the other side may begin waited after all of our own data. Exchanges went one way after the other, at half the
 // rate.
 //
 // A large message is announced and asked for before it goes, and either side hears of that when its thread looks in.
 // Where exchanges follow one another closely, the link was idle for a fifth of the time. So the last 4 MB of what an
-// exchange sends go in pieces that need no asking, queued behind the announcement of the rest: they are on their way
+// exchange sends go in pieces that need no asking, queued after the announcement of the rest: they are on their way
 // while the rest is asked for. A rank that is late finds them in MPI's buffers; that is why they are no more.
 //
 // Failures: MPI reports errors to us (MPI_ERRORS_RETURN); a wait past its deadline throws. A dead rank is noticed by

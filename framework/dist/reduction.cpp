@@ -108,7 +108,7 @@ float* Reduction::make_room(std::size_t unit) {
     while (!rooms_.empty() && exchanges_[rooms_.front().unit].state != Exchange::collecting) rooms_.pop_front();
     if (rooms_.empty()) ring_head_ = 0;
     std::int64_t oldest = rooms_.empty() ? ring_size_ : rooms_.front().first;
-    // Not wrapped round: what is taken lies in [oldest, head), and the room behind it or before it is free.
+    // Not wrapped round: what is taken lies in [oldest, head), and the room after it or before it is free.
     bool wrapped = !rooms_.empty() && ring_head_ <= oldest;
     std::int64_t end = wrapped || rooms_.empty() ? oldest : ring_size_;
     if (!wrapped && !rooms_.empty() && ring_head_ + need > ring_size_ && need <= oldest) {

@@ -13,7 +13,7 @@
 //
 // Exchanges need all ranks: each must make the same passes in the same order (a rank that has no micro-batch in the
 // last round of a step makes an empty one in finish_gradients()). All ranks begin all exchanges in the same order, and
-// wait only for what has begun: that is why nobody waits in a circle.
+// wait only for what has begun: so ranks cannot deadlock.
 //
 // Between groups, the ranks that own the same shards reduce them (dist/reduction.h) as they become final: each brings
 // the few nodes of its group's range, so the additions are the tree's again, and every group ends with the same sums.

@@ -29,7 +29,7 @@ class ShardedValues {
   void enter(std::size_t unit, int direction);
   /// Waits until the part's values are there.
   void hold(std::size_t part);
-  /// Begins to gather the large parts behind this one in this direction, as many as there are buffers.
+  /// Begins to gather the large parts after this one in this direction, as many as there are buffers.
   void gather_ahead(std::size_t part, int direction);
   /// Gives up all that is gathered.
   void forget();

@@ -45,7 +45,7 @@ std::vector<PartRef> whole_units(const ParameterStore& store);
 /// The parts of all units, one after another.
 std::vector<PartRef> unit_parts(const ParameterStore& store);
 std::vector<std::int64_t> sizes_of(std::span<const PartRef> parts);
-/// By unit: the number of its first part; and behind the last unit, how many parts there are.
+/// By unit: the number of its first part; and after the last unit, how many parts there are.
 std::vector<std::size_t> first_parts(std::span<const PartRef> parts);
 
 /// Channels for the exchanges of a part; `use` tells those that may be under way at the same time apart.

@@ -111,7 +111,7 @@ class DistributionStrategy : public UnitHooks {
   virtual int shard_ranks() const { return 1; }
   /// With gradients in bfloat16: what this rank has not sent yet, by unit. Part of the state of a run.
   virtual std::span<const std::span<bf16>> residuals() { return {}; }
-  /// The ranks that hold the very same shards as this one, itself among them; null where nobody else does.
+  /// The ranks that hold the same shards as this one, this one included; null where there are no others.
   virtual Comm* replica_group() { return nullptr; }
   /// False where another rank holds the very same shards and comes before this one: one of them is enough in a
   /// checkpoint.

@@ -31,7 +31,7 @@ void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
   if (type == kernels::Storage::f32) return;
   count_work(FloatWork::pack, n);
   if (dry_run()) return;
-  // From the end: block k goes to where only blocks behind it were read from already.
+  // From the end: block k goes to where only blocks after it were read from already.
   for (std::int64_t first = (n - 1) / kBlock * kBlock; n > 0 && first >= 0; first -= kBlock) {
     const std::int64_t count = std::min(kBlock, n - first);
     const auto size = static_cast<std::size_t>(count);

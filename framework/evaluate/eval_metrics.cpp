@@ -95,7 +95,7 @@ void Eval::add_perplexity(const std::vector<Json>& rows, EvalResult& result) con
   result.values.push_back({"bits_per_byte", sum / std::max(1.0, bytes) / std::log(2.0), 0, false});
 }
 
-// Of single texts behind a prompt: whether the model would have written them, and how likely they are.
+// Of single texts after a prompt: whether the model would have written them, and how likely they are.
 void Eval::add_continuation(const std::vector<Json>& rows, EvalResult& result) const {
   std::vector<double> greedy, each;
   for (const Json& row : rows) {

@@ -20,7 +20,7 @@ class Eval {
   /// something, prompts that do not fit `context` tokens (0: not known yet).
   Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context);
 
-  /// A collective. `done(i, n)`: so many of this rank's groups are through. The model's values must be readable on
+  /// A collective. `done(i, n)`: i of this rank's n groups are finished. The model's values must be readable on
   /// every rank; its length is what it was in the end.
   using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
   EvalResult run(CausalLm& model, Comm& comm, const Progress& done = {});

@@ -27,7 +27,7 @@ inline std::string text_of(const Json& row, const char* key) {
   return found != row.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// A check as it is asked for: its name, what stands behind the name ("regex: PATTERN"), and further options.
+/// A requested check: its name, its argument ("regex: PATTERN") and further options.
 struct CheckRequest {
   std::string name;
   Json value, options = Json::object();
@@ -66,19 +66,19 @@ struct EvalResult {
   const EvalValue* find(const std::string& metric) const;
 };
 
-/// How rows become tokens and tokens text; the same for every model that is compared.
+/// Conversion of rows to tokens and of tokens to text; shared by all models that are compared.
 class EvalPrompts {
  public:
   virtual ~EvalPrompts() = default;
   /// The prompt of a row, with the template unless `raw`. UserError for a row without one.
   virtual std::vector<Token> prompt(const Json& row, bool raw) const = 0;
-  /// The text of an answer that was generated behind a prompt.
+  /// The text of an answer that was generated after a prompt.
   virtual std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const = 0;
   /// Ids of a text without tokens that the tokenizer adds.
   virtual std::vector<Token> plain(const std::string& text) const = 0;
-  /// What stands in front of a text that has no context: BOS, else EOS; -1 where there is neither.
+  /// The token before a text without context: BOS, else EOS; -1 where there is neither.
   virtual Token prefix() const = 0;
-  /// The ids of context and of the continuation behind it, where the prompt is raw text: spaces at the end of the
+  /// The ids of context and of the continuation after it, where the prompt is raw text: spaces at the end of the
   /// context belong to the continuation.
   struct Continued {
     std::vector<Token> context, continuation;

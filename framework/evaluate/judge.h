@@ -31,7 +31,7 @@ class Judge {
   bool start();
   void stop();
   bool write_line(const std::string& line, double deadline);
-  /// What has come without being asked for.
+  /// The results that are ready, without waiting.
   void read_ahead();
   /// The next line; false with `why` when there is none.
   bool read_line(std::string& line, double deadline, std::string& why);

@@ -15,7 +15,7 @@ class Likelihoods {
   /// Computes on the model as it is; its values must be readable.
   explicit Likelihoods(CausalLm& model) : model_(model) {}
 
-  /// Σ log p of every continuation behind the context (neither empty). What is longer than the model's context is cut
+  /// Σ log p of every continuation after the context (neither empty). What is longer than the model's context is cut
   /// from the left; a continuation is never cut but one that is longer than the context by itself.
   std::vector<double> of(std::span<const Token> context, std::span<const std::vector<Token>> continuations);
   /// Σ log p of one continuation, and whether each of its tokens is the likeliest one (of equal ones, the first).

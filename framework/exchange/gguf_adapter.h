@@ -9,7 +9,7 @@
 
 namespace dml {
 
-/// `type`: f32, f16 or bf16. `source` stands in front of errors. UserError for what such a file cannot hold: DoRA,
+/// `type`: f32, f16 or bf16. `source` stands before errors. UserError for what such a file cannot hold: DoRA,
 /// saved modules, biases, trained rows, a start that changed the base, and the embedding of a tied model.
 void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec,
                         const GgufFileType& type, const std::string& source);

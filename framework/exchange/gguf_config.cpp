@@ -232,7 +232,7 @@ Json gguf_config(const GgufFile& file) {
   const std::int64_t type = file.integer("general.file_type", 0);
   const ModelSpec spec = SpecOf(file).read();
   Json config = config_json(spec, type == 32 ? "bfloat16" : type == 0 ? "float32" : "float16");
-  // Two norms in front of blocks that stand side by side, where the usual Falcon has one.
+  // Two norms before blocks that stand side by side, where the usual Falcon has one.
   if (spec.model_type == "falcon" && file.find("blk.0.attn_norm_2.weight"))
     config["new_decoder_architecture"] = true, config["num_ln_in_parallel_attn"] = 2;
   return config;

@@ -23,7 +23,7 @@ struct GgufFamily {
     normalised = 64,    // … whose weights are divided by their sum
     leading_dense = 128,
     own_head = 256,       // a head of its own: none that is tied to the embedding
-    late_ffn_norm = 512,  // the norm in front of the MLP is called post_attention_norm
+    late_ffn_norm = 512,  // the norm before the MLP is called post_attention_norm
     parallel_key = 1024,  // a key for the parallel residual
     parallel_only = 2048  // computes the parallel residual alone
   };
@@ -34,7 +34,7 @@ struct GgufFamily {
   unsigned biases = none;          // that its loader knows
   std::int64_t full_window = 0;    // > 0: every full_window-th layer sees the whole text, the others a window …
   std::int64_t window_first = 0;   // … beginning with the first (1) or the last (0) of each group
-  std::int64_t windowed_from = 0;  // … if the model has at least so many layers
+  std::int64_t windowed_from = 0;  // … if the model has at least this many layers
   std::int64_t full_rope = 0;      // > 0: every full_rope-th layer has no rope
   unsigned extras = 0;
 

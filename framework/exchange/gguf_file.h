@@ -31,7 +31,7 @@ class GgufFile {
   /// In the order of the file.
   const std::vector<GgufTensorView>& tensors() const { return tensors_; }
   const GgufTensorView* find(std::string_view name) const;
-  /// Bytes in front of the tensors' data.
+  /// Bytes before the tensors' data.
   std::size_t front() const { return front_; }
 
   /// A key that must be there, of the kind asked for, or a UserError naming it.

@@ -10,7 +10,7 @@
 
 namespace dml {
 
-/// The best text behind the prompt; options.beams of them are kept on the way. Nothing is drawn.
+/// The best text after the prompt; options.beams of them are kept on the way. Nothing is drawn.
 Generated beam_search(CausalLm& model, const std::vector<Token>& prompt, const GenerationOptions& options,
                       GenerationSpeed& speed);
 

@@ -58,8 +58,8 @@ Engine::~Engine() = default;
 
 const EngineModel& Engine::model_of(const Sequence& s) const { return models_[s.request.model]; }
 
-// The largest calls: all that is read in a step, as many sequences as there are slots, the first behind a whole
-// context; rows that are reported on; and a token for each slot behind a whole context, with those that are written
+// The largest calls: all that is read in a step, as many sequences as there are slots, the first after a whole
+// context; rows that are reported on; and a token for each slot after a whole context, with those that are written
 // ahead.
 Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
   const ModelSpec& spec = model.spec;

@@ -27,7 +27,7 @@ namespace dml {
 
 enum class StopReason { token, length, caller, failure };
 
-/// What generating has cost so far. An answer's first token comes with its prompt; the new ones are those behind it.
+/// What generating has cost so far. An answer's first token comes with its prompt; the new ones are those after it.
 struct GenerationSpeed {
   std::int64_t prompt_tokens = 0, new_tokens = 0;
   std::int64_t cached_tokens = 0;  // of the prompts, those that needed no reading
@@ -41,10 +41,10 @@ struct GenerationSpeed {
 struct EngineOptions {
   std::size_t slots = 16;                          // requests that are answered at a time; the others wait
   std::int64_t context = 0;                        // most tokens of prompt and answer together
-  std::int64_t cache_tokens = 0;                   // keys and values of so many tokens are kept
+  std::int64_t cache_tokens = 0;                   // capacity of the cache of keys and values, in tokens
   kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
   std::int64_t reading = 512;                      // most tokens of prompts in a step
-  std::int64_t reports = 0;  // most tokens of a prompt in a step whose log-probabilities are asked for
+  std::int64_t reports = 0;  // most tokens of a prompt per step whose log-probabilities are reported
   std::int64_t drafts = 0;   // most tokens in a step that are written ahead where constraints leave one text only
   bool fair = true;  // while answers are written, reading takes no longer than writing; else each step reads all it can
 };
@@ -137,7 +137,7 @@ class Engine {
     RequestId id;
     Sequence* sequence;
     std::int64_t row;
-    std::vector<Token> draft;  // of the rows behind that one
+    std::vector<Token> draft;  // of the rows after that one
   };
   std::vector<Token> draft(const Sequence& s, std::int64_t most) const;
   void write(std::span<Sequence* const> which);

@@ -126,7 +126,7 @@ void Engine::write(std::span<Sequence* const> which) {
   take_written(std::move(written));
 }
 
-// A token of each, then those behind it of which the draft was right.
+// A token of each, then those after it of which the draft was right.
 void Engine::take_written(std::vector<Written> written) {
   for (std::size_t round = 0; !written.empty(); ++round) {
     std::vector<Sequence*> which;

@@ -28,7 +28,7 @@ struct GenerationOptions {
   std::size_t first_number = 0;                    // of the first sequence: each draws random numbers of its own
   std::shared_ptr<TokenConstraint> constraint;     // what every answer must be; null: anything
 
-  /// New tokens behind a prompt of so many, at least one.
+  /// The most new tokens after a prompt of `prompt` tokens; at least one.
   std::int64_t longest_answer(std::size_t prompt) const {
     const std::int64_t room = context - static_cast<std::int64_t>(prompt);
     return context > 0 ? std::clamp<std::int64_t>(room, 1, std::max<std::int64_t>(1, max_new_tokens)) : max_new_tokens;

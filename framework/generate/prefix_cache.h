@@ -48,7 +48,7 @@ class PrefixCache {
 
   KvPool& pool_;
   std::unordered_map<Key, Known, Hash> known_;
-  std::list<Key> used_;  // most recently first; a page never behind the pages that follow it
+  std::list<Key> used_;  // most recently first; a page never after the pages that follow it
   std::uint64_t last_serial_ = std::uint64_t{1} << 32;  // roots are below
 };
 

@@ -1,6 +1,6 @@
 // From logits to the next token: bias, repetition, presence and frequency penalties, temperature, top-k, top-p, min-p,
 // in the order in which Hugging Face applies them, then one draw. Greedy takes the largest logit, the lowest id on a
-// tie. Tokens that a constraint does not allow are taken out behind the penalties, before all filters.
+// tie. Tokens that a constraint does not allow are taken out after the penalties, before all filters.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct SamplingOptions {
   double presence_penalty = 0, frequency_penalty = 0;
   bool penalise_prompt = true;                // presence and frequency count the prompt's tokens, too
   std::vector<std::pair<Token, float>> bias;  // added to the logits of these tokens; -infinity: never
-  int top_logprobs = 0;                       // so many of the likeliest tokens are reported beside the choice
+  int top_logprobs = 0;  // number of most likely tokens that are reported in addition to the chosen one
   std::uint64_t seed = 0;
 };
 

@@ -20,7 +20,7 @@ struct WebAnswer {
   int status = 0;  // 0: there was none
   WebHeaders headers;
   std::string body;      // at most 32 MiB; of an answer that `take` received, "" unless it is an error
-  std::string url;       // where the answer came from, behind all redirects
+  std::string url;       // where the answer came from, after all redirects
   WebHeaders first;      // headers of the first answer, before any redirect to another host
   std::string failure;   // "" when the answer arrived whole, else libcurl's words
   bool refused = false;  // `take` did not want it

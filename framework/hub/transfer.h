@@ -2,7 +2,7 @@
 // accepted only with the size and digest that the Hub lists.
 //
 //   blobs/DIGEST.dml.incomplete   the bytes, each range at its place
-//   blobs/DIGEST.dml.parts        which ranges are whole: a byte each, behind a line with size and length of a range
+//   blobs/DIGEST.dml.parts        which ranges are whole: a byte each, after a line with size and length of a range
 //   blobs/DIGEST                  the finished file, by rename
 #pragma once
 

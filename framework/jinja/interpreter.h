@@ -38,7 +38,7 @@ class Interpreter {
   Text run(const Body& body);
   bool marks_lost() const { return marks_lost_; }
 
-  /// Moving so many bytes costs steps too.
+  /// Charges steps for moving `bytes` bytes.
   void charge(std::size_t bytes) { Meter::move(bytes); }
   /// For operations whose result does not say where it comes from.
   void lose_marks(const Text& from) { marks_lost_ |= !from.runs().empty(); }

@@ -66,7 +66,7 @@ class Lexer {
     if (!data.empty()) emit(Tok::data, std::string(data), begin);
   }
 
-  /// Moves behind a closing tag that starts at at_ and does what its sign asks for. False when there is none here.
+  /// Moves after a closing tag that starts at at_ and does what its sign asks for. False when there is none here.
   bool close(std::string_view end, bool trims) {
     std::size_t at = at_;
     char sign = '\0';

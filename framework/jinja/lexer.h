@@ -1,5 +1,5 @@
 // Template text → tokens, with Jinja's white-space rules as chat templates are written for: trim_blocks (the newline
-// behind a block tag goes), lstrip_blocks (blanks in front of a block tag on its line go), "-" and "+" by hand, one
+// after a block tag goes), lstrip_blocks (blanks before a block tag on its line go), "-" and "+" by hand, one
 // newline at the very end goes, line ends become "\n".
 #pragma once
 

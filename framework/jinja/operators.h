@@ -11,7 +11,7 @@ namespace dml::jinja {
 /// The longest text and the longest list a template may build.
 inline constexpr std::size_t kMaxText = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxList = 200'000;
-/// Throws Failure when a text of so many bytes would be too long.
+/// Throws Failure when a text of `bytes` bytes would be too long.
 void check_size(std::size_t bytes);
 
 Value binary(Interpreter& in, std::string_view op, const Value& a, const Value& b);

@@ -17,7 +17,7 @@ namespace {
 
 Value capitalize_filter(Interpreter&, const Value& v, const Bound&) { return capitalize(to_text(v)); }
 
-/// Jinja's own title: a word starts behind white space or one of -({[<.
+/// Jinja's own title: a word starts after white space or one of -({[<.
 Value title_filter(Interpreter&, const Value& v, const Bound&) {
   const Text text = to_text(v);
   Text out;

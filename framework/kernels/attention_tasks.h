@@ -1,6 +1,5 @@
-// What one thread does of attention at a time: the pieces that attention.cpp and attention_backward.cpp hand out, and
-// that an instruction set may do in its own way (simd/loops.h), for documents that are long enough to be worth its
-// preparations.
+// The tasks that attention.cpp and attention_backward.cpp give to one thread. An instruction set may have its own
+// implementation (simd/loops.h), for documents long enough to be worth its preparations.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +9,10 @@
 
 namespace dml::kernels {
 
-constexpr std::int64_t kOwnWayRows = 256;  // of a document, whose length alone decides: its bits are its own
+constexpr std::int64_t kOwnWayRows =
+    256;  // shortest document for it; the length of a document alone decides, so its bits do not depend on others
 
-/// Whether the instruction set may do a document of so many rows in its own way.
+/// Whether the instruction set's own implementation computes a document of `rows` rows.
 inline bool in_own_way(const AttentionShape& shape, std::int64_t rows) { return rows >= kOwnWayRows && !shape.slopes; }
 
 /// Sets rows [row, row + rows) of one head in out and lse; they belong to the document that begins at `begin`.

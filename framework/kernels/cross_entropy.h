@@ -47,7 +47,7 @@ struct ExtraLoss {
   explicit operator bool() const { return label_smoothing > 0 || z_loss > 0; }
 };
 
-/// A head, float32, that is never there as a whole: part k holds the rows [starts[k], starts[k + 1]).
+/// A float32 head that is never in memory as a whole: part k holds rows [starts[k], starts[k + 1]).
 struct HeadParts {
   struct Rows {
     Weight values;
@@ -59,7 +59,7 @@ struct HeadParts {
   std::function<void(std::size_t part)> close;                // its gradient is final
 };
 
-/// The labels of rows, and what is wanted of their losses.
+/// The labels of rows, and which of their losses are wanted.
 struct RowLosses {
   std::span<const Token> labels;        // (N), every one a valid token
   std::span<float> losses = {};         // (N) set unless empty
@@ -68,7 +68,7 @@ struct RowLosses {
   ExtraLoss* extra = nullptr;           // adds to gradients and to its own sum
 };
 
-/// What a head is asked.
+/// The inputs and outputs of the loss head.
 struct HeadTask {
   ConstMat hidden;  // (N,D): labelled rows only
   RowLosses rows;

@@ -11,7 +11,7 @@ namespace dml::kernels {
 
 /// How the rows of a product are multiplied, which differs in bits: as dots with weights straight from their storage
 /// (fast for few rows), or as packed products (packed.h). by_count: up to eight rows are dots. Who reads prompts and
-/// writes answers in changing company says which.
+/// generates for a changing set of sequences passes one of the two.
 enum class Rows { by_count, dots, packed };
 
 /// y (T,N) = or += x (T,K) · wᵀ, w (N,K): the forward product of a linear layer. Where there is a `down` (T,R),

@@ -15,7 +15,7 @@ constexpr std::int64_t kHeadPanel = HeadParts::kRowUnit;  // whole register bloc
 
 /// Some of the labelled rows.
 struct HeadChunk {
-  Factor hidden, hidden_transposed;  // packed: every panel meets them
+  Factor hidden, hidden_transposed;  // packed once for all panels
   std::span<const Token> labels;
   float* logits;              // panels of (rows, kHeadPanel), of the part of the head in question
   float* label_logits;        // (rows)
@@ -30,7 +30,7 @@ struct HeadChunk {
   std::span<const float> weights = {};  // of the rows' gradients; empty: all 1
   HeadBias bias = {};
   ExtraLoss extra = {};
-  std::span<double> logit_sums = {}, squares = {};  // (rows, panels); empty where nobody asks for them
+  std::span<double> logit_sums = {}, squares = {};  // (rows, panels); empty: not wanted
 
   std::size_t place(std::int64_t row, std::int64_t token) const {
     return static_cast<std::size_t>(row * panels + token / kHeadPanel);
@@ -51,7 +51,7 @@ struct HeadPart {
   Mat gradient;
 };
 
-/// Sets the logits of a part, and of its panels the statistics, sums and squares that are asked for.
+/// Sets the logits of a part, and the statistics, sums and squares of its panels that are wanted.
 void logits_and_stats(const HeadChunk& c, const HeadPart& head, float softcap);
 /// log Σ exp(logits) of rows whose panels are all known.
 void log_sums_of(std::span<const RowStats> all, std::int64_t panels, std::span<double> log_sums);

@@ -85,7 +85,7 @@ std::span<Shared> shared_for(std::int64_t tasks) {
 // How several products are cut: each for the threads that are its share of the work.
 struct Cut {
   Parts part;
-  std::int64_t cols, end;  // of the result; its last task is in front of this
+  std::int64_t cols, end;  // of the result; its last task is before this
 };
 struct Cuts {
   std::span<const Cut> of;
@@ -231,7 +231,7 @@ void packed_products(const TaskList<Product>& products) {
     }
     own.open(part.slab(part.last, room));
     take_last_step(i, part, room + cuts.slab);
-    // Nothing is left to begin, so no slab will be packed over: those that are behind are helped.
+    // Nothing is left to begin, so no slab will be packed over: those that are after are helped.
     for (std::int64_t j = 0; j < cuts.tasks() && begun.load(std::memory_order_relaxed) == cuts.tasks(); ++j) {
       const Shared& other = shared[static_cast<std::size_t>(j)];
       other.wait();

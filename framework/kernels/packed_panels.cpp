@@ -95,7 +95,7 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
 
 namespace {
 
-// Such rows, in `to` unless they are packed already; behind them the tail's.
+// Such rows, in `to` unless they are packed already; after them the tail's.
 const float* packed_part(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count,
                          std::int64_t k, std::int64_t depth, float* to, float* room) {
   const std::int64_t own = row_floats(f, side, depth);
@@ -116,7 +116,7 @@ PrefetchRange bytes_of(const Factor& f, std::int64_t first, std::int64_t count, 
           storage_bytes(w.storage, w.cols), storage_bytes(w.storage, cols), rows};
 }
 
-// Floats of a row in the widest step of a product, the tail's behind the last. Both factors go by the first one's step.
+// Floats of a row in the widest step of a product, the tail's after the last. Both factors go by the first one's step.
 std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side, std::int64_t step) {
   return row_floats(f, side, std::min(step, f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
 }

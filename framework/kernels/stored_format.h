@@ -1,6 +1,6 @@
 // The forms in which weights are stored, a row each: how many bytes, how a row is unpacked, how a slice of rows is
 // taken. A new form is a name in Storage (kernels/weight.h) and a row here; one in blocks of ggml is a row of
-// quant_ggml.cpp. Nobody else asks for the form in order to read values; products that read one without unpacking it
+// quant_ggml.cpp. No other code depends on the form to read values; products that read one without unpacking it
 // are in kernels/simd.
 #pragma once
 

@@ -10,7 +10,7 @@
 
 namespace dml::kernels {
 
-/// A borrowed list whose entries are made when they are asked for. Under a DryRun every entry may have all rows of all
+/// A borrowed list whose entries are made on access. Under a DryRun every entry may have all rows of all
 /// of them.
 template <class T>
 class TaskList {

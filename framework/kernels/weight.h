@@ -37,7 +37,7 @@ inline Weight weight_of(ConstMat m) { return {Storage::f32, m.rows, m.cols, m.da
 
 /// Bytes of `data` for a storage (scales not counted).
 std::int64_t storage_bytes(Storage storage, std::int64_t elements);
-/// Bytes that so many rows of a weight take, with their scales: what a product with them reads.
+/// Bytes of `rows` rows of a weight with their scales, which a product with them reads.
 std::int64_t bytes_of_rows(const Weight& w, std::int64_t rows);
 
 /// out[r][c] = w[row + r][col + c] for an (nrows × ncols) block; `out` is dense (ncols apart). Runs on the calling

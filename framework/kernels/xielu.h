@@ -9,7 +9,7 @@
 namespace dml::kernels {
 
 struct Xielu {
-  float alpha_p = 0, alpha_n = 0;  // in front of softplus
+  float alpha_p = 0, alpha_n = 0;  // before softplus
   float beta = 0.5f, eps = -1e-6f;
 };
 

@@ -26,7 +26,7 @@ struct AdaptedModule {
 /// A parameter of target_parameters.
 struct AdaptedExperts {
   ExpertParameter parameter;
-  std::string stem;  // of its tensors: the module, and behind it ".base_layer" where down is adapted, too
+  std::string stem;  // of its tensors: the module, and after it ".base_layer" where down is adapted, too
   std::int64_t r = 0;
   double scale = 0;
 };

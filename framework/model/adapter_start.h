@@ -19,7 +19,7 @@ void start_adapter(const LoraAdapter& lora, const std::string& init, std::uint64
 /// On embeddings: A zero, B N(0, 1); both N(0, 1) where the adapter is to start at random ("false").
 void start_embedding_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed,
                              const std::string& name);
-/// In the middle of a run, behind a merge: A at random as at first (its own numbers for every `number` of a restart), B
+/// In the middle of a run, after a merge: A at random as at first (its own numbers for every `number` of a restart), B
 /// zero; on embeddings the other way round. Without `first_part` B alone, which parts of a fused matrix do not share.
 void restart_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, bool first_part, std::uint64_t seed,
                      std::int64_t number);

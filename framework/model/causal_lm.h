@@ -27,18 +27,18 @@ namespace dml {
 /// What backward recomputes instead of reading what was saved: nothing, gate and up of the MLP, or whole layers.
 enum class RecomputePolicy { nothing, mlp, layers };
 
-/// Whether a pass has the adapters in it, or is of the base alone.
+/// Whether a pass includes the adapters or computes the base alone.
 enum class Adapters { on, off };
 
-/// Decides how much each labelled row counts in the gradient.
+/// Computes the weight of each labelled row in the gradient.
 class RowWeights {
  public:
   virtual ~RowWeights() = default;
   /// losses (N): −log p of the labels (of a reward model: the outputs), in the order of their positions; writes weights
   /// (N), factors of the gradients of these losses.
   virtual void weigh(std::span<const float> losses, std::span<float> weights) = 0;
-  /// Room for log Σ p² of so many rows, p over the vocabulary, which is set before weigh() is called; empty: not asked
-  /// for.
+  /// A buffer of `rows` floats for log Σ p² of each row, p over the vocabulary, which is filled before weigh() is
+  /// called; empty: not wanted.
   virtual std::span<float> squares(std::size_t /*rows*/) { return {}; }
 };
 
@@ -76,7 +76,7 @@ class CausalLm {
   bool save_rounded = false;                                                 // activations are saved in bfloat16
   double noise = 0;                                                          // NEFTune's alpha: see train()
 
-  /// Of a layer: behind the first `recompute_layers`, nothing.
+  /// The policy of a layer: `recompute` for the first `recompute_layers`, nothing for the others.
   RecomputePolicy recompute_of(std::int64_t layer) const {
     return layer < recompute_layers ? recompute : RecomputePolicy::nothing;
   }
@@ -97,7 +97,7 @@ class CausalLm {
   /// there.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {},
                   Adapters adapters = Adapters::on, std::span<float> row_squares = {});
-  /// Logits (sum of SequenceRows::outputs, V) behind the last new rows of every sequence; fills their caches. Keys keep
+  /// Logits (sum of SequenceRows::outputs, V) after the last new rows of every sequence; fills their caches. Keys keep
   /// the angles they were cached with; with a dynamic NTK rope those are of the length the text had then, as in
   /// transformers.
   ///
@@ -120,20 +120,22 @@ class CausalLm {
   /// Losses of continuations: the rows of each sequence follow what its cache holds, and are cached as well. row_losses
   /// holds one loss per labelled row, in order.
   void continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences, std::span<float> row_losses);
-  /// Whether a text that grows from `from` to `to` tokens must be read again from its first one: where longrope goes
-  /// over to its long factors, what is cached was computed with the short ones.
+  /// Whether the cache of a sequence that grows from `from` to `to` tokens must be recomputed: where longrope switches
+  /// to its long factors, the cached keys were rotated with the short ones.
   bool cache_expires(std::int64_t from, std::int64_t to) const;
-  /// Texts of equal numbers have the same angles at the same positions, so their beginnings may share a cache.
+  /// A number that is equal for sequences with the same angles at the same positions, whose common beginnings may share
+  /// a cache.
   std::int64_t angles_of(std::int64_t length) const;
 
-  /// Bytes of working memory, found by walking through a call without touching memory: an upper bound for every
-  /// micro-batch with at most so many tokens, trained tokens and documents, whichever of its tokens are trained.
+  /// Bytes of working memory, found by a dry run of the call, which touches no memory: an upper bound for every
+  /// micro-batch with at most these numbers of tokens, trained tokens and documents, whichever of its tokens are
+  /// trained.
   struct Shape {
     std::int64_t tokens = 0, trained = 0, documents = 1;
     bool weighted = false;  // train() is given weights
     bool smoothed = false;  // … and label smoothing
     bool shared = false;    // documents have beginnings in common (PackedBatch::shared)
-    bool squared = false;   // log Σ p² is asked for
+    bool squared = false;   // log Σ p² is wanted
   };
   std::size_t measure(Shape shape, bool backward);
   /// Bytes of working memory for this micro-batch alone.

@@ -147,7 +147,7 @@ void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows
   auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
   auto groups = arena_.take<AdapterRows>(std::ssize(sequences)),
        end_groups = arena_.take<AdapterRows>(std::ssize(sequences));
-  std::vector<std::int32_t> ends;  // of the last layer, the rows in front of these leave keys and values only
+  std::vector<std::int32_t> ends;  // of the last layer, the rows before these leave keys and values only
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const SequenceRows& s = sequences[i];
     const auto first_end = std::ssize(ends);

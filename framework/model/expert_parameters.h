@@ -3,7 +3,7 @@
 // (tuners/lora/layer.py, ParamWrapper): A (E · r, in) has r rows for every expert, B (out, r · E) a column for rank j
 // of expert e at j · E + e.
 //
-// This model's B is (E, out, r), so that an expert's is a matrix of its own, rows of gate in front of those of up. It
+// This model's B is (E, out, r), so that an expert's is a matrix of its own, rows of gate before those of up. It
 // is turned into PEFT's where adapters are read and written.
 #pragma once
 

@@ -23,7 +23,7 @@ struct Naming {
 
   const char* activation = "mlp.act_fn";  // of the scalars of an xIELU
 
-  std::array<const char*, 4> targets{"q_proj", "v_proj"};  // of LoRA, as PEFT's table has them; null behind the last
+  std::array<const char*, 4> targets{"q_proj", "v_proj"};  // of LoRA, as PEFT's table has them; null after the last
 
   // Where files and modules (which adapters name) begin differently: "FILE" is "MODULE" there.
   const char *file_prefix = nullptr, *module_prefix = nullptr;

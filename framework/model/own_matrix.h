@@ -18,8 +18,8 @@ struct OwnMatrix {
   void* data() const { return const_cast<void*>(own.data); }  // own memory, which a Weight only shows
 };
 
-/// Moves the matrix at `place` into memory of the model: bfloat16, quantised values too, unless it is asked for in
-/// float32 or was stored in float32 or float16. A head that is tied to an embedding keeps the original.
+/// Copies the matrix at `place` into memory that the model owns: bfloat16, quantised values too, unless it is asked for
+/// in float32 or was stored in float32 or float16. A head that is tied to an embedding keeps the original.
 OwnMatrix own_matrix(CausalLm& model, const WeightName& place, bool in_float32);
 
 /// Overwrites the matrix, in parallel: read(first, count, out) gives rows as float32, and may look at the old ones.

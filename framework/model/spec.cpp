@@ -149,7 +149,7 @@ void ModelSpec::check(const std::string& source) const {
     bad(s.value < s.least || s.value > s.most,
         fmt::format("{} must be {} to {}, is {}", s.what, s.least, s.most, s.value));
   problems.raise();
-  // Behind the others: where no key gives it, it follows from them.
+  // After the others: where no key gives it, it follows from them.
   bad(head_dim < 1 || head_dim > 8192, fmt::format("head_dim must be 1 to 8192, is {}", head_dim));
   problems.raise();
 

@@ -88,8 +88,8 @@ struct QkNormSpec {
   };
   Over over = Over::none;
   NormKind kind = NormKind::rms;
-  bool bias = false;         // Phi
-  bool behind_rope = false;  // HunYuan; the others' stand in front of it
+  bool bias = false;        // Phi
+  bool after_rope = false;  // HunYuan; the others' stand before it
 
   explicit operator bool() const { return over != Over::none; }
   /// Whether every head has a weight of its own.
@@ -165,7 +165,7 @@ struct ModelSpec {
   StorageSpec stored;
 
   double embedding_scale = 1;  // Gemma: sqrt(hidden), rounded to the storage type
-  double logit_scale = 1;      // Cohere, Granite: of the logits, in front of their cap
+  double logit_scale = 1;      // Cohere, Granite: of the logits, before their cap
   double final_softcap = 0;
   HeadKind head = HeadKind::causal_lm;
   std::int64_t labels = 0;  // outputs of a head that is none of a language model

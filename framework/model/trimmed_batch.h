@@ -1,4 +1,4 @@
-// What a pass has to compute of a batch: documents without a label not at all, and behind the last layer only rows with
+// What a pass has to compute of a batch: documents without a label not at all, and after the last layer only rows with
 // one.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Where every weight of a model lies in its Hugging Face files: one list, from which models are loaded and saved.
 //
 // A row is one weight of the block: its role, its shape as the block uses it (out, in), the tensor that holds it, and
-// which rows of it. Fused tensors (Phi-3 qkv_proj, gate_up_proj; GPT-2 c_attn) hold several weights one behind the
+// which rows of it. Fused tensors (Phi-3 qkv_proj, gate_up_proj; GPT-2 c_attn) hold several weights one after the
 // other; GPT-2's Conv1D tensors are stored (in, out), so its "rows" are columns of the file.
 #pragma once
 
@@ -82,7 +82,7 @@ struct WeightName {
   bool coded = false;               // stored as mxfp4: `tensor` names the codes, mxfp4_scales() the powers of two
   bool alternate = false;           // the file has rows of gate and up in turn; first_row is this model's
   std::int64_t head = -1;           // of q_norm and k_norm where every head has its own; −1: of all heads
-  std::int64_t stacked = 0;         // vectors that the file holds as a matrix of so many rows
+  std::int64_t stacked = 0;         // number of vectors that the file holds as the rows of one matrix
   bool constant = false;            // a single number without a dimension, never trained
   std::optional<float> start = {};  // what a vector begins with in a new model; by its role, if not given
   std::string other_module = {};    // of adapters, where it is not the tensor's name

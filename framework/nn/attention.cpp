@@ -169,7 +169,7 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
   v.forward(x, to.v, Write::set, s.v_proj, pass);
 }
 
-// The same behind norms and rope.
+// The same after norms and rope.
 Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& s,
                                         Pass& pass) const {
   Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena)};
@@ -184,12 +184,12 @@ Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32
     some[i] = all[static_cast<std::size_t>((*queries)[i])];
   auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows,
                     const SavedActivation& kept, Mat heads) {
-    if (norms && norm_behind_rope) turn(from, rope_rows, false, pass);
+    if (norms && norm_after_rope) turn(from, rope_rows, false, pass);
     if (norms) {
       norms.forward(from, heads, pass.arena);
       kept.close(from);
     }
-    if (!norms || !norm_behind_rope) turn(heads, rope_rows, false, pass);
+    if (!norms || !norm_after_rope) turn(heads, rope_rows, false, pass);
   };
   finish(plain.q, q_heads, queries ? std::span<const std::int32_t>(some) : all, s.q_plain, p.q);
   finish(plain.k, k_heads, all, s.k_plain, p.k);
@@ -278,9 +278,9 @@ void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved
   const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
       k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
   auto start = [&](Mat heads, const HeadNorms& norms, const SavedActivation& plain) {
-    if (!norms || !norm_behind_rope) turn(heads, rope_rows, true, pass);
+    if (!norms || !norm_after_rope) turn(heads, rope_rows, true, pass);
     if (norms) norms.backward(heads, plain.read(pass.arena), pass.arena);
-    if (norms && norm_behind_rope) turn(heads, rope_rows, true, pass);
+    if (norms && norm_after_rope) turn(heads, rope_rows, true, pass);
   };
   start(d.q, q_heads, s.q_plain);
   start(d.k, k_heads, s.k_plain);

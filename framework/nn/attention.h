@@ -20,16 +20,16 @@ struct Attention {
   Norm q_norm, k_norm;                 // optional
   bool norm_whole = false;             // q_norm and k_norm over the whole width instead of every head
   std::vector<Norm> q_norms, k_norms;  // or one for each head, with a weight of its own (StableLM)
-  bool norm_behind_rope = false;       // HunYuan; otherwise in front of it
+  bool norm_after_rope = false;        // HunYuan; otherwise before it
   bool use_rope = true, local_rope = false;
   Latent latent;       // instead of q, k and v (DeepSeek)
-  ParameterRef sinks;  // (heads): of gpt-oss
+  ParameterRef sinks;  // (heads): of gpt-oss: attention sinks
   const float* frozen_sinks = nullptr;
   std::vector<float> slopes;  // (heads): of ALiBi, instead of rope
 
   struct Saved {
-    SavedActivation q, k, v;           // as attention reads them (behind norm and rope)
-    SavedActivation q_plain, k_plain;  // in front of the norms, when there are norms
+    SavedActivation q, k, v;           // as attention reads them (after norm and rope)
+    SavedActivation q_plain, k_plain;  // before the norms, when there are norms
     SavedActivation out;
     Mat lse;
     Latent::Saved latent;
@@ -40,12 +40,12 @@ struct Attention {
   std::int64_t key_width() const { return shape.kv_heads * shape.head_dim; }
   bool trains() const { return projections_train() || o.trains() || sinks; }
 
-  /// In scratch, behind rope and norm.
+  /// In scratch, after rope and norm.
   struct Gradients {
     Mat q, k, v;
   };
 
-  /// `queries`: how many of the T tokens have a query; `rows`: how many of those are output.
+  /// `queries`: the number of the T tokens that have a query; `rows`: the number of output rows.
   Saved plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, SavePolicy policy, Arena& saved) const;
   /// y = or += o(attention(x)) for all tokens (rows empty), or y (rows.size(), D) for the rows listed.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
@@ -57,7 +57,7 @@ struct Attention {
   /// From dy, as y was in forward, down to the projections' outputs; `wanted` false: o's own gradients alone are.
   Gradients backward(ConstMat dy, std::span<const std::int32_t> rows, const Saved& saved, bool wanted,
                      Pass& pass) const;
-  /// From there to the input: sets dx (T, D) unless it is empty.
+  /// From the gradients of q, k and v to the input: sets dx (T, D) unless it is empty.
   void backward_projections(const Gradients& d, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 
   /// Generation: x holds new rows of several sequences; their keys and values go into the caches of `layer`. y has the
@@ -69,13 +69,14 @@ struct Attention {
   struct Projected {
     Mat q, k, v;
   };
-  /// The kernels on the rows that attention sees, which are more than there are where documents share their beginnings.
+  /// Runs the kernels on the rows that attention reads; where documents share their beginnings these are more than the
+  /// computed ones.
   void attend(const Projected& p, Mat out, Mat lse, Pass& pass) const;
   void attend_backward(ConstMat dout, const Projected& p, ConstMat out, ConstMat lse, const Gradients& d,
                        Pass& pass) const;
   /// `shape` with slopes, and with the sinks where they are now.
   kernels::AttentionShape shape_now() const;
-  /// Of the kernels' output, what o reads: heads may be wider there. And a gradient back to that width.
+  /// The kernels' output cut to the head width that o reads, and a gradient widened back.
   Mat narrowed(Mat out, Pass& pass) const;
   Mat widened(Mat dout, Pass& pass) const;
   Projected project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& saved, Pass& pass) const;

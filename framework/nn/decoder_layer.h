@@ -5,7 +5,7 @@
 //   post-norm (OLMo 2)      mid = x + norm'(attention(x));                     y = mid + norm'(mlp(mid))
 //   parallel (StableLM)     y = x + attention(norm(x)) + mlp(norm2(x)), or with one norm for both
 //
-// What attention and MLP add is multiplied by residual_scale (Granite), behind a post norm.
+// What attention and MLP add is multiplied by residual_scale (Granite), after a post norm.
 // A layer may output some rows only (the last layer: those that feed a label); attention still reads keys and values of
 // all.
 #pragma once
@@ -27,7 +27,7 @@ struct DecoderLayer {
 
   struct Saved {
     SavedActivation mid;                     // (rows, D); in a parallel layer not used
-    SavedActivation attention_out, mlp_out;  // in front of the post norms
+    SavedActivation attention_out, mlp_out;  // before the post norms
     Attention::Saved attention;
     FeedForward::Saved mlp;
   };
@@ -51,7 +51,7 @@ struct DecoderLayer {
 
  private:
   ConstMat normed(const Norm& norm, ConstMat x, Pass& pass) const;
-  /// The norm of what was kept, in the place it was read to where it was rounded.
+  /// The norm of a saved activation; in the same memory where the activation was rounded.
   ConstMat normed_again(const Norm& norm, const SavedActivation& x, Pass& pass) const;
   /// y += residual_scale · what block(out, mode) sets or adds to `out`.
   template <class Block>

@@ -1,4 +1,4 @@
-// Token embedding, scaled in some families, with learned positions or a norm behind it in others. An adapter adds scale
+// Token embedding, scaled in some families, with learned positions or a norm after it in others. An adapter adds scale
 // · s · A[:, token] Bᵀ.
 #pragma once
 
@@ -18,14 +18,13 @@ struct Embedding {
   float scale = 1;
   Norm norm;                        // BLOOM
   std::optional<LoraAdapter> lora;  // A (R, V), B (D, R); no dropout, no magnitude
-  TrainedTokens own;                // of a frozen table
+  TrainedTokens own;                // trained rows of a frozen table
 
   bool trains() const { return table || positions || lora || own || norm.trains(); }
   kernels::Weight value() const { return table ? table.weight() : frozen; }
   /// What forward saves for backward: what the norm reads (T, D). Empty without a norm, and where nothing is trained.
   Mat plan(std::int64_t tokens, std::int64_t width, Arena& saved) const;
-  /// y (T, D). A table in parts is read, and its gradient made, part by part. `saved` empty: backward will not be
-  /// asked.
+  /// y (T, D). A table in parts is read, and its gradient made, part by part. `saved` empty: backward will not follow.
   void forward(Mat y, Mat saved, Pass& pass) const;
   /// Adds to the gradients; dy is overwritten.
   void backward(Mat dy, ConstMat saved, Pass& pass) const;

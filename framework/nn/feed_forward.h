@@ -1,4 +1,4 @@
-// What follows the attention of a layer: its MLP, or a mixture of experts instead.
+// The feed-forward part of a layer: an MLP or a mixture of experts.
 #pragma once
 
 #include "nn/mlp.h"

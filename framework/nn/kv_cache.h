@@ -70,23 +70,23 @@ class KvCache {
   /// The first `count` rows of a layer.
   kernels::CachedRows keys(std::int64_t layer, std::int64_t count) const { return view(pool_->keys(layer), count); }
   kernels::CachedRows values(std::int64_t layer, std::int64_t count) const { return view(pool_->values(layer), count); }
-  /// After every layer has written its rows: they belong to the sequence now.
+  /// Appends `rows` rows, which every layer has written.
   void advance(std::int64_t rows) { length_ += rows; }
-  /// Forgets everything behind the first `length` tokens.
+  /// Drops all rows after the first `length`.
   void truncate(std::int64_t length) { length_ = length; }
-  /// Becomes what `other`, a cache of the same shape, is; the first `same` rows are equal already. Both have memory of
-  /// their own.
+  /// Copies `other`, a cache of the same shape, of which the first `same` rows are equal already. Both own their
+  /// memory.
   void copy(const KvCache& other, std::int64_t same);
 
   // With a pool.
   /// Begins with pages that others have filled, which it shares.
   void begin(std::span<const KvPool::Page> pages);
-  /// Takes pages until there is room for so many tokens.
+  /// Takes pages until there is room for `tokens` tokens.
   void reserve(std::int64_t tokens);
   std::span<const KvPool::Page> table() const { return table_; }
   /// Gives all pages back.
   void clear();
-  /// For measuring: as if it held so many tokens. Its rows must not be touched.
+  /// For measuring: sets the length without taking pages. The rows must not be touched.
   void assume(std::int64_t tokens);
 
   /// Bytes of keys and values of one token in all layers.
@@ -106,7 +106,7 @@ class KvCache {
 struct SequenceRows {
   KvCache* cache = nullptr;
   std::int64_t first = 0, count = 0;  // rows of the batch
-  std::int64_t outputs = 1;           // how many of the last ones are wanted behind the last layer
+  std::int64_t outputs = 1;           // how many of the last ones are wanted after the last layer
   std::int64_t length = 0;            // of the whole text that is read, which angles may depend on; 0: up to these rows
   std::int32_t adapter = -1;          // of those on the model (CausalLm::adopt); −1: the model itself
 };

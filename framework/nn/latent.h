@@ -1,12 +1,11 @@
 // Multi-head latent attention's projections (DeepSeek-V2, 2024): queries, keys and values of all heads come from two
 // narrow rows with a norm each,
-//   q = q_b(norm(q_a(x)));   [c | turned] = kv_a(x);   [k | v] of every head = kv_b(norm(c))
-// and the part of a key that rope turns is one for all heads. A head of q and k is (nope + rope) wide, of v another
+//   q = q_b(norm(q_a(x)));   [c | k_rope] = kv_a(x);   [k | v] of every head = kv_b(norm(c))
+// and the part of a key that rope rotates is shared by all heads. A head of q and k is (nope + rope) wide, of v another
 // width.
 //
-// The attention kernels know heads of one width. Here a head is [rope | nope | zeros], values [v | zeros]: scores do
-// not ask in what order their terms stand, and rope turns the first part of a head, as in families that turn only some
-// of it.
+// The attention kernels know heads of one width. Here a head is [rope | nope | zeros], values [v | zeros]: the order of
+// a score's terms does not matter, and rope rotates the first part of a head, as in families with partial rope.
 #pragma once
 
 #include <span>
@@ -21,10 +20,10 @@ struct Latent {
   Linear kv_a, kv_b;
   Norm q_norm, kv_norm;
   std::int64_t heads = 0, nope = 0, rope = 0, value = 0;  // widths of a head's parts
-  bool interleaved = true;  // pairs (2j, 2j + 1) of the turned part belong together, else (j, j + rope / 2)
+  bool interleaved = true;                                // rope rotates pairs (2j, 2j + 1), else (j, j + rope / 2)
 
   struct Saved {
-    SavedActivation q_low, kv_low;  // in front of the norms
+    SavedActivation q_low, kv_low;  // before the norms
     Linear::Saved q_a, q_b, kv_a, kv_b;
   };
 
@@ -36,10 +35,11 @@ struct Latent {
   }
 
   Saved plan(std::int64_t tokens, std::int64_t queries, SavePolicy policy, Arena& saved) const;
-  /// x (T, D), and the rows of it that ask (x itself, if all do) → q, k, v (…, heads · head_dim), in front of rope.
+  /// x (T, D), and its rows that have a query (x itself, if all have) → q, k, v (…, heads · head_dim), before
+  /// rope.
   void forward(ConstMat x, ConstMat asking, const Saved& saved, Mat q, Mat k, Mat v, Pass& pass,
                Pass& asking_pass) const;
-  /// Where all rows asked: sets dx unless it is empty.
+  /// Where all rows have a query: sets dx unless it is empty.
   void backward(ConstMat dq, ConstMat dk, ConstMat dv, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 
  private:

@@ -1,7 +1,7 @@
 // y = x Wᵀ (+ b) (+ s · ((x Aᵀ) Bᵀ + c)), W frozen in any storage or trainable; with an adapter optionally DoRA.
 //
 // A frozen W gets no gradient; an adapter keeps only x Aᵀ between forward and backward (DoRA also its unscaled output).
-// In generation rows of one product may have different adapters: they are added behind it, so a row's bits depend
+// In generation rows of one product may have different adapters: they are added after it, so a row's bits depend
 // neither on the other rows nor on their adapters.
 #pragma once
 
@@ -30,7 +30,7 @@ struct Linear {
     SavedActivation plain;  // DoRA: the output before scaling (T, out)
     Mat norms;              // DoRA: row norms (1, out)
 
-    /// What belongs to rows [first, first + count).
+    /// The saved activations of rows [first, first + count).
     Saved slice(std::int64_t first, std::int64_t count) const;
   };
 
@@ -40,7 +40,7 @@ struct Linear {
   std::int64_t out() const { return weight ? weight.rows : frozen.rows; }
   bool trains() const { return weight || bias || lora; }
 
-  /// Takes what backward will need for T tokens.
+  /// Allocates what forward saves for backward, for T tokens.
   Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   /// x (T, in) → y (T, out).
   void forward(ConstMat x, Mat y, Write mode, Saved& saved, Pass& pass) const;
@@ -87,7 +87,8 @@ void each_adapter(const LinearRows& r, const Pass& pass, F f) {
   }
 }
 
-/// forward and backward of all of them, at the rate of one layer. Layers may have no rows. Under a DryRun each has all.
+/// Forward and backward of all of them together, as fast as one layer. Layers may have no rows. Under a DryRun each has
+/// all.
 void forward_linears(const kernels::TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass);
 void backward_linears(const kernels::TaskList<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode,
                       Pass& pass);

@@ -1,4 +1,4 @@
-// What layers with a low-rank adapter share: + s · (x̃ Aᵀ) Bᵀ, x̃ being x with dropout in training.
+// Functions shared by layers with a low-rank adapter: + s · (x̃ Aᵀ) Bᵀ, x̃ being x with dropout in training.
 #pragma once
 
 #include "core/matrix.h"
@@ -18,7 +18,7 @@ struct LoraAdapter {
   std::uint32_t stream = 0;      // the module's number: part of the address of its dropout mask
 };
 
-/// Whether x̃ is not x.
+/// Whether x̃ differs from x.
 inline bool has_dropout(const LoraAdapter& lora, const Pass& pass) { return pass.training && lora.dropout > 0; }
 
 /// Rows [row, row + rows) of what several adapters read, each its own. The dropout mask counts them from `first_row`

@@ -21,7 +21,7 @@ struct LossHead {
   ParameterRef weight;
   const float* frozen_bias = nullptr;  // (V); Phi
   ParameterRef bias;
-  float scale = 1, softcap = 0;     // of the logits, in this order
+  float scale = 1, softcap = 0;     // applied to the logits, in this order
   std::optional<LoraAdapter> lora;  // without a magnitude
   TrainedTokens own;                // of a frozen matrix without an adapter; the embedding's in tied models
 

@@ -1,7 +1,7 @@
 // A mixture of experts in the place of an MLP: y = Σ over a token's k experts of weight · expert(x), + shared(x).
 //
 // A router chooses the experts of every token (kernels/routing.h). An expert sees the rows of its tokens alone,
-// gathered one behind the other in the order of the experts; nothing is padded and no token is dropped. A row's weight
+// gathered one after the other in the order of the experts; nothing is padded and no token is dropped. A row's weight
 // multiplies the inner activation, since down is linear, so backward finds the weight's gradient without the expert's
 // output:
 //   h = act(gate(x)) · up(x);  y += down(w · h) + w · bias;  dw = (downᵀ dy) · h + dy · bias
@@ -9,8 +9,9 @@
 //
 // The products of all experts that have rows are made at once (nn/linear.h, LinearRows). Rows are worked on some at a
 // time, whole experts where they fit, so that scratch memory does not depend on the routing. Where experts are trained
-// in full and their values or gradients are sharded, each is visited once and in order, with or without rows: others
-// wait for its part. Backward visits them from the last to the first in any case, so the order of sums is the same.
+// in full and their values or gradients are sharded, each is processed once and in order, with or without rows, since
+// other ranks wait for its exchange. Backward processes them from the last to the first in any case, so the order of
+// sums is the same.
 #pragma once
 
 #include <vector>
@@ -47,7 +48,7 @@ struct Moe {
     Router::Saved router;
     kernels::Dispatch dispatch;
     SavedActivation gate, up;  // (T · k, F) in the order of the rows; empty when backward is to compute them again
-    std::span<float> low[3];   // of gate, up, down: adapters' x Aᵀ, row behind row
+    std::span<float> low[3];   // of gate, up, down: adapters' x Aᵀ, row after row
     SavedActivation plain[3];  // DoRA: outputs before scaling (T · k, out)
     Mat norms[3];              // DoRA: (E, out)
     Mlp::Saved shared;

@@ -125,7 +125,7 @@ class ParameterStore {
 
   /// Number of units is fixed at the start, so that references to them stay valid.
   void create_units(std::vector<std::string> names);
-  /// `part_rows` > 0: in parts of its own, each of so many rows (the last may have fewer); such parameters come behind
+  /// `part_rows` > 0: in parts of its own, each of so many rows (the last may have fewer); such parameters come after
   /// a unit's others.
   ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
                    std::int64_t part_rows = 0);

@@ -20,7 +20,8 @@ struct RouterLosses {
   explicit operator bool() const { return balance != 0 || z != 0; }
 };
 
-/// What a pass gathers for them. Forward adds every layer's tokens; then close(), and backward asks for the factors.
+/// The sums of these losses in one pass. Forward adds every layer's tokens, close() computes the losses, backward reads
+/// the factors.
 class RouterSums {
  public:
   RouterSums() = default;

@@ -1,4 +1,4 @@
-// What forward computes and backward reads again: saved as it was, or rounded to bfloat16 in half the memory.
+// An activation that forward saves for backward: in float32, or rounded to bfloat16 in half the memory.
 //
 // Forward writes to open() and then calls close(), or hands values that live elsewhere to save(); backward calls
 // read(). Saved in float32, open() and read() are the memory itself, nothing is converted and no bit changes.
@@ -10,7 +10,7 @@
 
 namespace dml {
 
-/// What a layer saves between forward and backward.
+/// Which activations a layer saves between forward and backward.
 struct SavePolicy {
   bool mlp = true;       // gate and up of the MLP; otherwise backward computes them again
   bool rounded = false;  // in bfloat16
@@ -32,7 +32,7 @@ struct SavedActivation {
   Mat open(Arena& scratch) const;
   void close(ConstMat written) const;
   void save(ConstMat values) const;
-  /// The values, in scratch where they were rounded. May be overwritten by whoever needs them last.
+  /// The values, in scratch where they were rounded. The last reader may overwrite them.
   Mat read(Arena& scratch) const;
 };
 

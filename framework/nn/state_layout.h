@@ -1,11 +1,11 @@
-// What an optimizer keeps of a parameter between steps, as named tensors:
+// The state that an optimizer keeps for a parameter between steps, as named tensors:
 //   by element   one entry per element, or per block of 256 elements (scales of state in bytes, as bitsandbytes keeps
 //   it) by parameter entries of the parameter as a whole: row means, a basis, counters. Every slice has a copy of them.
 //
 // A rule may need whole parameters (a norm of the tensor, a product of matrices). Then one rank updates all of the
-// parameter and holds all of its state (dist/whole_parameters.h). Other rules work on any slice: whoever cuts
-// parameters into slices cuts at multiples of a block (dist/shards.h, nn/parameter.cpp), so a slice's state holds the
-// same bytes as that stretch of the whole parameter's.
+// parameter and holds all of its state (dist/whole_parameters.h). Other rules work on any slice: strategies that cut
+// parameters into slices cut at multiples of a block (dist/shards.h, nn/parameter.cpp), so a slice's state holds the
+// same bytes as that range of the whole parameter's.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct StateTensor {
   std::vector<std::int64_t> shape = {};  // with each 0: of its entries
   std::int64_t offset = 0;               // of its first entry, in bytes from the start of the slice's state
 
-  /// The entry of an element, or how many entries there are for so many elements.
+  /// The index of the entry of element `elements`, which is also the number of entries of that many elements.
   std::int64_t entries(std::int64_t elements) const;
   std::int64_t width() const { return type == Type::u8 ? 1 : type == Type::bf16 ? 2 : type == Type::f32 ? 4 : 8; }
 };
@@ -53,13 +53,13 @@ class StateLayout {
   using Rule = std::function<ParameterState(const Parameter&)>;
   explicit StateLayout(Rule rule) : rule_(std::move(rule)) {}
 
-  /// Whether a parameter of so many elements, of which a slice may be a part, has its state in bytes.
+  /// Whether a parameter of `parameter_size` elements has its state in bytes; its slices follow.
   bool in_bytes(std::int64_t parameter_size) const { return eight_bit_ && parameter_size >= kFewest; }
   bool whole(const Parameter& parameter) const { return rule_ && rule_(parameter).whole; }
   /// Where codes and scales of a plane of bytes begin in the state of a slice of `size` elements, in bytes.
   static std::int64_t codes_at(int planes, int plane, std::int64_t size);
   static std::int64_t scales_at(int plane, std::int64_t size);
-  /// What a slice of `size` elements takes, in floats.
+  /// Floats of state that a slice of `size` elements takes.
   std::int64_t floats(const Parameter& parameter, std::int64_t size) const;
   /// The tensors of a slice, in the order in which they lie.
   std::vector<StateTensor> tensors(const Parameter& parameter, std::int64_t size) const;

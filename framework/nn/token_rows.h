@@ -1,4 +1,4 @@
-// Rows of a frozen embedding or head that are trained by themselves: they take the place of the matrix's own.
+// Trained rows of a frozen embedding or head, which replace those of the matrix (PEFT's trainable tokens).
 #pragma once
 
 #include <cstdint>

@@ -86,7 +86,7 @@ class Adafactor : public Optimizer {
                 scale = as_float(step.gradient_scale);
     const float* grad = s.grad.data();
     const std::int64_t cols = m.cols;
-    const std::int64_t before = m.matrix ? m.rows + m.cols : s.size();  // floats in front of the mean of steps
+    const std::int64_t before = m.matrix ? m.rows + m.cols : s.size();  // floats before the mean of steps
     if (!m.matrix) {
       float* v = s.state.data();
       each_element(s.size(), [=](std::int64_t i) {

@@ -25,7 +25,7 @@ void each_element(std::int64_t size, F element) {
   });
 }
 
-/// Plane number k of a slice whose state is planes of floats, `before` floats behind its start.
+/// Plane number k of a slice whose state is planes of floats, `before` floats after its start.
 inline float* plane(const OptimizerSlice& s, std::int64_t k, std::int64_t before = 0) {
   return s.state.data() + before + k * s.size();
 }

@@ -1,5 +1,5 @@
-// Optimizers: pure functions of (value, gradient, state, step) over slices; they keep nothing themselves, so whoever
-// shards the state or saves it needs no help from here.
+// Optimizers: pure functions of (value, gradient, state, step) over slices; they hold no state themselves, so the
+// strategy that shards the state or saves it needs no help from here.
 //
 // A rule is a file of this folder with rows for the registry (optim/rules.h). A row owns everything about its
 // optimizer: its name, the other spellings that recipes use, its arguments, and how it is made.

@@ -5,7 +5,7 @@
 // rise.
 //
 // Jagged restarts (ReLoRA) every N steps lie over any of them: from the first restart on the rate is cut to (r + 1) / U
-// of the schedule's in the U steps behind each, r = s mod N; and to (N − r) / A in the A steps before the next.
+// of the schedule's in the U steps after each, r = s mod N; and to (N − r) / A in the A steps before the next.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ std::vector<Argument> sgd_kind() {
                 averaging_arguments());
 }
 
-/// What a slice counts: in its state in front of the planes.
+/// What a slice counts: in its state before the planes.
 struct Counters {
   double steps = 0, weights = 0, largest_rate = 0;
 };

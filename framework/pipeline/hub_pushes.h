@@ -16,7 +16,7 @@ std::unique_ptr<Observer> make_hub_pushes(const Recipe& recipe);
 /// The result in output_dir, at the end of a run.
 void push_result(const Recipe& recipe);
 
-/// UserError when hub_model_id is set and there is no token: known before hours of training rather than behind them.
+/// UserError when hub_model_id is set and there is no token: known before hours of training rather than after them.
 void require_hub_token(const Recipe& recipe);
 
 }  // namespace dml

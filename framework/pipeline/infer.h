@@ -22,7 +22,7 @@ struct InferOptions {
   bool raw = false;                       // the prompt as it is, without a template
   std::vector<std::string> stops;         // texts that end an answer; not part of it
   std::shared_ptr<Automaton> constraint;  // what every answer must be; null: anything
-  bool long_answers = false;              // max_new_tokens was asked for: say so when the context is shorter
+  bool long_answers = false;              // max_new_tokens was given: warn when the context is shorter
   GenerationOptions generation;
 };
 
@@ -43,7 +43,7 @@ class StopText {
   explicit StopText(const std::vector<std::string>& stops) : stops_(stops) {}
   /// The text that is certain after one more piece.
   std::string next(const std::string& piece);
-  /// What was held back and turned out to be no stop.
+  /// Text that was held back and turned out not to be a stop.
   std::string finish() { return stopped_ ? "" : std::move(held_); }
   bool stopped() const { return stopped_; }
   /// The stop that came.

@@ -143,7 +143,7 @@ class Finder {
     return labelled(*completion, *label);
   }
 
-  // Answers to one prompt, of which one was preferred; the prompt may be in front of both.
+  // Answers to one prompt, of which one was preferred; the prompt may be before both.
   bool pairs(const Column& chosen, const Column& rejected) {
     DatasetEntry& e = facts_.entry;
     if (chosen.lists > 0 && !messages_in(chosen.name)) return false;

@@ -21,7 +21,7 @@
 namespace dml {
 namespace {
 
-// Logits behind a few tokens drawn at random.
+// Logits after a few tokens drawn at random.
 std::vector<float> some_logits(CausalLm& model) {
   const ModelSpec& spec = model.spec;
   const std::int64_t length = std::min<std::int64_t>(16, spec.max_positions);

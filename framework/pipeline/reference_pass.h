@@ -19,7 +19,7 @@ struct ReferencePart {
   std::vector<double>* mismatched;  // null: none are needed
 };
 
-/// All values unknown, with room for so many stored examples and, where needed, for every mismatched document.
+/// Scores with all values unset, for `examples` stored examples and, where needed, every mismatched document.
 void forget(ReferenceScores& scores, std::int64_t examples, const std::vector<ReferencePart>& parts);
 /// Whether everything that the parts need is known.
 bool complete(const ReferenceScores& scores, const std::vector<ReferencePart>& parts);

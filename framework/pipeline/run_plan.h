@@ -93,9 +93,9 @@ struct RunPlan {
 
  private:
   void plan_memory();
-  /// Takes real steps for so many seconds: seconds per token, 0 when that did not work.
+  /// Runs real steps for `seconds` seconds and returns seconds per token; 0 when that failed.
   double measured_token_seconds(double seconds);
-  /// What the ranks of this host will still take, with so many bytes of activations each.
+  /// Bytes that the ranks of this host will still allocate, with `activations` bytes each.
   std::size_t still_needed(std::size_t activations) const;
   /// Whether checkpoints are written from copies. A collective, of ranks that agree on what they train.
   void plan_copies();

@@ -263,7 +263,7 @@ class Reader {
     return out;
   }
 
-  /// Reasoning in front of an answer, in one of the known pairs of tags, becomes a field of its own.
+  /// Reasoning before an answer, in one of the known pairs of tags, becomes a field of its own.
   static bool split_thinking(Text& content, Text& thinking) {
     struct Tags {
       std::string_view open, close, answer_open, answer_close;

@@ -115,7 +115,7 @@ class Masker {
     return e;
   }
 
-  /// The first eos and the first eot behind a turn, with nothing but blanks in front of them.
+  /// The first eos and the first eot after a turn, with nothing but blanks before them.
   std::vector<End> ends_behind(std::size_t at, std::size_t next) const {
     std::vector<End> out;
     bool eos = false, eot = false;

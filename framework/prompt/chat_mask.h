@@ -5,7 +5,7 @@
 //
 // The content of the turn is trained, with the template's text between two ranges of it. When there is such text
 // (reasoning, tool calls), the template's own opening of it is trained too, from the generation prompt on, and for tool
-// calls all up to the end token: the model has to write these itself. Behind the turn an eos or eot token is trained as
+// calls all up to the end token: the model has to write these itself. After the turn an eos or eot token is trained as
 // train_on_eos and train_on_eot say. {% generation %} widens what is trained to its block. Cost: linear in the text.
 #pragma once
 
@@ -24,7 +24,7 @@ struct EndTokens {
   TrainOnEnd train_on_eos = TrainOnEnd::turn, train_on_eot = TrainOnEnd::turn;
 };
 
-/// The whole text. `generation_prompt` is what the template writes in front of an answer ("" when unknown).
+/// The whole text. `generation_prompt` is what the template writes before an answer ("" when unknown).
 Segment mask(jinja::RenderResult rendered, const Conversation& conversation, const EndTokens& ends,
              const std::string& generation_prompt);
 

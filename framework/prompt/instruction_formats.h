@@ -17,7 +17,7 @@ struct InstructionFormat {
   std::string system_default = {};        // … or this where the row has no such column …
   std::string system_layout = {};         // … laid out so ({system}), unless it is empty
   bool joint = false;                     // prompt and answer are tokenised in one go
-  int ends = 1;                           // eos behind the answer
+  int ends = 1;                           // eos after the answer
   bool lenient = false;                   // missing columns are empty
 };
 

@@ -29,7 +29,7 @@ const std::string_view kNemotronH = R"J(
 {{- '<|im_start|>assistant\n' if add_generation_prompt -}}
 )J";
 
-/// Tools come with the first message behind the system's, or with tools_in_user_message: false in the system's.
+/// Tools come with the first message after the system's, or with tools_in_user_message: false in the system's.
 const std::string_view kLlama4 = R"J(
 {%- set has_system = messages and messages[0].role == 'system' -%}
 {%- set first = 1 if has_system else 0 -%}
@@ -204,7 +204,7 @@ const std::string_view kGemma4Tools = R"J(
 {%- endmacro -%}
 )J";
 
-/// What the model thought, between <|channel> and <channel|>, is not shown again. The model continues its turn behind
+/// What the model thought, between <|channel> and <channel|>, is not shown again. The model continues its turn after
 /// what tools answered (tool_responses of its message).
 const std::string_view kGemma4 = R"J(
 {%- macro without_thoughts(text) -%}

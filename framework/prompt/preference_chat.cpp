@@ -103,7 +103,7 @@ class PreferenceChat : public PromptStrategy {
     return common;
   }
 
-  // An answer may be given with the prompt in front of it.
+  // An answer may be given with the prompt before it.
   Json answer_messages(const Json& record, const Json& prompt, const std::string& field) const {
     auto found = record.find(field);
     if (found == record.end() || found->is_null()) throw UserError("'{}' is missing{}", field, looks_like(record));

@@ -11,7 +11,7 @@ namespace dml {
 /// Columns of the messages.
 struct ChatPreference {
   std::string prompt = "prompt";  // where it is missing: what chosen and rejected have in common
-  std::string system = {};        // where the prompt is a text: column of a text in front of it
+  std::string system = {};        // where the prompt is a text: column of a text before it
   std::string chosen = "chosen", rejected = "rejected";
   std::string completion = "completion", label = "label";
 };

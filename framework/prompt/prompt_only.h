@@ -1,4 +1,4 @@
-// Rows that are only asked: what is trained from is generated behind their prompts. Any format gives the prompt of a
+// Rows that are only asked: what is trained from is generated after their prompts. Any format gives the prompt of a
 // row.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Prompt and steps are tokenised one by one, as TRL's PRMTrainer does it; behind each step stands the separator, whose
+// Prompt and steps are tokenised one by one, as TRL's PRMTrainer does it; after each step stands the separator, whose
 // last token has the step's label.
 #include "prompt/stepwise.h"
 
@@ -30,7 +30,7 @@ class Stepwise : public PromptStrategy {
     if (steps.size() != labels.size())
       throw UserError("'completions' has {} steps, 'labels' has {}", steps.size(), labels.size());
     Rendered out = prompt(record);
-    out.most_behind = most_;
+    out.most_after = most_;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       if (!steps[i].is_string()) throw UserError("'completions[{}]' must be a text, is {}", i, steps[i].type_name());
       add(out, steps[i].get_ref<const std::string&>(), false);

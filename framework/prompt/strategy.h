@@ -40,7 +40,7 @@ struct Segment {
   std::string text;
   std::vector<Span> spans;
   bool add_special = false;  // with the tokenizer's own bos (at the front of an example)
-  bool end_of_text = false;  // eos behind it, unless the last id already is eos; an empty segment gets none
+  bool end_of_text = false;  // eos after it, unless the last id already is eos; an empty segment gets none
   int ends = 1;              // how many eos that is
   bool end_trained = false;  // … and whether that eos is trained
   Token label =
@@ -74,7 +74,7 @@ struct Rendered {
   std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: taken as they are, segments empty
   bool chunk = false;  // longer than sequence_len: cut into rows without loss, whatever the strategy for length
   std::string untrained_reason = {};        // why the row has no trained tokens, where the strategy knows it
-  std::int64_t most_behind = 0;             // tokens behind the first segment, which are cut; 0: any number
+  std::int64_t most_after = 0;              // tokens after the first segment, which are cut; 0: any number
   DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
 };
 

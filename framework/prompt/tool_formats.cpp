@@ -2,7 +2,7 @@
 
 namespace dml {
 
-/// Tools, and the system message in front of the last user turn. "@" is a blank for the SentencePiece models and
+/// Tools, and the system message before the last user turn. "@" is a blank for the SentencePiece models and
 /// nothing for tekken.
 const std::string_view kMistralTools = R"J(
 {%- macro call_id(id) -%}

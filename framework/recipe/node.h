@@ -40,7 +40,7 @@ class Report {
   void notice(const std::string& text) { notices.push_back(text); }
   /// "FILE:LINE:COLUMN" or "command line".
   std::string at(Place place) const;
-  /// False once so many errors are known that more are only counted.
+  /// False once the limit of reported errors is reached; further ones are only counted.
   bool wants_more() const { return errors_.size() < kMost; }
   /// UserError with all errors sorted by place, when there are any.
   void raise() const;

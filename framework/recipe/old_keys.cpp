@@ -40,7 +40,7 @@ void put(Node& map, std::string key, Node value) {
   map.items.push_back(std::move(value));
 }
 
-/// The digit behind "zero" in a file name, or zero_optimization.stage of a table.
+/// The digit after "zero" in a file name, or zero_optimization.stage of a table.
 std::string zero_stage(const Node& deepspeed) {
   std::string stage;
   if (deepspeed.is_scalar()) {

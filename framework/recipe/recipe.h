@@ -79,7 +79,7 @@ struct OptimSection {
   bool operator==(const OptimSection&) const = default;
 };
 
-/// A checkpoint whenever somebody makes a file.
+/// A checkpoint whenever a certain file appears.
 struct DynamicCheckpoint {
   bool enabled = false;
   std::int64_t check_interval = 10;  // steps
@@ -335,7 +335,7 @@ void set_choices(const std::string& key, std::vector<Choice> choices);
 Json json_schema();
 /// recipes/REFERENCE.md.
 std::string reference_markdown();
-/// Every setting with its value, as YAML that parses to the same Recipe; with_origins puts each one's origin behind it.
+/// Every setting with its value, as YAML that parses to the same Recipe; with_origins puts each one's origin after it.
 std::string resolved_yaml(const RecipeFile& file, bool with_origins = false);
 /// Digest of the settings that decide what the prepared data are (files' contents are the caller's to add).
 std::string data_digest(const Recipe& recipe);

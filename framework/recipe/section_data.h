@@ -74,7 +74,7 @@ struct DatasetEntry {
   std::string field_chosen = "chosen", field_rejected = "rejected";  // of preferences
   std::string field_margin = "margin";                               // … for a reward model
   std::optional<std::string> field_weight, message_field_weight;     // of a row's loss, of a message's tokens
-  std::string step_separator = "\n";                                 // type stepwise_supervised: behind every step
+  std::string step_separator = "\n";                                 // type stepwise_supervised: after every step
   std::optional<std::int64_t> max_completion_length;                 // … and tokens of all of them
   bool train_on_last_step_only = false;
   // plain text and instruction rows
@@ -97,8 +97,7 @@ struct DataSection {
   double val_set_size = 0;  // below 1: share of the rows; from 1 on: number of rows
   std::string dataset_prepared_path = "last_run_prepared";
   std::int64_t sequence_len = 512;
-  std::int64_t completion_len =
-      0;  // no key of its own: tokens that are generated behind a prompt, part of sequence_len
+  std::int64_t completion_len = 0;  // no key of its own: tokens that are generated after a prompt, part of sequence_len
   std::optional<std::int64_t> eval_sequence_len;  // unset: sequence_len
   ExcessLength excess_length_strategy = ExcessLength::drop;
   std::int64_t min_sample_len = 2;

@@ -20,7 +20,7 @@ namespace dml {
 
 struct ServerOptions {
   HttpOptions http;
-  std::vector<std::string> keys;     // one of them is asked for; none: nobody is
+  std::vector<std::string> keys;     // accepted API keys; empty: no key is required
   std::vector<std::string> origins;  // of web pages that may ask, "*" for all; none: no other page than ours
   std::size_t queue = 64;            // requests that may wait
 };

@@ -25,7 +25,7 @@ class Endpoints {
   /// The answer goes to `reply`. ApiError where the body is wrong. From any thread.
   std::shared_ptr<Work> work(const std::string& path, const Json& body, std::shared_ptr<HttpReply> reply) const;
   const RequestReader& reader() const { return reader_; }
-  /// Nothing has been asked for a while.
+  /// Called when the server is idle.
   void rest() { constraints_.rest(); }
 
  private:

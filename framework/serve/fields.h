@@ -30,7 +30,7 @@ ApiError closing_error();
 
 class Fields {
  public:
-  /// `path`: what stands in front of names, as "stream_options.". `object` outlives this. ApiError unless it is an
+  /// `path`: what stands before names, as "stream_options.". `object` outlives this. ApiError unless it is an
   /// object.
   explicit Fields(const Json& object, std::string path = "");
 
@@ -44,7 +44,7 @@ class Fields {
   /// A string, or a list of strings; none may be empty.
   std::vector<std::string> texts(const std::string& name, std::size_t most);
   std::string path(const std::string& name) const { return path_ + name; }
-  /// ApiError for a field that was not asked for and is not one of `ignored`.
+  /// ApiError for a field that no accessor has read and that is not in `ignored`.
   void refuse_others(const std::vector<std::string>& ignored);
   [[noreturn]] void wrong(const std::string& name, const std::string& why) const;
 

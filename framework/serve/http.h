@@ -34,7 +34,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// The answer to one request. Calls may come from any thread, and behind the end of the connection, where they do
+/// The answer to one request. Calls may come from any thread, and after the end of the connection, where they do
 /// nothing.
 class HttpReply {
  public:

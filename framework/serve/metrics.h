@@ -17,7 +17,7 @@ class Metrics {
   explicit Metrics(std::string model);
 
   void set_load(std::size_t running, std::size_t waiting, double cache_usage);
-  /// A prompt has been read, so many of its tokens from the cache.
+  /// Counts a prompt that was read; `cached`: tokens of it found in the cache.
   void read(std::int64_t cached);
   void prompt(std::int64_t tokens);
   /// Seconds since the token before, or since the request came.

@@ -14,7 +14,7 @@
 
 namespace dml {
 
-/// "chatcmpl-…": letters and digits nobody can guess.
+/// "chatcmpl-…": random letters and digits that cannot be guessed.
 std::string fresh_id(const std::string& prefix);
 
 /// What every kind of answer shares: the texts of the choices, stops, usage.

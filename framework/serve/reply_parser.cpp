@@ -71,7 +71,7 @@ ReplyParser::ReplyParser(const Format& format) : format_(format) {
                                                                   : State::content;
 }
 
-// How much of the pending text is neither the beginning of a mark nor blanks in front of one.
+// How much of the pending text is neither the beginning of a mark nor blanks before one.
 std::size_t ReplyParser::safe(std::string_view mark) const {
   auto without_blanks = [&](std::size_t size) {
     return std::string_view(pending_).substr(0, size).find_last_not_of(kBlanks) + 1;

@@ -15,7 +15,7 @@ enum class ToolStyle {
   none,
   hermes,   // <tool_call>{"name": …, "arguments": {…}}</tool_call>, any number of them (Hermes, Qwen)
   mistral,  // [TOOL_CALLS][{"name": …, "arguments": {…}}], or [TOOL_CALLS]name[ARGS]{…}
-  llama     // the whole reply is {"name": …, "parameters": {…}}, perhaps behind <|python_tag|>
+  llama     // the whole reply is {"name": …, "parameters": {…}}, perhaps after <|python_tag|>
 };
 /// By what the chat template says; none where it knows no tools.
 ToolStyle tool_style(const std::string& chat_template);
@@ -30,7 +30,7 @@ class ReplyParser {
     ToolStyle tools = ToolStyle::none;
     bool reasoning = false;         // <think> … </think> in front is reasoning
     bool inside_reasoning = false;  // the prompt has opened it
-    bool inside_call = false;       // … or a call: the reply begins behind the mark
+    bool inside_call = false;       // … or a call: the reply begins after the mark
   };
   explicit ReplyParser(const Format& format);
 
@@ -51,7 +51,7 @@ class ReplyParser {
   bool become(State next, std::size_t skip);
   // Moves the first `size` bytes of the pending text to `to`, without the blanks of a gap.
   void give(std::string& to, std::size_t size);
-  // Gives the text in front of a mark and enters the next state behind it; without a mark, gives what is certain:
+  // Gives the text before a mark and enters the next state after it; without a mark, gives what is certain:
   // false.
   bool give_until(std::string& to, std::string_view mark, State next);
   std::optional<std::vector<ToolCall>> calls_in(std::string_view text) const;
@@ -60,7 +60,7 @@ class ReplyParser {
   Format format_;
   State state_;
   std::string pending_;
-  bool gap_ = false;  // blanks between reasoning and content, or behind a call, are nobody's
+  bool gap_ = false;  // skipping blanks between reasoning and content, or after a call
 };
 
 }  // namespace dml

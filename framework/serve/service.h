@@ -23,7 +23,7 @@ namespace dml {
 class Service {
  public:
   /// `queue`: requests that may wait for a place, beside those under way.
-  /// `at_rest`: called on the engine's thread when nothing has been asked for a second.
+  /// `at_rest`: called on the engine's thread after a second without requests.
   Service(
       std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
       std::function<void()> at_rest = [] {});

@@ -1,4 +1,4 @@
-// What one HTTP request wants of the engine: some engine requests, and somebody who makes the answer of their events.
+// The work of one HTTP request: engine requests, and an object that turns their events into the answer.
 #pragma once
 
 #include <exception>

@@ -130,7 +130,7 @@ Token next_id(const Pipeline& pipeline) {
   return next;
 }
 
-// The id of a token that has to exist: known, or added behind all others.
+// The id of a token that has to exist: known, or added after all others.
 Token ensure_token(Pipeline& pipeline, const std::string& text, bool special, const TokenizerSettings::Named& flags,
                    std::string_view where) {
   if (const AddedToken* known = pipeline.added.find(text)) {

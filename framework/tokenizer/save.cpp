@@ -51,7 +51,7 @@ class JsonText {
       Span key;
       if (object) {
         key = value(at);
-        at = skip_space(key.end) + 1;  // behind the colon
+        at = skip_space(key.end) + 1;  // after the colon
       }
       Span found = value(at);
       if (each(key, found)) return;

@@ -35,7 +35,7 @@ struct SentencePieceModel {
 /// UserError with `source` and the byte or piece where the file is wrong.
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string_view source);
 
-/// `legacy`: Hugging Face's flag: a space in front of every stretch of text, not only of the first. Control pieces are
+/// `legacy`: Hugging Face's flag: a space before every stretch of text, not only of the first. Control pieces are
 /// special added tokens; bos, eos, unk and pad are set where the model has them.
 std::unique_ptr<Pipeline> make_sentencepiece(const SentencePieceModel& model, bool legacy, std::string_view source);
 

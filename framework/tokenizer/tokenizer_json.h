@@ -15,7 +15,7 @@
 namespace dml {
 
 struct TokenizerJson {
-  /// Strings one behind the other.
+  /// Strings one after the other.
   struct Strings {
     std::string block;
     std::vector<std::uint32_t> ends;

@@ -1,6 +1,6 @@
 // Training a tokenizer from text: libsentencepiece's trainer, and the files of a Hugging Face tokenizer directory.
 //
-// A trained tokenizer adds no space in front of a text and removes none, so that tokenizer.model and tokenizer.json
+// A trained tokenizer adds no space before a text and removes none, so that tokenizer.model and tokenizer.json
 // give the same ids for every text (a prefix space is where readers of the two formats disagree). The result depends on
 // the text and the options alone, not on the number of processor cores.
 #pragma once

@@ -1,4 +1,4 @@
-// A file that grows by whole writes, for logs that somebody may read while they are written.
+// A file that grows by whole writes, for logs that may be read while they are written.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class AppendedFile {
   const std::string& path() const { return path_; }
   /// IoError when not all of it could be written.
   void append(std::string_view bytes);
-  /// Cuts off what lies behind the first `size` bytes.
+  /// Cuts off what lies after the first `size` bytes.
   void truncate(std::size_t size);
   /// Flushes to the disk.
   void sync();

@@ -21,7 +21,7 @@ using Jobs = std::vector<Job>;
 class BackgroundWork {
  public:
   BackgroundWork() = default;
-  /// Stops the job at hand as soon as it looks; those behind it are dropped, and so is what went wrong.
+  /// Stops the job at hand as soon as it looks; those after it are dropped, and so is what went wrong.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
@@ -43,7 +43,7 @@ class BackgroundWork {
 /// Copies of values, in memory that is taken once and used again.
 class Snapshot {
  public:
-  /// Room for so many bytes; copies made before are gone.
+  /// Reserves `bytes` bytes; earlier copies are dropped.
   void begin(std::size_t bytes);
   template <class T>
   std::span<T> copy(std::span<T> values) {

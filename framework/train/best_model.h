@@ -12,7 +12,7 @@ class BestModel : public Observer {
   struct Settings {
     Metric metric;                         // what makes a model better
     bool save = false;                     // a checkpoint of every best model
-    std::optional<std::int64_t> patience;  // finish after so many evaluations without improvement
+    std::optional<std::int64_t> patience;  // finish after this many evaluations without improvement
   };
   explicit BestModel(Settings settings) : settings_(std::move(settings)) {}
 

@@ -33,7 +33,7 @@ struct EvaluationResult {
   std::vector<SampleMetrics> samples;
 };
 
-/// When an evaluation is asked for.
+/// The point of a run at which an evaluation takes place.
 struct EvaluationMoment {
   std::int64_t step = 0;   // optimizer steps done; 0: before training
   bool scheduled = false;  // by eval_steps, eval_strategy …, and after the last step

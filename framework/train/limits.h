@@ -25,7 +25,7 @@ class SignalRequests : public Observer {
   bool save_on_stop_;
 };
 
-/// After so many seconds since `start` the run saves and stops.
+/// The run saves and stops this many seconds after `start`.
 class TimeLimit : public Observer {
  public:
   TimeLimit(Clock::time_point start, double seconds) : start_(start), seconds_(seconds) {}
@@ -39,7 +39,7 @@ class TimeLimit : public Observer {
   double seconds_;
 };
 
-/// Error(diverged) when the loss is above a threshold for so many steps in a row.
+/// Error(diverged) when the loss stays above a threshold for a number of steps in a row.
 class LossWatchdog : public Observer {
  public:
   LossWatchdog(double threshold, std::int64_t patience) : threshold_(threshold), patience_(patience) {}

@@ -4,7 +4,7 @@
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
 //   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…,"base":…}   base: what was said before the first step
 //
-// Named values stand behind these fields, under their names. docs/metrics.md explains every field; a test compares that
+// Named values stand after these fields, under their names. docs/metrics.md explains every field; a test compares that
 // page with what is written here. Steps never decrease along the file. A resumed run removes the lines after the step
 // it resumes from, so that the file reads like one uninterrupted run. A number that is not finite (a diverged loss) is
 // written as null.
@@ -37,7 +37,7 @@ RunMetrics read_metrics(const std::string& folder);
 class MetricsLog : public Observer {
  public:
   /// Opens `path` for appending. Of an existing file, the lines up to and including `keep_until_step` are kept; the
-  /// first line after that step, or the first damaged one, and everything behind it are removed. A new run keeps
+  /// first line after that step, or the first damaged one, and everything after it are removed. A new run keeps
   /// nothing (−1). IoError when it cannot be written.
   explicit MetricsLog(std::string path, std::int64_t keep_until_step = -1);
 

@@ -65,7 +65,7 @@ class Objective {
   virtual std::span<const Metric> terms() const { return {}; }
   /// Computes what must be known of the whole global batch before its first gradient. Called on all ranks.
   virtual void begin(const GlobalBatch& /*batch*/) {}
-  /// The micro-batch that is computed for one that was loaded: where documents are prompts, what was generated behind
+  /// The micro-batch that is computed for one that was loaded: where documents are prompts, what was generated after
   /// them. Valid until the next call.
   virtual PackedBatch completed(const PackedBatch& loaded) { return loaded; }
   /// Values of the global batch beside the terms, the same on all ranks.
@@ -92,7 +92,7 @@ class Objective {
   virtual void restore(const Json& /*state*/, const std::string& /*source*/) {}
 };
 
-/// The means of the terms that have any weight; `prefix` stands in front of the names.
+/// The means of the terms that have any weight; `prefix` stands before the names.
 std::vector<NamedValue> named_terms(std::span<const Metric> terms, const LossSums& sums,
                                     const std::string& prefix = "");
 

@@ -60,7 +60,7 @@ class Observer {
   virtual void before_step(std::int64_t /*done*/) {}
   /// The learning rate of the next step, given the schedule's. Must be equal on all ranks.
   virtual double learning_rate(double planned) const { return planned; }
-  /// Within a step or an evaluation (`what`): so many of this rank's micro-batches are done.
+  /// Within a step or an evaluation (`what`): `done` of this rank's `total` micro-batches are finished.
   virtual void on_part(std::string_view /*what*/, std::int64_t /*step*/, std::int64_t /*done*/,
                        std::int64_t /*total*/) {}
   virtual Action on_step(const StepMetrics& /*metrics*/) { return {}; }

@@ -23,11 +23,11 @@ class ShadowOptimizer : public Optimizer {
  protected:
   /// `name`: of the plane. `key`: of the recipe; UserError with it where `inner` averages its steps itself.
   ShadowOptimizer(std::unique_ptr<Optimizer> inner, std::string name, const char* key);
-  /// k in [0, 1] behind a step, when `done` steps were made before it.
+  /// k in [0, 1] after a step, when `done` steps were made before it.
   virtual double kept(std::int64_t done, const OptimizerStep& step) const = 0;
 
  private:
-  /// Its part of a slice's state, which lies behind the inner optimizer's.
+  /// Its part of a slice's state, which lies after the inner optimizer's.
   struct Own {
     float *shadow, *steps;
   };

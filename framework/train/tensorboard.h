@@ -38,7 +38,7 @@ std::string record(std::string_view data);
 /// The first event of a file; `wall_time` in seconds since 1970.
 std::string version_event(double wall_time);
 std::string event(double wall_time, std::int64_t step, const std::string& summary);
-/// Parts of a summary, which are simply put one behind the other.
+/// Parts of a summary, which are simply put one after the other.
 std::string scalar(std::string_view tag, double value);
 std::string text(std::string_view tag, std::string_view text);
 /// "loss" → "train/loss", "eval_loss" → "eval/loss".

@@ -1,4 +1,5 @@
-// A checkpoint on demand: somebody makes a file, and the run saves and removes it (Axolotl's dynamic_checkpoint).
+// A checkpoint on demand: when a certain file appears, the run saves and removes the file (Axolotl's
+// dynamic_checkpoint).
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ struct Piece {
 struct Example {
   std::vector<Piece> pieces;
   bool begin = true;        // with the tokenizer's BOS, if it has one
-  bool end = true;          // with EOS behind it
+  bool end = true;          // with EOS after it
   bool end_trained = true;  // … which is trained
 };
 

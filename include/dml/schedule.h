@@ -5,7 +5,7 @@
 
 namespace dml::plugin {
 
-/// Where a step stands: step s of T, behind a warmup of W steps.
+/// The position of a step: step s of T, after a warmup of W steps.
 struct SchedulePlace {
   double step = 0, warmup = 0, steps = 0;  // s, W, T
   /// 0 at the end of the warmup, 1 at the end of the run.
@@ -15,7 +15,7 @@ struct SchedulePlace {
 class Schedule {
  public:
   virtual ~Schedule() = default;
-  /// Of the peak. Not asked for the steps of the warmup, which is linear.
+  /// The learning rate as a factor of the peak. Not called for the steps of the warmup, which is linear.
   virtual double factor(const SchedulePlace& place) const = 0;
 };
 

@@ -35,7 +35,7 @@ BaseModel tiny(const std::string& storage = "", const std::string& family = "lla
   return open_base_model(section, adapter);
 }
 
-// Logits behind every token of the first document.
+// Logits after every token of the first document.
 std::vector<float> logits(CausalLm& model, const GoldenBatch& batch) {
   model.set_length(batch.longest());
   const std::int64_t vocab = model.spec.vocab, length = batch.starts[1];

@@ -78,8 +78,8 @@ TEST(Calendar, SeveralTimesAnEpochAtTrueShares) {
   TrainSection train;
   train.evals_per_epoch = train.saves_per_epoch = 2;
   EXPECT_EQ(saves(train, schedule(8, 1, 2)), (Steps{4, 8, 12, 16}));
-  EXPECT_EQ(saves(train, schedule(7, 1, 2)), (Steps{4, 7, 11, 14}));  // behind the step that passes the half
-  // 10 examples, 3 a step: behind steps of 3, 6, 9 and 10 examples 0.3, 0.6, 0.9 and all of the epoch are done.
+  EXPECT_EQ(saves(train, schedule(7, 1, 2)), (Steps{4, 7, 11, 14}));  // after the step that passes the half
+  // 10 examples, 3 a step: after steps of 3, 6, 9 and 10 examples 0.3, 0.6, 0.9 and all of the epoch are done.
   EXPECT_EQ(saves(train, schedule(10, 3, 2)), (Steps{2, 4, 6, 8}));
   train.saves_per_epoch = 3;
   EXPECT_EQ(saves(train, schedule(9, 1, 1)), (Steps{3, 6, 9}));

@@ -26,7 +26,7 @@ BaseModel base_of(const char* family) {
   return open_base_model(section);
 }
 
-// Logits behind the last of some tokens.
+// Logits after the last of some tokens.
 std::vector<float> logits(CausalLm& model, const std::vector<Token>& tokens) {
   const auto length = std::ssize(tokens);
   std::vector<std::int32_t> positions(tokens.size());

@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-// A format with `fraction` bits behind the point and a bias, by its definition: (−1)^s · 1.f · 2^(e − bias).
+// A format with `fraction` bits after the point and a bias, by its definition: (−1)^s · 1.f · 2^(e − bias).
 double value_of(std::uint32_t bits, int fraction, int exponent_bits, int bias) {
   std::uint32_t f = bits & ((1u << fraction) - 1), e = (bits >> fraction) & ((1u << exponent_bits) - 1);
   double sign = bits >> 15 ? -1 : 1, part = std::ldexp(f, -fraction);

@@ -21,9 +21,9 @@ TEST(Makespan, IsTheTimeOfTheBusiestThread) {
 }
 
 TEST(Makespan, HasThreadsThatAreThroughHelpTheNextOne) {
-  // Two runs: {5, 1} and {1, 1}. The second thread is done at 2 and takes the 1 that waits behind the 5.
+  // Two runs: {5, 1} and {1, 1}. The second thread is done at 2 and takes the 1 that waits after the 5.
   EXPECT_EQ(makespan(std::vector<double>{5, 1, 1, 1}, 2), 5);
-  // {1, 1} and {5, 1}: the first thread takes what waits behind the 5.
+  // {1, 1} and {5, 1}: the first thread takes what waits after the 5.
   EXPECT_EQ(makespan(std::vector<double>{1, 1, 5, 1}, 2), 5);
 }
 

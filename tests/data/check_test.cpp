@@ -164,7 +164,7 @@ TEST_F(Check, ReadsNoMoreThanItIsTold) {
   EXPECT_THAT(found.train_lengths, IsEmpty());
   EXPECT_THAT(check().partial, IsEmpty());
   EXPECT_THAT(problems, ElementsAre(HasSubstr("a.jsonl:501: ")));
-  // What may be otherwise in the rows behind is only a doubt.
+  // What may be otherwise in the rows after is only a doubt.
   data.datasets.clear();
   add(write("b.jsonl", "{\"text\": \"\"}\n{\"text\": \"\"}\n{\"text\": \"long enough\"}\n"), "completion");
   data.min_sample_len = 5;

@@ -35,7 +35,7 @@ std::vector<std::vector<std::int32_t>> as_vectors(const Lists& lists) {
 }
 
 TEST(Packer, PutsEachExampleIntoTheBinItFitsMostTightly) {
-  // Longest first: 7 | 6 | 5 … 4 fits behind 6 (room 4) rather than 5 (room 5); 3 behind 7; 2 behind 5.
+  // Longest first: 7 | 6 | 5 … 4 fits after 6 (room 4) rather than 5 (room 5); 3 after 7; 2 after 5.
   std::vector<std::int32_t> lengths{5, 3, 7, 2, 6, 4};
   EXPECT_THAT(as_vectors(best_fit(counting(6), lengths, 10, 100, 100)),
               ElementsAre(ElementsAre(2, 1), ElementsAre(4, 5), ElementsAre(0, 3)));
@@ -210,7 +210,7 @@ TEST(Loader, CountsLessWhatOneAnswerOfAPairIsLonger) {
   Loader loader(Examples(ids, labels, offsets, chosen, kinds, splits), schedule, {.ld_alpha = 0.25});
   const PackedBatch batch = loader.load(0, 0);
   EXPECT_EQ(batch.groups[0].completion, 0);
-  EXPECT_EQ(batch.groups[0].tail, 2);  // behind two tokens, as many as the other answer has
+  EXPECT_EQ(batch.groups[0].tail, 2);  // after two tokens, as many as the other answer has
   EXPECT_EQ(batch.groups[0].tail_weight, 0.25);
 }
 

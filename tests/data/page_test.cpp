@@ -94,7 +94,7 @@ TEST_F(Page, SpreadsTheRowsItShowsWhenThereAreTooMany) {
   EXPECT_EQ(page_data(prepared, tokenizer, nullptr, options)["rows"].size(), 3u);
 }
 
-// In a browser: the page as its program made it, with the state that stands behind '#'.
+// In a browser: the page as its program made it, with the state that stands after '#'.
 TEST_F(Page, ShowsFindsAndFiltersInABrowser) {
   std::string browser;
   for (const char* name : {"chromium", "chromium-browser", "google-chrome"})

@@ -117,7 +117,7 @@ TEST_F(PreferenceData, TheDocumentsOfAPairShareAMicroBatch) {
     EXPECT_EQ(g.role, d % 2 == 0 ? DocumentRole::chosen : DocumentRole::rejected);
     EXPECT_EQ(g.group, static_cast<std::int32_t>(d / 2));
     EXPECT_EQ(g.reference, -static_cast<double>(4 + d));
-    // <s>q2good2</s>: the label in front of the answer is at position 2.
+    // <s>q2good2</s>: the label before the answer is at position 2.
     EXPECT_EQ(g.completion, 2);
     EXPECT_EQ(batch.positions[static_cast<std::size_t>(batch.starts[d])], 0);
   }

@@ -49,7 +49,7 @@ TEST(OperationCount, OfAnAdapterSparesWeightGradientsAndWhatLiesBelow) {
   // in + out, rank 4: q, o, k, v, gate, up, down.
   const double adapters = 2 * 4 * ((128.0 + 128 + 2 * 96 + 3 * 160) * (15 + 12) + 2 * 96 * kKeysOfOthers);
   EXPECT_EQ(n.forward, base + attention + adapters);
-  // Nothing in front of the lowest layer's q, k and v wants a gradient: neither through W nor through A.
+  // Nothing before the lowest layer's q, k and v wants a gradient: neither through W nor through A.
   const double spared = 2 * 15 * (64 * 64 + 2 * 64 * 32) + 2 * 15 * 3 * 64 * 4;
   EXPECT_EQ(n.backward, base + 2 * attention + 2 * adapters - spared);
 }

@@ -145,7 +145,7 @@ TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
   named("e.yml", {{"chat_template", "chatmll"}}, "chat_template", "did you mean 'chatml'?");
   write("file", "");
   named("f.yml", {{"output_dir", at("file")}}, "output_dir", "is a file");
-  // The table of a list begins behind its key.
+  // The table of a list begins after its key.
   const std::string path =
       recipe("g.yml", tiny_lora() + Keys{{"lr_groups", "[{name: a, modules: [q_proj, no_such], lr: 1e-4}]"}});
   for (const char* command : {"validate", "train"}) {

@@ -183,7 +183,7 @@ TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
   }
 }
 
-// With α = 1 the reference is the model itself behind every second step, so the loss of the step after is the known
+// With α = 1 the reference is the model itself after every second step, so the loss of the step after is the known
 // one.
 TEST_F(PreferenceRuns, AReferenceThatFollowsIsTheModelAfterEachSync) {
   const Keys keys =

@@ -113,7 +113,7 @@ TEST_F(RewardRuns, BitsDoNotDependOnRanks) {
 }
 
 // A checkpoint between two steps over the same completions has them in it.
-// With α = 1 the reference is the model itself behind every second step: no divergence in the step after.
+// With α = 1 the reference is the model itself after every second step: no divergence in the step after.
 TEST_F(RewardRuns, AReferenceThatFollowsIsTheModelAfterEachSync) {
   const Keys keys = rewards("[{length: 20}]", {{"beta", "0.05"},
                                                {"num_iterations", "2"},

@@ -67,7 +67,7 @@ TEST_F(Steering, WeightsInBf16HaveTheSameBitsOnRanksAndResumed) {
 }
 
 TEST_F(Steering, TheLearningRateFallsOnAPlateau) {
-  // Nothing is an improvement by 100, so it falls with every evaluation behind the first one after training began.
+  // Nothing is an improvement by 100, so it falls with every evaluation after the first one after training began.
   const Keys keys =
       tiny_model() + Keys{{"max_steps", "6"},
                           {"eval_steps", "2"},

@@ -75,7 +75,7 @@ class BeamSearch : public testing::TestWithParam<std::string> {
     return Generator(*golden.model).run({&prompt, 1}, options)[0];
   }
 
-  // "longrope": llama_tiny with that rope, behind a prompt that grows past the length where it changes.
+  // "longrope": llama_tiny with that rope, after a prompt that grows past the length where it changes.
   const bool long_text = GetParam() == "longrope";
   GoldenLogits golden{long_text ? "llama_tiny" : GetParam(), long_text ? "llama_rope/longrope" : ""};
   Tokens prompt = long_text ? Tokens(28, 9) : Tokens{5, 17, 3, 40, 31};

@@ -1,4 +1,4 @@
-// The engine: an answer alone, in company, and behind what the cache knew, bit for bit; cancelling, fairness, memory.
+// The engine: an answer alone, in company, and after what the cache knew, bit for bit; cancelling, fairness, memory.
 #include "generate/engine.h"
 
 #include <gtest/gtest.h>
@@ -235,7 +235,7 @@ TEST_P(OneEngine, ReportsThePromptsLogprobs) {
   const Got got = alone(r, options(2));
   ASSERT_EQ(got.prompt.size(), 29u);
   for (std::size_t t = 0; t < got.prompt.size(); ++t) {
-    EngineRequest beginning = r;  // what the model says behind the first t + 1 tokens
+    EngineRequest beginning = r;  // what the model says after the first t + 1 tokens
     beginning.prompt.resize(t + 1);
     beginning.report_prompt = false;
     beginning.sampling.bias = {{r.prompt[t + 1], 1e9f}};

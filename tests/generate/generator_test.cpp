@@ -52,7 +52,7 @@ TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
   }
 }
 
-// A conversation: every prompt is the one before with its answer and a question behind it.
+// A conversation: every prompt is the one before with its answer and a question after it.
 TEST_P(Families, ThatKeepsWhatItReadReadsTheNextTurnFromWhereItIsNew) {
   if (model->spec.max_positions < 64) GTEST_SKIP() << "three turns are longer than its positions";
   Generator keeping(*model), plain(*model);
@@ -239,7 +239,7 @@ TEST_P(Generation, WithASmallerCacheIsTheSameForAllTogetherAndOneByOne) {
     auto together = Generator(*model).run(prompts, options);
     for (std::size_t i = 0; i < prompts.size(); ++i)
       EXPECT_EQ(Generator(*model).run({&prompts[i], 1}, options)[0].tokens, together[i].tokens);
-    // The first token comes from reading the prompt; behind it stand rounded keys and values.
+    // The first token comes from reading the prompt; after it stand rounded keys and values.
     EXPECT_EQ(together[0].tokens[0], golden.likeliest(prompts[0]));
   }
 }

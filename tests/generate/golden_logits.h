@@ -1,4 +1,4 @@
-// A golden model that tells its logits behind a text, read whole from the beginning: slow, and sure.
+// A golden model that tells its logits after a text, read whole from the beginning: slow, and sure.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Downloads of one model from the mock of the Hub, and what the cache must look like behind them.
+// Downloads of one model from the mock of the Hub, and what the cache must look like after them.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -33,7 +33,7 @@ struct MockAnswer {
   /// Instead of `body`: `size` bytes, made while they are sent.
   std::function<void(std::uint64_t offset, char* to, std::size_t count)> source{};
   std::uint64_t size = 0;
-  std::optional<std::uint64_t> cut{};  // the connection ends behind so many bytes of the body
+  std::optional<std::uint64_t> cut{};  // the connection ends after so many bytes of the body
   bool halt = false;                   // … or stays open without another byte
   bool chunked = false, hang_up = false;
 };

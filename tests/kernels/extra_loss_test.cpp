@@ -24,7 +24,7 @@ struct Problem {
     for (std::int64_t i = 0; i < n; ++i) labels.push_back(static_cast<Token>(i * 37 % kV));
   }
 
-  /// The extra loss of all rows, and the gradient of all losses by the logits in front of the soft cap, from the
+  /// The extra loss of all rows, and the gradient of all losses by the logits before the soft cap, from the
   /// definitions.
   double reference(std::vector<double>& dlogits) const {
     double sum = 0;

@@ -19,7 +19,7 @@
 namespace dml::kernels {
 namespace {
 
-// Rows of experts, one behind the other: none, few enough to be dots, parts of a register block, many.
+// Rows of experts, one after the other: none, few enough to be dots, parts of a register block, many.
 constexpr std::int64_t kRows[] = {0, 1, 58, 9, 0, 37, 8, 120};
 constexpr std::int64_t kExperts = std::size(kRows), kIn = kWholeBlocks, kOut = 100, kRank = 8;
 
@@ -186,7 +186,7 @@ TEST(TaskList, AdaptersHaveTheBitsOfEachAlone) {
       };
       lora_up({count, adapter});
     });
-    for (bool trained : {false, true})  // ddown, and db behind it
+    for (bool trained : {false, true})  // ddown, and db after it
       expect_each_alone(size + m.b.size(), [&](std::int64_t first, std::int64_t count, std::vector<float>& out) {
         std::vector<float> ddown(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(size)),
             db(out.begin() + static_cast<std::ptrdiff_t>(size), out.end());

@@ -91,7 +91,7 @@ TEST(SharedBeginningRows, AreVisitedOnce) {
   const TrimmedBatch apart = trimmed(given, arena, Trim::useful), once = trimmed(given, arena, Trim::shared_once);
   EXPECT_FALSE(apart.shared);
   ASSERT_TRUE(once.shared);
-  // Three answers behind the first prompt, whose last token feeds a label of its own in each; one without a label
+  // Three answers after the first prompt, whose last token feeds a label of its own in each; one without a label
   // between them.
   EXPECT_EQ(apart.batch.size() - once.batch.size(), 2 * 6 + 4);
   ASSERT_EQ(std::ssize(once.shared.rows), apart.batch.size());

@@ -18,7 +18,7 @@ struct Kind {
   bool pre = true, post = false, parallel = false, shared_norm = false, gated = true, head_norms = false,
        whole_norms = false, own_head_norms = false;
   bool layer_norm = false, lora = false, biases = false;
-  bool fused = false, norm_behind_rope = false, interleaved = false, rope = true;
+  bool fused = false, norm_after_rope = false, interleaved = false, rope = true;
   float residual_scale = 1;
   std::int64_t window = 0;
   float softcap = 0;
@@ -74,7 +74,7 @@ class LayerKinds : public testing::TestWithParam<Kind> {
       a.v = linear("v", a.key_width(), kWidth);
     }
     a.use_rope = k.rope;
-    a.norm_behind_rope = k.norm_behind_rope;
+    a.norm_after_rope = k.norm_after_rope;
     a.o = linear("o", kWidth, a.query_width());
     a.norm_whole = k.whole_norms;
     if (k.head_norms || k.whole_norms) {
@@ -161,7 +161,7 @@ class LayerKinds : public testing::TestWithParam<Kind> {
   KvCache cache_of(std::int64_t rows) {
     return KvCache(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, rows);
   }
-  // These rows behind what the caches hold, each sequence's next; `ends` of them, or all, come out and are those of
+  // These rows after what the caches hold, each sequence's next; `ends` of them, or all, come out and are those of
   // `y`.
   void expect_cached(const Mat& y, const std::vector<std::int32_t>& rows, std::vector<SequenceRows> sequences,
                      const std::vector<std::int32_t>& ends = {}) {
@@ -328,7 +328,7 @@ std::vector<Kind> kinds() {
   add("parallel_one_norm", [](Kind& k) { k.parallel = true, k.shared_norm = true, k.layer_norm = true; });
   add("fused_by_head", [](Kind& k) { k.fused = k.biases = k.head_norms = true; });
   add("fused_by_head_lora", [](Kind& k) { k.fused = k.lora = k.parallel = true; });
-  add("norms_behind_rope", [](Kind& k) { k.norm_behind_rope = k.head_norms = true; });
+  add("norms_behind_rope", [](Kind& k) { k.norm_after_rope = k.head_norms = true; });
   add("interleaved", [](Kind& k) { k.interleaved = true; });
   add("no_rope", [](Kind& k) { k.rope = false; });
   add("scaled_residuals", [](Kind& k) { k.residual_scale = 0.6f; });

@@ -140,7 +140,7 @@ TEST_F(Ranks, FindOtherLoops) { expect_refused(against("DML_ISA=portable exec $D
 TEST_F(Ranks, FindAnotherProgram) {
   std::string other = at("dml");
   fs::copy_file(dml_path(), other);
-  write_file(other + ".tail", read_file(other) + "x");  // bytes behind the last section change nothing but the digest
+  write_file(other + ".tail", read_file(other) + "x");  // bytes after the last section change nothing but the digest
   fs::permissions(other + ".tail", fs::perms::owner_all);
   expect_refused(against(fmt::format("exec {}.tail train {}", other, at("lora.yml"))), "the program");
 }

@@ -252,7 +252,7 @@ struct SlowApollo {
     now = std::sqrt(now);
     const double limit = t > 1 ? std::max(now / (norm + 1e-8), 1.01) / 1.01 : 1;
     norm = now / limit;
-    // Bias correction and scale are of the step, behind the limiter.
+    // Bias correction and scale are of the step, after the limiter.
     const double rate = 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t)) * std::sqrt(scale) / limit;
     for (std::size_t k = 0; k < w.size(); ++k) w[k] -= rate * update[k], w[k] -= 0.01 * decay * w[k];
   }

@@ -98,7 +98,7 @@ TEST(LearningRate, JaggedRestartsLieOverTheSchedule) {
   s.restart_anneal = 5;
   LearningRate jagged(s);
   for (std::int64_t step = 0; step < kSteps; ++step) {
-    // Written out by hand: r = 0 … 3 behind a restart, r = 16 … 19 before the next.
+    // Written out by hand: r = 0 … 3 after a restart, r = 16 … 19 before the next.
     constexpr double kRise[] = {0.25, 0.5, 0.75, 1}, kFall[] = {0.8, 0.6, 0.4, 0.2};
     std::int64_t r = step % 20;
     double factor = r < 4 && step >= 20 ? kRise[r] : r >= 16 ? kFall[r - 16] : 1;

@@ -91,7 +91,7 @@ class Poisoned : public TokenLoss {
   }
 };
 
-// Damages what the run holds, in front of a step.
+// Damages what the run holds, before a step.
 class Damage : public Observer {
  public:
   explicit Damage(std::function<void(std::int64_t done)> at) : at_(std::move(at)) {}
@@ -119,7 +119,7 @@ struct SmallRun {
   Poisoned objective;
   std::vector<float> values;      // in the end, also of a run that fails
   std::vector<std::string> rows;  // that were named, of rank 0
-  /// Called in front of every step with what this rank owns.
+  /// Called before every step with what this rank owns.
   std::function<void(std::int64_t done, std::span<Shard> shards)> damage;
 
   SmallRun() {

@@ -160,7 +160,7 @@ void gpt_neox(ConfigFields& c, ModelSpec& s) {
   s.stored.qkv = StorageSpec::Qkv::by_head;
 }
 
-// Falcon with one LayerNorm for both blocks, two in front of each other, or, from 40B on, one for each.
+// Falcon with one LayerNorm for both blocks, two before each other, or, from 40B on, one for each.
 constexpr Naming kFalcon = [] {
   Naming n = kNeox;
   n.embed = "transformer.word_embeddings", n.layers = "transformer.h", n.final_norm = "transformer.ln_f";
@@ -174,7 +174,7 @@ constexpr Naming kFalconTwoNorms = [] {
   return n;
 }();
 
-// Falcon's names, and a norm behind the embedding.
+// Falcon's names, and a norm after the embedding.
 constexpr Naming kBloom = [] {
   Naming n = kFalcon;
   n.embed_norm = "transformer.word_embeddings_layernorm";

@@ -17,7 +17,7 @@ inline void layer_norm(ModelSpec& spec) {
 }
 
 FamilyGroup llama_families();   // Llama and what differs from it in a few switches
-FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, whose norms stand behind the blocks
+FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, whose norms stand after the blocks
 FamilyGroup gemma_families();   // Gemma
 FamilyGroup phi_families();     // Phi, GLM
 FamilyGroup cohere_families();  // Command; StableLM, Nemotron, StarCoder 2: LayerNorm

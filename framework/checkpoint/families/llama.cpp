@@ -81,7 +81,7 @@ void ernie4_5(ConfigFields& c, ModelSpec& s) {
 void hunyuan(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .ntk_alpha = true});
   c.attention_bias(s);
-  s.qk_norm = {.over = QkNormSpec::Over::head, .behind_rope = true};
+  s.qk_norm = {.over = QkNormSpec::Over::head, .after_rope = true};
 }
 
 void granite(ConfigFields& c, ModelSpec& s) {

@@ -1,4 +1,4 @@
-// Qwen; and the families whose norms stand behind the blocks: OLMo 2 and 3, EXAONE 4.
+// Qwen; and the families whose norms stand after the blocks: OLMo 2 and 3, EXAONE 4.
 #include "checkpoint/families/groups.h"
 #include "core/error.h"
 

@@ -53,7 +53,7 @@ std::uint64_t packed(std::string_view bytes, std::size_t i, int width) {
   return width == 64 ? x : x & ((std::uint64_t{1} << width) - 1);
 }
 
-// `count` of them, of at most 32 bits, behind those of `out`.
+// `count` of them, of at most 32 bits, after those of `out`.
 void unpack(std::string_view bytes, int width, std::size_t count, std::vector<std::uint32_t>& out) {
   const std::size_t before = out.size(), bits = static_cast<std::size_t>(width);
   out.resize(before + count);

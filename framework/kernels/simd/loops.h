@@ -21,7 +21,7 @@ namespace dml::kernels {
 
 constexpr std::int64_t kDotRows = 8;  // up to here products of a row are dots, one fixed order per element
 
-/// kernels/xielu.h, behind softplus.
+/// kernels/xielu.h, after softplus.
 struct XieluFactors {
   float p, n, beta, eps;
 };

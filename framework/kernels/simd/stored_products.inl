@@ -233,7 +233,7 @@ void stored_dots(const Rows& w, std::int64_t n0, const float* packed, std::int64
   const std::int64_t columns_ahead = w.cols < kBytesAhead * 8 / Rows::kBits ? w.cols : kBytesAhead * 8 / Rows::kBits;
   std::int64_t i = 0;
   for (; i + kBlockCols <= w.cols; i += kBlockCols) {
-    // What is needed soon comes into the second-level cache, behind the end of these rows the beginning of the next N:
+    // What is needed soon comes into the second-level cache, after the end of these rows the beginning of the next N:
     // no pattern within pages would foresee it. Into the first level it would take the few buffers that loads wait in:
     // 25 instead of 31 GB/s on Zen 4.
     const std::int64_t soon = i + columns_ahead < w.cols ? i + columns_ahead : (N - 1) * w.cols + i + columns_ahead;

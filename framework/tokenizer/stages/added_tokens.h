@@ -17,7 +17,7 @@ struct AddedToken {
   std::string text;
   bool special = false;                 // skipped in decoding; not parsed in literal text
   bool normalized = false;              // looked for in the normalized text
-  bool lstrip = false, rstrip = false;  // takes the white space before, behind
+  bool lstrip = false, rstrip = false;  // takes the white space before, after
   std::string decoded;                  // set by prepare(): how it is decoded, normalized if it is looked for so
   bool single_word = false;             // only between characters that are no part of a word
 };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581, SentencePiece's space
 
-/// Whether a mark stands behind another character.
+/// Whether a mark stands after another character.
 bool has_inner_mark(std::string_view s) {
   std::size_t i = 0;
   while (s.substr(i).starts_with(kSpaceMark)) i += kSpaceMark.size();
@@ -154,7 +154,7 @@ void Bpe::encode(std::string_view word, std::uint32_t base, Encoding& out, Model
 void Bpe::encode_parts(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
   if (!cut_at_marks_) return encode_part(word, base, out, scratch);
   std::size_t start = 0;
-  bool in_marks = true;  // a run of marks belongs to the part behind it
+  bool in_marks = true;  // a run of marks belongs to the part after it
   for (std::size_t i = 0; i < word.size();) {
     bool mark = word[i] == '\xe2' && word.substr(i, 3) == kSpaceMark;
     if (mark && !in_marks) {

@@ -5,7 +5,7 @@
 // SentencePiece's (any pair whose concatenation is a piece, best score first; equal scores share a rank). Short words
 // are merged in place, long ones through a heap, O(n log n).
 //
-// Where no token has U+2581 behind another character, no merge crosses the front of such a mark: text is cut there and
+// Where no token has U+2581 after another character, no merge crosses the front of such a mark: text is cut there and
 // the parts are looked up in the word cache. A very long part is cut, too, between bytes that are neighbours in no
 // token that a merge makes, so that the memory for merging does not grow with it.
 #pragma once
@@ -87,7 +87,7 @@ class Bpe : public Model {
   std::vector<bool> unused_;
   bool cut_at_marks_ = false;
   mutable std::once_flag long_part_;                  // the first one fills the next two
-  mutable std::bitset<std::size_t{1} << 16> joined_;  // [a << 8 | b]: b stands behind a in what some merge makes
+  mutable std::bitset<std::size_t{1} << 16> joined_;  // [a << 8 | b]: b stands after a in what some merge makes
   mutable bool has_seams_ = false;
 };
 

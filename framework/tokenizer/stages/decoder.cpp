@@ -119,7 +119,7 @@ class Fuse : public Decoder {
   void decode_one(std::string&, bool) const override {}
 };
 
-// Up to `start` and `stop` characters off the ends of every token – behind a Fuse, of the text.
+// Up to `start` and `stop` characters off the ends of every token – after a Fuse, of the text.
 class StripOfTokens : public EachToken {
  public:
   StripOfTokens(std::string content, std::size_t start, std::size_t stop, bool fused)
@@ -177,7 +177,7 @@ class WordPiece : public EachToken {
   bool cleanup_;
 };
 
-// The suffix marks the end of a word: a space, but not behind the last one. A stream cannot know which is the last and
+// The suffix marks the end of a word: a space, but not after the last one. A stream cannot know which is the last and
 // leaves a space there.
 class WordSuffix : public Decoder {
  public:

@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-// May join the character in front of it: marks, Hangul vowels and finals, and what decomposes to such.
+// May join the character before it: marks, Hangul vowels and finals, and what decomposes to such.
 bool joins(char32_t c) {
   if (c < 0x300) return false;
   auto code = static_cast<utf8proc_int32_t>(c);

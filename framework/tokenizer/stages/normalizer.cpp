@@ -97,7 +97,7 @@ class Replace : public Normalizer {
         matches.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + text_.size())});
     }
     if (matches.empty()) return;
-    // Against the input, not what an earlier stage made of it: a few of these behind each other must not multiply.
+    // Against the input, not what an earlier stage made of it: a few of these after each other must not multiply.
     const std::size_t input = text.origin(text.size()) - text.origin(0);
     const std::size_t grown = s.size() + matches.size() * content_.size();
     if (grown > kMaxGrowth + 32 * input) throw UserError("{}: replacing makes {} bytes of {}", where_, grown, input);

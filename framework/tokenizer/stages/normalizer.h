@@ -26,7 +26,7 @@ struct SentencePieceNormalizerOptions {
   ByteTrie user_defined;  // pieces that are not normalized
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
   bool whitespace_as_suffix = false;
-  bool prefix_only_first = false;  // Hugging Face's `legacy: false`: no prefix behind a special token
+  bool prefix_only_first = false;  // Hugging Face's `legacy: false`: no prefix after a special token
 };
 std::unique_ptr<Normalizer> make_sentencepiece_normalizer(SentencePieceNormalizerOptions options);
 

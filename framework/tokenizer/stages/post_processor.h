@@ -1,4 +1,4 @@
-// Ids that a tokenizer puts in front of and behind a text (bos, eos …).
+// Ids that a tokenizer puts before and after a text (bos, eos …).
 #pragma once
 
 #include <functional>

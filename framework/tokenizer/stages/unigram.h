@@ -27,7 +27,7 @@ class Unigram : public Model {
   void encode(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const override;
 
  private:
-  /// Fills the best way to every place of the word's first bytes, `before` being the score of what is in front of it;
+  /// Fills the best way to every place of the word's first bytes, `before` being the score of what is before it;
   /// gives how many these are: all, or up to a place that no piece crosses.
   template <class Real>
   std::size_t search(std::string_view word, double before, ModelScratch& scratch) const;

@@ -1,4 +1,4 @@
-// The two simple models: WordPiece (greedy longest match, "##" in front of continuations) and WordLevel (a table).
+// The two simple models: WordPiece (greedy longest match, "##" before continuations) and WordLevel (a table).
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ struct Cursor {
     next = static_cast<std::uint32_t>(k);
     return c;
   }
-  /// Behind the run of characters from i on that have one of the classes (or, with `none`, that have none of them).
+  /// After the run of characters from i on that have one of the classes (or, with `none`, that have none of them).
   std::uint32_t run(std::uint32_t i, std::uint8_t wanted) const {
     std::uint32_t next = i;
     while (i < size && (at(i, next) & wanted)) i = next;
@@ -39,7 +39,7 @@ struct Cursor {
     while (i < size && !(at(i, next) & (kLetter | kNumber | kSpace))) i = next;
     return i;
   }
-  /// \s+(?!\S)|\s+ : a run of white space leaves its last character to the word behind it.
+  /// \s+(?!\S)|\s+ : a run of white space leaves its last character to the word after it.
   std::uint32_t space(std::uint32_t i) const {
     std::uint32_t last = i, end = i, next = i;
     while (end < size && (at(end, next) & kSpace)) {
@@ -48,7 +48,7 @@ struct Cursor {
     }
     return end == size || last == i ? end : last;
   }
-  /// Behind 's 't 're 've 'm 'll 'd at i, or i.
+  /// After 's 't 're 've 'm 'll 'd at i, or i.
   std::uint32_t contraction(std::uint32_t i, bool any_case) const {
     auto letter = [&](std::uint32_t k) -> char {
       if (k >= size) return 0;

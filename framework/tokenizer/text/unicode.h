@@ -21,7 +21,7 @@ enum CharClass : std::uint8_t {
 /// 0x110000 classes.
 const std::uint8_t* char_classes();
 
-/// The code point at s[i] of well-formed UTF-8; moves i behind it. Not checked: for text that has been checked.
+/// The code point at s[i] of well-formed UTF-8; moves i past it. Not checked: for text that has been checked.
 inline char32_t decode_char(const char* s, std::size_t& i) {
   auto at = [&](std::size_t k) { return static_cast<unsigned char>(s[k]); };
   unsigned a = at(i);

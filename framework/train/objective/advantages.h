@@ -1,5 +1,5 @@
 // From rewards to advantages: how much better a completion is than the others of its prompt (GRPO, Shao et al. 2024),
-// with several rewards normalised one by one where that is asked for (GDPO). Formulas as in TRL's GRPOTrainer.
+// with several rewards normalised one by one for GDPO. Formulas as in TRL's GRPOTrainer.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ struct DocumentScore {
   double answer = 0;       // sum of log p over the tokens of the answer, those of its tail with their weight
   double loss = 0;         // sum of −log p over them, without that weight
   double tokens = 0;       // their number
-  double prompt_loss = 0;  // sum of −log p over the labels in front of the answer
+  double prompt_loss = 0;  // sum of −log p over the labels before the answer
   double prompt_labels = 0;
   double aligned =
       0;  // sum of log p − log Σ p² over the answer, where the squares are known: how likely the model itself says it

@@ -16,7 +16,7 @@
 
 namespace dml {
 
-/// What was generated behind a prompt.
+/// What was generated after a prompt.
 struct Completion {
   std::vector<Token> text;  // prompt and completion, with the token that ended it
   std::int32_t prompt = 0;  // tokens of the prompt
