@@ -34,7 +34,7 @@ class CallAutomaton final : public Automaton {
     else start_ = state({Phase::head});
   }
   State start() override { return start_; }
-  bool free(State s) override {  // marks in front of and behind calls may be special tokens
+  bool free(State s) override {  // marks before and after calls may be special tokens
     const Phase phase = states_[s].phase;
     return phase <= Phase::text || phase >= Phase::closing;
   }

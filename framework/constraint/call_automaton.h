@@ -19,8 +19,8 @@ struct CallForm {
     std::shared_ptr<Automaton> rest;
   };
   std::vector<Call> calls;
-  std::string close, again;  // behind each call; then in front of one more, with what has `begun` it; "": there is none
-  bool required = false;     // the reply begins behind the mark, but for what has `begun` the call
+  std::string close, again;  // after each call; then before one more, with what has `begun` it; "": there is none
+  bool required = false;     // the reply begins after the mark, but for what has `begun` the call
   bool thinks = false;       // <think> … </think> may stand in front
   bool thinking = false;     // the prompt has opened it
 };

@@ -76,7 +76,7 @@ class DistributionStrategy : public UnitHooks {
   /// Calls `rule` for everything that this rank must update, in one or several calls: shards, or whole parameters where
   /// the state's layout asks for them. Between finish_gradients() and publish(). A collective.
   virtual void update(const std::function<void(std::span<const Shard>)>& rule) = 0;
-  /// The same outside of steps, for a rule that needs values and state alone. publish() comes behind it. A collective.
+  /// The same outside of steps, for a rule that needs values and state alone. publish() comes after it. A collective.
   virtual void update_values(const std::function<void(std::span<const Shard>)>& rule) { rule(shards()); }
   /// Sum of squares of the summed gradients of all units, the same on every rank and for every number of ranks. Between
   /// finish_gradients() and end_step().

@@ -13,7 +13,7 @@ void embed(std::span<const Token> tokens, const Weight& table, float scale, Mat 
 /// dtable[token[t]] += scale · dy[t], in token order for every row: deterministic.
 void embed_backward(std::span<const Token> tokens, ConstMat dy, float scale, Mat dtable);
 
-/// The same for some rows of a table, from `first` on: tokens that have theirs elsewhere are passed over.
+/// Looks up tokens in a part of the table, whose first row is row `first` of the whole; other tokens are skipped.
 void embed_part(std::span<const Token> tokens, std::int64_t first, const Weight& rows, float scale, Mat y);
 void embed_part_backward(std::span<const Token> tokens, std::int64_t first, ConstMat dy, float scale, Mat drows);
 

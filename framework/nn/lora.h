@@ -12,7 +12,7 @@ struct LoraAdapter {
   ParameterRef a, b;             // (R, in), (out, R)
   ParameterRef bias = {};        // (out): + scale · bias
   ParameterRef magnitude = {};   // (out) with DoRA
-  const float* norms = nullptr;  // (out) of a DoRA that stays as it is; else every forward pass finds them
+  const float* norms = nullptr;  // (out), of a frozen DoRA; null: computed in every forward pass
   float scale = 1;               // alpha / R, or alpha / sqrt(R) with rsLoRA
   float dropout = 0;             // on the input of A
   std::uint32_t stream = 0;      // the module's number: part of the address of its dropout mask

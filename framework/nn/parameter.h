@@ -29,7 +29,7 @@ struct Parameter {
   bool decay = false;                                 // weight decay applies (matrices, not norms and biases)
   float learning_rate_scale = 1;                      // LoRA+ and the like
   std::int64_t trained_first = 0, trained_last = -1;  // elements that are trained; −1: to the end
-  bool stale = false;                                 // nothing of the present gradient is in its place yet
+  bool stale = false;                                 // not yet written since begin_gradient()
   std::int64_t widened_at = -1;                       // in Unit::widened; −1: a matrix, which has no copy there
 
   std::int64_t size() const {
@@ -94,7 +94,7 @@ struct ParameterRef {
   Mat value() const;
   /// As it is stored: what products read.
   kernels::Weight weight() const;
-  /// To be added to; empty when no gradients are wanted.
+  /// The gradient, to be added to; empty when no gradients are wanted.
   Mat grad() const;
   /// The gradient for a kernel that writes every element: the first write of a step sets it instead of adding.
   struct Gradient {
@@ -147,7 +147,7 @@ class ParameterStore {
     bound.value = bf16_values ? nullptr : reinterpret_cast<float*>(values);
     bound.value16 = bf16_values ? reinterpret_cast<bf16*>(values) : nullptr;
   }
-  /// The same units without values and gradients.
+  /// A copy of the units without values and gradients.
   ParameterStore outline() const;
   /// Writes elements [first, last) of a parameter's starting values, for a strategy that never holds it whole. Set
   /// where allocate() is left to that strategy.

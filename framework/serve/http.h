@@ -41,7 +41,7 @@ class HttpReply {
   virtual ~HttpReply() = default;
   /// Goes out with the answer, whoever makes it. Before send() and begin().
   virtual void add_header(const std::string& name, const std::string& value) = 0;
-  /// The whole answer. Once, and not behind begin().
+  /// The whole answer. Once, and not after begin().
   virtual void send(HttpResponse response) = 0;
   /// Status and headers of an answer whose body follows in pieces.
   virtual void begin(HttpResponse head) = 0;

@@ -53,7 +53,7 @@ class TextAnswer : public Work {
 
   Json usage() const;
   Json envelope(const char* object) const;
-  /// What stands behind the envelope in an answer that is no stream.
+  /// What stands after the envelope in an answer that is no stream.
   void finish_whole(Json& all, Json choices) const;
   void event(const Json& data) { reply_->write("data: " + dump(data) + "\n\n"); }
   std::string token_text(Token token) const;

@@ -28,7 +28,7 @@ TEST_F(Trackers, FilesAreReadByProgramsOfOthers) {
   EXPECT_THAT(e.out, testing::HasSubstr("4 losses"));
 }
 
-// Also behind a resumed training, whose later values are removed first.
+// Also after a resumed training, whose later values are removed first.
 TEST_F(Trackers, MlflowsStoreIsReadAsItsFileStoreReadsIt) {
   if (!has_program("python3")) GTEST_SKIP() << "python3 is not there";
   const std::string r = recipe("r.yml", tiny_model() + Keys{{"max_steps", "4"},
