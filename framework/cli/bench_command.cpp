@@ -101,9 +101,9 @@ std::string json_line(const BenchResult& r) {
                    {"optimizer_s", p.optimizer},
                    {"processor_s", p.processor},
                    {"tok_s", static_cast<double>(r.tokens) / p.step},
-                   {"trained_tok_s", static_cast<double>(r.trained) / p.step},
+                   {"trained_tok_s", static_cast<double>(r.trained_tokens) / p.step},
                    {"tokens", r.tokens},
-                   {"trained_tokens", r.trained},
+                   {"trained_tokens", r.trained_tokens},
                    {"gflop", r.operations * 1e-9},
                    {"sgemm_gflops", r.sgemm * 1e-9},
                    {"fraction", r.fraction},
@@ -128,14 +128,14 @@ std::string table(const BenchResult& r) {
   line("model", fmt::format("{} parameters, {} trained; {} rank{} × {} thread{}",
                             count_text(static_cast<double>(r.parameters)), count_text(static_cast<double>(r.trained)),
                             r.ranks, r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s"));
-  line("step", fmt::format("{:>9.2f} ms  {} tokens, {} trained", p.step * 1e3, r.tokens, r.trained));
+  line("step", fmt::format("{:>9.2f} ms  {} tokens, {} trained", p.step * 1e3, r.tokens, r.trained_tokens));
   phase("  forward", p.forward);
   phase("  loss head", p.head);
   phase("  backward", p.backward);
   phase("  communication", p.communication);
   phase("  optimizer", p.optimizer);
   line("speed", fmt::format("{} tok/s, {} trained tok/s", count_text(static_cast<double>(r.tokens) / p.step),
-                            count_text(static_cast<double>(r.trained) / p.step)));
+                            count_text(static_cast<double>(r.trained_tokens) / p.step)));
   line("arithmetic",
        fmt::format("{:.1f} GFLOP per step, {:.1f} GFLOP/s = {:.3f} of the measured sgemm rate ({:.1f} GFLOP/s)",
                    r.operations * 1e-9, r.operations / p.step * 1e-9, r.fraction, r.sgemm * 1e-9));

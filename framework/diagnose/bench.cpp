@@ -177,7 +177,7 @@ void count(const std::vector<SyntheticBatch>& batches, CausalLm& model, BenchRes
     longest = std::max<std::int64_t>(longest, *std::ranges::max_element(batch.positions) + 1);
     result.plan.data += static_cast<std::size_t>(batch.size()) * (2 * sizeof(Token) + sizeof(std::int32_t));
     result.tokens += batch.size();
-    result.trained += batch.trained();
+    result.trained_tokens += batch.trained();
     result.operations += count_operations(model, batch).total();
   }
   model.set_length(longest);

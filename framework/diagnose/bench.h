@@ -33,10 +33,10 @@ struct BenchPhases {
 
 struct BenchResult {
   BenchPhases median;
-  std::int64_t tokens = 0, trained = 0;  // of one step over all ranks
-  double operations = 0, sgemm = 0;      // needed by the step; FLOP/s of all ranks and threads
-  double fraction = 0;                   // operations ÷ seconds ÷ sgemm
-  double first_loss = 0, last_loss = 0;  // per trained token
+  std::int64_t tokens = 0, trained_tokens = 0;  // of one step over all ranks
+  double operations = 0, sgemm = 0;             // needed by the step; FLOP/s of all ranks and threads
+  double fraction = 0;                          // operations ÷ seconds ÷ sgemm
+  double first_loss = 0, last_loss = 0;         // per trained token
   std::int64_t parameters = 0, trained = 0;
   int ranks = 1, threads = 1;
   MemoryPlan plan;
