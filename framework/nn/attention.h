@@ -23,7 +23,7 @@ struct Attention {
   bool norm_after_rope = false;        // HunYuan; otherwise before it
   bool use_rope = true, local_rope = false;
   Latent latent;       // instead of q, k and v (DeepSeek)
-  ParameterRef sinks;  // (heads): of gpt-oss: attention sinks: attention sinks
+  ParameterRef sinks;  // (heads): of gpt-oss: attention sinks
   const float* frozen_sinks = nullptr;
   std::vector<float> slopes;  // (heads): of ALiBi, instead of rope
 

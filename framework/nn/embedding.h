@@ -18,7 +18,7 @@ struct Embedding {
   float scale = 1;
   Norm norm;                        // BLOOM
   std::optional<LoraAdapter> lora;  // A (R, V), B (D, R); no dropout, no magnitude
-  TrainedTokens own;                // trained rows trained rows of a frozen table
+  TrainedTokens own;                // trained rows of a frozen table
 
   bool trains() const { return table || positions || lora || own || norm.trains(); }
   kernels::Weight value() const { return table ? table.weight() : frozen; }

@@ -88,7 +88,7 @@ class Objective {
   virtual std::size_t extra_memory(CausalLm& /*model*/) { return 0; }
   /// State that a run resumed after this step needs; null: none. Equal on all ranks.
   virtual Json state() const { return nullptr; }
-  /// Restores it. Restores it. UserError where it is damaged.
+  /// Restores it. UserError where it is damaged.
   virtual void restore(const Json& /*state*/, const std::string& /*source*/) {}
 };
 

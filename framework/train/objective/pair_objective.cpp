@@ -11,17 +11,7 @@ namespace dml {
 namespace {
 
 // In the order of terms_.
-enum : std::size_t {
-  kPairChosen,
-  kPairRejected,
-  kPairAccuracy,
-  kPairMargin,
-  kPairLogpsChosen,
-  kPairLogpsRejected,
-  kPairNll,
-  kPairOddsRatio,
-  kPairOdds
-};
+enum : std::size_t { kChosen, kRejected, kAccuracy, kMargin, kLogpsChosen, kLogpsRejected, kNll, kOddsRatio, kOdds };
 
 const PackedBatch& the_batch(const PackedBatch& batch) { return batch; }
 
@@ -131,16 +121,16 @@ double PairObjective::reward(double score, double reference, double tokens) cons
 void PairObjective::log_pair(const PairScores& p, const PairLoss& loss, LossSums& sums) const {
   const double chosen = reward(p.chosen, p.chosen_reference, p.chosen_tokens),
                rejected = reward(p.rejected, p.rejected_reference, p.rejected_tokens);
-  sums.add(kPairChosen, chosen);
-  sums.add(kPairRejected, rejected);
-  sums.add(kPairAccuracy, chosen > rejected ? 1 : 0);
-  sums.add(kPairMargin, chosen - rejected);
-  sums.add(kPairLogpsChosen, p.chosen / (means_ ? p.chosen_tokens : 1));
-  sums.add(kPairLogpsRejected, p.rejected / (means_ ? p.rejected_tokens : 1));
+  sums.add(kChosen, chosen);
+  sums.add(kRejected, rejected);
+  sums.add(kAccuracy, chosen > rejected ? 1 : 0);
+  sums.add(kMargin, chosen - rejected);
+  sums.add(kLogpsChosen, p.chosen / (means_ ? p.chosen_tokens : 1));
+  sums.add(kLogpsRejected, p.rejected / (means_ ? p.rejected_tokens : 1));
   if (!odds_) return;
   const double ratio = -loss.value / settings_.loss.beta;  // log σ(log odds)
-  sums.add(kPairOddsRatio, ratio);
-  sums.add(kPairOdds, ratio - log_one_minus_exp(ratio));
+  sums.add(kOddsRatio, ratio);
+  sums.add(kOdds, ratio - log_one_minus_exp(ratio));
 }
 
 LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) {
@@ -166,7 +156,7 @@ LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> l
     double nll = chosen.loss, tokens = chosen.tokens;
     if (settings_.nll == NllTokens::whole) nll += chosen.prompt_loss, tokens += chosen.prompt_labels;
     sums.loss += weights_[i] * nll_scale_ * nll;
-    sums.add(kPairNll, weights_[i] * nll, weights_[i] * tokens);
+    sums.add(kNll, weights_[i] * nll, weights_[i] * tokens);
   }
   std::size_t row = 0;
   if (weights.empty()) return sums;

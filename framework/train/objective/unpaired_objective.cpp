@@ -63,8 +63,8 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
     losses_[d] = {g.weight * loss.value, g.weight};
     sums.loss += losses_[d].loss;
     sums.denominator += g.weight;
-    sums.add(desirable ? kUnpairedDesirable : kUnpairedUndesirable, reward);
-    sums.add(desirable ? kUnpairedLogpsDesirable : kUnpairedLogpsUndesirable, documents_[d].answer);
+    sums.add(desirable ? kDesirable : kUndesirable, reward);
+    sums.add(desirable ? kLogpsDesirable : kLogpsUndesirable, documents_[d].answer);
     // The difference of two means.
     sums.add(kUnpairedMargin, desirable ? reward / desirable_ : -reward / undesirable_,
              1 / (desirable_ + undesirable_));
