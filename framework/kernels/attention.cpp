@@ -10,6 +10,7 @@
 #include "core/profile.h"
 #include "kernels/attention_tasks.h"
 #include "kernels/simd/loops.h"
+#include "kernels/simd/product_loops.h"
 
 // Forward. A task is one head and some consecutive rows of the batch; the documents those rows belong to are done one
 // after another. For a tile of 128 queries: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and
@@ -120,6 +121,13 @@ void rows_of_a_head(const AttentionRows& t) {
   for (const QueryTile& tile : queries) tile.finish(t);
 }
 
+// How a document of so many rows is done.
+void (*way_of(const AttentionShape& shape, std::int64_t rows))(const AttentionRows&) {
+  if (!in_own_way(shape, rows)) return rows_of_a_head;
+  if (product_loops().attention) return attention_rows_packed;
+  return loops().attention_rows ? loops().attention_rows : rows_of_a_head;
+}
+
 // A sink takes its share of every row: what the keys gave becomes smaller by one factor.
 void add_sinks(const AttentionShape& shape, Mat out, Mat lse) {
   parallel_ranges(out.rows, kKeys, [&](std::int64_t first, std::int64_t last) {
@@ -154,8 +162,7 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
     for (std::int64_t row = first; row < last;) {
       while (*(document + 1) <= row) ++document;
       std::int64_t rows = std::min<std::int64_t>(*(document + 1), last) - row;
-      const bool own_way = loops().attention_rows && in_own_way(shape, *(document + 1) - *document);
-      (own_way ? loops().attention_rows : rows_of_a_head)({shape, q, k, v, out, lse, head, *document, row, rows});
+      way_of(shape, *(document + 1) - *document)({shape, q, k, v, out, lse, head, *document, row, rows});
       row += rows;
     }
   });

@@ -11,6 +11,7 @@
 #include "core/profile.h"
 #include "kernels/attention_tasks.h"
 #include "kernels/simd/loops.h"
+#include "kernels/simd/product_loops.h"
 
 namespace dml::kernels {
 namespace {
@@ -148,6 +149,13 @@ void keys_of_a_head(const AttentionKeys& t) {
     run_of_keys(t, key, std::min(key + kRun, t.end));
 }
 
+// How a document of so many rows is done.
+void (*way_of(const AttentionShape& shape, std::int64_t rows))(const AttentionKeys&) {
+  if (!in_own_way(shape, rows)) return keys_of_a_head;
+  if (product_loops().attention) return attention_keys_packed;
+  return loops().attention_keys ? loops().attention_keys : keys_of_a_head;
+}
+
 }  // namespace
 
 void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, ConstMat k, ConstMat v, ConstMat out,
@@ -178,9 +186,7 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
     Mat to = strip == 0 ? dq : extra.slice((strip - 1) * rows_all, rows_all);
     for (std::int64_t t = begin; t < end; ++t)
       std::memset(to.row(t) + kv * group * e, 0, static_cast<std::size_t>(group * e) * sizeof(float));
-    const bool own_way = loops().attention_keys && in_own_way(shape, end - begin);
-    (own_way ? loops().attention_keys
-             : keys_of_a_head)({shape, dout, q, k, v, lse, dots, to, dk, dv, kv, begin, end, strip, strips});
+    way_of(shape, end - begin)({shape, dout, q, k, v, lse, dots, to, dk, dv, kv, begin, end, strip, strips});
   });
 
   if (most_strips == 1) return;

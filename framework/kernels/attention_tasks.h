@@ -35,4 +35,8 @@ struct AttentionKeys {
   std::int64_t kv, begin, end, strip, strips;
 };
 
+/// Both on panels of the products in use (attention_packed.cpp), where those say that attention gains by it.
+void attention_rows_packed(const AttentionRows& task);
+void attention_keys_packed(const AttentionKeys& task);
+
 }  // namespace dml::kernels

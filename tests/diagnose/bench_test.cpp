@@ -73,7 +73,7 @@ TEST(Bench, NeedsNeitherDataNorTokenizerAndGivesTheSameLossOnAnyNumberOfRanks) {
     auto self = make_self_comm();
     BenchResult alone = bench(recipe, *self, options);
     EXPECT_EQ(alone.tokens, 128);
-    EXPECT_EQ(alone.trained, 64);
+    EXPECT_EQ(alone.trained_tokens, 64);
     EXPECT_NEAR(alone.first_loss, std::log(100), 0.5);
     EXPECT_LT(alone.last_loss, alone.first_loss);
     EXPECT_GT(alone.fraction, 0);

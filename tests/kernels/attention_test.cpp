@@ -9,6 +9,7 @@
 
 #include "core/arena.h"
 #include "core/parallel.h"
+#include "kernels/processor.h"
 #include "values.h"
 
 namespace dml::kernels {
@@ -38,7 +39,9 @@ TEST(Attention, OfADocumentHasTheSameBitsWhateverIsPackedBeforeIt) {
     return of_the_document;
   };
   const int threads_before = threads();
-  for (std::int64_t window : {0, 150}) {
+  for (auto [precision, window] :
+       {std::pair{Precision::f32, 0}, {Precision::f32, 150}, {Precision::bf16, 0}, {Precision::bf16, 150}}) {
+    use_precision(precision);
     const AttentionShape shape{.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f, .window = window};
     set_threads(1);
     const auto alone = results(shape, kBefore, single);
@@ -47,6 +50,7 @@ TEST(Attention, OfADocumentHasTheSameBitsWhateverIsPackedBeforeIt) {
       EXPECT_EQ(results(shape, 0, two), alone) << window << " " << count;
     }
   }
+  use_precision(Precision::f32);
   set_threads(threads_before);
 }
 

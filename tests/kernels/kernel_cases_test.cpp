@@ -11,6 +11,7 @@
 #include "core/parallel.h"
 #include "core/virtual_threads.h"
 #include "kernels/simd/loops.h"
+#include "kernels/simd/product_loops.h"
 
 namespace dml::kernels {
 namespace {
@@ -206,6 +207,74 @@ INSTANTIATE_TEST_SUITE_P(All, KernelCase,
                              if (!std::isalnum(static_cast<unsigned char>(ch))) ch = '_';
                            return name;
                          });
+
+// Attention in the precision of bf16, where its products are: values of the slow one in double, gradients of those in
+// float32, which have been compared with finite differences above.
+class AttentionInBf16 : public testing::TestWithParam<std::size_t> {
+ protected:
+  static std::vector<Case> cases() {
+    return {attend({.heads = 2, .kv_heads = 2, .head_dim = 64}, {512, 300}),
+            attend({.heads = 4, .kv_heads = 2, .head_dim = 32}, {100, 257, 385}),
+            attend({.heads = 2, .kv_heads = 1, .head_dim = 72}, {701}),
+            attend({.heads = 1, .kv_heads = 1, .head_dim = 40, .window = 100}, {600, 30}),
+            attend({.heads = 2, .kv_heads = 1, .head_dim = 24, .softcap = 3, .window = 300}, {20, 620})};
+  }
+  void SetUp() override {
+    use_precision(Precision::bf16);
+    if (!product_loops().attention) GTEST_SKIP() << "this machine's attention is float32";
+  }
+  void TearDown() override {
+    use_precision(Precision::f32);
+    set_threads(available_cores());
+  }
+};
+
+// The largest difference as a part of the largest value, and the cosine between the two.
+std::pair<double, double> likeness(const std::vector<float>& got, const Values& want) {
+  double off = 0, dot = 0, a2 = 0, b2 = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const double a = static_cast<double>(got[i]), b = want[i];
+    off = std::max(off, std::isfinite(a) ? std::abs(a - b) : 1e30);
+    dot += a * b, a2 += a * a, b2 += b * b;
+  }
+  return {off / largest(want), dot / std::sqrt(a2 * b2)};
+}
+
+TEST_P(AttentionInBf16, IsCloseToTheReferenceAndItsGradientsToThoseInFloat32) {
+  const Case c = cases()[GetParam()];
+  const Trial rounded = run(c);
+  use_precision(Precision::f32);
+  const Trial exact = run(c);
+  EXPECT_NE(rounded.out.data[0], exact.out.data[0]);
+  const auto expected = c.reference(widened(rounded.in));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto [off, cosine] = likeness(rounded.out.data[i], expected[i]);
+    EXPECT_LE(off, 0.02) << "output " << i;
+    EXPECT_GE(cosine, 0.9999) << "output " << i;
+  }
+  const std::vector<Values> gradients = widened(exact.din);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto [off, cosine] = likeness(rounded.din.data[i], gradients[i]);
+    EXPECT_LE(off, 0.02) << "input " << i;
+    EXPECT_GE(cosine, 0.999) << "input " << i;
+  }
+}
+
+TEST_P(AttentionInBf16, HasTheSameBitsForAnyNumberOfThreads) {
+  const Case c = cases()[GetParam()];
+  set_threads(1);
+  const Trial one = run(c);
+  for (int count : {3, 64}) {
+    std::optional<VirtualThreads> more_than_cores;
+    if (count > 4) more_than_cores.emplace(count);
+    else set_threads(count);
+    const Trial many = run(c);
+    EXPECT_EQ(one.out.data, many.out.data) << count;
+    EXPECT_EQ(one.din.data, many.din.data) << count;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionInBf16, testing::Range<std::size_t>(0, 5));
 
 }  // namespace
 }  // namespace dml::kernels

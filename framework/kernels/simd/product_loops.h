@@ -28,7 +28,8 @@ struct ProductLoops {
                  float* to);
   void (*pack_b_bf16)(bool transposed, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                       float* to);
-  bool keeps_bf16;  // pack_b_bf16 leaves its values what they are
+  bool keeps_bf16;         // pack_b_bf16 leaves its values what they are
+  bool attention = false;  // so much faster than float32 that attention is made of them, too
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, as bf16; null unless keeps_bf16.
   void (*bf16_from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, bf16* to);
   /// c (m,n) = or += product of panels that follow one another. The first `bf16_depth` of b were packed as bf16. Every
