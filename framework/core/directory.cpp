@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/files.h"
 
 namespace dml {
 
@@ -12,7 +13,7 @@ void require_directory(const std::string& path) {
   if (std::filesystem::is_directory(status)) return;
   if (std::filesystem::exists(status))
     throw UserError("{}: is a file, not a directory; name the directory it is in", path);
-  throw UserError("{}: no such directory", path);
+  throw UserError("{}: {}", path, missing_path(path) ? "no such directory" : path_problem(path));
 }
 
 }  // namespace dml

@@ -327,7 +327,8 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
   Prepared out = Prepared::open(folder, false);
   seconds += built.seconds;
   out.note = fmt::format("{}: {}", why, folder);
-  out.cost = fmt::format("{:.2f} s of CPU time on {} threads: {}", seconds.total(), threads(), seconds.shares());
+  out.cost = fmt::format("{:.2f} s of CPU time on {} thread{}: {}", seconds.total(), threads(),
+                         threads() == 1 ? "" : "s", seconds.shares());
   return out;
 }
 

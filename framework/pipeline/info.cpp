@@ -65,7 +65,7 @@ class Describer {
       texts.push_back(fmt::format("{} {} ({})", kind.first, name, size_text(kind.second)));
       value[name] = {{"tensors", kind.first}, {"bytes", kind.second}};
     }
-    row("stored", grouped(parameters) + " numbers", parameters);
+    row("stored", grouped(parameters) + " values", parameters);
     row("tensors", fmt::format("{}", fmt::join(texts, ", ")), std::move(value));
   }
 
@@ -131,8 +131,8 @@ class Describer {
         {{"heads", s.heads}, {"head_dim", s.head_dim}, {"kv_heads", s.kv_heads}});
     row("vocabulary", fmt::format("{}{}", grouped(s.vocab), s.tied ? ", head tied to the embedding" : ""),
         {{"size", s.vocab}, {"tied", s.tied}});
-    row("positions", grouped(s.max_positions), s.max_positions);
-    row("end of text", fmt::format("{}", fmt::join(s.eos, ", ")), s.eos);
+    row("context length", grouped(s.max_positions), s.max_positions);
+    row("EOS", fmt::format("{}", fmt::join(s.eos, ", ")), s.eos);
   }
 
   void describe_tokenizer(const std::string& folder, std::int64_t vocab) {
@@ -171,7 +171,11 @@ class Describer {
       row("alpha", fmt::format("{:g}{}{}", c.alpha, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : ""),
           {{"alpha", c.alpha}, {"rslora", c.use_rslora}, {"dora", c.use_dora}});
       row("dropout", fmt::format("{:g}", c.dropout), c.dropout);
-      row("start", c.init == "true" ? "A random, B zero" : c.init == "false" ? "A and B random" : c.init, c.init);
+      row("initialization",
+          c.init == "true"    ? "A random, B zero"
+          : c.init == "false" ? "A and B random"
+                              : c.init,
+          c.init);
       std::string targets = c.all_linear                ? "every linear layer"
                             : !c.target_pattern.empty() ? c.target_pattern
                                                         : fmt::format("{}", fmt::join(c.target_modules, ", "));

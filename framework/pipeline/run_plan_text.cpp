@@ -34,7 +34,8 @@ std::string data_text(const DataReport& report, const Schedule& schedule) {
 std::string plan_text(const MemoryPlan& plan) {
   std::string text;
   for (auto& [name, bytes] : plan.rows())
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
+    if (std::string size = memory_text(bytes); size != "0 MB")
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, size);
   return text;
 }
 
@@ -58,11 +59,15 @@ std::vector<std::string> RunPlan::header() const {
   auto counted = [](std::int64_t n, const char* what) {
     return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
   };
-  std::string how_shared = strategy_name(recipe, comm);
-  if (comm.size() > 1 && recipe.distribution.comm_dtype == StorageChoice::bf16)
-    how_shared +=
-        fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm.size());
-  lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(data.schedule.steps(), "step"),
+  std::string how_shared;
+  if (comm.size() > 1) {
+    const std::string name = strategy_name(recipe, comm);
+    how_shared = fmt::format(" ({}", name);
+    if (recipe.distribution.comm_dtype == StorageChoice::bf16)
+      how_shared += fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", name, comm.size());
+    how_shared += ")";
+  }
+  lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {}{}", counted(data.schedule.steps(), "step"),
                               counted(data.schedule.most_micro_batches(), "micro-batch"),
                               counted(data.eval_schedule ? data.calendar.evaluations() : 0, "evaluation"),
                               counted(data.calendar.checkpoints(), "checkpoint"), counted(comm.size(), "rank"),

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/files.h"
 #include "core/regex.h"
 #include "hub/cache.h"
 #include "recipe/row_pattern.h"
@@ -312,10 +313,12 @@ std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading)
     const auto given = reading.given.find(key);
     const bool derived = given == reading.given.end();
     const Place place = derived ? Place{} : given->second;
-    found.push_back({place,
-                     {key, derived ? "" : reading.report.at(place),
-                      fmt::format("'{}': no such file or directory: '{}'{}", key, shown(path),
-                                  kind ? hub_advice(*kind, path) : "")}});
+    found.push_back(
+        {place,
+         {key, derived ? "" : reading.report.at(place),
+          missing_path(path) ? fmt::format("'{}': no such file or directory: '{}'{}", key, shown(path),
+                                           kind ? hub_advice(*kind, path) : "")
+                             : fmt::format("'{}': '{}' cannot be opened: {}", key, shown(path), path_problem(path))}});
   };
   check("base_model", recipe.model.base_model, HubKind::model);
   check("base_model_config", recipe.model.base_model_config.value_or(""), HubKind::model);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/closest.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
@@ -98,6 +99,7 @@ std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSett
   }
   std::string vocabulary = present("vocab.json"), merges = present("merges.txt");
   if (!vocabulary.empty() && !merges.empty()) return from_vocabulary_and_merges(vocabulary, merges, settings);
+  require_directory(directory);
   throw UserError("{}: has no tokenizer: expected tokenizer.json, tokenizer.model, or vocab.json with merges.txt{}",
                   directory,
                   vocabulary.empty() && merges.empty() ? ""

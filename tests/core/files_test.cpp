@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/directory.h"
 #include "core/error.h"
 #include "temporary_folder.h"
 
@@ -290,6 +291,16 @@ TEST_F(Files, PathsAreMadeReal) {
   fs::create_directory(at("d"));
   fs::create_directory_symlink(at("d"), at("link"));
   EXPECT_EQ(real_path(at("link/../link/new.txt")), real_path(at("d")) + "/new.txt");
+}
+
+TEST_F(Files, ADirectoryThatIsNoneIsToldByItsReason) {
+  fs::create_directory(at("d"));
+  fs::create_symlink(at("b"), at("a"));
+  fs::create_symlink(at("a"), at("b"));
+  EXPECT_NO_THROW(require_directory(at("d")));
+  auto refusal = [&](const char* name) { return message(ExitCode::user, [&] { require_directory(at(name)); }); };
+  EXPECT_EQ(refusal("none"), at("none") + ": no such directory");
+  EXPECT_EQ(refusal("a"), at("a") + ": Too many levels of symbolic links");
 }
 
 TEST(MemoryUse, IsThere) {

@@ -101,6 +101,13 @@ TEST_F(Commands, ValidateOpensModelAndData) {
   EXPECT_THAT(nothing.err, HasSubstr("'base_model': no such file or directory: '" + at("no/such/model")));
   EXPECT_THAT(nothing.err, HasSubstr("'datasets.0.path': no such file or directory: '" + at("none.jsonl")));
 
+  fs::create_symlink(at("loop"), at("loop"));
+  const Ended loop = dml({"validate", lora, "--base_model", at("loop"), "--datasets.0.path", at("loop")});
+  EXPECT_EQ(loop.exit, 2);
+  for (const char* key : {"base_model", "datasets.0.path"})
+    EXPECT_THAT(loop.err, HasSubstr(fmt::format("'{}': '{}' cannot be opened: Too many levels", key, at("loop"))));
+  EXPECT_THAT(loop.err, testing::Not(HasSubstr("no such")));
+
   write("bad.jsonl", read_file(at("rows.jsonl")) + "{\"instruction\": 1}\nx\n");
   const Ended bad = dml({"validate", lora, "--datasets.0.path", at("bad.jsonl"), "--chat_template", "chatmll",
                          "--lora_target_modules", "[no_such_proj]", "--lora_target_linear", "false", "--optim_args",
