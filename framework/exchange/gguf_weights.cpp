@@ -58,9 +58,13 @@ class Mapper {
 
   void add(const GgufTensor& plan, const GgufTensorView& stored) {
     if (plan.sources[0].coded && is_mxfp4(stored)) return gather_codes(plan, stored);
-    if (!stored.type->storage)
-      throw UserError("{}: tensor '{}' is {}; dml reads f32, f16, bf16, q8_0, q6_k, q5_k, q5_1, q5_0, q4_k, q4_1, q4_0",
-                      own_->file->path(), stored.name, stored.type->name);
+    if (!stored.type->storage) {
+      std::vector<std::string_view> names;
+      for (const GgmlType& type : ggml_types())
+        if (type.storage) names.push_back(type.name);
+      throw UserError("{}: tensor '{}' is {}; dml reads {}", own_->file->path(), stored.name, stored.type->name,
+                      fmt::join(names, ", "));
+    }
     const WeightName& first = plan.sources[0];
     const bool one = std::ranges::all_of(plan.sources, [&](const WeightName& w) { return w.tensor == first.tensor; });
     if (stored.shape != plan.shape)

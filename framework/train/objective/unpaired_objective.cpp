@@ -9,7 +9,7 @@ namespace dml {
 namespace {
 
 // In the order of terms_.
-enum : std::size_t { kDesirable, kUndesirable, kUnpairedMargin, kLogpsDesirable, kLogpsUndesirable, kKl };
+enum : std::size_t { kDesirable, kUndesirable, kUnpairedMargin, kLogpsDesirable, kLogpsUndesirable, kUnpairedKl };
 
 const PackedBatch& mismatched_of(const PackedBatch& batch) {
   DML_CHECK(batch.mismatched);
@@ -68,7 +68,7 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
     // The difference of two means.
     sums.add(kUnpairedMargin, desirable ? reward / desirable_ : -reward / undesirable_,
              1 / (desirable_ + undesirable_));
-    if (!settings_.apo_zero) sums.add(kKl, divergence_);
+    if (!settings_.apo_zero) sums.add(kUnpairedKl, divergence_);
   }
   if (weights.empty()) return sums;
   std::size_t row = 0;
