@@ -236,6 +236,60 @@ void unpack_q6_k(const std::uint8_t* in, std::int64_t blocks, float* out) {
   }
 }
 
+// ---- blocks of 32 with codes of unequal distance
+
+constexpr float kUnequal[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+int nearest_unequal(float x) {
+  if (x <= kUnequal[0]) return 0;
+  if (x >= kUnequal[15]) return 15;
+  const auto above = std::upper_bound(std::begin(kUnequal), std::end(kUnequal), x) - std::begin(kUnequal);
+  return static_cast<int>(x - kUnequal[above - 1] < kUnequal[above] - x ? above - 1 : above);
+}
+
+// What x is times a scale: the sums of least squares, weighted by x², for codes chosen with the inverse `to_code`.
+struct ScaleFit {
+  float products = 0, squares = 0;
+  ScaleFit(const float* x, float to_code) {
+    for (int i = 0; i < kSmall; ++i) {
+      const float value = kUnequal[nearest_unequal(to_code * x[i])], weight = x[i] * x[i];
+      products += weight * value * x[i];
+      squares += weight * value * value;
+    }
+  }
+};
+
+// The best of sixteen scales, as ggml's quantize_row_iq4_nl_impl finds it.
+void quantise_iq4_nl(const float* x, std::int64_t blocks, std::uint8_t* out) {
+  constexpr int kTries = 7;
+  for (std::int64_t b = 0; b < blocks; ++b, x += kSmall, out += 18) {
+    const float most = *std::max_element(x, x + kSmall, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
+    float d = 0;
+    if (std::fabs(most) >= kNoScale) {
+      const ScaleFit first(x, 1 / (-most / kUnequal[0]));
+      d = first.products / first.squares;
+      float best = d * first.products;
+      for (int t = -kTries; t <= kTries; ++t) {
+        const ScaleFit fit(x, (static_cast<float>(t) + kUnequal[0]) / most);
+        if (fit.squares > 0 && fit.products * fit.products > best * fit.squares)
+          d = fit.products / fit.squares, best = d * fit.products;
+      }
+    }
+    put_half(d, out);
+    const float inverse = d != 0 ? 1 / d : 0;
+    for (int i = 0; i < 16; ++i)
+      out[2 + i] =
+          static_cast<std::uint8_t>(nearest_unequal(inverse * x[i]) | nearest_unequal(inverse * x[i + 16]) << 4);
+  }
+}
+
+void unpack_iq4_nl(const std::uint8_t* in, std::int64_t blocks, float* out) {
+  for (std::int64_t b = 0; b < blocks; ++b, in += 18, out += kSmall) {
+    const float d = half_at(in);
+    for (int i = 0; i < 16; ++i) out[i] = d * kUnequal[in[2 + i] & 15], out[i + 16] = d * kUnequal[in[2 + i] >> 4];
+  }
+}
+
 constexpr BlockFormat kFormats[] = {
     {Storage::q4_0, "q4_0", 32, 18, {0, 0}, quantise_small<4, false>, unpack_small<4, false>},
     {Storage::q4_1, "q4_1", 32, 20, {0, 2}, quantise_small<4, true>, unpack_small<4, true>},
@@ -245,6 +299,7 @@ constexpr BlockFormat kFormats[] = {
     {Storage::q4_k, "q4_k", 256, 144, {0, 2}, quantise_k<4>, unpack_k<4>},
     {Storage::q5_k, "q5_k", 256, 176, {0, 2}, quantise_k<5>, unpack_k<5>},
     {Storage::q6_k, "q6_k", 256, 210, {208, 208}, quantise_q6_k, unpack_q6_k},
+    {Storage::iq4_nl, "iq4_nl", 32, 18, {0, 0}, quantise_iq4_nl, unpack_iq4_nl},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 //   q5_1  d·q + m                  24: f16 d, f16 m, u32 fifth bits, codes
 //   q4_k  d·sc·q − dmin·m          144: f16 d, f16 dmin, 8 scales and 8 mins of 6 bits, codes; 8 groups of 32
 //   q5_k  the same                 176: …, 32 bytes of fifth bits, codes
+//   iq4_nl  d·v[q]                 18: f16 d, codes as q4_0's; v: 16 values, further apart at the ends
 //   q6_k  d·sc·(q − 32)            210: low nibbles, upper two bits, 16 × i8 sc, f16 d; 16 groups of 16
 #pragma once
 

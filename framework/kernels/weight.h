@@ -11,7 +11,7 @@ namespace dml::kernels {
 
 /// mxfp4 (OCP Microscaling, 2023; as gpt-oss stores it): codes of E2M1, two a byte, even index in the low nibble, and
 /// one power of two, E8M0, per 32.
-enum class Storage { f32, bf16, f16, nf4, int8, mxfp4, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
+enum class Storage { f32, bf16, f16, nf4, int8, mxfp4, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k, iq4_nl };
 constexpr std::int64_t kMxfp4Block = 32;
 
 struct Weight {

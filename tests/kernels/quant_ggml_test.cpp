@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "core/random.h"
 #include "kernels/gemm.h"
@@ -70,6 +71,35 @@ TEST(QuantGgml, GivesTheBytesOfTheReference) {
     for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(static_cast<double>(back[i]) - x[i], 2);
     EXPECT_NEAR(std::sqrt(sum / static_cast<double>(x.size())), g.rmse, 1e-6);
   }
+}
+
+// Values by the definition, of a block whose bytes are given; and codes that no other code of theirs beats.
+TEST(QuantGgml, CodesOfUnequalDistanceAreTheNearestOfTheirScale) {
+  constexpr int kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  const BlockFormat& f = *block_format(Storage::iq4_nl);
+  std::uint8_t block[18] = {0x00, 0x38};  // 0.5
+  for (int i = 0; i < 16; ++i) block[2 + i] = static_cast<std::uint8_t>(i | (15 - i) << 4);
+  float values[32];
+  f.unpack(block, 1, values);
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(values[i], 0.5f * static_cast<float>(kValues[i]));
+    EXPECT_EQ(values[16 + i], 0.5f * static_cast<float>(kValues[15 - i]));
+  }
+  const std::vector<float> x = golden_input();
+  const auto bytes = quantised(f, x), others = quantised(*block_format(Storage::q4_0), x);
+  std::vector<float> back(x.size()), of_others(x.size());
+  f.unpack(bytes.data(), 128, back.data());
+  block_format(Storage::q4_0)->unpack(others.data(), 128, of_others.data());
+  double error = 0, error_of_others = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    f16 scale;
+    std::memcpy(&scale, &bytes[i / 32 * 18], 2);
+    for (int value : kValues)
+      EXPECT_LE(std::fabs(back[i] - x[i]), std::fabs(to_float(scale) * static_cast<float>(value) - x[i]) + 1e-3f);
+    error += std::pow(static_cast<double>(back[i]) - x[i], 2);
+    error_of_others += std::pow(static_cast<double>(of_others[i]) - x[i], 2);
+  }
+  EXPECT_LT(error, 1.1 * error_of_others);  // of equally distributed numbers, for which q4_0 is made
 }
 
 TEST(QuantGgml, ABlockDoesNotDependOnItsNeighbours) {

@@ -30,7 +30,8 @@ inline constexpr Kind kBlockKinds[] = {{Storage::mxfp4}, {Storage::mxfp4, false,
                                        {Storage::q8_0},  {Storage::q4_0},
                                        {Storage::q4_1},  {Storage::q5_0},
                                        {Storage::q5_1},  {Storage::q4_k},
-                                       {Storage::q5_k},  {Storage::q6_k}};
+                                       {Storage::q5_k},  {Storage::q6_k},
+                                       {Storage::iq4_nl}};
 inline constexpr std::int64_t kWholeBlocks = 256;  // columns for any of them
 inline std::vector<Kind> all_kinds() {
   std::vector<Kind> all(std::begin(kKinds), std::end(kKinds));
