@@ -76,7 +76,10 @@ struct Infer {
     options.integer("num-beams", num_beams, "beam search with this many beams (1: none)");
     options.number("length-penalty", length_penalty,
                    "of beam search: log-probabilities are divided by length to this power (1)");
-    options.text("kv-cache", kv_cache, "element type of the key-value cache (f32)", "f32|bf16|int8");
+    options.text("kv-cache", kv_cache,
+                 "element type of the key-value cache (f32). bf16 and int8 take a half and a quarter of the memory; "
+                 "answers may differ",
+                 "f32|bf16|int8");
     options.flag("raw", raw, "use the prompt as it is, without a template");
     options.integer("threads", threads, "threads (all cores)");
     options.take_overrides(overrides);

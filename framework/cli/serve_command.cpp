@@ -57,7 +57,10 @@ struct Serve {
                  "FILE|NAME");
     options.integer("slots", slots, "requests that are answered at a time (16)");
     options.integer("context", context, "tokens that prompt and answer may have together (the model's, at most 8192)");
-    options.text("kv-cache", cache, "element type of the key-value cache (f32)", "f32|bf16|int8");
+    options.text("kv-cache", cache,
+                 "element type of the key-value cache (f32). bf16 and int8 take a half and a quarter of the memory; "
+                 "answers may differ",
+                 "f32|bf16|int8");
     options.integer("queue", queue, "requests that may wait for a place (64); further ones get 429");
     options.text("input", input,
                  "answer the requests of a file, {\"custom_id\", \"method\", \"url\", \"body\"} a line, and end",

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/parallel.h"
 #include "core/profile.h"
 #include "diagnose/launch.h"
 #include "diagnose/requirements.h"
@@ -86,9 +87,22 @@ void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSec
               clock_text(seconds), where);
 }
 
+// One micro-batch may be too small for all threads while others of its step wait: ranks would take several at a time.
+void advise_on_layout(const RunPlan& plan) {
+  constexpr std::int64_t kTokensOfAThread = 128, kFewThreads = 4;
+  const std::int64_t waiting = plan.recipe.train.micro_batches_per_step(1), longest = plan.data.schedule.longest();
+  if (plan.comm.size() > 1 || threads() < kFewThreads || waiting < 2 || longest >= kTokensOfAThread * threads()) return;
+  log_info(
+      "A step's {} micro-batches of up to {} tokens come one after another, and each is small for {} threads; dml "
+      "launch "
+      "--autotune train {} finds the fastest number of ranks",
+      waiting, longest, threads(), plan.file.path);
+}
+
 // What is said of a run before its first step.
 void introduce(const RunPlan& plan, const TrainState& state) {
   for (auto& line : plan.header()) log_info("{}", line);
+  advise_on_layout(plan);
   for (auto& line : plan.details()) log_debug("{}", line);
   for (auto& line : plan.data.prepared.report().warnings()) log_warning("{}", line);
   if (state.step >=

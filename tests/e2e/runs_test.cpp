@@ -85,6 +85,9 @@ TEST_F(Runs, AreMeasuredByLaunchForTheFastestLayout) {
   EXPECT_THAT(e.err, AllOf(HasSubstr("1 rank × "), HasSubstr(" tokens/s"), HasSubstr("Fastest: ")));
   EXPECT_THAT(e.out, AllOf(HasSubstr("mpirun "), HasSubstr("train " + r + " --batch_size 2 --threads ")));
   expect_refused(dml({"launch", "--autotune", "-n", "2", "train", r}), 2, {"leave out -n"});
+  // A plain run says so where its threads wait.
+  EXPECT_THAT(dml({"train", r, "--batch_size", "4", "--threads", "4"}).err,
+              HasSubstr("dml launch --autotune train " + r));
   expect_refused(dml({"launch", "--autotune", "evaluate", r}), 2, {"launch --autotune train recipe.yml"});
   expect_refused(dml({"launch", "--autotune", "train", r, "--threads", "x"}), 2, {"threads"});
 }
