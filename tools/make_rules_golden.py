@@ -134,6 +134,20 @@ def adopt(p, g, t, beta1=.9, beta2=.9999, eps=1e-6):
         v[i] = beta2 * v[i] + (1 - beta2) * x * x
 
 
+def nadam(p, g, t, beta1=.9, beta2=.999, eps=1e-8, psi=4e-3, coupled=False):
+    m, v = p.plane('m'), p.plane('v')
+    decay = 0 if coupled else p.decay
+    if coupled:  # as torch does without decoupled_weight_decay
+        g = [x + p.decay * w for x, w in zip(g, p.w)]
+    mean_update(m, beta1, g)
+    mean_update(v, beta2, [x * x for x in g])
+    mu = [beta1 * (1 - .5 * .96 ** (i * psi)) for i in range(1, t + 2)]
+    for i, x in enumerate(g):
+        d = math.sqrt(v[i] / (1 - beta2 ** t)) + eps
+        p.w[i] *= 1 - RATE * decay
+        p.w[i] -= RATE * ((1 - mu[-2]) / (1 - math.prod(mu[:-1])) * x + mu[-1] / (1 - math.prod(mu)) * m[i]) / d
+
+
 def factor(p, x, beta, name):
     """1/√ of the second moment that row and column means stand for."""
     rows, cols = p.rows, p.cols
@@ -289,6 +303,7 @@ CASES = {  # optimizer, optim_args and its rule
     'ademamix': ('ademamix', {}, ademamix, {}),
     'ademamix_rising': ('ademamix', {'t_alpha': 100, 't_beta3': 100}, ademamix, {'t_alpha': 100, 't_beta3': 100}),
     'adopt': ('adopt_adamw', {}, adopt, {}),
+    'nadamw': ('nadamw', {}, nadam, {}),
     'adafactor': ('adafactor', {}, adafactor, {}),
     'adafactor_relative': ('adafactor', {'relative_step': True, 'scale_parameter': True, 'warmup_init': True}, adafactor,
                            {'relative_step': True, 'scale_parameter': True, 'warmup_init': True}),
@@ -352,6 +367,8 @@ def check_torch():
              (sgd, {'nesterov': True}, lambda w: torch.optim.SGD(w, lr=RATE, momentum=.9, nesterov=True, weight_decay=DECAY)),
              (rmsprop, {}, lambda w: torch.optim.RMSprop(w, lr=RATE, weight_decay=DECAY)),
              (adagrad, {}, lambda w: torch.optim.Adagrad(w, lr=RATE, lr_decay=.01, initial_accumulator_value=.1, weight_decay=DECAY))]
+    if int(torch.__version__.split('.')[0]) >= 2:  # before, the product of the next step's momentum had one factor twice
+        pairs.append((nadam, {'coupled': True}, lambda w: torch.optim.NAdam(w, lr=RATE, weight_decay=DECAY)))
     for rule, options, make in pairs:
         p = Tensor(start(ROWS * COLS, 1), ROWS)
         w = torch.tensor(p.w, dtype=torch.float64, requires_grad=True)

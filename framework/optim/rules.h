@@ -21,12 +21,14 @@ OptimizerRows muon_rows();
 OptimizerRows schedule_free_rows();
 OptimizerRows ademamix_rows();
 OptimizerRows adopt_rows();
+OptimizerRows nadam_rows();
 OptimizerRows galore_rows();
 OptimizerRows apollo_rows();
 
-inline constexpr OptimizerRows (*kRules[])() = {
-    adam_rows, lion_rows, sgd_rows,           rmsprop_rows,  adagrad_rows, stable_adamw_rows, adafactor_rows,
-    came_rows, muon_rows, schedule_free_rows, ademamix_rows, adopt_rows,   galore_rows,       apollo_rows};
+inline constexpr OptimizerRows (*kRules[])() = {adam_rows,    lion_rows,          sgd_rows,       rmsprop_rows,
+                                                adagrad_rows, stable_adamw_rows,  adafactor_rows, came_rows,
+                                                muon_rows,    schedule_free_rows, ademamix_rows,  adopt_rows,
+                                                nadam_rows,   galore_rows,        apollo_rows};
 
 /// The factory of a rule.
 template <class Rule>
