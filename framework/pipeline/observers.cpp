@@ -15,6 +15,7 @@
 #include "train/tensorboard.h"
 #include "train/trigger_file.h"
 #include "train/wandb.h"
+#include "train/zero_gradient.h"
 
 namespace dml {
 namespace {
@@ -126,8 +127,10 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
                                                 d.check_interval));
   if (const auto known = plan.objective->loss_at_start())
     all.push_back(std::make_unique<FirstLoss>(*known, plan.data.prepared.folder()));
-  if (plan.recipe.preference.rl != Rl::none && plan.comm.rank() == 0)
-    all.push_back(std::make_unique<PreferenceSigns>());
+  if (plan.comm.rank() == 0) {  // rewards that are all equal give no gradient, which PreferenceSigns tells at the end
+    if (plan.recipe.preference.rl == Rl::none) all.push_back(std::make_unique<ZeroGradient>());
+    else all.push_back(std::make_unique<PreferenceSigns>());
+  }
   if (t.max_time) all.push_back(std::make_unique<TimeLimit>(started, *t.max_time));
   if (t.loss_watchdog_threshold)
     all.push_back(std::make_unique<LossWatchdog>(*t.loss_watchdog_threshold, t.loss_watchdog_patience));
