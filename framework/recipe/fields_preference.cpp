@@ -16,7 +16,7 @@ void add_dpo(Table& t) {
       "dpo_loss_type", &S::dpo_loss_type,
       "dpo: loss of a pair; several are added up with dpo_loss_weights. sft adds cross-entropy of the chosen answers.",
       {.choices = choices({"sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot",
-                           "aot_unpaired", "apo_zero", "apo_down", "discopop", "sigmoid_norm", "sft"}),
+                           "aot_unpaired", "apo_zero", "apo_down", "discopop", "sigmoid_norm", "dpop", "sft"}),
        .example = "[sigmoid, sft]"});
   t.add("dpo_loss_weights", &S::dpo_loss_weights, "dpo: weight of each loss in dpo_loss_type.",
         {.min = 0, .max = 1e6, .example = "[1.0, 0.2]", .unset = "1 for each"});

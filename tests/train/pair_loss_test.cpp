@@ -50,6 +50,7 @@ TEST(PairLoss, HasTheReferencesValues) {
   EXPECT_NEAR(of_dpo("apo_down"), 1.003066693668, kNear);
   EXPECT_NEAR(of_dpo("discopop"), .833068899621, kNear);
   EXPECT_NEAR(of_dpo("sigmoid_norm"), .694222397175, kNear);
+  EXPECT_NEAR(of_dpo("dpop"), 4.173199298566, kNear);
   auto free = [](const char* name) { return *find_pair_loss(reference_free_losses(), name); };
   EXPECT_NEAR(mean(free("simpo"), {.beta = 2, .margin = 0.25}), .698833802877, kNear);
   EXPECT_NEAR(mean(free("sigmoid"), {}), .793925312027, kNear);
@@ -61,7 +62,7 @@ TEST(PairLoss, IsKnownWhereTheModelIsItsOwnReference) {
   auto at_start = [](const char* name, PairSettings s = {}) {
     return loss_at_start(*find_pair_loss(pair_losses(), name), s);
   };
-  for (const char* name : {"sigmoid", "aot", "aot_unpaired", "sigmoid_norm"})
+  for (const char* name : {"sigmoid", "aot", "aot_unpaired", "sigmoid_norm", "dpop"})
     EXPECT_DOUBLE_EQ(at_start(name), log2) << name;
   EXPECT_NEAR(at_start("robust", {.label_smoothing = 0.2}), log2, 1e-15);
   EXPECT_DOUBLE_EQ(at_start("hinge"), 1);

@@ -138,6 +138,13 @@ Slopes sigmoid_norm_loss(const Gains& g, const PairSettings& s) {
   return {-log_sigmoid(x), slope / g.chosen_tokens, -slope / g.rejected_tokens};
 }
 
+// Pal et al. 2024, DPO-Positive: a chosen answer that is less likely than under the reference is penalised by λ of it.
+Slopes positive_loss(const Gains& g, const PairSettings& s) {
+  constexpr double kPenalty = 50;  // the authors' λ
+  const double penalty = g.u < 0 ? kPenalty : 0, x = s.beta * (g.u - g.v + penalty * g.u), slope = s.beta * sigmoid(-x);
+  return {-log_sigmoid(x), -slope * (1 + penalty), slope};
+}
+
 std::vector<std::size_t> ascending(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -219,6 +226,8 @@ const std::vector<PairLossRow>& pair_losses() {
       {"apo_zero", "raises chosen and lowers rejected answers (APO)", with_reference<apo_zero_loss>},
       {"apo_down", "lowers both, rejected answers more (APO)", with_reference<apo_down_loss>},
       {"discopop", "logistic and exponential loss, mixed (DiscoPOP)", with_reference<discopop_loss>},
+      {"dpop", "sigmoid, with a penalty where a chosen answer became less likely (DPO-Positive)",
+       with_reference<positive_loss>},
       {"sigmoid_norm", "sigmoid, of means over tokens", with_reference<sigmoid_norm_loss>, false, false, true},
   };
   return rows;
