@@ -30,9 +30,9 @@ TEST(Bf16Values, GiveTheBitsOfTheSameValuesInFloat32) {
 }
 
 TEST(Bf16Values, TakeHalfTheMemoryButForNormsAndBiases) {
-  GoldenBatch batch(golden_path("llama") + "/batch.json");
-  GoldenModel wide("llama", false, batch),
-      narrow("llama", false, batch, "", 0, {}, HeadKind::causal_lm, {.bf16 = true});
+  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+  GoldenModel wide("llama_tiny", false, batch),
+      narrow("llama_tiny", false, batch, "", 0, {}, HeadKind::causal_lm, {.bf16 = true});
   const ParameterStore &a = wide.model->parameters, &b = narrow.model->parameters;
   EXPECT_EQ(a.value_bytes(), 4 * a.floats());
   EXPECT_EQ(b.value_bytes(), 2 * b.floats() + b.widened_bytes());
@@ -44,8 +44,8 @@ TEST(Bf16Values, TakeHalfTheMemoryButForNormsAndBiases) {
 }
 
 TEST(Bf16Values, AreReadAndSetInEitherForm) {
-  GoldenBatch batch(golden_path("llama") + "/batch.json");
-  GoldenModel narrow("llama", false, batch, "", 0, {}, HeadKind::causal_lm, {.bf16 = true});
+  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+  GoldenModel narrow("llama_tiny", false, batch, "", 0, {}, HeadKind::causal_lm, {.bf16 = true});
   ParameterStore& store = narrow.model->parameters;
   Unit& head = store.units().back();
   const Parameter& norm = head.parameters[0];
