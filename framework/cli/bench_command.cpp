@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "diagnose/work_span.h"
+#include "kernels/processor.h"
 #include "train/progress.h"
 
 namespace dml {
@@ -89,6 +90,8 @@ std::string joined(const std::vector<std::string>& lines) {
   return out;
 }
 
+bool in_bf16() { return kernels::precision() == kernels::Precision::bf16; }
+
 std::string json_line(const BenchResult& r) {
   const BenchPhases& p = r.median;
   Json plan = Json::object();
@@ -111,6 +114,7 @@ std::string json_line(const BenchResult& r) {
                    {"trained", r.trained},
                    {"ranks", r.ranks},
                    {"threads", r.threads},
+                   {"precision", in_bf16() ? "bf16" : "float32"},
                    {"loss", {r.first_loss, r.last_loss}},
                    {"plan", plan},
                    {"plan_bytes", r.plan.total()},
@@ -125,9 +129,10 @@ std::string table(const BenchResult& r) {
   auto phase = [&](const char* name, double seconds) {
     line(name, fmt::format("{:>9.2f} ms  {:>5.1f} %", seconds * 1e3, 100 * seconds / p.step));
   };
-  line("model", fmt::format("{} parameters, {} trained; {} rank{} × {} thread{}",
-                            count_text(static_cast<double>(r.parameters)), count_text(static_cast<double>(r.trained)),
-                            r.ranks, r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s"));
+  line("model",
+       fmt::format("{} parameters, {} trained; {} rank{} × {} thread{}{}",
+                   count_text(static_cast<double>(r.parameters)), count_text(static_cast<double>(r.trained)), r.ranks,
+                   r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s", in_bf16() ? "; bf16 products" : ""));
   line("step", fmt::format("{:>9.2f} ms  {} tokens, {} trained", p.step * 1e3, r.tokens, r.trained_tokens));
   phase("  forward", p.forward);
   phase("  loss head", p.head);
