@@ -110,7 +110,7 @@ bool fits(std::string pattern, const std::string& path) {
   if (pattern.starts_with("./")) pattern.erase(0, 2);
   if (pattern.ends_with('/')) pattern += "**";
   if (pattern.find("**") == pattern.npos) return fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME) == 0;
-  for (std::size_t at; (at = pattern.find("**/")) != pattern.npos;) pattern.replace(at, 3, "*");
+  for (std::size_t at; (at = pattern.find("**/")) != pattern.npos;) pattern.erase(at + 1, 2);
   return fnmatch(pattern.c_str(), path.c_str(), 0) == 0;
 }
 

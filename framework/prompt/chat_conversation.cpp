@@ -245,11 +245,11 @@ class Reader {
     Text out;
     std::int64_t character = 0;
     std::size_t byte = 0;
-    auto put = [&](std::int64_t end, bool trained) {
+    auto put = [&](std::int64_t end, bool part_trained) {
       if (end <= character) return;
       const std::size_t length =
           jinja::character_offset(std::string_view(s).substr(byte), static_cast<std::size_t>(end - character));
-      out.append(std::string_view(s).substr(byte, length), mark(turn, true, trained));
+      out.append(std::string_view(s).substr(byte, length), mark(turn, true, part_trained));
       byte += length;
       character = end;
     };

@@ -83,8 +83,9 @@ class Llama2Chat : public PromptStrategy {
     return single(rendered(turns));
   }
   Rendered prompt(const Json& record) const override {
-    auto turns = record.contains("prompt") ? std::vector<Turn>{{"human", text_column(record, "prompt")}}
-                                           : read_turns(record, "from", {"system", "human", "gpt"});
+    std::vector<Turn> turns;
+    if (record.contains("prompt")) turns.emplace_back(Turn{"human", text_column(record, "prompt")});
+    else turns = read_turns(record, "from", {"system", "human", "gpt"});
     if (!turns.empty() && turns.back().role == "gpt") turns.pop_back();
     return rendered(turns);
   }

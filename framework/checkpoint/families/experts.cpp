@@ -254,11 +254,11 @@ void fit_expert_layout(ModelSpec& spec, const ModelFiles& files) {
   if (m.experts == 0) return;
   for (const TensorView& t : files.tensors()) {
     const std::string_view name = t.name;
-    if (m.layout == ExpertLayout::turned && name.ends_with(std::string(".") + m.naming->gate_up + "_blocks")) {
+    if (m.layout == ExpertLayout::turned && name.ends_with(fmt::format(".{}_blocks", m.naming->gate_up))) {
       m.layout = ExpertLayout::mxfp4;
       return;
     }
-    if (m.layout == ExpertLayout::each && name.ends_with(std::string(".") + kQwenExperts.gate_up)) {
+    if (m.layout == ExpertLayout::each && name.ends_with(fmt::format(".{}", kQwenExperts.gate_up))) {
       m.layout = ExpertLayout::stacked;
       if (m.naming == &kMixtralExperts) m.naming = &kQwenExperts;
       return;
