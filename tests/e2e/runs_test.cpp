@@ -33,7 +33,7 @@ class Runs : public Workshop {
     EXPECT_NE(run.rank, 0);
     child.signal(signal);
     EXPECT_TRUE(soon([&] { return has_pending(run.rank, signal) || has_pending(run.rank, SIGUSR2); }));
-    run.continue_final_message();
+    run.resume();
     return child.wait();
   }
 };
@@ -140,7 +140,7 @@ TEST_F(Runs, DoNotWriteIntoTheSameFolderAtOnce) {
   ASSERT_NE(run.rank, 0);
   expect_refused(train(1, r), 2, {"output_dir", at("out"), fmt::format("process {}", run.rank)});
   expect_refused(train(1, r, {"--resume", "auto"}), 2, {"output_dir"});
-  run.continue_final_message();
+  run.resume();
   EXPECT_EQ(run.child.wait().exit, 0);
   EXPECT_EQ(names_left(".lock"), "");
   {

@@ -45,7 +45,7 @@ class Signals : public Workshop {
     ASSERT_NE(run.rank, 0);
     run.child.signal(signal);  // to mpirun, which passes it on
     ASSERT_TRUE(soon([&] { return has_pending(run.rank, signal); }));
-    run.continue_final_message();
+    run.resume();
     Ended e = run.child.wait();
     EXPECT_EQ(e.exit, 75) << e.err;
     EXPECT_THAT(e.err, HasSubstr("--resume auto"));
@@ -64,7 +64,7 @@ TEST_F(Signals, StopWithoutSavingWhereThatIsNotWanted) {
     Stopped run(1, r, 5);
     ASSERT_NE(run.rank, 0);
     run.child.signal(signal);
-    run.continue_final_message();
+    run.resume();
     Ended e = run.child.wait();
     EXPECT_EQ(e.exit, 75) << e.err;
     EXPECT_THAT(e.err, HasSubstr("nothing was saved"));
@@ -77,7 +77,7 @@ TEST_F(Signals, Usr1SavesAndGoesOn) {
   Stopped run(1, recipe("r.yml", long_run(300)), 3);
   ASSERT_NE(run.rank, 0);
   run.child.signal(SIGUSR1);
-  run.continue_final_message();
+  run.resume();
   Ended e = run.child.wait();
   EXPECT_EQ(e.exit, 0) << e.err;
   ASSERT_EQ(checkpoints("out").size(), 1u);
@@ -94,7 +94,7 @@ TEST_F(Signals, HupIsIgnoredWhereItWas) {
   StoppedRun run({"sh", "-c", "trap '' HUP; exec " + dml_path() + " train " + r}, r, 1, 5);
   ASSERT_NE(run.rank, 0);
   run.child.signal(SIGHUP);
-  run.continue_final_message();
+  run.resume();
   Ended e = run.child.wait();
   EXPECT_EQ(e.exit, 0) << e.err;
 }

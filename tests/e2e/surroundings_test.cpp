@@ -36,7 +36,7 @@ class Around : public Workshop {
     StoppedRun run(on_ranks(1, {"train", recipe}), recipe, 1, 5);
     EXPECT_NE(run.rank, 0);
     change();
-    run.continue_final_message();
+    run.resume();
     return run.child.wait();
   }
 };
@@ -103,7 +103,7 @@ TEST_F(Around, ABaseThatIsCutShortEndsTheRunWithItsStepsSaved) {
     StoppedRun run(on_ranks(ranks, {"train", r}), r, ranks, 5);
     ASSERT_NE(run.rank, 0);
     fs::resize_file(weights(), 8192);
-    run.continue_final_message();
+    run.resume();
     Ended e = run.child.wait(r);
     EXPECT_EQ(e.exit, 5) << e.err;
     EXPECT_THAT(e.err, AllOf(HasSubstr(weights()), HasSubstr("cut short"), HasSubstr("resume from step ")));

@@ -117,7 +117,7 @@ StoppedRun::StoppedRun(const Words& words, const std::string& job, int ranks, in
 StoppedRun::~StoppedRun() {
   if (rank > 0) kill(rank, SIGKILL);
 }
-void StoppedRun::continue_final_message() const { kill(rank, SIGCONT); }
+void StoppedRun::resume() const { kill(rank, SIGCONT); }
 
 Keys operator+(Keys a, const Keys& b) {
   for (auto& [key, value] : b) a[key] = value;

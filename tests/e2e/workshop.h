@@ -47,7 +47,7 @@ struct StoppedRun {
   /// `words`: the whole command; `job`: text that is in the ranks' command lines.
   StoppedRun(const Words& words, const std::string& job, int ranks, int step);
   ~StoppedRun();
-  void continue_final_message() const;
+  void resume() const;
   Child child;
   pid_t rank;
 };
