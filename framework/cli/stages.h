@@ -7,6 +7,7 @@ namespace dml {
 
 Command init_command();
 Command validate_command();
+Command diff_command();
 Command preprocess_command();
 Command inspect_command();
 Command train_command();
@@ -41,11 +42,11 @@ Command version_command();
 
 /// In the order of lists.
 inline constexpr Command (*kCommands[])() = {
-    init_command,      validate_command,   preprocess_command, inspect_command, train_command,  resume_command,
-    evaluate_command,  score_command,      sweep_command,      report_command,  watch_command,  infer_command,
-    serve_command,     merge_command,      info_command,       convert_command, fetch_command,  push_command,
-    plan_command,      bench_command,      launch_command,     doctor_command,  ckpt_command,   tokenize_command,
-    tokenizer_command, template_command,   grammar_command,    list_command,    schema_command, help_command,
-    man_command,       completion_command, version_command};
+    init_command,     validate_command,  diff_command,       preprocess_command, inspect_command, train_command,
+    resume_command,   evaluate_command,  score_command,      sweep_command,      report_command,  watch_command,
+    infer_command,    serve_command,     merge_command,      info_command,       convert_command, fetch_command,
+    push_command,     plan_command,      bench_command,      launch_command,     doctor_command,  ckpt_command,
+    tokenize_command, tokenizer_command, template_command,   grammar_command,    list_command,    schema_command,
+    help_command,     man_command,       completion_command, version_command};
 
 }  // namespace dml

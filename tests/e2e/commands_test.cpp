@@ -86,6 +86,15 @@ TEST_F(Commands, ListAndSchema) {
   EXPECT_TRUE(schema.at("properties").contains("lora_r"));
 }
 
+TEST_F(Commands, DiffNamesTheSettingsInWhichTwoRecipesDiffer) {
+  const std::string one = recipe("one.yml", tiny_lora() + Keys{{"num_epochs", "2"}}),
+                    other = recipe("other.yml", tiny_lora() + Keys{{"num_epochs", "3"}, {"seed", "42"}}),
+                    back = recipe("back.yml", tiny_lora() + Keys{{"num_epochs", "2.0"}});
+  EXPECT_THAT(out_of({"diff", one, other}), HasSubstr("num_epochs: 2.0 -> 3.0\n"));
+  EXPECT_EQ(out_of({"diff", one, back}), "");
+  EXPECT_EQ(dml({"diff", one}).exit, 2);
+}
+
 // With what is on disk, everything that a later command would refuse is told in one go.
 TEST_F(Commands, ValidateOpensModelAndData) {
   alpaca("rows.jsonl", 20);

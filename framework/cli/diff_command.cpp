@@ -1,0 +1,43 @@
+// dml diff: the settings in which two recipes differ, with defaults and what dml derives from other settings.
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/stages.h"
+#include "pipeline/recipe_changes.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+struct DiffWords {
+  std::string before, after;
+  Options options{
+      "diff",
+      "diff RECIPE OTHER",
+      {"dml diff lora.yml full.yml", "dml diff outputs/a/recipe.resolved.yml next.yml     a run and what comes next"}};
+  DiffWords() {
+    options.about(
+        "Prints the settings in which two recipes differ, a line each: KEY: VALUE -> OTHER VALUE. Both are resolved "
+        "first, so that order, comments and values which are the default do not count. Exit code 0, also where nothing "
+        "differs.");
+    options.positional("RECIPE", before, "a recipe, or the resolved one that a run has written");
+    options.positional("OTHER", after, "the recipe to compare it with");
+  }
+};
+
+int run_diff(const std::vector<std::string>& words) {
+  DiffWords d;
+  d.options.parse(words);
+  const auto resolved = [](const std::string& path) { return resolved_yaml(load_recipe(path)); };
+  const auto shown = [](const std::string& value) { return value.empty() ? "(unset)" : value; };
+  for (const RecipeChange& c : recipe_changes(resolved(d.before), resolved(d.after)))
+    print(fmt::format("{}: {} -> {}\n", c.key, shown(c.before), shown(c.after)));
+  return 0;
+}
+
+}  // namespace
+
+Command diff_command() {
+  return {"diff", "the settings in which two recipes differ", [] { return DiffWords().options.page(); }, run_diff};
+}
+
+}  // namespace dml
