@@ -38,6 +38,17 @@ class Gallery : public Workshop {
     write("data/sums.jsonl", questions);
     write("data/tools-questions.jsonl", tools);
   }
+  /// `words`: the recipe, and keys for two steps into the folder "out".
+  void expect_planned_and_trained(const Words& words) {
+    for (const char* command : {"plan", "train"}) {
+      Words all = words;
+      all.insert(all.begin(), command);
+      const Ended e = dml(all, around_);
+      EXPECT_EQ(e.exit, 0) << command << ": " << e.err;
+    }
+    EXPECT_THAT(read_file(at("out/metrics.jsonl")), HasSubstr("{\"step\":2,"));
+    fs::remove_all(at("out"));
+  }
   Surroundings around_;
 };
 
@@ -67,14 +78,19 @@ TEST_F(Gallery, IsPlannedAndTrainedInSmokeForm) {
     const bool scratch = name.find("from-scratch") != std::string::npos;
     if (scratch) small.insert(small.end(), {"--tokenizer_config", base_directory()});
     else small.insert(small.end(), {"--base_model", base_directory(), "--chat_template", "chatml"});
-    Words plan = small, train = small;
-    plan.insert(plan.begin(), "plan"), train.insert(train.begin(), "train");
-    const Ended planned = dml(plan, around_);
-    EXPECT_EQ(planned.exit, 0) << planned.err;
-    const Ended e = dml(train, around_);
-    EXPECT_EQ(e.exit, 0) << e.err;
-    EXPECT_THAT(read_file(at("out/metrics.jsonl")), HasSubstr("{\"step\":2,"));
+    expect_planned_and_trained(small);
     ++trained;
+    if (scratch || (!all && name != "qwen3-1.7b-full-bf16")) continue;
+    for (const Words& way : {Words{"--adapter", "none", "--load_in_4bit", "false"},
+                             Words{"--adapter", "lora", "--load_in_4bit", "false", "--lora_target_linear", "true",
+                                   "--lora_r", "4", "--lora_alpha", "8"},
+                             Words{"--adapter", "qlora", "--load_in_4bit", "true", "--lora_target_linear", "true",
+                                   "--lora_r", "4", "--lora_alpha", "8"}}) {
+      SCOPED_TRACE(way[1]);
+      Words changed = small;
+      changed.insert(changed.end(), way.begin(), way.end());
+      expect_planned_and_trained(changed);
+    }
   }
   EXPECT_GE(trained, all ? 15 : 3);
 }

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <iterator>
+#include <sstream>
 
 #include "core/files.h"
 #include "sample.h"
@@ -27,6 +29,28 @@ TEST(GalleryRecipes, AreAcceptedWithoutAWarningAndListed) {
     }
   }
   EXPECT_GE(recipes, 10);
+}
+
+// The rows of the page's table are taken at their word.
+TEST(GalleryRecipes, AreAcceptedInEveryWayThatThePageNames) {
+  const std::string folder = DML_SOURCE_DIR "/recipes/gallery", page = read_file(folder + "/README.md");
+  std::vector<std::vector<Override>> ways;
+  for (std::size_t at = 0; (at = page.find("`--adapter ", at)) != page.npos;) {
+    const std::size_t end = page.find('`', ++at);
+    std::istringstream words(page.substr(at, end - at));
+    ways.push_back(parse_overrides({std::istream_iterator<std::string>(words), {}}));
+  }
+  ASSERT_EQ(ways.size(), 3u);
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    for (const std::vector<Override>& way : ways) {
+      if (entry.path().extension() != ".yml") continue;
+      try {
+        const Recipe recipe = load_recipe(entry.path().string(), way).recipe;
+        EXPECT_EQ(recipe.adapter.adapter == AdapterKind::none, way[0].value == "none") << entry.path();
+      } catch (const UserError& e) {
+        ADD_FAILURE() << entry.path() << " as " << way[0].value << ": " << e.what();
+      }
+    }
 }
 
 }  // namespace
