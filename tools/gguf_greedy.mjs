@@ -39,9 +39,10 @@ const published = {
   gemma2: { query_pre_attn_scalar: 8 }, gemma3: { query_pre_attn_scalar: 8, num_hidden_layers: 6, layer_types: sliding(6), sliding_window_pattern: 6 },
   exaone4: { sliding_window: null, layer_types: Array(3).fill('full_attention') }, mistral: { sliding_window: null },
   ministral: { sliding_window: null, layer_types: Array(2).fill('full_attention') }, olmoe: { num_key_value_heads: 4 },
+  starcoder2: { use_bias: true, sliding_window: null }, gpt_oss: { attention_bias: true },
   smollm3: { num_hidden_layers: 4, no_rope_layers: [1, 1, 1, 0], use_sliding_window: false, sliding_window: null, layer_types: Array(4).fill('full_attention') },
   gpt_neox: { rotary_pct: 0.5, attention_bias: true }, gpt_neox_serial: { rotary_pct: 0.5, attention_bias: true, tie_word_embeddings: false },
-  phi3: { original_max_position_embeddings: 128, sliding_window: null }, phi_tied: { tie_word_embeddings: false },
+  phi3: { max_position_embeddings: 512, original_max_position_embeddings: 512, sliding_window: null }, phi_tied: { tie_word_embeddings: false },
 };
 
 // Where llama.cpp does not compute adapters on all linear modules.

@@ -32,6 +32,7 @@ struct GgufFamily {
   bool paired_rope = false;  // turns neighbouring elements of a head where Hugging Face turns its halves
   kernels::Activation activation = kernels::Activation::silu;
   unsigned biases = none;          // that its loader knows
+  unsigned needs = none;           // … and without which it refuses a file
   std::int64_t full_window = 0;    // > 0: every full_window-th layer sees the whole text, the others a window …
   std::int64_t window_first = 0;   // … beginning with the first (1) or the last (0) of each group
   std::int64_t windowed_from = 0;  // … if the model has at least this many layers

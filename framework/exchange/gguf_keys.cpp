@@ -65,8 +65,10 @@ class KeyWriter {
     for (auto [has, bit, name] : {std::tuple{s_.bias.qkv, F::qkv, "biases of q, k and v"},
                                   {s_.bias.out, F::out, "a bias behind the attention"},
                                   {s_.bias.mlp, F::mlp, "biases in the MLP"},
-                                  {s_.bias.head, F::head, "a bias of lm_head"}})
+                                  {s_.bias.head, F::head, "a bias of lm_head"}}) {
       if (has && !family_.knows(bit)) refuse("no {}", name);
+      if (!has && (family_.needs & bit) != 0) refuse("always {}; this model has none", name);
+    }
     if (family_.has(F::scales)) {
       real("embedding_scale", s_.embedding_scale);
       real("residual_scale", s_.residual.scale);

@@ -230,6 +230,11 @@ TEST_F(GgufFamilies, OfMixturesThatLlamaCppComputesOtherwiseAreRefused) {
         keys_of("phi", {{"tie_word_embeddings", true}});
       },
       testing::ThrowsMessage<UserError>(HasSubstr("a head of its own")));
+  EXPECT_THAT(
+      [&] {
+        keys_of("gpt_oss", {{"attention_bias", false}});
+      },
+      testing::ThrowsMessage<UserError>(HasSubstr("always biases of q, k and v; this model has none")));
 }
 
 }  // namespace
