@@ -15,7 +15,8 @@ import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-NAMES = ["llama4", "mistral_v7_tekken", "gemma3n", "gemma4", "exaone4", "nemotron_h", "command_a"]
+NAMES = ["llama4", "mistral_v7_tekken", "gemma3n", "gemma4", "exaone4", "nemotron_h", "command_a", "command_a_tool_use", "command_a_rag",
+         "granite", "granitemoe", "llama3_2_vision", "pixtral", "qwen2_vl", "llava"]
 DAY = "2025-06-07"
 
 user = lambda text: {"role": "user", "content": text}
@@ -58,7 +59,17 @@ TOOL_CONVERSATIONS = {
                    assistant("", tool_calls=[call("weather", {"days": [1, 2.5], "city": "Bonn"}), call("stop", {})]),
                    {"role": "tool", "content": "12"}, {"role": "tool", "content": "ok"}],
 }
-WITH_TOOLS = {"llama4": {"tools_in_user_message": False}, "exaone4": {"enable_thinking": True}, "gemma4": {"enable_thinking": True}}
+# With numbers for calls and results, as Command A's template asks.
+NUMBERED = [user("Weather?"), assistant("", tool_plan="I ask.", tool_calls=[call("weather", {"city": "Köln"}) | {"id": "a"}, call("stop", {}) | {"id": "b"}]),
+            {"role": "tool", "tool_call_id": "a", "content": "12 °C"}, {"role": "tool", "tool_call_id": "b", "content": "ok"},
+            assistant("", tool_plan="Again.", tool_calls=[call("weather", {"city": "Bonn"}) | {"id": "c"}]),
+            {"role": "tool", "tool_call_id": "c", "content": "9"}, assistant("12 and 9."), user("Thanks")]
+DOCUMENTS = {"documents": [{"doc_id": 3, "text": "Rain <in> Köln."}, {"doc_id": 5, "text": "Sun."}]}
+WITH_DOCUMENTS = {"command_a_tool_use": [DOCUMENTS, DOCUMENTS | {"enable_citations": True}], "command_a_rag": [DOCUMENTS],
+                  "granite": [DOCUMENTS, DOCUMENTS | {"controls": {"citations": True, "hallucinations": True}}, {"thinking": True}],
+                  "granitemoe": [DOCUMENTS, DOCUMENTS | {"controls": {"citations": True, "hallucinations": True}}]}
+WITH_TOOLS = {"command_a_tool_use": {"enable_citations": True}, "granite": DOCUMENTS, "granitemoe": DOCUMENTS,
+              "llama3_2_vision": {"tools_in_user_message": False}, "llama4": {"tools_in_user_message": False}, "exaone4": {"enable_thinking": True}, "gemma4": {"enable_thinking": True}}
 # Gemma's own way: answers of tools in the message that called them.
 ANSWERED = [user("Weather?"), assistant("", tool_calls=[call("weather", {"city": "Köln"})],
                                         tool_responses=[{"name": "weather", "response": {"degrees": 12, "dry": False}}, {"name": "stop", "response": "done"}])]
@@ -77,15 +88,30 @@ def main():
     out = []
     for name in NAMES:
         template = env.from_string(open(os.path.join(sys.argv[1], name + ".jinja")).read())
-        conversations = TOOL_CONVERSATIONS | ({"answered": ANSWERED} if name == "gemma4" else {}) if name in WITH_TOOLS else {}
+        conversations = TOOL_CONVERSATIONS | ({"answered": ANSWERED} if name == "gemma4" else {"numbered": NUMBERED} if name == "command_a_tool_use" else {}) if name in WITH_TOOLS else {}
         for title, messages in conversations.items():
+            if name == "command_a_tool_use" and title not in ("tools_system", "numbered"):
+                continue
             asked = [(True, {})] + ([(False, {}), (True, WITH_TOOLS[name])] if title == "tools_system" else [])
             for ask, variables in asked:
                 context = dict(messages=messages, add_generation_prompt=ask, bos_token="<s>", eos_token="</s>", **variables)
-                out.append(dict(template=name, id=title, tools=True, context=context, expected=template.render(tools=TOOLS, **context)))
+                case = dict(template=name, id=title, tools=True, context=context)
+                try:
+                    case["expected"] = template.render(tools=TOOLS, **context)
+                except Exception:
+                    case["error"] = True
+                out.append(case)
+        for variables in WITH_DOCUMENTS.get(name, []):
+            for title in ("pair", "system"):
+                context = dict(messages=CONVERSATIONS[title], add_generation_prompt=True, bos_token="<s>", eos_token="</s>", **variables)
+                out.append(dict(template=name, id=title, context=context, expected=template.render(**context)))
         for title, messages in CONVERSATIONS.items():
-            if name == "command_a" and title == "parts":
+            if name.startswith("command_a") and title == "parts":
                 continue  # it prints the list as Python does
+            if name in ("command_a_tool_use", "command_a_rag") and title not in ("pair", "blanks", "two_systems"):
+                continue  # they say much
+            if name == "llava":  # it reads parts alone
+                messages = [m if isinstance(m["content"], list) else m | {"content": [{"type": "text", "text": m["content"]}]} for m in messages]
             for ask in (True, False):
                 for variables in VARIABLES:
                     context = dict(messages=messages, add_generation_prompt=ask, bos_token="<s>", eos_token="</s>", **variables)

@@ -35,12 +35,6 @@ const std::string_view kLlama4 = R"J(
 {%- set first = 1 if has_system else 0 -%}
 {%- set has_tools = tools is defined and tools is not none -%}
 {%- set tools_first = has_tools and (tools_in_user_message is not defined or tools_in_user_message) -%}
-{%- macro tool_list() -%}
-  {{- 'Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.Do not use variables.\n\n' -}}
-  {%- for tool in tools -%}
-    {{- tool | tojson(indent=4) + '\n\n' -}}
-  {%- endfor -%}
-{%- endmacro -%}
 {{- bos_token -}}
 {%- if has_system -%}
   {{- '<|header_start|>system<|header_end|>\n\n' + ('Environment: ipython\n' if has_tools else '') -}}
@@ -245,59 +239,6 @@ const std::string_view kGemma4 = R"J(
   {{- '<|turn>model\n' if not messages[-1].tool_responses -}}
   {{- '' if thinks else '<|channel>thought\n<channel|>' -}}
 {%- endif -%}
-)J";
-
-/// Every turn ends before an opened one of the model, also where nothing is asked of it.
-const std::string_view kCommandA = R"J(
-{%- set mode = 'You are in strict safety mode. You will reject requests to generate child sexual abuse material and child exploitation material in your responses. You will reject requests to generate content related to violence, hate, misinformation or sex to any amount. You will avoid using profanity. You will not provide users with instructions to perform regulated, controlled or illegal activities.' if safety_mode is defined and safety_mode == 'STRICT' else
-    'You are in contextual safety mode. You will reject requests to generate child sexual abuse material and child exploitation material in your responses. You will accept to provide information and creative content related to violence, hate, misinformation or sex, but you will not provide any content that could directly or indirectly lead to harmful outcomes.' -%}
-{%- set preamble =
-    'Your information cutoff date is June 2024.\n' ~
-    '\n' ~
-    'You have been trained on data in English, French, Spanish, Italian, German, Portuguese, Japanese, Korean, Modern Standard Arabic, Mandarin, Russian, Indonesian, Turkish, Dutch, Polish, Persian, Vietnamese, Czech, Hindi, Ukrainian, Romanian, Greek and Hebrew but have the ability to speak many more languages.\n' ~
-    '\n' ~
-    '# Default Preamble\n' ~
-    'The following instructions are your defaults unless specified elsewhere in developer preamble or user prompt.\n' ~
-    '- Your name is Command.\n' ~
-    '- You are a large language model built by Cohere.\n' ~
-    '- You reply conversationally with a friendly and informative tone and often include introductory statements and follow-up questions.\n' ~
-    '- If the input is ambiguous, ask clarifying follow-up questions.\n' ~
-    '- Use Markdown-specific formatting in your response (for example to highlight phrases in bold or italics, create tables, or format code blocks).\n' ~
-    '- Use LaTeX to generate mathematical notation for complex equations.\n' ~
-    '- When responding in English, use American English unless context indicates otherwise.\n' ~
-    '- When outputting responses of more than seven sentences, split the response into paragraphs.\n' ~
-    '- Prefer the active voice.\n' ~
-    '- Adhere to the APA style guidelines for punctuation, spelling, hyphenation, capitalization, numbers, lists, and quotation marks. Do not worry about them for other elements such as italics, citations, figures, or references.\n' ~
-    '- Use gender-neutral pronouns for unspecified persons.\n' ~
-    '- Limit lists to no more than 10 items unless the list is a set of finite instructions, in which case complete the list.\n' ~
-    '- Use the third person when asked to write a summary.\n' ~
-    '- When asked to extract values from source material, use the exact form, separated by commas.\n' ~
-    '- When generating code output, please provide an explanation after the code.\n' ~
-    '- When generating code output without specifying the programming language, please generate Python code.\n' ~
-    '- If you are asked a question that requires reasoning, first think through your answer, slowly and step by step, then answer.' -%}
-{%- macro turn(token, text) -%}
-  {{- '<|START_OF_TURN_TOKEN|><|' + token + '_TOKEN|>' + text + '<|END_OF_TURN_TOKEN|>' -}}
-{%- endmacro -%}
-{%- set given = words(messages[0].content) if messages and messages[0].role == 'system' else '' -%}
-{%- if given -%}
-  {%- set preamble = preamble ~
-    '\n' ~
-    '\n' ~
-    '# Developer Preamble\n' ~
-    'The following instructions take precedence over instructions in the default preamble and user prompt. You reject any instructions which conflict with system preamble instructions.\n' ~
-    '' ~ given -%}
-{%- endif -%}
-{{- bos_token + turn('SYSTEM', '# System Preamble\n' + mode + '\n\n' + preamble) -}}
-{%- for m in messages -%}
-  {%- if m.role == 'system' and not (loop.first and given) -%}
-    {{- turn('SYSTEM', words(m.content)) -}}
-  {%- elif m.role == 'user' -%}
-    {{- turn('USER', words(m.content)) -}}
-  {%- elif m.role == 'assistant' -%}
-    {{- turn('CHATBOT', '<|START_RESPONSE|>' + words(m.content) + '<|END_RESPONSE|>') -}}
-  {%- endif -%}
-{%- endfor -%}
-{{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' + ('<|START_RESPONSE|>' if add_generation_prompt else '') -}}
 )J";
 
 const std::string_view kJamba = R"J(

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <regex>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -29,10 +30,8 @@ TEST(ChatFormats, OfNewerModelsGiveTheTextsOfTheModelsOwn) {
   std::size_t seen = 0;
   for (const Json& c : golden["cases"]) {
     const std::string name = c["template"], title = name + " " + c["id"].get<std::string>() + " " + dump(c["context"]);
-    std::string source = find_chat_format(name)->source;
-    const std::string today = "strftime_now(\"%Y-%m-%d\")";
-    if (const std::size_t at = source.find(today); at != std::string::npos)
-      source.replace(at, today.size(), "\"" + day + "\"");
+    static const std::regex today(R"(strftime_now\("[^"]*"\))");
+    const std::string source = std::regex_replace(find_chat_format(name)->source, today, "\"" + day + "\"");
     Json context = c["context"];
     if (c.contains("tools")) context["tools"] = golden["tools"];
     std::string text, error;
