@@ -79,6 +79,31 @@ TEST_F(Memory, IsWhatThePlanSays) {
   expect_planned("full-from-files", Keys{{"base_model", at("full")}});
 }
 
+// Values in two bytes, and Kahan's compensation: two bytes beside the eight of AdamW's moments.
+TEST_F(Memory, OfWeightsInBf16IsHalf) {
+  auto planned = [&](const char* rounding, const std::string& row) {
+    const Ended plan =
+        dml({"plan", recipe("r.yml", model() + Keys{{"datasets", fmt::format("[{{path: {}, ds_type: json, "
+                                                                             "type: }}]",
+                                                                             at("long.jsonl"))},
+                                                    {"sequence_len", "1024"},
+                                                    {"bf16_weights", rounding}})});
+    EXPECT_EQ(plan.exit, 0) << plan.err;
+    const std::size_t at = plan.out.rfind("\n" + row + " ");
+    double megabytes = 0;
+    EXPECT_EQ(std::sscanf(plan.out.c_str() + at + 1 + row.size(), " %lf MB", &megabytes), 1) << plan.out;
+    return megabytes;
+  };
+  const double values = planned("false", "trained weights"), state = planned("false", "optimizer state");
+  EXPECT_GT(values, 30);
+  EXPECT_NEAR(planned("kahan", "trained weights"), values / 2, 1);
+  EXPECT_NEAR(planned("stochastic", "trained weights"), values / 2, 1);
+  // A copy of one slice at a time in float32 counts as state.
+  const double copy = 8000 * 384 * 4 / kMb;
+  EXPECT_NEAR(planned("kahan", "optimizer state"), state * 10 / 8 + copy, 2);
+  EXPECT_NEAR(planned("stochastic", "optimizer state"), state + copy, 2);
+}
+
 // A forward pass alone says little of a small model's step.
 TEST_F(Memory, AndTimeOfASmallModelArePlannedFromRealStepsThatLeaveNothingBehind) {
   std::string r = recipe("small.yml", tiny_model() + Keys{{"output_dir", at("small")}});
