@@ -57,10 +57,11 @@ std::vector<std::unique_ptr<Evaluator>> own_evaluators(const Recipe& recipe, con
   const std::vector<EvalEntry>& entries = recipe.evaluation.evals;
   if (entries.empty()) return out;
   const auto prompts = std::make_shared<const AnsweringPrompts>(&recipe, tokenizer, spec);
-  std::vector<EvalTask> tasks = eval_tasks(recipe.evaluation);
-  for (std::size_t i = 0; i < tasks.size(); ++i)
-    out.push_back(std::make_unique<OwnEvaluation>(prompts, std::move(tasks[i]), entries[i].every,
+  auto entry = entries.begin();
+  each_task(eval_tasks(recipe.evaluation), [&](EvalTask task) {
+    out.push_back(std::make_unique<OwnEvaluation>(prompts, std::move(task), (entry++)->every,
                                                   recipe.train.eval_on_start, spec.max_positions));
+  });
   return out;
 }
 

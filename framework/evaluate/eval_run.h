@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "dist/comm.h"
 #include "evaluate/checks.h"
 #include "evaluate/eval_task.h"
@@ -67,5 +68,17 @@ struct MeanAndError {
   double mean = 0, error = 0;
 };
 MeanAndError mean_and_error(const std::vector<double>& values);
+
+/// make(task) for each of them; UserError with what is wrong with all of them.
+template <class F>
+void each_task(std::vector<EvalTask> tasks, F make) {
+  Problems problems;
+  for (EvalTask& task : tasks) try {
+      make(std::move(task));
+    } catch (const UserError& e) {
+      problems.add(e.what());
+    }
+  problems.raise();
+}
 
 }  // namespace dml

@@ -47,8 +47,8 @@ EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& 
 
   const AnsweringPrompts prompts(own, *tokenizer, base.spec);
   std::vector<Eval> evals;
-  for (EvalTask& task : eval_tasks(recipe.evaluation))
-    evals.emplace_back(std::move(task), prompts, base.spec.max_positions);
+  each_task(eval_tasks(recipe.evaluation),
+            [&](EvalTask task) { evals.emplace_back(std::move(task), prompts, base.spec.max_positions); });
 
   EvalsOutcome out;
   for (const Compared& c : compared_models(model, options)) {
