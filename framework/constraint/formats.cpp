@@ -31,15 +31,42 @@ const std::string kDuration =
 const std::string kUuid = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}";
 const std::string kPointer = "(?:/(?:[^~/]|~[01])*)*";
 
-// RFC 1123: one to four labels, so at most 255 characters whatever the labels.
+// RFC 1123. At most 253 characters, whatever the labels: four of any length, or up to nine shorter ones.
 std::string hostname() {
-  const std::string label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
-  return label + "(?:\\." + label + "){0,3}";
+  const std::string any = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+  const std::string less = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,25}[A-Za-z0-9])?";
+  return "(?:" + any + "(?:\\." + any + "){0,3}|" + less + "(?:\\." + less + "){4,8})";
 }
 
-std::string email() {
-  const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
-  return atom + "(?:\\." + atom + ")*@" + hostname();
+// Letters of some scripts that RFC 5892 allows in any place; so few of them that their ASCII form is short enough.
+const std::string kLetters =
+    "\\u00DF-\\u00F6\\u00F8-\\u00FF\\u03B1-\\u03C9\\u0430-\\u044F\\u3041-\\u3096\\u4E00-\\u9FA5\\uAC00-\\uD7A3";
+std::string any_hostname() {
+  const std::string letter = "[a-z0-9" + kLetters + "]", label = letter + "(?:-?" + letter + "){0,8}";
+  return "(?:" + hostname() + "|" + label + "(?:\\." + label + "){0,8})";
+}
+
+// `more`: characters of the part in front of @ beside those of RFC 5322.
+std::string email(const std::string& more, const std::string& host) {
+  const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~" + more + "-]+";
+  return atom + "(?:\\." + atom + ")*@" + host;
+}
+
+// Most regular expressions of ECMA-262: characters, escapes, classes of characters and of plain ranges, quantifiers,
+// and groups within groups.
+std::string regex() {
+  const std::string character = "[A-Za-z0-9 _.,:;@#%&=~<>!\"'/-]";
+  const std::string escape = "\\\\[dDwWsStnrfv.*+?^$|()\\[\\]{}/\\\\-]";
+  const std::string one_of =
+      "\\[\\^?(?:a-z|A-Z|0-9|a-f|A-F|[A-Za-z0-9_ .,:;@#%&=~<>!\"'/+*?()|{}$]|" + escape + ")+-?\\]";
+  const std::string times = "(?:(?:[*+?]|\\{[0-9]{1,3},?\\}|\\{[0-9],[1-9][0-9]{1,2}\\})[?]?)?";
+  std::string alternatives;
+  for (int depth = 0; depth < 4; ++depth) {
+    const std::string group = alternatives.empty() ? "" : "|\\((?:\\?:)?" + alternatives + "\\)";
+    const std::string sequence = "(?:(?:" + character + "|" + escape + "|" + one_of + group + ")" + times + "|[\\^$])*";
+    alternatives = sequence + "(?:\\|" + sequence + ")*";
+  }
+  return alternatives;
 }
 
 std::string ipv4() {
@@ -61,21 +88,27 @@ std::string ipv6() {
 }
 
 // RFC 3986.
-const std::string kPathCharacter = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|" + kEncoded + ")";
-const std::string kPath = "(?:/" + kPathCharacter + "*)*";
-
-std::string authority() {
-  return "//(?:(?:[A-Za-z0-9._~!$&'()*+,;=:-]|" + kEncoded + ")*@)?(?:(?:[A-Za-z0-9._~!$&'()*+,;=-]|" + kEncoded +
-         ")*|\\[(?:" + ipv6() + ")\\])(?::[0-9]*)?";
+// `more`: characters beside those of RFC 3986, as RFC 3987 has them.
+const std::string kInternational = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF";
+std::string path_character(const std::string& more = "") {
+  return "(?:[A-Za-z0-9._~!$&'()*+,;=:@" + more + "-]|" + kEncoded + ")";
 }
-std::string query() { return "(?:\\?(?:" + kPathCharacter + "|[/?])*)?(?:#(?:" + kPathCharacter + "|[/?])*)?"; }
-std::string uri() {
-  return "[A-Za-z][A-Za-z0-9+.-]*:(?:" + authority() + kPath + "|/?(?:" + kPathCharacter + "+" + kPath + ")?)" +
-         query();
+std::string authority(const std::string& more) {
+  return "//(?:(?:[A-Za-z0-9._~!$&'()*+,;=:" + more + "-]|" + kEncoded + ")*@)?(?:(?:[A-Za-z0-9._~!$&'()*+,;=" + more +
+         "-]|" + kEncoded + ")*|\\[(?:" + ipv6() + ")\\])(?::[0-9]*)?";
 }
-std::string uri_reference() {
-  return uri() + "|(?:" + authority() + kPath + "|/(?:" + kPathCharacter + "+" + kPath +
-         ")?|(?:[A-Za-z0-9._~!$&'()*+,;=@-]|" + kEncoded + ")*" + kPath + ")" + query();
+std::string query(const std::string& character) {
+  return "(?:\\?(?:" + character + "|[/?])*)?(?:#(?:" + character + "|[/?])*)?";
+}
+std::string uri(const std::string& more = "") {
+  const std::string character = path_character(more), path = "(?:/" + character + "*)*";
+  return "[A-Za-z][A-Za-z0-9+.-]*:(?:" + authority(more) + path + "|/?(?:" + character + "+" + path + ")?)" +
+         query(character);
+}
+std::string uri_reference(const std::string& more = "") {
+  const std::string character = path_character(more), path = "(?:/" + character + "*)*";
+  return uri(more) + "|(?:" + authority(more) + path + "|/(?:" + character + "+" + path +
+         ")?|(?:[A-Za-z0-9._~!$&'()*+,;=@" + more + "-]|" + kEncoded + ")*" + path + ")" + query(character);
 }
 
 }  // namespace
@@ -86,22 +119,22 @@ std::optional<Languages::Id> format_language(Languages& l, std::string_view name
       {"time", kTime},
       {"date-time", date() + "[Tt]" + kTime},
       {"duration", kDuration},
-      {"email", email()},
-      {"idn-email", email()},
+      {"email", email("", hostname())},
+      {"idn-email", email(kLetters, any_hostname())},
       {"hostname", hostname()},
-      {"idn-hostname", hostname()},
+      {"idn-hostname", any_hostname()},
       {"ipv4", ipv4()},
       {"ip-address", ipv4()},
       {"ipv6", ipv6()},
       {"uuid", kUuid},
       {"uri", uri()},
-      {"iri", uri()},
+      {"iri", uri(kInternational)},
       {"uri-reference", uri_reference()},
-      {"iri-reference", uri_reference()},
-      {"uri-template", "(?:(?:" + kPathCharacter + "|[/?#])|\\{[+#./;?&]?[A-Za-z0-9_]+(?:,[A-Za-z0-9_]+)*\\*?\\})*"},
+      {"iri-reference", uri_reference(kInternational)},
+      {"uri-template", "(?:(?:" + path_character() + "|[/?#])|\\{[+#./;?&]?[A-Za-z0-9_]+(?:,[A-Za-z0-9_]+)*\\*?\\})*"},
       {"json-pointer", kPointer},
       {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" + kPointer + ")"},
-      {"regex", "[A-Za-z0-9 _.,:;@#%&=~<>!\"'/-]*|\\^[A-Za-z0-9 _.,:;@#%&=~<>!\"'/-]*\\$"}};
+      {"regex", regex()}};
   for (auto& [format, regex] : table)
     if (format == name) return regex_match(l, regex);
   return std::nullopt;

@@ -107,7 +107,8 @@ class Schema {
   std::vector<Case> any_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind, int depth);
   std::vector<Case> every_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind, int depth);
   static void simplify(std::vector<Case>& cases);
-  void leave_out(std::vector<Case>& cases);
+  void leave_out(std::vector<Case>& cases, std::size_t most);
+  const std::vector<std::uint32_t>& refutations(Formula f);
   std::optional<std::uint32_t> merged_array(const Case& c);
 
   // Members of objects (schema_members.cpp).
@@ -127,7 +128,8 @@ class Schema {
   std::map<std::pair<int, std::vector<std::uint32_t>>, Formula> node_ids_;
   std::vector<std::unique_ptr<const Atom>> atoms_;
   std::map<std::uint32_t, Formula> complements_;
-  std::map<Formula, Formula> expanded_;  // of one_of
+  std::map<Formula, Formula> expanded_;                        // of one_of
+  std::map<Formula, std::vector<std::uint32_t>> refutations_;  // of all_of
   std::unique_ptr<Compiler> compiler_;
   Formula root_ = kTrue;
 

@@ -75,7 +75,7 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
   if (member(s, "allOf"))
     for (auto f : subschemas(s, "allOf", path)) out.push_back(f);
   if (member(s, "anyOf")) out.push_back(sc.any_of(subschemas(s, "anyOf", path)));
-  if (member(s, "oneOf")) out.push_back(sc.one_of(subschemas(s, "oneOf", path)));
+  if (member(s, "oneOf")) out.push_back(one_of(s, path));
   if (const Json* no = member(s, "not")) out.push_back(sc.negation(compile(*no, path + "/not")));
   if (const Json* condition = member(s, "if"); condition && draft_ >= 7) {
     const Formula f = compile(*condition, path + "/if");

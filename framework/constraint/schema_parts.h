@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 
 #include "constraint/schema.h"
 
@@ -41,7 +42,7 @@ struct Schema::Compiler {
     const Json* json;
     std::string path, base;
   };
-  void index(const Json& s, const std::string& path, std::string base);
+  void index(const Json& s, const std::string& path, std::string base, bool names = false);
   const Place* place_of(const std::string& to, const std::string& path);
   Formula reference(const std::string& to, const std::string& path);
   void dynamic_references(const Json& s, const std::string& path, std::vector<Formula>& out);
@@ -57,12 +58,20 @@ struct Schema::Compiler {
   void dependency_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
   // schema_unevaluated.cpp
   struct Evaluated;
-  Evaluated together(const Evaluated& a, const Evaluated& b);
-  void combine(std::vector<Evaluated>& all, const std::vector<Evaluated>& others, const std::string& path);
-  std::vector<Evaluated> evaluated_if(const Json& branch, Formula holds, const std::string& path);
-  std::vector<Evaluated> evaluated_in_branches(const Json& s, const std::string& path);
+  void evaluated_if(const Json& branch, Formula holds, const std::string& path, std::vector<Evaluated>& out);
+  void evaluated_in_branches(const Json& s, const std::string& path, std::vector<Evaluated>& out);
   std::vector<Evaluated> evaluated(const Json& s, const std::string& path, bool itself = false);
+  Formula other_members(const std::vector<Evaluated>& all, Formula value);
+  Formula other_items(const std::vector<Evaluated>& all, Formula value);
   void unevaluated_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+
+  // schema_branches.cpp
+  template <class Use>
+  void each_implied(const Json& s, int depth, Use use);
+  const Json* constants(const Json& s, std::deque<Json>& made);
+  std::map<std::string, std::set<Json>> marks(const Json& branch);
+  static std::vector<std::size_t> excluding(const std::vector<std::map<std::string, std::set<Json>>>& all);
+  Formula one_of(const Json& s, const std::string& path);
 
   std::vector<Formula> subschemas(const Json& s, const char* keyword, const std::string& path);
   std::uint32_t count(const Json& s, const char* keyword, const std::string& path, std::uint32_t fallback);

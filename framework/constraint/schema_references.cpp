@@ -51,13 +51,21 @@ std::string unescaped(std::string part) {  // of a JSON pointer in a URI fragmen
 
 }  // namespace
 
-void Schema::Compiler::index(const Json& s, const std::string& path, std::string base) {
+// `names`: the members of `s` are named by the schema's author, as those of `properties` are.
+void Schema::Compiler::index(const Json& s, const std::string& path, std::string base, bool names) {
+  static const std::set<std::string_view> kNamed{"properties",  "patternProperties", "$defs",
+                                                 "definitions", "dependentSchemas",  "dependencies"},
+      kValues{"const", "enum", "default", "examples"};
   if (std::count(path.begin(), path.end(), '/') > kDeepestSchema) refuse(path, "…", "nested too deeply");
   if (s.is_array()) {
     for (std::size_t i = 0; i < s.size(); ++i) index(s[i], fmt::format("{}/{}", path, i), base);
     return;
   }
   if (!s.is_object()) return;
+  if (names) {
+    for (auto& [name, value] : s.items()) index(value, path + "/" + name, base);
+    return;
+  }
   const char* id_key = draft_ == 4 ? "id" : "$id";
   const Json* ref = member(s, "$ref");
   const bool alone = draft_ <= 7 && ref && ref->is_string();  // what stands beside $ref does not count
@@ -79,7 +87,7 @@ void Schema::Compiler::index(const Json& s, const std::string& path, std::string
     ++dynamic_anchors_[anchor->get<std::string>()];
   bases_[&s] = base;
   for (auto& [key, value] : s.items())
-    if (key != "const" && key != "enum" && key != "default" && key != "examples") index(value, path + "/" + key, base);
+    if (!kValues.contains(key)) index(value, path + "/" + key, base, kNamed.contains(key));
 }
 
 const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, const std::string& base,

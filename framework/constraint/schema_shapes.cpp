@@ -12,7 +12,9 @@ using Formula = Schema::Formula;
 
 namespace {
 
-constexpr std::size_t kMostCases = 500;      // shapes of one formula
+constexpr std::size_t kMostCases = 5000;     // shapes of one formula
+constexpr std::size_t kMostCombined = 500;   // of those that several parts make together
+constexpr std::size_t kMostPairs = 200'000;  // cases of one part with those of another
 constexpr std::size_t kMostCompared = 1500;  // with each other
 constexpr std::size_t kFewCases = 8;         // are not looked through for contradictions
 
@@ -42,7 +44,7 @@ std::vector<Schema::Case> Schema::any_case(const std::vector<std::uint32_t>& par
     }
   }
   simplify(out);
-  leave_out(out);
+  leave_out(out, kMostCases);
   return out;
 }
 
@@ -52,7 +54,9 @@ std::vector<Schema::Case> Schema::every_case(const std::vector<std::uint32_t>& p
   std::vector<Case> out{{}};
   for (auto p : parts) {
     std::vector<Case> next;
-    const std::vector<Case> more = cases(p, positive, kind, depth);
+    std::vector<Case> more = cases(p, positive, kind, depth);
+    const std::size_t most = std::max({kMostCombined, out.size(), more.size()});
+    leave_out(more, std::max(kMostCombined, kMostPairs / out.size()));
     for (auto& c : more)
       for (auto& before : out) {
         Case both;
@@ -62,17 +66,46 @@ std::vector<Schema::Case> Schema::every_case(const std::vector<std::uint32_t>& p
     simplify(next);
     if (kind == JsonKind::object && more.size() > 1 && next.size() > kFewCases)
       std::erase_if(next, [&](const Case& c) { return contradicts(c); });
-    leave_out(next);
+    leave_out(next, most);
     out = std::move(next);
     if (out.empty()) break;
   }
   return out;
 }
 
-void Schema::leave_out(std::vector<Case>& cases) {
-  if (cases.size() <= kMostCases) return;
-  cases.resize(kMostCases);  // the shortest say least
+void Schema::leave_out(std::vector<Case>& cases, std::size_t most) {
+  if (cases.size() <= most) return;
+  cases.resize(most);  // the shortest say least
   left_out_ = true;
+}
+
+// The ways in which not all parts hold. A member that must be there with a value of its own fails in one way: none of
+// its name has that value. (As two ways, absent or different, such parts would multiply where many exclude each other.)
+const std::vector<std::uint32_t>& Schema::refutations(Formula f) {
+  if (auto it = refutations_.find(f); it != refutations_.end()) return it->second;
+  std::vector<std::uint32_t> parts = nodes_[f].parts, ways;
+  auto atom_of = [&](Formula part) { return nodes_[part].kind == Node::Kind::atom ? nodes_[part].parts[0] : kNoLimit; };
+  for (Formula& required : parts) {
+    const std::uint32_t id = atom_of(required);
+    const Atom* has = id == kNoLimit ? nullptr : atoms_[id].get();
+    if (!has || has->says != Atom::Says::some_member || has->named.empty() || has->formula != kTrue) continue;
+    const std::string& name = has->named[0].first;
+    for (Formula& part : parts) {
+      const std::uint32_t other = atom_of(part);
+      if (other == kNoLimit || atoms_[other]->says != Atom::Says::members) continue;
+      Atom rest = *atoms_[other];
+      auto found = std::ranges::find(rest.named, name, [](auto& each) { return each.first; });
+      if (found == rest.named.end() || found->second == kTrue) continue;
+      Atom different{.says = Atom::Says::members, .kind = JsonKind::object, .named = {{name, negation(found->second)}}};
+      ways.push_back(all_of({of_kind(JsonKind::object), atom(std::move(different))}));
+      found->second = kTrue;
+      part = atom(std::move(rest));
+      required = kTrue;
+      break;
+    }
+  }
+  for (const Formula part : parts) ways.push_back(negation(part));
+  return refutations_[f] = std::move(ways);
 }
 
 std::vector<Schema::Case> Schema::cases(Formula f, bool positive, JsonKind kind, int depth) {
@@ -99,9 +132,9 @@ std::vector<Schema::Case> Schema::cases(Formula f, bool positive, JsonKind kind,
     case Node::Kind::one_of:
       return cases(one_of_expanded(f), positive, kind, depth + 1);
     case Node::Kind::all_of:
+      return positive ? every_case(n.parts, true, kind, depth + 1) : any_case(refutations(f), true, kind, depth + 1);
     case Node::Kind::any_of:
-      return (n.kind == Node::Kind::all_of) == positive ? every_case(n.parts, positive, kind, depth + 1)
-                                                        : any_case(n.parts, positive, kind, depth + 1);
+      return positive ? any_case(n.parts, true, kind, depth + 1) : every_case(n.parts, false, kind, depth + 1);
   }
   return never;
 }

@@ -1,0 +1,112 @@
+// Branches of oneOf that exclude each other by a constant: each has a `const` or `enum` of its own, or is an object
+// with such a member that must be there. At most one of them holds, so that together they are one branch with
+// alternatives.
+#include <algorithm>
+#include <set>
+
+#include "constraint/schema_parts.h"
+
+namespace dml {
+
+using Formula = Schema::Formula;
+
+namespace {
+
+constexpr int kDeepestLook = 8;  // references and allOf within each other
+
+}  // namespace
+
+// Calls use(schema) for `s` and what it says by reference and allOf: whatever satisfies `s` satisfies those.
+template <class Use>
+void Schema::Compiler::each_implied(const Json& s, int depth, Use use) {
+  if (!s.is_object() || depth > kDeepestLook) return;
+  const std::string before = std::exchange(base_, bases_[&s]);
+  const Json* ref = member(s, "$ref");
+  const bool refers = ref && ref->is_string();
+  if (refers) each_implied(*place_of(ref->get<std::string>(), "#")->json, depth + 1, use);
+  if (!refers || draft_ > 7) {
+    use(s);
+    if (const Json* all = member(s, "allOf"); all && all->is_array())
+      for (const Json& each : *all) each_implied(each, depth + 1, use);
+  }
+  base_ = before;
+}
+
+// A list that has every value of the schema; null where it has others.
+const Json* Schema::Compiler::constants(const Json& s, std::deque<Json>& made) {
+  const Json* out = nullptr;
+  each_implied(s, 0, [&](const Json& implied) {
+    if (out) return;
+    if (const Json* list = member(implied, "enum"); list && list->is_array()) out = list;
+    if (const Json* value = member(implied, "const")) out = &made.emplace_back(Json::array({*value}));
+  });
+  return out;
+}
+
+// By what a branch may differ from others: "" for its value, "." and a name for that of a member.
+std::map<std::string, std::set<Json>> Schema::Compiler::marks(const Json& branch) {
+  std::map<std::string, std::set<Json>> out;
+  std::deque<Json> made;
+  if (const Json* values = constants(branch, made)) out[""] = {values->begin(), values->end()};
+  bool object = false;
+  std::set<std::string> required;
+  std::map<std::string, const Json*> members;
+  each_implied(branch, 0, [&](const Json& implied) {
+    if (const Json* type = member(implied, "type")) object |= *type == "object";
+    if (const Json* names = member(implied, "required"); names && names->is_array())
+      for (const Json& name : *names)
+        if (name.is_string()) required.insert(name.get<std::string>());
+    if (const Json* properties = member(implied, "properties"); properties && properties->is_object())
+      for (auto& [name, value] : properties->items())
+        if (const Json* values = constants(value, made)) members.emplace(name, values);
+  });
+  if (object)
+    for (auto& [name, values] : members)
+      if (required.contains(name)) out["." + name] = {values->begin(), values->end()};
+  return out;
+}
+
+// The largest group of branches that one mark keeps apart; fewer than two: there is none.
+std::vector<std::size_t> Schema::Compiler::excluding(const std::vector<std::map<std::string, std::set<Json>>>& all) {
+  std::map<std::string, std::vector<std::size_t>> by_mark;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (auto& [mark, values] : all[i]) by_mark[mark].push_back(i);
+  std::vector<std::size_t> best;
+  for (auto& [mark, branches] : by_mark) {
+    if (branches.size() <= best.size()) continue;
+    std::map<Json, int> uses;
+    for (std::size_t i : branches)
+      for (const Json& value : all[i].at(mark)) ++uses[value];
+    std::vector<std::size_t> apart;
+    for (std::size_t i : branches)
+      if (std::ranges::all_of(all[i].at(mark), [&](const Json& value) { return uses[value] == 1; })) apart.push_back(i);
+    if (apart.size() > best.size()) best = std::move(apart);
+  }
+  return best;
+}
+
+Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
+  std::vector<Formula> branches = subschemas(s, "oneOf", path);
+  std::vector<std::map<std::string, std::set<Json>>> known;
+  for (const Json& branch : *member(s, "oneOf")) known.push_back(marks(branch));
+  while (true) {
+    const std::vector<std::size_t> group = excluding(known);
+    if (group.size() < 2) return schema_.one_of(std::move(branches));
+    std::vector<Formula> apart, others;
+    std::vector<std::map<std::string, std::set<Json>>> left;
+    for (std::size_t i = 0; i < branches.size(); ++i) {
+      if (std::ranges::binary_search(group, i)) {
+        apart.push_back(branches[i]);
+      } else {
+        others.push_back(branches[i]);
+        left.push_back(std::move(known[i]));
+      }
+    }
+    others.push_back(schema_.any_of(std::move(apart)));
+    left.emplace_back();
+    branches = std::move(others);
+    known = std::move(left);
+  }
+}
+
+}  // namespace dml
