@@ -197,7 +197,7 @@ void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSe
   check_stored_base(base, section, adapter);
   if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
   if (std::ranges::any_of(base.files->tensors(), [](const TensorView& t) { return t.blocks != nullptr; })) {
-    log_info("{}: the base stays in the blocks of its file; nothing is quantised again", base.directory);
+    log_info("{}: the base keeps the quantisation of its file; it is not quantised again", base.directory);
     return;
   }
   const auto scheme = adapter.load_in_4bit ? kernels::Storage::nf4 : kernels::Storage::int8;

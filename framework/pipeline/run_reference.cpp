@@ -35,7 +35,7 @@ void RunPlan::find_references(bool values_loaded) {
   if (!recipe.preference.needs_reference()) return;
   const ReferenceSource source = reference_source(recipe, model());
   if (source == ReferenceSource::moving)
-    return log_info("Reference  follows the trained weights every {}, mixed with {} of them; asked in every step",
+    return log_info("Reference  follows the trained weights every {}, mixed with {} of them; evaluated in every step",
                     counted(recipe.preference.trl.ref_model_sync_steps, "step", "steps"),
                     recipe.preference.trl.ref_model_mixup_alpha);
   if (source == ReferenceSource::base)

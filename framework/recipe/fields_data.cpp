@@ -151,7 +151,7 @@ void add_entry_preferences(Table& t) {
   t.add("field_rejected", &S::field_rejected, "With rl and type chat_template: field of the rejected answer.",
         {.example = "rejected_response"});
   t.add("field_margin", &S::field_margin,
-        "With reward_model: column that says by how much the chosen answer is to score higher; rows without it: 0.",
+        "With reward_model: column with the margin by which the chosen answer is to score higher; rows without it: 0.",
         {.example = "margin"});
   t.add("field_weight", &S::field_weight,
         "Column with the weight of the row's loss; rows without it weigh 1. The loss is a mean by weight; a row of "
@@ -162,10 +162,10 @@ void add_entry_preferences(Table& t) {
         "weight 0 are not trained.",
         {.example = "weight", .unset = "every message weighs 1"});
   t.add("step_separator", &S::step_separator,
-        "Type stepwise_supervised: text behind every step; its last token is where the step is judged.",
+        "Type stepwise_supervised: text after every step; the step is judged at its last token.",
         {.example = "\"\\n\""});
   t.add("max_completion_length", &S::max_completion_length,
-        "Type stepwise_supervised: the steps of a row are cut to so many tokens, before sequence_len is looked at.",
+        "Type stepwise_supervised: the steps of a row are cut to this many tokens, before sequence_len applies.",
         {.min = 1, .max = 1 << 24, .example = "256", .unset = "sequence_len alone"});
   t.add("train_on_last_step_only", &S::train_on_last_step_only,
         "Type stepwise_supervised: only the last step's label is trained.", {.example = "true"});

@@ -34,7 +34,7 @@ void add_dpo(Table& t) {
         "fine-tuning, lora_model_dir, modules trained in full) they are computed before the first step all the same.",
         {.example = "false"});
   t.add("ld_alpha", &S::ld_alpha,
-        "dpo: weight of the tokens behind the length of the shorter answer of a pair (LD-DPO); 1 is plain DPO.",
+        "dpo: weight of the tokens beyond the length of the shorter answer of a pair (LD-DPO); 1 is plain DPO.",
         {.min = 0, .max = 1, .example = "0.5", .unset = "1"});
   t.add("dpo_use_weighting", &S::dpo_use_weighting,
         "dpo: weigh each pair by how likely the model itself is to write its answers (WPO): exp of the mean over the "

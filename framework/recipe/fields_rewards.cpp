@@ -20,7 +20,7 @@ void add_sampling(Table& t) {
         {.min = 1, .max = 1 << 20, .example = "256", .data = true});
   t.add("temperature", &S::temperature, "Temperature of sampling, and of the probabilities in the loss.",
         {.min = 0, .max = 100, .above = true, .example = "0.9"});
-  t.add("top_k", &S::top_k, "Sample from so many of the likeliest tokens.",
+  t.add("top_k", &S::top_k, "Sample from this many of the likeliest tokens.",
         {.min = 1, .max = 1 << 30, .example = "50", .unset = "all tokens"});
   t.add("top_p", &S::top_p, "Sample from the likeliest tokens that have this probability together.",
         {.min = 0, .max = 1, .above = true, .example = "0.95", .unset = "1"});
@@ -76,13 +76,14 @@ void add_loss(Table& t) {
 void add_reference(Table& t) {
   using S = TrlSettings;
   t.add("sync_ref_model", &S::sync_ref_model,
-        "dpo, and grpo with beta: let the reference follow the trained weights (TR-DPO). It is a second set of them "
-        "beside the optimizer's state, and is asked in every step.",
+        "dpo, and grpo with beta: let the reference follow the trained weights (TR-DPO). It is a second set of "
+        "weights, stored with the optimizer's state and evaluated in every step.",
         {.example = "true"});
   t.add("ref_model_mixup_alpha", &S::ref_model_mixup_alpha,
         "What the reference takes of the trained weights when it follows (α).",
         {.min = 0, .max = 1, .above = true, .example = "0.6"});
-  t.add("ref_model_sync_steps", &S::ref_model_sync_steps, "After so many steps the reference follows.",
+  t.add("ref_model_sync_steps", &S::ref_model_sync_steps,
+        "Number of steps after which the reference is updated from the trained weights.",
         {.min = 1, .max = 1 << 30, .example = "64"});
 }
 

@@ -122,7 +122,7 @@ Section optim_section() {
   add_moments(t);
   add_kept_weights(t);
   t.add("jagged_restart_steps", &S::jagged_restart_steps,
-        "Restart the learning rate every so many steps, on top of the schedule; with relora, restart the adapter as "
+        "Restart the learning rate every N steps, on top of the schedule; with relora, restart the adapter as "
         "well.",
         {.min = 1, .example = "500", .unset = "no restarts"});
   t.add("jagged_restart_warmup_steps", &S::jagged_restart_warmup_steps, "Warmup steps after each restart.",
