@@ -71,7 +71,7 @@ void refuse(const Chunk& chunk, const std::string& directory) {
 
 std::string BaseModel::examine(Comm& comm) const {
   // Every byte: one wrong byte that one rank sees must show. Ranks whose files are one and the same (host, device,
-  // inode, time) take turns.
+  // inode, time) alternate.
   std::vector<Chunk> chunks;
   std::string seen = comm.host();
   if (files) {

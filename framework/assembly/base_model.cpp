@@ -267,7 +267,7 @@ StorageChoice source_storage(const ModelSection& model, const AdapterSection& ad
 }
 
 void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory) {
-  std::vector<float> turned;
+  std::vector<float> converted;
   load_parameters(
       model.parameters,
       [&](const std::string& name) -> std::optional<StoredTensor> {
@@ -275,8 +275,8 @@ void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& di
         if (tensor == adapter.tensors.end()) return std::nullopt;
         if (const AdaptedExperts* experts = adapter.plan.experts_of(name)) {
           const ExpertParameter& p = experts->parameter;
-          turned = expert_rows(p, experts->r, adapter.values.at(name));
-          return StoredTensor{kernels::Storage::f32, {p.experts * p.rows, experts->r}, turned.data()};
+          converted = expert_rows(p, experts->r, adapter.values.at(name));
+          return StoredTensor{kernels::Storage::f32, {p.experts * p.rows, experts->r}, converted.data()};
         }
         return StoredTensor{kernels::Storage::f32, tensor->shape, adapter.values.at(name).data()};
       },

@@ -48,7 +48,7 @@ struct BaseModel {
   /// through when it was made); returns the digest of config, names and bytes. A collective: ranks that see the very
   /// same files share the reading.
   std::string examine(Comm& comm) const;
-  /// Gives the memory of what was read of its files back; what is used again comes back by itself.
+  /// Drops the pages read so far from resident memory; they are read again on access.
   void release() const;
   /// The element type most matrices have: "F32", "BF16" or "F16".
   Dtype dtype() const;

@@ -18,7 +18,7 @@ DistributionOptions distribution_options(const DistributionSection& section);
 /// A collective.
 std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& comm);
 
-/// Whether nobody ever holds all values.
+/// Whether no rank ever holds all values.
 bool trains_in_parts(const Recipe& recipe, const DistributionStrategy& strategy);
 /// Whether values lie in bfloat16 under the strategies of dml.
 bool trains_bf16(const Recipe& recipe);

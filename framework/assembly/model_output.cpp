@@ -77,12 +77,12 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
     kernels::unpack(w, 0, w.rows, 0, w.cols, unpacked.data());
     return {Dtype::f32, unpacked.data()};
   };
-  std::vector<float> turned;
+  std::vector<float> converted;
   auto trained = [&](const AdapterTensor& t) -> std::span<const float> {
     const AdaptedExperts* experts = plan.experts_of(t.key);
     if (!experts) return values.at(t.parameter);
-    turned = expert_columns(experts->parameter, experts->r, values.at(t.parameter));
-    return turned;
+    converted = expert_columns(experts->parameter, experts->r, values.at(t.parameter));
+    return converted;
   };
   write_adapter(directory, config, tensors, trained, base, dtype);
 }
@@ -113,7 +113,7 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
                            bool merge, const DistributionStrategy::Show& show) {
   ModelSpec spec = merge ? merged_spec(model) : model.spec;
   const bool untie = base.spec.tied && !spec.tied;
-  if (spec.moe.layout == ExpertLayout::mxfp4) spec.moe.layout = ExpertLayout::turned;
+  if (spec.moe.layout == ExpertLayout::mxfp4) spec.moe.layout = ExpertLayout::transposed;
   TensorRows rows = rows_by_tensor(spec);
   if (untie)
     log_info(
@@ -172,7 +172,7 @@ void ModelInParts::write(std::span<const Shard> shards, bool rest, const std::st
 
 void load_model_values(CausalLm& model, const std::string& directory) {
   ModelFiles files(directory);
-  std::vector<float> turned;
+  std::vector<float> converted;
   load_parameters(
       model.parameters,
       [&](const std::string& name) -> std::optional<StoredTensor> {
@@ -182,11 +182,11 @@ void load_model_values(CausalLm& model, const std::string& directory) {
         auto order = model.reordered.find(name);
         if (order == model.reordered.end()) return out;
         const std::vector<float> values = t->floats(directory);
-        turned.resize(values.size());
+        converted.resize(values.size());
         for (std::size_t i = 0; i < values.size(); ++i)
-          turned[i] = values[static_cast<std::size_t>(order->second.place(static_cast<std::int64_t>(i)))];
+          converted[i] = values[static_cast<std::size_t>(order->second.place(static_cast<std::int64_t>(i)))];
         const std::int64_t rows = order->second.experts * order->second.rows, cols = order->second.cols;
-        return StoredTensor{kernels::Storage::f32, cols > 1 ? std::vector{rows, cols} : out.shape, turned.data()};
+        return StoredTensor{kernels::Storage::f32, cols > 1 ? std::vector{rows, cols} : out.shape, converted.data()};
       },
       directory);
 }

@@ -76,12 +76,12 @@ void remove_through_trash(const std::string& path) {
   fs::path p(path);
   std::string trash = (p.parent_path() / fmt::format(".trash-{}-{}", p.filename().string(), getpid())).string();
   std::error_code error;
-  fs::rename(path, trash, error);  // from here on nobody takes it for a checkpoint
+  fs::rename(path, trash, error);  // from here on it is no longer listed as a checkpoint
   if (!error) fs::remove_all(trash, error);
   if (error) log_warning("{}: cannot be removed: {}", path, error.message());
 }
 
-/// One that was killed and that nobody has asked after yet is still listed, but does nothing any more.
+/// A killed process that was not waited for yet is still listed, but no longer runs.
 bool is_gone(pid_t process) {
   if (kill(process, 0) != 0) return errno == ESRCH;
   std::ifstream file(fmt::format("/proc/{}/stat", process));
@@ -92,7 +92,7 @@ bool is_gone(pid_t process) {
          (stat[name_end + 2] == 'Z' || stat[name_end + 2] == 'X');
 }
 
-/// The process that ".NAME.tmp-PID…" belongs to; 0 for trash, which is nobody's, −1 for other names.
+/// The process that ".NAME.tmp-PID…" belongs to; 0 for trash, which belongs to no process; −1 for other names.
 pid_t owner_of(const std::string& name) {
   if (name.starts_with(".trash-checkpoint-")) return 0;
   auto at = name.rfind(".tmp-");

@@ -104,7 +104,7 @@ void QuantisedBase::load(const ModelFiles& base) {
     StoredTensor t;
     t.storage = scheme_;
     t.shape = m.shape;
-    t.turned = m.transposed;
+    t.transposed = m.transposed;
     t.bf16_values = scheme_ == kernels::Storage::nf4 && is_in_16_bits(base, m.name);
     auto bytes_of = [&](const TensorInfo& wanted) {
       std::span<const std::byte> bytes = expect(files_.back(), wanted).bytes;

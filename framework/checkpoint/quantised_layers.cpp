@@ -27,14 +27,14 @@ void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64
     const StoredOrder& order = m.order;
     const std::int64_t size = order.rows * order.cols;
     DML_CHECK(order.experts == 1 || size % grain == 0);
-    std::vector<float> stored(static_cast<std::size_t>(size)), turned(stored.size());
+    std::vector<float> stored(static_cast<std::size_t>(size)), reordered(stored.size());
     for (std::int64_t e = 0; e < order.experts; ++e) {
       values.read(e * size, stored);
       parallel_ranges(size, 1 << 16, [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t i = first; i < last; ++i)
-          turned[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(order.place(i))];
+          reordered[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(order.place(i))];
       });
-      take(e * size, turned);
+      take(e * size, reordered);
     }
     return;
   }

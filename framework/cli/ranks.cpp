@@ -12,8 +12,9 @@
 namespace dml {
 namespace {
 
-// Most errors meet every rank: a mistake in the recipe or the data, ranks that disagree, a loss that is not finite.
-// Rank 0 reports it and ends the others while they wait here. The first of them reports what rank 0 did not meet.
+// Most errors occur on every rank: a mistake in the recipe or the data, ranks that disagree, a loss that is not finite.
+// Rank 0 reports it and ends the others while they wait here. The first of them reports an error that rank 0 does not
+// have.
 constexpr std::chrono::milliseconds kRankZeroFirst{3000}, kThenOneByOne{200};
 
 void let_others_report_first(int rank) {

@@ -26,7 +26,7 @@ int lock_error(int fd, int operation) {
   return 0;
 }
 
-// An owner removes the file before it releases the lock: whoever waited for that holds the lock of a file without a
+// An owner removes the file before it releases the lock: a process that waited then holds the lock of a file without a
 // name.
 bool is_still_there(int fd, const std::string& path) {
   struct stat mine, there;

@@ -38,8 +38,8 @@ int open_regular(const std::string& path, std::size_t& size) {
   return fd;
 }
 
-// A mapped file that somebody cuts short, or whose disk fails, answers a read with SIGBUS. The handler cannot undo
-// that. Where somebody watches the file (MappedWatch), it puts zeros in place of the rest of the mapping, notes the
+// Reading a mapped file that was truncated, or whose disk fails, raises SIGBUS. The handler cannot undo
+// that. Where a MappedWatch watches the file, it puts zeros in place of the rest of the mapping, notes the
 // loss and lets the thread continue; else it names the file and ends the process with the code of an I/O error. It may
 // only use a table of plain bytes and system calls.
 struct Mapping {
@@ -70,7 +70,8 @@ void on_bus_error(int number, siginfo_t* info, void*) {
     said = ::write(STDERR_FILENO, kText, sizeof kText - 1);
     _exit(said < 0 ? EXIT_FAILURE : static_cast<int>(ExitCode::io));
   }
-  sigaction(number, &bus_before, nullptr);  // not ours: it happens again, to whoever was here before
+  sigaction(number, &bus_before,
+            nullptr);  // not in a mapping of ours: restore the previous handler and let it happen again
 }
 
 void watch_bus_errors() {

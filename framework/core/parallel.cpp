@@ -50,7 +50,7 @@ bool wait_awake(F&& ready) {
 }
 
 // Workers sleep when no call comes for a while. Of a call's tiles every thread has its own run, the first the caller,
-// and helps the next ones when it is through with it. So the same thread meets the same rows in one operation after
+// and helps the next ones when it is through with it. So the same thread gets the same rows in one operation after
 // another: what it wrote lies in its own caches, not in those of a core that may be far away (bench/LOG.md).
 class Pool {
  public:
@@ -69,7 +69,7 @@ class Pool {
 
   int workers() const { return static_cast<int>(threads_.size()); }
 
-  // False when somebody else is using the pool: the caller then works alone.
+  // False when another call is using the pool: the caller then works alone.
   bool run(std::int64_t count, TileFunction tile) {
     std::unique_lock busy(busy_, std::try_to_lock);
     if (!busy) return false;

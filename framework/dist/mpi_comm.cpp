@@ -2,7 +2,7 @@
 //
 // Progress: MPI moves large messages only inside its own calls, so a thread of ours calls it every now and then while
 // anything is under way (polling between layers left all of a 100 MB exchange over TCP for the final wait; this leaves
-// nothing). On one host there is nothing to hide: whoever copies takes the processor from the model, and polling
+// nothing). On one host there is nothing to hide: a thread that copies takes the processor from the model, and polling
 // between layers disturbs it less; the thread then looks in seldom. All MPI calls are made under one lock
 // (MPI_THREAD_SERIALIZED).
 //
@@ -99,7 +99,7 @@ class Progress {
 
   std::chrono::steady_clock::duration poke() {
     std::unique_lock busy(mpi_, std::try_to_lock);
-    if (!busy || halted_) return {};  // somebody is in MPI anyway
+    if (!busy || halted_) return {};  // another thread is in MPI already
     auto start = std::chrono::steady_clock::now();
     int found;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE);
@@ -178,7 +178,7 @@ class MpiPending : public Pending {
     ProfileScope profiled(operation_.name);
     auto start = clock::now(),
          deadline = start + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(comm_.timeout()));
-    // A short spin for latency, then the core is left to whoever has work (ranks may share cores).
+    // A short spin for latency, then the core is yielded to other threads (ranks may share cores).
     for (long turn = 0; !test(); ++turn) {
       if (turn < 100) continue;
       auto now = clock::now();

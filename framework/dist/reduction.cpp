@@ -40,7 +40,7 @@ void Reduction::begin(MicroBatches mine, std::int64_t total, bool tree) {
   for (Exchange& exchange : exchanges_) exchange.state = Exchange::idle;
   next_ = exchanges_.size();
   my_cut_ = {mine.first, mine.count, total};
-  // Nobody waits for the others' cuts before the first unit is exchanged.
+  // The other ranks' cuts are awaited only before the first unit is exchanged.
   std::vector<std::span<const std::byte>> send(cuts_.size(), std::as_bytes(std::span(&my_cut_, 1)));
   std::vector<std::span<std::byte>> receive;
   for (Cut& cut : cuts_) receive.push_back(std::as_writable_bytes(std::span(&cut, 1)));

@@ -1,5 +1,6 @@
-// Ranks as threads of one process. Posted sends and receives meet in a hub; whoever comes second copies, under the
-// hub's lock. A rank that throws, or returns while others still expect something of it, ends the waits of all.
+// Ranks as threads of one process. Posted sends and receives are matched in a hub; the rank that comes second copies,
+// under the hub's lock. A rank that throws, or returns while others still expect something of it, ends the waits of
+// all.
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -136,7 +137,7 @@ class ThreadPending : public Pending {
   const ThreadComm& comm_;
   Operation operation_;
   std::size_t bytes_ = 0;
-  int expected_ = 0;                // posts of ours nobody has met yet
+  int expected_ = 0;                // own posts without a match yet
   std::map<int, int> expected_of_;  // the same by peer
 };
 

@@ -66,7 +66,7 @@ std::vector<float> ordered(std::span<const float> b, std::int64_t rows, std::int
   return out;
 }
 
-std::vector<float> turned(std::span<const float> x, std::int64_t rows, std::int64_t cols) {
+std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::int64_t cols) {
   std::vector<float> out(x.size());
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < cols; ++j)
@@ -102,7 +102,7 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const M
     Part down{{t.name + ".lora_a", {m.r, cols}, &stored}, {a.begin(), a.end()}};
     Part up{{t.name + ".lora_b", {rows, m.r}, &stored}, {b.begin(), b.end()}};
     if (m.module.embedding) {  // looked up by token: rows are tokens
-      down = {{t.name + ".lora_a", {rows, m.r}, &stored}, turned(a, m.r, rows)};
+      down = {{t.name + ".lora_a", {rows, m.r}, &stored}, transposed(a, m.r, rows)};
       up.info.shape = {cols, m.r};
     } else if (t.order) {
       up.values = ordered(b, rows, m.r, t.order);

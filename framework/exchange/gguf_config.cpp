@@ -164,8 +164,8 @@ class SpecOf {
   void rope() {
     RopeSpec& r = s_.rope;
     r.theta = real("rope.freq_base", 10000);
-    const std::int64_t turned = whole("rope.dimension_count", s_.head_dim);
-    if (!s_.latent) r.partial = static_cast<double>(turned) / static_cast<double>(s_.head_dim);
+    const std::int64_t rotated = whole("rope.dimension_count", s_.head_dim);
+    if (!s_.latent) r.partial = static_cast<double>(rotated) / static_cast<double>(s_.head_dim);
     const std::string kind = file_.text(key("rope.scaling.type"), "none");
     if (kind == "linear" || kind == "yarn") {
       r.scaling = kind == "yarn" ? RopeScaling::yarn : RopeScaling::linear;

@@ -28,7 +28,7 @@ std::string size_label(std::int64_t weights) {
   return "0K";
 }
 
-// Of experts in mxfp4, whose rows of gate and up lie in turn.
+// For experts in mxfp4, whose rows of gate and up are interleaved.
 void read_coded_rows(const ModelFiles& files, const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
   const TensorView &codes = *files.find(w.tensor), &scales = *files.find(w.mxfp4_scales());
   kernels::Weight all{kernels::Storage::mxfp4, w.tensor_rows, w.cols, codes.bytes.data()};

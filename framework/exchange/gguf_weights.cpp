@@ -30,7 +30,7 @@ class Mapper {
   Mapper(std::shared_ptr<const GgufFile> file, const ModelSpec& spec) : spec_(spec) {
     own_->file = std::move(file);
     const GgufTensorView* experts = own_->file->find("blk.0.ffn_gate_exps.weight");
-    if (spec_.moe.layout == ExpertLayout::turned && experts && is_mxfp4(*experts))
+    if (spec_.moe.layout == ExpertLayout::transposed && experts && is_mxfp4(*experts))
       spec_.moe.layout = ExpertLayout::mxfp4;
   }
 

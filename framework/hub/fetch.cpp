@@ -200,7 +200,7 @@ class Download {
     write_file(path, listing_.commit);
   }
 
-  // Of files that the Hub has replaced since; nobody else writes such here while the lock is held.
+  // Of files that the Hub has replaced since; no other process writes here while the lock is held.
   void remove_parts() const {
     std::error_code error;
     for (fs::directory_iterator it(repository_ + "/blobs", error), end; !error && it != end; it.increment(error))

@@ -226,8 +226,8 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
   }
 }
 
-// From a server without ranges, while nobody else writes. Ranges that were fetched before are written again, so that
-// the digest begins anew.
+// From a server without ranges, while no other process writes. Ranges that were fetched before are written again, so
+// that the digest begins anew.
 void Transfer::download_whole(const HubClient& client, const std::string& url, std::atomic<std::uint64_t>& arrived) {
   const std::unique_lock guard(whole_);
   if (ranges_ignored_) return;

@@ -15,8 +15,9 @@
 // Forward. A task is one head and some consecutive rows of the batch; the documents those rows belong to are done one
 // after another. For a tile of 128 queries: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and
 // the softmax needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. All query
-// tiles of a task meet a key tile before the next one is fetched. Key tiles start at the document's start and products
-// are per-row chains (simd/loops.h): a row's bits depend on its document alone, not on what is packed beside it.
+// tiles of a task are multiplied with a key tile before the next one is fetched. Key tiles start at the document's
+// start and products are per-row chains (simd/loops.h): a row's bits depend on its document alone, not on what is
+// packed beside it.
 namespace dml::kernels {
 namespace {
 
@@ -63,7 +64,8 @@ struct QueryTile {
     const std::int64_t e = shape.head_dim, keys = std::min(tile.count, row + rows - tile.first);
     const std::int64_t high = row - tile.first + 1, low = shape.window > 0 ? high - shape.window : -kFar;
     if (high >= keys && low + rows <= 1) loop.small_gemm(keys, width, e, tile.k, e, 1, qt, width, 1, s, width, false);
-    else  // at the diagonal and the window's edge, blocks of keys meet only the queries that may see one of them
+    else  // at the diagonal and the window's edge, blocks of keys are multiplied only with queries that may see one of
+          // them
       for (std::int64_t b = 0; b < keys; b += kBlock) {
         std::int64_t first = std::max<std::int64_t>(0, b - high + 1) / kBlock * kBlock;
         std::int64_t last = low == -kFar ? width : std::min(width, up16(std::max<std::int64_t>(0, b + kBlock - low)));

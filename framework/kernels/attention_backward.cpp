@@ -67,8 +67,8 @@ struct KeyTile {
     const AttentionShape& shape = t.shape;
     const std::int64_t e = shape.head_dim, rows = tile.rows, after = tile.row - first;
     float* dp = s + kQueries * kKeys;
-    // On the diagonal 16 queries meet only the keys up to the last of them, and 16 keys only the queries from the first
-    // of them on.
+    // On the diagonal 16 queries are multiplied only with the keys up to the last of them, and 16 keys only with the
+    // queries from the first of them on.
     const bool diagonal = after < count;
     const std::int64_t query_step = diagonal ? kBlock : kQueries, key_step = diagonal ? kBlock : kKeys;
     auto keys_of = [&](std::int64_t b) { return diagonal ? std::min(count, after + b + kBlock) : count; };

@@ -18,8 +18,8 @@
 // after the product, the gradient right before the product that needs it. The logits lie panel by panel, each panel
 // dense: rows of a whole vocabulary would put every row of a panel on a page of its own.
 //
-// Of a head in parts, all chunks meet each part: no gradient larger than a part is needed, but the logits of one chunk
-// alone can be kept until their sums are known.
+// Of a head in parts, all chunks are multiplied with each part in turn: no gradient larger than a part is needed, but
+// the logits of one chunk alone can be kept until their sums are known.
 namespace dml::kernels {
 namespace {
 
@@ -63,7 +63,7 @@ bool keeps_exponentials(const HeadTask& t, bool gradient) {
   return t.softcap == 0 && (gradient || !t.rows.log_squares.empty());
 }
 
-// The rows [first, first + count) with what the task says of them, packed; `transposed` null: nobody trains the head.
+// The rows [first, first + count) with what the task says of them, packed; `transposed` null: the head is not trained.
 // Where logits and sums lie is the caller's to set.
 HeadChunk chunk_at(const HeadTask& t, std::int64_t first, std::int64_t count, float* packed, float* transposed) {
   HeadChunk c{};

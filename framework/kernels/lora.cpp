@@ -16,7 +16,7 @@ constexpr std::int64_t kCols = 256;  // columns of one task where the result is 
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kFewRows = 8, kDots = 4;
 // Where tokens are summed over, in ranges of at least kFewestTokens: a few are met at a time, which stay in the caches.
-// More of them where another product meets them first.
+// More of them where another product reads them first.
 constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
 constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
 

@@ -52,7 +52,7 @@ Parts parts_of(std::int64_t m, std::int64_t n, std::int64_t cores) {
 // A task whose last step other threads may help with: they read the slab that its own thread has packed.
 struct alignas(64) Shared {
   static constexpr std::int64_t kClosed = std::int64_t{1} << 62, kDone = kClosed / 2;
-  std::atomic<std::int64_t> next = kClosed;  // the first column that nobody has taken
+  std::atomic<std::int64_t> next = kClosed;  // the first column that is not taken yet
   const float* slab = nullptr;
 
   void open(const float* left) {
@@ -64,7 +64,7 @@ struct alignas(64) Shared {
   void wait() const {
     while (next.load(std::memory_order_acquire) >= kClosed) std::this_thread::yield();
   }
-  // Nobody waits for a task that ends early.
+  // A task that ends early is not waited for.
   struct Closing {
     Shared& task;
     ~Closing() {

@@ -27,7 +27,7 @@ struct StoredTensor {
   const std::uint8_t* scale_codes = nullptr;
   const float* scale_blocks = nullptr;
   bool bf16_values = false;  // nf4: rounded to bf16
-  bool turned = false;       // data and scales are (out, in), although the file has, and shape says, (in, out)
+  bool transposed = false;   // data and scales are (out, in), although the file has, and shape says, (in, out)
 
   kernels::Weight as_matrix(std::int64_t rows, std::int64_t cols) const {
     return {storage, rows, cols, data, scales, scale_codes, scale_blocks, 0, bf16_values};

@@ -59,9 +59,9 @@ class BaseWeights {
     }
     if (w.coded && stored) {
       attach_coded(w, *stored);
-    } else if (w.experts > 0 && (!stored || w.vector || (w.reordered() && !stored->turned))) {
+    } else if (w.experts > 0 && (!stored || w.vector || (w.reordered() && !stored->transposed))) {
       attach_expert(w, stored);
-    } else if (w.vector || !stored || (w.transposed && !stored->turned)) {
+    } else if (w.vector || !stored || (w.transposed && !stored->transposed)) {
       std::vector<float> values(static_cast<std::size_t>(w.tensor_rows * w.cols));
       b_.tensor_values(w, stored, values.data());
       const float* all = own(std::move(values));
@@ -82,7 +82,7 @@ class BaseWeights {
                                   b_.model.owned);
   }
 
-  // Rows of gate and up lie in turn, and are read from there.
+  // Rows of gate and up are interleaved, and are read in place.
   void attach_coded(const WeightName& w, const StoredTensor& stored) {
     const std::int64_t size = w.tensor_rows / w.experts, within = w.first_row - w.expert * size;
     Weight whole = stored.as_matrix(w.tensor_rows, w.cols);

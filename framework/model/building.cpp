@@ -27,7 +27,7 @@ void TensorStart::values(std::int64_t first, std::int64_t last, float* out) cons
                        : weight.start ? *weight.start
                        : !weight.bias ? norm_weight
                                       : 0;
-  } else if (weight.reordered() && !stored->turned) {
+  } else if (weight.reordered() && !stored->transposed) {
     // One expert's at a time, of those asked for.
     const StoredOrder order = weight.order();
     const std::int64_t size = order.rows * order.cols;

@@ -22,8 +22,8 @@ std::int64_t CausalLm::lowest_trained() const {
   return l;
 }
 
-// Weights may follow from the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head
-// it is scaled afterwards; a trained head is computed twice, first for the losses alone.
+// Weights may depend on the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head it
+// is scaled afterwards; a trained head is computed twice, first for the losses alone.
 double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const PassOptions& how) {
   if (!how.weights) return head.loss(x, {labels, how.row_losses, how.row_squares, {}, how.extra}, d, pass);
   DML_CHECK(!how.extra, "label smoothing and z-loss are of losses that are not weighted");
@@ -72,7 +72,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
   Arena::Scope step(arena_);
   const bool backward = how.backward;
   const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
-  // Where nothing is trained the pass is made all the same, with no tokens: other ranks may wait for its exchanges.
+  // A batch without labels runs the pass with no tokens, because other ranks may wait for its exchanges.
   const TrimmedBatch trimmed_batch = trimmed(given, arena_, routed ? Trim::every_token : trim_of(backward));
   const PackedBatch& batch = trimmed_batch.batch;
   const auto documents = rope_documents(given, trimmed_batch, arena_);
@@ -136,7 +136,8 @@ void CausalLm::plan_saved(const PassPlan& plan) {
   }
 }
 
-// What a layer reads and what it writes take turns, the first in the memory of `dx`, unless the input is kept as it is.
+// Two buffers alternate as input and output of a layer, the first in the memory of `dx`, unless the input is saved
+// unrounded.
 void CausalLm::forward_layers(const PassPlan& plan, const PackedBatch& given, Mat embedded, Mat dx, Mat top,
                               Pass& pass) {
   Arena::Scope forward(arena_);

@@ -1,6 +1,6 @@
-// A decoder-only language model: embedding, layers, loss head. Checkpointing and sharding meet the model in two visible
-// loops over the layers (forward, backward); hooks tell a distribution strategy when a unit is needed and when its
-// gradient is final. Unit 0 is the embedding, 1 … L the layers, L + 1 the head.
+// A decoder-only language model: embedding, layers, loss head. Recomputation and sharding act in two visible loops over
+// the layers (forward, backward); hooks tell a distribution strategy when a unit is needed and when its gradient is
+// final. Unit 0 is the embedding, 1 … L the layers, L + 1 the head.
 #pragma once
 
 #include <limits>

@@ -5,9 +5,9 @@ namespace dml {
 
 /// How files hold the matrices of the E experts of a layer.
 enum class ExpertLayout {
-  each,     // EXPERTS.NUMBER.gate, up and down: a tensor for each
-  stacked,  // gate_up (E, 2 · F, D), gate's rows first, and down (E, D, F)
-  turned,   // gate_up (E, D, 2 · F), columns of gate and up in turn, and down (E, F, D): gpt-oss
+  each,        // EXPERTS.NUMBER.gate, up and down: a tensor for each
+  stacked,     // gate_up (E, 2 · F, D), gate's rows first, and down (E, D, F)
+  transposed,  // gate_up (E, D, 2 · F), columns of gate and up interleaved, and down (E, F, D): gpt-oss
   mxfp4  // the same matrices as (out, in), in blocks of codes: gate_up_blocks (E, 2 · F, D / 32, 16), gate_up_scales …
 };
 

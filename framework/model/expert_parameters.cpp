@@ -11,7 +11,7 @@ std::vector<ExpertParameter> expert_parameters(const ModelSpec& spec) {
   for (std::int64_t l = 0; l < spec.layers; ++l) {
     if (!spec.sparse(l)) continue;
     const std::string layer = fmt::format("model.layers.{}.", l);
-    const bool alternate = m.layout == ExpertLayout::turned || m.layout == ExpertLayout::mxfp4;
+    const bool alternate = m.layout == ExpertLayout::transposed || m.layout == ExpertLayout::mxfp4;
     out.push_back({layer + m.naming->target_gate_up, l, m.experts, 2 * m.ffn, spec.hidden, false, alternate});
     out.push_back({layer + m.naming->target_down, l, m.experts, spec.hidden, m.ffn, true, false});
   }

@@ -20,7 +20,7 @@ struct ExpertParameter {
   std::string name;                                         // "model.layers.0.mlp.experts.gate_up_proj"
   std::int64_t layer = 0, experts = 0, rows = 0, cols = 0;  // out and in of one expert
   bool down = false;
-  bool alternate = false;  // rows of gate and up in turn
+  bool alternate = false;  // rows of gate and up are interleaved
 
   std::string module() const { return name.substr(0, name.rfind('.')); }
 };

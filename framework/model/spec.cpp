@@ -44,12 +44,12 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
   bad(!(rope.theta > 1 && rope.theta < 1e15), fmt::format("rope theta must be above 1, is {}", rope.theta));
   bad(!(rope.partial > 0 && rope.partial <= 1),
       fmt::format("the rotary share of a head must be in (0, 1], is {}", rope.partial));
-  auto turned = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
+  auto rotated = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
   // transformers rounds an odd share up to pairs, as far as the head goes.
-  bad(rope.partial > 0 && rope.partial <= 1 && (turned == 0 || (turned % 2 != 0 && turned == spec.head_dim)),
-      fmt::format("rotary embedding turns pairs: {} of head_dim {} is not an even number above 0", turned,
+  bad(rope.partial > 0 && rope.partial <= 1 && (rotated == 0 || (rotated % 2 != 0 && rotated == spec.head_dim)),
+      fmt::format("rotary embedding turns pairs: {} of head_dim {} is not an even number above 0", rotated,
                   spec.head_dim));
-  bad(rope.scaling == RopeScaling::dynamic && turned == 2,
+  bad(rope.scaling == RopeScaling::dynamic && rotated == 2,
       "rope scaling 'dynamic' has no formula for heads of which 2 elements turn");
   if (rope.scaling == RopeScaling::none) return;
   bad(!(rope.factor >= 1 && rope.factor <= 1e6),
@@ -70,8 +70,8 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
   if (rope.scaling == RopeScaling::longrope)
     for (auto* factors : {&rope.long_factor, &rope.short_factor}) {
       const char* name = factors == &rope.long_factor ? "long_factor" : "short_factor";
-      bad(static_cast<std::int64_t>(factors->size()) != turned / 2,
-          fmt::format("longrope {} must have {} numbers, has {}", name, turned / 2, factors->size()));
+      bad(static_cast<std::int64_t>(factors->size()) != rotated / 2,
+          fmt::format("longrope {} must have {} numbers, has {}", name, rotated / 2, factors->size()));
       for (double f : *factors)
         if (!(f > 0 && f < 1e6)) {
           bad(true, fmt::format("longrope {} holds {}", name, f));

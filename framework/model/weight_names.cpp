@@ -126,7 +126,7 @@ class Lister {
   }
   void list_stacked(std::int64_t expert) {
     const MoeSpec& m = spec_.moe;
-    const bool turned = m.layout == ExpertLayout::turned, coded = m.layout == ExpertLayout::mxfp4;
+    const bool transposed = m.layout == ExpertLayout::transposed, coded = m.layout == ExpertLayout::mxfp4;
     auto add = [&](WeightRole role, const char* tensor, std::int64_t first, std::int64_t rows, std::int64_t all,
                    std::int64_t cols) {
       for (bool bias : {false, true}) {
@@ -142,8 +142,8 @@ class Lister {
                      bias,
                      expert * all + first,
                      m.experts * all,
-                     turned && !bias};
-        w.expert = expert, w.experts = m.experts, w.alternate = (turned || coded) && role != WeightRole::down;
+                     transposed && !bias};
+        w.expert = expert, w.experts = m.experts, w.alternate = (transposed || coded) && role != WeightRole::down;
         w.coded = coded && !bias;
         out_.push_back(std::move(w));
       }

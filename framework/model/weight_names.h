@@ -23,7 +23,7 @@ enum class WeightRole {
   q,
   k,
   v,
-  qkv,  // the three of each key/value head in turn
+  qkv,  // interleaved by key/value head
   o,
   q_norm,
   k_norm,
@@ -80,7 +80,7 @@ struct WeightName {
   std::int64_t expert = -1;         // of a mixture; −1: of none
   std::int64_t experts = 0;         // whose matrices are stacked in the tensor; 0: it has one
   bool coded = false;               // stored as mxfp4: `tensor` names the codes, mxfp4_scales() the powers of two
-  bool alternate = false;           // the file has rows of gate and up in turn; first_row is this model's
+  bool alternate = false;           // the file has rows of gate and up interleaved; first_row is this model's
   std::int64_t head = -1;           // of q_norm and k_norm where every head has its own; −1: of all heads
   std::int64_t stacked = 0;         // number of vectors that the file holds as the rows of one matrix
   bool constant = false;            // a single number without a dimension, never trained

@@ -133,7 +133,7 @@ Mat Attention::widened(Mat dout, Pass& pass) const {
   return wide;
 }
 
-void Attention::turn(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const {
+void Attention::rotate(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const {
   if (!use_rope) return;
   kernels::rope(heads, shape.head_dim, {(local_rope ? pass.rope_local : pass.rope).table, rope_rows}, backward);
 }
@@ -184,12 +184,12 @@ Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32
     some[i] = all[static_cast<std::size_t>((*queries)[i])];
   auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows,
                     const SavedActivation& kept, Mat heads) {
-    if (norms && norm_after_rope) turn(from, rope_rows, false, pass);
+    if (norms && norm_after_rope) rotate(from, rope_rows, false, pass);
     if (norms) {
       norms.forward(from, heads, pass.arena);
       kept.close(from);
     }
-    if (!norms || !norm_after_rope) turn(heads, rope_rows, false, pass);
+    if (!norms || !norm_after_rope) rotate(heads, rope_rows, false, pass);
   };
   finish(plain.q, q_heads, queries ? std::span<const std::int32_t>(some) : all, s.q_plain, p.q);
   finish(plain.k, k_heads, all, s.k_plain, p.k);
@@ -278,9 +278,9 @@ void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved
   const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
       k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
   auto start = [&](Mat heads, const HeadNorms& norms, const SavedActivation& plain) {
-    if (!norms || !norm_after_rope) turn(heads, rope_rows, true, pass);
+    if (!norms || !norm_after_rope) rotate(heads, rope_rows, true, pass);
     if (norms) norms.backward(heads, plain.read(pass.arena), pass.arena);
-    if (norms && norm_after_rope) turn(heads, rope_rows, true, pass);
+    if (norms && norm_after_rope) rotate(heads, rope_rows, true, pass);
   };
   start(d.q, q_heads, s.q_plain);
   start(d.k, k_heads, s.k_plain);

@@ -82,7 +82,7 @@ struct Attention {
   Projected project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& saved, Pass& pass) const;
   void project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& saved,
                      Pass& pass) const;
-  void turn(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const;
+  void rotate(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const;
   void read_cached(const SequenceRows& rows, const Projected& p, std::int64_t layer, Mat out, Mat lse,
                    Pass& pass) const;
 };

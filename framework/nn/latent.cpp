@@ -72,7 +72,7 @@ void Latent::forward(ConstMat x, ConstMat asking, const Saved& s, Mat q, Mat k, 
     for (std::int64_t h = 0; h < heads; ++h) {
       const float* from = all_q.row(t) + h * (nope + rope);
       float* to = q.row(t) + h * width;
-      for (std::int64_t i = 0; i < rope; ++i) to[i] = from[nope + turned(i)];
+      for (std::int64_t i = 0; i < rope; ++i) to[i] = from[nope + rope_row(i)];
       std::copy_n(from, nope, to + rope);
       std::fill(to + rope + nope, to + width, 0.f);
     }
@@ -90,7 +90,7 @@ void Latent::forward(ConstMat x, ConstMat asking, const Saved& s, Mat q, Mat k, 
     for (std::int64_t h = 0; h < heads; ++h) {
       const float* from = high.row(t) + h * (nope + value);
       float *key = k.row(t) + h * width, *val = v.row(t) + h * width;
-      for (std::int64_t i = 0; i < rope; ++i) key[i] = shared[turned(i)];
+      for (std::int64_t i = 0; i < rope; ++i) key[i] = shared[rope_row(i)];
       std::copy_n(from, nope, key + rope);
       std::fill(key + rope + nope, key + width, 0.f);
       std::copy_n(from + nope, value, val);
@@ -110,7 +110,7 @@ void Latent::backward(ConstMat dq, ConstMat dk, ConstMat dv, ConstMat x, const S
     for (std::int64_t h = 0; h < heads; ++h) {
       float* to = dhigh.row(t) + h * (nope + value);
       const float *key = dk.row(t) + h * width, *val = dv.row(t) + h * width;
-      for (std::int64_t i = 0; i < rope; ++i) shared[turned(i)] += key[i];
+      for (std::int64_t i = 0; i < rope; ++i) shared[rope_row(i)] += key[i];
       std::copy_n(key + rope, nope, to);
       std::copy_n(val, value, to + nope);
     }
@@ -131,7 +131,7 @@ void Latent::backward(ConstMat dq, ConstMat dk, ConstMat dv, ConstMat x, const S
     for (std::int64_t h = 0; h < heads; ++h) {
       float* to = dall.row(t) + h * (nope + rope);
       const float* from = dq.row(t) + h * width;
-      for (std::int64_t i = 0; i < rope; ++i) to[nope + turned(i)] = from[i];
+      for (std::int64_t i = 0; i < rope; ++i) to[nope + rope_row(i)] = from[i];
       std::copy_n(from + rope, nope, to);
     }
   });

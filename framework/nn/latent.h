@@ -43,7 +43,7 @@ struct Latent {
   void backward(ConstMat dq, ConstMat dk, ConstMat dv, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 
  private:
-  std::int64_t turned(std::int64_t i) const { return interleaved ? i % (rope / 2) * 2 + i / (rope / 2) : i; }
+  std::int64_t rope_row(std::int64_t i) const { return interleaved ? i % (rope / 2) * 2 + i / (rope / 2) : i; }
 };
 
 /// to (T, heads · width) = the first `width` of every head of from (T, heads · head_dim), and back: the rest becomes

@@ -20,7 +20,7 @@ void each_dropped(const TaskList<AdaptedRows>& adapters, const Pass& pass, F f) 
     if (const AdaptedRows r = adapters[i]; has_dropout(*r.lora, pass)) f(r);
 }
 
-// A matrix for the rows of those whose input is masked, in scratch; none where that is nobody.
+// A matrix for the rows of those whose input is masked, in scratch; none where no input is masked.
 Mat room_for_dropped(const TaskList<AdaptedRows>& adapters, ConstMat like, Pass& pass) {
   bool any = false;
   each_dropped(adapters, pass, [&](const AdaptedRows&) { any = true; });

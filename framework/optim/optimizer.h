@@ -56,9 +56,9 @@ class Optimizer {
   virtual void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const = 0;
   /// Bytes of working memory for a parameter that it updates whole.
   virtual std::size_t working_bytes(const Parameter&) const { return 0; }
-  /// Whether it trains at one point and its result is another, the average of its steps (schedule-free). Then whoever
-  /// evaluates, samples, saves or ends a run shows the average first, and goes back to the training point before the
-  /// next step. The training point comes back bit by bit.
+  /// Whether it trains at one point and its result is another point, the average of its steps (schedule-free). Then
+  /// whoever evaluates, samples, saves or ends a run shows the average first, and goes back to the training point
+  /// before the next step. The training point comes back bit by bit.
   virtual bool averages() const { return false; }
   virtual void show_average(std::span<const OptimizerSlice>) const {}
   virtual void show_training_point(std::span<const OptimizerSlice>) const {}

@@ -96,7 +96,7 @@ class PreferenceChat : public PromptStrategy {
     while (common.size() < most && chosen[common.size()] == rejected[common.size()])
       common.push_back(chosen[common.size()]);
     if (common.size() == chosen.size() && common.size() == rejected.size() && !common.empty())
-      common.erase(common.size() - 1);  // equal answers: left to whoever counts them
+      common.erase(common.size() - 1);  // equal answers: counted by the caller
     if (common.empty())
       throw UserError("'{}' and '{}' begin with different messages, so they have no prompt in common", fields_.chosen,
                       fields_.rejected);

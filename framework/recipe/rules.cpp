@@ -16,7 +16,7 @@
 namespace dml::recipe {
 namespace {
 
-/// Whether a setting has an effect with this value of another; true where nobody has said.
+/// Whether a setting has an effect with this value of another; true where no rule says otherwise.
 bool has_effect(const char* setting, const char* key, const std::string& value) {
   const auto& choices = find_field(key).field->rules.choices;
   auto found = std::ranges::find(choices, value, &Choice::spelling);

@@ -81,7 +81,7 @@ std::vector<BatchRow> batch_rows(const std::string& path) {
   return rows;
 }
 
-// Keeps the answer, and tells whoever waits for any.
+// Stores the answer, and wakes the threads that wait for one.
 class KeptReply : public HttpReply {
  public:
   struct Arrival {

@@ -17,7 +17,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kUsualContext = 8192;  // where nobody asks for more: long contexts would take all memory
+constexpr std::int64_t kUsualContext = 8192;  // the default: longer contexts would take all memory
 constexpr std::int64_t kReports = 32;
 constexpr std::size_t kUsualSlots = 16;
 

@@ -21,7 +21,7 @@ using Jobs = std::vector<Job>;
 class BackgroundWork {
  public:
   BackgroundWork() = default;
-  /// Stops the job at hand as soon as it looks; those after it are dropped, and so is what went wrong.
+  /// Asks the running job to stop; queued jobs and errors are dropped.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;

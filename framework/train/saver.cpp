@@ -17,7 +17,7 @@ void flip_a_bit(CausalLm& model) {
     }
 }
 
-// A checkpoint of ranks that have drifted apart helps nobody.
+// A checkpoint of ranks that differ is useless.
 void check_copies(const StepParts& parts) {
   const ParameterStore& store = parts.model.parameters;
   check_replicas(parts.comm, value_replicas(store), parts.comm.rank());

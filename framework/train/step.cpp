@@ -29,7 +29,7 @@ std::vector<MicroBatchSum> run_passes(const StepParts& parts, const StepPlan& pl
   return sums;
 }
 
-// A NaN without a sign, which nobody wants to read.
+// A NaN without its sign bit, so that it prints as "nan".
 double unsigned_nan(double x) { return std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : x; }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST_F(QuantisedBaseTest, ATransposedTensorIsQuantisedAsItIsUsed) {
   ModelFiles files(golden("gpt2"));
   const std::string name = "transformer.h.0.mlp.c_fc.weight";
   auto t = q.find(name);
-  ASSERT_TRUE(t && t->turned);
+  ASSERT_TRUE(t && t->transposed);
   auto x = files.find(name)->floats("");
   std::int64_t rows = t->shape[1], cols = t->shape[0];
   EXPECT_TRUE(std::ranges::equal(t->shape, files.find(name)->shape));

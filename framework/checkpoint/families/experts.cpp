@@ -164,7 +164,7 @@ void gpt_oss(ConfigFields& c, ModelSpec& s) {
   s.moe.ffn = s.ffn;
   s.moe.bias = true;
   s.moe.naming = &kGptOssExperts;
-  if (c.reader()) s.moe.layout = ExpertLayout::turned;
+  if (c.reader()) s.moe.layout = ExpertLayout::transposed;
 }
 
 // DeepSeek multiplies scores by the square of what yarn multiplies cosines by.
@@ -254,7 +254,7 @@ void fit_expert_layout(ModelSpec& spec, const ModelFiles& files) {
   if (m.experts == 0) return;
   for (const TensorView& t : files.tensors()) {
     const std::string_view name = t.name;
-    if (m.layout == ExpertLayout::turned && name.ends_with(fmt::format(".{}_blocks", m.naming->gate_up))) {
+    if (m.layout == ExpertLayout::transposed && name.ends_with(fmt::format(".{}_blocks", m.naming->gate_up))) {
       m.layout = ExpertLayout::mxfp4;
       return;
     }

@@ -1,6 +1,6 @@
 // What packing needs, whatever the register block.
 
-// Of two vectors cut into runs of Step lanes: their even runs by turns, or their odd ones.
+// Of two vectors cut into runs of Step lanes: their even runs interleaved, or their odd ones.
 template <int Step, bool Odd, int... Lane>
 DML_INLINE V alternate(V low, V high, std::integer_sequence<int, Lane...>) {
   return __builtin_shuffle(low, high, VI{((Lane & Step ? W - Step : 0) + (Odd ? Step : 0) + Lane)...});
