@@ -10,7 +10,7 @@ namespace dml {
 
 enum class FloatWork { zero, copy, add, pack, unpack };
 
-/// Is told of all work of this thread while it is alive; one at a time.
+/// Counts all work of this thread while it is alive; at most one per thread.
 class FloatWorkCounter {
  public:
   FloatWorkCounter();
@@ -20,7 +20,7 @@ class FloatWorkCounter {
   virtual void count(FloatWork work, std::int64_t floats) = 0;
 };
 
-/// Tells this thread's counter, if there is one.
+/// Adds work to this thread's counter, if there is one.
 void count_work(FloatWork work, std::int64_t floats);
 
 void zero_floats(float* to, std::int64_t size);

@@ -25,7 +25,7 @@ class FrozenShards {
   /// Makes the unit's weights readable and begins to gather that of the neighbour in this direction. All ranks make the
   /// same calls.
   void need(std::size_t unit, int direction);
-  /// Binds everything to where it was.
+  /// Binds the weights to their files again.
   void unbind();
 
   /// Bytes of the parts a rank keeps and of the buffers.

@@ -1,7 +1,7 @@
 // Sums of what all ranks hold, in the order of the reduction tree (dist/gradient_tree.h).
 //
 // Every rank brings, for each unit, buffers with the values of its nodes. The owner of each shard of a unit receives
-// that shard of every rank's nodes and adds them up; where everybody needs the sums, owners then send theirs to all. In
+// that shard of every rank's nodes and adds them up; where all ranks need the sums, owners then send theirs to all. In
 // bytes this is reduce-scatter and all-gather: 2·(N−1)/N of the unit for N ranks whose shares are nodes of the tree
 // (equal powers of two), somewhat more for other cuts; half of that in bfloat16 (dist/wire.h).
 //
@@ -21,7 +21,7 @@ namespace dml {
 class Reduction {
  public:
   enum class Sums { at_owner, everywhere };
-  /// What ranks tell each other at the beginning of a step, on a channel of its own.
+  /// Sent to all ranks at the beginning of a step, on a channel of its own.
   struct Cut {
     std::int64_t first, count, total;  // micro-batches
   };

@@ -1,4 +1,4 @@
-// Strategies in which every rank holds all values and full gradient buffers: ddp, where everybody updates everything,
+// Strategies in which every rank holds all values and full gradient buffers: ddp, where every rank updates all values,
 // and zero1, where a rank keeps the optimizer state of its own shards only, updates these, and values are gathered
 // afterwards. On one rank (`none`) nothing is exchanged.
 #pragma once

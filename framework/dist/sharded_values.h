@@ -3,7 +3,7 @@
 //   pass reads      part 1      part 2      part 3 …
 //   gathering         2, 3        3, 4        4, 5        as far ahead as there are buffers (dist/part_buffers.h)
 //
-// What lay in a buffer is given up when another part is gathered into it. All ranks make the same calls in the same
+// The part in a buffer is released when another part is gathered into it. All ranks make the same calls in the same
 // order.
 #pragma once
 
@@ -24,17 +24,17 @@ class ShardedValues {
 
   /// This rank's shard of a part.
   std::byte* own(std::size_t part) const { return own_values_[part]; }
-  /// A pass comes to a unit: holds what is small of it, and begins to gather its first large part in this direction and
-  /// what is small of the next unit.
+  /// Called when a pass reaches a unit: gathers its small part, and begins to gather its first large part in this
+  /// direction and the small part of the next unit.
   void enter(std::size_t unit, int direction);
   /// Waits until the part's values are there.
   void hold(std::size_t part);
   /// Begins to gather the large parts after this one in this direction, as many as there are buffers.
   void gather_ahead(std::size_t part, int direction);
-  /// Gives up all that is gathered.
+  /// Releases all gathered parts.
   void forget();
 
-  /// Gathers a unit whole, and hides the one before.
+  /// Gathers all of a unit, and releases the one gathered before.
   void show(std::size_t unit);
   /// Runs `read` on the group's first rank; the others help it to show units.
   void read_on_first_rank(const std::function<void(const DistributionStrategy::Show& show)>& read);

@@ -1,4 +1,4 @@
-// One of many ranks on machines that are not there, for a forecast: a strategy runs on it as it is, and its exchanges
+// A simulated rank for forecasts: a strategy runs on it unchanged, and its exchanges
 // take time on a virtual clock instead of moving data. Used under a DryRun (core/parallel.h).
 //
 //   clock   compute(model) ──► exchange: processor's share ──► compute … ──► wait() until it has arrived
@@ -39,16 +39,16 @@ class SimulatedComm : public Comm, private FloatWorkCounter {
   int local_rank() const override { return rank_ % network_.ranks_per_host; }
   int local_size() const override { return network_.ranks_per_host; }
   std::string host() const override { return "simulated"; }
-  /// Of a small message, other ranks are taken to say what this one says; a large one is neither read nor written.
+  /// Small messages of other ranks are assumed to equal this rank's; large ones are neither read nor written.
   std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
                                     std::vector<std::span<std::byte>> receive, Operation operation) override;
   [[noreturn]] void abort(int code) override;
 
-  /// Where ranks say different things: writes what `rank` would send; false: as this one.
+  /// Sets a function that writes the message `rank` would send where ranks differ; it returns false where they do not.
   using OtherRanks = std::function<bool(int rank, Operation operation, std::span<std::byte> message)>;
   void set_other_ranks(OtherRanks others) { others_ = std::move(others); }
 
-  /// Everything is counted from here.
+  /// Resets the clock and the counters.
   void start_clock();
   void compute(double seconds) { now_ += seconds, computing_ += seconds; }
   void wait_until(double time) { now_ = now_ < time ? time : now_; }

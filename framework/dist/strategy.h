@@ -29,7 +29,7 @@
 
 namespace dml {
 
-/// What of one parameter this rank must update.
+/// A shard: the range of one parameter that this rank updates.
 struct Shard {
   const Parameter* parameter = nullptr;
   std::size_t unit = 0, part = 0;    // part: its number among those that the strategy shares (dist/shards.h)
@@ -60,9 +60,9 @@ class DistributionStrategy : public UnitHooks {
   /// Takes over the store: decides who owns what, allocates optimizer state (zeroed), makes rank
   /// 0's values everybody's. The store and the Comm must outlive the strategy.
   virtual void adopt(ParameterStore& store, const StateLayout& state) = 0;
-  /// Says in a store that it is going to adopt what it will bind part by part.
+  /// Sets values_in_parts and gradients_in_parts in a store that the strategy is going to adopt.
   virtual void announce(ParameterStore& /*store*/) const {}
-  /// How to pass over the model, with the strategy's hooks, without a micro-batch.
+  /// Sets the function that runs the model's passes with the strategy's hooks on an empty micro-batch.
   void set_empty_pass(std::function<void()> pass) { empty_pass_ = std::move(pass); }
   /// The micro-batches of a global step of `total` that this rank is to compute: first, first + stride, …
   virtual MicroBatches share(std::int64_t total) const = 0;
@@ -71,12 +71,13 @@ class DistributionStrategy : public UnitHooks {
   virtual void begin_step(MicroBatches mine, std::int64_t total) = 0;
   /// Binds and zeroes the gradient buffers for micro-batch `index`, the next of this rank's share.
   virtual void begin_micro_step(std::int64_t index) = 0;
-  /// Waits; the global sum of gradients of the shards this rank must update.
+  /// Waits until the gradients of the shards that this rank updates are the global sums.
   virtual std::span<Shard> finish_gradients() = 0;
   /// Calls `rule` for everything that this rank must update, in one or several calls: shards, or whole parameters where
   /// the state's layout asks for them. Between finish_gradients() and publish(). A collective.
   virtual void update(const std::function<void(std::span<const Shard>)>& rule) = 0;
-  /// The same outside of steps, for a rule that needs values and state alone. publish() comes after it. A collective.
+  /// Like update() outside of steps, for a rule that needs values and state alone. Call publish() afterwards. A
+  /// collective.
   virtual void update_values(const std::function<void(std::span<const Shard>)>& rule) { rule(shards()); }
   /// Sum of squares of the summed gradients of all units, the same on every rank and for every number of ranks. Between
   /// finish_gradients() and end_step().
@@ -113,8 +114,7 @@ class DistributionStrategy : public UnitHooks {
   virtual std::span<const std::span<bf16>> residuals() { return {}; }
   /// The ranks that hold the same shards as this one, this one included; null where there are no others.
   virtual Comm* replica_group() { return nullptr; }
-  /// False where another rank holds the very same shards and comes before this one: one of them is enough in a
-  /// checkpoint.
+  /// Whether this rank writes its shards to a checkpoint: false where a lower rank holds the same shards.
   virtual bool writes_state() const { return true; }
   /// Bytes this strategy holds on this rank, by kind, for the memory plan; `values` includes the store's own block.
   /// Valid before adopt() too.

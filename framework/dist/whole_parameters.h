@@ -37,7 +37,7 @@ class WholeParameters {
   using Rule = std::function<void(std::span<const Shard>)>;
   enum class Brings { values_and_gradients, values };
   void update(Comm& comm, std::span<Shard> shards, const Rule& rule, Brings brings = Brings::values_and_gradients);
-  /// What this rank owns: shards with state, without values.
+  /// The parameters that this rank owns, as shards with state and without values.
   std::span<Shard> owned() { return owned_; }
 
  private:

@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// The values become the average, on every rank. A collective, outside of steps.
+/// Replaces the values by the average on every rank. A collective, outside of steps.
 void show_average(const Optimizer& optimizer, DistributionStrategy& strategy);
 /// Back to the training point, to the bit; also after optimizer state was read from a checkpoint.
 void show_training_point(const Optimizer& optimizer, DistributionStrategy& strategy);

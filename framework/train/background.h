@@ -14,7 +14,7 @@
 
 namespace dml {
 
-/// Long ones look whether they are still wanted.
+/// Long jobs check whether they were cancelled.
 using Job = std::function<void(const std::stop_token& stop)>;
 using Jobs = std::vector<Job>;
 
@@ -29,7 +29,7 @@ class BackgroundWork {
   /// Runs the jobs one after the other, until one throws. The jobs before have been waited for.
   void start(Jobs jobs);
   bool busy() const { return busy_; }
-  /// Waits, and throws what a job has thrown.
+  /// Waits for all jobs, and rethrows the exception of one that failed.
   void wait();
 
  private:

@@ -26,7 +26,7 @@ class BaseWatch {
 
   struct Change {
     std::string text;    // "" when the base is what it was
-    bool sound = false;  // what was computed is right all the same
+    bool sound = false;  // the results are valid nevertheless
   };
   /// Compares the files with those that the run began with. A collective.
   Change change();

@@ -2,7 +2,7 @@
 // min(decay, (1 + t)/(10 + t)) after t steps, so that the first weights are soon forgotten. The average is evaluated,
 // sampled and saved; training continues from the weights themselves.
 //
-// Where it is shown, it and the weights have changed places.
+// While the average is shown, it and the weights are swapped.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What is measured of a model during training. An evaluator gives values with names, in an order and with a direction;
+// Measurements of a model during training. An evaluator gives values with names, in an order and with a direction;
 // the loss over the validation split is the first of them (train/validation_loss.h). Any value can choose the best
 // model, decide when to stop early, and is logged.
 #pragma once
@@ -48,7 +48,7 @@ class Evaluator {
   /// A collective: called on all ranks, all of which append the same values. Samples count on rank 0 only. The model's
   /// memory and length are left as they were found.
   virtual void evaluate(const EvaluationContext& context, EvaluationResult& result) = 0;
-  /// What it takes on this rank, in bytes: of the model's working memory, and beside it.
+  /// Bytes that it takes on this rank: of the model's working memory, and in addition to it.
   struct Memory {
     std::size_t working = 0, beside = 0;
   };

@@ -1,4 +1,4 @@
-// Values and optimizer state of a run are finite numbers, or the run stops before they spoil anything: looked at before
+// Checks that values and optimizer state of a run are finite, so that the run stops before others are spoiled: before
 // every update (a damaged value would only show in the loss of the next step, when the update has spread it), before
 // every checkpoint, and where a run is resumed.
 #pragma once
@@ -13,10 +13,10 @@ namespace dml {
 
 class FiniteState {
  public:
-  /// Of what this rank holds, once the strategy has adopted the model. Both outlive this.
+  /// Checks what this rank holds, after the strategy has adopted the model. Both outlive this.
   FiniteState(DistributionStrategy& strategy, const StateLayout& layout);
 
-  /// No allocation: of every step.
+  /// Allocates nothing; called in every step.
   bool finite() const;
   /// The first value that is not finite: "'state1' of model.norm.weight, element 7"; "" where there is none.
   std::string damage() const;

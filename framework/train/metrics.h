@@ -1,5 +1,5 @@
-// What is known of a step, an evaluation, and a text that the model generated. Values beside the fixed ones have names,
-// and keep the order in which their owner (an objective, an evaluator) gives them.
+// The metrics of a step and of an evaluation, and texts that the model generated. Values beside the fixed ones have
+// names, and keep the order in which their owner (an objective, an evaluator) gives them.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ std::string eval_line(const EvalMetrics& eval);
 /// The evaluations that have a loss.
 std::vector<EvalMetrics> with_loss(const std::vector<EvalMetrics>& evals);
 
-/// What the model generated, beside what the data say and what the model said before training (where that is known).
+/// A generated text with the expected one, and with that of the model before training where it is known.
 struct SampleMetrics {
   std::int64_t step = 0;
   std::string prompt, expected, text;

@@ -1,4 +1,4 @@
-// metrics.jsonl: what happened, one JSON object a line, appended as it happens and in full precision.
+// metrics.jsonl: the metrics of a run, one JSON object a line, appended during the run in full precision.
 //
 //   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"trained_tokens":…,"tok_s":…,"step_s":…,"mem":…}
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
@@ -21,7 +21,7 @@
 
 namespace dml {
 
-/// What a file of metrics holds.
+/// The contents of a metrics.jsonl.
 struct RunMetrics {
   std::vector<StepMetrics> steps;
   std::vector<EvalMetrics> evals;

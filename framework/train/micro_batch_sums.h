@@ -1,4 +1,4 @@
-// What ranks tell each other about their micro-batches. Every rank gets all of them in the order of the micro-batches,
+// Exchange of the sums of micro-batches between ranks. Every rank gets all of them in the order of the micro-batches,
 // so that sums have the same bits on any number of ranks.
 #pragma once
 

@@ -35,7 +35,7 @@ struct LossSums {
   std::array<Term, kMostTerms> terms = {};  // as many as Objective::terms() names
 
   LossSums& operator+=(const LossSums& other);
-  /// A value of a term's mean.
+  /// Adds a value to a term's mean.
   void add(std::size_t term, double value, double weight = 1) {
     terms[term].sum += value;
     terms[term].weight += weight;

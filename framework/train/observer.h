@@ -1,4 +1,4 @@
-// Everything that watches a run, and what it asks of the run in return: metrics, progress, signals, time limit,
+// Observers of a run, and the actions that they request: metrics, progress, signals, time limit,
 // watchdog, early stopping. An observer is a file of its own, added to the list in pipeline/observers.cpp.
 //
 // An observer that answers with more than {}, or that takes part in collectives, is on the list of every rank; the
@@ -17,7 +17,7 @@
 
 namespace dml {
 
-/// What is known of a run when it begins.
+/// Facts about a run at its start.
 struct RunFacts {
   std::int64_t first_step = 0;  // steps done before: 0, or those of the checkpoint that the run resumes from
   std::int64_t steps = 0;       // of the whole run
@@ -27,7 +27,7 @@ struct RunFacts {
   std::vector<std::pair<std::string, std::string>> settings = {};  // keys of the recipe that have a value, as YAML
 };
 
-/// What is asked of the run after a step or an evaluation.
+/// Requests to the run after a step or an evaluation.
 struct Action {
   bool save = false;    // a checkpoint, now
   bool finish = false;  // training ends here, as if this step were the last
@@ -70,7 +70,7 @@ class Observer {
   virtual void on_save(const SavedCheckpoint& /*saved*/) {}
   /// Training ended. Not called when an exception ends the run.
   virtual void on_end(const RunEnd& /*end*/) {}
-  /// What a resumed run must know of this observer; `state` is part of every checkpoint.
+  /// State that a resumed run needs; `state` is part of every checkpoint.
   virtual void write_state(TrainState& /*state*/) const {}
   virtual void read_state(const TrainState& /*state*/, const std::string& /*source*/) {}
 };

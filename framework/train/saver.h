@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// What a checkpoint holds beside its state: weights, optimizer state, tokenizer …
+/// The contents of a checkpoint besides the trainer's state: weights, optimizer state, tokenizer …
 class CheckpointContents {
  public:
   virtual ~CheckpointContents() = default;
@@ -60,7 +60,7 @@ class Saver {
   SaverSettings settings_;
   Snapshot snapshot_;
   std::optional<Save> saving_;
-  BackgroundWork work_;  // the last: it ends before what it reads goes
+  BackgroundWork work_;  // declared last, so that it ends before the members that it reads
 };
 
 }  // namespace dml

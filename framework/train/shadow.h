@@ -17,7 +17,7 @@ class ShadowOptimizer : public Optimizer {
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override;
   std::size_t working_bytes(const Parameter& parameter) const override { return inner_->working_bytes(parameter); }
   std::string advice() const override { return inner_->advice(); }
-  /// Weights and shadow change places; before the first step nothing happens.
+  /// Swaps weights and shadow; does nothing before the first step.
   void swap(std::span<const OptimizerSlice> slices) const;
 
  protected:

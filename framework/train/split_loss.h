@@ -12,7 +12,7 @@
 
 namespace dml {
 
-/// What is passed over, and how.
+/// The examples, and how they are evaluated.
 struct SplitPasses {
   CausalLm& model;
   Objective& objective;

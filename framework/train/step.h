@@ -18,7 +18,7 @@
 
 namespace dml {
 
-/// What a step works on. The strategy has adopted the model's parameters.
+/// The objects that a step uses. The strategy has adopted the model's parameters.
 struct StepParts {
   CausalLm& model;
   Objective& objective;
@@ -45,7 +45,7 @@ struct StepResult {
   bool finite() const;
 };
 
-/// What watches a step from inside. The calls come in the order in which they are declared here.
+/// Callbacks within a step. The calls come in the order in which they are declared here.
 class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
@@ -73,7 +73,7 @@ inline std::uint64_t micro_batch_number(std::int64_t step, std::int64_t micro_ba
 StepResult run_step(const StepParts& parts, const StepPlan& plan,
                     const std::function<PackedBatch(std::int64_t micro_batch)>& load, StepWatcher& watcher);
 
-/// Lets the strategy make the passes of a micro-batch without one; once, after adopt().
+/// Gives the strategy the passes of an empty micro-batch; call once, after adopt().
 void set_empty_pass(CausalLm& model, Objective& objective, DistributionStrategy& strategy);
 
 }  // namespace dml
