@@ -3,14 +3,12 @@
 // (kernels/quant_ggml.h): they become that, so that the kernels, adapters, merging and conversion take them as they
 // take GGUF files.
 //
-//   awq   NAME.qweight I32 (in, out/8), NAME.qzeros I32 (in/G, out/8), NAME.scales F16 (in/G, out); a word holds
-//   columns
-//         0 2 4 6 1 3 5 7, lowest bits first; value = scale · (code − zero)                  (AutoAWQ, version gemm)
-//   gptq  NAME.qweight I32 (in/8, out), NAME.qzeros I32 (in/G, out/8), NAME.scales F16 (in/G, out), NAME.g_idx I32
-//   (in); zeros
-//         are stored less one, but for checkpoint_format gptq_v2                             (AutoGPTQ, GPTQModel)
-//   mlx   NAME.weight U32 (out, in/8), NAME.scales, NAME.biases (out, in/G); value = scale · code + bias
-//   (mlx.core.quantize)
+//   awq   NAME.qweight I32 (in, out/8), NAME.qzeros I32 (in/G, out/8), NAME.scales F16 (in/G, out);
+//         a word holds columns 0 2 4 6 1 3 5 7, lowest bits first; value = scale · (code − zero) (AutoAWQ gemm)
+//   gptq  NAME.qweight I32 (in/8, out), NAME.qzeros I32 (in/G, out/8), NAME.scales F16 (in/G, out);
+//         NAME.g_idx I32 (in); zeros are stored less one, but for checkpoint_format gptq_v2 (AutoGPTQ, GPTQModel)
+//   mlx   NAME.weight U32 (out, in/8), NAME.scales, NAME.biases (out, in/G);
+//         value = scale · code + bias (mlx.core.quantize)
 //
 // The offset is rounded to half precision, a relative error of 2^-11; that of a symmetric GPTQ and of mlx-lm in half
 // precision is exact.

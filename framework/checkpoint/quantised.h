@@ -2,11 +2,12 @@
 //
 // ROOT/DIGEST/ holds one safetensors file per decoder layer and manifest.json, written last. DIGEST stands for the
 // contents of the weight files, the names and shapes taken from them, the scheme and the version of this layout.
-//   nf4    NAME (U8)  two codes a byte;   NAME.absmax (U8)   a code of the scale of every block of 64 values, row by
-//   row
-//                                         NAME.nested_absmax (F32)  the scales' mean, then the largest magnitude of
-//                                                            every 256 of them without it
-//   int8   NAME (I8)  (out, in);          NAME.scale (F32)   one per row
+//   nf4    NAME (U8)                 two codes a byte
+//          NAME.absmax (U8)          a code of the scale of every block of 64 values, row by row
+//          NAME.nested_absmax (F32)  the scales' mean, then the largest magnitude of every 256 of them without it
+//   int8   NAME (I8)                 (out, in)
+//          NAME.scale (F32)          one per row
+//
 // NF4 values are float32, unless the base is in 16 bits: then they are rounded to bf16, as by bitsandbytes in a model
 // that computes in bf16. On disk the two are alike.
 //

@@ -1,13 +1,13 @@
 // Prepared data: a folder of arrays that are mapped, not read, so that processes of one host hold one copy.
 //
-//   ids, labels (I32)          tokens of all examples end to end, and a label each: the token where it is trained, else
-//   -100 offsets (I64)              example i is [offsets[i], offsets[i+1]) kinds, splits (I32)        what each
-//   example is (ExampleKind); of a pair, the tokens of its preferred document numbers, weights (F32)     weight and
-//   margin of each example; a weight for each token, or nothing where all are 1 source_file, source_line   where it
-//   came from: index into the manifest's "sources", line (of a JSON array: row) from 1 train, validation (I32)    which
-//   examples, in order; an example may be named more than once dropped.jsonl              every row that was left out:
-//   place, reason, detail manifest.json              written last: what the data was made from, digests of the files
-//   above and of itself, the report
+//   ids, labels (I32)         tokens of all examples end to end; labels: the id where it is trained, else −100
+//   offsets (I64)             example i is [offsets[i], offsets[i+1])
+//   kinds, splits (I32)       the ExampleKind of each example; of a pair, the tokens of its preferred document
+//   numbers, weights (F32)    weight and margin of each example; a weight for each token, or nothing where all are 1
+//   source_file, source_line  the origin: index into the manifest's "sources"; line (of a JSON array: row) from 1
+//   train, validation (I32)   numbers of examples, in order; an example may be named more than once
+//   dropped.jsonl             every row that was dropped: place, reason, detail
+//   manifest.json             written last: what the data was made from, digests of the files above, the report
 #pragma once
 
 #include <memory>

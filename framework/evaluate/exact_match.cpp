@@ -1,8 +1,7 @@
 // exact_match, as lm-evaluation-harness makes it of generated answers. Filters turn the answer into what is compared,
 // in their order; then parts of both sides may be ignored. Options of the check:
 //   filter     [{function: regex, regex_pattern: …, group_select: 0, fallback: "[invalid]"}, {function: take_first} …];
-//   regex
-//              takes the first group of a match; also remove_whitespace, lowercase, uppercase
+//              a regex takes the first group of a match; also remove_whitespace, lowercase, uppercase
 //   regexes_to_ignore, ignore_case, ignore_punctuation, ignore_numbers
 #include <algorithm>
 #include <cctype>

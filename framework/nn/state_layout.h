@@ -1,6 +1,6 @@
 // The state that an optimizer keeps for a parameter between steps, as named tensors:
-//   by element   one entry per element, or per block of 256 elements (scales of state in bytes, as bitsandbytes keeps
-//   it) by parameter entries of the parameter as a whole: row means, a basis, counters. Every slice has a copy of them.
+//   by element    one entry per element, or (scales of state in bytes, as bitsandbytes keeps it) per block of 256
+//   by parameter  entries of the parameter as a whole: row means, a basis, counters. Every slice has a copy of them
 //
 // A rule may need whole parameters (a norm of the tensor, a product of matrices). Then one rank updates all of the
 // parameter and holds all of its state (dist/whole_parameters.h). Other rules work on any slice: strategies that cut

@@ -1,10 +1,8 @@
 // Weights in bfloat16 without a float32 copy, beside any optimizer. A step computes w' from w in float32; what is kept
 // of it:
-//   kahan        c += w' − w; w = bf16(w + c); c = bf16(c + w_before − w): the rounding error is carried to the next
-//   step
-//                (as optimi does it)
-//   stochastic   w' plus 16 random bits below bfloat16's mantissa, cut off: right on average. The bits are counted
-//   random
+//   kahan        c += w' − w; w = bf16(w + c); c = bf16(c + w_before − w), as optimi does it:
+//                the rounding error is carried to the next step
+//   stochastic   w' plus 16 random bits below bfloat16's mantissa, cut off: right on average. The bits are random
 //                numbers of (seed, parameter, step, element), so they depend on neither ranks nor restarts
 // Values lie in bfloat16 where a run trains all weights (ParameterStore::bf16_values), and in float32 with bfloat16's
 // values where it trains an adapter. The compensation c is bfloat16, too. The rule inside works on a float32 copy of
