@@ -12,10 +12,9 @@
 
 namespace dml {
 
-/// A line of JSON for each row of a JSONL file. A row is {"messages": …}, {"prompt": …, "completion": …} or {"prompt":
-/// …, "chosen": …, "rejected": …}, where prompts and answers are texts or lists of messages; for models that judge
-/// steps
-/// {"prompt": …, "completions": [text]}. UserError "FILE:LINE: …".
+/// Writes a line of JSON for each row of a JSONL file. A row is {"messages": …}, {"prompt": …, "completion": …} or
+/// {"prompt": …, "chosen": …, "rejected": …}, where prompts and answers are texts or lists of messages; for models that
+/// judge steps it is {"prompt": …, "completions": [text]}. UserError "FILE:LINE: …".
 void score_file(RewardModel& model, const std::string& path, const std::function<void(const std::string&)>& line);
 
 struct PairRewards {

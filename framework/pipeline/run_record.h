@@ -1,9 +1,9 @@
 // run.json in an output directory: how the run was started (recipe, settings of the command line, ranks, launcher), so
 // that `dml resume DIR` can start it again, and every hint names the whole command.
 //
-//   {"format": 1, "version": "…", "started": "2026-01-31T12:00:00Z", "host": "…", "directory": "/…", "recipe":
-//   "recipe.yml",
-//    "output_dir": "out", "overrides": ["--num_epochs=3"], "ranks": 2, "launch": ["-n", "2"], "mpirun": []}
+//   {"format": 1, "version": "…", "started": "2026-01-31T12:00:00Z", "host": "…", "directory": "/…",
+//    "recipe": "recipe.yml", "output_dir": "out", "overrides": ["--num_epochs=3"], "ranks": 2, "launch": ["-n", "2"],
+//    "mpirun": []}
 #pragma once
 
 #include <string>
