@@ -16,13 +16,13 @@ std::string marked(const Rendered& rendered) {
   bool trained = false;
   for (auto& segment : rendered.segments)
     for (const Piece& piece : segment.pieces()) {
-      if (piece.trained != learn && !piece.text.empty()) {
+      if (piece.trained != trained && !piece.text.empty()) {
         out += piece.trained ? "[" : "]";
-        learn = piece.trained;
+        trained = piece.trained;
       }
       out += piece.text;
     }
-  return out + (learn ? "]" : "");
+  return out + (trained ? "]" : "");
 }
 
 std::unique_ptr<PromptStrategy> strategy_of(const DatasetEntry& entry) {
