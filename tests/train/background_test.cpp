@@ -55,7 +55,7 @@ TEST(Snapshot, KeepsWhatValuesWere) {
   Snapshot snapshot;
   for (float x : {1.0f, 2.0f}) {
     std::vector<float> one(100, x), two(70000, x + 0.5f);
-    snapshot.begin(Snapshot::bytes(one.size()) + Snapshot::bytes(two.size()));
+    snapshot.begin(Snapshot::bytes(one.size() * sizeof(float)) + Snapshot::bytes(two.size() * sizeof(float)));
     auto a = snapshot.copy(std::span(one)), b = snapshot.copy(std::span(two));
     one[3] = two[69999] = 9;
     EXPECT_EQ(a[3], x);
