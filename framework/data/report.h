@@ -24,6 +24,7 @@ inline constexpr const char* kNearDuplicate = "near duplicate";
 inline constexpr const char* kByScore = "not wanted by its score";
 inline constexpr const char* kWeightZero = "weight 0";
 inline constexpr const char* kEqualAnswers = "chosen and rejected are equal";
+inline constexpr const char* kEmptyAnswer = "an answer is empty";
 inline constexpr const char* kEqualOnceCut = "chosen and rejected are equal once cut to sequence_len";
 inline constexpr const char* kPromptTooLong = "the prompt alone fills sequence_len";
 }  // namespace dropped

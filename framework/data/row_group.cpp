@@ -93,7 +93,9 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
       Example& example = bench.assembler(text);
       if (text.role != DocumentRole::alone) {
         example.kind = text.role == DocumentRole::desirable ? ExampleKind::desirable : ExampleKind::undesirable;
-        if (fit_answer(example, limits, result)) keep(example, example.trained(), true, limits, group);
+        if (!fit_answer(example, limits, result)) continue;
+        if (says_something(example)) keep(example, example.trained(), true, limits, group);
+        else result.why_dropped = dropped::kEmptyAnswer;
         continue;
       }
       fit(example, bench.assembler.trained(), text.chunk, limits, group);
@@ -150,15 +152,22 @@ void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, B
     result.why_dropped = equal ? dropped::kEqualAnswers : dropped::kEqualOnceCut;
     return;
   }
+  for (const Example& answer : answers)
+    if (!says_something(answer)) {
+      result.why_dropped = dropped::kEmptyAnswer;
+      result.detail = &answer == answers ? "the chosen answer is empty" : "the rejected answer is empty";
+      return;
+    }
   const std::int64_t rejected = answers[1].trained();
-  if (rejected == 0 || answers[0].trained() == 0) {
-    result.why_dropped = dropped::kNothingTrained;
-    result.detail = rejected == 0 ? "the rejected answer is empty" : "the chosen answer is empty";
-    return;
-  }
   Example both = joined(std::move(answers[0]), answers[1]);
   keep(both, both.trained(), true, limits, group);
   if (!result.why_dropped) group.examples[group.made - 1].rejected_trained = rejected;
+}
+
+// An answer without a text trains nothing, or its end alone.
+bool RowWorker::says_something(const Example& answer) const {
+  return std::ranges::any_of(answer.labels,
+                             [&](Token t) { return t != kIgnore && std::ranges::find(ends_, t) == ends_.end(); });
 }
 
 bool RowWorker::fit_answer(Example& example, const Limits& limits, RowResult& result) const {

@@ -65,6 +65,7 @@ class RowWorker {
   /// A pair of documents from one record; both are cut to length, dropped or refused alike.
   void pair(const std::vector<Rendered>& texts, const Limits& limits, Bench& bench, RowGroup& group) const;
   /// Cuts a document of preferences to length; false where the row was dropped, with its reason in the result.
+  bool says_something(const Example& answer) const;
   bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
   void set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const;
   void fit(Example& example, std::int64_t trained, bool chunk, const Limits& limits, RowGroup& group) const;

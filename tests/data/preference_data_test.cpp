@@ -137,17 +137,18 @@ TEST_F(PreferenceData, PromptsOfChosenDocumentsMayHaveLabels) {
 TEST_F(PreferenceData, EqualAnswersAndPromptsThatDoNotFitAreCounted) {
   add(write("p.jsonl", pair("a", "same", "same") + pair("b", "longer than it", "longer than that") +
                            pair("a very long prompt", "x", "y") + pair("c", "one", "two") + pair("d", "", "z") +
-                           pair("e", "1", "2") + pair("f", "3", "4")),
+                           pair("g", "z", "") + pair("e", "1", "2") + pair("f", "3", "4")),
       "passthrough");
   data.sequence_len = 12;
   data.excess_length_strategy = ExcessLength::truncate;
   const Prepared p = run();
-  EXPECT_EQ(p.train().size(), 4);
+  EXPECT_EQ(p.train().size(), 3);
   const auto& dropped = p.report().datasets[0].dropped;
   EXPECT_EQ(dropped.at(dropped::kEqualAnswers), 1);
+  EXPECT_EQ(dropped.at(dropped::kEmptyAnswer), 2);
   EXPECT_EQ(dropped.at(dropped::kEqualOnceCut), 1);
   EXPECT_EQ(dropped.at(dropped::kPromptTooLong), 1);
-  EXPECT_EQ(p.report().datasets[0].pairs, 4);
+  EXPECT_EQ(p.report().datasets[0].pairs, 3);
 }
 
 TEST_F(PreferenceData, MissingSidesNameTheirRow) {

@@ -175,11 +175,23 @@ TEST_F(PreferenceRuns, EveryWayOfTrainingBeginsAtTheKnownLoss) {
   }
 }
 
+// All losses that have a reference, those of pairs together in one run.
 TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
-  for (const char* rl : {"dpo", "kto"}) {
-    const std::string name = rl;
-    const Outcome before = trained(name, preference(rl));
-    EXPECT_TRUE(before == trained(name + "-base", preference(rl) + Keys{{"precompute_ref_log_probs", "false"}})) << rl;
+  const std::string every =
+      "[sigmoid, hinge, exo_pair, nca_pair, robust, bco_pair, sppo_hard, aot, aot_unpaired, apo_zero, apo_down, "
+      "discopop, sigmoid_norm, dpop, sft]";
+  const std::vector<Keys> ways = {
+      preference("dpo") + Keys{{"dpo_loss_type", every}, {"dpo_label_smoothing", "0.1"}, {"ld_alpha", "0.5"}},
+      preference("dpo") + Keys{{"dpo_loss_type", "[ipo]"}, {"dpo_use_weighting", "true"}},
+      preference("dpo") + Keys{{"f_divergence_type", "js_divergence"}}, preference("kto"),
+      preference("kto") + Keys{{"kto_loss_type", "apo_zero_unpaired"}}};
+  int number = 0;
+  for (const Keys& way : ways) {
+    const std::string name = fmt::format("way{}", number++);
+    const Keys keys = way + Keys{{"max_steps", "4"}, {"save_strategy", "no"}};
+    const Outcome before = trained(name, keys);
+    ASSERT_FALSE(before.files.empty());
+    EXPECT_TRUE(before == trained(name + "-base", keys + Keys{{"precompute_ref_log_probs", "false"}})) << name;
   }
 }
 

@@ -76,6 +76,8 @@ TEST_F(Clients, LongAbuseLeavesMemoryAsItWas) {
   expect_holds("abuse.py", {"--requests", "10000", "--slow", "200", "--leaving", "1000"}, "abuse holds", 3000);
 }
 
+TEST_F(Clients, EveryFieldAnswersAsPromised) { expect_holds("contract.py", {}, "the contract holds"); }
+
 TEST_F(Clients, MixedLoadOverAdaptersGetsTheAnswersOfEachAlone) {
   Words words = adapters();
   words.insert(words.end(), {"--seconds", "3", "--kinds", "60"});
