@@ -70,7 +70,7 @@ class AnswerFormat {
   /// `specials`: special tokens are shown.
   AnswerText text(const std::vector<Token>& prompt, bool continued, bool specials = false) const;
   bool continues() const { return continues_; }
-  /// What the automaton allows in terms of tokens; the texts of tokens are prepared once. From any thread.
+  /// The tokens that the automaton allows; the texts of tokens are prepared once. From any thread.
   std::shared_ptr<TokenConstraint> constraint(std::shared_ptr<Automaton> automaton, bool continued) const;
 
  private:

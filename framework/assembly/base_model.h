@@ -73,7 +73,7 @@ AdapterConfig adapter_config(const AdapterSection& section, const std::string& b
 std::unique_ptr<CausalLm> build_on(const BaseModel& base, StorageChoice storage, const Training& training,
                                    const std::string& name);
 
-/// What a training run changes.
+/// The changes of a training run to the base.
 Training training_of(const AdapterSection& section, const std::string& base_model, std::int64_t seed);
 
 /// How a run asks for the base's matrices: ReLoRA copies those that it changes by itself (assembly/relora.h).

@@ -27,7 +27,7 @@ class CheckpointFiles : public CheckpointContents {
   /// recipe wants none.
   std::size_t planned_copies(std::size_t state) const;
 
-  /// What the model card says; asked whenever it is written.
+  /// The text of the model card; called whenever it is written.
   std::function<CardFacts()> card_facts = [] { return CardFacts{}; };
   Jobs write(const std::string& folder) override;
   Jobs copy(const std::string& folder, Snapshot& room) override;

@@ -1,6 +1,6 @@
-// What lies beside weights so that they answer without the recipe as they do with it: the tokenizer, the chat template
-// as rendered in training, generation_config.json with every token that ends an answer, and the model card. Results,
-// checkpoints and merged models all get it from here.
+// Files beside the weights, with which they answer without the recipe as they do with it: the tokenizer, the chat
+// template as rendered in training, generation_config.json with every token that ends an answer, and the model card.
+// Results, checkpoints and merged models all get it from here.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model);
 bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes,
                    Comm& comm);
 
-/// What a rank's gradients in bfloat16 have not sent yet, by unit, into the folder of a checkpoint that is being
+/// Writes the rounding errors of a rank's gradients in bfloat16, by unit, into the folder of a checkpoint that is being
 /// written.
 void write_residuals(const std::string& folder, std::span<const std::span<bf16>> units, const std::string& strategy,
                      const Comm& comm);

@@ -1,5 +1,5 @@
-// What a recipe names and this machine lacks, downloaded from the Hub before a command runs. The ranks of a job may all
-// ask: one of them downloads, the others wait (hub/fetch.h).
+// Downloads files that a recipe names and this machine lacks from the Hub, before a command runs. The ranks of a job
+// may all ask: one of them downloads, the others wait (hub/fetch.h).
 #pragma once
 
 #include "recipe/recipe.h"

@@ -1,4 +1,4 @@
-// What a run will hold in memory on one rank, by kind, before any of it is taken.
+// The memory of a run on one rank, by kind, computed before any of it is allocated.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a recipe's preferences become: an objective, and how its micro-batches are loaded.
+// Makes the objective of a recipe, and says how its micro-batches are loaded.
 #pragma once
 
 #include <memory>

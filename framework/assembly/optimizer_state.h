@@ -16,7 +16,7 @@ namespace dml {
 
 /// The name of this rank's file in a checkpoint, where ranks hold slices (`sharded`) or everything.
 std::string optimizer_state_file(bool sharded, int rank);
-/// What this rank holds state of: slices, then whole parameters.
+/// The slices and whole parameters of which this rank holds state, in this order.
 std::vector<Shard> shards_with_state(DistributionStrategy& strategy);
 /// Writes what the state of `shards`, a rank's own or copies of them, holds. Nothing is left when it is stopped.
 void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout,

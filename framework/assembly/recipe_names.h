@@ -1,4 +1,5 @@
-// What recipes learn from the registries: the names of optimizers and schedules, and which settings they read.
+// Choices of recipes that come from the registries: the names of optimizers and schedules, and which settings they
+// read.
 #pragma once
 
 namespace dml {

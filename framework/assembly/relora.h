@@ -31,7 +31,7 @@ class Relora {
 
   /// Bytes of the base's files that are not used any more since their values have been copied.
   std::size_t replaced() const;
-  /// What a checkpoint holds of merged weights.
+  /// The merged weights in a checkpoint.
   std::size_t bytes() const;
   std::string description() const;
 

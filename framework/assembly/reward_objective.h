@@ -1,4 +1,4 @@
-// What a recipe of rl: grpo becomes: the objective, with the engine that samples, the rewards, and the reference.
+// The objects of a recipe with rl: grpo: the objective, with the engine that samples, the rewards, and the reference.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What completions are worth: the recipe's `rewards`, checks and programs on rank 0, reward models on all ranks.
+// Rewards of completions: the recipe's `rewards`, checks and programs on rank 0, reward models on all ranks.
 #pragma once
 
 #include <memory>

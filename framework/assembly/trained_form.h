@@ -13,7 +13,7 @@
 
 namespace dml {
 
-/// What the forms work on; all of it outlives them.
+/// The objects that the forms use; all of them outlive the forms.
 struct FormParts {
   const Recipe& recipe;
   const BaseModel& base;
@@ -62,7 +62,7 @@ class TrainedForm {
     std::vector<Shard> shards;
     std::vector<std::span<float>> units;
   };
-  /// What writes them; a collective.
+  /// Writes them; a collective.
   virtual Job write_copies(const std::string& /*folder*/, std::shared_ptr<const Copies> /*copies*/) { return {}; }
 
  protected:

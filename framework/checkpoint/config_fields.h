@@ -35,7 +35,7 @@ class ConfigFields {
   void same_windows(ModelSpec& spec, std::int64_t fallback);
   /// "sliding_window" on the layers that "layer_types" calls sliding; without that key, where is_sliding(layer).
   void windows(ModelSpec& spec, std::int64_t fallback, const std::function<bool(std::int64_t)>& is_sliding);
-  /// What stands after the family's own fields: the rotary embedding. For writing.
+  /// Writes the fields after the family's own: the rotary embedding.
   void finish(const ModelSpec& spec);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace dml {
 
-/// What transformers assumes for a family when a key is absent, and how it spells its keys.
+/// Defaults of transformers for a family, and its spelling of keys.
 struct ConfigDefaults {
   double norm_eps = 1e-6;
   bool tied = false;

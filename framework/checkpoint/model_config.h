@@ -30,7 +30,7 @@ const Wrapper* find_wrapper(std::string_view model_type);
 const std::vector<Family>& families();
 /// Null if there is none.
 const Family* find_family(std::string_view model_type);
-/// What PEFT adapts in a family when target_modules is null.
+/// The modules that PEFT adapts in a family when target_modules is null.
 std::vector<std::string> default_targets(std::string_view model_type);
 
 class ModelFiles;

@@ -36,7 +36,7 @@ struct TensorView {
   bool readable() const { return blocks != nullptr || is_readable_float(dtype); }
   /// Elements [first, first + count) as float32; readable() ones.
   void read(std::int64_t first, std::int64_t count, float* out) const;
-  /// What the kernels can use in place.
+  /// The storage under which the kernels can use the tensor in place; unset: they cannot.
   std::optional<kernels::Storage> storage() const;
   /// "F32", "q4_k"
   std::string_view type_name() const;

@@ -41,7 +41,7 @@ class Options {
 
   /// Throws UserError.
   void parse(const std::vector<std::string>& words);
-  /// What help, manual page and completions say of the command.
+  /// The page that help, manual page and completions show.
   CommandPage page() const;
 
  private:

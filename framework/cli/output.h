@@ -1,4 +1,5 @@
-// What the user sees: results on stdout, how much is said on stderr, and the options for that which every command has.
+// Output of the program: results on stdout, the amount of messages on stderr, and the options for that which every
+// command has.
 #pragma once
 
 #include <string>

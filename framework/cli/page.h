@@ -1,4 +1,4 @@
-// What the table knows of a command besides running it. `dml help`, the manual pages and the shell completions are
+// The help page of a command. `dml help`, the manual pages and the shell completions are
 // three renderings of these values.
 #pragma once
 

@@ -40,7 +40,7 @@ class JsonAutomaton final : public Automaton {
   static constexpr std::uint32_t kDeepest = 200;  // arrays and objects within each other
   static constexpr FrameId kNoFrame = UINT32_MAX;
 
-  // What a stack expects next.
+  // The next expected part of the text.
   enum class Expects : std::uint8_t {
     value,         // id: formula
     first_item,    // after '[': an item or ']'. id: array shape; progress

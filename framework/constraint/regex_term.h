@@ -1,4 +1,4 @@
-// What the text of a regular expression says, before it becomes a language.
+// The syntax tree of a regular expression, before it becomes a language.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ extern bool profiling;
 /// of few rows, whose limit is the memory's rate.
 void count_weight_bytes(std::int64_t bytes);
 
-/// What a scope says of its call. `name`: a literal. `operations`: floating-point operations that the call has to do,
+/// The operation of a scope. `name`: a literal. `operations`: floating-point operations that the call has to do,
 /// where that means something. `width`: a size that tells calls of as many operations apart.
 struct ProfiledOperation {
   const char* name = nullptr;

@@ -21,7 +21,7 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-/// What a random number is for; part of its address, so that two uses never share numbers.
+/// The use of a random number; part of its address, so that two uses never share numbers.
 enum class Purpose : std::uint32_t {
   init = 1,
   dropout = 2,

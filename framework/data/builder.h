@@ -43,7 +43,7 @@ struct CheckLimits {
   std::size_t bytes = SIZE_MAX;   // of the rows of each dataset; the row that exceeds it is the last one
 };
 
-/// What a check found besides problems.
+/// Findings of a check other than problems.
 struct DataCheck {
   std::vector<std::string> doubts;   // what preparing refuses if the rows that were not read are like those that were
   std::vector<std::string> partial;  // datasets of which only the first rows were read: "rows.jsonl: 2,000 rows"

@@ -10,7 +10,7 @@
 
 namespace dml {
 
-/// What an example is made of, as the prepared folder stores it.
+/// The kind of an example, as the prepared folder stores it.
 enum class ExampleKind : std::int32_t { document, pair, desirable, undesirable };
 
 class Examples {

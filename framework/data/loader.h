@@ -12,7 +12,7 @@
 
 namespace dml {
 
-/// What the labels of a micro-batch are.
+/// The kind of labels of a micro-batch.
 enum class LabelRule {
   next_token,  // the token after, where it is trained
   classes,     // stored labels where they stand: classes of steps

@@ -19,7 +19,7 @@ struct PageOptions {
   std::int64_t most_tokens = 4'000'000;  // of all rows on the page: about 50 MB
 };
 
-/// What the page shows: summary, warnings, and rows. A kept row is
+/// The data of the page: summary, warnings, and rows. A kept row is
 ///   {kind: "train" | "validation", row, file, line, text, ends, ids, runs, special, labels}
 /// with `ends` the places in `text` (UTF-16 units) where tokens end, `runs` the lengths of stretches that are read,
 /// trained, read …, `special` the numbers of special tokens, `labels` pairs (token, label) where these differ. A

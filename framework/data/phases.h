@@ -1,4 +1,4 @@
-// What preparing data spends its time on, added up over all threads. Kept out of the prepared folder, whose bytes are
+// Time by phase of preparing data, summed over all threads. Kept out of the prepared folder, whose bytes are
 // the same on every run.
 #pragma once
 

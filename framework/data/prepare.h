@@ -37,7 +37,7 @@ DataCheck check_data(const DataSection& data, const TemplateSection& templates, 
 /// The part of the check that needs no tokenizer: files that are missing or of an unknown form, and unknown types.
 void check_sources(const DataSection& data, const ProblemSink& problem);
 
-/// What strategies are made from, for this dataset of a recipe. Also for inference, so that both use one template.
+/// The arguments for making the strategy of a dataset. Also for inference, so that both use one template.
 PromptContext prompt_context(const DataSection& data, const TemplateSection& templates, const DatasetEntry& dataset,
                              const Tokenizer& tokenizer);
 

@@ -1,4 +1,4 @@
-// What became of the rows: kept, dropped and why, how many tokens are trained. Counted while preparing and stored in
+// Statistics of the rows: kept, dropped and why, how many tokens are trained. Counted while preparing and stored in
 // the manifest, so that a run from the cache reports the same.
 #pragma once
 
@@ -68,7 +68,7 @@ struct DataReport {
   std::int64_t total(std::int64_t DatasetReport::*member) const;
   /// The summary people read: one line each.
   std::vector<std::string> lines() const;
-  /// What the user should check, each with the remedy.
+  /// Warnings, each with the remedy.
   std::vector<std::string> warnings() const;
 };
 

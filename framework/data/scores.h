@@ -1,4 +1,4 @@
-// What `dml score` says of rows, one JSON line each:
+// The output of `dml score`, one JSON line for each row:
 //   {"row": number, "place": "FILE:LINE", "tokens": …, "trained_tokens": …, "loss": …, "perplexity": …, "base_loss": …,
 //    "difference": base_loss − loss}
 // Without a trained model the loss is the base's, and the last two are not there.

@@ -25,7 +25,7 @@ double parse_bandwidth(const std::string& text);
 /// "0.2ms", "20us", "1e-3s": seconds. UserError.
 double parse_latency(const std::string& text);
 
-/// What one rank needs on this machine, seconds.
+/// Seconds that one rank takes on this machine.
 struct Calibration {
   double pass = 0, update = 0;  // a micro-batch, forward and backward; all parameters
   std::int64_t tokens = 0;      // of the micro-batch

@@ -1,4 +1,4 @@
-// What a benchmark runs on when there is neither model nor data: random tokens in documents of given lengths, and
+// The input of a benchmark without model and data: random tokens in documents of given lengths, and
 // random base weights in the storage the recipe asks for.
 #pragma once
 

@@ -16,7 +16,7 @@ struct BaseModel;   // assembly/base_model.h
 struct MemoryPlan;  // assembly/memory_plan.h
 class ZeroWeights;
 
-/// What the base's files look like.
+/// The layout of the base's files.
 struct BaseStorage {
   std::string directory;                              // "" for a model from scratch
   kernels::Storage matrices = kernels::Storage::f32;  // of most of them

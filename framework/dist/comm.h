@@ -28,7 +28,7 @@ class Pending {
   virtual bool test() = 0;
 };
 
-/// What an exchange is for. Exchanges of one channel match each other in the order they were started; those of
+/// The purpose of an exchange. Exchanges of one channel match each other in the order they were started; those of
 /// different channels may be started in any order.
 struct Operation {
   const char* name = "exchange";  // a literal, for error messages

@@ -1,6 +1,6 @@
-// What strategies do with floats themselves, beside the model and the network: zero, copy, add, and round for the wire.
-// It runs on all threads. Under a DryRun nothing is computed; the work is counted, by which a forecast knows what it
-// costs (dist/simulated_comm.h).
+// Operations on floats of the strategies themselves, apart from the model and the network: zero, copy, add, and round
+// for the wire. It runs on all threads. Under a DryRun nothing is computed; the work is counted, by which a forecast
+// knows what it costs (dist/simulated_comm.h).
 #pragma once
 
 #include <cstddef>

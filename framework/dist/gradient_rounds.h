@@ -10,7 +10,7 @@
 
 namespace dml {
 
-/// What becomes of the nodes held before a round and its leaves: additions among them, then kept[i] stays as node i.
+/// The additions of a round, among the nodes held before it and its leaves; afterwards kept[i] is node i.
 struct GradientRound {
   std::size_t held = 0, leaves = 0;
   Additions additions;

@@ -48,8 +48,8 @@ class TreeStack {
   std::vector<TreeNode> nodes_;
 };
 
-/// What a rank does with a contiguous share: micro-batch number j goes to buffer slot[j], followed by additions[j]
-/// additions from the top; in the end buffer i holds nodes[i].
+/// The schedule of a rank with a contiguous share: micro-batch number j goes to buffer slot[j], followed by
+/// additions[j] additions from the top; in the end buffer i holds nodes[i].
 struct TreeSchedule {
   std::vector<int> slot, additions;
   std::vector<TreeNode> nodes;

@@ -29,7 +29,7 @@ struct ShardRange {
   std::int64_t size() const { return last - first; }
 };
 
-/// What a rank owns of a part of `size` floats.
+/// The range that a rank owns of a part of `size` floats.
 inline ShardRange shard_range(std::int64_t size, int rank, int ranks) {
   std::int64_t blocks = (size + kShardBlock - 1) / kShardBlock;
   auto cut = [&](int r) { return std::min(size, blocks * r / ranks * kShardBlock); };
@@ -72,8 +72,8 @@ std::unique_ptr<Pending> gather_shards(Comm& comm, std::int64_t size, float* own
 std::unique_ptr<Pending> gather_value_shards(Comm& comm, std::int64_t size, std::int64_t width, std::byte* own,
                                              std::byte* whole, Operation operation);
 
-/// What lies in `owned(part)` of each part, by parameter. `state` provides the optimizer state (an arena that only
-/// counts will do); values and gradients are bound by the strategy.
+/// The shards of a rank that owns the range `owned(part)` of each part. `state` provides the optimizer state (an arena
+/// that only counts will do); values and gradients are bound by the strategy.
 std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const PartRef> parts,
                               const std::function<ShardRange(const PartRef&)>& owned, const StateLayout& layout,
                               Arena& state);

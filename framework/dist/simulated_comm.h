@@ -25,7 +25,7 @@ struct Network {
   int ranks_per_host = 1;
 };
 
-/// What one rank's processor needs: seconds per float, and per byte sent or received.
+/// Processor time of one rank: seconds per float, and per byte sent or received.
 struct ExchangeCosts {
   double zero = 0, copy = 0, add = 0, pack = 0, unpack = 0, transfer = 0;
 };

@@ -54,7 +54,7 @@ class WholeParameters {
   };
   /// The rounds' exchanges: from shards to owners, or back.
   enum class Direction { to_owner, from_owner };
-  /// What travels: of a shard, and how many bytes an element has.
+  /// The elements of a shard that are exchanged, and the bytes of one.
   struct Field {
     std::span<std::byte> (*bytes)(const Shard&);
     std::int64_t width;

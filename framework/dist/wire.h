@@ -23,7 +23,7 @@ namespace dml {
 struct Wire {
   kernels::Storage type = kernels::Storage::f32;  // or bf16
 
-  /// What is sent of, or received into, n floats (n even).
+  /// The bytes sent for, or received into, n floats (n even).
   std::span<std::byte> bytes(float* data, std::int64_t n) const;
   /// Before sending. Adds `residual` (n) and leaves there what got lost; null: it is lost.
   void pack(float* data, std::int64_t n, bf16* residual) const;
@@ -31,7 +31,8 @@ struct Wire {
   void unpack(float* data, std::int64_t n) const;
 };
 
-/// What rounding took away on this rank so far, for every element of every unit; empty where nothing is rounded.
+/// Rounding errors of this rank that were not sent yet, for every element of every unit; empty where nothing is
+/// rounded.
 class Residuals {
  public:
   Residuals() = default;

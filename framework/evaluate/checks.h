@@ -27,7 +27,7 @@ class AnswerCheck {
   virtual Verdict check(const EvalAnswer& answer, const Json& row) = 0;
   /// The name of its metric.
   virtual std::string name() const = 0;
-  /// What went wrong so far, for people.
+  /// Messages about failures so far.
   virtual std::vector<std::string> problems() const { return {}; }
 };
 
@@ -39,7 +39,7 @@ bool is_likelihood_check(const std::string& name);
 /// Every check, for errors and lists.
 std::vector<std::string> check_names();
 
-/// What a row lacks for the check choice; "" when nothing.
+/// The problem of a row for the check choice; "" when there is none.
 std::string problem_with_choices(const Json& row);
 
 /// exact_match of lm-evaluation-harness (evaluate/exact_match.cpp).

@@ -44,7 +44,7 @@ class Eval {
   EvalPrompts::Continued continuation_of(const Json& row) const;
   void check_rows(std::int64_t context, std::vector<std::string>& problems) const;
   Choices choices_of(const Json& row) const;
-  /// What this rank's rows [first, last) give, as JSON by row.
+  /// The results of this rank's rows [first, last), as JSON by row.
   Json group(CausalLm& model, std::size_t first, std::size_t last) const;
   /// The checks of answers, by rank 0.
   void check_answers_of(const std::vector<Json>& rows, Comm& comm, EvalResult& result);

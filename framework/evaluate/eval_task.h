@@ -50,7 +50,7 @@ struct EvalValue {
   bool greater_is_better = true;
 };
 
-/// What was said to one row, and what the checks made of it.
+/// The answer to one row, and the results of its checks.
 struct EvalAnswer {
   std::string prompt, reference, output;
   Json checks = Json::object();  // by check: {"pass": …} and what a judge added

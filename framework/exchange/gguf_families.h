@@ -12,7 +12,7 @@ namespace dml {
 
 struct GgufFamily {
   enum Biases : unsigned { none = 0, qkv = 1, out = 2, mlp = 4, head = 8 };
-  /// What only some of them have.
+  /// Features that only some families have.
   enum Extras : unsigned {
     scales = 1,       // keys for the scale of embedding, scores, residuals and logits (Granite)
     logit_scale = 2,  // a key for that of the logits alone (Cohere)

@@ -1,4 +1,4 @@
-// What llama.cpp calls the weights of a model: the tensors of a GGUF file, each with where its rows come from.
+// llama.cpp's names for the weights of a model: the tensors of a GGUF file, each with where its rows come from.
 #pragma once
 
 #include <cstdint>

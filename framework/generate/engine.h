@@ -27,7 +27,7 @@ namespace dml {
 
 enum class StopReason { token, length, caller, failure };
 
-/// What generating has cost so far. An answer's first token comes with its prompt; the new ones are those after it.
+/// Statistics of generation so far. An answer's first token comes with its prompt; the new ones are those after it.
 struct GenerationSpeed {
   std::int64_t prompt_tokens = 0, new_tokens = 0;
   std::int64_t cached_tokens = 0;  // of the prompts, those that needed no reading

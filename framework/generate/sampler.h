@@ -45,7 +45,7 @@ class Sampler {
   Choice sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence, std::uint64_t step,
                 std::span<const std::uint64_t> allowed = {}) const;
 
-  /// What these logits say of one token, with as many of the likeliest beside it.
+  /// The log-probability of one token under these logits, with those of the most likely tokens.
   static Choice report(std::span<const float> logits, Token token, int top);
 
  private:

@@ -37,8 +37,8 @@ bool is_hub_commit(std::string_view revision);
 /// The snapshot's folder; nothing when the cache does not have it.
 std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name);
 
-/// What to say of a name that leads nowhere: "" when it can be no name of the Hub, else where it was looked for and how
-/// to get it, beginning with "; ".
+/// The error message for a name that was not found: "" when it can be no name of the Hub, else where it was looked for
+/// and how to get it, beginning with "; ".
 std::string hub_advice(HubKind kind, std::string_view name);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// What a repository of the Hub holds at a revision: its commit, and every file with size and digest.
+// The contents of a repository of the Hub at a revision: its commit, and every file with size and digest.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ class HubFileChanged : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What arrived was thrown away: a further try begins anew.
+/// The data that arrived was discarded; a further try starts over.
 class HubDigestWrong : public IoError {
  public:
   using IoError::IoError;

@@ -1,4 +1,4 @@
-// What templates see of the interpreter's work: the loop variable and macros.
+// Objects of the interpreter that templates see: the loop variable and macros.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// What a render costs: the steps it has taken and the bytes its values hold. Values weigh themselves when they are made
-// and when they go (value.h), and comparisons count what they look at, so that no filter or operator can be forgotten.
-// Values made outside of a render, the conversation and the template's constants, weigh nothing.
+// The cost of a render: the steps it has taken and the bytes its values hold. Values weigh themselves when they are
+// made and when they go (value.h), and comparisons count what they look at, so that no filter or operator can be
+// forgotten. Values made outside of a render, the conversation and the template's constants, weigh nothing.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ Value slice(const Value& container, const Value& begin, const Value& end, const 
 std::vector<Value> iterate(const Value& iterable);
 /// len()
 std::int64_t length(const Value& value);
-/// What "list[i]" of this type is called in messages: "list object", "dict object", "None".
+/// The name of a type in messages: "list object", "dict object", "None".
 std::string object_name(const Value& value);
 
 }  // namespace dml::jinja

@@ -1,4 +1,4 @@
-// What Python's str knows about characters: white space, printability, case, classes.
+// Properties of characters as Python's str has them: white space, printability, case, classes.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ class Interpreter;
 class Value;
 struct Arguments;
 
-/// What has no value of its own: functions, macros, bound methods, loop, namespace.
+/// Objects without a plain value: functions, macros, bound methods, loop, namespace.
 class Object {
  public:
   virtual ~Object() = default;

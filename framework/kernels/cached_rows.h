@@ -36,7 +36,7 @@ struct CachedRows {
 
 /// Rows [at, at + x.rows) of `to` become x.
 void store_rows(ConstMat x, const CachedRows& to, std::int64_t at);
-/// What those rows hold now, as float32.
+/// Those rows as they are stored now, in float32.
 void load_rows(const CachedRows& from, std::int64_t at, Mat x);
 /// One head of rows [first, first + count), dense (count, head_dim), on the calling thread.
 void load_head(const CachedRows& from, std::int64_t head, std::int64_t first, std::int64_t count, float* out);

@@ -35,7 +35,7 @@ struct HeadBias {
   float* gradient = nullptr;
 };
 
-/// What training may add to the cross-entropy of every row, with lse the logarithm of the sum of exp(logits):
+/// Terms that training may add to the cross-entropy of every row, with lse the logarithm of the sum of exp(logits):
 ///   label smoothing ε (Szegedy et al. 2016, in the form of transformers' LabelSmoother): (1 − ε)·NLL + ε·mean over the
 ///   vocabulary of −log p, which is NLL + ε·(logit of the label − mean logit);
 ///   z-loss c (as in PaLM): + c·lse².

@@ -60,7 +60,7 @@ void add_log_squares(std::span<const RowStats> stats, std::span<const double> sq
                      std::span<const double> log_sums, std::span<float> log_squares);
 /// `total` and the losses, in the order of the rows; row_losses may be null.
 double add_losses(double total, std::span<const double> log_sums, const float* label_logits, float* row_losses);
-/// What `extra`, unless null, adds to the losses of rows, in their order.
+/// Adds the terms of `extra`, unless null, for some rows, in their order.
 void add_extra(ExtraLoss* extra, std::span<const double> log_sums, const float* label_logits,
                std::span<const double> logit_sums, std::int64_t panels, std::int64_t vocabulary);
 /// Logits to their gradient; the head's gradient on the way.

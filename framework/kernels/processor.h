@@ -1,4 +1,5 @@
-// What the kernels run on: the instruction set of the inner loops, and the precision of large products.
+// The processor features that the kernels use: the instruction set of the inner loops, and the precision of large
+// products.
 #pragma once
 
 namespace dml::kernels {

@@ -53,7 +53,7 @@ void weigh_rows(Mat x, const Dispatch& d, ConstMat weights, std::int64_t first);
 /// dweights[place of row first + i] = x[i] · y[i].
 void weight_gradients(ConstMat x, ConstMat y, const Dispatch& d, std::int64_t first, Mat dweights);
 
-/// What is added to every row of an expert's output: scale · values.
+/// The bias that is added to every row of an expert's output: scale · values.
 struct ExpertBias {
   const float *values, scale;
 };

@@ -1,5 +1,5 @@
-// What a LoRA adapter is, with PEFT's fields and PEFT's meaning; the file is read and written in checkpoint/adapter_io.
-// How a config applies to a model is in adapter_plan.h.
+// The settings of a LoRA adapter, with the names and the meaning of PEFT's fields; the file is read and written in
+// checkpoint/adapter_io. How a config applies to a model is in adapter_plan.h.
 //
 // A module gets an adapter when a target equals its name or its last dotted parts, or when the target pattern matches
 // the whole name. The rank of a module is that of the first rank_pattern whose key, as a pattern, matches the name or

@@ -1,4 +1,4 @@
-// What an adapter's parameters are before the first step, as PEFT starts them. Starts that are taken out of the base
+// Starting values of an adapter's parameters, as PEFT initialises them. Starts that are taken out of the base
 // weight itself are in low_rank_init.h; what they leave of it is kept here.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the parts of build_model() share: the model in the making, what is known of its tensors, and the problems found
+// State shared by the parts of build_model(): the unfinished model, its tensors, and the problems found
 // so far.
 #pragma once
 
@@ -51,7 +51,7 @@ struct Building {
   void tensor_values(const WeightName& w, const std::optional<StoredTensor>& t, float* out) const;
 };
 
-/// What the spec alone decides: shapes, scales and switches of every block.
+/// Sets what follows from the spec alone: shapes, scales and switches of every block.
 void set_up_blocks(Building& building);
 /// Every tensor of the base: trained ones become parameters, others views or memory of the model.
 void place_weights(Building& building);

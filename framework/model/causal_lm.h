@@ -24,7 +24,7 @@
 
 namespace dml {
 
-/// What backward recomputes instead of reading what was saved: nothing, gate and up of the MLP, or whole layers.
+/// Which activations backward recomputes instead of reading them: none, gate and up of the MLP, or whole layers.
 enum class RecomputePolicy { nothing, mlp, layers };
 
 /// Whether a pass includes the adapters or computes the base alone.

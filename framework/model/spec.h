@@ -1,4 +1,4 @@
-// What a decoder-only model is, as data: one block with switches covers the families. Nothing here reads files; the two
+// A decoder-only model as data: one block with switches covers all families. Nothing here reads files; the two
 // dialects of config.json are understood in checkpoint/model_config.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace dml {
 
-/// What the last layer's outputs become: logits over the vocabulary, one number for a text (a reward model), or classes
+/// The kind of head: logits over the vocabulary, one number for a text (a reward model), or classes
 /// of a token (a process reward model). The names are those of transformers' models.
 enum class HeadKind { causal_lm, sequence_classification, token_classification };
 enum class NormKind { rms, layer };

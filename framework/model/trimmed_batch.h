@@ -1,5 +1,5 @@
-// What a pass has to compute of a batch: documents without a label not at all, and after the last layer only rows with
-// one.
+// The part of a batch that a pass has to compute: no documents without a label, and after the last layer only rows with
+// a label.
 #pragma once
 
 #include <cstdint>

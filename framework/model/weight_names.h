@@ -53,8 +53,8 @@ enum class WeightRole {
 /// Of WeightName::expert: the one that reads every token.
 constexpr std::int64_t kSharedExpert = -2;
 
-/// What a file has where this model has rows of (out, in): a matrix stored as (in, out), for every expert by itself
-/// where several are stacked, and rows of gate and up in turn where this model has all of gate first.
+/// The layout of a matrix in a file where this model has rows of (out, in): a matrix stored as (in, out), for every
+/// expert by itself where several are stacked, and rows of gate and up in turn where this model has all of gate first.
 struct StoredOrder {
   std::int64_t experts = 1, rows = 0, cols = 1;  // of one expert
   bool transposed = false, alternate = false;

@@ -5,7 +5,7 @@
 //   post-norm (OLMo 2)      mid = x + norm'(attention(x));                     y = mid + norm'(mlp(mid))
 //   parallel (StableLM)     y = x + attention(norm(x)) + mlp(norm2(x)), or with one norm for both
 //
-// What attention and MLP add is multiplied by residual_scale (Granite), after a post norm.
+// The outputs of attention and MLP are multiplied by residual_scale (Granite), after a post norm.
 // A layer may output some rows only (the last layer: those that feed a label); attention still reads keys and values of
 // all.
 #pragma once

@@ -22,7 +22,8 @@ struct Embedding {
 
   bool trains() const { return table || positions || lora || own || norm.trains(); }
   kernels::Weight value() const { return table ? table.weight() : frozen; }
-  /// What forward saves for backward: what the norm reads (T, D). Empty without a norm, and where nothing is trained.
+  /// Allocates what forward saves for backward: the norm's input (T, D). Empty without a norm, and where nothing is
+  /// trained.
   Mat plan(std::int64_t tokens, std::int64_t width, Arena& saved) const;
   /// y (T, D). A table in parts is read, and its gradient made, part by part. `saved` empty: backward will not follow.
   void forward(Mat y, Mat saved, Pass& pass) const;

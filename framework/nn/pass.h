@@ -1,4 +1,4 @@
-// What every block needs to know about one pass through the model.
+// The data of one pass through the model that every block needs.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,7 @@ inline float* working_memory(std::int64_t floats) {
   return memory.take<float>(floats).data();
 }
 
-/// What a step means for one slice.
+/// The factors of a step for one slice.
 struct SliceStep {
   float rate, decay, scale;  // learning rate, weight decay, factor of the gradient
 

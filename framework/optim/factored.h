@@ -27,7 +27,7 @@ void update_factors(const MatrixShape& m, double decay_rate, float* row_means, f
   });
 }
 
-/// What an element is multiplied by for 1/√V: row[i] · col[j].
+/// The factors of 1/√V: element (i, j) is row[i] · col[j].
 struct InverseRoot {
   const float *row, *col;
 };

@@ -62,14 +62,14 @@ class Optimizer {
   virtual bool averages() const { return false; }
   virtual void show_average(std::span<const OptimizerSlice>) const {}
   virtual void show_training_point(std::span<const OptimizerSlice>) const {}
-  /// What is worth saying about its settings before a run; "" when there is nothing.
+  /// Advice on its settings, shown before a run; "" for none.
   virtual std::string advice() const { return ""; }
 };
 
 /// The most working memory that any of these parameters takes.
 std::size_t working_bytes(const Optimizer& optimizer, const ParameterStore& parameters);
 
-/// What a recipe says about the optimizer; unset: the optimizer's own default.
+/// Settings of a recipe for the optimizer; unset: the optimizer's default.
 struct OptimizerSettings {
   double weight_decay = 0;
   std::optional<double> beta1 = {}, beta2 = {}, epsilon = {}, beta3 = {}, epsilon2 = {};

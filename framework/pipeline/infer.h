@@ -26,7 +26,7 @@ struct InferOptions {
   GenerationOptions generation;
 };
 
-/// What was said: with stops, `text` ends before the first of them, `tokens` with the one that completed it.
+/// An answer: with stops, `text` ends before the first of them, `tokens` with the one that completed it.
 struct Answer {
   std::string text;
   std::vector<Token> tokens;
@@ -75,7 +75,7 @@ class Assistant {
   /// [{"token": …, "id": …, "logprob": …}, …], the log-probabilities those of the model before penalties and filters.
   Json logprobs(const Answer& answer) const;
 
-  /// What is read for one answer stays known for the next, as far as memory goes: for conversations.
+  /// Keeps the keys and values of one answer for the next as far as memory allows, for conversations.
   void keep_cache();
   const GenerationSpeed& speed() const { return generator_->speed(); }
   /// Whether conversations of several messages are understood.
@@ -85,7 +85,7 @@ class Assistant {
   GenerationOptions& generation() { return options_.generation; }
   /// Tokens that prompt and answer may have together.
   std::int64_t context() const { return model_->spec.max_positions; }
-  /// What was loaded, for people.
+  /// A description of the loaded model.
   const std::string& description() const { return description_; }
 
  private:

@@ -12,7 +12,7 @@
 
 namespace dml {
 
-/// What the caller knows better than a look at the columns could tell.
+/// Hints of the caller that override the guesses from the columns.
 struct ColumnHints {
   std::vector<std::string> user;  // several: instruction and its input
   std::optional<std::string> assistant, system, text;

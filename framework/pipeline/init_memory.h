@@ -9,8 +9,8 @@
 
 namespace dml {
 
-/// What one rank holds with a micro-batch of micro_batch_size examples of sequence_len. `model`: type and size of the
-/// base's weights.
+/// Bytes that one rank holds with a micro-batch of micro_batch_size examples of sequence_len tokens. `model`: type and
+/// size of the base's weights.
 MemoryPlan plan_of(const Recipe& recipe, const ModelSpec& spec, const ModelFacts& model);
 
 /// The spec of a `model_config:`.

@@ -28,7 +28,7 @@ struct EarlierRun {
   std::int64_t checkpoints = 0;
 };
 
-/// What earlier runs left in OUTPUT/earlier-N, oldest first.
+/// The folders of earlier runs, OUTPUT/earlier-N, oldest first.
 std::vector<EarlierRun> earlier_runs(const std::string& output_dir);
 /// Moves the run that lies in `output_dir`, its checkpoints, metrics and result, into earlier-N and says so: what it
 /// was, its size and how to remove it. Other files stay. `inputs` (base model, adapter to start from) must not be among

@@ -1,4 +1,4 @@
-// What differs between two resolved recipes (recipe/recipe.h: resolved_yaml), key by key.
+// Differences between two resolved recipes (recipe/recipe.h: resolved_yaml), key by key.
 #pragma once
 
 #include <string>

@@ -38,7 +38,7 @@ struct Report {
   std::string recipe_name, recipe_text;  // the file
 };
 
-/// What the run achieved, in one line and what belongs to it.
+/// The result of the run in one line, with details.
 struct Headline {
   std::string what;  // "Reward", "Validation loss", or "Training loss" where nothing was validated; empty: too little
                      // was measured

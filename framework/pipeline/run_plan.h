@@ -81,7 +81,7 @@ struct RunPlan {
 
   /// Five lines: model, training, data, schedule, memory.
   std::vector<std::string> header() const;
-  /// What else is known of data and schedule.
+  /// Further facts about data and schedule.
   std::vector<std::string> details() const;
   /// On disk, of all ranks together.
   std::size_t checkpoint_bytes() const;

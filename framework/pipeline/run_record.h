@@ -34,7 +34,8 @@ RunRecord read_run_record(const std::string& output_dir);
 
 /// "train RECIPE --key=value … [--resume RESUME]".
 std::vector<std::string> train_words(const RunRecord& record, const std::string& resume);
-/// What starts the run again, as one line for a shell: its launcher, dml, train_words(). `program`: how dml is called.
+/// The command that starts the run again, as one line for a shell: its launcher, dml, train_words(). `program`: how dml
+/// is called.
 std::string train_command(const RunRecord& record, const std::string& resume, const std::string& program);
 
 /// How this process was called: "dml", or a path.

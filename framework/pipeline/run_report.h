@@ -1,4 +1,4 @@
-// What report.html says of a training run, gathered from its plan, its metrics and this host.
+// The contents of report.html, gathered from the run's plan, its metrics and this host.
 #pragma once
 
 #include <string>

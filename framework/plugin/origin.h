@@ -32,7 +32,7 @@ auto guarded(const Origin& origin, Call&& call) {
   }
 }
 
-/// What a row makes of its checked arguments.
+/// Makes the object of a row from its checked arguments.
 template <class Thing>
 std::unique_ptr<Thing> make_of(const Origin& origin, const plugin::Row<Thing>& row, const Json& arguments) {
   std::unique_ptr<Thing> made = guarded(origin, [&] { return row.make(arguments); });

@@ -24,7 +24,7 @@ void check_chat_template_name(const PromptContext& context);
 /// For `type: chat_template`.
 std::unique_ptr<PromptStrategy> make_chat_template(const PromptContext& context);
 
-/// What of a template should worry: an end token it never writes. One line each, with what to add to the recipe.
+/// Warnings about a template: an end token that it never writes. One line each, with the setting to add to the recipe.
 std::vector<std::string> chat_template_warnings(const PromptContext& context);
 
 /// How many ranges of a rendered example are trained, and how many of these end with a trained end token. A model

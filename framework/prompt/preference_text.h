@@ -9,7 +9,7 @@
 
 namespace dml {
 
-/// What stands around prompts. Placeholders: {system}; {prompt}.
+/// The text around prompts. Placeholders: {system}; {prompt}.
 struct PreferenceFrame {
   std::string system = {};
   std::string prompt = "{prompt}";

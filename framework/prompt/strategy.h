@@ -103,7 +103,7 @@ class PromptStrategy {
   virtual std::string description() const = 0;
 };
 
-/// What a strategy is made from; nothing of it is needed after the factory has returned.
+/// The arguments of a strategy's factory; they need not outlive its call.
 struct PromptContext {
   const DatasetEntry* dataset = nullptr;  // type, fields, roles, template of this dataset
   RowKind rows = {};                      // what a row is: a text, a pair of answers, an answer with a label

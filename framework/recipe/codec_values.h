@@ -1,4 +1,4 @@
-// What codecs share: scalars of YAML, messages about values that are wrong, and the spellings of enumerations.
+// Helpers of the codecs: scalars of YAML, messages about values that are wrong, and the spellings of enumerations.
 #pragma once
 
 #include <fmt/format.h>

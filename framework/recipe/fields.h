@@ -39,7 +39,7 @@ struct Rules {
 class Table;
 struct Field;
 
-/// What reading needs and leaves behind.
+/// Inputs and results of reading a recipe.
 struct Reading {
   Report& report;
   std::map<std::string, Place> given = {};  // "lora_r", "datasets.0.path": settings that have a value
@@ -78,7 +78,7 @@ struct Field {
   Json write(const void* owner) const { return codec->write(member(const_cast<void*>(owner)), *this); }
 };
 
-/// What becomes of a key that fills nothing.
+/// The treatment of a key that sets no member of Recipe.
 enum class Unfilled {
   inert,    // accepted: it has no effect on a CPU, or dml does it in another way
   undone,   // accepted with a notice of its own: it asks for something that will not happen

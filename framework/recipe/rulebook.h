@@ -1,4 +1,4 @@
-// What rules between settings are written with: which settings were given and where, and errors that name both places.
+// Helpers for rules between settings: which settings were given and where, and errors that name both places.
 #pragma once
 
 #include <fmt/format.h>

@@ -38,7 +38,7 @@ class Pipeline : public Tokenizer {
   bool is_special(Token id) const override;
   std::string text_bytes(Token id, bool first) const override;
 
-  /// What decoding starts from: piece(), but normalized for tokens that are found in normalized text.
+  /// The text that decoding starts from: piece(), normalized for tokens that are found in normalized text.
   std::string decoded_piece(Token id) const;
   /// As encode_into(); gives how much the model had to look at (a measure of work that needs no clock).
   std::size_t encode_counting(Encoding& out, std::string_view text, const EncodeOptions& options) const;

@@ -39,7 +39,7 @@ class StreamDecoder {
   virtual ~StreamDecoder() = default;
   /// The text that is certain after one more id.
   virtual std::string next(Token id) = 0;
-  /// What is left; incomplete characters become U+FFFD.
+  /// Returns the remaining text; incomplete characters become U+FFFD.
   virtual std::string finish() = 0;
 };
 
@@ -77,7 +77,7 @@ class Tokenizer {
   std::string directory;  // where these lie
 };
 
-/// What a recipe may change about a tokenizer.
+/// Changes of a recipe to a tokenizer.
 struct TokenizerOverrides {
   std::optional<std::string> bos_token = {}, eos_token = {}, pad_token = {}, unk_token = {};
   std::vector<std::string> additional_special_tokens = {};

@@ -32,7 +32,7 @@ struct TokenizerTraining {
 /// Names of the Unicode normalization rules, with a line of help each.
 const std::vector<std::pair<std::string, std::string>>& normalization_rules();
 
-/// What is wrong with the options, one line each; empty when they can be used.
+/// Problems with the options, one line each; empty when they can be used.
 std::vector<std::string> problems_of(const TokenizerTraining& options);
 
 /// Gives the next text (UTF-8), false at the end.

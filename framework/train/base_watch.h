@@ -21,7 +21,7 @@ class BaseWatch {
   bool lost_here() const { return !files_.lost().empty(); }
   /// The file that lost pages on any rank; "" when there is none. A collective.
   const std::string& find_lost();
-  /// What find_lost() found.
+  /// The file found by find_lost().
   const std::string& lost() const { return lost_; }
 
   struct Change {

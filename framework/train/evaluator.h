@@ -27,7 +27,7 @@ struct EvaluationContext {
   std::function<void(std::int64_t done, std::int64_t total)> part = [](std::int64_t, std::int64_t) {};
 };
 
-/// What evaluators have measured at one moment.
+/// The results of all evaluators at one point of a run.
 struct EvaluationResult {
   std::vector<NamedValue> values;
   std::vector<SampleMetrics> samples;

@@ -1,4 +1,4 @@
-// What ends a run early or makes it save: signals, a time limit, a loss that stays too high.
+// Observers that end a run early or make it save: signals, a time limit, a loss that stays too high.
 #pragma once
 
 #include <optional>

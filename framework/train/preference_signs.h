@@ -1,6 +1,6 @@
-// What the values that an objective of preferences or rewards logs say of a run at its end: the chosen answers became
-// less likely, the rewards grew so far apart that little of the model at the start is left, or its own answers only
-// became longer.
+// Warnings at the end of a run on preferences or rewards, from the values that its objective logs: the chosen answers
+// became less likely, the rewards grew so far apart that little of the model at the start is left, or its own answers
+// only became longer.
 #pragma once
 
 #include <array>

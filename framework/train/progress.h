@@ -1,4 +1,4 @@
-// What the user sees during training, on stderr.
+// The progress display of training, on stderr.
 //
 // A terminal gets one line that is redrawn at most ten times a second:
 //   step 120/600  20% ████▏               loss 1.234  lr 2.00e-04  grad 0.81  812 tok/s  1.9 GB  0:42 < 3:20

@@ -18,7 +18,7 @@ namespace dml {
 /// Pieces of LevelDB's log, as wandb's files have them.
 class WandbFraming {
  public:
-  /// What the file begins with.
+  /// The header of the file.
   static std::string header();
   /// The bytes of one record at this place of the file.
   std::string framed(std::string_view record);
@@ -45,7 +45,7 @@ class WandbRun : public Observer {
   using Values = std::vector<std::pair<std::string, double>>;
   void write(int field, const std::string& message);
   void history(std::int64_t step, const Values& values);
-  /// What belongs to the step written last: a row of history has all values of its step.
+  /// The values of the step written last: a row of history has all values of its step.
   void flush();
 
   Settings settings_;

@@ -1,4 +1,4 @@
-// What is measured of a model: checks of answers, which are rows of `evals`, and evaluators, which see the weights.
+// Measurements of a model: checks of answers, which are rows of `evals`, and evaluators, which see the weights.
 #pragma once
 
 #include <cstdint>

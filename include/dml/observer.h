@@ -38,7 +38,7 @@ struct Sample {
   std::string prompt, expected, text;
 };
 
-/// What is asked of the run.
+/// Requests to the run.
 struct Action {
   bool save = false;    // a checkpoint, now
   bool finish = false;  // training ends here, as if this step were the last
@@ -56,7 +56,7 @@ class Observer {
   virtual void on_save(const std::string& /*checkpoint*/, std::int64_t /*step*/) {}
   /// Not called when an error ends the run.
   virtual void on_end(End /*how*/, std::int64_t /*steps*/) {}
-  /// What a resumed run must know; part of every checkpoint. null: nothing.
+  /// State that a resumed run needs; part of every checkpoint. null: none.
   virtual Json state() const { return nullptr; }
   virtual void restore(const Json& /*state*/) {}
 };

@@ -19,7 +19,7 @@ struct Parameter {
   bool decays = false;                  // weight decay applies: matrices, not norms and biases
 };
 
-/// What is kept of a parameter between steps, in float32, zero at first.
+/// The state of a parameter between steps, in float32, zero at first.
 struct StateNeeds {
   int per_element = 0;             // floats for each element
   std::int64_t per_parameter = 0;  // floats for the parameter as a whole; needs `whole`

@@ -33,7 +33,7 @@
 
 namespace dml::plugin {
 
-/// What the program looks for in a library under the name `dml_plugin`. The first two members never move.
+/// The symbol `dml_plugin` of a library, which the program looks up. The first two members never move.
 struct Manifest {
   std::uint32_t abi;
   const char* build;

@@ -12,7 +12,7 @@
 
 namespace dml::parquet {
 
-/// What is wrong with a page; who knows the file, column and place adds them.
+/// An error in a page; the caller adds file, column and place.
 class PageProblem : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

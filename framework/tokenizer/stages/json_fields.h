@@ -1,4 +1,4 @@
-// What the readers of tokenizer.json's parts share.
+// Helpers for reading the parts of tokenizer.json.
 #pragma once
 
 #include <functional>

@@ -8,7 +8,7 @@
 
 namespace dml {
 
-/// What advantages are divided by.
+/// The divisor of advantages.
 enum class RewardScale { group, batch, none };
 
 struct AdvantageSettings {

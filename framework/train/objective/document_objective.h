@@ -1,6 +1,6 @@
-// What objectives over documents share: the loss of a micro-batch is a function of its rows' losses, so its gradient is
-// that of cross-entropy with a weight for each row, known when the forward pass is done. Where the reference is the
-// base without its adapter, a forward pass without adapters comes first.
+// The base class of objectives over documents: the loss of a micro-batch is a function of its rows' losses, so its
+// gradient is that of cross-entropy with a weight for each row, known when the forward pass is done. Where the
+// reference is the base without its adapter, a forward pass without adapters comes first.
 #pragma once
 
 #include <functional>
@@ -53,7 +53,7 @@ class DocumentObjective : public Objective {
 
  private:
   PackedBatch with_reference(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks);
-  /// What the moving reference said of this document of the micro-batch.
+  /// The score of this document of the micro-batch under the moving reference.
   double moving(const PackedBatch& batch, std::size_t document) const;
 
   DocumentReference reference_;

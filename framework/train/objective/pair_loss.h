@@ -26,7 +26,7 @@ struct PairLoss {
   double value = 0, by_chosen = 0, by_rejected = 0;
 };
 
-/// What replaces u and v (f-DPO, Wang et al. 2023).
+/// The divergence whose function replaces u and v (f-DPO, Wang et al. 2023).
 enum class Divergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
 
 struct PairSettings {

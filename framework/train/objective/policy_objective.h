@@ -16,7 +16,7 @@
 
 namespace dml {
 
-/// What was generated after a prompt.
+/// A generated completion.
 struct Completion {
   std::vector<Token> text;  // prompt and completion, with the token that ended it
   std::int32_t prompt = 0;  // tokens of the prompt
@@ -28,7 +28,7 @@ struct Completion {
   std::int64_t size() const { return std::ssize(text) - prompt; }
 };
 
-/// Who samples and scores.
+/// Samples and scores completions.
 class Completions {
  public:
   struct Sampled {
