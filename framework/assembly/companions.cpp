@@ -9,6 +9,7 @@
 #include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/log.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -37,6 +38,13 @@ Json generation_of(const std::string& base_directory) {
   if (!generation.is_object()) throw UserError("{}: expected an object of settings", path);
   generation.erase("_from_model_config");  // it would let config.json's ids win over these
   return generation;
+}
+
+// What a text can be padded with beside a reward model, which reads at its last other token: nothing that ends texts.
+std::optional<Token> reward_pad(const Tokenizer& tokenizer, const std::vector<Token>& ends) {
+  for (const std::optional<Token>& id : {tokenizer.pad, tokenizer.unk})
+    if (id && std::ranges::find(ends, *id) == ends.end()) return id;
+  return {};
 }
 
 }  // namespace
@@ -76,6 +84,12 @@ Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const
   set("bos_token_id", named.bos_token.has_value(), tokenizer.bos);
   set("eos_token_id", named.eos_token.has_value(), tokenizer.eos);
   set("pad_token_id", named.pad_token.has_value(), tokenizer.pad);
+  if (!file.recipe.preference.reward_model || named.pad_token) return;
+  if (const auto pad = reward_pad(tokenizer, stop_tokens_)) config_ids_["pad_token_id"] = *pad;
+  else
+    log_warning(
+        "transformers reads a reward at the last token that is no padding; this tokenizer has no token for padding "
+        "alone, so it would pass over the end of a text. Set special_tokens.pad_token");
 }
 
 namespace {
@@ -90,7 +104,10 @@ void copy_processors(const std::string& from, const std::string& to) {
 
 void Companions::write(const std::string& folder, const CardFacts& facts) const {
   const ModelSection& model = file_.recipe.model;
-  save_tokenizer_files(tokenizer_directory(model), tokenizer_overrides(model), folder);
+  TokenizerOverrides overrides = tokenizer_overrides(model);
+  if (file_.recipe.preference.reward_model && !overrides.pad_token)
+    if (const auto pad = reward_pad(tokenizer_, stop_tokens_)) overrides.pad_token = tokenizer_.piece(*pad);
+  save_tokenizer_files(tokenizer_directory(model), overrides, folder);
   if (!chat_template_.empty()) save_chat_template(tokenizer_, chat_template_, eot_token_, folder);
   write_file(folder + "/generation_config.json", pretty_json(generation_));
   copy_processors(model_directory(file_.recipe.model.base_model), folder);

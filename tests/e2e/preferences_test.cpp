@@ -264,7 +264,11 @@ TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
   const Json config = Json::parse(one.files.at("config.json"));
   EXPECT_EQ(config["architectures"], Json::array({"LlamaForSequenceClassification"}));
   EXPECT_EQ(config["id2label"].size(), 1u);
-  EXPECT_TRUE(config["pad_token_id"].is_number());
+  // transformers reads the reward at the last token that is no padding: that must not be the end of the text.
+  EXPECT_EQ(config["label2id"], Json::parse(R"({"LABEL_0": 0})"));
+  ASSERT_TRUE(config["pad_token_id"].is_number());
+  EXPECT_NE(config["pad_token_id"], config["eos_token_id"]);
+  EXPECT_FALSE(Json::parse(read_file(at("full/tokenizer_config.json"), 1 << 20))["pad_token"].is_null());
   EXPECT_NE(one.files.at("model.safetensors").find("score.weight"), std::string::npos);
   EXPECT_EQ(one.files.at("model.safetensors").find("lm_head.weight"), std::string::npos);
   write("texts.jsonl", R"({"prompt": "Question", "completion": "It is three."})"
