@@ -107,11 +107,13 @@ Formula Schema::Compiler::other_members(const std::vector<Evaluated>& all, Formu
     when.push_back(schema_.atom(std::move(here)));
     both.push_back(schema_.any_of(when));
   }
-  const Languages::Id other_names = patterns.empty() ? Languages::kNone : l_.complement(l_.dictionary(std::move(known)));
+  const Languages::Id other_names =
+      patterns.empty() ? Languages::kNone : l_.complement(l_.dictionary(std::move(known)));
   for (auto& [pattern, when] : patterns) {
     main.patterns.push_back({pattern, kTrue});
-    Atom those{
-        .says = Atom::Says::members, .kind = JsonKind::object, .patterns = {{l_.all_of({pattern, other_names}), value}}};
+    Atom those{.says = Atom::Says::members,
+               .kind = JsonKind::object,
+               .patterns = {{l_.all_of({pattern, other_names}), value}}};
     when.push_back(schema_.atom(std::move(those)));
     both.push_back(schema_.any_of(when));
   }

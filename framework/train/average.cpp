@@ -4,8 +4,7 @@ namespace dml {
 
 void show_average(const Optimizer& optimizer, DistributionStrategy& strategy) {
   if (!optimizer.averages()) return;
-  strategy.update_values(
-      [&](std::span<const Shard> shards) { optimizer.show_average(optimizer_slices(shards)); });
+  strategy.update_values([&](std::span<const Shard> shards) { optimizer.show_average(optimizer_slices(shards)); });
   strategy.publish();
 }
 
