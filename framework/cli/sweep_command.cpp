@@ -1,4 +1,6 @@
 // dml sweep: one recipe, many settings.
+#include <algorithm>
+
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
@@ -32,12 +34,18 @@ struct Sweep {
   }
 };
 
-// The recipe with what the command line and a row of the grid set. A key of both would be read from one of them only.
+// A key of both would be read from one of them only.
+void check_set_once(const std::vector<Override>& overrides, const std::vector<SweepSettings>& grid) {
+  Problems problems;
+  for (const Override& o : overrides)
+    if (std::ranges::any_of(grid, [&](const SweepSettings& row) { return row.contains(o.key); }))
+      problems.add(fmt::format("'{0}' is set by the grid and by --{0}; remove one of them", o.key));
+  problems.raise();
+}
+
+// The recipe with what the command line and a row of the grid set.
 RecipeFile with_settings(const Sweep& s, const SweepSettings& settings) {
   std::vector<Override> all = s.overrides;
-  for (const Override& o : s.overrides)
-    if (settings.contains(o.key))
-      throw UserError("'{}' is set by the grid and by --{}; remove one of them", o.key, o.key);
   for (auto& [key, value] : settings.items())
     all.push_back({key, value.is_string() ? value.get<std::string>() : dump(value)});
   return load_recipe(s.recipe, all);
@@ -48,6 +56,7 @@ int run_sweep_command(const std::vector<std::string>& words) {
   s.options.parse(words);
   if (!s.grid) throw UserError("sweep needs --grid FILE");
   const std::vector<SweepSettings> grid = sweep_grid(read_file(*s.grid), *s.grid);
+  check_set_once(s.overrides, grid);
   Problems problems;  // every combination is read before the first one is trained
   for (const SweepSettings& settings : grid) try {
       with_settings(s, settings);

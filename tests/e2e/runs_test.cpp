@@ -256,7 +256,7 @@ TEST_F(Runs, OfASweepTakeKeysFromTheCommandLine) {
   ASSERT_EQ(sweep({"--max_steps=2"}).exit, 0);
   EXPECT_EQ(steps_in("sweep/run-02"), 2);
   expect_refused(sweep({"--seed", "3"}), 2, {"'seed' is set by the grid and by --seed"});
-  expect_refused(sweep({"--sede", "3"}), 2, {"--sede", "seed"});
+  expect_refused(sweep({"--sede", "3"}), 2, {"sede", "seed"});
 }
 
 TEST_F(Runs, SaveWhenTheirTriggerFileAppears) {
