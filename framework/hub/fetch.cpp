@@ -285,8 +285,8 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
                       did_you_mean(pattern, names));
   if (out.empty())
     throw UserError(
-        "{} {}: has no file that dml reads by itself; --include chooses among: {}", name_of(request.kind),
-        request.name.text(),
+        "{} {}: has no file that dml reads by itself; --include (data_files in a recipe) chooses among: {}",
+        name_of(request.kind), request.name.text(),
         fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 10)),
                   ", "));
   std::ranges::stable_sort(out, {}, &HubFile::size);  // what is wrong with a config shows before the weights are there

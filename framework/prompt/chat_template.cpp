@@ -184,7 +184,7 @@ class ChatTemplate : public PromptStrategy {
     jinja::Dict context = variables_;
     context.set("messages", c.messages);
     context.set("tools", c.tools);
-    context.set("documents", nullptr);
+    if (!context.find(std::string_view("documents"))) context.set("documents", nullptr);
     context.set("add_generation_prompt", generation_prompt);
     return template_.render(std::move(context));
   }

@@ -372,6 +372,17 @@ TEST(ChatTemplate, FingerprintsWhatMatters) {
   for (Case* s : {&a, &b, &c}) EXPECT_NE(s->make()->fingerprint(), base);
 }
 
+TEST(ChatTemplate, DocumentsComeWithTheVariables) {
+  Case s;
+  s.named("command_a_rag", "<|END_OF_TURN_TOKEN|>").context.chat_template_kwargs =
+      parse_json(R"({"documents": [{"doc_id": 1, "text": "Rain."}]})", "");
+  EXPECT_THAT(s.shown(kOneTurn),
+              ::testing::AllOf(HasSubstr(R"("0": {"doc_id": 1, "text": "Rain."})"), HasSubstr("<|START_RESPONSE|>«A")));
+  EXPECT_THAT(s.named("granite", "<|end_of_text|>").shown(kOneTurn),
+              ::testing::AllOf(HasSubstr("document {\"document_id\": \"1\"}<|end_of_role|>\nRain."),
+                               HasSubstr("assistant<|end_of_role|>«A<|end_of_text|>»\n")));
+}
+
 TEST(ChatTemplate, RefusesToGuessWhenMarksAreLost) {
   Case s;
   s.jinja("{% for m in messages %}{{ m.content | urlencode }}{% endfor %}");
