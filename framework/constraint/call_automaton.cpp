@@ -34,9 +34,11 @@ class CallAutomaton final : public Automaton {
     else start_ = state({Phase::head});
   }
   State start() override { return start_; }
-  bool free(State s) override {  // marks before and after calls may be special tokens
-    const Phase phase = states_[s].phase;
-    return phase <= Phase::text || phase >= Phase::closing;
+  bool free(State s) override {  // marks in front of and behind calls may be special tokens
+    const Place p = states_[s];
+    if (p.phase == Phase::inside)
+      return form_.close.empty() && !form_.again.empty() && form_.calls[p.which].rest->may_end(p.inner);
+    return p.phase <= Phase::text || p.phase >= Phase::closing;
   }
   bool may_end(State s) override {
     const Place p = states_[s];

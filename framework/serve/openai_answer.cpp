@@ -210,6 +210,7 @@ Json CompletionAnswer::logprobs(Choice& c, std::size_t from) {
   if (from == 0 && asked_.echo && !c.prompt.empty()) {
     add(nullptr, asked_.prompts[0][0]);
     for (const Sampler::Choice& choice : c.prompt) add(&choice, choice.token);
+    c.prompt.clear();  // told once
   }
   for (std::size_t t = from; t < c.tokens.size(); ++t) add(&c.tokens[t], c.tokens[t].token);
   c.told = c.tokens.size();
