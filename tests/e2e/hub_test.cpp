@@ -152,7 +152,7 @@ TEST_F(HubCommands, OfADatasetOnlyWhatIsReadIsDownloaded) {
   };
   auto asked = [&](const std::string& file) { return hub_.requests().find(file) != std::string::npos; };
   const Ended unknown = preprocess(", name: fr");
-  expect_refused(unknown, 2, {"datasets.0.path", "its card has no configuration 'fr'"});
+  expect_refused(unknown, 2, {"a.yml:", "its card has no configuration 'fr'"});
   const Ended first = preprocess("");
   ASSERT_EQ(first.exit, 0) << first.err;
   EXPECT_TRUE(asked("en/train-0.jsonl") && asked("en/train-1.jsonl")) << hub_.requests();
