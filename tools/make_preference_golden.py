@@ -88,6 +88,7 @@ def dpo(name, s, divergence="reverse_kl"):
         "aot_unpaired": lambda: smooth(b * (u.sort()[0] - v.sort()[0])),
         "apo_zero": lambda: 1 - sigma(b * u) + sigma(b * v), "apo_down": lambda: sigma(b * u) + 1 - sigma(x),
         "discopop": lambda: (1 - m) * -l(x) + m * torch.exp(-x), "sigmoid_norm": lambda: -l(b * (u / nc - v / nr)),
+        "dpop": lambda: -l(b * (u - v - 50 * torch.relu(-u))),
     }
     return table[name]().sum()
 
@@ -151,7 +152,7 @@ def main():
     adapters = {m: tuple(stored[f"base_model.model.{m}.lora_{x}.weight"] for x in "AB") for m in modules}
     batch = grouped(json.load(open(folder + "/batch.json")))
     names = ["sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot", "aot_unpaired",
-             "apo_zero", "apo_down", "discopop", "sigmoid_norm"]
+             "apo_zero", "apo_down", "discopop", "sigmoid_norm", "dpop"]
     losses = {n: (lambda m, n=n: dpo(n, Scores(m, batch, True))) for n in names}
     for d in ("forward_kl", "js_divergence", "alpha_divergence"):
         losses["sigmoid " + d] = lambda m, d=d: dpo("sigmoid", Scores(m, batch, True), d)

@@ -118,7 +118,7 @@ TEST_F(Page, ShowsFindsAndFiltersInABrowser) {
   const std::string zebra = shown("q=zebra");
   EXPECT_THAT(zebra, HasSubstr(R"(<strong id="count">1 of 5</strong>)"));
   EXPECT_THAT(zebra, HasSubstr(R"(class="hit")"));
-  EXPECT_THAT(zebra, HasSubstr(R"(<span class="learned" data-id="131" title=)"));  // the s of stripes
+  EXPECT_THAT(zebra, HasSubstr(R"(<span class="trained" data-id="131" title=)"));  // the s of stripes
   EXPECT_THAT(zebra, HasSubstr(R"(<span class="trained special" data-id="2" title=)"));
   EXPECT_THAT(shown("kind=dropped+could+not+be+read"), HasSubstr(R"(<strong id="count">1 of 5</strong>)"));
   EXPECT_THAT(shown("tokens0=1&tokens1=100000&row=train:2"), HasSubstr("<h2>train 2, "));
