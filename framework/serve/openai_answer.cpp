@@ -191,8 +191,9 @@ std::string CompletionAnswer::prompt_text(std::size_t i) const {
   return asked_.texts[i / static_cast<std::size_t>(asked_.n)];
 }
 
-Json CompletionAnswer::logprobs(Choice& c, std::size_t from) {
+Json CompletionAnswer::logprobs(std::size_t i, std::size_t from) {
   if (!asked_.logprobs) return nullptr;
+  Choice& c = choices_[i];
   Json tokens = Json::array(), logprobs = Json::array(), top = Json::array(), offsets = Json::array();
   auto add = [&](const Sampler::Choice* choice, Token token) {
     const std::string text = token_text(token), name = token_name(text);
@@ -207,10 +208,12 @@ Json CompletionAnswer::logprobs(Choice& c, std::size_t from) {
     }
     top.push_back(asked_.top_logprobs > 0 ? best : Json());
   };
-  if (from == 0 && asked_.echo && !c.prompt.empty()) {
-    add(nullptr, asked_.prompts[0][0]);
-    for (const Sampler::Choice& choice : c.prompt) add(&choice, choice.token);
-    c.prompt.clear();  // told once
+  const auto n = static_cast<std::size_t>(asked_.n);
+  const std::vector<Token>& ids = asked_.prompts[i / n];
+  const std::vector<Sampler::Choice>& prompt = choices_[i - i % n].prompt;  // reported with the first of its answers
+  if (from == 0 && asked_.echo && prompt.size() + 1 == ids.size() && !std::exchange(c.echoed, true)) {
+    add(nullptr, ids[0]);
+    for (const Sampler::Choice& choice : prompt) add(&choice, choice.token);
   }
   for (std::size_t t = from; t < c.tokens.size(); ++t) add(&c.tokens[t], c.tokens[t].token);
   c.told = c.tokens.size();
@@ -221,7 +224,7 @@ Json CompletionAnswer::choice(std::size_t i, const std::string& text, bool last)
   Choice& c = choices_[i];
   return {{"index", i},
           {"text", text},
-          {"logprobs", logprobs(c, c.told)},
+          {"logprobs", logprobs(i, c.told)},
           {"finish_reason", last ? Json(c.finish) : Json()}};
 }
 

@@ -39,6 +39,7 @@ class TextAnswer : public Work {
     std::int64_t prompt_tokens = 0, cached = 0, offset = 0;
     std::string finish = {};  // "stop", "length" …
     bool begun = false, done = false;
+    bool echoed = false;  // the log-probabilities of its prompt are out
     ReplyParser reply{{}};
     std::string content = {}, reasoning = {};  // of a chat
     std::vector<ToolCall> calls = {};
@@ -88,7 +89,7 @@ class CompletionAnswer : public TextAnswer {
 
  private:
   Json choice(std::size_t i, const std::string& text, bool last);
-  Json logprobs(Choice& c, std::size_t from);
+  Json logprobs(std::size_t i, std::size_t from);
 };
 
 /// /v1/chat/completions.

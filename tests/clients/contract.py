@@ -87,6 +87,9 @@ def completions(s):
     more = post(s, '/v1/completions', {**ask_for, 'echo': True, 'logprobs': 0})
     check('echo and an answer', more['choices'][0]['text'] == PROMPT + whole['choices'][0]['text'] and len(more['choices'][0]['logprobs']['tokens']) == len(ids) + written and
           max(abs(x - y) for x, y in zip(more['choices'][0]['logprobs']['token_logprobs'][1:], lp['token_logprobs'][1:])) < 1e-5, more)
+    several = post(s, '/v1/completions', {'prompt': [ids[1:], ids[2:], ids[-1:]], 'n': 2, 'max_tokens': 1, 'echo': True, 'logprobs': 0, 'logit_bias': {'2': -100}})['choices']
+    check('each echo has the tokens of its own prompt', [c['logprobs']['tokens'][:-1] for c in several] == [lp['tokens'][k:] for k in (1, 1, 2, 2, -1, -1)] and
+          all(c['logprobs']['token_logprobs'][0] is None for c in several), several)
     long_ids = post(s, '/v1/completions', {**ask_for, 'prompt': PROMPT + whole['choices'][0]['text'], 'max_tokens': 0, 'echo': True, 'logprobs': 0})['choices'][0]['logprobs']
     if long_ids['tokens'] == more['choices'][0]['logprobs']['tokens']:  # the text is read as the tokens that were written
         check('an answer has the log-probabilities of the same text as a prompt', max(abs(x - y) for x, y in zip(more['choices'][0]['logprobs']['token_logprobs'][1:], long_ids['token_logprobs'][1:])) < 1e-3, more, long_ids)
