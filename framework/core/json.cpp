@@ -102,12 +102,11 @@ class BoundedSax {
 
 template <class J>
 J parse(std::string_view text, std::string_view source, const JsonLimits& limits) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark, which some editors write
   if (text.size() > limits.bytes)
     throw UserError("{}: {} bytes of JSON, the limit is {}", source, text.size(), limits.bytes);
   J root;
   BoundedSax<J> sax(root, limits);
-  if (!J::sax_parse(text, &sax)) {
+  if (!J::sax_parse(text, &sax)) {  // which skips a byte order mark
     std::size_t at = std::min(sax.position(), text.size());
     auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
     bool several = text.find('\n') != std::string_view::npos;
