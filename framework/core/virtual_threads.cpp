@@ -21,19 +21,20 @@ thread_local double saved = 0, not_run = 0;
 
 // Calls of one kind that were run.
 struct Measured {
-  double seconds = 0, saved = 0;
   int calls = 0;
+  std::vector<double> tiles;  // the shortest times
+  double seconds = 0, saved = 0;
 };
 thread_local std::map<VirtualCall, Measured> measured;
-thread_local double enough_seconds = VirtualThreads::kRunAll;
+thread_local int runs_of_a_kind = VirtualThreads::kRunAll;
 
 }  // namespace
 
-VirtualThreads::VirtualThreads(int count, double enough) {
+VirtualThreads::VirtualThreads(int count, int runs) {
   DML_CHECK(count >= 1);
   DML_CHECK(count_of_threads.exchange(count) == 0);
   measured.clear();
-  enough_seconds = enough;
+  runs_of_a_kind = runs;
 }
 VirtualThreads::~VirtualThreads() { count_of_threads = 0; }
 
@@ -68,22 +69,21 @@ double makespan(std::span<const double> seconds, int threads) {
 double virtual_seconds_saved() { return saved; }
 
 void add_virtual_call(const VirtualCall& call, std::span<const double> seconds) {
-  const double work = std::accumulate(seconds.begin(), seconds.end(), 0.0),
-               less = work - makespan(seconds, virtual_threads());
-  saved += less;
-  if (enough_seconds == VirtualThreads::kRunAll) return;
+  auto work = [](std::span<const double> tiles) { return std::accumulate(tiles.begin(), tiles.end(), 0.0); };
+  saved += work(seconds) - makespan(seconds, virtual_threads());
+  if (runs_of_a_kind == VirtualThreads::kRunAll) return;
   Measured& m = measured[call];
-  m.seconds += work;
-  m.saved += less;
-  ++m.calls;
+  if (m.calls++ == 0) m.tiles.assign(seconds.begin(), seconds.end());
+  for (std::size_t i = 0; i < m.tiles.size(); ++i) m.tiles[i] = std::min(m.tiles[i], seconds[i]);
+  m.seconds = work(m.tiles);
+  m.saved = m.seconds - makespan(m.tiles, virtual_threads());
 }
 
 bool repeat_virtual_call(const VirtualCall& call) {
   const auto found = measured.find(call);
-  if (found == measured.end() || found->second.seconds < enough_seconds) return false;
-  const Measured& m = found->second;
-  not_run += m.seconds / m.calls;
-  saved += m.saved / m.calls;
+  if (found == measured.end() || found->second.calls < runs_of_a_kind) return false;
+  not_run += found->second.seconds;
+  saved += found->second.saved;
   return true;
 }
 

@@ -5,8 +5,9 @@
 // virtual threads by the pool's own rule: each has an equal run of consecutive tiles and helps the next ones
 // afterwards. Memory bandwidth, the clock rate under load and the start of a call are not part of the model.
 //
-// A step makes the same calls for every layer. Once calls of one kind have taken `enough` seconds, later ones are not
-// run: they count as the mean of those, and what they would have computed stays as it was.
+// A step makes the same calls for every layer. Of each kind the first `runs` are run; later ones count as these, each
+// tile at its shortest, and what they would have computed stays as it was. So every step runs the same calls, and the
+// one before has touched their memory.
 #pragma once
 
 #include <compare>
@@ -20,10 +21,10 @@ namespace dml {
 
 class VirtualThreads {
  public:
-  static constexpr double kRunAll = std::numeric_limits<double>::infinity();
-  /// `count` >= 1. Only one at a time, and none while tiles run. With `enough` below kRunAll results mean nothing, and
+  static constexpr int kRunAll = std::numeric_limits<int>::max();
+  /// `count` >= 1. Only one at a time, and none while tiles run. With `runs` below kRunAll results mean nothing, and
   /// what is computed must not decide which memory is read: profiling has to be on, whose scopes tell kinds apart.
-  explicit VirtualThreads(int count, double enough = kRunAll);
+  explicit VirtualThreads(int count, int runs = kRunAll);
   ~VirtualThreads();
   VirtualThreads(const VirtualThreads&) = delete;
   VirtualThreads& operator=(const VirtualThreads&) = delete;

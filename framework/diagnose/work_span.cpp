@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-constexpr double kEnough = 0.03;  // seconds that calls of one kind are measured for
+constexpr int kRuns = 2;  // of calls of one kind
 
 // Seconds of one step by operation.
 std::map<std::string, double> step_seconds() {
@@ -43,7 +43,7 @@ std::vector<std::map<std::string, double>> measure(const Recipe& recipe, Comm& c
     now.reset();
     // Which rows an expert reads is computed: all of it has to be right.
     now.emplace(threads[static_cast<std::size_t>(std::max<std::int64_t>(step - 1, 0))],
-                spec.moe.experts > 0 ? VirtualThreads::kRunAll : kEnough);
+                spec.moe.experts > 0 ? VirtualThreads::kRunAll : kRuns);
     reset_profile();
   };
   bench(recipe, comm, options);
