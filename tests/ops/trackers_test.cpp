@@ -35,7 +35,7 @@ TEST_F(Trackers, MlflowsStoreIsReadAsItsFileStoreReadsIt) {
                                                             {"eval_steps", "2"},
                                                             {"save_steps", "1"},
                                                             {"use_mlflow", "true"},
-                                                            {"mlflow_experiment_name", "tests: one"},
+                                                            {"mlflow_experiment_name", "'tests: one'"},
                                                             {"output_dir", at("run")}});
   for (const Words& how : {Words{}, Words{"--resume", at("run/checkpoint-1")}}) {
     Ended e = train(1, r, how);
