@@ -84,7 +84,8 @@ TEST_P(EachMethod, BitsDoNotDependOnRanks) {
 
 // With short contexts a step has several micro-batches.
 TEST_P(EachMethod, BitsDoNotDependOnMicroBatchesAccumulationOrPacking) {
-  const Keys keys = preference(GetParam()) + Keys{{"sequence_len", "64"}, {"batch_size", "8"}};
+  const Keys keys =
+      preference(GetParam()) + Keys{{"sequence_len", "64"}, {"batch_size", "8"}, {"eval_batch_size", "4"}};
   const Outcome one = trained("one", keys + Keys{{"micro_batch_size", "1"}});
   ASSERT_FALSE(one.numbers.empty());
   auto same = [&](const std::string& name, const Keys& way) {
