@@ -331,7 +331,7 @@ TEST_F(PreferenceRuns, BadStepsAreRefusedByTheirLine) {
 }
 
 TEST_F(PreferenceRuns, ASingleAnswerCannotBeComparedWithAnother) {
-  write("single.jsonl", R"({"prompt": "a", "completion": "b", "label": true})"
+  write("single.jsonl", R"({"prompt": "How many?\n", "completion": "It is three.", "label": true})"
                         "\n");
   const Keys keys =
       preference("kto") + Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", at("single.jsonl"))},
