@@ -162,8 +162,9 @@ TEST_F(Resume, SavesTheSameInTheBackground) {
                                                 {"save_total_limit", "9"},
                                                 {"save_in_background", background ? "true" : "false"}}));
       ASSERT_EQ(e.exit, 0) << name << e.err;
-      if (name == std::string_view("full"))  // the memory line leaves out what rounds to nothing
+      if (name == std::string_view("full")) {  // the memory line leaves out what rounds to nothing
         EXPECT_EQ(e.err.find("copies for checkpoints") != e.err.npos, background) << name << e.err;
+      }
       for (auto& entry : fs::directory_iterator(out))
         if (auto folder = entry.path().filename().string(); folder.starts_with("checkpoint-"))
           saved[background][folder] = results_in(entry.path().string());
