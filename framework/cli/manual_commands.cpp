@@ -21,8 +21,7 @@ struct Man {
   Man() {
     options.about(
         "Writes a manual page in roff to standard output. The Debian package installs all pages: man dml, man "
-        "dml-train, "
-        "man dml-recipe.");
+        "dml-train, man dml-recipe.");
     options.positional("COMMAND|recipe", what, "the command, or the recipe's keys; without it, the page of dml itself",
                        false);
     options.text("all", all, "write every page into this directory", "DIR");

@@ -20,10 +20,8 @@ struct ReportWords {
   ReportWords() {
     options.about(
         "Compares runs by what they wrote: curves over each other, the settings that differ, the last value of every "
-        "metric, and "
-        "the answers to the same prompts beside those of the base. Also of runs that are still under way. The report "
-        "of a single "
-        "run, report.html, is written by the run itself.");
+        "metric, and the answers to the same prompts beside those of the base. Also of runs that are still under way. "
+        "The report of a single run, report.html, is written by the run itself.");
     options.positionals("DIR", folders, "output directories of runs");
     options.text("output", output, "the page to write; default: comparison.html", "FILE");
     options.text("charts", charts, "write the charts into this folder, each as an SVG file, in place of the page",

@@ -28,8 +28,7 @@ struct Template {
   Template() {
     options.about(
         "Renders a chat template with messages and prints the text, as training and inference would see it. With "
-        "--masks, "
-        "the parts that are trained stand between ⟦ and ⟧.");
+        "--masks, the parts that are trained stand between ⟦ and ⟧.");
     options.text("model", model, "use the template of this model", "DIR");
     options.text("template", path,
                  "a chat template: a Jinja file, or the name of a built-in template (dml list chat_templates)",

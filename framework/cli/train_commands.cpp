@@ -74,11 +74,9 @@ struct Evaluate {
   Evaluate() {
     options.about(
         "Computes the loss on the validation data (val_set_size or test_datasets): of the base model, and of the "
-        "adapter or "
-        "model in output_dir. Prints one row each, with loss and perplexity. Then runs the evaluations of the recipe's "
-        "'evals', or those of another file, on the same models, side by side. Exit code 3: a metric of the last model "
-        "is "
-        "below its fail_below.");
+        "adapter or model in output_dir. Prints one row each, with loss and perplexity. Then runs the evaluations of "
+        "the recipe's 'evals', or those of another file, on the same models, side by side. Exit code 3: a metric of "
+        "the last model is below its fail_below.");
     options.positional("RECIPE", recipe, "the recipe", false);
     options.text(
         "evals", evals,
@@ -170,8 +168,8 @@ struct Merge {
   Merge() {
     options.about(
         "Adds the adapter to the base model's weights and writes a complete model directory that needs neither PEFT "
-        "nor "
-        "dml. Compares the logits of base with adapter and of the merged model, and reports the largest difference.");
+        "nor dml. Compares the logits of base with adapter and of the merged model, and reports the largest "
+        "difference.");
     options.positional("RECIPE", recipe, "the recipe");
     options.texts("adapter", adapters,
                   "this adapter instead of the one in output_dir: DIR or DIR=WEIGHT; several are added up", "DIR");
@@ -213,8 +211,7 @@ struct Plan {
   Plan() {
     options.about(
         "Says before a run starts how much memory it needs, by kind, how large a checkpoint is, how many steps it "
-        "takes and "
-        "how long they take on this machine, and the largest micro_batch_size that fits.");
+        "takes and how long they take on this machine, and the largest micro_batch_size that fits.");
     options.positional("RECIPE", recipe,
                        "the recipe; with --ranks it needs no datasets, and no base_model if it has a model_config");
     options.flag("lr", lr, "draw the learning rate over the steps, and nothing else");

@@ -30,8 +30,7 @@ struct Watch {
   Watch() {
     options.about(
         "Follows a run by what it writes into its output directory: steps, evaluations and samples, as the run itself "
-        "shows them. "
-        "Ends with the run; Ctrl-C ends the watching alone.");
+        "shows them. Ends with the run; Ctrl-C ends the watching alone.");
     options.positional("DIR", folder, "the output directory of a run");
     options.flag("once", once, "print what there is and end");
   }

@@ -94,8 +94,7 @@ void add_completions(const TrlSettings& trl, std::int64_t micro_batches_of_rank,
   if (o.micro_batch_size * o.micro_batches_per_step % o.copies != 0)
     throw UserError(
         "a step has {} completions ({} micro-batches of {}), which is not a multiple of trl.num_generations: {}; "
-        "choose "
-        "batch_size, or micro_batch_size and gradient_accumulation_steps, so that it is",
+        "choose batch_size, or micro_batch_size and gradient_accumulation_steps, so that it is",
         o.micro_batch_size * o.micro_batches_per_step, o.micro_batches_per_step, o.micro_batch_size, o.copies)
         .about("trl.num_generations");
 }

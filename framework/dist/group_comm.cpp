@@ -54,8 +54,7 @@ GroupPlace group_ranks(Comm& comm, int size) {
       if (n != size)
         throw UserError(
             "distribution: hybrid shards within a host, but {} has {} ranks and {} has {}; start the same number on "
-            "each, "
-            "or set dp_shard_size",
+            "each, or set dp_shard_size",
             count.begin()->first, size, host, n);
   }
   if (comm.size() % size != 0)

@@ -332,8 +332,7 @@ class Finder {
     }
     facts_.notes.emplace_back(
         "the columns' names say nothing of their use; if this guess is wrong: --user COLUMN --assistant COLUMN, or "
-        "--text "
-        "COLUMN");
+        "--text COLUMN");
     return true;
   }
 

@@ -94,8 +94,7 @@ void advise_on_layout(const RunPlan& plan) {
   if (plan.comm.size() > 1 || threads() < kFewThreads || waiting < 2 || longest >= kTokensOfAThread * threads()) return;
   log_info(
       "A step's {} micro-batches of up to {} tokens come one after another, and each is small for {} threads; dml "
-      "launch "
-      "--autotune train {} finds the fastest number of ranks",
+      "launch --autotune train {} finds the fastest number of ranks",
       waiting, longest, threads(), plan.file.path);
 }
 

@@ -16,8 +16,7 @@ class ZeroGradient : public Observer {
     if (metrics.trained_tokens == 0 || metrics.grad_norm != 0 || !warning_.empty()) return {};
     warning_ = fmt::format(
         "the gradient of step {} is 0, so it changed nothing: either the weights of its rows and messages are 0, or "
-        "the "
-        "loss does not depend on the trained modules",
+        "the loss does not depend on the trained modules",
         metrics.step);
     log_warning("{}", warning_);
     return {};
