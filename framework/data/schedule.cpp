@@ -99,7 +99,7 @@ void add_completions(const TrlSettings& trl, std::int64_t micro_batches_of_rank,
         .about("trl.num_generations");
 }
 
-// Of a micro-batch of preferences: enough for products at full rate, and little memory.
+// Tokens of a micro-batch of preferences: enough for matrix products at full rate, and little memory.
 constexpr std::int64_t kPreferenceTokens = 1024;
 
 std::int64_t documents_of(RowKind rows) { return rows == RowKind::pairs ? 2 : 1; }
@@ -171,7 +171,7 @@ Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
   const bool by_steps = options_.max_steps > 0;
   for (std::int64_t e = 0; by_steps ? steps_ < options_.max_steps : static_cast<double>(e) < options_.num_epochs - 1e-9;
        ++e) {
-    Epoch epoch = sized(e);
+    Epoch epoch = plan_steps(e);
     if (by_steps) {
       epoch.steps = std::min(epoch.steps, options_.max_steps - steps_);
     } else if (double share = options_.num_epochs - static_cast<double>(e); share < 1) {
@@ -183,8 +183,8 @@ Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
   }
 }
 
-// Plans an epoch, whose steps are all taken.
-Schedule::Epoch Schedule::sized(std::int64_t e) {
+// Plans the micro-batches of epoch e and cuts them into steps, all of which are taken.
+Schedule::Epoch Schedule::plan_steps(std::int64_t e) {
   Epoch epoch;
   epoch.first_step = steps_;
   // In the order of the data every epoch is the same.
@@ -203,7 +203,7 @@ Schedule::Epoch Schedule::sized(std::int64_t e) {
   return epoch;
 }
 
-// What the planned epoch has, as far as its steps are taken.
+// Adds the planned epoch to the totals, as far as its steps are taken.
 void Schedule::count(const Epoch& epoch, bool first) {
   const std::size_t taken = static_cast<std::size_t>(std::min(epoch.different, epoch.steps));
   const std::int64_t used = epoch.first_of_step[taken];

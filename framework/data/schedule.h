@@ -22,7 +22,7 @@ struct ScheduleOptions {
   std::int64_t sequence_len = 512;
   std::int64_t micro_batch_size = 1;        // examples; with packing, bins of sequence_len tokens
   std::int64_t micro_batches_per_step = 1;  // over all ranks
-  std::int64_t micro_batch_tokens = 0;      // 0, or how micro-batches of preferences are filled (step_examples)
+  std::int64_t micro_batch_tokens = 0;      // preferences: most tokens of a micro-batch; 0: not limited by tokens
   double num_epochs = 1;                    // 1.5: the second epoch stops half way
   std::int64_t max_steps = 0;               // wins over num_epochs; 0: unset
   bool packing = false;
@@ -38,9 +38,9 @@ struct ScheduleOptions {
                rounds = 1;  // steps whose completions are generated at once, and how often each is taken
   std::uint64_t seed = 42;
 
-  /// Examples of a step without packing. With micro_batch_tokens they are laid into micro-batches in order, each with
-  /// as many as have no more tokens together, or one. So micro_batch_size, the number of micro-batches and packing
-  /// choose how many examples a step has, and nothing else: gradients are the same bits.
+  /// Examples per step, without packing. With micro_batch_tokens a step packs its examples in order: a micro-batch
+  /// holds as many as fit into so many tokens, or one longer example. Gradients then have the same bits however
+  /// step_examples is split into micro_batch_size and micro_batches_per_step.
   std::int64_t step_examples() const { return micro_batch_size * micro_batches_per_step; }
 };
 
@@ -90,9 +90,9 @@ class Schedule {
   struct Epoch {
     std::int64_t micro_batches = 0, steps = 0, first_step = 0;
     std::int64_t different = 0;               // steps, without rounds
-    std::vector<std::int64_t> first_of_step;  // micro-batch that each of these begins with; and their number
+    std::vector<std::int64_t> first_of_step;  // first micro-batch of each of these, then micro_batches
   };
-  Epoch sized(std::int64_t epoch);
+  Epoch plan_steps(std::int64_t epoch);
   void count(const Epoch& epoch, bool first);
   std::vector<std::int32_t> lengths_;
   ScheduleOptions options_;
