@@ -94,7 +94,7 @@ class Builder {
     if (tokenizer_.adds_bos) report.bos = tokenizer_.piece(*tokenizer_.bos);
     if (cursor.at_limit()) partial_.push_back(fmt::format("{}: {}", report.name, counted(report.rows, "row", "rows")));
     try {
-      finish_dataset(dataset, report);
+      check_rows_used(report, dataset.files.front().path);
     } catch (const UserError& error) {
       if (!problem_) throw;
       if (cursor.at_limit()) doubts_.push_back(error.what());
@@ -104,10 +104,11 @@ class Builder {
     out_.report.datasets.push_back(std::move(report));
   }
 
-  // The order of the examples. UserError when none are left to train on.
+  // The order of the examples. UserError when none are left to train on, or labeled answers are all of one kind.
   Arrangement arranged(std::uint64_t seed) const {
     Arrangement order = arrange(ranges_, data_, seed);
     if (order.train.empty()) throw UserError("no examples are left to train on");
+    check_answer_kinds(out_.report, order.train, kinds_);
     return order;
   }
 
@@ -241,6 +242,7 @@ class Builder {
     if (arrays_) arrays_->append(example, static_cast<std::int32_t>(sources_.size() - 1), line);
     else lengths_.push_back(static_cast<std::int32_t>(example.size()));
     hashes_.push_back(made.hash);
+    kinds_.push_back(example.kind);
     ++count_;
 
     ++report.examples;
@@ -272,27 +274,6 @@ class Builder {
     if (report.first_dropped.size() < DatasetReport::kShown) report.first_dropped.push_back(std::move(shown));
   }
 
-  void finish_dataset(const PlannedDataset& dataset, const DatasetReport& report) const {
-    if (report.rows == 0) throw UserError("{}: no rows", dataset.files.front().path);
-    std::string first = report.first_dropped.empty() ? "" : report.first_dropped.front().place;
-    if (!report.first_dropped.empty() && !report.first_dropped.front().detail.empty())
-      first += fmt::format(" ({})", report.first_dropped.front().detail);
-    // A dataset that holds nothing new is what deduplication is asked for.
-    auto again = [&](const char* reason) { return report.dropped.contains(reason) ? report.dropped.at(reason) : 0; };
-    if (report.examples == 0 &&
-        again(dropped::kDuplicate) + again(dropped::kNearDuplicate) + again(dropped::kByScore) < report.rows) {
-      std::vector<std::string> counts;
-      for (auto& [reason, count] : report.dropped) counts.push_back(fmt::format("{} {}", count, reason));
-      throw UserError("{}: all {} rows were dropped ({}); the first: {}", report.name, report.rows,
-                      fmt::join(counts, ", "), first);
-    }
-    auto empty = report.dropped.find(dropped::kNothingTrained);
-    if (empty != report.dropped.end() && empty->second * 2 > report.rows)
-      throw UserError(
-          "{}: {} of {} rows have no trained tokens; check type, roles_to_train and the labels; the first: {}",
-          report.name, empty->second, report.rows, first);
-  }
-
   void count_repeats(const Arrangement& order) {
     auto sorted = hashes_;
     std::sort(sorted.begin(), sorted.end());
@@ -318,6 +299,7 @@ class Builder {
   std::vector<DatasetRange> ranges_;
   std::vector<std::int32_t> lengths_;  // in a check
   std::vector<std::uint64_t> hashes_;
+  std::vector<ExampleKind> kinds_;
   RowFilter filter_{data_};
   std::int32_t count_ = 0;
   Built out_;

@@ -124,9 +124,6 @@ void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& 
                     "of what makes them better; sigmoid_norm, ipo and simpo compare means over tokens",
                     d.name, d.chosen_tokens == more ? "chosen" : "rejected",
                     mean(more, std::max<std::int64_t>(less, 1)), d.chosen_tokens == more ? "rejected" : "chosen"));
-  if (d.desirable + d.undesirable > 0 && std::min(d.desirable, d.undesirable) == 0 && !d.validation)
-    out.push_back(fmt::format("{}: all answers are {}; learning from labels needs both kinds", d.name,
-                              d.desirable > 0 ? "good" : "bad"));
 }
 
 void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& out) {
@@ -257,6 +254,40 @@ DataReport report_from_json(const Json& json, const std::string& source) {
   } catch (const Json::exception& error) {
     throw UserError("{}: the report is damaged ({})", source, error.what());
   }
+}
+
+void check_rows_used(const DatasetReport& dataset, const std::string& file) {
+  if (dataset.rows == 0) throw UserError("{}: no rows", file);
+  std::string first = dataset.first_dropped.empty() ? "" : dataset.first_dropped.front().place;
+  if (!dataset.first_dropped.empty() && !dataset.first_dropped.front().detail.empty())
+    first += fmt::format(" ({})", dataset.first_dropped.front().detail);
+  // A dataset that holds nothing new is what deduplication is asked for.
+  auto count = [&](const char* reason) { return dataset.dropped.contains(reason) ? dataset.dropped.at(reason) : 0; };
+  if (dataset.examples == 0 &&
+      count(dropped::kDuplicate) + count(dropped::kNearDuplicate) + count(dropped::kByScore) < dataset.rows) {
+    std::vector<std::string> counts;
+    for (auto& [reason, rows] : dataset.dropped) counts.push_back(fmt::format("{} {}", rows, reason));
+    throw UserError("{}: all {} rows were dropped ({}); the first: {}", dataset.name, dataset.rows,
+                    fmt::join(counts, ", "), first);
+  }
+  if (const std::int64_t untrained = count(dropped::kNothingTrained); untrained * 2 > dataset.rows)
+    throw UserError(
+        "{}: {} of {} rows have no trained tokens; check type, roles_to_train and the labels; the first: {}",
+        dataset.name, untrained, dataset.rows, first);
+}
+
+void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> train,
+                        std::span<const ExampleKind> kinds) {
+  auto kind = [&](std::int32_t example) { return kinds[static_cast<std::size_t>(example)]; };
+  const ExampleKind first = kind(train.front());
+  if (first != ExampleKind::desirable && first != ExampleKind::undesirable) return;
+  if (std::ranges::any_of(train, [&](std::int32_t example) { return kind(example) != first; })) return;
+  std::vector<std::string> names;
+  for (const DatasetReport& dataset : report.datasets)
+    if (!dataset.validation && dataset.examples > 0) names.push_back(dataset.name);
+  const bool good = first == ExampleKind::desirable;
+  throw UserError("{}: no answer to train on is {} (label: {}); kto needs both kinds", fmt::join(names, ", "),
+                  good ? "bad" : "good", !good);
 }
 
 }  // namespace dml

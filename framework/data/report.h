@@ -5,11 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/json.h"
+#include "data/examples.h"
 
 namespace dml {
 
@@ -80,5 +82,12 @@ DataReport report_from_json(const Json& json, const std::string& source);
 std::string grouped(std::int64_t n);
 /// "1 row", "1 234 rows".
 std::string counted(std::int64_t n, std::string_view one, std::string_view many);
+
+/// UserError where a dataset has no rows (`file`: its first one), where all of them were dropped, or where most of them
+/// have no trained tokens.
+void check_rows_used(const DatasetReport& dataset, const std::string& file);
+/// UserError where the examples to train on are labeled answers of one kind only. `kinds`: of all examples.
+void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> train,
+                        std::span<const ExampleKind> kinds);
 
 }  // namespace dml

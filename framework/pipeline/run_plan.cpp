@@ -31,10 +31,6 @@ namespace {
 Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty())
     throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
-  const PreferenceSection& p = recipe.preference;
-  if (p.rl == Rl::kto && p.kto_loss_type == "kto" && examples.size() < 2)
-    throw UserError(
-        "rl: kto compares answers to different prompts, and one row is left for training (see dml inspect)");
   return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks, recipe.preference.sampling()));
 }
 

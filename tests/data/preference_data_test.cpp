@@ -271,5 +271,33 @@ TEST_F(LabelledData, LabelsAreBooleans) {
   }
 }
 
+// One dataset of each kind is fine; the validation data may hold one kind.
+TEST_F(LabelledData, AnswersOfOneKindAreRefused) {
+  auto answers = [&](const char* name, bool good) {
+    std::string rows;
+    for (int i = 0; i < 3; ++i)
+      rows += fmt::format("{{\"prompt\": \"{0}{1}\", \"completion\": \"c\", \"label\": {2}}}\n", name, i, good);
+    return write(std::string(name) + ".jsonl", rows);
+  };
+  for (const bool good : {true, false}) {
+    data.datasets.clear();
+    add(answers("k", good), "passthrough");
+    try {
+      run();
+      FAIL();
+    } catch (const UserError& e) {
+      EXPECT_NE(std::string(e.what()).find("k.jsonl: no answer to train on is " +
+                                           std::string(good ? "bad (label: false)" : "good (label: true)") +
+                                           "; kto needs both kinds"),
+                std::string::npos)
+          << e.what();
+    }
+  }
+  data.datasets.clear();
+  add(answers("good", true), "passthrough");
+  add(answers("bad", false), "passthrough");
+  EXPECT_EQ(run().train().size(), 6);
+}
+
 }  // namespace
 }  // namespace dml

@@ -330,14 +330,14 @@ TEST_F(PreferenceRuns, BadStepsAreRefusedByTheirLine) {
       2, {"bad.jsonl:1", "'completions' has 2 steps, 'labels' has 1"});
 }
 
-TEST_F(PreferenceRuns, ASingleAnswerCannotBeComparedWithAnother) {
+TEST_F(PreferenceRuns, AnswersOfOneKindAreRefused) {
   write("single.jsonl", R"({"prompt": "How many?\n", "completion": "It is three.", "label": true})"
                         "\n");
   const Keys keys =
       preference("kto") + Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", at("single.jsonl"))},
                                {"val_set_size", ""},
                                {"eval_steps", ""}};
-  expect_refused(train(1, recipe("one.yml", keys)), 2, {"different prompts"});
+  expect_refused(train(1, recipe("one.yml", keys)), 2, {"single.jsonl", "no answer to train on is bad (label: false)"});
 }
 
 TEST_F(PreferenceRuns, RowsThatAreNoPairsAreRefusedByTheirLine) {
