@@ -1,6 +1,7 @@
 #include "nn/attention.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -156,6 +157,8 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
     }
     return copy_columns(fused, columns.q(), to.q);
   }
+  const LinearBeside keys{&k, to.k, &s.k_proj}, values{&v, to.v, &s.v_proj};
+  if (!queries && !latent) return forward_beside(std::array{LinearBeside{&q, to.q, &s.q_proj}, keys, values}, x, pass);
   ConstMat asking = x;
   if (queries) {
     Mat picked = pass.arena.matrix(to.q.rows, x.cols);
@@ -165,8 +168,7 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
   Pass how = queries ? pass.alone() : pass;
   if (latent) return latent.forward(x, asking, s.latent, to.q, to.k, to.v, pass, how);
   q.forward(asking, to.q, Write::set, s.q_proj, how);
-  k.forward(x, to.k, Write::set, s.k_proj, pass);
-  v.forward(x, to.v, Write::set, s.v_proj, pass);
+  forward_beside(std::array{keys, values}, x, pass);
 }
 
 // The same after norms and rope.

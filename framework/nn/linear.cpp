@@ -136,32 +136,55 @@ void each_possible(const Linear& l, F f) {
     if (adapter) f(*adapter);
 }
 
-// One product for all rows, then each adapter's part for its own. DoRA scales the sum of both, so it cannot add to y in
-// place.
+// Rows of a layer in generation: what they read, and where their product goes.
+struct GeneratedRows {
+  LinearRows rows;
+  ConstMat x;
+  Mat y;
+};
+
+// One product for all rows, then each adapter's part for its own, without the layers' biases.
+void generate_products(const TaskList<GeneratedRows>& layers, Write mode, Pass& pass) {
+  Arena::Scope scope(pass.arena);
+  auto base = [&](std::int64_t i) {
+    const GeneratedRows g = layers[i];
+    return kernels::ForwardProduct{g.x, g.rows.linear->value(), g.y};
+  };
+  kernels::gemm_nt({layers.size(), base}, mode, pass.rows);
+  std::int64_t rows = 0, rank = 0, width = 0;  // of the largest
+  for (std::int64_t i = 0; i < layers.size(); ++i) {
+    const GeneratedRows g = layers[i];
+    rows = std::max(rows, g.x.rows);
+    each_possible(*g.rows.linear, [&](const LoraAdapter& l) {
+      rank = std::max(rank, l.a.rows);
+      if (l.magnitude || l.bias) width = std::max(width, g.y.cols);
+    });
+  }
+  Mat down = pass.arena.matrix(rows, rank), row = pass.arena.matrix(1, width);
+  for (std::int64_t i = 0; i < layers.size(); ++i) {
+    const GeneratedRows g = layers[i];
+    each_adapter(g.rows, pass, [&](const LoraAdapter& adapter, std::int64_t first, std::int64_t last) {
+      if (const std::int64_t count = last - first; count > 0)
+        add_adapter(g.rows, adapter, g.x.slice(first, count), {down.data, count, adapter.a.rows},
+                    {row.data, 1, g.y.cols}, g.y.slice(first, count), pass);
+    });
+  }
+}
+
+// DoRA scales the sum of both, so it cannot add to y in place.
 void generate(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
   Arena::Scope scope(pass.arena);
-  std::int64_t rank = 0;
-  bool dora = false, biased = false;
+  bool dora = false;
   each(layers, [&](const LinearRows& r) {
-    each_possible(*r.linear, [&](const LoraAdapter& l) {
-      rank = std::max(rank, l.a.rows), dora = dora || l.magnitude, biased = biased || l.bias;
-    });
+    each_possible(*r.linear, [&](const LoraAdapter& l) { dora = dora || l.magnitude; });
   });
   const bool apart = dora && mode == Write::add;
   Mat product = apart ? pass.arena.matrix(y.rows, y.cols) : y;
-  auto base = [&](std::int64_t i) {
+  auto rows = [&](std::int64_t i) {
     const LinearRows r = layers[i];
-    return kernels::ForwardProduct{part(r, x), r.linear->value(), part(r, product)};
+    return GeneratedRows{r, part(r, x), part(r, product)};
   };
-  kernels::gemm_nt({layers.size(), base}, apart ? Write::set : mode, pass.rows);
-  Mat down = pass.arena.matrix(x.rows, rank), row = pass.arena.matrix(dora || biased, y.cols);
-  each(layers, [&](const LinearRows& r) {
-    each_adapter(r, pass, [&](const LoraAdapter& adapter, std::int64_t first, std::int64_t last) {
-      if (const std::int64_t count = last - first; count > 0)
-        add_adapter(r, adapter, part(r, x).slice(first, count), {down.data, count, adapter.a.rows}, row,
-                    part(r, product).slice(first, count), pass);
-    });
-  });
+  generate_products({layers.size(), rows}, apart ? Write::set : mode, pass);
   if (apart) kernels::add_scaled(product, 1, y);
   each(layers, [&](const LinearRows& r) { add_bias(r, part(r, y)); });
 }
@@ -268,6 +291,22 @@ void forward_linears(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Writ
       add_adapter_bias(*r.linear->lora, pass.arena.matrix(1, y.cols), part(r, y));
     add_bias(r, part(r, y));
   });
+}
+
+// Trained weights may be shards that are gathered for one product at a time.
+void forward_beside(std::span<const LinearBeside> layers, ConstMat x, Pass& pass) {
+  const bool frozen = std::ranges::none_of(layers, [](const LinearBeside& l) { return bool(l.linear->weight); });
+  if (!pass.generates || !frozen || x.rows == 0) {
+    for (const LinearBeside& l : layers) l.linear->forward(x, l.y, Write::set, *l.saved, pass);
+    return;
+  }
+  auto rows = [&](std::int64_t i) {
+    const LinearBeside& l = layers[static_cast<std::size_t>(i)];
+    return GeneratedRows{{l.linear, 0, x.rows, pass.first_row, *l.saved}, x, l.y};
+  };
+  const TaskList<GeneratedRows> all(std::ssize(layers), rows);
+  generate_products(all, Write::set, pass);
+  for (std::int64_t i = 0; i < all.size(); ++i) add_bias(all[i].rows, all[i].y);
 }
 
 void backward_linears(const TaskList<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode, Pass& pass) {

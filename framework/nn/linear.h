@@ -87,6 +87,16 @@ void each_adapter(const LinearRows& r, const Pass& pass, F f) {
   }
 }
 
+/// A layer that reads the same input as others do, and where its output goes.
+struct LinearBeside {
+  const Linear* linear;
+  Mat y;
+  Linear::Saved* saved;
+};
+/// y = forward(x) of each, with the bits of each alone. In generation they are one product: with few rows a product
+/// takes no longer than its weights are read, and threads would wait for each other after each.
+void forward_beside(std::span<const LinearBeside> layers, ConstMat x, Pass& pass);
+
 /// Forward and backward of all of them together, as fast as one layer. Layers may have no rows. Under a DryRun each has
 /// all.
 void forward_linears(const kernels::TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass);

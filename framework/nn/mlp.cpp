@@ -1,6 +1,8 @@
 #include "nn/mlp.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "core/parallel.h"
 
@@ -50,8 +52,8 @@ void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const
 }
 
 void Mlp::project(ConstMat x, Mat to_gate, Mat to_up, Saved& s, Pass& pass) const {
-  if (gate) gate.forward(x, to_gate, Write::set, s.gate_proj, pass);
-  up.forward(x, to_up, Write::set, s.up_proj, pass);
+  const std::array both{LinearBeside{&gate, to_gate, &s.gate_proj}, LinearBeside{&up, to_up, &s.up_proj}};
+  forward_beside(std::span(both).subspan(gate ? 0 : 1), x, pass);
 }
 
 void Mlp::activate(ConstMat gated, ConstMat upped, Mat h) const {
