@@ -43,19 +43,24 @@ const Json* Schema::Compiler::constants(const Json& s, std::deque<Json>& made) {
   return out;
 }
 
-// By what a branch may differ from others: "" for its value, "." and a name for that of a member.
-std::map<std::string, std::set<Json>> Schema::Compiler::marks(const Json& branch) {
+// By what a branch may differ from others: "" for its value, "." and a name for that of a member. `beside`: the schema
+// that the branches stand in, which may ask for objects and for the member.
+std::map<std::string, std::set<Json>> Schema::Compiler::marks(const Json& branch, const Json& beside) {
   std::map<std::string, std::set<Json>> out;
   std::deque<Json> made;
   if (const Json* values = constants(branch, made)) out[""] = {values->begin(), values->end()};
   bool object = false;
   std::set<std::string> required;
   std::map<std::string, const Json*> members;
-  each_implied(branch, 0, [&](const Json& implied) {
-    if (const Json* type = member(implied, "type")) object |= *type == "object";
-    if (const Json* names = member(implied, "required"); names && names->is_array())
+  const auto ask = [&](const Json& schema) {
+    if (const Json* type = member(schema, "type")) object |= *type == "object";
+    if (const Json* names = member(schema, "required"); names && names->is_array())
       for (const Json& name : *names)
         if (name.is_string()) required.insert(name.get<std::string>());
+  };
+  ask(beside);
+  each_implied(branch, 0, [&](const Json& implied) {
+    ask(implied);
     if (const Json* properties = member(implied, "properties"); properties && properties->is_object())
       for (auto& [name, value] : properties->items())
         if (const Json* values = constants(value, made)) members.emplace(name, values);
@@ -88,7 +93,7 @@ std::vector<std::size_t> Schema::Compiler::excluding(const std::vector<std::map<
 Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
   std::vector<Formula> branches = subschemas(s, "oneOf", path);
   std::vector<std::map<std::string, std::set<Json>>> known;
-  for (const Json& branch : *member(s, "oneOf")) known.push_back(marks(branch));
+  for (const Json& branch : *member(s, "oneOf")) known.push_back(marks(branch, s));
   while (true) {
     const std::vector<std::size_t> group = excluding(known);
     if (group.size() < 2) return schema_.one_of(std::move(branches));

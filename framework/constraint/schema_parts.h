@@ -59,17 +59,19 @@ struct Schema::Compiler {
   // schema_unevaluated.cpp
   struct Evaluated;
   void evaluated_if(const Json& branch, Formula holds, const std::string& path, std::vector<Evaluated>& out);
+  void evaluated_in_choice(const Json& list, const std::string& path, std::vector<Evaluated>& out);
   void evaluated_in_branches(const Json& s, const std::string& path, std::vector<Evaluated>& out);
   std::vector<Evaluated> evaluated(const Json& s, const std::string& path, bool itself = false);
   Formula other_members(const std::vector<Evaluated>& all, Formula value);
   Formula other_items(const std::vector<Evaluated>& all, Formula value);
+  Formula left_over(const std::vector<Evaluated>& all, Formula value, bool members);
   void unevaluated_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
 
   // schema_branches.cpp
   template <class Use>
   void each_implied(const Json& s, int depth, Use use);
   const Json* constants(const Json& s, std::deque<Json>& made);
-  std::map<std::string, std::set<Json>> marks(const Json& branch);
+  std::map<std::string, std::set<Json>> marks(const Json& branch, const Json& beside);
   static std::vector<std::size_t> excluding(const std::vector<std::map<std::string, std::set<Json>>>& all);
   Formula one_of(const Json& s, const std::string& path);
 
@@ -87,7 +89,8 @@ struct Schema::Compiler {
   std::map<const Json*, std::string> bases_;    // of every subschema
   std::map<std::string, int> dynamic_anchors_;  // how often each occurs
   std::map<std::string, Formula> has_;
-  int resources_ = 0;  // subschemas with an identifier of their own
+  std::vector<std::vector<Formula>> choices_;  // the branches of oneOfs beside an unevaluated keyword
+  int resources_ = 0;                          // subschemas with an identifier of their own
   std::map<const Json*, Formula> compiled_;
   std::deque<Place> targets_;
   std::vector<std::optional<Formula>> target_formulas_;

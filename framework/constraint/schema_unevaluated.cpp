@@ -1,7 +1,8 @@
 // unevaluatedProperties and unevaluatedItems: schemas of the members and items that nothing beside them has looked at.
 // What looks at members and items stands in branches of anyOf, oneOf and if, which may hold or not: a member that a
 // branch looks at satisfies the schema, or that branch holds. (A branch need not fail to be left aside: its members are
-// then under the schema too, which asks for more.)
+// then under the schema too, which asks for more.) Of one oneOf, each branch is followed by itself: where it holds no
+// other one does, so what is left after it is known, and many branches do not multiply.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,24 +24,48 @@ struct Schema::Compiler::Evaluated {
   bool members = false, items = false;  // all of them
   Formula contains = kFalse;            // items that satisfy this
   std::uint32_t first_items = 0;
+  // In a branch of a oneOf that always counts: which of choices_, which branch, and `when` where that branch holds.
+  std::size_t choice = kNoChoice, branch = 0;
+  Formula within = kTrue;
+
+  static constexpr std::size_t kNoChoice = SIZE_MAX;
 };
 
 // Of a branch that may hold, beside what it says of the branches within it.
 void Schema::Compiler::evaluated_if(const Json& branch, Formula holds, const std::string& path,
                                     std::vector<Evaluated>& out) {
   for (Evaluated& e : evaluated(branch, path)) {
+    if (holds != kTrue) e.choice = Evaluated::kNoChoice;
     e.when = schema_.both(e.when, holds);
     out.push_back(std::move(e));
   }
 }
 
+// Of the branches of a oneOf.
+void Schema::Compiler::evaluated_in_choice(const Json& list, const std::string& path, std::vector<Evaluated>& out) {
+  const std::size_t number = choices_.size();  // branches may have choices of their own
+  choices_.emplace_back();
+  std::vector<Formula> branches;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string at = fmt::format("{}/{}", path, i);
+    branches.push_back(compile(list[i], at));
+    for (Evaluated& e : evaluated(list[i], at)) {
+      e.within = e.when;
+      e.when = schema_.both(e.when, branches[i]);
+      e.choice = number, e.branch = i;
+      out.push_back(std::move(e));
+    }
+  }
+  choices_[number] = std::move(branches);
+}
+
 void Schema::Compiler::evaluated_in_branches(const Json& s, const std::string& path, std::vector<Evaluated>& out) {
-  for (const char* keyword : {"anyOf", "oneOf"})
-    if (const Json* list = member(s, keyword); list && list->is_array())
-      for (std::size_t i = 0; i < list->size(); ++i) {
-        const std::string at = fmt::format("{}/{}/{}", path, keyword, i);
-        evaluated_if((*list)[i], compile((*list)[i], at), at, out);
-      }
+  if (const Json* list = member(s, "anyOf"); list && list->is_array())
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const std::string at = fmt::format("{}/anyOf/{}", path, i);
+      evaluated_if((*list)[i], compile((*list)[i], at), at, out);
+    }
+  if (const Json* list = member(s, "oneOf"); list && list->is_array()) evaluated_in_choice(*list, path + "/oneOf", out);
   if (const Json* condition = member(s, "if")) {
     const Formula f = compile(*condition, path + "/if");
     evaluated_if(*condition, f, path + "/if", out);
@@ -147,6 +172,30 @@ Formula Schema::Compiler::other_items(const std::vector<Evaluated>& all, Formula
   return schema_.any_of(std::move(whole));
 }
 
+// `value` for every member, or item, that is not looked at; branch by branch of the largest choice.
+Formula Schema::Compiler::left_over(const std::vector<Evaluated>& all, Formula value, bool members) {
+  auto left = [&](const std::vector<Evaluated>& looked_at) {
+    return members ? other_members(looked_at, value) : other_items(looked_at, value);
+  };
+  std::size_t largest = Evaluated::kNoChoice;
+  for (const Evaluated& e : all)
+    if (e.choice != Evaluated::kNoChoice &&
+        (largest == Evaluated::kNoChoice || choices_[e.choice].size() > choices_[largest].size()))
+      largest = e.choice;
+  if (largest == Evaluated::kNoChoice) return left(all);
+  std::vector<Formula> ways;
+  for (std::size_t branch = 0; branch < choices_[largest].size(); ++branch) {
+    std::vector<Evaluated> here;
+    for (const Evaluated& e : all) {
+      if (e.choice == largest && e.branch != branch) continue;
+      here.push_back(e);
+      if (e.choice == largest) here.back().when = e.within;
+    }
+    ways.push_back(schema_.both(choices_[largest][branch], left(here)));
+  }
+  return schema_.any_of(std::move(ways));
+}
+
 void Schema::Compiler::unevaluated_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
   for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"}) {
     const Json* others = draft_ >= 2019 ? member(s, keyword) : nullptr;
@@ -154,8 +203,7 @@ void Schema::Compiler::unevaluated_keywords(const Json& s, const std::string& pa
     const Formula value = compile(*others, path + "/" + keyword);
     if (value == kTrue) continue;
     const bool members = others == member(s, "unevaluatedProperties");
-    const std::vector<Evaluated> all = evaluated(s, path, true);
-    out.push_back(members ? other_members(all, value) : other_items(all, value));
+    out.push_back(left_over(evaluated(s, path, true), value, members));
   }
 }
 

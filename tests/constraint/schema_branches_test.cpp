@@ -88,6 +88,50 @@ TEST(SchemaBranches, WhatBranchesHaveLookedAt) {
       {R"({"x1":1,"x2":2,"z":null})", R"({"y":null})"}, {R"({"y":1})", R"({"y":null,"x2":2})", R"({"x1":1,"z":2})"});
 }
 
+// The members that are left are known branch by branch, however the branches exclude each other.
+TEST(SchemaBranches, WhatTheOneBranchHasLookedAt) {
+  auto kinds = [](int i) {
+    return fmt::format(
+        R"({{"properties": {{"kind": {{"const": "k{0}"}}, "p{0}": {{"type": "integer"}}, "q{1}": true}}, "required": ["kind"]}})",
+        i, i % 7);
+  };
+  const std::vector<std::string> valid{R"({"id":1,"kind":"k3","p3":2})", R"({"kind":"k39","q4":null})",
+                                       R"({"kind":"k0"})"},
+      invalid{R"({"kind":"k3","p4":2})",
+              R"({"kind":"k3","p3":"x"})",
+              R"({"kind":"k40"})",
+              R"({"kind":"k3","q4":1})",
+              R"({"id":1})",
+              "{}",
+              "3"};
+  const std::string many = list_of(40, kinds), head = R"({"type": "object", "properties": {"id": true}, )";
+  check(head + R"("oneOf": )" + many + R"(, "unevaluatedProperties": false})", valid, invalid);
+  check(
+      head +
+          R"("allOf": [{"$ref": "#/$defs/d"}], "unevaluatedProperties": false, "$defs": {"d": {"type": "object", "oneOf": )" +
+          many + "}}}",
+      valid, invalid);
+  auto needs = [](int i) {
+    return fmt::format(R"({{"properties": {{"a{0}": {{"type": "integer"}}, "b{1}": true}}, "required": ["a{0}"]}})", i,
+                       i % 5);
+  };
+  check(R"({"type": "object", "unevaluatedProperties": {"type": "null"}, "oneOf": )" + list_of(40, needs) + "}",
+        {R"({"a3":1})", R"({"a3":1,"b3":2,"x":null})", R"({"a39":1,"a38":null})"},
+        {R"({"a3":1,"b2":2})", R"({"a3":1,"a4":2})", R"({"a3":"x"})", R"({"a3":1,"a4":"x"})", "{}"});
+  // A branch that is true looks at nothing; one that has branches itself tells of those that hold.
+  check(R"({"type": "object", "oneOf": [{"required": ["x"], "properties": {"x": true}}, {"not": {"required": ["x"]}}],
+      "unevaluatedProperties": false})",
+        {R"({"x":1})", "{}"}, {R"({"y":1})", R"({"x":1,"y":1})"});
+  check(
+      R"({"type": "object", "oneOf": [{"required": ["x"], "properties": {"x": true}, "anyOf": [{"properties": {"y": {"type":
+      "null"}}, "required": ["y"]}, {"properties": {"z": true}}]}, {"maxProperties": 0}], "unevaluatedProperties": false})",
+      {R"({"x":1,"y":null})", R"({"x":1,"z":2})", R"({"x":1})", "{}"}, {R"({"x":1,"y":2})", R"({"y":null})"});
+  check(
+      R"({"type": "array", "oneOf": [{"prefixItems": [{"const": 1}, true]}, {"prefixItems": [{"const": 2}], "minItems": 1}],
+      "minItems": 1, "unevaluatedItems": false})",
+      {"[1]", "[1,5]", "[2]"}, {"[1,5,6]", "[2,5]", "[3]", "[]"});
+}
+
 TEST(SchemaBranches, ItemsThatBranchesHaveLookedAt) {
   const char* schema =
       R"({"type": "array", "prefixItems": [{"type": "string"}], "anyOf": [{"prefixItems": [true, {"type":
