@@ -142,8 +142,11 @@ Sampler::Choice Sampler::sample(std::span<float> logits, std::span<const Token> 
     for (std::size_t i = 0; i < logits.size(); ++i)
       if (i / 64 >= allowed.size() || !(allowed[i / 64] >> i % 64 & 1))
         logits[i] = -std::numeric_limits<float>::infinity();
+  const auto best = std::max_element(logits.begin(), logits.end());
+  if (*best == -std::numeric_limits<float>::infinity())
+    throw UserError("no token is left to choose from: biases rule out all that may come next");
   Token token = options_.greedy || options_.temperature <= 0
-                    ? static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin())
+                    ? static_cast<Token>(best - logits.begin())
                     : draw(logits, Random(options_.seed, Purpose::sample, sequence).uniform_double(step));
   return report(own, token, options_.top_logprobs);
 }

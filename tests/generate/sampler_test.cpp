@@ -211,5 +211,22 @@ TEST(Logits, ThatAreNoNumbersAreAnError) {
     }
 }
 
+// Never a token that a bias or a constraint has ruled out, also where they leave none.
+TEST(Sampling, AnEmptyChoiceIsAnError) {
+  const float kNever = -std::numeric_limits<float>::infinity();
+  for (const bool greedy : {true, false}) {
+    SamplingOptions options;
+    options.greedy = greedy;
+    options.bias = {{0, kNever}, {1, kNever}};
+    EXPECT_EQ(once(options, {1, 2, -9}).token, 2);
+    Sampler sampler(options, 3);
+    Logits logits{1, 2, -9};
+    const std::vector<std::uint64_t> allowed{0b011};
+    EXPECT_THROW(sampler.sample(logits, {}, 0, 0, allowed), UserError);
+    options.bias.push_back({2, kNever});
+    EXPECT_THROW(once(options, {1, 2, -9}), UserError);
+  }
+}
+
 }  // namespace
 }  // namespace dml
