@@ -21,6 +21,14 @@ bool equal(const std::string& a, const std::string& b) {
   return differs == 0;
 }
 
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// "Application/JSON; charset=utf-8" → "application/json".
+std::string media_type(const std::string& header) { return lower(header.substr(0, header.find_first_of("; \t"))); }
+
 // "example.com:8080" → "example.com"; "[::1]:80" → "[::1]".
 std::string host_of(const std::string& header) {
   const auto bracket = header.rfind(']'), colon = header.rfind(':');
@@ -132,8 +140,7 @@ void ApiServer::send(const HttpRequest& request, const Reply& reply, HttpRespons
 void ApiServer::check_sender(const HttpRequest& request, bool open) const {
   if (options_.keys.empty()) {
     const std::string host = host_of(request.header("host"));
-    std::string name = host;
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string name = lower(host);
     const bool local = name.empty() || name == "localhost" || name == "[::1]" || name.ends_with(".localhost") ||
                        name.find_first_not_of("0123456789.") == name.npos || name.find('.') == name.npos;
     if (!local)
@@ -142,7 +149,7 @@ void ApiServer::check_sender(const HttpRequest& request, bool open) const {
   if (open || options_.keys.empty()) return;
   const std::string given = request.header("authorization");
   std::string key = request.header("x-api-key");
-  if (given.size() > 7 && (given.starts_with("Bearer ") || given.starts_with("bearer "))) key = given.substr(7);
+  if (given.size() > 7 && lower(given.substr(0, 7)) == "bearer ") key = given.substr(7);
   bool known = false;
   for (const std::string& k : options_.keys) known |= equal(key, k);
   if (!known) throw ApiError{401, "a valid API key is needed: Authorization: Bearer KEY", "", "invalid_api_key"};
@@ -182,8 +189,8 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
     return send(request, reply, std::move(r));
   }
   if (method == "GET") return send(request, reply, document(path, model_name));
-  const std::string type = request.header("content-type");
-  if (!type.starts_with("application/json")) throw ApiError{415, "the body is JSON: Content-Type: application/json"};
+  if (media_type(request.header("content-type")) != "application/json")
+    throw ApiError{415, "the body is JSON: Content-Type: application/json"};
   Json body;
   try {
     body = parse_json(request.body, "the body", kBody);

@@ -15,6 +15,8 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kMostStops = 16, kMostPrompts = 256, kMostChoices = 1024;
+constexpr std::size_t kMostStopTokens = 256, kMostBiases = 4096;  // every choice has its own
+constexpr double kLeastRepetitionPenalty = 0.01;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kCompletionTokens = 16;
 
 // Sent by clients for other servers, and of no consequence here.
@@ -119,8 +121,7 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
   if (s.top_k < 0) s.top_k = 0;
   s.min_p = f.number("min_p", s.min_p, 0, 1);
   for (const char* spelling : {"repetition_penalty", "repeat_penalty"}) {
-    s.repetition_penalty = f.number(spelling, s.repetition_penalty, 0, 100);
-    if (s.repetition_penalty == 0) f.wrong(spelling, "must be above 0");
+    s.repetition_penalty = f.number(spelling, s.repetition_penalty, kLeastRepetitionPenalty, 100);
   }
   s.presence_penalty = f.number("presence_penalty", 0, -2, 2);
   s.frequency_penalty = f.number("frequency_penalty", 0, -2, 2);
@@ -130,6 +131,8 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
   const std::int64_t vocab = models_.spec().vocab;
   if (const Json* bias = f.find("logit_bias")) {
     if (!bias->is_object()) f.wrong("logit_bias", fmt::format("must be an object, is {}", bias->type_name()));
+    if (bias->size() > kMostBiases)
+      f.wrong("logit_bias", fmt::format("has {} tokens, may have {}", bias->size(), kMostBiases));
     for (auto& [id, value] : bias->items()) {
       Token token = -1;
       const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token);
@@ -148,6 +151,8 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
   asked.engine.stop_tokens = models_.format().stop_tokens();
   if (const Json* ids = f.find("stop_token_ids")) {
     if (!ids->is_array()) f.wrong("stop_token_ids", "must be a list of token ids");
+    if (ids->size() > kMostStopTokens)
+      f.wrong("stop_token_ids", fmt::format("has {} entries, may have {}", ids->size(), kMostStopTokens));
     for (const Json& id : *ids) asked.engine.stop_tokens.push_back(token_of(f, "stop_token_ids", id, vocab));
   }
   asked.stream = f.flag("stream", false);
@@ -180,7 +185,7 @@ Asked RequestReader::completion(const Json& body) const {
   asked.prompts = token_lists(f, "prompt", &asked.texts);
   sampling(f, asked);
   const std::int64_t tokens =
-      f.integer("max_tokens", f.integer("max_completion_tokens", kCompletionTokens, 0, kMostTokens), 0, kMostTokens);
+      f.integer("max_completion_tokens", f.integer("max_tokens", kCompletionTokens, 0, kMostTokens), 0, kMostTokens);
   asked.echo = f.flag("echo", false);
   if (f.has("logprobs")) {
     asked.logprobs = true;

@@ -53,11 +53,10 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
         {{"name", (*function)["name"]},
          {"parameters", one.has("parameters") ? (*function)["parameters"] : Json{{"type", "object"}}}});
   }
-  std::string mode = "auto";
-  if (choice && choice->is_string()) mode = choice->get<std::string>();
+  std::string mode = !choice ? "auto" : choice->is_string() ? choice->get<std::string>() : "";
   if (choice && choice->is_object()) {
     Fields c(*choice, "tool_choice.");
-    c.text("type");
+    if (c.text("type").value_or("function") != "function") c.wrong("type", "must be function");
     const Json* function = c.find("function");
     if (!function) c.wrong("function", "is missing");
     const std::string name = Fields(*function, "tool_choice.function.").text("name").value_or("");

@@ -119,6 +119,49 @@ def completions(s):
           (alone['choices'][0]['finish_reason'], alone['usage']['completion_tokens']) in (('length', 12), ('stop', alone['usage']['completion_tokens'])), alone, beside)
 
 
+def borders(s):
+    """What lies on a border: stops over several tokens, no tokens, several streams with usage, constraints beside other fields."""
+    ask_for = {'prompt': PROMPT, 'max_tokens': 12, 'temperature': 0}
+    said = post(s, '/v1/completions', ask_for)['choices'][0]['text']
+    for at, size in [(1, 3), (2, 5), (3, 7), (4, 9), (5, 4), (6, 6)]:
+        stops = [said[at:at + size], said[at + 2:at + size + 3]]
+        want = said[:min(said.find(x) for x in stops)]
+        cut = post(s, '/v1/completions', {**ask_for, 'stop': stops})['choices'][0]
+        pieces = [json.loads(b[6:])['choices'][0]['text'] for b in stream(s, '/v1/completions', {**ask_for, 'stop': stops})[1].split('\n\n')[:-2]]
+        check('a stop may lie in several tokens', (cut['text'], cut['finish_reason'], ''.join(pieces)) == (want, 'stop', want), stops, cut, pieces)
+    for more in ({'max_tokens': 0}, {'max_completion_tokens': 0, 'max_tokens': 5}):
+        none = post(s, '/v1/chat/completions', {'messages': CHAT, **more})
+        check('no token', (none['choices'][0]['message']['content'], none['choices'][0]['finish_reason'], none['usage']['completion_tokens']) == ('', 'length', 0), none)
+        events = [json.loads(b[6:])['choices'][0] for b in stream(s, '/v1/chat/completions', {'messages': CHAT, **more})[1].split('\n\n')[:-2]]
+        check('a stream of no token', [(e['delta'], e['finish_reason']) for e in events] == [({'role': 'assistant', 'content': ''}, None), ({}, 'length')], events)
+    several = {'prompt': [PROMPT, 'The sea'], 'n': 2, 'max_tokens': 6, 'seed': 5, 'temperature': 1, 'logprobs': 1}
+    whole, text = post(s, '/v1/completions', several), stream(s, '/v1/completions', {**several, 'stream_options': {'include_usage': True}})[1]
+    events = [json.loads(b[6:]) for b in text.split('\n\n')[:-2]]
+    for i, choice in enumerate(whole['choices']):
+        mine = [c for e in events for c in e['choices'] if c['index'] == i]
+        check('each stream of several is its answer', ''.join(c['text'] for c in mine) == choice['text'] and sum((c['logprobs']['tokens'] for c in mine), []) == choice['logprobs']['tokens'] and
+              [c['finish_reason'] for c in mine if c['finish_reason']] == [choice['finish_reason']], mine, choice)
+    used = [e['usage'] for e in events if e['usage']]
+    check('several streams have one usage, of all', len(used) == 1 and events[-1]['usage'] == used[0] and used[0]['completion_tokens'] == whole['usage']['completion_tokens'] and used[0]['prompt_tokens'] == whole['usage']['prompt_tokens'], used, whole['usage'])
+    free = {'prompt': PROMPT, 'max_tokens': 4, 'temperature': 0, 'logprobs': 5}
+    held = post(s, '/v1/completions', {**free, 'max_tokens': 40, 'guided_regex': '[a-c]{3}-[0-9]'})['choices'][0]
+    check('log-probabilities of a constrained answer are those of the model', ''.join(held['logprobs']['tokens']) == held['text'] and all(p <= 0 for p in held['logprobs']['token_logprobs']) and
+          max(held['logprobs']['top_logprobs'][0].values()) == max(post(s, '/v1/completions', free)['choices'][0]['logprobs']['top_logprobs'][0].values()), held)
+    most = int(re.search(r'0 to (\d+)', post(s, '/v1/completions', {'prompt': 'a', 'logit_bias': {'x': 1}})['error']['message'])[1])
+    for more in ({'temperature': 0}, {'temperature': 1}):
+        body = {'prompt': 'a', 'max_tokens': 4, 'guided_choice': ['red', 'green'], 'logit_bias': {str(i): -100 for i in range(most + 1)}, **more}
+        refused = post(s, '/v1/completions', body)
+        check('where no token is left nothing is answered', refused.get('status') == 400 and 'left to choose' in refused['error']['message'], refused)
+        text = stream(s, '/v1/completions', body)[1]
+        check('... nor in a stream', 'left to choose' in text and '[DONE]' not in text and text.count('"error"') == 1, text)
+    context = post(s, '/tokenize', {'content': 'a'})['max_model_len']
+    ids = post(s, '/tokenize', {'prompt': 'A cat and a dog by the sea. ' * 60})['tokens'][:context - 4]
+    first, longer, again = ({'prompt': ids + ids[:n], 'max_tokens': 4, 'temperature': 0} for n in (0, 4, 0))
+    first, longer, again = (post(s, '/v1/completions', b) for b in (first, {**longer, 'prompt': (ids * context)[:context]}, again))
+    check('a known beginning does not lengthen the context', longer.get('status') == 400 and longer['error']['code'] == 'context_length_exceeded' and first['choices'][0]['text'] == again['choices'][0]['text'] and
+          again['usage']['prompt_tokens_details']['cached_tokens'] > 0, longer, again)
+
+
 def tools(s):
     tool = lambda name: {'type': 'function', 'function': {'name': name, 'parameters': {'type': 'object', 'properties': {'n': {'type': 'integer', 'minimum': 0, 'maximum': 9}}, 'required': ['n'], 'additionalProperties': False}}}
     body = {'messages': CHAT, 'tools': [tool('get'), tool('put')], 'tool_choice': 'required', 'max_tokens': 200, 'temperature': 1}
@@ -199,6 +242,10 @@ WRONG = [  # path, body, status, param, words of the message
     ('/v1/completions', {'prompt': 'a', 'stream_options': {'include_usage': True}}, 400, 'stream_options', 'stream'), ('/v1/completions', {'prompt': 'a', 'max_tokens': 1.5}, 400, 'max_tokens', ''), ('/v1/completions', {'prompt': 'a', 'temprature': 1}, 400, 'temprature', 'temperature'),
     ('/v1/completions', {'prompt': 'a ' * 40000}, 400, 'prompt', 'tokens'), ('/v1/completions', {'prompt': 'a', 'model': 'x'}, 404, 'model', 'exist'), ('/v1/completions', {'prompt': 'a', 'guided_regex': '('}, 400, 'guided_regex', ''),
     ('/v1/completions', {'prompt': 'a', 'guided_json': {'type': 'strin'}}, 400, 'guided_json', 'type'), ('/v1/completions', {'prompt': 'a', 'guided_json': {}, 'guided_regex': 'a'}, 400, 'guided_json', 'one constraint'),
+    ('/v1/completions', {'prompt': 'a', 'stop_token_ids': [1] * 257}, 400, 'stop_token_ids', '256'), ('/v1/completions', {'prompt': 'a', 'logit_bias': {str(i): 1 for i in range(4097)}}, 400, 'logit_bias', '4096'),
+    ('/v1/completions', {'prompt': 'a', 'repetition_penalty': 0}, 400, 'repetition_penalty', '0.01'), ('/v1/completions', {'prompt': 'a', 'repeat_penalty': 101}, 400, 'repeat_penalty', '100'),
+    ('/v1/chat/completions', {'messages': CHAT, 'tools': [{'type': 'function', 'function': {'name': 'f'}}], 'tool_choice': 17}, 400, 'tool_choice', 'required'),
+    ('/v1/chat/completions', {'messages': CHAT, 'tools': [{'type': 'function', 'function': {'name': 'f'}}], 'tool_choice': {'type': 'custom', 'function': {'name': 'f'}}}, 400, 'tool_choice.type', 'function'),
     ('/v1/chat/completions', {}, 400, 'messages', ''), ('/v1/chat/completions', {'messages': [{'role': 'user', 'content': [{'type': 'image_url', 'image_url': {'url': 'x'}}]}]}, 400, 'messages[0].content[0].type', 'image_url'),
     ('/v1/chat/completions', {'messages': [{'role': 'user', 'content': None}]}, 400, 'messages[0].content', ''), ('/v1/chat/completions', {'messages': CHAT, 'top_logprobs': 3}, 400, 'top_logprobs', 'logprobs'),
     ('/v1/chat/completions', {'messages': CHAT, 'logprobs': True, 'top_logprobs': 21}, 400, 'top_logprobs', '20'), ('/v1/chat/completions', {'messages': CHAT, 'tools': []}, 400, 'tools', ''), ('/v1/chat/completions', {'messages': CHAT, 'tool_choice': 'required'}, 400, 'tool_choice', 'tools'),
@@ -228,6 +275,7 @@ def errors(s):
                                           ('GET', '/v1/models/none', None, 404, False), ('HEAD', '/health', None, 200, False)]:
         status, headers, text = ask(s, method, path, body, raw=raw)
         check(f'{method} {path}', status == want and (method == 'HEAD' or 'message' in json.loads(text).get('error', {'message': 1})) and (want != 405 or 'allow' in headers), status, text)
+    check('types and schemes are spelled in either case', ask(s, 'POST', '/tokenize', '{"content": "a"}', {'Content-Type': 'Application/JSON; Charset=UTF-8'}, raw=True)[0] == 200)
     check('a body that is no JSON by its type', ask(s, 'POST', '/v1/completions', '{}', {'Content-Type': 'text/plain'}, raw=True)[0] == 415)
     check('another name of this machine', ask(s, 'GET', '/health', headers={'Host': 'evil.example'})[0] == 403)
     check('no other site may ask', not any(k.startswith('access-control') for k in {**ask(s, 'POST', '/v1/completions', {'prompt': 'a', 'max_tokens': 1}, {'Origin': 'http://evil.example'})[1], **ask(s, 'OPTIONS', '/v1/completions', headers={'Origin': 'http://evil.example'})[1]}))
@@ -241,7 +289,7 @@ def sites_and_keys():
     for path, body in (('/v1/completions', {'prompt': 'a', 'max_tokens': 1}), ('/v1/completions', {'prompt': 'a', 'max_tokens': 1, 'stream': True}), ('/v1/embeddings', {'input': 'a'}), ('/tokenize', {'content': 'a'}), ('/v1/completions', {'prompt': 3})):
         check(f'a page may read {path}', ask(s, 'POST', path, body, {**page, **key})[1].get('access-control-allow-origin') == 'https://a.example', body)
         check('another page may not', 'access-control-allow-origin' not in ask(s, 'POST', path, body, {'Origin': 'https://b.example', **key})[1])
-    for headers, want in [({}, 401), ({'Authorization': 'Bearer secre'}, 401), ({'Authorization': 'Bearer secret2'}, 401), ({'Authorization': 'Basic secret'}, 401), ({'X-Api-Key': 'secret'}, 200), (key, 200)]:
+    for headers, want in [({}, 401), ({'Authorization': 'Bearer secre'}, 401), ({'Authorization': 'Bearer secret2'}, 401), ({'Authorization': 'Basic secret'}, 401), ({'X-Api-Key': 'secret'}, 200), ({'Authorization': 'BEARER secret'}, 200), (key, 200)]:
         for path in ('/v1/models', '/metrics'):
             check(f'{path} with {headers}', ask(s, 'GET', path, headers=headers)[0] == want)
     check('everybody may ask for health and the page', ask(s, 'GET', '/health')[0] == 200 and ask(s, 'GET', '/')[0] == 200)
@@ -267,7 +315,7 @@ def sites_and_keys():
 
 
 server = Server(a.dml, *words)
-for part in (chat_streams, completions, tools, others, constraints, errors): part(server)
+for part in (chat_streams, completions, borders, tools, others, constraints, errors): part(server)
 check('exit', server.end() == 0, server.lines)
 sites_and_keys()
 for f in failures[:20]: print('FAILED', *f)

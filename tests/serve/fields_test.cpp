@@ -66,7 +66,10 @@ TEST(Tools, AreCheckedAndMadeAConstraint) {
 
   for (const char* wrong :
        {R"({"tools": []})", R"({"tools": [{}]})", R"({"tools": [{"type": "function", "function": {}}]})",
-        R"({"tool_choice": "required"})", R"({"tools": 3})"}) {
+        R"({"tool_choice": "required"})", R"({"tools": 3})",
+        R"({"tools": [{"function": {"name": "f"}}], "tool_choice": 17})",
+        R"({"tools": [{"function": {"name": "f"}}], "tool_choice": ["auto"]})",
+        R"({"tools": [{"function": {"name": "f"}}], "tool_choice": {"type": "custom", "function": {"name": "f"}}})"}) {
     const Json bad = Json::parse(wrong);
     EXPECT_FALSE(error_of([&] {
                    Fields fields(bad);
