@@ -63,6 +63,12 @@ void check_losses(const PreferenceSection& p, Rulebook& rules) {
   if ((has("aot") || has("aot_unpaired")) && p.f_divergence_type != "reverse_kl")
     rules.error("f_divergence_type",
                 fmt::format("'f_divergence_type' does not work with aot in {}", rules.cite("dpo_loss_type")));
+  if (has("dpop") && p.f_divergence_type != "reverse_kl")
+    rules.error(
+        "f_divergence_type",
+        fmt::format("'f_divergence_type: {}' does not work with dpop in {}: its penalty is for answers that are "
+                    "less likely than under the reference, which reverse_kl alone tells by the sign",
+                    p.f_divergence_type, rules.cite("dpo_loss_type")));
   if (p.f_divergence_type == "alpha_divergence" && p.f_alpha_divergence_coef == 1)
     rules.error("f_alpha_divergence_coef",
                 "'f_alpha_divergence_coef: 1' is reverse_kl; set f_divergence_type: reverse_kl");

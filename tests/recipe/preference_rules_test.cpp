@@ -54,6 +54,10 @@ TEST(PreferenceRules, CombinationsThatCannotBeAreRefusedByTheirKey) {
   EXPECT_TRUE(mentions(problems("rl: grpo\n"), "needs 'rewards'"));
   EXPECT_TRUE(mentions(problems("rl: dpo\nrpo_alpha: 1\ndpo_loss_type: [hinge]\n"), "has replaced it"));
   EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_use_weighting: true\ndpo_loss_type: [aot]\n"), "sorts the pairs"));
+  for (const char* divergence : {"forward_kl", "js_divergence", "alpha_divergence"})
+    EXPECT_TRUE(mentions(problems(fmt::format("rl: dpo\ndpo_loss_type: [dpop]\nf_divergence_type: {}\n", divergence)),
+                         "does not work with dpop"));
+  EXPECT_EQ(problems("rl: dpo\ndpo_loss_type: [dpop]\nf_divergence_type: reverse_kl\n"), "");
   EXPECT_TRUE(mentions(problems("sync_ref_model: true\n"), "write it under trl"));
   EXPECT_TRUE(mentions(problems("rl: dpo\nema_decay: 0.9\ntrl: {sync_ref_model: true}\n"), "second set"));
   EXPECT_EQ(problems("rl: dpo\ndpo_loss_type: [sigmoid, sft]\ndpo_loss_weights: [1, 0.5]\n"), "");

@@ -226,7 +226,7 @@ const std::vector<PairLossRow>& pair_losses() {
       {"apo_zero", "raises chosen and lowers rejected answers (APO)", with_reference<apo_zero_loss>},
       {"apo_down", "lowers both, rejected answers more (APO)", with_reference<apo_down_loss>},
       {"discopop", "logistic and exponential loss, mixed (DiscoPOP)", with_reference<discopop_loss>},
-      {"dpop", "sigmoid, with a penalty where a chosen answer became less likely (DPO-Positive)",
+      {"dpop", "sigmoid, with 50 times the loss of likelihood of a chosen answer as a penalty (DPO-Positive, λ = 50)",
        with_reference<positive_loss>},
       {"sigmoid_norm", "sigmoid, of means over tokens", with_reference<sigmoid_norm_loss>, false, false, true},
   };
