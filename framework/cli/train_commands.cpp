@@ -18,6 +18,7 @@
 #include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "diagnose/scaling_plan.h"
+#include "dist/strategy_rows.h"
 #include "pipeline/evals.h"
 #include "pipeline/evaluate.h"
 #include "pipeline/merge.h"
@@ -254,21 +255,21 @@ int plan_ranks(const Plan& p) {
   log_info(
       "measured on this machine with {} thread{}: {:.3f} s per micro-batch of {} tokens, {:.3f} s per optimizer update",
       threads(), threads() == 1 ? "" : "s", c.pass, c.tokens, c.update);
-  print(fmt::format("{:>6}  {:<8}  {:>9}  {:>9}  {:>8}  {:>11}  {:>10}\n", "ranks", "", "step", "waiting", "speed-up",
+  print(fmt::format("{:>6}  {:<12}  {:>9}  {:>9}  {:>8}  {:>11}  {:>10}\n", "ranks", "", "step", "waiting", "speed-up",
                     "sent a rank", "memory"));
   for (int ranks : numbers) {
     const std::int64_t micro_batches = plan.micro_batches(ranks);
     const double alone = plan.forecast("ddp", 1, micro_batches, network).step;
-    std::vector<std::string> names{"ddp", "zero1", "zero2", "zero3"};
-    if (std::int64_t group = file.recipe.distribution.dp_shard_size.value_or(network.ranks_per_host);
-        group > 1 && ranks > group && ranks % group == 0)
-      names.push_back("hybrid");
-    for (const std::string& name : names) {
-      StepForecast f = plan.forecast(name, ranks, micro_batches, network);
-      print(fmt::format("{:>6}  {:<8}  {:>7.3f} s  {:>7.3f} s  {:>8.2f}  {:>11}  {:>10}\n", ranks, name, f.step,
-                        f.waiting, alone / f.step, memory_text(static_cast<std::size_t>(f.sent)),
-                        memory_text(static_cast<std::size_t>(f.memory))));
-    }
+    const std::int64_t group = file.recipe.distribution.dp_shard_size.value_or(network.ranks_per_host);
+    const bool groups = group > 1 && ranks > group && ranks % group == 0;
+    for (const auto rows : kStrategies)
+      for (const auto& row : rows()) {
+        if (!row.make.several_ranks || (row.make.reads("dp_shard_size") && !groups)) continue;
+        const StepForecast f = plan.forecast(row.name, ranks, micro_batches, network);
+        print(fmt::format("{:>6}  {:<12}  {:>7.3f} s  {:>7.3f} s  {:>8.2f}  {:>11}  {:>10}\n", ranks, row.name, f.step,
+                          f.waiting, alone / f.step, memory_text(static_cast<std::size_t>(f.sent)),
+                          memory_text(static_cast<std::size_t>(f.memory))));
+      }
   }
   return 0;
 }

@@ -185,7 +185,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   DistributionOptions options = distribution_options(recipe_.distribution);
   options.plugin_args = recipe_.plugin.plugin_args;
   if (options.shard_size == 0) options.shard_size = std::min(network.ranks_per_host, ranks);
-  if (name == "hybrid" && ranks % options.shard_size != 0)
+  if (strategies().at(name).make.reads("dp_shard_size") && ranks % options.shard_size != 0)
     throw UserError("--ranks {}: not a multiple of the shard group size {} (dp_shard_size or --ranks-per-host)", ranks,
                     options.shard_size);
   const DryRun dry;
@@ -205,7 +205,7 @@ void ScalingPlan::play(StepForecast& out, int ranks, std::int64_t total, const N
   auto strategy = strategies().at(out.strategy).make(comm, options);
   strategy->announce(store);
   strategy->adopt(store, state_);
-  const int group = strategy->shard_ranks();
+  const auto group = static_cast<int>(strategy->share(total).stride);  // ranks that take micro-batches in turn
   comm.set_other_ranks([&](int rank, Operation operation, std::span<std::byte> message) {
     if (operation.channel != Reduction::kCutsChannel) return false;
     const MicroBatches theirs = contiguous_share(total, rank / group, ranks / group);

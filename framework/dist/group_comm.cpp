@@ -53,8 +53,9 @@ GroupPlace group_ranks(Comm& comm, int size) {
     for (auto& [host, n] : count)
       if (n != size)
         throw UserError(
-            "distribution: hybrid shards within a host, but {} has {} ranks and {} has {}; start the same number on "
-            "each, or set dp_shard_size",
+            "distribution: the groups are the ranks of a host, but {} has {} ranks and {} has {}; start the same "
+            "number "
+            "on each, or set dp_shard_size",
             count.begin()->first, size, host, n);
   }
   if (comm.size() % size != 0)

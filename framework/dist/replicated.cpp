@@ -102,6 +102,7 @@ StrategyRows replicated_rows() {
               return std::make_unique<Replicated>(comm, Replicated::Updates::everything, options);
             },
             {},
+            false,
             false}},
           {"ddp",
            "every rank holds and updates everything; gradients are summed during the backward pass",

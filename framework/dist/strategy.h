@@ -10,11 +10,13 @@
 //                    · finish_gradients · squared_gradient_norm · update the shards · publish · end_step
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json.h"
@@ -134,6 +136,9 @@ struct StrategyKind {
   Factory factory;
   std::vector<std::string> keys = {};  // settings of a recipe that only some strategies read: those that this one does
   bool shares_memory = true;           // a rank holds a part of what training needs, not all of it
+  bool several_ranks = true;           // works on more than one rank
+
+  bool reads(std::string_view key) const { return std::ranges::find(keys, key) != keys.end(); }
 
   std::unique_ptr<DistributionStrategy> operator()(Comm& comm, const DistributionOptions& options) const {
     return factory(comm, options);

@@ -270,17 +270,18 @@ Section distribution_section() {
   using S = DistributionSection;
   Table t("Distribution", "How the ranks of a job share the work.");
   t.defaults<S>();
-  t.add("distribution", &S::distribution,
-        "What each rank stores: everything (ddp), a shard of the optimizer state (zero1), also of the gradients "
-        "(zero2), also of the weights (zero3); hybrid: zero3 within a host, ddp across hosts.",
-        {.example = "zero1", .unset = "ddp on several ranks; zero1 in full fine-tuning on one host"});
+  t.add(
+      "distribution", &S::distribution,
+      "What each rank stores: everything (ddp), a shard of the optimizer state (zero1), also of the gradients "
+      "(zero2), also of the weights (zero3); hybrid strategies: shards within a group of ranks, copies in every group.",
+      {.example = "zero1", .unset = "ddp on several ranks; zero1 in full fine-tuning on one host"});
   t.add("dist_timeout", &S::dist_timeout, "Seconds a rank waits for the others before the job fails.",
         {.min = 1, .max = 1e7, .aliases = {"ddp_timeout"}, .example = "600"});
   t.add("gradient_tree", &S::gradient_tree,
         "Sum gradients in a fixed tree, so that results do not depend on the number of ranks, bit for bit; false saves "
         "memory in full fine-tuning.",
         {.example = "false"});
-  t.add("dp_shard_size", &S::dp_shard_size, "hybrid: number of ranks that share one copy of the trained weights.",
+  t.add("dp_shard_size", &S::dp_shard_size, "Of the hybrid strategies: number of ranks in a group.",
         {.min = 1, .max = 1e6, .example = "4", .unset = "the ranks of a host"});
   t.add("comm_dtype", &S::comm_dtype,
         "Type in which ranks exchange gradients: bf16 halves the traffic and carries the rounding error to the next "

@@ -95,7 +95,7 @@ TEST(SimulatedComm, SendsWhatTheRealRankSends) {
     strategy->adopt(toy.store, 1);
     comm.set_other_ranks([&](int rank, Operation operation, std::span<std::byte> message) {
       if (operation.channel != Reduction::kCutsChannel) return false;
-      const int group = strategy->shard_ranks();
+      const auto group = static_cast<int>(strategy->share(kTotal).stride);
       const MicroBatches theirs = contiguous_share(kTotal, rank / group, kRanks / group);
       const Reduction::Cut cut{theirs.first, theirs.count, kTotal};
       std::ranges::copy(std::as_bytes(std::span(&cut, 1)), message.begin());

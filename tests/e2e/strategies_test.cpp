@@ -38,10 +38,10 @@ class Strategies : public Workshop {
     return e.exit == 0 ? results_in(at(name)) : std::map<std::string, std::string>{};
   }
 
-  // `hybrid` in groups of two where that comes out even, else of all ranks.
+  // Hybrid strategies in groups of two where the number of ranks is even, else of all ranks.
   static Keys distributed(const std::string& strategy, int ranks) {
     Keys keys{{"distribution", strategy}};
-    if (strategy == "hybrid") keys["dp_shard_size"] = std::to_string(ranks % 2 == 0 ? 2 : ranks);
+    if (strategy.starts_with("hybrid")) keys["dp_shard_size"] = std::to_string(ranks % 2 == 0 ? 2 : ranks);
     if (strategy == "zero3") keys["shard_frozen_weights"] = "true";
     return keys;
   }
