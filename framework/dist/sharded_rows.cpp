@@ -24,7 +24,15 @@ StrategyRows sharded_rows() {
               return std::make_unique<Sharded>(comm, group_ranks(comm, options.shard_size), Sharded::Values::sharded,
                                                options);
             },
-            {"dp_shard_size", "shard_frozen_weights"}}}};
+            {"dp_shard_size", "shard_frozen_weights"}}},
+          {"hybrid_zero2",
+           "zero2 among the ranks of a host (or of a group: dp_shard_size), ddp between them; every rank holds all "
+           "values (HYBRID_SHARD_ZERO2 of PyTorch's FSDP)",
+           {[](Comm& comm, const Options& options) -> Strategy {
+              return std::make_unique<Sharded>(comm, group_ranks(comm, options.shard_size), Sharded::Values::whole,
+                                               options);
+            },
+            {"dp_shard_size"}}}};
 }
 
 }  // namespace dml

@@ -66,7 +66,8 @@ std::string fsdp_strategy(const Node& fsdp, const Node* config) {
     }
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   auto has = [&](const char* part) { return text.find(part) != text.npos; };
-  if (has("hybrid") || text == "4" || text == "5") return "hybrid";
+  if (has("hybrid_shard_zero2") || text == "5") return "hybrid_zero2";
+  if (has("hybrid") || text == "4") return "hybrid";
   if (has("no_shard") || text == "3") return "ddp";
   return has("shard_grad_op") || text == "2" || reshard == "false" ? "zero2" : "zero3";
 }
@@ -91,8 +92,10 @@ void map_sharding(Node& root, Report& report) {
                               shown(deepspeed.value.is_scalar() ? deepspeed.value.text : "a table"), name));
     put(root, "distribution", text_node(name, deepspeed.value.place));
   } else if (const Node* size = root.find("dp_shard_size"); size && !size->is_null()) {
-    report.notice("dp_shard_size is mapped to distribution: hybrid");
-    put(root, "distribution", text_node("hybrid", size->place));
+    const std::string within = fsdp ? fsdp_strategy(fsdp.value, config ? &config.value : nullptr) : "hybrid";
+    const std::string name = within.ends_with("zero2") ? "hybrid_zero2" : "hybrid";
+    report.notice(fmt::format("dp_shard_size is mapped to distribution: {}", name));
+    put(root, "distribution", text_node(name, size->place));
   } else if (fsdp) {
     std::string name = fsdp_strategy(fsdp.value, config ? &config.value : nullptr);
     report.notice(fmt::format("fsdp is mapped to distribution: {}", name));

@@ -67,6 +67,8 @@ TEST(ScalingPlan, SendsAndHoldsWhatTheStrategiesDo) {
   EXPECT_LT(of("zero3", 4).memory, of("zero2", 4).memory);
   EXPECT_LT(of("zero3", 4).memory, of("hybrid", 4, 2).memory);
   EXPECT_LT(of("hybrid", 4, 2).waiting, of("zero3", 4, 2).waiting);  // values stay within a host
+  EXPECT_LT(of("hybrid", 4, 2).memory, of("hybrid_zero2", 4, 2).memory);
+  EXPECT_LT(of("hybrid_zero2", 4, 2).memory, of("ddp", 4).memory);
   EXPECT_THROW(plan.forecast("hybrid", 4, 32, network(1e8, 0, 3)), UserError);
 
   RecipeFile half = tiny("comm_dtype: bf16\n");

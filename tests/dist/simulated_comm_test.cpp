@@ -76,7 +76,7 @@ void step(Comm& comm, DistributionStrategy& strategy, Toy& toy, std::int64_t tot
 TEST(SimulatedComm, SendsWhatTheRealRankSends) {
   constexpr int kRanks = 4;
   constexpr std::int64_t kTotal = 2 * kRanks;
-  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"}) {
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"}) {
     const DistributionOptions options{.shard_size = 2};
     std::int64_t sent = 0;
     run_thread_ranks(kRanks, [&](Comm& inner) {

@@ -68,8 +68,10 @@ TEST(Strategies, GiveTheSameBitsWhereARuleNeedsWholeMatrices) {
           expect_same(train(row.name, ranks, 8, nullptr, {}, tied, matrix_layout(), matrix_descent), reference,
                       fmt::format("{} on {} ranks, tied {}", row.name, ranks, tied));
   }
-  expect_same(train("hybrid", 4, 8, nullptr, {.shard_size = 2}, true, matrix_layout(), matrix_descent),
-              train("none", 1, 8, nullptr, {}, true, matrix_layout(), matrix_descent), "hybrid in groups of two");
+  for (const char* name : {"hybrid", "hybrid_zero2"})
+    expect_same(train(name, 4, 8, nullptr, {.shard_size = 2}, true, matrix_layout(), matrix_descent),
+                train("none", 1, 8, nullptr, {}, true, matrix_layout(), matrix_descent),
+                fmt::format("{} in groups of two", name));
 }
 
 // Whoever owns a matrix holds all of its state, and nobody else any.
@@ -91,7 +93,7 @@ TEST(Strategies, ShareTheStateOfWholeMatricesEvenly) {
 // Embedding and head, and the layers, in the same memory by turns.
 TEST(Strategies, GiveTheSameBitsWhereTheHeadIsNotTied) {
   Outcome reference = train("none", 1, 8, nullptr, {}, false);
-  for (const char* name : {"zero2", "zero3", "hybrid"})
+  for (const char* name : {"zero2", "zero3", "hybrid", "hybrid_zero2"})
     for (int ranks : {1, 2, 3, 4})
       expect_same(train(name, ranks, 8, nullptr, {}, false), reference, fmt::format("{} on {} ranks", name, ranks));
 }
@@ -102,17 +104,41 @@ TEST(Strategies, HybridGivesTheSameBitsInGroupsOfAnySize) {
   for (auto& [total, ranks, sizes] : cases) {
     Outcome reference = train("none", 1, total);
     for (int size : sizes)
-      expect_same(train("hybrid", ranks, total, nullptr, {.shard_size = size}), reference,
-                  fmt::format("{} micro-batches on {} ranks in groups of {}", total, ranks, size));
+      for (const char* name : {"hybrid", "hybrid_zero2"})
+        expect_same(train(name, ranks, total, nullptr, {.shard_size = size}), reference,
+                    fmt::format("{}: {} micro-batches on {} ranks in groups of {}", name, total, ranks, size));
   }
 }
 
-TEST(Strategies, HybridWantsEqualGroups) { EXPECT_THROW(train("hybrid", 3, 4, nullptr, {.shard_size = 2}), UserError); }
+TEST(Strategies, HybridWantsEqualGroups) {
+  for (const char* name : {"hybrid", "hybrid_zero2"})
+    EXPECT_THROW(train(name, 3, 4, nullptr, {.shard_size = 2}), UserError);
+}
+
+// Values as ddp holds them; gradients and state as zero2 within the group.
+TEST(Strategies, HybridZero2HoldsAllValuesAndTheShardsOfItsGroup) {
+  const auto held = [](const char* name, int ranks, int size) {
+    DistributionStrategy::Memory memory;
+    run_thread_ranks(ranks, [&](Comm& comm) {
+      Toy toy;
+      const auto strategy = strategies().at(name).make(comm, {.shard_size = size});
+      EXPECT_FALSE(strategy->shards_values());
+      EXPECT_EQ(strategy->shard_ranks(), 1);
+      if (comm.rank() == 0) memory = strategy->memory(toy.store, 2, 2);
+    });
+    return memory;
+  };
+  const auto hybrid = held("hybrid_zero2", 4, 2), zero2 = held("zero2", 2, 0), ddp = held("ddp", 4, 0);
+  EXPECT_EQ(hybrid.values, ddp.values);
+  EXPECT_EQ(hybrid.state, zero2.state);
+  EXPECT_LT(hybrid.state, 0.6 * static_cast<double>(ddp.state));
+  EXPECT_LT(hybrid.gradients, ddp.gradients);
+}
 
 // What one rank after the other would have summed up, in double precision, against sums of what was sent.
 TEST(Strategies, GradientsInBf16LoseNothingOverTheSteps) {
   const DistributionOptions half{.wire = {kernels::Storage::bf16}, .shard_size = 2};
-  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"}) {
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"}) {
     Outcome exact = train("none", 1, 8);
     Outcome rounded = train(name, 4, 8, nullptr, half), again = train(name, 4, 8, nullptr, half);
     expect_same(rounded, again, name);
@@ -206,7 +232,7 @@ TEST(Strategies, ValuesInBf16TakeHalfTheRoom) {
   narrow.store.bf16_values = true;
   const StateLayout layout = matrix_layout();
   run_thread_ranks(2, [&](Comm& comm) {
-    for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"}) {
+    for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"}) {
       const auto strategy = strategies().at(name).make(comm, {});
       const auto a = strategy->memory(wide.store, layout, 2), b = strategy->memory(narrow.store, layout, 2);
       EXPECT_EQ(2 * (b.values - narrow.store.widened_bytes()), a.values) << name;
@@ -217,7 +243,7 @@ TEST(Strategies, ValuesInBf16TakeHalfTheRoom) {
 }
 
 TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
-  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"})
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"})
     run_thread_ranks(2, [&](Comm& comm) {
       Toy toy;
       auto strategy = strategies().at(name).make(comm, {});
@@ -261,7 +287,8 @@ TEST(Replicas, AreFoundDifferentWhereOnlyAPartIsHeld) {
     }
     return message;
   };
-  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"}) EXPECT_EQ(text(name, -1), "") << name;
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"})
+    EXPECT_EQ(text(name, -1), "") << name;
   EXPECT_NE(text("ddp", 2).find("optimizer state of 3.up[0:2310] in layers.1"), std::string::npos) << text("ddp", 2);
   const std::string hybrid = text("hybrid", 2);
   EXPECT_NE(hybrid.find("optimizer state of 3.up["), std::string::npos) << hybrid;

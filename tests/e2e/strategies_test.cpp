@@ -76,14 +76,15 @@ class Strategies : public Workshop {
 };
 
 TEST_F(Strategies, GiveTheSameAdapter) {
-  agree("bf16", {"zero1", "zero3", "hybrid"}, {4});
+  agree("bf16", {"zero1", "zero3", "hybrid", "hybrid_zero2"}, {4});
   agree("nf4", {"ddp", "zero2", "hybrid"}, {2});
 }
 
 TEST_F(Strategies, LongGiveTheSameAdapterInEveryCase) {
   if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
   int runs = 0;
-  for (auto& [base, keys] : bases()) runs += agree(base, {"ddp", "zero1", "zero2", "zero3", "hybrid"}, {1, 2, 4, 8});
+  for (auto& [base, keys] : bases())
+    runs += agree(base, {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"}, {1, 2, 4, 8});
   fmt::print("{} runs give the adapters of one rank, byte for byte\n", runs);
 }
 
@@ -91,7 +92,8 @@ TEST_F(Strategies, LongGiveTheSameAdapterInEveryCase) {
 TEST_F(Strategies, LongDoNotMindUnevenRanks) {
   if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
   int runs = 0;
-  for (auto& [base, keys] : bases()) runs += agree(base, {"ddp", "zero1", "zero2", "zero3", "hybrid"}, {3, 5, 6});
+  for (auto& [base, keys] : bases())
+    runs += agree(base, {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"}, {3, 5, 6});
   fmt::print("{} runs on 3, 5 and 6 ranks give the adapters of one rank, byte for byte\n", runs);
 }
 

@@ -260,6 +260,10 @@ TEST(OffValues, AreAccepted) {
 TEST(AxolotlsSpellings, OfShardingMeanAStrategy) {
   for (auto [lines, name] : {std::pair{"fsdp: [full_shard, auto_wrap]\n", "zero3"},
                              {"fsdp: hybrid_shard auto_wrap\n", "hybrid"},
+                             {"fsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD_ZERO2}\n", "hybrid_zero2"},
+                             {"fsdp_config: {sharding_strategy: 5}\n", "hybrid_zero2"},
+                             {"dp_shard_size: 2\nfsdp_config: {reshard_after_forward: false}\n", "hybrid_zero2"},
+                             {"dp_shard_size: 2\nfsdp_config: {reshard_after_forward: true}\n", "hybrid"},
                              {"fsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}\n", "zero2"},
                              {"fsdp_version: 2\nfsdp_config: {reshard_after_forward: false}\n", "zero2"},
                              {"fsdp_config: {sharding_strategy: NO_SHARD}\n", "ddp"},
