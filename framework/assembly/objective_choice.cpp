@@ -11,6 +11,7 @@
 #include "train/objective/pair_objective.h"
 #include "train/objective/reward_objective.h"
 #include "train/objective/unpaired_objective.h"
+#include "train/objective_rows.h"
 #include "train/token_loss.h"
 
 namespace dml {
@@ -90,14 +91,17 @@ ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model) {
 std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched,
                                           DocumentReference reference) {
   const PreferenceSection& s = recipe.preference;
-  if (const auto& own = recipe.plugin.objective)
-    return plugin_objectives().at(*own).make(arguments_of(recipe.plugin.plugin_args, *own));
+  const kernels::ExtraLoss extra{.label_smoothing = static_cast<float>(recipe.train.label_smoothing_factor),
+                                 .z_loss = static_cast<float>(recipe.train.z_loss)};
+  if (const auto& name = recipe.train.objective) {
+    const ObjectiveKind& kind = objectives().at(*name).make;
+    if (kind.of_tokens && recipe.data.rows != RowKind::text)
+      throw UserError("objective: {} is a loss of tokens; preferences, rewards and reward models have their own",
+                      *name);
+    return kind.make({extra, has_weights(recipe.data), arguments_of(recipe.plugin.plugin_args, *name)});
+  }
   if (s.reward_model) return std::make_unique<RewardObjective>(s.center_rewards_coefficient);
-  if (s.rl == Rl::none)
-    return std::make_unique<TokenLoss>(
-        kernels::ExtraLoss{.label_smoothing = static_cast<float>(recipe.train.label_smoothing_factor),
-                           .z_loss = static_cast<float>(recipe.train.z_loss)},
-        has_weights(recipe.data));
+  if (s.rl == Rl::none) return std::make_unique<TokenLoss>(extra, has_weights(recipe.data));
   if (s.rl != Rl::kto) {
     PairObjectiveSettings settings = pair_settings(s);
     settings.source = std::move(reference);

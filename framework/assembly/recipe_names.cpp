@@ -4,8 +4,8 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "plugin/loader.h"
-#include "plugin/tables.h"
 #include "recipe/recipe.h"
+#include "train/objective_rows.h"
 
 namespace dml {
 namespace {
@@ -51,9 +51,10 @@ void name_choices() {
   std::vector<Choice> distributions;
   for (const auto& row : strategies().rows()) distributions.push_back({row.name, row.name, "", row.make.keys});
   set_choices("distribution", std::move(distributions));
-  std::vector<Choice> objectives;
-  for (const auto& row : plugin_objectives().rows()) objectives.push_back({row.name, row.name});
-  set_choices("objective", std::move(objectives));
+  std::vector<Choice> kinds;
+  for (const auto& row : objectives().rows())
+    kinds.push_back({.spelling = row.name, .value = row.name, .flag = row.make.flag});
+  set_choices("objective", std::move(kinds));
 }
 
 }  // namespace dml

@@ -16,6 +16,7 @@
 #include "prompt/chat_formats.h"
 #include "prompt/preference.h"
 #include "prompt/strategy.h"
+#include "train/objective_rows.h"
 
 namespace dml {
 namespace {
@@ -66,7 +67,7 @@ void print_rows(const std::string& title, const Rows& rows) {
   for (auto& r : rows) print(fmt::format("  {:<34} {}\n", r.name, r.help));
 }
 
-const std::vector<std::string> kLists{"models",     "prompts",    "chat_templates",
+const std::vector<std::string> kLists{"models",     "prompts",    "chat_templates", "objectives",
                                       "optimizers", "schedulers", "distributions"};
 
 std::string shown_default(const Json& value) {
@@ -98,6 +99,8 @@ void list_one(const std::string& what) {
   } else if (what == "chat_templates") {
     print("chat_templates\n");
     for (auto& f : chat_formats()) print(fmt::format("  {:<34} {}\n", f.name, f.help));
+  } else if (what == "objectives") {
+    print_rows("objectives of texts (objective)", objectives().rows());
   } else if (what == "optimizers") {
     list_optimizers();
   } else if (what == "schedulers") {
@@ -110,11 +113,11 @@ void list_one(const std::string& what) {
 struct List {
   std::string what;
   Options options{"list",
-                  "list [models | prompts | chat_templates | optimizers | schedulers | distributions]",
+                  "list [models | prompts | chat_templates | objectives | optimizers | schedulers | distributions]",
                   {"dml list", "dml list prompts"}};
   List() {
     options.about("Prints the names that recipe keys accept, each with a line of explanation.");
-    options.positional("models|prompts|chat_templates|optimizers|schedulers|distributions", what,
+    options.positional("models|prompts|chat_templates|objectives|optimizers|schedulers|distributions", what,
                        "one list; without it, all of them", false);
   }
 };

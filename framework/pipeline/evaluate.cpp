@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "data/loader.h"
 #include "pipeline/reference_pass.h"
+#include "train/objective_rows.h"
 #include "train/split_loss.h"
 
 namespace dml {
@@ -70,7 +71,8 @@ struct Split {
 }  // namespace
 
 std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters) {
-  if (recipe.data.rows == RowKind::prompts || recipe.plugin.objective)
+  const auto& objective = recipe.train.objective;
+  if (recipe.data.rows == RowKind::prompts || (objective && !objectives().at(*objective).make.of_tokens))
     throw UserError(
         "dml evaluate measures the loss of texts and of preferences; this run measures its own values on the "
         "validation data, as \"event\": \"eval\" in metrics.jsonl of output_dir");

@@ -117,7 +117,7 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   found.attempt("rewards", [&] { RewardSources(recipe.preference); });
   found.attempt("evals", [&] { own_evaluators(recipe, tokenizer, base.spec); });
   found.attempt("plugin_args", [&] { check_plugin_names(recipe.plugin.plugin_args); });
-  if (recipe.plugin.objective) found.attempt("objective", [&] { make_objective(recipe, {}); });
+  if (recipe.train.objective) found.attempt("objective", [&] { make_objective(recipe, {}); });
   const auto try_rows = [&](auto& table) {
     for (auto& row : table.rows())
       found.attempt("plugin_args." + row.name, [&] { row.make(arguments_of(recipe.plugin.plugin_args, row.name)); });

@@ -14,6 +14,7 @@
 #include "plugin/adapters.h"
 #include "plugin/tables.h"
 #include "prompt/strategy.h"
+#include "train/objective_rows.h"
 
 namespace dml {
 namespace {
@@ -38,9 +39,7 @@ class Staging : public plugin::Registry {
   }
   void add(plugin::Row<plugin::Optimizer> row) override { stage("optimizer", std::move(row), optimizer_names()); }
   void add(plugin::Row<plugin::Schedule> row) override { stage("schedule", std::move(row), schedules().names()); }
-  void add(plugin::Row<plugin::Objective> row) override {
-    stage("objective", std::move(row), plugin_objectives().names());
-  }
+  void add(plugin::Row<plugin::Objective> row) override { stage("objective", std::move(row), objectives().names()); }
   void add(plugin::Row<plugin::AnswerCheck> row) override { stage("check", std::move(row), check_names()); }
   void add(plugin::Row<plugin::Evaluator> row) override {
     stage("evaluator", std::move(row), plugin_evaluators().names());

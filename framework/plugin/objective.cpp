@@ -1,7 +1,7 @@
 // Objectives of plug-ins: losses of sums of log-probabilities by document (train/objective/document_objective.h).
 #include "plugin/adapters.h"
-#include "plugin/tables.h"
 #include "train/objective/document_objective.h"
+#include "train/objective_rows.h"
 
 namespace dml {
 namespace {
@@ -70,11 +70,11 @@ class PluginObjective : public DocumentObjective {
 }  // namespace
 
 void add_row(const Origin& origin, plugin::Row<plugin::Objective> row) {
-  auto make = [origin, row](const Json& given) -> std::unique_ptr<Objective> {
-    const Json arguments = checked_arguments(row.arguments, given, "plugin_args." + row.name);
+  auto make = [origin, row](const ObjectiveSettings& settings) -> std::unique_ptr<Objective> {
+    const Json arguments = checked_arguments(row.arguments, settings.arguments, "plugin_args." + row.name);
     return std::make_unique<PluginObjective>(origin, make_of(origin, row, arguments));
   };
-  add_names(plugin_objectives(), row, make);
+  add_names(objectives(), row, ObjectiveKind{make});
 }
 
 }  // namespace dml

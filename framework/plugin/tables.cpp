@@ -1,13 +1,9 @@
 #include "plugin/tables.h"
 
 #include "dist/strategy.h"
+#include "train/objective_rows.h"
 
 namespace dml {
-
-Registry<PluginFactory<Objective>>& plugin_objectives() {
-  static Registry<PluginFactory<Objective>> table("objective", {});
-  return table;
-}
 
 Registry<PluginFactory<Evaluator>>& plugin_evaluators() {
   static Registry<PluginFactory<Evaluator>> table("evaluator", {});
@@ -29,7 +25,7 @@ void check_plugin_names(const Json& plugin_args) {
   auto add = [&](const auto& table) {
     for (auto& name : table.names()) known.push_back(name);
   };
-  add(plugin_objectives());
+  add(objectives());
   add(plugin_evaluators());
   add(plugin_observers());
   add(strategies());

@@ -1,4 +1,4 @@
-// The tables whose rows only plug-ins have, and the arguments that a recipe gives them.
+// The tables that only plug-ins add rows to, and the arguments that a recipe gives them.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,6 @@
 #include "core/json.h"
 #include "core/registry.h"
 #include "train/evaluator.h"
-#include "train/objective.h"
 #include "train/observer.h"
 
 namespace dml {
@@ -17,7 +16,6 @@ namespace dml {
 template <class Thing>
 using PluginFactory = std::function<std::unique_ptr<Thing>(const Json& given)>;
 
-Registry<PluginFactory<Objective>>& plugin_objectives();
 Registry<PluginFactory<Evaluator>>& plugin_evaluators();
 Registry<PluginFactory<Observer>>& plugin_observers();
 

@@ -34,6 +34,8 @@ std::vector<std::string> Table::names() const {
   for (const auto& field : fields_) {
     out.push_back(field.key);
     out.insert(out.end(), field.rules.aliases.begin(), field.rules.aliases.end());
+    for (const Choice& choice : field.rules.choices)
+      if (!choice.flag.empty()) out.push_back(choice.flag);
   }
   return out;
 }
@@ -49,6 +51,14 @@ std::vector<Section>& sections() {
 Found find_field(std::string_view key) {
   for (auto& section : sections())
     if (const Field* field = section.table.find(key)) return {&section, field};
+  return {};
+}
+
+Flag find_flag(std::string_view key) {
+  for (auto& section : sections())
+    for (const Field& field : section.table.fields())
+      for (const Choice& choice : field.rules.choices)
+        if (!choice.flag.empty() && choice.flag == key) return {&field, &choice};
   return {};
 }
 

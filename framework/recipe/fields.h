@@ -176,6 +176,13 @@ struct Found {
   const Field* field = nullptr;
 };
 Found find_field(std::string_view key);
+/// A key that means one value of another, where it is true (Choice::flag); null pointers when there is none.
+struct Flag {
+  const Field* field = nullptr;
+  const Choice* choice = nullptr;
+  explicit operator bool() const { return field != nullptr; }
+};
+Flag find_flag(std::string_view key);
 /// Every key and alias of the top level.
 std::vector<std::string> top_level_names();
 /// The field of a dotted name ("datasets.0.path", "datasets.path", "model_config.hidden_size"); null when there is

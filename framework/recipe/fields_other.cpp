@@ -140,9 +140,9 @@ void add_refused(Table& t) {
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "expert_parallel*"});
   t.refuse("dml does not have this optimizer; use adamw", {"galore_*", "qgalore_*", "dion_*", "muon_*"});
   t.refuse("dml does not have this training method",
-           {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "use_dynamic_finetuning", "kd_*", "grokfast_*",
-            "mora_*", "use_mora", "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*",
-            "skip_prepare_dataset", "do_causal_lm_eval", "eval_causal_lm_metrics"});
+           {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "kd_*", "grokfast_*", "mora_*", "use_mora",
+            "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*", "skip_prepare_dataset",
+            "do_causal_lm_eval", "eval_causal_lm_metrics"});
   t.refuse("dml has no scaled softmax (SSMax)", {"scaling_softmax*"});
   t.refuse("dml does not measure which layers to train; list them in unfrozen_parameters", {"spectrum_*"});
   t.refuse("dml adds embedding rows for new tokens; it never removes or resets rows",

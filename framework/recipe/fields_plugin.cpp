@@ -16,9 +16,6 @@ Section plugin_section() {
   t.add("plugin_args", &S::plugin_args,
         "Arguments of objectives, evaluators, observers and distribution strategies of plug-ins, by their names.",
         {.example = "{slowest: {seconds: 2}}"});
-  t.add("objective", &S::objective,
-        "Objective of a plug-in, in place of the loss per token, or of the loss that rl stands for.",
-        {.example = "mean_by_answer", .unset = "follows from rl"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.plugin; }};
 }
 

@@ -170,6 +170,11 @@ void add_computation(Table& t) {
         "AVX512_BF16; sums, weights, gradients, norms, softmax and optimizer stay float32. auto: where the processor "
         "has such instructions.",
         {.aliases = {"bfloat16"}, .example = "auto"});
+  t.add(
+      "objective", &S::objective,
+      "What a step minimises, in place of what follows from rl and the data: a loss of tokens (`dml list objectives`), "
+      "or the objective of a plug-in.",
+      {.example = "dft", .unset = "nll for texts; else follows from rl"});
   t.add("neftune_noise_alpha", &S::neftune_noise_alpha, "NEFTune: noise added to the embeddings in training; 0: none.",
         {.min = 0, .max = 1e6, .aliases = {"noisy_embedding_alpha"}, .example = "5"});
   t.add("label_smoothing_factor", &S::label_smoothing_factor,

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "core/error.h"
+#include "recipe/fields.h"
 #include "recipe/stages.h"
 
 namespace dml::recipe {
@@ -170,9 +171,32 @@ void map_old_losses(Node& root, Report& report) {
   if (alpha) put(root, "dpo_loss_weights", list({"1", alpha.value.text}));
 }
 
+/// Keys that mean one value of another where they are true.
+void map_flags(Node& root, Report& report) {
+  std::vector<std::string> given;
+  for (const Node& key : root.keys)
+    if (find_flag(key.text)) given.push_back(key.text);
+  for (const std::string& key : given) {
+    const auto [field, choice] = find_flag(key);
+    const Taken flag = take(root, key);
+    if (!flag) continue;
+    const Place place = flag.value.place;
+    if (canonical_bool(flag.value.text) != "true") {
+      report.error(place, fmt::format("'{}' must be true or false, is '{}'", key, shown(flag.value.text)));
+    } else if (const Node* own = root.find(field->key); own && !own->is_null()) {
+      report.error(place,
+                   fmt::format("'{}' means {}: {}, but '{}' is set, too", key, field->key, choice->value, field->key));
+    } else {
+      report.notice(fmt::format("{} is mapped to {}: {}", key, field->key, choice->value));
+      put(root, field->key, text_node(choice->spelling, place));
+    }
+  }
+}
+
 }  // namespace
 
 void map_old_keys(Node& root, Report& report) {
+  map_flags(root, report);
   map_old_losses(root, report);
   map_sharding(root, report);
   check_plugins(root, report);

@@ -13,7 +13,7 @@ namespace recipe {
 namespace {
 
 bool is_known(const std::string& key) {
-  if (find_nested(key) || other_keys().find_known(key)) return true;
+  if (find_nested(key) || find_flag(key) || other_keys().find_known(key)) return true;
   auto dot = key.rfind('.');
   if (dot == key.npos) return false;
   const Field* parent = find_nested(key.substr(0, dot));
@@ -36,7 +36,7 @@ bool is_known(const std::string& key) {
 
 bool is_switch(const std::string& key) {
   const Field* field = find_nested(key);
-  return field && field->codec->schema(*field).value("type", Json()) == "boolean";
+  return find_flag(key) || (field && field->codec->schema(*field).value("type", Json()) == "boolean");
 }
 
 bool is_truth(const std::string& text) {

@@ -100,8 +100,9 @@ struct TrainSection {
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
   StorageChoice activation_storage =
-      StorageChoice::automatic;  // between forward and backward; automatic: bf16 on a quantised base, else f32
-  Bf16 bf16 = Bf16::off;         // factors of matrix products
+      StorageChoice::automatic;          // between forward and backward; automatic: bf16 on a quantised base, else f32
+  Bf16 bf16 = Bf16::off;                 // factors of matrix products
+  std::optional<std::string> objective;  // name in the registry; unset: follows from the data
   double neftune_noise_alpha = 0;
   double label_smoothing_factor = 0, z_loss = 0;  // of the token loss
   // cadence; fractions below 1 are shares of the whole run
@@ -233,7 +234,6 @@ struct LogSection {
 struct PluginSection {
   std::vector<std::string> plugins;   // shared libraries
   Json plugin_args = Json::object();  // by the name of an objective, evaluator, observer or strategy
-  std::optional<std::string> objective;
   bool operator==(const PluginSection&) const = default;
 };
 
@@ -320,10 +320,12 @@ struct KeySection {
 /// Every key that has an effect, in the order of the reference.
 std::vector<KeySection> key_sections();
 /// A spelling of a value; `notice` is told when it stands for something a little different. `keys`: of the settings
-/// that have an effect with some values only, those that have one with this (adam_beta1 …).
+/// that have an effect with some values only, those that have one with this (adam_beta1 …). `flag`: a key of Axolotl's
+/// that means this value where it is true.
 struct Choice {
   std::string spelling, value, notice = {};
   std::vector<std::string> keys = {};
+  std::string flag = {};
 };
 /// Loads a plug-in that a recipe lists, before the recipe is checked. Returns what it is, for people. Throws UserError.
 using PluginLoader = std::function<std::string(const std::string& path)>;

@@ -31,9 +31,11 @@ std::string type_text(const Field& field) {
 
 std::string spellings(const Field& field) {
   std::string out;
-  for (const auto& choice : field.rules.choices)
-    if (choice.spelling != choice.value)
-      out += (out.empty() ? "" : ", ") + fmt::format("{} = {}", choice.spelling, choice.value);
+  const auto add = [&](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
+  for (const auto& choice : field.rules.choices) {
+    if (choice.spelling != choice.value) add(fmt::format("{} = {}", choice.spelling, choice.value));
+    if (!choice.flag.empty()) add(fmt::format("{}: true = {}", choice.flag, choice.value));
+  }
   return out;
 }
 
@@ -85,6 +87,10 @@ Json table_schema(const Table& table) {
     Json schema = field.codec->schema(field);
     schema["description"] = field.help;
     for (const auto& alias : field.rules.aliases) properties[alias] = schema;
+    for (const auto& choice : field.rules.choices)
+      if (!choice.flag.empty())
+        properties[choice.flag] = {{"type", {"boolean", "null"}},
+                                   {"description", fmt::format("true: {}: {}", field.key, choice.value)}};
     if (!field.rules.required && !schema.contains("anyOf")) {  // an empty value is an unset one
       schema = Json{{"anyOf", {schema, {{"type", "null"}}}}, {"description", field.help}};
       schema["anyOf"][0].erase("description");
@@ -140,6 +146,9 @@ std::string help_for(const std::string& key) {
   }
   if (const Field* field = table<DatasetEntry>().find(key))
     return help_text("datasets." + field->key, *field, table<DatasetEntry>().fresh());
+  if (const Flag flag = find_flag(key))
+    return fmt::format("{}\n  true: {}: {}. See `dml help {}`.\n", key, flag.field->key, flag.choice->value,
+                       flag.field->key);
   if (const Known* known = other_keys().find_known(key))
     return fmt::format("{}\n  {}: {}.\n", key,
                        known->effect == Unfilled::inert    ? "Accepted, without effect"
@@ -195,10 +204,13 @@ std::string reference_markdown() {
   out += "\n## Other names of values\n\n| key | name | meaning |\n|---|---|---|\n";
   for (auto& section : sections())
     for (const Field& field : section.table.fields())
-      for (const auto& choice : field.rules.choices)
+      for (const auto& choice : field.rules.choices) {
         if (choice.spelling != choice.value)
           out += fmt::format("| `{}` | `{}` | `{}`{} |\n", field.key, choice.spelling, choice.value,
                              choice.notice.empty() ? "" : ": " + choice.notice);
+        if (!choice.flag.empty())
+          out += fmt::format("| `{}` | `{}: true` | `{}` |\n", field.key, choice.flag, choice.value);
+      }
   for (auto [effect, heading] : {std::pair{Unfilled::inert, "Accepted without effect"},
                                  {Unfilled::undone, "Accepted, but not done (with a notice)"},
                                  {Unfilled::refused, "Refused, unless empty or false"}}) {

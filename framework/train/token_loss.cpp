@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "train/objective_rows.h"
 #include "train/scored_rows.h"
 
 namespace dml {
@@ -18,14 +19,17 @@ void each_weight(const PackedBatch& batch, F visit) {
 }  // namespace
 
 LossSums TokenLoss::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
-  if (weighted_) {
+  if (weighted_ || factor_) {
     ScoredRows rows([&](std::span<const float> losses, std::span<float> weights) {
       LossSums sums;
       std::size_t row = 0;
       each_weight(batch, [&](std::size_t, float weight) {
-        sums.loss += static_cast<double>(weight) * static_cast<double>(losses[row]);
-        sums.denominator += static_cast<double>(weight);
-        weights[row++] = weight;
+        const auto loss = static_cast<double>(losses[row]), share = static_cast<double>(weight);
+        const double weighed = factor_ ? share * factor_(loss) : share;
+        sums.loss += weighed * loss;
+        sums.denominator += share;
+        if (factor_) sums.add(0, share * loss, share);
+        weights[row++] = static_cast<float>(weighed);
       });
       return sums;
     });
@@ -41,11 +45,11 @@ LossSums TokenLoss::train(CausalLm& model, const PackedBatch& batch, PassSeed se
 
 std::span<const Metric> TokenLoss::terms() const {
   static const Metric terms[] = {{"nll"}};
-  return extra_ ? std::span(terms) : std::span<const Metric>();
+  return extra_ || factor_ ? std::span(terms) : std::span<const Metric>();
 }
 
 std::size_t TokenLoss::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
-  shape.weighted = weighted_ && backward;
+  shape.weighted = (weighted_ || factor_) && backward;
   shape.smoothed = extra_.label_smoothing > 0;
   return model.measure(shape, backward);
 }
@@ -64,6 +68,13 @@ LossSums TokenLoss::evaluate(CausalLm& model, const PackedBatch& batch, UnitHook
     if (!documents.empty()) documents[d].loss += loss, documents[d].denominator += static_cast<double>(weight);
   });
   return sums;
+}
+
+ObjectiveRows token_loss_rows() {
+  return {{"nll",
+           "cross-entropy of every trained token: what texts are trained with",
+           {.make = [](const ObjectiveSettings& s) { return std::make_unique<TokenLoss>(s.extra, s.weighted); },
+            .of_tokens = true}}};
 }
 
 }  // namespace dml

@@ -2,7 +2,8 @@
 // smoothing and z-loss may be added: then `loss` has them in it, and `nll` is the cross-entropy alone. Evaluations are
 // always plain.
 //
-// Where the batch gives weights, the loss is the mean by weight: Σ w · cross-entropy ÷ Σ w over the global batch.
+// Where the batch gives weights, the loss is the mean by weight: Σ w · cross-entropy ÷ Σ w over the global batch. A
+// factor by token multiplies the cross-entropy, not the denominator; then `nll` is the cross-entropy alone, too.
 #pragma once
 
 #include <vector>
@@ -11,11 +12,15 @@
 
 namespace dml {
 
+/// The factor of a token's loss, from its cross-entropy −log p; a constant in the gradient.
+using TokenFactor = double (*)(double cross_entropy);
+
 class TokenLoss : public Objective {
  public:
   TokenLoss() = default;
-  /// `weighted`: batches may give weights; then there is no `extra`.
-  explicit TokenLoss(kernels::ExtraLoss extra, bool weighted = false) : extra_(extra), weighted_(weighted) {}
+  /// `weighted`: batches may give weights. With weights or a factor there is no `extra`.
+  explicit TokenLoss(kernels::ExtraLoss extra, bool weighted = false, TokenFactor factor = nullptr)
+      : extra_(extra), weighted_(weighted), factor_(factor) {}
 
   std::span<const Metric> terms() const override;
   std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
@@ -26,6 +31,7 @@ class TokenLoss : public Objective {
  private:
   kernels::ExtraLoss extra_;
   bool weighted_ = false;
+  TokenFactor factor_ = nullptr;
   std::vector<float> token_losses_;  // of an evaluation with documents or weights
 };
 
