@@ -276,6 +276,25 @@ TEST(AxolotlsSpellings, OfShardingMeanAStrategy) {
   EXPECT_EQ(parsed("distribution: hybrid\ndp_shard_size: 4").distribution.dp_shard_size, 4);
 }
 
+TEST(Flags, MeanOneValueOfAnotherKey) {
+  set_choices("objective", {{.spelling = "nll", .value = "nll"},
+                            {.spelling = "dft", .value = "dft", .flag = "use_dynamic_finetuning"}});
+  EXPECT_EQ(parsed("use_dynamic_finetuning: yes").train.objective, "dft");
+  EXPECT_EQ(parsed("", {"--use-dynamic-finetuning"}).train.objective, "dft");
+  for (const char* line : {"use_dynamic_finetuning: false", "use_dynamic_finetuning:"})
+    EXPECT_EQ(parsed(line).train.objective, std::nullopt) << line;
+  EXPECT_EQ(parsed("objective: dft\nuse_dynamic_finetuning: false").train.objective, "dft");
+  EXPECT_THAT(problems("use_dynamic_finetuning: 3"),
+              HasSubstr("r.yml:6:25: 'use_dynamic_finetuning' must be true or false, is '3'"));
+  EXPECT_THAT(problems("use_dynamic_finetunin: true"), HasSubstr("did you mean 'use_dynamic_finetuning'?"));
+  EXPECT_THAT(problems("objective: nll\nuse_dynamic_finetuning: true"),
+              HasSubstr("r.yml:7:25: 'use_dynamic_finetuning' means objective: dft, but 'objective' is set, too"));
+  EXPECT_THAT(problems("objective: dfd"), HasSubstr("dft"));
+  EXPECT_THAT(help_for("use_dynamic_finetuning"), HasSubstr("true: objective: dft"));
+  EXPECT_EQ(json_schema()["properties"]["use_dynamic_finetuning"]["type"][0], "boolean");
+  set_choices("objective", {});
+}
+
 TEST(UnsupportedKeys, SayWhatToDoAndAreNeverUnknown) {
   for (const char* line : {"center_rewards: true", "processor_type: AutoProcessor", "gptq: true",
                            "rope_scaling: {type: linear}", "unsloth_lora_qkv: true", "tensor_parallel_size: 2",
