@@ -305,6 +305,7 @@ def write_family(name, raw, folder, rope_root=None):
                                        for m, ab in lora.items()}))
 
     if name == "llama_tiny":
+        write_dft(c, weights, adapters, scale, batch, os.path.join(folder, "lora"))
         full, lora = trainable(weights), trainable_lora(adapters)
         run = dict(ADAMW, schedule="constant")
         run["full_losses"] = adamw_losses(list(full.values()), lambda: loss_of(Decoder(c, full), batch)[1])
@@ -312,6 +313,17 @@ def write_family(name, raw, folder, rope_root=None):
                                           lambda: loss_of(Decoder(c, weights, lora, scale), batch)[1])
         write_json(os.path.join(folder, "adamw.json"), run)
         write_rope(raw, weights, batch, rope_root)
+
+
+def write_dft(c, weights, adapters, scale, batch, folder):
+    """Dynamic Fine-Tuning: the mean of -sg(p) log p over the trained tokens, and its gradients."""
+    lora = trainable_lora(adapters)
+    losses, _ = loss_of(Decoder(c, weights, lora, scale), batch)
+    mean = (losses.detach().neg().exp() * losses).sum() / sum(label != -100 for label in batch["labels"])
+    mean.backward()
+    write_json(os.path.join(folder, "dft.json"), dict(mean=mean.item()))
+    write_safetensors(os.path.join(folder, "dft_gradients.safetensors"),
+                      adapter_tensors({m: tuple(t.grad for t in ab) for m, ab in lora.items()}))
 
 
 def write_rope(raw, weights, batch, root):

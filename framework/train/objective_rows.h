@@ -15,7 +15,7 @@ namespace dml {
 
 /// What the settings of a recipe say to an objective.
 struct ObjectiveSettings {
-  kernels::ExtraLoss extra;         // label smoothing and z-loss
+  kernels::ExtraLoss extra = {};    // label smoothing and z-loss
   bool weighted = false;            // rows or messages of the data have weights
   Json arguments = Json::object();  // plugin_args.NAME
 };
@@ -31,7 +31,8 @@ Registry<ObjectiveKind>& objectives();
 using ObjectiveRows = std::vector<Registry<ObjectiveKind>::Row>;
 
 ObjectiveRows token_loss_rows();
+ObjectiveRows dynamic_fine_tuning_rows();
 
-inline constexpr ObjectiveRows (*kObjectives[])() = {token_loss_rows};
+inline constexpr ObjectiveRows (*kObjectives[])() = {token_loss_rows, dynamic_fine_tuning_rows};
 
 }  // namespace dml

@@ -47,6 +47,27 @@ TEST_F(Steering, SmoothedLossesAreLoggedBesideThePlainOne) {
   EXPECT_TRUE(trained("parts", keys + Keys{{"distribution", "zero3"}}, 2) == one) << "a head in parts";
 }
 
+TEST_F(Steering, DynamicFineTuningLogsItsLossBesideCrossEntropy) {
+  const Keys keys = tiny_model() + short_run(), dft = keys + Keys{{"use_dynamic_finetuning", "true"}};
+  const auto one = trained("one", dft), plain = trained("plain", keys);
+  ASSERT_FALSE(one.empty());
+  EXPECT_NE(one.at("model.safetensors"), plain.at("model.safetensors"));
+  const auto lines = json_lines(at("one/metrics.jsonl")), without = json_lines(at("plain/metrics.jsonl"));
+  EXPECT_EQ(lines.at(0)["loss"], without.at(0)["loss"]) << "the evaluation before training";
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (lines[i]["step"] == 1) {
+      EXPECT_NEAR(lines[i]["nll"].get<double>(), without.at(i)["loss"].get<double>(), 1e-5);
+      EXPECT_LT(lines[i]["loss"].get<double>(), lines[i]["nll"].get<double>());
+    }
+  EXPECT_TRUE(trained("named", keys + Keys{{"objective", "dft"}}) == one);
+  expect_refused(train(1, recipe("bad.yml", dft + Keys{{"z_loss", "1e-4"}})), 2,
+                 {"bad.yml:", "objective: dft", "z_loss"});
+  expect_refused(train(1, recipe("bad.yml", dft + Keys{{"objective", "nll"}})), 2,
+                 {"bad.yml:", "'use_dynamic_finetuning' means objective: dft"});
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(trained("ranks", dft + Keys{{"distribution", "zero2"}}, 2) == one);
+}
+
 TEST_F(Steering, WeightsInBf16HaveTheSameBitsOnRanksAndResumed) {
   for (const char* how : {"stochastic", "kahan"}) {
     SCOPED_TRACE(how);
