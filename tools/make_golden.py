@@ -87,6 +87,7 @@ FAMILIES = {
                     layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
     "exaone4": family("Exaone4ForCausalLM", "exaone4", sliding_window=5, num_hidden_layers=3,
                       layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+    "glm": family("GlmForCausalLM", "glm", head_dim=12, partial_rotary_factor=0.5, attention_bias=True),
     "glm4": family("Glm4ForCausalLM", "glm4", head_dim=12, partial_rotary_factor=0.5, attention_bias=True),
     "cohere": family("CohereForCausalLM", "cohere", LAYER_NORM, tie_word_embeddings=True, logit_scale=0.4,
                      use_qk_norm=True, attention_bias=True),

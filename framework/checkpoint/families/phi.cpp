@@ -59,6 +59,8 @@ FamilyGroup phi_families() {
   return {
       {"phi", "PhiForCausalLM", "Phi 1, 1.5 and 2: one LayerNorm for both blocks, a bias on the head", phi, &kPhi},
       {"phi3", "Phi3ForCausalLM", "Phi 3, 3.5 and 4: fused tensors, longrope", phi3, &kPhi3},
+      {"glm", "GlmForCausalLM",
+       "GLM-4-9B of 2024, GLM-Edge: interleaved rope on half of a head, one tensor for gate and up", glm4},
       {"glm4", "Glm4ForCausalLM", "GLM 4: four norms, interleaved rope on half of a head", glm4, &kGlm4},
   };
 }
