@@ -230,9 +230,10 @@ struct HttpServer::State {
       const std::lock_guard lock(c->mutex);
       const auto more = std::chrono::seconds(c->received / kSlowestBody);
       if (c->socket < 0 || !c->receiving) continue;
-      const bool ended =
-          std::exchange(c->ended, has_ended(c->socket)) && c->ended;  // twice: the library may be at it just now
-      if (ended || now - c->since > options.request_time + more) ::shutdown(c->socket, SHUT_RDWR);
+      // Both twice: the library may be at it just now, and what came while the machine slept has still to be read.
+      const bool ended = std::exchange(c->ended, has_ended(c->socket)) && c->ended;
+      const bool late = std::exchange(c->late, now - c->since > options.request_time + more) && c->late;
+      if (ended || late) ::shutdown(c->socket, SHUT_RDWR);
     }
     for (auto& e : waiting) {
       const std::lock_guard lock(e->mutex);

@@ -27,6 +27,7 @@ struct Connection {
   bool receiving = true;                               // a request is not complete yet
   std::size_t received = 0;
   bool ended = false;  // the client had closed its side when the sweep last looked
+  bool late = false;   // it had taken too long
 };
 
 // A request and its answer. The reply and the library share it.

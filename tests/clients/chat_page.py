@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The chat page of `dml serve` in a headless Chromium: types, clicks and reads as a person would. --screens FOLDER keeps pictures."""
 import argparse, base64, json, os, shutil, subprocess, sys, tempfile, time
-from server import Server, arguments
+from server import PATIENCE, Server, arguments, soon
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument('--screens', default='')
@@ -57,7 +57,7 @@ class Browser:
         if 'exceptionDetails' in r: raise RuntimeError(text + ': ' + str(r['exceptionDetails'])[:300])
         return r['result'].get('value')
 
-    def until(self, text, seconds=120):
+    def until(self, text, seconds=PATIENCE):
         begin = time.time()
         while not (value := self.js(text)):
             if time.time() - begin > seconds: raise AssertionError('never true: ' + text)
@@ -84,7 +84,15 @@ class Browser:
 
     def end(self):
         self.process.terminate()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=PATIENCE)
+
+
+def whole_json(path):
+    """What a download holds; None until all of it is there."""
+    try:
+        with open(path) as f: return json.load(f)
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
 
 
 def idle(b): b.until("running === null && !document.getElementById('send').classList.contains('hide')")
@@ -146,15 +154,10 @@ def run(b, server):
     idle(b)
     stopped = b.js("turns[3].answers[0].rate")
     check('Escape stops an answer', stopped == 'stopped' or 'tokens' in stopped)
-    begin = time.time()
-    while server.gauge('dml_num_requests_running') and time.time() - begin < 60: time.sleep(0.05)
-    check('the server stops as well', not server.gauge('dml_num_requests_running'))
+    check('the server stops as well', soon(lambda: not server.gauge('dml_num_requests_running')))
 
     b.js("$('copy').click()")
-    begin = time.time()
-    while not os.path.exists(b.folder + '/conversation.jsonl') and time.time() - begin < 60: time.sleep(0.05)
-    time.sleep(0.2)
-    row = json.load(open(b.folder + '/conversation.jsonl'))
+    row = soon(lambda: whole_json(b.folder + '/conversation.jsonl'))
     check('the conversation is a row of a chat dataset', [m['role'] for m in row['messages']] == ['system', 'user', 'assistant', 'user', 'assistant'])
     b.key('n', modifiers=1)
     check('Alt+N begins anew', b.js("turns.length") == 0)
@@ -186,9 +189,8 @@ def run(b, server):
     check('and hears new answers', any(n['role']['value'] == 'log' for n in names))
     b.js("$('more').open = true")
     b.size(380, 700, dark=True)
-    time.sleep(0.3)
-    check('a phone scrolls in one direction only', b.js("document.documentElement.scrollWidth") <= 380)
-    check('dark is dark', b.js("getComputedStyle(document.body).backgroundColor") == 'rgb(21, 23, 27)')
+    check('a phone scrolls in one direction only', b.until("innerWidth == 380 && document.documentElement.scrollWidth <= 380"))
+    check('dark is dark', b.until("getComputedStyle(document.body).backgroundColor == 'rgb(21, 23, 27)'"))
     b.picture('phone-dark-settings')
     b.js("$('more').open = false")
     b.picture('phone-dark')

@@ -9,7 +9,7 @@ a, words = arguments(parser)
 script = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'openai.mjs')
 server = Server(a.dml, *words)
 model = server.ask('GET', '/v1/models')[1]['data'][0]['id']
-run = subprocess.run(['node', script, f'http://127.0.0.1:{server.port}', model, *([a.modules] if a.modules else [])], timeout=200)
+run = subprocess.run(['node', script, f'http://127.0.0.1:{server.port}', model, *([a.modules] if a.modules else [])], timeout=500)
 status = server.end()
 if status: print('FAILED exit', status)
 sys.exit(run.returncode or status)

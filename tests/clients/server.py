@@ -1,5 +1,14 @@
 """`dml serve` as a child process on a free port of the loopback address, and plain requests to it. Used by the scripts beside."""
-import http.client, json, os, re, signal, socket, subprocess, threading
+import http.client, json, os, re, signal, socket, subprocess, threading, time
+
+PATIENCE = 250  # seconds that only a hang takes, however slow and busy the machine is
+
+
+def soon(reached):
+    """Looks again and again; what `reached` gave when PATIENCE was over, if it never was true."""
+    begin = time.time()
+    while not (found := reached()) and time.time() - begin < PATIENCE: time.sleep(0.03)
+    return found
 
 
 class Server:
@@ -15,7 +24,7 @@ class Server:
             raise SystemExit('the server does not start: ' + ''.join(self.lines))
         threading.Thread(target=lambda: self.lines.extend(self.process.stderr), daemon=True).start()
 
-    def ask(self, method, path, body=None, timeout=120):
+    def ask(self, method, path, body=None, timeout=PATIENCE):
         """(status, JSON or text)"""
         c = http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout)
         c.request(method, path, None if body is None else json.dumps(body), {'Content-Type': 'application/json'})
@@ -27,7 +36,7 @@ class Server:
         except json.JSONDecodeError:
             return r.status, text
 
-    def events(self, path, body, timeout=120):
+    def events(self, path, body, timeout=PATIENCE):
         """The events of a stream, one by one; leaving the loop closes the connection."""
         c = http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout)
         try:
@@ -42,7 +51,7 @@ class Server:
         finally:
             c.close()
 
-    def connect(self, timeout=30):
+    def connect(self, timeout=PATIENCE):
         s = socket.create_connection(('127.0.0.1', self.port), timeout)
         s.settimeout(timeout)
         return s
@@ -68,7 +77,7 @@ class Server:
         """exit status after SIGTERM"""
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(timeout=60)
+            return self.process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return 'still running'

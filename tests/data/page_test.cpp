@@ -105,7 +105,7 @@ TEST_F(Page, ShowsFindsAndFiltersInABrowser) {
   auto shown = [&](const std::string& state) {
     const std::string out = path("dom.html");
     const std::string command = fmt::format(
-        "HOME='{}' timeout 120 {} --headless --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "
+        "HOME='{}' timeout 600 {} --headless --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "
         "'file://{}#{}' >'{}' 2>/dev/null",
         folder_.string(), browser, file, state, out);
     EXPECT_EQ(std::system(command.c_str()), 0) << command;

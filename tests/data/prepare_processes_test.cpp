@@ -6,9 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include "core/built_folder.h"
 #include "core/files.h"
@@ -21,7 +19,7 @@ extern char** environ;
 namespace dml {
 namespace {
 
-// Thirty kills and ten times eight processes instead of a few.
+// Thirty ends and ten times eight processes instead of a few.
 bool long_form() { return std::getenv("DML_LONG") != nullptr; }
 
 Prepared prepare_rows(const std::string& file, const std::string& root) {
@@ -50,9 +48,11 @@ class PrepareProcesses : public FolderTest {
     file_ = write("a.jsonl", rows);
     root_ = path("prepared");
   }
-  pid_t spawn() {
+  /// `cuts`: variables for tests/ops/cut_writes.cpp.
+  pid_t spawn(const std::map<std::string, std::string>& cuts = {}) {
     setenv("DML_TEST_CHILD_FILE", file_.c_str(), 1);
     setenv("DML_TEST_CHILD_ROOT", root_.c_str(), 1);
+    for (auto& [name, value] : cuts) setenv(name.c_str(), value.c_str(), 1);
     std::string self = std::filesystem::read_symlink("/proc/self/exe").string(),
                 filter = "--gtest_filter=PrepareChild.Prepares", quiet = "--gtest_brief=1";
     char* arguments[] = {self.data(), filter.data(), quiet.data(), nullptr};
@@ -63,6 +63,7 @@ class PrepareProcesses : public FolderTest {
     EXPECT_EQ(posix_spawn(&child, self.c_str(), &silent, nullptr, arguments, environ), 0);
     posix_spawn_file_actions_destroy(&silent);
     unsetenv("DML_TEST_CHILD_FILE");
+    for (auto& [name, value] : cuts) unsetenv(name.c_str());
     return child;
   }
   static std::vector<std::string> names(const std::string& folder) {
@@ -94,34 +95,30 @@ TEST_F(PrepareProcesses, ShareOneFolder) {
   }
 }
 
-// Moments all over a run, the last ones when it writes the manifest and gives the folder its name. A run that was over
-// by half of its time says that the time was measured in a bad moment: it is halved.
+// Ends all over a run, the last ones when it writes the manifest and gives the folder its name: each at a call that
+// changes something there.
 TEST_F(PrepareProcesses, LeaveNothingBehindWhenTheyAreKilled) {
-  using Clock = std::chrono::steady_clock;
   const std::string clean = bytes(prepare_rows(file_, path("clean")));
-  const auto start = Clock::now();
-  waitpid(spawn(), nullptr, 0);
-  auto whole = Clock::now() - start;
+  std::map<std::string, std::string> cuts{{"LD_PRELOAD", DML_CUT_WRITES},
+                                          {"ASAN_OPTIONS", "verify_asan_link_order=0"},
+                                          {"CUT_FOLDER", root_},
+                                          {"CUT_COUNT", path("count")}};
+  waitpid(spawn(cuts), nullptr, 0);
+  const int calls = std::stoi(read_file(path("count"))), kills = std::min(calls, long_form() ? 30 : 8);
+  ASSERT_GE(kills, 8);
   std::filesystem::remove_all(root_);
-  const int kills = long_form() ? 30 : 8;
-  int unfinished = 0;
-  for (int i = 0; i < kills || (unfinished == 0 && i < 10 * kills); ++i) {
-    const int moment = i % kills + 1;
-    pid_t child = spawn();
-    std::this_thread::sleep_for(whole * moment / kills);
-    kill(child, SIGKILL);
+  for (int i = 1; i <= kills; ++i) {
+    cuts["CUT_AT"] = std::to_string(calls * i / kills);
     int status = 0;
-    waitpid(child, &status, 0);
-    unfinished += WIFSIGNALED(status);
-    if (!WIFSIGNALED(status) && 2 * moment <= kills) whole /= 2;
+    waitpid(spawn(cuts), &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 137) << i;
     // Every second one is followed by another that is killed, before somebody comes to the end.
-    if (i % 2 == 0) continue;
+    if (i % 2 == 1) continue;
     Prepared p = prepare_rows(file_, root_);
     EXPECT_EQ(bytes(p), clean);
     EXPECT_THAT(names(root_), testing::SizeIs(1));
     std::filesystem::remove_all(root_);
   }
-  EXPECT_GT(unfinished, 0);
 }
 
 // A process that dies after it named the folder and before it removed its lock.

@@ -44,11 +44,11 @@ TEST(ScalingPlan, DividesTheWorkWhereTheNetworkIsFast) {
     // Each strategy's own recorded pass, once for every micro-batch: nothing measured twice is compared.
     const double one = plan.forecast(name, 1, 1, network(1e15)).step;
     EXPECT_GE(alone, 0.999 * (32 * (one - c.update) + c.update)) << name;
-    auto two = plan.forecast(name, 2, 32, network(1e15)), slow = plan.forecast(name, 2, 32, network(1e5));
+    auto two = plan.forecast(name, 2, 32, network(1e15)), slow = plan.forecast(name, 2, 32, network(1));
     EXPECT_GT(two.step, alone / 2) << name;
     EXPECT_GT(slow.step, two.step) << name;
-    // At this rate nothing but the network counts.
-    EXPECT_NEAR(slow.waiting / (slow.sent / 1e5), 1, 0.2) << name;
+    // At a byte a second nothing but the network counts, however slow the machine was when it measured the pass.
+    EXPECT_NEAR(slow.waiting / slow.sent, 1, 0.2) << name;
   }
 }
 
@@ -56,7 +56,7 @@ TEST(ScalingPlan, SendsAndHoldsWhatTheStrategiesDo) {
   RecipeFile file = tiny();
   ScalingPlan plan(file.recipe);
   auto of = [&](const char* name, int ranks, int per_host = 1) {
-    return plan.forecast(name, ranks, 32, network(1e8, 0, per_host));
+    return plan.forecast(name, ranks, 32, network(1, 0, per_host));
   };
   const double ddp = of("ddp", 4).sent;
   EXPECT_NEAR(of("zero1", 4).sent, ddp, 0.01 * ddp);  // sums to their owners, values to all

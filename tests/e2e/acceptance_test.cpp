@@ -11,9 +11,7 @@ TEST_P(Acceptance, ScriptAgrees) {
   std::string script = shared(fmt::format("acceptance/{}.py", GetParam()));
   if (!file_exists(script)) GTEST_SKIP() << script << " is not there";
   if (!has_program("python3")) GTEST_SKIP() << "python3 is not there";
-  Surroundings around;
-  around.timeout = 500;
-  Ended e = run({"python3", script, "--dml", dml_path()}, around);
+  Ended e = run({"python3", script, "--dml", dml_path()}, {.timeout = 2 * kPatience});
   EXPECT_EQ(e.exit, 0) << e.out << e.err;
 }
 

@@ -80,6 +80,11 @@ Child::~Child() {
 
 void Child::signal(int number) const { kill(pid_, number); }
 
+bool Child::has_said(const std::string& text) const {
+  const std::string path = scratch_ + "/err";
+  return file_exists(path) && read_file(path).find(text) != std::string::npos;
+}
+
 Ended Child::wait(const std::string& job) {
   constexpr double kLookEvery = 2, kWayIn = 120, kWayOut = 30;  // seconds
   Ended e;

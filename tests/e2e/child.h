@@ -21,7 +21,7 @@ inline constexpr bool kSanitized = false;
 #endif
 
 /// Seconds that only a hang takes, however slow and busy the machine is.
-inline constexpr double kPatience = 250;
+inline constexpr double kPatience = 600;
 
 struct Ended {
   int exit = -1;         // exit status; 128 + N when signal N ended it
@@ -50,6 +50,8 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
+  /// Whether `text` stands in its stderr by now.
+  bool has_said(const std::string& text) const;
   /// `job`: text that is in the ranks' command lines. When a rank has died, mpirun (Open MPI 4.1.4) may on its way out
   /// wait for ever for a lock of its own, in pmix_rte_finalize; it is ended half a minute after its last rank.
   Ended wait(const std::string& job = {});

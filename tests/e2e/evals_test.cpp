@@ -137,7 +137,7 @@ TEST_F(Evals, AreRefusedBeforehandWithEveryMistake) {
 TEST_F(Evals, RunDuringTraining) {
   write("judge.sh", "read line; echo '{\"pass\": true, \"score\": 0.5}'; exit 3\n");
   const std::string list = fmt::format(
-      "[{{name: says, path: {}, max_new_tokens: 4, checks: [contains, {{command: [sh, {}], timeout: 20, name: "
+      "[{{name: says, path: {}, max_new_tokens: 4, checks: [contains, {{command: [sh, {}], timeout: 250, name: "
       "judged}}]}}, {{name: texts, path: {}, every: 3, checks: [perplexity]}}]",
       at("questions.jsonl"), at("judge.sh"), at("texts.jsonl"));
   const Keys keys = tiny_lora() + Keys{{"evals", list},

@@ -87,7 +87,7 @@ TEST(Rewards, SayWhichRowsTheyCannotBeComputedOf) {
 TEST(Rewards, AProgramThatFailsIsAnErrorThatNamesTheRow) {
   EXPECT_NE(failed(Json{"false"}).find("rows.jsonl:7: reward 'command': judge 'false'"), std::string::npos)
       << failed(Json{"false"});
-  const Json hangs = {"sleep", "60"}, rubbish = {"sh", "-c", "read x; echo nonsense; sleep 9"},
+  const Json hangs = {"sleep", "1000"}, rubbish = {"sh", "-c", "read x; echo nonsense; sleep 9"},
              infinite = {"sh", "-c", "read x; echo '{\"score\": NaN}'; sleep 9"},
              none = {"sh", "-c", "read x; echo '{\"points\": 3}'; sleep 9"};
   EXPECT_NE(failed(hangs, {{"timeout", .1}}).find("did not answer within 0.1 s"), std::string::npos);

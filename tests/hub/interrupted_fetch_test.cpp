@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <map>
 #include <sstream>
 
+#include "core/sha.h"
 #include "hub/fetching.h"
 #include "temporary_folder.h"
 
@@ -23,27 +25,28 @@ using testing_tools::Fetching;
 using testing_tools::varied_bytes;
 
 TEST_F(Fetching, AKilledDownloadIsContinued) {
-  hub_.add("models/org/model/model.safetensors", varied_bytes(400'000));
+  // Its first 60 ranges come; then the server waits, and it dies.
+  const std::string weights = varied_bytes(400'000), path = "models/org/model/model.safetensors";
+  std::atomic<bool> waits = false, ends = false;
+  hub_.add_made(path, weights.size(), Sha256().update(weights).hex(),
+                [&](std::uint64_t offset, char* to, std::size_t count) {
+                  waits = waits || offset >= 90'000;
+                  while (waits && !ends) usleep(1000);
+                  weights.copy(to, count, offset);
+                });
   const pid_t child = fork();
   if (child == 0) {
     FetchRequest slow = request();
     slow.connections = 1;
     fetch_and_exit(slow);
   }
-  // Some ranges are there: then it dies.
-  auto parts = [&] {
-    std::size_t done = 0;
-    std::error_code none;
-    for (fs::directory_iterator it(hub_.cache("models--org--model/blobs"), none), end; !none && it != end;
-         it.increment(none))
-      if (it->path().string().ends_with(".dml.parts"))
-        done = std::max<std::size_t>(done, fs::file_size(it->path(), none));
-    return done;
-  };
   int status = 0;
-  while (parts() < 60 && waitpid(child, &status, WNOHANG) == 0) usleep(200);
+  while (!waits && waitpid(child, &status, WNOHANG) == 0) usleep(1000);
+  EXPECT_TRUE(waits);
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
+  ends = true;
+  hub_.add(path, weights);
   EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
   hub_.forget_requests();
   expect_right(fetch());

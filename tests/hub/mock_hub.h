@@ -24,8 +24,9 @@ namespace dml::testing_tools {
 ///
 ///   any request:  429 (number: Retry-After), status (number), hang up, html
 ///   a file:       cut (number: bytes, -1: somewhere), halt (of one in LFS; number: bytes), wrong bytes, longer, 416,
-///   no ranges, chunked a listing:    bad name (text: the path), not a hub, redirect loop, redirect to a file a
-///   repository: change (text: a file's new content, when it is asked for)
+///                 no ranges, chunked
+///   a listing:    bad name (text: the path), not a hub, redirect loop, redirect to a file
+///   a repository: change (text: a file's new content, when it is asked for)
 struct MockFault {
   int times = 0;
   int number = 1;
@@ -52,6 +53,8 @@ class MockHub {
 
   /// `rate`: how probable each of them is.
   void set_faults(std::map<std::string, MockFault> faults, double rate = 1);
+  /// Ends the downloads that came to a halt.
+  void hang_up() { cdn_->hang_up(); }
   /// A line each: port, method, target, Range, Authorization.
   std::string requests() const;
   void forget_requests();

@@ -141,9 +141,14 @@ MockServer::~MockServer() {
   shutdown(listener_, SHUT_RDWR);
   acceptor_.join();
   close(listener_);
+  hang_up();
   std::unique_lock guard(mutex_);
-  for (const int connection : connections_) shutdown(connection, SHUT_RDWR);
   all_ended_.wait(guard, [&] { return connections_.empty(); });
+}
+
+void MockServer::hang_up() {
+  const std::lock_guard guard(mutex_);
+  for (const int connection : connections_) shutdown(connection, SHUT_RDWR);
 }
 
 void MockServer::accept_all() {

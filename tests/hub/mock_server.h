@@ -48,6 +48,8 @@ class MockServer {
   ~MockServer();
 
   int port() const { return port_; }
+  /// Ends the connections of now, whatever comes on them.
+  void hang_up();
   std::string address() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
  private:

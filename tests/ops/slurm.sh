@@ -24,9 +24,9 @@ finish() {
 }
 trap finish EXIT
 fail() { echo "failed: $*"; exit 1; }
-# until COMMAND, for a minute
+# until COMMAND, for so long as only a hang takes
 until_true() {
-  for ((n = 0; n < 600; ++n)); do "$@" && return 0; sleep 0.1; done
+  for ((n = 0; n < 5000; ++n)); do "$@" && return 0; sleep 0.1; done
   fail "this never came true: $*"
 }
 
