@@ -103,10 +103,6 @@ struct TokenizerTrain {
   }
 };
 
-std::string corpus_size(std::size_t bytes) {
-  return bytes < 1'000'000 ? fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3) : memory_text(bytes);
-}
-
 // The tokenizer at work.
 std::string example_of(const Tokenizer& tokenizer, const std::string& text) {
   std::string out;
@@ -121,8 +117,8 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
   auto tokenizer = load_tokenizer(t.request.output);
   log_info("{}, {} tokens, from {} of text in {} texts{}",
            t.request.training.model == SubwordModel::bpe ? "BPE" : "unigram", grouped(made.size),
-           corpus_size(made.bytes), grouped(made.texts),
-           made.trained < made.bytes ? fmt::format(" ({} of it, spread evenly)", corpus_size(made.trained)) : "");
+           memory_text(made.bytes), grouped(made.texts),
+           made.trained < made.bytes ? fmt::format(" ({} of it, spread evenly)", memory_text(made.trained)) : "");
   log_info("example: {}", example_of(*tokenizer, "The quick brown fox jumps over 12 lazy dogs."));
   log_info("next: dml init {} DATA writes a recipe that trains a model from scratch with this tokenizer",
            t.request.output);

@@ -26,10 +26,12 @@ namespace dml {
 // Zeros for every tensor: one read-only range of addresses that takes no memory until it is read.
 class ZeroWeights {
  public:
-  ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base) : plain_(base.matrices) {
+  ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base)
+      : plain_(base.matrices), blocks_(base.blocks) {
     if (!base.directory.empty() && recipe.model.frozen_storage != StorageChoice::automatic)
       plain_ = recipe.model.frozen_storage == StorageChoice::f32 ? kernels::Storage::f32 : kernels::Storage::bf16;
-    linear_ = recipe.adapter.load_in_4bit   ? kernels::Storage::nf4
+    linear_ = !blocks_.empty()              ? plain_
+              : recipe.adapter.load_in_4bit ? kernels::Storage::nf4
               : recipe.adapter.load_in_8bit ? kernels::Storage::int8
                                             : plain_;
     for (WeightName& w : weight_names(spec)) {
@@ -52,7 +54,7 @@ class ZeroWeights {
       out.data = zeros_;
       out.storage = storage_of(found->second);
       if (out.storage == kernels::Storage::int8) out.scales = static_cast<const float*>(zeros_);
-      if (out.storage == kernels::Storage::nf4) {
+      if (out.storage == kernels::Storage::nf4 || out.storage == kernels::Storage::mxfp4) {
         out.scale_codes = static_cast<const std::uint8_t*>(zeros_);
         out.scale_blocks = static_cast<const float*>(zeros_);
       }
@@ -68,6 +70,7 @@ class ZeroWeights {
       const kernels::Storage storage = storage_of(w);
       total += static_cast<std::size_t>(kernels::storage_bytes(storage, count));
       if (storage == kernels::Storage::nf4) total += static_cast<std::size_t>(count / 60);  // scales of scales included
+      if (storage == kernels::Storage::mxfp4) total += static_cast<std::size_t>(count / kernels::kMxfp4Block);
     }
     return total;
   }
@@ -75,18 +78,25 @@ class ZeroWeights {
  private:
   kernels::Storage storage_of(const WeightName& w) const {
     if (w.vector) return kernels::Storage::f32;
+    if (w.coded) return kernels::Storage::mxfp4;
+    if (const auto kept = blocks_.find(w.tensor); kept != blocks_.end()) return kept->second;
     return is_linear(w) ? linear_ : plain_;
   }
 
   std::map<std::string, WeightName> tensors_;  // of a tensor of several weights, one
   kernels::Storage plain_, linear_ = plain_;
+  const std::map<std::string, kernels::Storage> blocks_;
   std::size_t size_ = 1;
   void* zeros_ = nullptr;
 };
 
 BaseStorage storage_of(const BaseModel& base) {
   const bool wide = !base.files || base.dtype() == Dtype::f32 || base.dtype() == Dtype::f64;
-  return {base.directory, wide ? kernels::Storage::f32 : kernels::Storage::bf16};
+  BaseStorage out{base.directory, wide ? kernels::Storage::f32 : kernels::Storage::bf16, {}};
+  if (base.files)
+    for (const TensorView& t : base.files->tensors())
+      if (t.blocks) out.blocks.emplace(t.name, t.storage().value());
+  return out;
 }
 
 WeightlessModel::WeightlessModel(const Recipe& recipe, const ModelSpec& spec, const BaseStorage& base)

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,8 @@ class ZeroWeights;
 struct BaseStorage {
   std::string directory;                              // "" for a model from scratch
   kernels::Storage matrices = kernels::Storage::f32;  // of most of them
+  /// Tensors in blocks of ggml: they stay as they are, and load_in_4bit quantises no other.
+  std::map<std::string, kernels::Storage> blocks;
 };
 BaseStorage storage_of(const BaseModel& base);
 

@@ -65,6 +65,7 @@ void look_at_weights(ModelFacts& m) {
   m.spec = base.spec;
   m.bytes = base.files->bytes();
   m.dtype = std::string(dtype_name(base.dtype()));
+  m.storage = storage_of(base);
   if (is_bitsandbytes_config(base.config, m.directory + "/config.json"))
     m.dtype = "NF4 of bitsandbytes", m.quantised = true;
   const auto& tensors = base.files->tensors();

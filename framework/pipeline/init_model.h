@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "diagnose/weightless_model.h"
 #include "model/spec.h"
 #include "tokenizer/tokenizer.h"
 
@@ -19,6 +20,7 @@ struct ModelFacts {
   ModelSpec spec;
   std::size_t bytes = 0;   // of its weights
   std::string dtype;       // of most of them, "BF16", "q4_k"
+  BaseStorage storage;     // of each of them
   bool quantised = false;  // to 8 or 4 bits already: for adapter: qlora alone
   std::shared_ptr<Tokenizer> tokenizer;
   std::vector<std::string> lines;  // for the user: model, tokenizer

@@ -34,8 +34,8 @@ std::string data_text(const DataReport& report, const Schedule& schedule) {
 std::string plan_text(const MemoryPlan& plan) {
   std::string text;
   for (auto& [name, bytes] : plan.rows())
-    if (std::string size = memory_text(bytes); size != "0 MB")
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, size);
+    if (bytes >= 500'000)  // what rounds to no megabyte is left out
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
   return text;
 }
 

@@ -89,7 +89,8 @@ std::string count_text(double value) {
 
 std::string memory_text(std::size_t bytes) {
   const double mb = static_cast<double>(bytes) / 1e6;
-  return mb < 1000 ? fmt::format("{:.0f} MB", mb) : fmt::format("{:.1f} GB", mb / 1000);
+  if (mb < 0.9995) return fmt::format("{:.0f} kB", mb * 1e3);
+  return mb < 999.5 ? fmt::format("{:.0f} MB", mb) : fmt::format("{:.1f} GB", mb / 1000);
 }
 
 std::string progress_bar(const ProgressState& state, const TerminalStyle& style) {
