@@ -6,7 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <sstream>
+
+#include "core/control_groups.h"
 
 namespace dml {
 namespace {
@@ -47,29 +48,15 @@ bool addresses_limited() {
 
 std::size_t room_in_groups(const std::string& groups, const std::string& root) {
   std::size_t room = SIZE_MAX;
-  std::istringstream lines(groups);
-  for (std::string line; std::getline(lines, line);) {  // ID:CONTROLLERS:PATH
-    std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool unified = controllers == ",,";
-    if (!unified && controllers.find(",memory,") == controllers.npos) continue;
-    // Inside a container the path may be the host's: then only the top of what is mounted is ours to see.
-    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
-      room = std::min(room, room_in(root + (unified ? "" : "/memory") + path, unified ? kVersion2 : kVersion1));
-      if (path.rfind('/') == path.npos) break;
-    }
-  }
+  for (const ControlGroup& group : control_groups(groups, root, "memory"))
+    room = std::min(room, room_in(group.folder, group.unified ? kVersion2 : kVersion1));
   return room;
 }
 
 std::size_t available_memory() {
   std::size_t room = number_in("/proc/meminfo", "MemAvailable:");
   if (room != SIZE_MAX) room *= 1024;
-  std::ifstream file("/proc/self/cgroup");
-  std::ostringstream groups;
-  groups << file.rdbuf();
-  room = std::min(room, room_in_groups(groups.str(), "/sys/fs/cgroup"));
+  room = std::min(room, room_in_groups(own_control_groups(), "/sys/fs/cgroup"));
   return room == SIZE_MAX ? 0 : room;
 }
 

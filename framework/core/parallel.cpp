@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <exception>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/control_groups.h"
 #include "core/profile.h"
 #include "core/virtual_threads.h"
 
@@ -204,7 +206,10 @@ int available_cores() {
     std::string siblings;
     cores.insert(std::getline(file, siblings) ? siblings : fmt::format("{}", cpu));
   }
-  return std::max(1, static_cast<int>(cores.size()));
+  const int found = std::max(1, static_cast<int>(cores.size()));
+  // More threads than a container has time for would be halted for a part of every period, and the others wait.
+  static const double quota = processor_quota(own_control_groups(), "/sys/fs/cgroup");
+  return quota > 0 ? std::min(found, static_cast<int>(std::ceil(quota))) : found;
 }
 
 int available_processors() {

@@ -29,17 +29,8 @@ std::string output_of(const std::vector<std::string>& words) {
 }  // namespace
 
 std::string LayoutRate::text() const {
-  const std::string name = fmt::format("{} {} × {} {}", layout.ranks, layout.ranks == 1 ? "rank" : "ranks",
-                                       layout.threads, layout.threads == 1 ? "thread" : "threads");
-  if (!problem.empty()) return fmt::format("{}: {}", name, problem);
-  return fmt::format("{}: {} tokens/s", name, count_text(tokens_per_second));
-}
-
-std::vector<Layout> layouts_for(std::int64_t cores, std::int64_t micro_batches) {
-  std::vector<Layout> out;
-  for (std::int64_t ranks = 1; ranks <= std::min(cores, micro_batches); ++ranks)
-    if (cores % ranks == 0) out.push_back({ranks, cores / ranks});
-  return out;
+  if (!problem.empty()) return fmt::format("{}: {}", layout.text(), problem);
+  return fmt::format("{}: {} tokens/s", layout.text(), count_text(tokens_per_second));
 }
 
 std::vector<std::string> bench_words(const std::vector<std::string>& command) {

@@ -8,13 +8,10 @@
 #include <vector>
 
 #include "diagnose/launch.h"
+#include "diagnose/layout.h"
 
 namespace dml {
 
-struct Layout {
-  std::int64_t ranks = 1, threads = 1;
-  bool operator==(const Layout&) const = default;
-};
 struct LayoutRate {
   Layout layout;
   double tokens_per_second = 0;
@@ -22,9 +19,6 @@ struct LayoutRate {
 
   std::string text() const;
 };
-
-/// Layouts that use all of so many cores, the fewest ranks first; ranks beyond `micro_batches` of a step would idle.
-std::vector<Layout> layouts_for(std::int64_t cores, std::int64_t micro_batches);
 
 /// The words of the dml bench that measures what `train`, RECIPE and its options would do. UserError for other
 /// commands.

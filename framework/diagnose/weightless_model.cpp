@@ -16,6 +16,8 @@
 #include "checkpoint/adapter_io.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/parallel.h"
+#include "dist/simulated_comm.h"
 #include "kernels/weight.h"
 #include "model/build.h"
 #include "model/weight_names.h"
@@ -127,15 +129,17 @@ std::int64_t WeightlessModel::state_floats() const {
   return floats;
 }
 
-MemoryPlan WeightlessModel::plan(std::int64_t tokens, std::int64_t documents) {
+MemoryPlan WeightlessModel::plan(std::int64_t tokens, std::int64_t documents, int ranks) {
   MemoryPlan plan;
   plan.process = memory_use().now;
   plan.activations = model_->measure({tokens, tokens, documents}, true);
-  const auto alone = make_self_comm();
-  const auto strategy = make_strategy(recipe_, *alone);
-  strategy->announce(model_->parameters);
-  const auto held =
-      strategy->memory(model_->parameters, make_optimizer(recipe_)->state(), recipe_.train.micro_batches_per_step(1));
+  const DryRun dry;
+  SimulatedComm comm(0, ranks, {.ranks_per_host = ranks}, {});
+  const auto strategy = make_strategy(recipe_, comm);
+  ParameterStore store = model_->parameters.outline();
+  strategy->announce(store);
+  const std::int64_t micro_batches = recipe_.train.micro_batches_per_step(1);
+  const auto held = strategy->memory(store, make_optimizer(recipe_)->state(), (micro_batches + ranks - 1) / ranks);
   plan.trained = static_cast<std::size_t>(held.values);
   plan.gradients = static_cast<std::size_t>(held.gradients);
   plan.optimizer = static_cast<std::size_t>(held.state);

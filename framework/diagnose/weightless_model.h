@@ -33,9 +33,9 @@ class WeightlessModel {
   ~WeightlessModel();
 
   CausalLm& model() { return *model_; }
-  /// Bytes that one rank holds with micro-batches of up to this many tokens and documents. Samples and checkpoint
-  /// copies are not counted.
-  MemoryPlan plan(std::int64_t tokens, std::int64_t documents);
+  /// Bytes that each of `ranks` on one host holds with micro-batches of up to this many tokens and documents. Samples
+  /// and checkpoint copies are not counted. UserError where the recipe's strategy refuses so many ranks.
+  MemoryPlan plan(std::int64_t tokens, std::int64_t documents, int ranks = 1);
   /// Bytes on disk of the result, and of a checkpoint.
   std::size_t result_bytes() const;
   std::size_t checkpoint_bytes() const;

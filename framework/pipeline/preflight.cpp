@@ -128,6 +128,12 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   return std::move(found.all);
 }
 
+BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer) {
+  BaseModel base = open_base_files(recipe.model);
+  if (auto problems = training_problems(recipe, base, tokenizer); !problems.empty()) throw UserError(problems);
+  return base;
+}
+
 namespace {
 
 // What the model, its tokenizer and an adapter to start from say.

@@ -16,6 +16,9 @@ namespace dml {
 /// headers only.
 std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& base, const Tokenizer& tokenizer);
 
+/// The recipe's base, or why it cannot be trained, as UserError.
+BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer);
+
 struct Validation {
   std::vector<Problem> problems;   // what a later command refuses, with the places of the recipe's keys
   std::vector<std::string> notes;  // what was checked, what was not, and what only some commands refuse

@@ -42,13 +42,6 @@ std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& ex
   return Schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, at_a_time));
 }
 
-// What cannot be trained is refused before hours go into preparing data for it.
-BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer) {
-  BaseModel base = open_base_files(recipe.model);
-  if (auto problems = training_problems(recipe, base, tokenizer); !problems.empty()) throw UserError(problems);
-  return base;
-}
-
 // Trained values are made before anything can be planned in detail. The strategy's ranks share those of full
 // fine-tuning.
 void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Comm& comm,
@@ -179,7 +172,7 @@ std::string RunPlan::recipe_text() const {
   TrainSection& t = plain.recipe.train;
   TrainSection fresh;
   t.output_dir = fresh.output_dir;
-  t.threads = fresh.threads;
+  t.threads = fresh.threads, t.ranks = fresh.ranks;
   t.resume_from_checkpoint = fresh.resume_from_checkpoint;
   t.auto_resume_from_checkpoints = fresh.auto_resume_from_checkpoints;
   t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;

@@ -254,6 +254,10 @@ Section train_section() {
   t.add("seed", &S::seed, "Random seed.", {.min = 0, .max = 4294967295.0, .example = "42", .data = true});
   t.add("threads", &S::threads, "Threads per rank; results do not depend on it.",
         {.min = 1, .max = 4096, .off = 0, .example = "8", .unset = "the cores the rank may use"});
+  t.add("ranks", &S::ranks,
+        "Ranks (processes) that dml train starts on this host, unless a launcher has started it. The step and its bits "
+        "stay those of one rank. auto: as many as are fastest; one where 'threads' is set.",
+        {.min = 1, .max = 4096, .words = {"auto"}, .example = "4"});
   add_computation(t);
   add_evaluations_and_saves(t);
   t.add("max_time", &S::max_time, "Seconds after which the run saves and stops.",

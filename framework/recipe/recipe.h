@@ -97,6 +97,7 @@ struct TrainSection {
   std::optional<std::int64_t> max_steps;  // wins over num_epochs
   std::int64_t seed = 42;
   std::optional<int> threads;  // per rank; unset: the cores this rank may use
+  std::int64_t ranks = 0;      // that dml train starts by itself; 0: as many as are fastest
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
   StorageChoice activation_storage =
@@ -128,11 +129,13 @@ struct TrainSection {
   std::int64_t loss_watchdog_patience = 3;
   std::int64_t nonfinite_patience = 3;
   DynamicCheckpoint dynamic_checkpoint;
+  bool ranks_share_step = false;  // no key: dml train started the ranks, and a step is that of one rank
   bool operator==(const TrainSection&) const = default;
 
   /// Micro-batches of one optimizer step, over all ranks.
-  std::int64_t micro_batches_per_step(std::int64_t ranks) const {
-    return batch_size ? *batch_size / micro_batch_size : gradient_accumulation_steps.value_or(1) * ranks;
+  std::int64_t micro_batches_per_step(std::int64_t of_ranks) const {
+    if (batch_size) return *batch_size / micro_batch_size;
+    return gradient_accumulation_steps.value_or(1) * (ranks_share_step ? 1 : of_ranks);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "core/control_groups.h"
 #include "core/files.h"
 #include "temporary_folder.h"
 
@@ -48,6 +49,21 @@ TEST_F(Groups, WithoutALimitLeaveEverything) {
   EXPECT_EQ(room_in_groups("0::/\n", root), SIZE_MAX);
   EXPECT_EQ(room_in_groups("nonsense\n", root), SIZE_MAX);
   EXPECT_GT(available_memory(), 0u);
+}
+
+TEST_F(Groups, LeaveAsManyProcessorsAsTheTightestOfThemLeaves) {
+  write("jobs/cpu.max", "800000 100000\n");
+  write("jobs/7/cpu.max", "250000 100000\n");
+  write("jobs/8/cpu.max", "max 100000\n");
+  EXPECT_EQ(processor_quota("0::/jobs/7\n", root), 2.5);
+  EXPECT_EQ(processor_quota("0::/jobs/8\n", root), 8);
+  EXPECT_EQ(processor_quota("0::/elsewhere\n", root), 0);
+  write("cpu/batch/cpu.cfs_quota_us", "50000\n");
+  write("cpu/batch/cpu.cfs_period_us", "100000\n");
+  write("cpu/cpu.cfs_quota_us", "-1\n");
+  write("cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(processor_quota("9:cpu,cpuacct:/batch\n", root), 0.5);
+  EXPECT_EQ(processor_quota("9:cpu,cpuacct:/\n", root), 0);
 }
 
 }  // namespace

@@ -10,13 +10,6 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Autotune, TriesWhatDividesTheCoresAndHasMicroBatchesForAll) {
-  EXPECT_THAT(layouts_for(12, 100),
-              ElementsAre(Layout{1, 12}, Layout{2, 6}, Layout{3, 4}, Layout{4, 3}, Layout{6, 2}, Layout{12, 1}));
-  EXPECT_THAT(layouts_for(16, 5), ElementsAre(Layout{1, 16}, Layout{2, 8}, Layout{4, 4}));
-  EXPECT_THAT(layouts_for(1, 8), ElementsAre(Layout{1, 1}));
-}
-
 TEST(Autotune, MeasuresTheRunThatWasAskedFor) {
   EXPECT_THAT(bench_words({"train", "a.yml", "--resume", "auto", "--lora_r", "8"}),
               ElementsAre("bench", "a.yml", "--lora_r", "8", "--warmup=1", "--steps=2", "--json"));

@@ -1,0 +1,55 @@
+// Which layout trains a recipe fastest on one host: how many ranks, with how many threads each. Ranks compute different
+// micro-batches at the same time, where one micro-batch cannot keep all cores busy. A step takes
+//
+//   ⌈micro-batches ÷ ranks⌉ · operations ÷ (rate · threads) · (1 + (threads − 1) · kWaiting ÷ (tokens · width)) · far
+//     + (ranks − 1) · bytes exchanged · kExchange
+//
+// seconds, `far` for threads that share one L3 cache or NUMA node only in part. The constants in layout.cpp fit layouts
+// measured on 16 cores; dml launch --autotune measures the recipe itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnose/topology.h"
+
+namespace dml {
+
+struct Layout {
+  std::int64_t ranks = 1, threads = 1;  // of each rank
+  bool operator==(const Layout&) const = default;
+
+  /// "16 ranks × 1 thread".
+  std::string text() const;
+};
+
+/// Layouts that use all of so many cores, the fewest ranks first; ranks beyond `micro_batches` of a step would idle.
+std::vector<Layout> layouts_for(std::int64_t cores, std::int64_t micro_batches);
+
+/// What decides the layout, of a run.
+struct RunShape {
+  std::int64_t steps = 1, micro_batches = 1;  // micro-batches: of a step
+  double tokens = 1;                          // of a micro-batch, on average
+  double width = 1;                           // hidden size of the model
+  double operations = 1;                      // of a token, forward and backward
+  double rate = 1;                            // operations a second that a core does
+  double exchanged = 0;                       // bytes of the gradients
+  /// Bytes that so many ranks take together; unset where they cannot train the recipe.
+  std::function<std::optional<std::size_t>(std::int64_t ranks)> memory;
+};
+
+/// Seconds of a step, by the formula above.
+double step_seconds(const Topology& host, const RunShape& run, const Layout& layout);
+
+struct LayoutChoice {
+  Layout layout;
+  std::string why;  // half a line
+};
+/// The fastest layout on the host's cores, of those whose memory is there (`room` bytes; 0: unknown). One rank unless
+/// others are clearly faster.
+LayoutChoice choose_layout(const Topology& host, std::size_t room, const RunShape& run);
+
+}  // namespace dml
