@@ -103,7 +103,7 @@ ModelSection model_section(std::int64_t layers, const std::string& storage) {
                         {"num_hidden_layers", layers}, {"num_attention_heads", 32},
                         {"num_key_value_heads", 4},    {"max_position_embeddings", 2048},
                         {"tie_word_embeddings", false}};
-  m.frozen_storage = storage == "f32" ? StorageChoice::f32 : StorageChoice::bf16;
+  m.frozen_storage = storage == "f32" ? DType::f32 : DType::bf16;
   return m;
 }
 

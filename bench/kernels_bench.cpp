@@ -78,24 +78,24 @@ void run_case(benchmark::State& state, const Case& c, bool backward) {
 // Forward, or the gradient of the input alone, on a stored weight: what a frozen layer does.
 struct Kind {
   const char* name;
-  Storage storage;
+  DType dtype;
   bool bf16_values = false;
 };
-constexpr Kind kKinds[] = {{"f32", Storage::f32},   {"bf16", Storage::bf16}, {"f16", Storage::f16},
-                           {"int8", Storage::int8}, {"nf4", Storage::nf4},   {"nf4 in bf16", Storage::nf4, true}};
+constexpr Kind kKinds[] = {{"f32", DType::f32},   {"bf16", DType::bf16}, {"f16", DType::f16},
+                           {"int8", DType::int8}, {"nf4", DType::nf4},   {"nf4 in bf16", DType::nf4, true}};
 
 void run_frozen(benchmark::State& state, const Kind& kind, std::int64_t t, std::int64_t n, std::int64_t k,
                 bool backward) {
   Room room;
   Mats m = room.take({{t, k}, {t, n}, {n, k}, {1, std::max(n, n * k / 64)}}, 1);
-  Weight w{kind.storage, n, k, m[2].data, m[3].data};
+  Weight w{kind.dtype, n, k, m[2].data, m[3].data};
   w.bf16_values = kind.bf16_values;
-  if (w.storage == Storage::bf16) loops().to_bf16(m[2].data, n * k, m[2].data);  // other halves are any numbers
+  if (w.dtype == DType::bf16) loops().to_bf16(m[2].data, n * k, m[2].data);  // other halves are any numbers
   for (auto _ : state) {
     if (backward) gemm_nn(m[1], w, m[0], Write::set);
     else gemm_nt(m[0], w, m[1], Write::set);
   }
-  double bytes = static_cast<double>(storage_bytes(w.storage, n * k));
+  double bytes = static_cast<double>(dtype_bytes(w.dtype, n * k));
   report(state, t > 8 ? 2.0 * static_cast<double>(t * n * k) : 0, t <= 8 ? bytes : 0);
 }
 
@@ -173,7 +173,7 @@ void run_decode(benchmark::State& state, AttentionShape shape, std::int64_t leng
   std::int64_t wide = shape.heads * shape.head_dim, narrow = shape.kv_heads * shape.head_dim;
   Mats m = room.take({{1, wide}, {length, narrow}, {length, narrow}, {1, wide}}, 1);
   auto cached = [&](Mat x) {
-    return CachedRows{Storage::f32, length, shape.kv_heads, shape.head_dim, reinterpret_cast<std::byte*>(x.data),
+    return CachedRows{DType::f32, length, shape.kv_heads, shape.head_dim, reinterpret_cast<std::byte*>(x.data),
                       nullptr};
   };
   CachedQuery query{m[0].data, cached(m[1]), cached(m[2]), m[3].data};

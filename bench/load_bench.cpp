@@ -48,7 +48,7 @@ void write_model(const std::string& directory) {
   write_file(directory + "/config.json", dump(kConfig));
   std::vector<TensorInfo> infos;
   for (const WeightName& w : weight_names(read_model_config(kConfig, "load_bench")))
-    infos.push_back({w.tensor, Dtype::bf16, w.tensor_shape()});
+    infos.push_back({w.tensor, DType::bf16, w.tensor_shape()});
   ModelWriter writer(directory, infos);
   for (const TensorInfo& info : writer.tensors()) {
     std::vector<bf16> values(static_cast<std::size_t>(info.size()));
@@ -80,12 +80,12 @@ void measure(const std::string& directory) {
     fmt::print("{:<42} {:6.2f} s\n", what, seconds);
     std::fflush(stdout);
   };
-  auto answering = [&](const std::string& how, StorageChoice storage, const AdapterSection& quantised) {
+  auto answering = [&](const std::string& how, std::optional<DType> storage, const AdapterSection& quantised) {
     row("ready to answer" + how,
         best_of_three([&] { make_inference_model(open_base_model(section, quantised), storage); }));
   };
   row("first token behind 8", best_of_three([&] {
-        auto model = make_inference_model(open_base_model(section), StorageChoice::automatic);
+        auto model = make_inference_model(open_base_model(section), std::nullopt);
         std::vector<Token> prompt{1, 5, 9, 200, 3000, 17, 31999, 4};
         GenerationOptions options;
         options.sampling.greedy = true;
@@ -93,7 +93,7 @@ void measure(const std::string& directory) {
         Generator(*model).run({&prompt, 1}, options);
       }));
   auto training = [&](const std::string& what, const AdapterSection& adapter,
-                      StorageChoice storage = StorageChoice::automatic) {
+                      std::optional<DType> storage = std::nullopt) {
     ModelSection with = section;
     with.frozen_storage = storage;
     row("ready to train " + what, best_of_three([&] {
@@ -114,12 +114,12 @@ void measure(const std::string& directory) {
   nf4.adapter = AdapterKind::qlora;
   nf4.load_in_4bit = true;
   for (const AdapterSection* quantised : {&int8, &nf4}) open_base_model(section, *quantised);
-  answering("", StorageChoice::automatic, {});
-  answering(" in float32", StorageChoice::f32, {});
-  answering(" in int8", StorageChoice::automatic, int8);
-  answering(" in nf4", StorageChoice::automatic, nf4);
+  answering("", std::nullopt, {});
+  answering(" in float32", DType::f32, {});
+  answering(" in int8", std::nullopt, int8);
+  answering(" in nf4", std::nullopt, nf4);
   training("a LoRA adapter (rank 16)", lora);
-  training("one on float32", lora, StorageChoice::f32);
+  training("one on float32", lora, DType::f32);
   training("one on int8", int8);
   training("one on nf4", nf4);
   training("everything", {});

@@ -50,18 +50,19 @@ std::string file_identity(const std::string& path) {
 // The first block beginning in the chunk whose scales are no finite numbers, as a number of the tensor's; -1: none.
 std::int64_t damaged_block(const Chunk& chunk) {
   const TensorView& t = *chunk.tensor;
-  const auto size = static_cast<std::size_t>(t.blocks->bytes);
+  const kernels::BlockFormat& blocks = *kernels::block_format(t.dtype);
+  const auto size = static_cast<std::size_t>(blocks.bytes());
   const std::size_t end = chunk.first + chunk.bytes().size();
   for (std::size_t at = (chunk.first + size - 1) / size * size; at < end; at += size)
-    if (!kernels::block_is_finite(*t.blocks, t.bytes.data() + at)) return static_cast<std::int64_t>(at / size);
+    if (!kernels::block_is_finite(blocks, t.bytes.data() + at)) return static_cast<std::int64_t>(at / size);
   return -1;
 }
 
 void refuse(const Chunk& chunk, const std::string& directory) {
-  if (chunk.tensor->blocks)
+  if (chunk.tensor->quantised())
     throw UserError("{}: tensor '{}': the scales of block {} are not finite", directory, chunk.tensor->name,
                     damaged_block(chunk));
-  auto width = static_cast<std::size_t>(dtype_bits(chunk.tensor->dtype) / 8);
+  auto width = static_cast<std::size_t>(dtype_bytes(chunk.tensor->dtype, 1));
   refuse_not_finite(
       *chunk.tensor, directory,
       static_cast<std::int64_t>(chunk.first / width) + first_not_finite(chunk.tensor->dtype, chunk.bytes()));
@@ -90,7 +91,7 @@ std::string BaseModel::examine(Comm& comm) const {
   parallel_for(static_cast<std::int64_t>(mine.size()), [&](std::int64_t i) {
     const std::size_t number = static_cast<std::size_t>(i) * ranks + me;
     const auto bytes = chunks[number].bytes();
-    const Dtype dtype = chunks[number].tensor->dtype;
+    const DType dtype = chunks[number].tensor->dtype;
     Hasher hasher;
     bool bad = false;
     for (std::size_t at = 0; at < bytes.size(); at += kInCache) {
@@ -98,7 +99,7 @@ std::string BaseModel::examine(Comm& comm) const {
       hasher.bytes(part.data(), part.size());
       bad = bad || (!quantised && first_not_finite(dtype, part) >= 0);
     }
-    if (chunks[number].tensor->blocks) bad = damaged_block(chunks[number]) >= 0;
+    if (chunks[number].tensor->quantised()) bad = damaged_block(chunks[number]) >= 0;
     for (std::size_t before = damaged; bad && number < before;)
       if (damaged.compare_exchange_weak(before, number)) break;
     mine[static_cast<std::size_t>(i)] = hasher.digest64();

@@ -24,21 +24,16 @@ namespace dml {
 
 struct ConvertedTensors {
   std::vector<Arena> blocks;
-  std::map<std::pair<std::string, Dtype>, const void*> values;
+  std::map<std::pair<std::string, DType>, const void*> values;
 };
 
 namespace {
 
-kernels::Storage kernel_storage(StorageChoice storage, kernels::Storage as_stored) {
-  if (storage == StorageChoice::f32) return kernels::Storage::f32;
-  return storage == StorageChoice::bf16 ? kernels::Storage::bf16 : as_stored;
-}
-
 // Pages come as they are written, by the threads that write them.
-const void* convert(const TensorView& tensor, Dtype to, ConvertedTensors& out) {
+const void* convert(const TensorView& tensor, DType to, ConvertedTensors& out) {
   auto [known, fresh] = out.values.try_emplace({std::string(tensor.name), to}, nullptr);
   if (!fresh) return known->second;
-  std::int64_t n = tensor.size(), width = dtype_bits(to) / 8;
+  std::int64_t n = tensor.size(), width = dtype_bytes(to, 1);
   std::byte* block = out.blocks.emplace_back(static_cast<std::size_t>(n * width)).take<std::byte>(n * width).data();
   known->second = block;
   parallel_ranges(n, 1 << 16, [&](std::int64_t first, std::int64_t last) {
@@ -50,36 +45,36 @@ const void* convert(const TensorView& tensor, Dtype to, ConvertedTensors& out) {
   return block;
 }
 
-kernels::Storage storage_of(const TensorView& tensor, StorageChoice storage) {
-  auto direct = tensor.storage().value_or(kernels::Storage::f32);
-  // Vectors are copied to float32 by the model anyway; only matrices are worth another storage.
-  return tensor.shape.size() >= 2 ? kernel_storage(storage, direct) : direct;
+DType storage_of(const TensorView& tensor, std::optional<DType> storage) {
+  const DType direct = tensor.quantised() || is_plain_float(tensor.dtype) ? tensor.dtype : DType::f32;
+  // Vectors are copied to float32 by the model anyway; only matrices are worth another type.
+  return tensor.shape.size() >= 2 ? storage.value_or(direct) : direct;
 }
 
-bool used_as_it_lies(const TensorView& tensor, StorageChoice storage) {
-  return tensor.storage() == storage_of(tensor, storage) && tensor.aligned();
+bool used_as_it_lies(const TensorView& tensor, std::optional<DType> storage) {
+  return tensor.dtype == storage_of(tensor, storage) && tensor.aligned();
 }
 
-std::optional<StoredTensor> stored(const TensorView* tensor, StorageChoice storage, ConvertedTensors& converted,
+std::optional<StoredTensor> stored(const TensorView* tensor, std::optional<DType> storage, ConvertedTensors& converted,
                                    const std::string& where) {
   if (!tensor) return std::nullopt;
   if (!tensor->readable())
     throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", where, tensor->name,
-                    dtype_name(tensor->dtype));
+                    safetensors_name(tensor->dtype));
   StoredTensor out;
   out.shape.assign(tensor->shape.begin(), tensor->shape.end());
-  out.storage = storage_of(*tensor, storage);
+  out.dtype = storage_of(*tensor, storage);
   out.data = used_as_it_lies(*tensor, storage) ? static_cast<const void*>(tensor->bytes.data())
-                                               : convert(*tensor, storage_dtype(out.storage), converted);
+                                               : convert(*tensor, out.dtype, converted);
   return out;
 }
 
 // Codes and powers of two of experts, used where they are mapped; report_weights() has seen both.
-bool is_mxfp4(const TensorView& t) { return t.dtype == Dtype::u8 && t.name.ends_with("_blocks"); }
+bool is_mxfp4(const TensorView& t) { return t.dtype == DType::u8 && t.name.ends_with("_blocks"); }
 
 StoredTensor mxfp4(const TensorView& codes, const ModelFiles& files) {
   const std::string scales = std::string(codes.name.substr(0, codes.name.size() - 7)) + "_scales";
-  StoredTensor out{kernels::Storage::mxfp4, {codes.shape.begin(), codes.shape.end()}, codes.bytes.data()};
+  StoredTensor out{DType::mxfp4, {codes.shape.begin(), codes.shape.end()}, codes.bytes.data()};
   out.scale_codes = reinterpret_cast<const std::uint8_t*>(files.find(scales)->bytes.data());
   return out;
 }
@@ -112,7 +107,7 @@ std::string init_name(LoraInit init) {
 
 }  // namespace
 
-TensorSource BaseModel::source(StorageChoice storage, const std::set<std::string>& whole) const {
+TensorSource BaseModel::source(std::optional<DType> storage, const std::set<std::string>& whole) const {
   if (!files) return {};
   const std::vector<WeightName> ends = end_weights(spec);
   std::shared_ptr<ConvertedTensors> known = converted.lock();
@@ -125,7 +120,7 @@ TensorSource BaseModel::source(StorageChoice storage, const std::set<std::string
         const std::string& name = asked == head && !shared.empty() && !replaced(asked) ? shared : asked;
         if (replaced(name)) {
           const GrownTensor& tensor = larger->at(name);
-          return StoredTensor{tensor.storage, tensor.shape, tensor.bytes.data()};
+          return StoredTensor{tensor.dtype, tensor.shape, tensor.bytes.data()};
         }
         if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
         const TensorView* found = from->find(name);
@@ -148,11 +143,11 @@ void BaseModel::release() const {
     for (const TensorView& t : files->tensors()) release_pages(t.bytes);
 }
 
-Dtype BaseModel::dtype() const {
+DType BaseModel::dtype() const {
   if (files)
     for (const TensorView& t : files->tensors())
-      if (t.shape.size() == 2 && dtype_storage(t.dtype)) return t.dtype;
-  return Dtype::f32;
+      if (t.shape.size() == 2 && is_plain_float(t.dtype)) return t.dtype;
+  return DType::f32;
 }
 
 BaseModel open_base_files(const ModelSection& section) {
@@ -196,11 +191,11 @@ void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSe
   if (!base.files) return;
   check_stored_base(base, section, adapter);
   if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
-  if (std::ranges::any_of(base.files->tensors(), [](const TensorView& t) { return t.blocks != nullptr; })) {
+  if (std::ranges::any_of(base.files->tensors(), &TensorView::quantised)) {
     log_info("{}: the base keeps the quantisation of its file; it is not quantised again", base.directory);
     return;
   }
-  const auto scheme = adapter.load_in_4bit ? kernels::Storage::nf4 : kernels::Storage::int8;
+  const auto scheme = adapter.load_in_4bit ? DType::nf4 : DType::int8;
   base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files, scheme, adapter.quantised_cache_path);
   const QuantisedBase& q = *base.quantised;
   log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", q.scheme_name(), q.bits(), q.weights(),
@@ -215,7 +210,7 @@ BaseModel open_base_model(const ModelSection& section, const AdapterSection& ada
   return base;
 }
 
-std::unique_ptr<CausalLm> build_on(const BaseModel& base, StorageChoice storage, const Training& training,
+std::unique_ptr<CausalLm> build_on(const BaseModel& base, std::optional<DType> storage, const Training& training,
                                    const std::string& name) {
   auto source = std::make_shared<TensorSource>(base.source(storage, trained_whole(training, base)));
   auto model = build_model(base.spec, *source, training, name);
@@ -262,8 +257,8 @@ Training training_of(const AdapterSection& section, const std::string& base_mode
   return t;
 }
 
-StorageChoice source_storage(const ModelSection& model, const AdapterSection& adapter) {
-  return adapter.relora ? StorageChoice::automatic : model.frozen_storage;
+std::optional<DType> source_storage(const ModelSection& model, const AdapterSection& adapter) {
+  return adapter.relora ? std::nullopt : model.frozen_storage;
 }
 
 void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory) {
@@ -276,9 +271,9 @@ void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& di
         if (const AdaptedExperts* experts = adapter.plan.experts_of(name)) {
           const ExpertParameter& p = experts->parameter;
           converted = expert_rows(p, experts->r, adapter.values.at(name));
-          return StoredTensor{kernels::Storage::f32, {p.experts * p.rows, experts->r}, converted.data()};
+          return StoredTensor{DType::f32, {p.experts * p.rows, experts->r}, converted.data()};
         }
-        return StoredTensor{kernels::Storage::f32, tensor->shape, adapter.values.at(name).data()};
+        return StoredTensor{DType::f32, tensor->shape, adapter.values.at(name).data()};
       },
       directory);
 }
@@ -318,7 +313,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
   return {std::move(built), std::move(training.adapter)};
 }
 
-FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, StorageChoice storage) {
+FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, std::optional<DType> storage) {
   FrozenMemory m;
   for (auto& values : model.owned) m.copied += values.size() * sizeof(float);
   if (!base.files) return m;
@@ -340,7 +335,7 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage
     if (!t || !passed_over.insert(w.tensor).second || (base.quantised && base.quantised->find(w.tensor))) continue;
     if (is_mxfp4(*t)) m.mapped += t->bytes.size() + t->bytes.size() / 16;
     else if (!used_as_it_lies(*t, storage))
-      m.copied += static_cast<std::size_t>(t->size() * dtype_bits(storage_dtype(storage_of(*t, storage))) / 8);
+      m.copied += static_cast<std::size_t>(dtype_bytes(storage_of(*t, storage), t->size()));
     else if (!w.vector && !w.transposed) m.mapped += t->bytes.size();
   }
   return m;

@@ -21,7 +21,7 @@ namespace dml {
 /// A tensor with more rows than its file has.
 struct GrownTensor {
   std::vector<std::int64_t> shape;
-  kernels::Storage storage = kernels::Storage::f32;
+  DType dtype = DType::f32;
   std::vector<std::byte> bytes;
 };
 
@@ -41,7 +41,7 @@ struct BaseModel {
 
   /// Tensors by name, mapped; quantised ones first, but those of `whole`, which are trained; other matrices converted
   /// when `storage` asks for another type than the file's, once for all models. Views live as long as the source.
-  TensorSource source(StorageChoice storage, const std::set<std::string>& whole = {}) const;
+  TensorSource source(std::optional<DType> storage, const std::set<std::string>& whole = {}) const;
   /// Bytes of all tensors as source(automatic) gives them.
   std::size_t bytes() const;
   /// Reads every byte of all tensors once: UserError for a value that is NaN or infinite (a quantised base was looked
@@ -51,7 +51,7 @@ struct BaseModel {
   /// Drops the pages read so far from resident memory; they are read again on access.
   void release() const;
   /// The element type most matrices have: "F32", "BF16" or "F16".
-  Dtype dtype() const;
+  DType dtype() const;
 };
 
 /// Config and headers, checked against each other: milliseconds, whatever the size.
@@ -70,14 +70,14 @@ bool vocabulary_is_resized(const BaseModel& base);
 AdapterConfig adapter_config(const AdapterSection& section, const std::string& base_model);
 
 /// A model on this base; it keeps the mapped files and what was converted.
-std::unique_ptr<CausalLm> build_on(const BaseModel& base, StorageChoice storage, const Training& training,
+std::unique_ptr<CausalLm> build_on(const BaseModel& base, std::optional<DType> storage, const Training& training,
                                    const std::string& name);
 
 /// The changes of a training run to the base.
 Training training_of(const AdapterSection& section, const std::string& base_model, std::int64_t seed);
 
 /// How a run asks for the base's matrices: ReLoRA copies those that it changes by itself (assembly/relora.h).
-StorageChoice source_storage(const ModelSection& model, const AdapterSection& adapter);
+std::optional<DType> source_storage(const ModelSection& model, const AdapterSection& adapter);
 
 struct TrainableModel {
   std::unique_ptr<CausalLm> model;
@@ -88,11 +88,11 @@ struct TrainableModel {
 TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
                                     std::int64_t seed, const TrainedValues& values = {});
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,
                                                const std::vector<std::string>& adapters = {});
 /// Like make_inference_model() for an adapter whose base `host` computes already. `number`: the adapter's
 /// SequenceRows::adapter in the host (CausalLm::adopt); unset where the adapter needs a model of its own.
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,
                                                const std::vector<std::string>& adapters, CausalLm& host,
                                                std::optional<std::int32_t>& number);
 /// Double quantised scales of NF4 become float32: decoding multiplies by every one of them for every token.
@@ -102,7 +102,7 @@ void expand_scales(CausalLm& model);
 struct FrozenMemory {
   std::size_t mapped = 0, copied = 0;
 };
-FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, StorageChoice storage);
+FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, std::optional<DType> storage);
 
 /// Values of an adapter into the parameters of a model that was built with its config.
 void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory);

@@ -27,7 +27,7 @@ bool read_mine(const std::string& path, DistributionStrategy& strategy, const st
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (units[u].empty()) continue;
     const TensorView& tensor = file.at(tensor_name(u));
-    if (tensor.dtype != Dtype::bf16 || tensor.bytes.size() != units[u].size_bytes())
+    if (tensor.dtype != DType::bf16 || tensor.bytes.size() != units[u].size_bytes())
       throw UserError("{}: tensor '{}' is not of this model", path, tensor.name);
     std::memcpy(units[u].data(), tensor.bytes.data(), tensor.bytes.size());
   }
@@ -49,7 +49,7 @@ std::string strategy_name(const Recipe& recipe, const Comm& comm) {
 DistributionOptions distribution_options(const DistributionSection& section) {
   DistributionOptions options;
   options.tree = section.gradient_tree;
-  options.wire.type = section.comm_dtype == StorageChoice::bf16 ? kernels::Storage::bf16 : kernels::Storage::f32;
+  options.wire.type = section.comm_dtype;
   options.shard_size = static_cast<int>(section.dp_shard_size.value_or(0));
   return options;
 }
@@ -66,7 +66,7 @@ std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {
     DecoderLayer& layer = model.layers[l];
     auto add = [&](std::initializer_list<Linear*> linears) {
       for (Linear* linear : linears)
-        if (linear->frozen && !linear->weight && linear->frozen.storage != kernels::Storage::mxfp4)
+        if (linear->frozen && !linear->weight && linear->frozen.dtype != DType::mxfp4)
           units[l + 1].push_back(&linear->frozen);
     };
     auto add_mlp = [&](Mlp& mlp) { add({&mlp.gate, &mlp.up, &mlp.down}); };
@@ -113,7 +113,7 @@ void write_residuals(const std::string& folder, std::span<const std::span<bf16>>
                      const Comm& comm) {
   std::vector<TensorInfo> infos;
   for (std::size_t u = 0; u < units.size(); ++u)
-    if (!units[u].empty()) infos.push_back({tensor_name(u), Dtype::bf16, {static_cast<std::int64_t>(units[u].size())}});
+    if (!units[u].empty()) infos.push_back({tensor_name(u), DType::bf16, {static_cast<std::int64_t>(units[u].size())}});
   if (infos.empty()) return;
   SafetensorsWriter writer(residual_file(folder, comm.rank()), std::move(infos), {{"made_by", maker(strategy, comm)}});
   for (const TensorInfo& info : writer.tensors()) {

@@ -31,7 +31,7 @@ std::pair<std::string, double> directory_and_weight(const std::string& text) {
   return {text.substr(0, equals), weight};
 }
 
-std::unique_ptr<CausalLm> adapted_model(const BaseModel& base, StorageChoice storage, const Adapter& adapter,
+std::unique_ptr<CausalLm> adapted_model(const BaseModel& base, std::optional<DType> storage, const Adapter& adapter,
                                         const std::string& name) {
   Training training;
   training.adapter = adapter.config;
@@ -46,7 +46,7 @@ TensorSource with_saved(TensorSource base, const std::vector<WeightedAdapter>& a
   for (const WeightedAdapter& a : adapters)
     for (const AdapterTensor& t : a.adapter.tensors)
       if (t.trained() && (t.kind == AdapterTensor::Kind::saved || t.kind == AdapterTensor::Kind::bias))
-        saved[t.module] = {kernels::Storage::f32, t.shape, a.adapter.values.at(t.key).data()};
+        saved[t.module] = {DType::f32, t.shape, a.adapter.values.at(t.key).data()};
   return [base = std::move(base), saved = std::move(saved)](const std::string& name) -> std::optional<StoredTensor> {
     auto found = saved.find(name);
     return found == saved.end() ? base(name) : found->second;
@@ -56,7 +56,7 @@ TensorSource with_saved(TensorSource base, const std::vector<WeightedAdapter>& a
 using GivenAdapters = std::shared_ptr<const std::vector<WeightedAdapter>>;
 
 // A model on the base with the tensors that adapters trained, and what they do to the ends of a tied one.
-std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& base, StorageChoice storage,
+std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& base, std::optional<DType> storage,
                                                              std::vector<WeightedAdapter> adapters,
                                                              const Training& training) {
   auto given = std::make_shared<const std::vector<WeightedAdapter>>(std::move(adapters));
@@ -75,7 +75,7 @@ std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& ba
 
 // W + Σ wᵢ (Wᵢ − W), where Wᵢ is what adapter i and the base as it prepares it compute together: for adapters whose
 // part is no product BA. The matrices they sit on are copied; nothing else is.
-std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, StorageChoice storage,
+std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, std::optional<DType> storage,
                                          std::vector<WeightedAdapter> adapters) {
   for (const WeightedAdapter& a : adapters)
     if (!a.adapter.plan.rows.empty() || a.adapter.config.lora_bias)
@@ -114,7 +114,7 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, StorageChoice st
   return model;
 }
 
-std::unique_ptr<CausalLm> model_with(const BaseModel& base, StorageChoice storage,
+std::unique_ptr<CausalLm> model_with(const BaseModel& base, std::optional<DType> storage,
                                      const std::vector<std::string>& adapters) {
   if (adapters.empty()) return build_on(base, storage, {}, base.directory);
   std::vector<WeightedAdapter> read;
@@ -158,7 +158,7 @@ void expand_scales(CausalLm& model) {
       kernels::expand_scales(*w, first, last - first, scales.data() + first);
     });
     model.owned.push_back(std::move(scales));
-    *w = {.storage = w->storage,
+    *w = {.dtype = w->dtype,
           .rows = w->rows,
           .cols = w->cols,
           .data = w->data,
@@ -167,7 +167,7 @@ void expand_scales(CausalLm& model) {
   }
 }
 
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,
                                                const std::vector<std::string>& adapters) {
   auto model = model_with(base, storage, adapters);
   expand_scales(*model);
@@ -175,7 +175,7 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageCho
   return model;
 }
 
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,
                                                const std::vector<std::string>& adapters, CausalLm& host,
                                                std::optional<std::int32_t>& number) {
   auto model = model_with(base, storage, adapters);

@@ -115,14 +115,13 @@ void set_recompute_policy(CausalLm& model, const Recipe& recipe) {
   }
   if (recipe.train.gradient_checkpointing_layers) model.recompute_layers = *recipe.train.gradient_checkpointing_layers;
   bool quantised = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
-  StorageChoice storage = recipe.train.activation_storage;
-  model.save_rounded = storage == StorageChoice::bf16 || (storage == StorageChoice::automatic && quantised);
+  std::optional<DType> storage = recipe.train.activation_storage;
+  model.save_rounded = storage == DType::bf16 || (!storage && quantised);
 }
 
 void set_up_processor(const TrainSection& train, Comm& comm) {
-  using kernels::Precision;
   const bool bf16 = train.bf16 == Bf16::on || (train.bf16 == Bf16::automatic && kernels::has_fast_bf16());
-  kernels::use_precision(bf16 ? Precision::bf16 : Precision::f32);
+  kernels::use_precision(bf16 ? DType::bf16 : DType::f32);
   if (bf16 && !kernels::has_fast_bf16())
     log_warning(
         "bf16: true: this processor has no bf16 instructions (AMX or AVX512_BF16); products round to bf16 and run no "

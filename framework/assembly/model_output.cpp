@@ -27,14 +27,14 @@ TensorRows rows_by_tensor(const ModelSpec& spec) {
 
 // Of the base, and not known to the model.
 bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& spec) {
-  if (spec.moe.experts > 0 && t.dtype == Dtype::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))
+  if (spec.moe.experts > 0 && t.dtype == DType::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))
     return false;  // mxfp4: these weights are written as numbers
   return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
          !is_bitsandbytes_part(t.name) &&
          !((spec.tied || spec.head != HeadKind::causal_lm) && t.name.starts_with(std::string(spec.naming->head) + "."));
 }
 
-std::vector<TensorInfo> tensors_of(const TensorRows& rows, const BaseModel& base, const ModelSpec& spec, Dtype dtype) {
+std::vector<TensorInfo> tensors_of(const TensorRows& rows, const BaseModel& base, const ModelSpec& spec, DType dtype) {
   std::vector<TensorInfo> infos;
   for (auto& [name, parts] : rows) infos.push_back({name, dtype, parts[0].tensor_shape()});
   if (base.files)
@@ -43,9 +43,9 @@ std::vector<TensorInfo> tensors_of(const TensorRows& rows, const BaseModel& base
   return infos;
 }
 
-void write_configs(const std::string& directory, const BaseModel& base, const ModelSpec& spec, Dtype dtype,
+void write_configs(const std::string& directory, const BaseModel& base, const ModelSpec& spec, DType dtype,
                    bool untie) {
-  std::string type = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
+  std::string type = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
   Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
   config.erase("quantization");
   config.erase("quantization_config");  // of a base that was quantised: these weights are not
@@ -57,7 +57,7 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
 }  // namespace
 
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
-                             std::span<const std::span<float>> copies, Dtype dtype) {
+                             std::span<const std::span<float>> copies, DType dtype) {
   std::map<std::string, std::span<const float>> values;
   const auto& units = model.parameters.units();
   for (std::size_t u = 0; u < units.size(); ++u)
@@ -70,12 +70,10 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
   std::vector<float> unpacked;  // of a quantised one
   auto base = [&](const AdapterTensor& t) -> StoredValues {
     const kernels::Weight& w = t.module == head ? model.head.frozen : model.embedding.frozen;
-    if (w.storage == kernels::Storage::f32) return {Dtype::f32, w.data};
-    if (w.storage == kernels::Storage::bf16) return {Dtype::bf16, w.data};
-    if (w.storage == kernels::Storage::f16) return {Dtype::f16, w.data};
+    if (is_plain_float(w.dtype)) return {w.dtype, w.data};
     unpacked.resize(static_cast<std::size_t>(w.rows * w.cols));
     kernels::unpack(w, 0, w.rows, 0, w.cols, unpacked.data());
-    return {Dtype::f32, unpacked.data()};
+    return {DType::f32, unpacked.data()};
   };
   std::vector<float> converted;
   auto trained = [&](const AdapterTensor& t) -> std::span<const float> {
@@ -109,7 +107,7 @@ ModelSpec merged_spec(CausalLm& model) {
   return spec;
 }
 
-void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
                            bool merge, const DistributionStrategy::Show& show) {
   ModelSpec spec = merge ? merged_spec(model) : model.spec;
   const bool untie = base.spec.tied && !spec.tied;
@@ -145,7 +143,7 @@ bool ModelInParts::possible(const CausalLm& model) {
   return rows.empty();
 }
 
-ModelInParts::ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, Dtype dtype)
+ModelInParts::ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, DType dtype)
     : directory_(std::move(directory)),
       base_(base),
       model_(model),
@@ -178,7 +176,7 @@ void load_model_values(CausalLm& model, const std::string& directory) {
       [&](const std::string& name) -> std::optional<StoredTensor> {
         const TensorView* t = files.find(name);
         if (!t) return std::nullopt;
-        StoredTensor out{*dtype_storage(t->dtype), {t->shape.begin(), t->shape.end()}, t->bytes.data()};
+        StoredTensor out{t->dtype, {t->shape.begin(), t->shape.end()}, t->bytes.data()};
         auto order = model.reordered.find(name);
         if (order == model.reordered.end()) return out;
         const std::vector<float> values = t->floats(directory);
@@ -186,7 +184,7 @@ void load_model_values(CausalLm& model, const std::string& directory) {
         for (std::size_t i = 0; i < values.size(); ++i)
           converted[i] = values[static_cast<std::size_t>(order->second.place(static_cast<std::int64_t>(i)))];
         const std::int64_t rows = order->second.experts * order->second.rows, cols = order->second.cols;
-        return StoredTensor{kernels::Storage::f32, cols > 1 ? std::vector{rows, cols} : out.shape, converted.data()};
+        return StoredTensor{DType::f32, cols > 1 ? std::vector{rows, cols} : out.shape, converted.data()};
       },
       directory);
 }
@@ -205,7 +203,7 @@ void load_shard_values(const CausalLm& model, const std::string& directory, std:
       std::vector<float> piece(static_cast<std::size_t>(std::min<std::int64_t>(s.size, kAtOnce)));
       for (std::int64_t i = 0; i < s.size; i += kAtOnce) {
         const std::int64_t n = std::min(kAtOnce, s.size - i);
-        read_floats(t->dtype, t->bytes.data() + (s.first + i) * dtype_bits(t->dtype) / 8, n, piece.data());
+        read_floats(t->dtype, t->bytes.data() + dtype_bytes(t->dtype, s.first + i), n, piece.data());
         set_values(s, i, std::span(piece).first(static_cast<std::size_t>(n)));
       }
       continue;

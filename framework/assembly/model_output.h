@@ -15,7 +15,7 @@ namespace dml {
 
 /// adapter_config.json and adapter_model.safetensors, from the units' current values, or from `copies` of them.
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
-                             std::span<const std::span<float>> copies = {}, Dtype dtype = Dtype::f32);
+                             std::span<const std::span<float>> copies = {}, DType dtype = DType::f32);
 
 /// The spec of the model with its adapters merged: several that were added up may have parted a tied head from its
 /// embedding. UserError where a layer has no bias for that of its adapter to be merged into.
@@ -24,7 +24,7 @@ ModelSpec merged_spec(CausalLm& model);
 /// config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
 /// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is
 /// called before values of a unit are read.
-void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
                            bool merge, const DistributionStrategy::Show& show = {});
 
 /// Writes the same files, bit for bit, from shards or copies of them: each rank writes its own shards, on a file system
@@ -34,7 +34,7 @@ class ModelInParts {
   /// Not where tensors are stored the other way round, frozen, or trained in part.
   static bool possible(const CausalLm& model);
 
-  ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, Dtype dtype);
+  ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, DType dtype);
   /// One rank, before any of them writes.
   void create() { parts_.create(); }
   /// To the disk. `rest`: what is in no shard, too; on one rank. Where it is stopped the files stay unfinished.
@@ -44,7 +44,7 @@ class ModelInParts {
   std::string directory_;
   const BaseModel& base_;
   const CausalLm& model_;
-  Dtype dtype_;
+  DType dtype_;
   ModelParts parts_;
 };
 

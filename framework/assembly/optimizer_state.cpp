@@ -15,18 +15,10 @@ namespace {
 
 bool whole(const Shard& s) { return s.size == s.parameter->size(); }
 
-Dtype dtype_of(const StateTensor& t) {
-  using Type = StateTensor::Type;
-  return t.type == Type::u8    ? Dtype::u8
-         : t.type == Type::f32 ? Dtype::f32
-         : t.type == Type::f64 ? Dtype::f64
-                               : Dtype::bf16;
-}
-
 TensorInfo tensor_of(const Shard& s, const StateTensor& t) {
   std::string name = fmt::format("{}/{}", t.name, s.parameter->name);
   if (!whole(s)) name += fmt::format("[{}:{}]", s.first, s.first + s.size);
-  return {name, dtype_of(t),
+  return {name, t.dtype,
           t.each == 0               ? t.shape
           : whole(s) && t.each == 1 ? s.parameter->shape
                                     : std::vector{t.entries(s.size)}};
@@ -103,7 +95,7 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
       for (const Range& p : pieces[fmt::format("{}/{}", t.name, s.parameter->name)]) {
         std::int64_t end = p.last < 0 ? s.parameter->size() : p.last;
         if (p.first < 0 || end < p.first || (t.each > 0 && p.first % t.each != 0) ||
-            t.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != dtype_of(t))
+            t.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != t.dtype)
           throw UserError(
               "{}: tensor '{}' does not have the shape of this optimizer's state; was it written by another optimizer?",
               checkpoint, p.tensor->name);

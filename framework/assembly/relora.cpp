@@ -25,8 +25,6 @@ PruneMethod method_of(const std::string& name) {
   return name == "reset" ? PruneMethod::reset : PruneMethod::magnitude;
 }
 
-Dtype dtype_of(const kernels::Weight& w) { return w.storage == kernels::Storage::bf16 ? Dtype::bf16 : Dtype::f32; }
-
 // The tensor's, with the first row where it is one part of several.
 std::string name_of(const OwnMatrix& m) {
   return m.place.fused() ? fmt::format("{}[{}]", m.place.tensor, m.place.first_row) : m.place.tensor;
@@ -44,7 +42,7 @@ std::map<std::string, std::size_t> numbers_of(const ParameterStore& parameters) 
 StateSlice slice_of(const Shard& s, std::size_t number, const StateLayout& layout) {
   StateSlice out{number, s.first, s.parameter->size(), {}};
   for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
-    DML_CHECK(t.type == StateTensor::Type::f32 && t.each == 1);  // rules.cpp asks for relora_prune_method: reset
+    DML_CHECK(t.dtype == DType::f32 && t.each == 1);  // rules.cpp asks for relora_prune_method: reset
     out.planes.push_back(
         s.state.subspan(static_cast<std::size_t>(t.offset) / sizeof(float), static_cast<std::size_t>(s.size)));
   }
@@ -55,7 +53,7 @@ StateSlice slice_of(const Shard& s, std::size_t number, const StateLayout& layou
 
 Relora::Relora(CausalLm& model, const Recipe& recipe)
     : model_(model),
-      weights_(model, recipe.model.frozen_storage == StorageChoice::f32),
+      weights_(model, recipe.model.frozen_storage == DType::f32),
       every_(*recipe.optim.jagged_restart_steps),
       prune_ratio_(recipe.adapter.relora_prune_ratio),
       method_(method_of(recipe.adapter.relora_prune_method)),
@@ -104,12 +102,12 @@ void Relora::save(const std::string& folder, std::int64_t done) const {
   std::map<std::string, const void*> data;
   for (const Unit& unit : model_.parameters.units())
     for (const Parameter& p : unit.parameters) {
-      infos.push_back({p.name, Dtype::f32, p.shape});
+      infos.push_back({p.name, DType::f32, p.shape});
       data[p.name] = unit.value + p.offset;
     }
   if (has_merged(done))
     for (const auto& m : weights_.matrices()) {
-      infos.push_back({name_of(m), dtype_of(m.own), {m.own.rows, m.own.cols}});
+      infos.push_back({name_of(m), m.own.dtype, {m.own.rows, m.own.cols}});
       data[name_of(m)] = m.own.data;
     }
   SafetensorsWriter writer(folder + kFile, std::move(infos));
@@ -123,18 +121,18 @@ void Relora::load(const std::string& checkpoint) {
       model_.parameters,
       [&](const std::string& name) -> std::optional<StoredTensor> {
         const TensorView* t = file.find(name);
-        if (!t || t->dtype != Dtype::f32) return std::nullopt;
-        return StoredTensor{kernels::Storage::f32, {t->shape.begin(), t->shape.end()}, t->bytes.data()};
+        if (!t || t->dtype != DType::f32) return std::nullopt;
+        return StoredTensor{DType::f32, {t->shape.begin(), t->shape.end()}, t->bytes.data()};
       },
       file.path());
   // Before the first restart there is nothing but the base.
   if (weights_.matrices().empty() || !file.find(name_of(weights_.matrices()[0]))) return weights_.reset();
   for (const auto& m : weights_.matrices()) {
     const TensorView* t = file.find(name_of(m));
-    if (!t || t->dtype != dtype_of(m.own) || t->bytes.size() != m.bytes())
+    if (!t || t->dtype != m.own.dtype || t->bytes.size() != m.bytes())
       throw UserError("{}: tensor '{}' is {}, expected {} of {}", file.path(), name_of(m),
-                      t ? fmt::format("{} of {}", shape_text(t->shape), dtype_name(t->dtype)) : "missing",
-                      fmt::format("[{}, {}]", m.own.rows, m.own.cols), dtype_name(dtype_of(m.own)));
+                      t ? fmt::format("{} of {}", shape_text(t->shape), safetensors_name(t->dtype)) : "missing",
+                      fmt::format("[{}, {}]", m.own.rows, m.own.cols), safetensors_name(m.own.dtype));
     std::memcpy(m.data(), t->bytes.data(), m.bytes());
   }
 }
@@ -142,7 +140,7 @@ void Relora::load(const std::string& checkpoint) {
 std::size_t Relora::replaced() const {
   std::int64_t bytes = 0;
   for (const auto& m : weights_.matrices())
-    if (!m.place.transposed) bytes += kernels::storage_bytes(m.original.storage, m.original.rows * m.original.cols);
+    if (!m.place.transposed) bytes += dtype_bytes(m.original.dtype, m.original.rows * m.original.cols);
   return static_cast<std::size_t>(bytes);
 }
 

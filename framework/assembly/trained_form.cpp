@@ -10,8 +10,8 @@ namespace dml {
 namespace {
 
 /// Weights of a checkpoint: float32, unless training itself rounds them.
-Dtype checkpoint_dtype(const Recipe& recipe) {
-  return recipe.optim.bf16_weights == Bf16Weights::off ? Dtype::f32 : Dtype::bf16;
+DType checkpoint_dtype(const Recipe& recipe) {
+  return recipe.optim.bf16_weights == Bf16Weights::off ? DType::f32 : DType::bf16;
 }
 
 std::size_t float_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
@@ -23,11 +23,11 @@ class AllWeights : public TrainedForm {
   const char* continued_by() const override { return "base_model"; }
   bool copies_base() const override { return parts_.recipe.adapter.unfrozen_parameters.empty(); }
   std::size_t stored_bytes() const override {
-    return static_cast<std::size_t>(parts_.base.spec.parameters() * dtype_bits(checkpoint_dtype(parts_.recipe)) / 8);
+    return static_cast<std::size_t>(dtype_bytes(checkpoint_dtype(parts_.recipe), parts_.base.spec.parameters()));
   }
   void load(const std::string& checkpoint) override { load_model_values(model(), checkpoint); }
-  void write_result(const std::string& folder, Dtype dtype) override {
-    write(folder, checkpoint_dtype(parts_.recipe) == Dtype::bf16 ? Dtype::bf16 : dtype);
+  void write_result(const std::string& folder, DType dtype) override {
+    write(folder, checkpoint_dtype(parts_.recipe) == DType::bf16 ? DType::bf16 : dtype);
   }
   void write_checkpoint(const std::string& folder, std::int64_t) override {
     write(folder, checkpoint_dtype(parts_.recipe));
@@ -47,7 +47,7 @@ class AllWeights : public TrainedForm {
   }
 
  private:
-  void write(const std::string& folder, Dtype dtype) {
+  void write(const std::string& folder, DType dtype) {
     if (!copies_shards() || !holds_slices(parts_.strategy))
       return parts_.strategy.on_first_rank([&](const DistributionStrategy::Show& show) {
         write_model_directory(folder, parts_.base, model(), dtype, false, show);
@@ -72,7 +72,7 @@ class AdapterAlone : public TrainedForm {
   void load(const std::string& checkpoint) override {
     load_adapter(model(), read_adapter(checkpoint, model().spec, parts_.base.directory), checkpoint);
   }
-  void write_result(const std::string& folder, Dtype) override {
+  void write_result(const std::string& folder, DType) override {
     on_first_rank([&] { write(folder, {}); });
   }
   void write_checkpoint(const std::string& folder, std::int64_t) override {
@@ -115,7 +115,7 @@ class MergedAdapter : public AdapterAlone {
     if (relora_.due(done)) relora_.restart(done, parts_.strategy, state, parts_.comm);
   }
   void load(const std::string& checkpoint) override { relora_.load(checkpoint); }
-  void write_result(const std::string& folder, Dtype dtype) override {
+  void write_result(const std::string& folder, DType dtype) override {
     on_first_rank([&] { write_model_directory(folder, parts_.base, model(), dtype, true); });
   }
   void write_checkpoint(const std::string& folder, std::int64_t step) override {

@@ -49,7 +49,7 @@ class TrainedForm {
   virtual void load(const std::string& checkpoint) = 0;
   /// Into the folder of a result or of a checkpoint after `step` steps; what belongs beside weights is not written. A
   /// collective.
-  virtual void write_result(const std::string& folder, Dtype dtype) = 0;
+  virtual void write_result(const std::string& folder, DType dtype) = 0;
   virtual void write_checkpoint(const std::string& folder, std::int64_t step) = 0;
 
   /// Bytes of the copies that a checkpoint can be written from, on the rank that copies most; 0: it is written at once.

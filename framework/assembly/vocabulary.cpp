@@ -58,10 +58,9 @@ GrownTensor grown(const TensorView& tensor, const WeightName& w, std::int64_t ro
   GrownTensor out;
   out.shape = {tensor.shape.begin(), tensor.shape.end()};
   out.shape[0] = rows;
-  Dtype dtype = dtype_storage(tensor.dtype) ? tensor.dtype : Dtype::f32;
-  out.storage = *dtype_storage(dtype);
-  out.bytes.resize(values.size() * static_cast<std::size_t>(dtype_bits(dtype)) / 8);
-  write_floats(dtype, values.data(), std::ssize(values), out.bytes.data());
+  out.dtype = is_plain_float(tensor.dtype) ? tensor.dtype : DType::f32;
+  out.bytes.resize(static_cast<std::size_t>(dtype_bytes(out.dtype, std::ssize(values))));
+  write_floats(out.dtype, values.data(), std::ssize(values), out.bytes.data());
   return out;
 }
 
@@ -142,8 +141,8 @@ void take_base_ends(const std::string& directory, const BaseModel& base, const M
       continue;
     GrownTensor tensor;
     tensor.shape = {t->shape.begin(), t->shape.end()};
-    const Dtype dtype = dtype_storage(t->dtype) ? t->dtype : Dtype::f32;
-    tensor.storage = *dtype_storage(dtype);
+    const DType dtype = is_plain_float(t->dtype) ? t->dtype : DType::f32;
+    tensor.dtype = dtype;
     if (dtype == t->dtype) {
       tensor.bytes.assign(t->bytes.begin(), t->bytes.end());
     } else {

@@ -79,7 +79,7 @@ void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expe
     } else if (!std::ranges::equal(t->shape, e.shape)) {
       lines.push_back(fmt::format("'{}' is {}, expected {}", e.key, shape_text(t->shape), shape_text(e.shape)));
     } else if (!is_readable_float(t->dtype)) {
-      lines.push_back(fmt::format("'{}' is {}, expected F32, F16 or BF16", e.key, dtype_name(t->dtype)));
+      lines.push_back(fmt::format("'{}' is {}, expected F32, F16 or BF16", e.key, safetensors_name(t->dtype)));
     }
   }
   std::ranges::sort(keys);
@@ -152,7 +152,7 @@ std::int64_t vocabulary_of(const std::string& directory, const ModelSpec& spec) 
 }
 
 void write_adapter(const std::string& directory, const AdapterConfig& config, const std::vector<AdapterTensor>& tensors,
-                   const AdapterValues& values, const BaseValues& base, Dtype dtype) {
+                   const AdapterValues& values, const BaseValues& base, DType dtype) {
   std::map<std::string, const AdapterTensor*> by_key;
   std::vector<TensorInfo> infos;
   auto stored = [&](const AdapterTensor& t) { return base && t.kind == AdapterTensor::Kind::base; };

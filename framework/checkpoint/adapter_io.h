@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/dtype.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "core/json.h"
 #include "model/adapter_plan.h"
 
@@ -46,7 +46,7 @@ using AdapterValues = std::function<std::span<const float>(const AdapterTensor&)
 
 /// Values of the base as it is stored: what the tensor's shape says of `dtype`.
 struct StoredValues {
-  Dtype dtype = Dtype::f32;
+  DType dtype = DType::f32;
   const void* data = nullptr;
 };
 using BaseValues = std::function<StoredValues(const AdapterTensor&)>;
@@ -54,7 +54,7 @@ using BaseValues = std::function<StoredValues(const AdapterTensor&)>;
 /// Writes adapter_config.json, adapter_model.safetensors and README.md into an existing folder. Tensors of Kind::base
 /// are those of `base`, in the type they have; without it, of `values`. Others are rounded to `dtype`.
 void write_adapter(const std::string& directory, const AdapterConfig& config, const std::vector<AdapterTensor>& tensors,
-                   const AdapterValues& values, const BaseValues& base = {}, Dtype dtype = Dtype::f32);
+                   const AdapterValues& values, const BaseValues& base = {}, DType dtype = DType::f32);
 
 /// The model card: front matter for the Hub, then a few lines for people.
 std::string adapter_card(const AdapterConfig& config);

@@ -33,11 +33,11 @@ class Reader {
   Reader(const ModelFiles& base, const QuantisedMatrix& matrix) : base_(base), matrix_(matrix) {}
 
   Quantised read() const {
-    const auto [state, source] = QuantState(part(kState, Dtype::u8, -1), base_.directory());
+    const auto [state, source] = QuantState(part(kState, DType::u8, -1), base_.directory());
     check(state, source);
-    const std::int64_t scales = matrix_.scales(kernels::Storage::nf4).size();
+    const std::int64_t scales = matrix_.scales(DType::nf4).size();
     Quantised out;
-    out.codes = bytes_of(part("", Dtype::u8, (matrix_.size() + 1) / 2));
+    out.codes = bytes_of(part("", DType::u8, (matrix_.size() + 1) / 2));
     if (std::vector<float> map = floats(".quant_map", 16); !std::ranges::equal(map, kernels::kNf4Codes))
       refuse(".quant_map", "the values are not those of nf4");
     out.scales = state.contains("nested_blocksize") ? nested_scales(state, scales, source) : floats(".absmax", scales);
@@ -51,12 +51,12 @@ class Reader {
     throw UserError("{}: tensor '{}{}': {}", base_.directory(), matrix_.name, suffix, why);
   }
 
-  const TensorView& part(std::string_view suffix, Dtype dtype, std::int64_t size) const {
+  const TensorView& part(std::string_view suffix, DType dtype, std::int64_t size) const {
     const TensorView* t = base_.find(matrix_.name + std::string(suffix));
     if (!t) refuse(suffix, "is missing");
     if (t->dtype != dtype || (size >= 0 && t->size() != size))
-      refuse(suffix, fmt::format("is {} {}, expected {} values of {}", dtype_name(t->dtype), shape_text(t->shape), size,
-                                 dtype_name(dtype)));
+      refuse(suffix, fmt::format("is {} {}, expected {} values of {}", safetensors_name(t->dtype), shape_text(t->shape),
+                                 size, safetensors_name(dtype)));
     return *t;
   }
 
@@ -67,7 +67,7 @@ class Reader {
   }
 
   std::vector<float> floats(std::string_view suffix, std::int64_t size) const {
-    return part(suffix, Dtype::f32, size).floats(base_.directory());
+    return part(suffix, DType::f32, size).floats(base_.directory());
   }
 
   void check(const Json& state, const std::string& source) const {
@@ -83,7 +83,7 @@ class Reader {
   std::vector<float> nested_scales(const Json& state, std::int64_t count, const std::string& source) const {
     std::int64_t size = json_integer(state, "nested_blocksize", 0, source);
     if (size < 1) throw UserError("{}: nested_blocksize {}", source, size);
-    auto codes = bytes_of(part(".absmax", Dtype::u8, count));
+    auto codes = bytes_of(part(".absmax", DType::u8, count));
     auto map = floats(".nested_quant_map", 256), most = floats(".nested_absmax", (count - 1) / size + 1);
     auto offset = static_cast<float>(json_number(state, "nested_offset", 0, source));
     std::vector<float> out(codes.size());
@@ -127,8 +127,8 @@ bool is_bitsandbytes_in_16_bits(const ModelFiles& base, const std::string& name)
   return json_string(state.json, "dtype", "float32", state.source) != "float32";
 }
 
-Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, kernels::Storage scheme) {
-  if (scheme != kernels::Storage::nf4)
+Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, DType scheme) {
+  if (scheme != DType::nf4)
     throw UserError(
         "{}: is quantised to nf4 already; load_in_8bit needs the unquantised model, load_in_4bit takes this one",
         base.directory());

@@ -32,7 +32,7 @@ bool is_bitsandbytes(const ModelFiles& base, const std::string& name);
 /// Whether such a tensor was in 16 bits before.
 bool is_bitsandbytes_in_16_bits(const ModelFiles& base, const std::string& name);
 /// UserError when anything about the tensor is not as the comment above says.
-Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, kernels::Storage scheme);
+Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, DType scheme);
 /// Whether a tensor only belongs to the quantised form of another one.
 bool is_bitsandbytes_part(std::string_view name);
 

@@ -42,15 +42,15 @@ std::int64_t first_beyond_float(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::int64_t first_not_finite(Dtype dtype, std::span<const std::byte> bytes) {
+std::int64_t first_not_finite(DType dtype, std::span<const std::byte> bytes) {
   switch (dtype) {
-    case Dtype::bf16:
+    case DType::bf16:
       return first_with<std::uint16_t>(0x7f80, bytes);
-    case Dtype::f16:
+    case DType::f16:
       return first_with<std::uint16_t>(0x7c00, bytes);
-    case Dtype::f32:
+    case DType::f32:
       return first_with<std::uint32_t>(0x7f800000, bytes);
-    case Dtype::f64:
+    case DType::f64:
       return first_beyond_float(bytes);
     default:
       return -1;
@@ -69,11 +69,11 @@ FiniteValues::FiniteValues(const TensorView& tensor, const std::string& director
     : tensor_(tensor), directory_(directory) {
   if (!is_readable_float(tensor.dtype))
     throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", directory, tensor.name,
-                    dtype_name(tensor.dtype));
+                    safetensors_name(tensor.dtype));
 }
 
 void FiniteValues::read(std::int64_t first, std::span<float> out) const {
-  const std::int64_t width = dtype_bits(tensor_.dtype) / 8;
+  const std::int64_t width = dtype_bytes(tensor_.dtype, 1);
   const auto from =
       tensor_.bytes.subspan(static_cast<std::size_t>(first * width), out.size() * static_cast<std::size_t>(width));
   std::atomic<bool> bad = false;

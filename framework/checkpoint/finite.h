@@ -12,7 +12,7 @@ namespace dml {
 
 /// Which of the values in some bytes of a tensor is the first that is NaN or infinite as float32; -1 when none is, or
 /// when the type holds no numbers that dml reads. As fast as memory: made for bytes that are read anyway.
-std::int64_t first_not_finite(Dtype dtype, std::span<const std::byte> bytes);
+std::int64_t first_not_finite(DType dtype, std::span<const std::byte> bytes);
 /// The UserError of a tensor's bad value, with its place by row and column.
 [[noreturn]] void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element);
 

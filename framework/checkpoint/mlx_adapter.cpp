@@ -128,7 +128,7 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
   std::vector<TensorInfo> infos;
   for (auto& t : tensors) {
     by_name[t.module + suffix(t.kind)] = &t;
-    infos.push_back({t.module + suffix(t.kind), Dtype::f32, mlx_shape(t)});
+    infos.push_back({t.module + suffix(t.kind), DType::f32, mlx_shape(t)});
   }
   std::vector<float> turned;
   write_safetensors(join(directory, "adapters.safetensors"), std::move(infos),

@@ -47,9 +47,9 @@ void ModelParts::write_floats(std::string_view tensor, std::int64_t first, std::
   const TensorInfo& info = shard.layout.tensors[place->tensor];
   DML_CHECK(first >= 0 && first + static_cast<std::int64_t>(values.size()) <= info.size(), "{}: more than it holds",
             tensor);
-  const auto width = static_cast<std::size_t>(dtype_bits(info.dtype)) / 8;
+  const auto width = static_cast<std::size_t>(dtype_bytes(info.dtype, 1));
   const std::size_t at = shard.layout.offsets[place->tensor] + static_cast<std::size_t>(first) * width;
-  if (info.dtype == Dtype::f32) return write_at(shard, at, values.data(), values.size_bytes());
+  if (info.dtype == DType::f32) return write_at(shard, at, values.data(), values.size_bytes());
   std::vector<std::uint16_t> piece(std::min<std::size_t>(values.size(), std::size_t{1} << 18));
   for (std::size_t i = 0; i < values.size(); i += piece.size()) {
     const std::size_t n = std::min(piece.size(), values.size() - i);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/model_files.h"
+#include "core/bf16.h"
 
 namespace dml {
 

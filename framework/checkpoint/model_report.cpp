@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/utf8.h"
+#include "kernels/weight.h"
 #include "model/weight_names.h"
 
 namespace dml {
@@ -35,15 +36,15 @@ void check_mxfp4(const ModelFiles& files, const WeightName& w, const TensorView&
   std::vector<std::int64_t> wanted = w.tensor_shape();
   wanted.pop_back();
   if (scales) used.insert(scales);
-  if (codes.dtype != Dtype::u8)
-    errors.push_back(fmt::format("tensor '{}' is {}, expected U8", w.tensor, dtype_name(codes.dtype)));
+  if (codes.dtype != DType::u8)
+    errors.push_back(fmt::format("tensor '{}' is {}, expected U8", w.tensor, safetensors_name(codes.dtype)));
   else if (w.cols % kernels::kMxfp4Block != 0)
     errors.push_back(
         fmt::format("tensor '{}': rows of {} are no whole blocks of {}", w.tensor, w.cols, kernels::kMxfp4Block));
   else if (!scales) errors.push_back(fmt::format("tensor '{}' is missing", w.mxfp4_scales()));
-  else if (scales->dtype != Dtype::u8 || !std::ranges::equal(scales->shape, wanted))
-    errors.push_back(fmt::format("tensor '{}' is {} {}, expected U8 {}", w.mxfp4_scales(), dtype_name(scales->dtype),
-                                 shape_text(scales->shape), shape_text(wanted)));
+  else if (scales->dtype != DType::u8 || !std::ranges::equal(scales->shape, wanted))
+    errors.push_back(fmt::format("tensor '{}' is {} {}, expected U8 {}", w.mxfp4_scales(),
+                                 safetensors_name(scales->dtype), shape_text(scales->shape), shape_text(wanted)));
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
     else if (w.coded) check_mxfp4(files, w, *t, used, out.errors);
     else if (!t->readable())
       out.errors.push_back(
-          fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, dtype_name(t->dtype)));
+          fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, safetensors_name(t->dtype)));
   }
   if (spec.head != HeadKind::causal_lm)
     for (const char* part : {".weight", ".bias"})

@@ -18,7 +18,7 @@ namespace dml {
 namespace {
 
 constexpr std::int64_t kBlock = 32, kPerWord = 8, kBits = 4;
-const std::vector<Dtype> kFloats = {Dtype::f16, Dtype::bf16, Dtype::f32}, kWords = {Dtype::i32, Dtype::u32};
+const std::vector<DType> kFloats = {DType::f16, DType::bf16, DType::f32}, kWords = {DType::i32, DType::u32};
 
 struct Backing {
   explicit Backing(ModelFiles files) : stored(std::move(files)) {}
@@ -53,14 +53,14 @@ class Unpacker {
  private:
   const TensorView* find(const std::string& name) const { return own_->stored.find(name); }
 
-  const TensorView& part(const std::string& name, const std::vector<Dtype>& dtypes, std::int64_t rows,
+  const TensorView& part(const std::string& name, const std::vector<DType>& dtypes, std::int64_t rows,
                          std::int64_t cols) {
     const TensorView* t = find(name);
     if (!t) throw UserError("{}: tensor '{}' is missing", own_->stored.directory(), name);
     const std::array<std::int64_t, 2> shape{rows, cols};
     if (std::ranges::find(dtypes, t->dtype) == dtypes.end() || !std::ranges::equal(t->shape, shape))
       throw UserError("{}: tensor '{}' is {} {}, a 4-bit matrix of {} needs [{}, {}]", own_->stored.directory(), name,
-                      dtype_name(t->dtype), shape_text(t->shape), config_.name(), rows, cols);
+                      safetensors_name(t->dtype), shape_text(t->shape), config_.name(), rows, cols);
     used_.insert(name);
     return *t;
   }
@@ -76,11 +76,10 @@ class Unpacker {
                       own_->stored.directory(), w.tensor, rows, cols, group, kBlock);
     own_->names.push_back(w.tensor);
     own_->shapes.push_back({rows, cols});
-    const kernels::BlockFormat& format = *kernels::block_format(kernels::Storage::q4_1);
-    auto& blocks = own_->blocks.emplace_back(static_cast<std::size_t>(rows * cols / kBlock * format.bytes));
+    auto& blocks = own_->blocks.emplace_back(static_cast<std::size_t>(dtype_bytes(DType::q4_1, rows * cols)));
     if (mlx) read_mlx(w.tensor, stem, rows, cols, group, blocks);
     else read_columns(stem, rows, cols, group, blocks);
-    views_.push_back({own_->names.back(), Dtype::u8, own_->shapes.back(), blocks, &format});
+    views_.push_back({own_->names.back(), DType::q4_1, own_->shapes.back(), blocks});
   }
 
   void read_mlx(const std::string& name, const std::string& stem, std::int64_t rows, std::int64_t cols,
@@ -132,7 +131,7 @@ class Unpacker {
     const TensorView* order = find(stem + ".g_idx");
     if (!order) return;
     used_.insert(stem + ".g_idx");
-    if (order->dtype != Dtype::i32 || order->size() != cols)
+    if (order->dtype != DType::i32 || order->size() != cols)
       throw UserError("{}: tensor '{}.g_idx' is not {} numbers", own_->stored.directory(), stem, cols);
     for (std::int64_t c = 0; c < cols; ++c) {
       std::int32_t g;

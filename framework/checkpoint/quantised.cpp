@@ -14,10 +14,10 @@ namespace {
 
 constexpr JsonLimits kManifestLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
-std::string digest_of_base(const ModelFiles& base, const QuantisedLayout& layout, kernels::Storage scheme,
+std::string digest_of_base(const ModelFiles& base, const QuantisedLayout& layout, DType scheme,
                            const std::string& root) {
   Hasher h;
-  h.text("quantised base").number(QuantisedBase::kVersion).text(kernels::stored_format(scheme).name);
+  h.text("quantised base").number(QuantisedBase::kVersion).text(dtype_row(scheme).name);
   h.text(content_digest(base.paths(), root + "/sources.json"));
   for (auto& m : layout.matrices)
     h.text(m.name).number(static_cast<std::uint64_t>(m.rows)).number(static_cast<std::uint64_t>(m.cols));
@@ -36,15 +36,14 @@ const TensorView& expect(const SafetensorsFile& file, const TensorInfo& wanted) 
   if (!t) throw UserError("{}: tensor '{}' is missing", file.path(), wanted.name);
   bool same = t->dtype == wanted.dtype && std::ranges::equal(t->shape, wanted.shape) && t->aligned();
   if (!same)
-    throw UserError("{}: tensor '{}' is {} {}, expected {} {}", file.path(), wanted.name, dtype_name(t->dtype),
-                    shape_text(t->shape), dtype_name(wanted.dtype), shape_text(wanted.shape));
+    throw UserError("{}: tensor '{}' is {} {}, expected {} {}", file.path(), wanted.name, safetensors_name(t->dtype),
+                    shape_text(t->shape), safetensors_name(wanted.dtype), shape_text(wanted.shape));
   return *t;
 }
 
 }  // namespace
 
-QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, kernels::Storage scheme,
-                             const std::string& root)
+QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, DType scheme, const std::string& root)
     : scheme_(scheme), layout_(quantised_layout(spec, scheme)) {
   make_directories(root);
   digest_ = digest_of_base(base, layout_, scheme, root);
@@ -75,13 +74,13 @@ std::string QuantisedBase::ready_or_why(const ModelFiles& base, const std::strin
 }
 
 void QuantisedBase::build(const ModelSpec& spec, const ModelFiles& base, const std::string& why) {
-  log_info("quantising {} matrices to {}: {}", layout_.matrices.size(), kernels::stored_format(scheme_).name, why);
+  log_info("quantising {} matrices to {}: {}", layout_.matrices.size(), scheme_name(), why);
   {
     DirectoryWriter out(folder_, true);
     quantise_layers(spec, base, layout_, scheme_, out.path());
     write_manifest(out.path(), {{"kind", "quantised base"},
                                 {"version", kVersion},
-                                {"scheme", kernels::stored_format(scheme_).name},
+                                {"scheme", std::string(scheme_name())},
                                 {"digest", digest_}});
     out.commit();
   }
@@ -102,17 +101,17 @@ void QuantisedBase::load(const ModelFiles& base) {
   for (auto& m : layout_.matrices) {
     if (m.layer != opened) files_.emplace_back(folder_ + "/" + layer_file(opened = m.layer));
     StoredTensor t;
-    t.storage = scheme_;
+    t.dtype = scheme_;
     t.shape = m.shape;
     t.transposed = m.transposed;
-    t.bf16_values = scheme_ == kernels::Storage::nf4 && is_in_16_bits(base, m.name);
+    t.bf16_values = scheme_ == DType::nf4 && is_in_16_bits(base, m.name);
     auto bytes_of = [&](const TensorInfo& wanted) {
       std::span<const std::byte> bytes = expect(files_.back(), wanted).bytes;
       bytes_ += bytes.size();
       return bytes.data();
     };
     t.data = bytes_of(m.codes(scheme_));
-    const TensorView* nested = scheme_ == kernels::Storage::nf4 ? files_.back().find(m.scale_blocks().name) : nullptr;
+    const TensorView* nested = scheme_ == DType::nf4 ? files_.back().find(m.scale_blocks().name) : nullptr;
     if (nested) {
       t.scale_codes = reinterpret_cast<const std::uint8_t*>(bytes_of(m.scale_codes()));
       t.scale_blocks = reinterpret_cast<const float*>(bytes_of(m.scale_blocks()));

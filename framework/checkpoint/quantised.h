@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "checkpoint/model_files.h"
-#include "kernels/stored_format.h"
+#include "core/dtype.h"
 #include "model/build.h"
 #include "model/spec.h"
 #include "model/weight_names.h"
@@ -41,8 +41,8 @@ struct QuantisedMatrix {
   StoredOrder order{};                // … where it is transposed
 
   std::int64_t size() const { return rows * cols; }
-  TensorInfo codes(kernels::Storage scheme) const;
-  TensorInfo scales(kernels::Storage scheme) const;
+  TensorInfo codes(DType scheme) const;
+  TensorInfo scales(DType scheme) const;
   TensorInfo scale_codes() const;   // nf4 with double quantisation has these
   TensorInfo scale_blocks() const;  // two instead
 };
@@ -51,13 +51,13 @@ struct QuantisedLayout {
   std::vector<QuantisedMatrix> matrices;  // in the order of the layers
   std::vector<std::string> left_out;      // fused tensors whose parts begin within a block
 };
-QuantisedLayout quantised_layout(const ModelSpec& spec, kernels::Storage scheme);
+QuantisedLayout quantised_layout(const ModelSpec& spec, DType scheme);
 
 /// Writes the layer files into `folder`, tensor by tensor: memory for one layer's result and 16 MB of float32 is
 /// enough. UserError naming every tensor that is missing or has another shape; the tensor and element that is NaN or
 /// infinite (the tensors that are not quantised are looked through as well).
-void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout,
-                     kernels::Storage scheme, const std::string& folder);
+void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, DType scheme,
+                     const std::string& folder);
 /// "layer-0007.safetensors"
 std::string layer_file(std::int64_t layer);
 
@@ -67,13 +67,13 @@ class QuantisedBase {
 
   /// Found in `root`, or built there by one process while others wait. What is damaged or of another version is built
   /// anew.
-  QuantisedBase(const ModelSpec& spec, const ModelFiles& base, kernels::Storage scheme, const std::string& root);
+  QuantisedBase(const ModelSpec& spec, const ModelFiles& base, DType scheme, const std::string& root);
 
   /// Nothing for a tensor that is not quantised. The view lives as long as this object.
   std::optional<StoredTensor> find(const std::string& name) const;
 
-  kernels::Storage scheme() const { return scheme_; }
-  std::string_view scheme_name() const { return kernels::stored_format(scheme_).name; }
+  DType scheme() const { return scheme_; }
+  std::string_view scheme_name() const { return dtype_row(scheme_).name; }
   const std::string& folder() const { return folder_; }
   /// Codes and scales.
   std::size_t bytes() const { return bytes_; }
@@ -92,7 +92,7 @@ class QuantisedBase {
   std::string ready_or_why(const ModelFiles& base, const std::string& note);
   void build(const ModelSpec& spec, const ModelFiles& base, const std::string& why);
 
-  kernels::Storage scheme_;
+  DType scheme_;
   QuantisedLayout layout_;
   std::string folder_, digest_, note_;
   std::vector<SafetensorsFile> files_;

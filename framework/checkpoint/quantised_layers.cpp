@@ -56,11 +56,11 @@ void nest_scales(Quantised& q) {
   q.scales = std::move(blocks_of);
 }
 
-Quantised quantise(const QuantisedMatrix& m, const FiniteValues& values, kernels::Storage scheme) {
+Quantised quantise(const QuantisedMatrix& m, const FiniteValues& values, DType scheme) {
   Quantised out;
   out.codes.resize(m.codes(scheme).bytes());
   out.scales.resize(static_cast<std::size_t>(m.scales(scheme).size()));
-  if (scheme == kernels::Storage::nf4) {
+  if (scheme == DType::nf4) {
     for_pieces(m, values, kNf4Block, [&](std::int64_t first, std::span<const float> x) {
       auto n = static_cast<std::int64_t>(x.size());
       kernels::quantize_nf4(x, {out.codes.data() + first / 2, static_cast<std::size_t>((n + 1) / 2)},
@@ -93,29 +93,28 @@ void check_tensors(const ModelSpec& spec, const ModelFiles& base) {
 
 }  // namespace
 
-TensorInfo QuantisedMatrix::codes(kernels::Storage scheme) const {
-  if (scheme == kernels::Storage::nf4) return {name, Dtype::u8, {(size() + 1) / 2}};
-  return {name, Dtype::i8, {rows, cols}};
+TensorInfo QuantisedMatrix::codes(DType scheme) const {
+  if (scheme == DType::nf4) return {name, DType::u8, {(size() + 1) / 2}};
+  return {name, DType::i8, {rows, cols}};
 }
 
-TensorInfo QuantisedMatrix::scales(kernels::Storage scheme) const {
-  if (scheme == kernels::Storage::nf4) return {name + ".absmax", Dtype::f32, {blocks(size(), kNf4Block)}};
-  return {name + ".scale", Dtype::f32, {rows}};
+TensorInfo QuantisedMatrix::scales(DType scheme) const {
+  if (scheme == DType::nf4) return {name + ".absmax", DType::f32, {blocks(size(), kNf4Block)}};
+  return {name + ".scale", DType::f32, {rows}};
 }
 
-TensorInfo QuantisedMatrix::scale_codes() const { return {name + ".absmax", Dtype::u8, {blocks(size(), kNf4Block)}}; }
+TensorInfo QuantisedMatrix::scale_codes() const { return {name + ".absmax", DType::u8, {blocks(size(), kNf4Block)}}; }
 
 TensorInfo QuantisedMatrix::scale_blocks() const {
-  return {name + ".nested_absmax", Dtype::f32, {1 + blocks(blocks(size(), kNf4Block), kNf4ScaleBlock)}};
+  return {name + ".nested_absmax", DType::f32, {1 + blocks(blocks(size(), kNf4Block), kNf4ScaleBlock)}};
 }
 
-QuantisedLayout quantised_layout(const ModelSpec& spec, kernels::Storage scheme) {
+QuantisedLayout quantised_layout(const ModelSpec& spec, DType scheme) {
   QuantisedLayout layout;
   std::set<std::string> seen, out_of_step;
   const auto names = weight_names(spec);
   for (const WeightName& w : names)  // a part of a fused tensor must begin with a block
-    if (is_linear(w) && scheme == kernels::Storage::nf4 && w.first_row * w.cols % kNf4Block != 0)
-      out_of_step.insert(w.tensor);
+    if (is_linear(w) && scheme == DType::nf4 && w.first_row * w.cols % kNf4Block != 0) out_of_step.insert(w.tensor);
   for (const WeightName& w : names)
     if (is_linear(w) && !out_of_step.contains(w.tensor) && seen.insert(w.tensor).second)
       layout.matrices.push_back({w.tensor, w.layer, w.tensor_rows, w.cols, w.transposed, w.tensor_shape(), w.order()});
@@ -125,8 +124,8 @@ QuantisedLayout quantised_layout(const ModelSpec& spec, kernels::Storage scheme)
 
 std::string layer_file(std::int64_t layer) { return fmt::format("layer-{:04}.safetensors", layer); }
 
-void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout,
-                     kernels::Storage scheme, const std::string& folder) {
+void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, DType scheme,
+                     const std::string& folder) {
   check_tensors(spec, base);
   std::set<std::string> quantised;
   for (auto first = layout.matrices.begin(); first != layout.matrices.end();) {
@@ -154,7 +153,7 @@ void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
       const std::string& matrix = owner.at(t.name);
       const Quantised& q = done.at(matrix);
       const void* codes = t.name == matrix ? q.codes.data() : q.scale_codes.data();
-      out.append(t.dtype == Dtype::f32 ? static_cast<const void*>(q.scales.data()) : codes, t.bytes());
+      out.append(t.dtype == DType::f32 ? static_cast<const void*>(q.scales.data()) : codes, t.bytes());
     }
     out.commit();
   }

@@ -54,17 +54,15 @@ bool TensorView::aligned() const {
 }
 
 void TensorView::read(std::int64_t first, std::int64_t count, float* out) const {
-  if (blocks) kernels::unpack({blocks->storage, 1, size(), bytes.data()}, 0, 1, first, count, out);
-  else read_floats(dtype, bytes.data() + first * dtype_bits(dtype) / 8, count, out);
+  if (quantised()) kernels::unpack({dtype, 1, size(), bytes.data()}, 0, 1, first, count, out);
+  else read_floats(dtype, bytes.data() + dtype_bytes(dtype, first), count, out);
 }
 
-std::optional<kernels::Storage> TensorView::storage() const { return blocks ? blocks->storage : dtype_storage(dtype); }
-
-std::string_view TensorView::type_name() const { return blocks ? blocks->name : dtype_name(dtype); }
+bool TensorView::quantised() const { return kernels::block_format(dtype) != nullptr; }
 
 std::vector<float> TensorView::floats(const std::string& source) const {
   if (!readable())
-    throw UserError("{}: tensor '{}' is {}, expected F32, F16, BF16 or F64", source, name, dtype_name(dtype));
+    throw UserError("{}: tensor '{}' is {}, expected F32, F16, BF16 or F64", source, name, safetensors_name(dtype));
   std::vector<float> out(static_cast<std::size_t>(size()));
   read(0, size(), out.data());
   return out;
@@ -114,7 +112,7 @@ SafetensorsLayout::SafetensorsLayout(std::vector<TensorInfo> declared,
   for (auto& t : tensors) {
     if (header.size() > 1) header += ',';
     header += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_text(t.name),
-                          dtype_name(t.dtype), fmt::join(t.shape, ","), size, size + t.bytes());
+                          safetensors_name(t.dtype), fmt::join(t.shape, ","), size, size + t.bytes());
     offsets.push_back(size);
     size += t.bytes();
   }
@@ -137,8 +135,8 @@ void SafetensorsWriter::append(const void* data, std::size_t size) {
   file_.write(data, size);
 }
 
-void SafetensorsWriter::append_floats(Dtype dtype, std::span<const float> values) {
-  if (dtype == Dtype::f32) return append(values.data(), values.size_bytes());
+void SafetensorsWriter::append_floats(DType dtype, std::span<const float> values) {
+  if (dtype == DType::f32) return append(values.data(), values.size_bytes());
   constexpr std::size_t kPiece = 4096;
   std::uint16_t piece[kPiece];
   for (std::size_t i = 0; i < values.size(); i += kPiece) {

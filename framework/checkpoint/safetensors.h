@@ -13,33 +13,26 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/dtype.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "checkpoint/safetensors_header.h"
 #include "core/files.h"
 
 namespace dml {
 
-namespace kernels {
-struct BlockFormat;
-}
-
 /// A tensor in a mapped file; valid as long as its SafetensorsFile.
 struct TensorView {
   std::string_view name;
-  Dtype dtype = Dtype::f32;
+  DType dtype = DType::f32;
   std::span<const std::int64_t> shape;
   std::span<const std::byte> bytes;
-  const kernels::BlockFormat* blocks = nullptr;  // a quantised matrix of a GGUF file; dtype then says nothing
 
   std::int64_t size() const;
+  /// Whether it is in blocks of ggml, as quantised matrices of GGUF files are.
+  bool quantised() const;
   /// Whether its values can be read as float32.
-  bool readable() const { return blocks != nullptr || is_readable_float(dtype); }
+  bool readable() const { return quantised() || is_readable_float(dtype); }
   /// Elements [first, first + count) as float32; readable() ones.
   void read(std::int64_t first, std::int64_t count, float* out) const;
-  /// The storage under which the kernels can use the tensor in place; unset: they cannot.
-  std::optional<kernels::Storage> storage() const;
-  /// "F32", "q4_k"
-  std::string_view type_name() const;
   /// Whether the data may be used in place as elements of its dtype.
   bool aligned() const;
   /// All elements as float32; UserError for integer and 8-bit types.
@@ -71,13 +64,11 @@ class SafetensorsFile {
 /// A tensor to be written.
 struct TensorInfo {
   std::string name;
-  Dtype dtype = Dtype::f32;
+  DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
 
   std::int64_t size() const;
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(size()) * static_cast<std::size_t>(dtype_bits(dtype)) / 8;
-  }
+  std::size_t bytes() const { return static_cast<std::size_t>(dtype_bytes(dtype, size())); }
 };
 
 /// Where everything lies in a file that holds these tensors.
@@ -103,7 +94,7 @@ class SafetensorsWriter {
   const std::vector<TensorInfo>& tensors() const { return layout_.tensors; }
   void append(const void* data, std::size_t size);
   /// float32 values, rounded to `dtype`.
-  void append_floats(Dtype dtype, std::span<const float> values);
+  void append_floats(DType dtype, std::span<const float> values);
   void commit();
 
  private:

@@ -187,7 +187,7 @@ class HeaderReader {
       fail("a tensor's name has 1 to {} bytes, this one {}", SafetensorsHeader::kMaxName, name.size());
     for (char c : name)
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) fail("control character in tensor name '{}'", shown(name));
-    SafetensorsHeader::Entry e{name, 0, 0, static_cast<std::uint32_t>(out_.dims.size()), 0, Dtype::f32};
+    SafetensorsHeader::Entry e{name, 0, 0, static_cast<std::uint32_t>(out_.dims.size()), 0, DType::f32};
     bool have_dtype = false, have_shape = false, have_offsets = false;
     auto once = [&](bool& have, const char* key) {
       if (have) fail("tensor '{}': '{}' is given twice", shown(name), key);
@@ -197,7 +197,7 @@ class HeaderReader {
       if (key == "dtype") {
         once(have_dtype, "dtype");
         std::string_view text = read_string();
-        auto dtype = dtype_from_name(text);
+        auto dtype = dtype_from_safetensors(text);
         if (!dtype) fail("tensor '{}': unknown dtype '{}'", shown(name), shown(text));
         e.dtype = *dtype;
       } else if (key == "shape") {
@@ -243,7 +243,7 @@ class HeaderReader {
     if (e.begin > e.end) fail("tensor '{}': data_offsets [{}, {}] run backwards", shown(e.name), e.begin, e.end);
     if (bits % 8 != 0 || e.end - e.begin != bits / 8)
       fail("tensor '{}': {} of shape [{}] takes {} bits, data_offsets [{}, {}] hold {} bytes", shown(e.name),
-           dtype_name(e.dtype), fmt::join(out_.shape(e), ", "), bits, e.begin, e.end, e.end - e.begin);
+           safetensors_name(e.dtype), fmt::join(out_.shape(e), ", "), bits, e.begin, e.end, e.end - e.begin);
   }
 
   std::string_view text_;

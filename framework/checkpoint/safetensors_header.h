@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/dtype.h"
+#include "checkpoint/safetensors_dtype.h"
 
 namespace dml {
 
@@ -28,7 +28,7 @@ struct SafetensorsHeader {
     std::uint64_t begin, end;  // bytes from the start of the data
     std::uint32_t first_dim;   // into `dims`
     std::uint8_t rank;
-    Dtype dtype;
+    DType dtype;
   };
   std::vector<Entry> entries;  // by name
   std::vector<std::int64_t> dims;

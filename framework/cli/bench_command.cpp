@@ -89,7 +89,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return out;
 }
 
-bool in_bf16() { return kernels::precision() == kernels::Precision::bf16; }
+bool in_bf16() { return kernels::precision() == DType::bf16; }
 
 std::string json_line(const BenchResult& r) {
   const BenchPhases& p = r.median;

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "kernels/weight.h"
+#include "core/dtype.h"
 
 namespace dml {
 
 /// UserError unless it is f32, bf16 or int8.
-kernels::Storage cache_storage(const std::string& name);
+DType cache_storage(const std::string& name);
 
 }  // namespace dml

@@ -73,7 +73,7 @@ ExchangeCosts measured_costs() {
     costs.add = per_float();
     std::memcpy(b, a, kFloats * sizeof(float));
     costs.copy = per_float();
-    const Wire wire{kernels::Storage::bf16};
+    const Wire wire{DType::bf16};
     per_float();
     wire.pack(a, kFloats, reinterpret_cast<bf16*>(b));
     costs.pack = per_float();

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "checkpoint/dtype.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/parallel.h"
@@ -24,11 +24,11 @@ void random_values(std::uint64_t stream, float range, std::int64_t first, std::s
     out[i] = (random.uniform(static_cast<std::uint64_t>(first) + i) - 0.5f) * width;
 }
 
-kernels::Storage storage_of(const WeightName& w, const ModelSection& model, const AdapterSection& adapter) {
-  if (w.vector) return kernels::Storage::f32;
-  if (is_linear(w) && adapter.load_in_4bit) return kernels::Storage::nf4;
-  if (is_linear(w) && adapter.load_in_8bit) return kernels::Storage::int8;
-  return model.frozen_storage == StorageChoice::bf16 ? kernels::Storage::bf16 : kernels::Storage::f32;
+DType storage_of(const WeightName& w, const ModelSection& model, const AdapterSection& adapter) {
+  if (w.vector) return DType::f32;
+  if (is_linear(w) && adapter.load_in_4bit) return DType::nf4;
+  if (is_linear(w) && adapter.load_in_8bit) return DType::int8;
+  return model.frozen_storage == DType::bf16 ? DType::bf16 : DType::f32;
 }
 
 }  // namespace
@@ -103,14 +103,14 @@ std::size_t SyntheticWeights::bytes() const { return bytes_; }
 StoredTensor SyntheticWeights::make(const WeightName& w) {
   StoredTensor out;
   out.shape = w.tensor_shape();
-  out.storage = storage_of(w, model_, adapter_);
-  out.bf16_values = model_.frozen_storage == StorageChoice::bf16;
+  out.dtype = storage_of(w, model_, adapter_);
+  out.bf16_values = model_.frozen_storage == DType::bf16;
   const std::int64_t count = w.tensor_rows * w.cols;
   auto take = [&](std::int64_t bytes) {
     bytes_ += static_cast<std::size_t>(bytes);
     return blocks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes))).get();
   };
-  std::byte* data = take(kernels::storage_bytes(out.storage, count));
+  std::byte* data = take(dtype_bytes(out.dtype, count));
   out.data = data;
   if (w.vector) {
     std::fill_n(reinterpret_cast<float*>(data), count, w.bias ? 0.f : 1 - spec_.norm.offset);
@@ -124,23 +124,21 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   auto take_floats = [&](std::int64_t n) {
     return reinterpret_cast<float*>(take(n * static_cast<std::int64_t>(sizeof(float))));
   };
-  if (out.storage == kernels::Storage::nf4) nested.resize(static_cast<std::size_t>(blocks)), scales = nested.data();
-  else if (out.storage == kernels::Storage::int8) out.scales = scales = take_floats(w.tensor_rows);
+  if (out.dtype == DType::nf4) nested.resize(static_cast<std::size_t>(blocks)), scales = nested.data();
+  else if (out.dtype == DType::int8) out.scales = scales = take_floats(w.tensor_rows);
   const auto stream = static_cast<std::uint64_t>(blocks_.size());
   parallel_ranges(w.tensor_rows, kRows, [&](std::int64_t first, std::int64_t last) {
     const std::int64_t at = first * w.cols, n = (last - first) * w.cols;
     const auto size = static_cast<std::size_t>(n);
     std::vector<float> values(size);
     random_values(stream, static_cast<float>(spec_.init_range), at, values);
-    if (out.storage == kernels::Storage::nf4)
+    if (out.dtype == DType::nf4)
       kernels::quantize_nf4(values, {reinterpret_cast<std::uint8_t*>(data) + at / 2, (size + 1) / 2},
                             {scales + at / kernels::kNf4Block, (size + kernels::kNf4Block - 1) / kernels::kNf4Block});
-    else if (out.storage == kernels::Storage::int8)
+    else if (out.dtype == DType::int8)
       kernels::quantize_int8({values.data(), last - first, w.cols}, {reinterpret_cast<std::int8_t*>(data) + at, size},
                              {scales + first, static_cast<std::size_t>(last - first)});
-    else
-      write_floats(storage_dtype(out.storage), values.data(), n,
-                   data + at * dtype_bits(storage_dtype(out.storage)) / 8);
+    else write_floats(out.dtype, values.data(), n, data + dtype_bytes(out.dtype, at));
   });
   if (!nested.empty()) {
     const std::int64_t groups = (blocks - 1) / kernels::kNf4ScaleBlock + 1;

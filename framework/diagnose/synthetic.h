@@ -1,5 +1,5 @@
 // The input of a benchmark without model and data: random tokens in documents of given lengths, and
-// random base weights in the storage the recipe asks for.
+// random base weights of the types the recipe asks for.
 #pragma once
 
 #include <cstdint>

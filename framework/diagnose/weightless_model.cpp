@@ -30,11 +30,10 @@ class ZeroWeights {
  public:
   ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base)
       : plain_(base.matrices), blocks_(base.blocks) {
-    if (!base.directory.empty() && recipe.model.frozen_storage != StorageChoice::automatic)
-      plain_ = recipe.model.frozen_storage == StorageChoice::f32 ? kernels::Storage::f32 : kernels::Storage::bf16;
+    if (!base.directory.empty()) plain_ = recipe.model.frozen_storage.value_or(plain_);
     linear_ = !blocks_.empty()              ? plain_
-              : recipe.adapter.load_in_4bit ? kernels::Storage::nf4
-              : recipe.adapter.load_in_8bit ? kernels::Storage::int8
+              : recipe.adapter.load_in_4bit ? DType::nf4
+              : recipe.adapter.load_in_8bit ? DType::int8
                                             : plain_;
     for (WeightName& w : weight_names(spec)) {
       size_ = std::max(size_, static_cast<std::size_t>(w.tensor_rows * w.cols) * sizeof(float));
@@ -54,9 +53,9 @@ class ZeroWeights {
       StoredTensor out;
       out.shape = found->second.tensor_shape();
       out.data = zeros_;
-      out.storage = storage_of(found->second);
-      if (out.storage == kernels::Storage::int8) out.scales = static_cast<const float*>(zeros_);
-      if (out.storage == kernels::Storage::nf4 || out.storage == kernels::Storage::mxfp4) {
+      out.dtype = storage_of(found->second);
+      if (out.dtype == DType::int8) out.scales = static_cast<const float*>(zeros_);
+      if (out.dtype == DType::nf4 || out.dtype == DType::mxfp4) {
         out.scale_codes = static_cast<const std::uint8_t*>(zeros_);
         out.scale_blocks = static_cast<const float*>(zeros_);
       }
@@ -69,35 +68,35 @@ class ZeroWeights {
     for (const auto& [name, w] : tensors_) {
       if (trained.contains(name)) continue;
       const std::int64_t count = w.tensor_rows * w.cols;
-      const kernels::Storage storage = storage_of(w);
-      total += static_cast<std::size_t>(kernels::storage_bytes(storage, count));
-      if (storage == kernels::Storage::nf4) total += static_cast<std::size_t>(count / 60);  // scales of scales included
-      if (storage == kernels::Storage::mxfp4) total += static_cast<std::size_t>(count / kernels::kMxfp4Block);
+      const DType storage = storage_of(w);
+      total += static_cast<std::size_t>(dtype_bytes(storage, count));
+      if (storage == DType::nf4) total += static_cast<std::size_t>(count / 60);  // scales of scales included
+      if (storage == DType::mxfp4) total += static_cast<std::size_t>(count / kernels::kMxfp4Block);
     }
     return total;
   }
 
  private:
-  kernels::Storage storage_of(const WeightName& w) const {
-    if (w.vector) return kernels::Storage::f32;
-    if (w.coded) return kernels::Storage::mxfp4;
+  DType storage_of(const WeightName& w) const {
+    if (w.vector) return DType::f32;
+    if (w.coded) return DType::mxfp4;
     if (const auto kept = blocks_.find(w.tensor); kept != blocks_.end()) return kept->second;
     return is_linear(w) ? linear_ : plain_;
   }
 
   std::map<std::string, WeightName> tensors_;  // of a tensor of several weights, one
-  kernels::Storage plain_, linear_ = plain_;
-  const std::map<std::string, kernels::Storage> blocks_;
+  DType plain_, linear_ = plain_;
+  const std::map<std::string, DType> blocks_;
   std::size_t size_ = 1;
   void* zeros_ = nullptr;
 };
 
 BaseStorage storage_of(const BaseModel& base) {
-  const bool wide = !base.files || base.dtype() == Dtype::f32 || base.dtype() == Dtype::f64;
-  BaseStorage out{base.directory, wide ? kernels::Storage::f32 : kernels::Storage::bf16, {}};
+  const bool wide = !base.files || base.dtype() == DType::f32 || base.dtype() == DType::f64;
+  BaseStorage out{base.directory, wide ? DType::f32 : DType::bf16, {}};
   if (base.files)
     for (const TensorView& t : base.files->tensors())
-      if (t.blocks) out.blocks.emplace(t.name, t.storage().value());
+      if (t.quantised()) out.blocks.emplace(t.name, t.dtype);
   return out;
 }
 

@@ -19,10 +19,10 @@ class ZeroWeights;
 
 /// The layout of the base's files.
 struct BaseStorage {
-  std::string directory;                              // "" for a model from scratch
-  kernels::Storage matrices = kernels::Storage::f32;  // of most of them
+  std::string directory;        // "" for a model from scratch
+  DType matrices = DType::f32;  // of most of them
   /// Tensors in blocks of ggml: they stay as they are, and load_in_4bit quantises no other.
-  std::map<std::string, kernels::Storage> blocks;
+  std::map<std::string, DType> blocks;
 };
 BaseStorage storage_of(const BaseModel& base);
 

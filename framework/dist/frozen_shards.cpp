@@ -55,7 +55,7 @@ std::vector<FrozenShards::Block> FrozenShards::lay_out(const std::vector<std::ve
         blocks[u].arrays.push_back({w, kind, static_cast<const std::byte*>(mapped), blocks[u].size, size});
         blocks[u].size += aligned(size);
       };
-      add(Array::data, w->data, static_cast<std::size_t>(kernels::storage_bytes(w->storage, w->rows * w->cols)));
+      add(Array::data, w->data, static_cast<std::size_t>(dtype_bytes(w->dtype, w->rows * w->cols)));
       add(Array::scales, w->scales, scales_of(*w) * sizeof(float));
       add(Array::scale_codes, w->scale_codes, scales_of(*w));
       add(Array::scale_blocks, w->scale_blocks, scale_block_count(*w) * sizeof(float));

@@ -17,18 +17,17 @@ std::byte* packed(float* data, std::int64_t n) {
   return reinterpret_cast<std::byte*>(data) + static_cast<std::size_t>(n) * sizeof(bf16);
 }
 
-bool rounds(Wire wire, int ranks) { return wire.type == kernels::Storage::bf16 && ranks > 1; }
+bool rounds(Wire wire, int ranks) { return wire.type == DType::bf16 && ranks > 1; }
 
 }  // namespace
 
 std::span<std::byte> Wire::bytes(float* data, std::int64_t n) const {
-  if (type == kernels::Storage::f32)
-    return {reinterpret_cast<std::byte*>(data), static_cast<std::size_t>(n) * sizeof(float)};
+  if (type == DType::f32) return {reinterpret_cast<std::byte*>(data), static_cast<std::size_t>(n) * sizeof(float)};
   return {packed(data, n), static_cast<std::size_t>(n) * sizeof(bf16)};
 }
 
 void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
-  if (type == kernels::Storage::f32) return;
+  if (type == DType::f32) return;
   count_work(FloatWork::pack, n);
   if (dry_run()) return;
   // From the end: block k goes to where only blocks after it were read from already.
@@ -54,7 +53,7 @@ void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
 }
 
 void Wire::unpack(float* data, std::int64_t n) const {
-  if (type == kernels::Storage::f32) return;
+  if (type == DType::f32) return;
   count_work(FloatWork::unpack, n);
   if (dry_run()) return;
   for (std::int64_t first = 0; first < n; first += kBlock) {

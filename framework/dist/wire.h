@@ -15,13 +15,13 @@
 
 #include "core/arena.h"
 #include "core/bf16.h"
-#include "kernels/weight.h"
+#include "core/dtype.h"
 #include "nn/parameter.h"
 
 namespace dml {
 
 struct Wire {
-  kernels::Storage type = kernels::Storage::f32;  // or bf16
+  DType type = DType::f32;  // or bf16
 
   /// The bytes sent for, or received into, n floats (n even).
   std::span<std::byte> bytes(float* data, std::int64_t n) const;

@@ -203,7 +203,7 @@ Eval::Memory Eval::memory(CausalLm& model) const {
     model.set_length(std::max(model.length(), longest));
     out.working = model.measure({longest, longest, 1}, false);
     out.beside = static_cast<std::size_t>(
-        together * KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, kernels::Storage::f32) +
+        together * KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, DType::f32) +
         logits * std::int64_t{sizeof(float)});
   }
   if (prompts.empty()) return out;

@@ -7,23 +7,17 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "kernels/stored_format.h"
 
 namespace dml {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is written as it lies in memory");
 
-using kernels::Storage;
 using Type = GgufValue::Type;
 
-struct StoredType {
-  std::uint32_t id;
-  Storage storage;
-};
-constexpr StoredType kStored[] = {{0, Storage::f32},   {1, Storage::f16},   {2, Storage::q4_0},    {3, Storage::q4_1},
-                                  {6, Storage::q5_0},  {7, Storage::q5_1},  {8, Storage::q8_0},    {12, Storage::q4_k},
-                                  {13, Storage::q5_k}, {14, Storage::q6_k}, {20, Storage::iq4_nl}, {30, Storage::bf16}};
+constexpr std::pair<std::uint32_t, DType> kStored[] = {
+    {0, DType::f32},  {1, DType::f16},   {2, DType::q4_0},  {3, DType::q4_1},  {6, DType::q5_0},    {7, DType::q5_1},
+    {8, DType::q8_0}, {12, DType::q4_k}, {13, DType::q5_k}, {14, DType::q6_k}, {20, DType::iq4_nl}, {30, DType::bf16}};
 
 // Known, so that a file's tensors can be measured, but neither read nor written.
 constexpr GgmlType kOthers[] = {
@@ -36,10 +30,8 @@ constexpr GgmlType kOthers[] = {
 
 std::vector<GgmlType> all_types() {
   std::vector<GgmlType> all(std::begin(kOthers), std::end(kOthers));
-  for (const StoredType& t : kStored) {
-    const kernels::StoredFormat& format = kernels::stored_format(t.storage);
-    all.push_back({format.name, t.id, format.values, format.bytes, t.storage});
-  }
+  for (auto [id, dtype] : kStored)
+    all.push_back({dtype_row(dtype).name, id, dtype_row(dtype).values, dtype_row(dtype).bytes, dtype});
   std::ranges::sort(all, {}, &GgmlType::id);
   return all;
 }
@@ -101,9 +93,9 @@ const GgmlType* ggml_type(std::string_view name) {
   auto it = std::ranges::find(ggml_types(), name, &GgmlType::name);
   return it == ggml_types().end() ? nullptr : &*it;
 }
-const GgmlType& ggml_type(Storage storage) {
-  auto it = std::ranges::find(ggml_types(), std::optional(storage), &GgmlType::storage);
-  DML_CHECK(it != ggml_types().end(), "a storage that GGUF has no type for");
+const GgmlType& ggml_type(DType dtype) {
+  auto it = std::ranges::find(ggml_types(), std::optional(dtype), &GgmlType::dtype);
+  DML_CHECK(it != ggml_types().end(), "GGUF has no type for {}", dtype_row(dtype).name);
   return *it;
 }
 

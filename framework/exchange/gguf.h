@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/dtype.h"
 #include "core/files.h"
-#include "kernels/weight.h"
 
 namespace dml {
 
@@ -18,8 +18,8 @@ namespace dml {
 struct GgmlType {
   std::string_view name;  // "q4_k"
   std::uint32_t id;
-  std::int64_t values, bytes;                 // of a block; 1 and the element's size without blocks
-  std::optional<kernels::Storage> storage{};  // unset: a type that is known, but neither read nor written
+  std::int64_t values, bytes;    // of a block; 1 and the element's size without blocks
+  std::optional<DType> dtype{};  // unset: a type that is known, but neither read nor written
 
   std::int64_t size(std::int64_t elements) const { return elements / values * bytes; }
 };
@@ -27,7 +27,7 @@ struct GgmlType {
 std::span<const GgmlType> ggml_types();
 /// null for an unknown one.
 const GgmlType* ggml_type(std::uint32_t id);
-const GgmlType& ggml_type(kernels::Storage storage);
+const GgmlType& ggml_type(DType dtype);
 const GgmlType* ggml_type(std::string_view name);
 
 /// The value of a key: a number, a boolean, a text, or an array of these. Numbers keep their type.

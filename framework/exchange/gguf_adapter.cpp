@@ -125,10 +125,10 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const M
   GgufWriter out(path, m, std::move(infos));
   for (const Part& p : parts) {
     for (float x : p.values)
-      if (!std::isfinite(x) || (type.base == kernels::Storage::f16 && std::abs(x) >= 65520))
+      if (!std::isfinite(x) || (type.base == DType::f16 && std::abs(x) >= 65520))
         throw UserError("{}: '{}' has values like {}, which {} cannot hold", source, p.info.name, x, type.name);
     std::vector<std::byte> bytes(static_cast<std::size_t>(p.info.bytes()));
-    write_floats(storage_dtype(type.base), p.values.data(), std::ssize(p.values), bytes.data());
+    write_floats(type.base, p.values.data(), std::ssize(p.values), bytes.data());
     out.append(bytes.data(), bytes.size());
   }
   out.commit();

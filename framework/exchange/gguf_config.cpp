@@ -9,6 +9,7 @@
 #include "exchange/gguf_families.h"
 #include "exchange/gguf_model.h"
 #include "exchange/gguf_tensors.h"
+#include "kernels/weight.h"
 
 namespace dml {
 namespace {
@@ -194,10 +195,9 @@ class SpecOf {
 
   std::vector<double> floats(const char* name) const {
     const GgufTensorView* t = file_.find(name);
-    if (!t || t->type->storage != kernels::Storage::f32 || t->shape.size() != 1)
-      refuse("tensor '{}' must be a list of f32", name);
+    if (!t || t->type->dtype != DType::f32 || t->shape.size() != 1) refuse("tensor '{}' must be a list of f32", name);
     std::vector<float> x(static_cast<std::size_t>(t->elements()));
-    kernels::unpack({kernels::Storage::f32, 1, t->elements(), t->data.data()}, 0, 1, 0, t->elements(), x.data());
+    kernels::unpack({DType::f32, 1, t->elements(), t->data.data()}, 0, 1, 0, t->elements(), x.data());
     return {x.begin(), x.end()};
   }
 

@@ -31,7 +31,7 @@ std::string size_label(std::int64_t weights) {
 // For experts in mxfp4, whose rows of gate and up are interleaved.
 void read_coded_rows(const ModelFiles& files, const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
   const TensorView &codes = *files.find(w.tensor), &scales = *files.find(w.mxfp4_scales());
-  kernels::Weight all{kernels::Storage::mxfp4, w.tensor_rows, w.cols, codes.bytes.data()};
+  kernels::Weight all{DType::mxfp4, w.tensor_rows, w.cols, codes.bytes.data()};
   all.scale_codes = reinterpret_cast<const std::uint8_t*>(scales.bytes.data());
   const StoredOrder order = w.order();
   for (std::int64_t r = 0; r < count; ++r)
@@ -104,7 +104,7 @@ class Encoder {
     const std::int64_t n = count * tensor_.cols();
     std::vector<float> values(static_cast<std::size_t>(n));
     read_rows(tensor_, what_.rows, first, count, values.data());
-    const bool half = type_.storage == kernels::Storage::f16;
+    const bool half = type_.dtype == DType::f16;
     for (float& x : values) {
       if (tensor_.offset != 0) x += tensor_.offset;
       if (!std::isfinite(x)) throw UserError("{}: tensor '{}' has values that are not finite", what_.directory, name());
@@ -112,10 +112,10 @@ class Encoder {
         throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; set --dtype bf16",
                         what_.directory, name(), x);
     }
-    if (!type_.storage) return encode_mxfp4(values, out);
-    if (const auto* blocks = kernels::block_format(*type_.storage))
-      blocks->quantise(values.data(), n / blocks->values, out);
-    else write_floats(storage_dtype(*type_.storage), values.data(), n, out);
+    if (!type_.dtype) return encode_mxfp4(values, out);
+    if (const auto* blocks = kernels::block_format(*type_.dtype))
+      blocks->quantise(values.data(), n / blocks->values(), out);
+    else write_floats(*type_.dtype, values.data(), n, out);
   }
   const std::string& name() const { return tensor_.sources.empty() ? tensor_.name : tensor_.sources[0].tensor; }
 
@@ -155,7 +155,7 @@ WeightRows rows_of_files(const ModelFiles& files) {
     if (w.coded) return read_coded_rows(files, w, first, count, out);
     if (!w.reordered()) {
       t.read(row * w.cols, count * w.cols, out);
-      if (const std::int64_t width = dtype_bits(t.dtype) / 8; !t.blocks)
+      if (const std::int64_t width = dtype_bytes(t.dtype, 1); !t.quantised())
         release_pages(t.bytes.subspan(static_cast<std::size_t>(row * w.cols * width),
                                       static_cast<std::size_t>(count * w.cols * width)));
       return;

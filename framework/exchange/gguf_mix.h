@@ -14,7 +14,7 @@ namespace dml {
 struct GgufFileType {
   std::string_view name;  // as in --dtype
   std::uint32_t id;       // general.file_type
-  kernels::Storage base;
+  DType base;
   std::string_view help;
 };
 const std::vector<GgufFileType>& gguf_file_types();

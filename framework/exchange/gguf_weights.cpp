@@ -58,10 +58,10 @@ class Mapper {
 
   void add(const GgufTensor& plan, const GgufTensorView& stored) {
     if (plan.sources[0].coded && is_mxfp4(stored)) return gather_codes(plan, stored);
-    if (!stored.type->storage) {
+    if (!stored.type->dtype) {
       std::vector<std::string_view> names;
       for (const GgmlType& type : ggml_types())
-        if (type.storage) names.push_back(type.name);
+        if (type.dtype) names.push_back(type.name);
       throw UserError("{}: tensor '{}' is {}; dml reads {}", own_->file->path(), stored.name, stored.type->name,
                       fmt::join(names, ", "));
     }
@@ -81,11 +81,9 @@ class Mapper {
   }
 
   void add_view(const WeightName& w, const GgufTensorView& stored, std::span<const std::byte> data) {
-    const auto* blocks = kernels::block_format(*stored.type->storage);
     own_->names.push_back(w.tensor);
     own_->shapes.push_back(w.tensor_shape());
-    views_.push_back({own_->names.back(), blocks ? Dtype::u8 : storage_dtype(*stored.type->storage),
-                      own_->shapes.back(), data, blocks});
+    views_.push_back({own_->names.back(), *stored.type->dtype, own_->shapes.back(), data});
   }
 
   // Rows in Hugging Face's order, as they are stored.
@@ -164,7 +162,7 @@ class Mapper {
     place->second = &own_->copies.emplace_back(size);
     own_->names.push_back(name);
     own_->shapes.push_back(std::move(shape));
-    views_.push_back({own_->names.back(), Dtype::u8, own_->shapes.back(), *place->second, nullptr});
+    views_.push_back({own_->names.back(), DType::u8, own_->shapes.back(), *place->second});
     return *place->second;
   }
 
@@ -177,15 +175,15 @@ class Mapper {
     if (!keys || !of) return;
     const std::vector<std::int64_t> k_shape{spec_.heads, l.kv_rank, l.nope}, v_shape{spec_.heads, l.value, l.kv_rank};
     for (auto [t, shape] : {std::pair{keys, &k_shape}, {of, &v_shape}}) {
-      if (t->shape != *shape || !t->type->storage)
+      if (t->shape != *shape || !t->type->dtype)
         throw UserError("{}: tensor '{}' is {} {}, its keys ask for {}", own_->file->path(), t->name, t->type->name,
                         shape_text(t->shape), shape_text(*shape));
       used[t->name] = true;
     }
     std::vector<float> k(static_cast<std::size_t>(keys->elements())), v(static_cast<std::size_t>(of->elements()));
     const std::int64_t k_rows = spec_.heads * l.kv_rank, v_rows = spec_.heads * l.value;
-    kernels::unpack({*keys->type->storage, k_rows, l.nope, keys->data.data()}, 0, k_rows, 0, l.nope, k.data());
-    kernels::unpack({*of->type->storage, v_rows, l.kv_rank, of->data.data()}, 0, v_rows, 0, l.kv_rank, v.data());
+    kernels::unpack({*keys->type->dtype, k_rows, l.nope, keys->data.data()}, 0, k_rows, 0, l.nope, k.data());
+    kernels::unpack({*of->type->dtype, v_rows, l.kv_rank, of->data.data()}, 0, v_rows, 0, l.kv_rank, v.data());
     OwnBytes& copy = own_->copies.emplace_back(static_cast<std::size_t>(w.size()) * sizeof(float));
     auto* out = reinterpret_cast<float*>(copy.data());
     for (std::int64_t h = 0; h < spec_.heads; ++h) {
@@ -196,7 +194,7 @@ class Mapper {
     }
     own_->names.push_back(w.tensor);
     own_->shapes.push_back(w.tensor_shape());
-    views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
+    views_.push_back({own_->names.back(), DType::f32, own_->shapes.back(), copy});
   }
 
   void add_xielu(const GgufFile& file) {
@@ -213,7 +211,7 @@ class Mapper {
       std::memcpy(copy.data(), &x, sizeof x);
       own_->names.push_back(w.tensor);
       own_->shapes.push_back(w.tensor_shape());
-      views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
+      views_.push_back({own_->names.back(), DType::f32, own_->shapes.back(), copy});
     }
   }
 
@@ -221,7 +219,7 @@ class Mapper {
   void add_values(const GgufTensor& plan, const GgufTensorView& stored) {
     const std::int64_t rows = plan.rows(), cols = plan.cols();
     std::vector<float> values(static_cast<std::size_t>(rows * cols));
-    kernels::unpack({*stored.type->storage, rows, cols, stored.data.data()}, 0, rows, 0, cols, values.data());
+    kernels::unpack({*stored.type->dtype, rows, cols, stored.data.data()}, 0, rows, 0, cols, values.data());
     OwnBytes& copy = own_->copies.emplace_back(values.size() * sizeof(float));
     auto* out = reinterpret_cast<float*>(copy.data());
     const bool turn = plan.sources[0].transposed;
@@ -230,7 +228,7 @@ class Mapper {
         out[turn ? c * rows + r : r * cols + c] = values[static_cast<std::size_t>(r * cols + c)] - plan.offset;
     own_->names.push_back(plan.sources[0].tensor);
     own_->shapes.push_back(plan.sources[0].tensor_shape());
-    views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
+    views_.push_back({own_->names.back(), DType::f32, own_->shapes.back(), copy});
   }
 
   ModelSpec spec_;

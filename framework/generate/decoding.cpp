@@ -7,7 +7,7 @@
 namespace dml {
 Decoding::Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
                    std::size_t together)
-    : model_(model), vocab_(model.spec.vocab), storage_(options.cache) {
+    : model_(model), vocab_(model.spec.vocab), dtype_(options.cache) {
   std::int64_t longest = 0;
   for (auto& prompt : prompts) {
     DML_CHECK(!prompt.empty());
@@ -30,7 +30,7 @@ std::size_t Decoding::measure(std::span<const std::size_t> fresh, std::span<cons
   std::vector<std::int64_t> lengths;
   for (std::size_t i : all) {
     Sequence& s = sequences[i];
-    if (!s.cache) s.cache.emplace(spec.layers, spec.kv_heads, spec.head_dim, s.longest, storage_);
+    if (!s.cache) s.cache.emplace(spec.layers, spec.kv_heads, spec.head_dim, s.longest, dtype_);
     lengths.push_back(s.cache->length());
   }
   const std::size_t need = model_.measure_calls([&] {

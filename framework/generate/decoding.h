@@ -42,7 +42,7 @@ class Decoding {
 
   CausalLm& model_;
   std::int64_t vocab_;
-  kernels::Storage storage_;
+  DType dtype_;
   std::vector<std::int32_t> positions_;
   std::vector<Token> tokens_;
   std::vector<SequenceRows> rows_;

@@ -39,13 +39,13 @@ struct GenerationSpeed {
 };
 
 struct EngineOptions {
-  std::size_t slots = 16;                          // requests that are answered at a time; the others wait
-  std::int64_t context = 0;                        // most tokens of prompt and answer together
-  std::int64_t cache_tokens = 0;                   // capacity of the cache of keys and values, in tokens
-  kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
-  std::int64_t reading = 512;                      // most tokens of prompts in a step
-  std::int64_t reports = 0;  // most tokens of a prompt per step whose log-probabilities are reported
-  std::int64_t drafts = 0;   // most tokens in a step that are written ahead where constraints leave one text only
+  std::size_t slots = 16;         // requests that are answered at a time; the others wait
+  std::int64_t context = 0;       // most tokens of prompt and answer together
+  std::int64_t cache_tokens = 0;  // capacity of the cache of keys and values, in tokens
+  DType cache = DType::f32;       // of keys and values: f32, bf16 or int8
+  std::int64_t reading = 512;     // most tokens of prompts in a step
+  std::int64_t reports = 0;       // most tokens of a prompt per step whose log-probabilities are reported
+  std::int64_t drafts = 0;        // most tokens in a step that are written ahead where constraints leave one text only
   bool fair = true;  // while answers are written, reading takes no longer than writing; else each step reads all it can
 };
 

@@ -106,7 +106,7 @@ void Generator::run_on(Engine& engine, std::span<const std::vector<Token>> promp
   speed_ += engine.take_speed();
 }
 
-void Generator::keep(std::int64_t context, kernels::Storage cache) {
+void Generator::keep(std::int64_t context, DType cache) {
   EngineOptions how;
   how.slots = 1;
   how.context = context;

@@ -19,14 +19,14 @@ namespace dml {
 struct GenerationOptions {
   SamplingOptions sampling;
   std::int64_t max_new_tokens = 256;
-  std::int64_t context = 0;                        // positions of prompt and answer together; 0: no limit
-  std::vector<Token> stop_tokens;                  // end a sequence; not part of its text
-  kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
-  std::int64_t beams = 1;                          // above 1: beam search instead of sampling
-  double length_penalty = 1;                       // of beam search: above 0 prefers longer texts, below shorter ones
-  std::size_t together = SIZE_MAX;                 // sequences that are generated at a time
-  std::size_t first_number = 0;                    // of the first sequence: each draws random numbers of its own
-  std::shared_ptr<TokenConstraint> constraint;     // what every answer must be; null: anything
+  std::int64_t context = 0;                     // positions of prompt and answer together; 0: no limit
+  std::vector<Token> stop_tokens;               // end a sequence; not part of its text
+  DType cache = DType::f32;                     // of keys and values: f32, bf16 or int8
+  std::int64_t beams = 1;                       // above 1: beam search instead of sampling
+  double length_penalty = 1;                    // of beam search: above 0 prefers longer texts, below shorter ones
+  std::size_t together = SIZE_MAX;              // sequences that are generated at a time
+  std::size_t first_number = 0;                 // of the first sequence: each draws random numbers of its own
+  std::shared_ptr<TokenConstraint> constraint;  // what every answer must be; null: anything
 
   /// The most new tokens after a prompt of `prompt` tokens; at least one.
   std::int64_t longest_answer(std::size_t prompt) const {
@@ -53,7 +53,7 @@ class Generator {
   /// From now on what is read for one prompt at a time stays known, in memory for `context` tokens: the next prompt is
   /// read from where it differs, as the turns of a conversation do. Longer prompts and answers are generated without
   /// that.
-  void keep(std::int64_t context, kernels::Storage cache);
+  void keep(std::int64_t context, DType cache);
   const GenerationSpeed& speed() const { return speed_; }
 
   /// Bytes that run() needs for these prompts, without beam search. The model's values need not exist yet.

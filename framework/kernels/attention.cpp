@@ -263,7 +263,7 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
     float* s = thread_scratch(group * kRun + kRun * e).data();
     // The rows of one head, dense where they lie in several places or must be turned into float32 first.
     auto rows_of = [&](const CachedRows& cache) -> ConstMat {
-      if (cache.storage == Storage::f32 && cache.contiguous(first, keys))
+      if (cache.dtype == DType::f32 && cache.contiguous(first, keys))
         return {reinterpret_cast<const float*>(cache.data) + cache.place(first) * cache.width() + kv * e, keys,
                 cache.width()};
       load_head(cache, kv, first, keys, s + group * kRun);

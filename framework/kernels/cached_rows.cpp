@@ -29,21 +29,21 @@ void store_rows(ConstMat x, const CachedRows& to, std::int64_t at) {
     for (std::int64_t r = first; r < last; ++r) {
       const float* from = x.row(r);
       const std::int64_t row = to.place(at + r), place = row * to.width();
-      switch (to.storage) {
-        case Storage::f32:
+      switch (to.dtype) {
+        case DType::f32:
           std::copy_n(from, x.cols, reinterpret_cast<float*>(to.data) + place);
           break;
-        case Storage::bf16:
+        case DType::bf16:
           for (std::int64_t i = 0; i < x.cols; ++i) reinterpret_cast<bf16*>(to.data)[place + i] = dml::to_bf16(from[i]);
           break;
-        case Storage::int8:
+        case DType::int8:
           for (std::int64_t h = 0; h < to.heads; ++h)
             store_int8(from + h * to.head_dim, to.head_dim,
                        reinterpret_cast<std::int8_t*>(to.data) + place + h * to.head_dim,
                        to.scales + row * to.heads + h);
           break;
         default:
-          DML_CHECK(false, "a cache in a storage that is none of its own");
+          DML_CHECK(false, "a cache of a type that is none of its own");
       }
     }
   });
@@ -53,12 +53,12 @@ void load_head(const CachedRows& from, std::int64_t head, std::int64_t first, st
   const Loops& loop = loops();
   for (std::int64_t r = first; r < first + count; ++r, out += from.head_dim) {
     const std::int64_t row = from.place(r);
-    const std::byte* at = from.data + storage_bytes(from.storage, row * from.width() + head * from.head_dim);
-    switch (from.storage) {
-      case Storage::bf16:
+    const std::byte* at = from.data + dtype_bytes(from.dtype, row * from.width() + head * from.head_dim);
+    switch (from.dtype) {
+      case DType::bf16:
         loop.from_bf16(at, from.head_dim, out);
         break;
-      case Storage::int8:
+      case DType::int8:
         loop.from_int8(at, from.head_dim, from.scales[row * from.heads + head], out);
         break;
       default:

@@ -11,7 +11,7 @@
 namespace dml::kernels {
 
 struct CachedRows {
-  Storage storage = Storage::f32;
+  DType dtype = DType::f32;
   std::int64_t rows = 0, heads = 1, head_dim = 1;
   std::byte* data = nullptr;            // rows × heads × head_dim
   float* scales = nullptr;              // int8: rows × heads

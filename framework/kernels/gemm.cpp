@@ -63,7 +63,7 @@ struct Panel {
   std::int64_t ld;
 };
 Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols) {
-  if (w.storage == Storage::f32) return {static_cast<const float*>(w.data) + row * w.cols + col, w.cols};
+  if (w.dtype == DType::f32) return {static_cast<const float*>(w.data) + row * w.cols + col, w.cols};
   auto scratch = thread_scratch(nrows * ncols);
   unpack(w, row, nrows, col, ncols, scratch.data());
   return {scratch.data(), ncols};
@@ -79,14 +79,14 @@ void few_rows_of_blocks(ConstMat x, const Weight& w, float* to, std::int64_t ld,
   for (; first < last; first += kRows, to += kRows) {
     const std::int64_t some = std::min(kRows, last - first);
     unpack(w, first, some, 0, w.cols, values);
-    loops().few_rows({Storage::f32, some, w.cols, values}, 0, some, x.rows, x.data, x.cols, to, ld, add, room);
+    loops().few_rows({DType::f32, some, w.cols, values}, 0, some, x.rows, x.data, x.cols, to, ld, add, room);
   }
 }
 
 void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
                  std::int64_t last) {
-  if (!stored_format(w.storage).direct) return few_rows_of_blocks(x, w, to, ld, add, first, last);
-  if (w.storage != Storage::nf4 || w.cols % kNf4Block == 0) {
+  if (!stored_format(w.dtype).direct) return few_rows_of_blocks(x, w, to, ld, add, first, last);
+  if (w.dtype != DType::nf4 || w.cols % kNf4Block == 0) {
     Weight rows = w.slice(first, last - first);
     const std::int64_t packed = loops().room * ((w.cols + 127) / 128 * 128);
     const std::int64_t scales = w.scale_codes ? rows.rows * rows.cols / kNf4Block : 0;
@@ -109,7 +109,7 @@ void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, s
   constexpr std::int64_t kCachedBytes = 256 << 10, kUnit = 16;
   std::int64_t part = last - first;
   if (x.rows > kDotRows)
-    part = std::clamp(kCachedBytes / std::max<std::int64_t>(1, storage_bytes(w.storage, w.cols)) / kUnit * kUnit, kUnit,
+    part = std::clamp(kCachedBytes / std::max<std::int64_t>(1, dtype_bytes(w.dtype, w.cols)) / kUnit * kUnit, kUnit,
                       std::max(kUnit, part));
   for (std::int64_t n = first; n < last; n += part) {
     const std::int64_t end = std::min(n + part, last);

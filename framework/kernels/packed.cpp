@@ -119,7 +119,7 @@ Cuts cut(const TaskList<Product>& products) {
   for (std::int64_t i = 0; i < products.size(); ++i) {
     const Product p = products[i];
     DML_CHECK(p.b.depth() == p.a.depth() && p.a.count() == p.c.rows && p.b.count() == p.c.cols);
-    DML_CHECK(p.a.values.storage == Storage::f32);
+    DML_CHECK(p.a.values.dtype == DType::f32);
     if (p.a.depth() == 0 && p.mode == Write::set) fill(p.c.flat(), 0);
     work += work_of(p);
   }
@@ -179,7 +179,7 @@ std::int64_t packed_size(const Factor& f, Side side) {
 Factor pack(const Factor& f, Side side, float* room) {
   const std::int64_t height = block_of(side), count = f.count(), depth = f.depth(), step = step_of(f);
   const std::int64_t part = kPackRows * height, parts = ceil_div(count, part);
-  DML_CHECK(f.values.storage == Storage::f32);
+  DML_CHECK(f.values.dtype == DType::f32);
   parallel_for(ceil_div(depth, step) * parts, [&](std::int64_t i) {
     std::int64_t k = i / parts * step, first = i % parts * part, deep = std::min(step, depth - k);
     const std::int64_t pitch = row_floats(f, side, deep);

@@ -31,7 +31,7 @@ struct Block {
 Block<float> values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
                        float* room) {
   const Weight& w = f.values;
-  if (w.storage != Storage::f32) {
+  if (w.dtype != DType::f32) {
     unpack(w, row, rows, col, cols, room);
     return {room, cols};
   }
@@ -46,7 +46,7 @@ Block<float> values_of(const Factor& f, std::int64_t row, std::int64_t rows, std
 // The same of a weight that is stored as bf16, or of NF4 whose panels stay bf16.
 Block<bf16> bf16_of(const Weight& w, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
                     float* room) {
-  if (w.storage == Storage::bf16) return {static_cast<const bf16*>(w.data) + row * w.cols + col, w.cols};
+  if (w.dtype == DType::bf16) return {static_cast<const bf16*>(w.data) + row * w.cols + col, w.cols};
   auto* values = reinterpret_cast<bf16*>(room);
   unpack_bf16(w, row, rows, col, cols, values);
   return {values, cols};
@@ -85,7 +85,7 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
     }
   };
   using At = std::int64_t;
-  if (side == Side::b && (f.values.storage == Storage::bf16 || stays_bf16(f, side)))
+  if (side == Side::b && (f.values.dtype == DType::bf16 || stays_bf16(f, side)))
     panels(product_loops().pack_b_bf16,
            [&](At row, At rows, At col, At some) { return bf16_of(f.values, row, rows, col, some, room); });
   else
@@ -109,11 +109,11 @@ const float* packed_part(const Factor& f, const Factor* tail, Side side, std::in
 // The bytes a later panel will be packed from.
 PrefetchRange bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
   const Weight& w = f.values;
-  if (f.packed || f.panel > 0 || w.storage == Storage::mxfp4) return {};
+  if (f.packed || f.panel > 0 || w.dtype == DType::mxfp4) return {};
   std::int64_t row = f.transposed ? k : first, rows = f.transposed ? depth : count;
   std::int64_t col = f.transposed ? first : k, cols = f.transposed ? count : depth;
-  return {static_cast<const char*>(w.data) + storage_bytes(w.storage, row * w.cols + col),
-          storage_bytes(w.storage, w.cols), storage_bytes(w.storage, cols), rows};
+  return {static_cast<const char*>(w.data) + dtype_bytes(w.dtype, row * w.cols + col), dtype_bytes(w.dtype, w.cols),
+          dtype_bytes(w.dtype, cols), rows};
 }
 
 // Floats of a row in the widest step of a product, the tail's after the last. Both factors go by the first one's step.

@@ -2,6 +2,8 @@
 // products.
 #pragma once
 
+#include "core/dtype.h"
+
 namespace dml::kernels {
 
 enum class Isa { portable, avx2, avx512, amx };
@@ -14,14 +16,10 @@ Isa best_isa();
 /// For tests, while no kernel runs. False where this machine lacks the instruction set.
 bool use_isa(Isa wanted);
 
-/// Of the factors of large products; sums are float32.
-enum class Precision {
-  f32,
-  bf16,  // factors are rounded to nearest, ties to even
-};
-Precision precision();
+/// Of the factors of large products: f32, or bf16, rounded to nearest, ties to even. Sums are float32.
+DType precision();
 /// For the whole process, while no kernel runs.
-void use_precision(Precision wanted);
+void use_precision(DType wanted);
 /// Whether the instruction set in use multiplies bf16 faster than float32.
 bool has_fast_bf16();
 

@@ -291,15 +291,15 @@ void unpack_iq4_nl(const std::uint8_t* in, std::int64_t blocks, float* out) {
 }
 
 constexpr BlockFormat kFormats[] = {
-    {Storage::q4_0, "q4_0", 32, 18, {0, 0}, quantise_small<4, false>, unpack_small<4, false>},
-    {Storage::q4_1, "q4_1", 32, 20, {0, 2}, quantise_small<4, true>, unpack_small<4, true>},
-    {Storage::q5_0, "q5_0", 32, 22, {0, 0}, quantise_small<5, false>, unpack_small<5, false>},
-    {Storage::q5_1, "q5_1", 32, 24, {0, 2}, quantise_small<5, true>, unpack_small<5, true>},
-    {Storage::q8_0, "q8_0", 32, 34, {0, 0}, quantise_q8_0, unpack_q8_0},
-    {Storage::q4_k, "q4_k", 256, 144, {0, 2}, quantise_k<4>, unpack_k<4>},
-    {Storage::q5_k, "q5_k", 256, 176, {0, 2}, quantise_k<5>, unpack_k<5>},
-    {Storage::q6_k, "q6_k", 256, 210, {208, 208}, quantise_q6_k, unpack_q6_k},
-    {Storage::iq4_nl, "iq4_nl", 32, 18, {0, 0}, quantise_iq4_nl, unpack_iq4_nl},
+    {DType::q4_0, {0, 0}, quantise_small<4, false>, unpack_small<4, false>},
+    {DType::q4_1, {0, 2}, quantise_small<4, true>, unpack_small<4, true>},
+    {DType::q5_0, {0, 0}, quantise_small<5, false>, unpack_small<5, false>},
+    {DType::q5_1, {0, 2}, quantise_small<5, true>, unpack_small<5, true>},
+    {DType::q8_0, {0, 0}, quantise_q8_0, unpack_q8_0},
+    {DType::q4_k, {0, 2}, quantise_k<4>, unpack_k<4>},
+    {DType::q5_k, {0, 2}, quantise_k<5>, unpack_k<5>},
+    {DType::q6_k, {208, 208}, quantise_q6_k, unpack_q6_k},
+    {DType::iq4_nl, {0, 0}, quantise_iq4_nl, unpack_iq4_nl},
 };
 
 }  // namespace
@@ -312,9 +312,9 @@ bool block_is_finite(const BlockFormat& format, const void* block) {
          std::isfinite(half_at(bytes + format.scale_places[1]));
 }
 
-const BlockFormat* block_format(Storage storage) {
+const BlockFormat* block_format(DType dtype) {
   for (const BlockFormat& f : kFormats)
-    if (f.storage == storage) return &f;
+    if (f.dtype == dtype) return &f;
   return nullptr;
 }
 

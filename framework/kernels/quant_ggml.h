@@ -22,19 +22,20 @@
 namespace dml::kernels {
 
 struct BlockFormat {
-  Storage storage;
-  const char* name;
-  std::int64_t values, bytes;    // of a block
+  DType dtype;
   std::int64_t scale_places[2];  // where its scales lie, each an f16 (one of them twice)
   /// x: blocks · values finite numbers; out: blocks · bytes. On the calling thread.
   void (*quantise)(const float* x, std::int64_t blocks, std::uint8_t* out);
   void (*unpack)(const std::uint8_t* in, std::int64_t blocks, float* out);
+
+  std::int64_t values() const { return dtype_row(dtype).values; }
+  std::int64_t bytes() const { return dtype_row(dtype).bytes; }
 };
 
 std::span<const BlockFormat> block_formats();
 /// Whether a block's scales are finite: then all its values are.
 bool block_is_finite(const BlockFormat& format, const void* block);
-/// null for storages without blocks of this kind.
-const BlockFormat* block_format(Storage storage);
+/// null for types that are no blocks of this kind.
+const BlockFormat* block_format(DType dtype);
 
 }  // namespace dml::kernels

@@ -1,9 +1,9 @@
 #include "kernels/stored_format.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "core/error.h"
 #include "kernels/nf4_values.h"
@@ -54,54 +54,57 @@ void read_mxfp4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_
 
 // The first and the last block may be needed in part.
 void read_blocks(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
-  const BlockFormat& format = *block_format(w.storage);
-  const std::int64_t first = row * w.cols + col;
-  const auto* block = static_cast<const std::uint8_t*>(w.data) + first / format.values * format.bytes;
-  float values[256];
-  for (std::int64_t skipped = first % format.values; n > 0; skipped = 0) {
-    const std::int64_t whole = skipped == 0 ? n / format.values : 0;
-    std::int64_t some = whole * format.values;
+  const BlockFormat& format = *block_format(w.dtype);
+  const std::int64_t values = format.values(), bytes = format.bytes(), first = row * w.cols + col;
+  const auto* block = static_cast<const std::uint8_t*>(w.data) + first / values * bytes;
+  float unpacked[256];
+  for (std::int64_t skipped = first % values; n > 0; skipped = 0) {
+    const std::int64_t whole = skipped == 0 ? n / values : 0;
+    std::int64_t some = whole * values;
     if (whole > 0) {
       format.unpack(block, whole, out);
-      block += whole * format.bytes;
+      block += whole * bytes;
     } else {
-      format.unpack(block, 1, values);
-      some = std::min(n, format.values - skipped);
-      std::copy_n(values + skipped, some, out);
-      block += format.bytes;
+      format.unpack(block, 1, unpacked);
+      some = std::min(n, values - skipped);
+      std::copy_n(unpacked + skipped, some, out);
+      block += bytes;
     }
     n -= some, out += some;
   }
 }
 
 constexpr StoredFormat kFormats[] = {
-    {Storage::f32, "f32", 1, 4, 0, true, read_f32},
-    {Storage::bf16, "bf16", 1, 2, 0, true, read_bf16},
-    {Storage::f16, "f16", 1, 2, 0, true, read_f16},
-    {Storage::nf4, "nf4", 2, 1, kNf4Block, true, read_nf4},
-    {Storage::int8, "int8", 1, 1, StoredFormat::kRow, true, read_int8},
-    {Storage::mxfp4, "mxfp4", 2, 1, kMxfp4Block, false, read_mxfp4},
+    {DType::f32, 0, true, read_f32},
+    {DType::bf16, 0, true, read_bf16},
+    {DType::f16, 0, true, read_f16},
+    {DType::nf4, kNf4Block, true, read_nf4},
+    {DType::int8, StoredFormat::kRow, true, read_int8},
+    {DType::mxfp4, kMxfp4Block, false, read_mxfp4},
 };
 
-// By the number of the storage.
-std::vector<StoredFormat> all_formats() {
-  std::vector<StoredFormat> all(std::begin(kFormats), std::end(kFormats));
+using AllFormats = std::array<StoredFormat, std::size(kDTypes)>;
+
+// By the number of the type.
+AllFormats all_formats() {
+  AllFormats all{};
+  for (const StoredFormat& f : kFormats) all[static_cast<std::size_t>(f.dtype)] = f;
   for (const BlockFormat& f : block_formats())
-    all.push_back({f.storage, f.name, f.values, f.bytes, 0, false, read_blocks});
-  std::ranges::sort(all, {}, &StoredFormat::storage);
-  for (std::size_t i = 0; i < all.size(); ++i) DML_CHECK(static_cast<std::size_t>(all[i].storage) == i);
+    all[static_cast<std::size_t>(f.dtype)] = {f.dtype, 0, false, read_blocks};
   return all;
 }
 
 }  // namespace
 
-const StoredFormat& stored_format(Storage storage) {
-  static const std::vector<StoredFormat> all = all_formats();
-  return all[static_cast<std::size_t>(storage)];
+const StoredFormat& stored_format(DType dtype) {
+  static const AllFormats all = all_formats();
+  const StoredFormat& format = all[static_cast<std::size_t>(dtype)];
+  DML_CHECK(format.unpack, "no weight is stored as {}", dtype_row(dtype).name);
+  return format;
 }
 
 std::int64_t scale_count(const Weight& w) {
-  const std::int64_t together = stored_format(w.storage).scaled;
+  const std::int64_t together = stored_format(w.dtype).scaled;
   if (together == StoredFormat::kRow) return w.rows;
   return together > 0 ? (w.rows * w.cols + together - 1) / together : 0;
 }

@@ -1,21 +1,20 @@
-// A weight matrix in whatever form it is stored. Only this file and its .cpp know about storage: everything else asks
+// A weight matrix in whatever form it is stored. Only this file and its .cpp know about it: everything else asks
 // for float32 panels. A Weight is a view; who owns the bytes (mapped file, arena, parameter store) is not its business.
 #pragma once
 
 #include <cstdint>
 
 #include "core/bf16.h"
+#include "core/dtype.h"
 #include "core/matrix.h"
 
 namespace dml::kernels {
 
-/// mxfp4 (OCP Microscaling, 2023; as gpt-oss stores it): codes of E2M1, two a byte, even index in the low nibble, and
-/// one power of two, E8M0, per 32.
-enum class Storage { f32, bf16, f16, nf4, int8, mxfp4, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k, iq4_nl };
+/// mxfp4: two codes of E2M1 a byte, even index in the low nibble, and one power of two, E8M0, per 32.
 constexpr std::int64_t kMxfp4Block = 32;
 
 struct Weight {
-  Storage storage = Storage::f32;
+  DType dtype = DType::f32;
   std::int64_t rows = 0, cols = 0;  // (out, in), row-major
   const void* data = nullptr;  // rows × cols elements; nf4: two codes a byte, even index in the high nibble; q…: rows
                                // of whole blocks with their scales (quant_ggml.h)
@@ -33,10 +32,8 @@ struct Weight {
   Weight slice(std::int64_t first, std::int64_t count) const;
 };
 
-inline Weight weight_of(ConstMat m) { return {Storage::f32, m.rows, m.cols, m.data, nullptr}; }
+inline Weight weight_of(ConstMat m) { return {DType::f32, m.rows, m.cols, m.data, nullptr}; }
 
-/// Bytes of `data` for a storage (scales not counted).
-std::int64_t storage_bytes(Storage storage, std::int64_t elements);
 /// Bytes of `rows` rows of a weight with their scales, which a product with them reads.
 std::int64_t bytes_of_rows(const Weight& w, std::int64_t rows);
 

@@ -13,7 +13,7 @@ AdaptedWeights::AdaptedWeights(CausalLm& model, bool in_float32) : model_(model)
   for (const WeightName& w : weight_names(model.spec)) {
     const auto* lora = w.bias || w.vector ? nullptr : adapter_at(model, w);
     if (!lora || !*lora) continue;
-    if (kernels::is_quantised(frozen_at(model, w)->storage))
+    if (kernels::is_quantised(frozen_at(model, w)->dtype))
       throw UserError("relora: '{}' is quantised: what is merged into it would be rounded away; use adapter: lora",
                       w.tensor);
     matrices_.push_back(own_matrix(model, w, in_float32));

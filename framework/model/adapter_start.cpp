@@ -13,8 +13,6 @@
 namespace dml {
 namespace {
 
-using kernels::Storage;
-
 void fill_uniform(const Random& random, Mat m) {
   float bound = 1 / std::sqrt(static_cast<float>(m.cols));
   parallel_ranges(m.size(), 1 << 14, [&](std::int64_t first, std::int64_t last) {
@@ -62,24 +60,23 @@ void start_magnitude(const Linear& linear) {
   kernels::dora_norms(linear.value(), lora.a.value(), lora.b.value(), lora.scale, lora.magnitude.value().data);
 }
 
-kernels::Weight keep_values(Storage storage, std::vector<float> values, std::int64_t rows, std::int64_t cols,
-                            bool nested, std::vector<std::vector<float>>& owned) {
-  const std::size_t count = values.size(),
-                    bytes = static_cast<std::size_t>(kernels::storage_bytes(storage, rows * cols));
-  kernels::Weight w{storage, rows, cols, nullptr, nullptr};
+kernels::Weight keep_values(DType dtype, std::vector<float> values, std::int64_t rows, std::int64_t cols, bool nested,
+                            std::vector<std::vector<float>>& owned) {
+  const std::size_t count = values.size(), bytes = static_cast<std::size_t>(dtype_bytes(dtype, rows * cols));
+  kernels::Weight w{dtype, rows, cols, nullptr, nullptr};
   std::vector<float> packed((bytes + sizeof(float) - 1) / sizeof(float)), scales;
-  if (storage == Storage::bf16) {
+  if (dtype == DType::bf16) {
     auto* to = reinterpret_cast<bf16*>(packed.data());
     for (std::size_t i = 0; i < count; ++i) to[i] = to_bf16(values[i]);
-  } else if (storage == Storage::nf4) {
+  } else if (dtype == DType::nf4) {
     scales.resize((count + kernels::kNf4Block - 1) / kernels::kNf4Block);
     kernels::quantize_nf4(values, {reinterpret_cast<std::uint8_t*>(packed.data()), (count + 1) / 2}, scales);
     if (nested) kernels::round_scales(scales);
-  } else if (storage == Storage::int8) {
+  } else if (dtype == DType::int8) {
     scales.resize(static_cast<std::size_t>(rows));
     kernels::quantize_int8({values.data(), rows, cols}, {reinterpret_cast<std::int8_t*>(packed.data()), count}, scales);
   } else {
-    w.storage = Storage::f32;
+    w.dtype = DType::f32;
     packed = std::move(values);
   }
   auto own = [&](std::vector<float> block) {

@@ -26,9 +26,9 @@ void restart_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, boo
 /// DoRA starts as the base model: m = ‖W + s·BA‖.
 void start_magnitude(const Linear& linear);
 
-/// Values (rows, cols) as a weight in a storage, in memory added to `owned`; f16 becomes f32. `nested`: NF4's scales as
+/// Values (rows, cols) as a weight of a type, in memory added to `owned`; f16 becomes f32. `nested`: NF4's scales as
 /// double quantisation leaves them.
-kernels::Weight keep_values(kernels::Storage storage, std::vector<float> values, std::int64_t rows, std::int64_t cols,
-                            bool nested, std::vector<std::vector<float>>& owned);
+kernels::Weight keep_values(DType dtype, std::vector<float> values, std::int64_t rows, std::int64_t cols, bool nested,
+                            std::vector<std::vector<float>>& owned);
 
 }  // namespace dml

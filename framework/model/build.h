@@ -20,17 +20,17 @@ namespace dml {
 
 /// A tensor as it is stored: a view, alive as long as the model.
 struct StoredTensor {
-  kernels::Storage storage = kernels::Storage::f32;
+  DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
   const void* data = nullptr;
-  const float* scales = nullptr;  // of quantised storage, or
+  const float* scales = nullptr;  // of quantised types, or
   const std::uint8_t* scale_codes = nullptr;
   const float* scale_blocks = nullptr;
   bool bf16_values = false;  // nf4: rounded to bf16
   bool transposed = false;   // data and scales are (out, in), although the file has, and shape says, (in, out)
 
   kernels::Weight as_matrix(std::int64_t rows, std::int64_t cols) const {
-    return {storage, rows, cols, data, scales, scale_codes, scale_blocks, 0, bf16_values};
+    return {dtype, rows, cols, data, scales, scale_codes, scale_blocks, 0, bf16_values};
   }
 };
 

@@ -12,7 +12,6 @@
 namespace dml {
 namespace {
 
-using kernels::Storage;
 using kernels::Weight;
 
 class AdapterPlaces {
@@ -151,7 +150,7 @@ class AdapterPlaces {
     };
     auto stored = b_.find(w);
     if (b_.source && !stored) return;
-    const bool quantised = stored && kernels::is_quantised(stored->storage);
+    const bool quantised = stored && kernels::is_quantised(stored->dtype);
     if (m.r > std::min(m.module.rows, m.module.cols))
       return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
     if (quantised && init == "loftq")
@@ -163,12 +162,11 @@ class AdapterPlaces {
     b_.tensor_values(w, stored, values.data());
     auto start = std::make_shared<LowRankStart>(take_low_rank_part(
         init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale, b_.training.adapter->loftq_iterations));
-    const Storage storage = init == "loftq" ? Storage::nf4 : stored ? stored->storage : Storage::f32;
+    const DType dtype = init == "loftq" ? DType::nf4 : stored ? stored->dtype : DType::f32;
     Weight& rest = b_.rests[w.tensor];
-    rest = keep_values(storage, std::move(values), m.module.rows, m.module.cols, quantised, b_.model.owned);
-    const bool half =
-        stored && (stored->bf16_values || stored->storage == Storage::bf16 || stored->storage == Storage::f16);
-    rest.bf16_values = storage == Storage::nf4 && half;
+    rest = keep_values(dtype, std::move(values), m.module.rows, m.module.cols, quantised, b_.model.owned);
+    const bool half = stored && (stored->bf16_values || stored->dtype == DType::bf16 || stored->dtype == DType::f16);
+    rest.bf16_values = dtype == DType::nf4 && half;
     b_.fills.push_back([lora, start] {
       std::ranges::copy(start->a, lora.a.value().data);
       std::ranges::copy(start->b, lora.b.value().data);

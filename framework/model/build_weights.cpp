@@ -11,7 +11,6 @@
 namespace dml {
 namespace {
 
-using kernels::Storage;
 using kernels::Weight;
 
 class BaseWeights {
@@ -65,7 +64,7 @@ class BaseWeights {
       std::vector<float> values(static_cast<std::size_t>(w.tensor_rows * w.cols));
       b_.tensor_values(w, stored, values.data());
       const float* all = own(std::move(values));
-      attach(w, {}, {Storage::f32, w.tensor_rows, w.cols, all, nullptr});
+      attach(w, {}, {DType::f32, w.tensor_rows, w.cols, all, nullptr});
     } else {
       attach(w, {}, stored->as_matrix(w.tensor_rows, w.cols));
     }
@@ -78,8 +77,8 @@ class BaseWeights {
     Linear& linear = *linear_at(b_.model, w);
     if (w.bias) linear.frozen_bias = own(std::move(values));
     else
-      linear.frozen = keep_values(stored ? stored->storage : Storage::f32, std::move(values), w.rows, w.cols, false,
-                                  b_.model.owned);
+      linear.frozen =
+          keep_values(stored ? stored->dtype : DType::f32, std::move(values), w.rows, w.cols, false, b_.model.owned);
   }
 
   // Rows of gate and up are interleaved, and are read in place.

@@ -17,7 +17,7 @@ bool same_values(const float* a, const float* b, std::int64_t count) {
 }
 
 bool same_matrix(const kernels::Weight& a, const kernels::Weight& b) {
-  return a.data == b.data && a.storage == b.storage && a.rows == b.rows && a.cols == b.cols;
+  return a.data == b.data && a.dtype == b.dtype && a.rows == b.rows && a.cols == b.cols;
 }
 
 // Whether a weight of a layer is the same in both, but for an adapter that rows can choose.

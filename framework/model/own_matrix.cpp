@@ -10,13 +10,11 @@
 namespace dml {
 namespace {
 
-using kernels::Storage;
-
 constexpr std::int64_t kRows = 64;  // that are float32 at a time, on each thread
 
 void store(const float* values, std::int64_t first_row, std::int64_t rows, const OwnMatrix& to) {
   const std::int64_t begin = first_row * to.own.cols, count = rows * to.own.cols;
-  if (to.own.storage == Storage::f32) {
+  if (to.own.dtype == DType::f32) {
     std::copy_n(values, count, static_cast<float*>(to.data()) + begin);
   } else {
     auto* out = static_cast<bf16*>(to.data()) + begin;
@@ -26,15 +24,13 @@ void store(const float* values, std::int64_t first_row, std::int64_t rows, const
 
 }  // namespace
 
-std::size_t OwnMatrix::bytes() const {
-  return static_cast<std::size_t>(kernels::storage_bytes(own.storage, own.rows * own.cols));
-}
+std::size_t OwnMatrix::bytes() const { return static_cast<std::size_t>(dtype_bytes(own.dtype, own.rows * own.cols)); }
 
 OwnMatrix own_matrix(CausalLm& model, const WeightName& place, bool in_float32) {
   kernels::Weight& slot = *frozen_at(model, place);
   OwnMatrix m{place, slot, {.rows = slot.rows, .cols = slot.cols}};
-  const bool wide = in_float32 || slot.storage == Storage::f32 || slot.storage == Storage::f16;
-  m.own.storage = wide ? Storage::f32 : Storage::bf16;
+  const bool wide = in_float32 || slot.dtype == DType::f32 || slot.dtype == DType::f16;
+  m.own.dtype = wide ? DType::f32 : DType::bf16;
   model.owned.emplace_back((m.bytes() + sizeof(float) - 1) / sizeof(float));
   m.own.data = model.owned.back().data();
   restore(m);

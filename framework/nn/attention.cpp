@@ -307,7 +307,7 @@ void Attention::read_cached(const SequenceRows& rows, const Projected& p, std::i
   const std::int64_t before = rows.cache->length(), after = before + rows.count;
   const kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
   Mat new_k = p.k.slice(rows.first, rows.count), new_v = p.v.slice(rows.first, rows.count);
-  const bool as_new = before == 0 && keys.storage == kernels::Storage::f32;
+  const bool as_new = before == 0 && keys.dtype == DType::f32;
   if (!as_new) {  // what stands in front, and the new tokens as later ones will see them
     new_k = pass.arena.matrix(after, key_width()), new_v = pass.arena.matrix(after, key_width());
     kernels::load_rows(keys, 0, new_k);

@@ -10,8 +10,8 @@ namespace dml {
 namespace {
 
 // Of one token: its scales lie apart from its values.
-std::int64_t value_bytes(const kernels::CachedRows& c) { return kernels::storage_bytes(c.storage, c.width()); }
-std::int64_t scale_count(const kernels::CachedRows& c) { return c.storage == kernels::Storage::int8 ? c.heads : 0; }
+std::int64_t value_bytes(const kernels::CachedRows& c) { return dtype_bytes(c.dtype, c.width()); }
+std::int64_t scale_count(const kernels::CachedRows& c) { return c.dtype == DType::int8 ? c.heads : 0; }
 
 void copy_rows(const kernels::CachedRows& from, const kernels::CachedRows& to, std::int64_t first, std::int64_t last) {
   std::copy(from.data + first * value_bytes(from), from.data + last * value_bytes(from),
@@ -22,19 +22,17 @@ void copy_rows(const kernels::CachedRows& from, const kernels::CachedRows& to, s
 
 }  // namespace
 
-std::int64_t KvCache::bytes_per_token(std::int64_t layers, std::int64_t heads, std::int64_t head_dim,
-                                      kernels::Storage storage) {
-  kernels::CachedRows row{storage, 1, heads, head_dim, nullptr, nullptr};
+std::int64_t KvCache::bytes_per_token(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, DType dtype) {
+  kernels::CachedRows row{dtype, 1, heads, head_dim, nullptr, nullptr};
   return 2 * layers * (value_bytes(row) + scale_count(row) * static_cast<std::int64_t>(sizeof(float)));
 }
 
-KvPool::KvPool(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t pages,
-               kernels::Storage storage)
-    : memory_(static_cast<std::size_t>(pages * kTokens * KvCache::bytes_per_token(layers, heads, head_dim, storage) +
+KvPool::KvPool(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t pages, DType dtype)
+    : memory_(static_cast<std::size_t>(pages * kTokens * KvCache::bytes_per_token(layers, heads, head_dim, dtype) +
                                        4 * layers * static_cast<std::int64_t>(Arena::kAlignment))),
       users_(static_cast<std::size_t>(pages), 0) {
   auto rows = [&] {
-    kernels::CachedRows r{storage, pages * kTokens, heads, head_dim, nullptr, nullptr};
+    kernels::CachedRows r{dtype, pages * kTokens, heads, head_dim, nullptr, nullptr};
     r.data = memory_.take<std::byte>(r.rows * value_bytes(r)).data();
     r.scales = memory_.take<float>(r.rows * scale_count(r)).data();
     return r;
@@ -62,9 +60,8 @@ void KvPool::release(Page page) {
   if (--users == 0) free_.insert(page);
 }
 
-KvCache::KvCache(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t capacity,
-                 kernels::Storage storage)
-    : own_(std::make_unique<KvPool>(layers, heads, head_dim, KvPool::pages_of(capacity), storage)),
+KvCache::KvCache(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t capacity, DType dtype)
+    : own_(std::make_unique<KvPool>(layers, heads, head_dim, KvPool::pages_of(capacity), dtype)),
       pool_(own_.get()),
       capacity_(capacity) {}
 

@@ -21,8 +21,7 @@ class KvPool {
   using Page = std::int32_t;
 
   /// `heads` keys and as many values a token, in float32, bfloat16 or int8.
-  KvPool(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t pages,
-         kernels::Storage storage = kernels::Storage::f32);
+  KvPool(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t pages, DType dtype = DType::f32);
 
   static std::int64_t pages_of(std::int64_t tokens) { return (tokens + kTokens - 1) / kTokens; }
   std::int64_t layers() const { return std::ssize(layers_); }
@@ -58,7 +57,7 @@ class KvCache {
   explicit KvCache(KvPool& pool) : pool_(&pool) {}
   /// Room for `capacity` tokens in memory of its own.
   KvCache(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t capacity,
-          kernels::Storage storage = kernels::Storage::f32);
+          DType dtype = DType::f32);
   ~KvCache() { clear(); }
   KvCache(KvCache&& other) noexcept;
   KvCache& operator=(KvCache&& other) noexcept;
@@ -90,8 +89,7 @@ class KvCache {
   void assume(std::int64_t tokens);
 
   /// Bytes of keys and values of one token in all layers.
-  static std::int64_t bytes_per_token(std::int64_t layers, std::int64_t heads, std::int64_t head_dim,
-                                      kernels::Storage storage);
+  static std::int64_t bytes_per_token(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, DType dtype);
 
  private:
   kernels::CachedRows view(kernels::CachedRows rows, std::int64_t count) const;

@@ -1,4 +1,5 @@
-// y = x Wᵀ (+ b) (+ s · ((x Aᵀ) Bᵀ + c)), W frozen in any storage or trainable; with an adapter optionally DoRA.
+// y = x Wᵀ (+ b) (+ s · ((x Aᵀ) Bᵀ + c)), W frozen and stored in any type, or trainable; with an adapter optionally
+// DoRA.
 //
 // A frozen W gets no gradient; an adapter keeps only x Aᵀ between forward and backward (DoRA also its unscaled output).
 // In generation rows of one product may have different adapters: they are added after it, so a row's bits depend

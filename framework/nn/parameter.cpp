@@ -38,7 +38,7 @@ Mat ParameterRef::value() const {
 kernels::Weight ParameterRef::weight() const {
   const UnitPart& in = unit->parts[part];
   const bf16* at = unit->value16 ? unit->value16 + offset : in.value16 ? in.value16 + (offset - in.first) : nullptr;
-  return at ? kernels::Weight{kernels::Storage::bf16, rows, cols, at} : kernels::weight_of(value());
+  return at ? kernels::Weight{DType::bf16, rows, cols, at} : kernels::weight_of(value());
 }
 
 Mat ParameterRef::grad() const {

@@ -34,9 +34,9 @@ std::vector<StateTensor> StateLayout::kinds(const Parameter& parameter) const {
   std::vector<StateTensor> all;
   const bool bytes = in_bytes(parameter.size());
   for (int plane = 0; bytes && plane < planes_; ++plane)
-    all.push_back({"scale" + std::to_string(plane), StateTensor::Type::f32, kBlock});
+    all.push_back({"scale" + std::to_string(plane), DType::f32, kBlock});
   for (int plane = 0; plane < planes_; ++plane)
-    all.push_back({"state" + std::to_string(plane), bytes ? StateTensor::Type::u8 : StateTensor::Type::f32});
+    all.push_back({"state" + std::to_string(plane), bytes ? DType::u8 : DType::f32});
   return all;
 }
 
@@ -44,7 +44,7 @@ std::vector<StateTensor> StateLayout::tensors(const Parameter& parameter, std::i
   std::vector<StateTensor> all = kinds(parameter);
   std::int64_t at = 0;
   for (StateTensor& t : all) {
-    DML_CHECK(t.type != StateTensor::Type::f64 || at % 8 == 0, "doubles come first: {}", t.name);
+    DML_CHECK(t.dtype != DType::f64 || at % 8 == 0, "doubles come first: {}", t.name);
     t.offset = at;
     at += round_up(t.entries(size) * t.width(), 4);
   }

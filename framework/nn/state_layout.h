@@ -13,22 +13,22 @@
 #include <string>
 #include <vector>
 
+#include "core/dtype.h"
 #include "nn/parameter.h"
 
 namespace dml {
 
 /// One tensor of a parameter's state.
 struct StateTensor {
-  enum class Type { f32, u8, f64, bf16 };
   std::string name;  // "state0", "scale0", "row_mean" …
-  Type type = Type::f32;
+  DType dtype = DType::f32;
   std::int64_t each = 1;                 // elements that share an entry; 0: the entries are of the whole parameter
   std::vector<std::int64_t> shape = {};  // with each 0: of its entries
   std::int64_t offset = 0;               // of its first entry, in bytes from the start of the slice's state
 
   /// The index of the entry of element `elements`, which is also the number of entries of that many elements.
   std::int64_t entries(std::int64_t elements) const;
-  std::int64_t width() const { return type == Type::u8 ? 1 : type == Type::bf16 ? 2 : type == Type::f32 ? 4 : 8; }
+  std::int64_t width() const { return dtype_bytes(dtype, 1); }
 };
 
 /// The state of one parameter.

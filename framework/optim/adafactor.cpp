@@ -43,9 +43,7 @@ class Adafactor : public Optimizer {
     return StateLayout([mean = averages_steps()](const Parameter& p) {
       const MatrixShape m = trained_matrix(p);
       ParameterState out{.whole = true};
-      if (m.matrix)
-        out.tensors = {{"row_mean", StateTensor::Type::f32, 0, {m.rows}},
-                       {"col_mean", StateTensor::Type::f32, 0, {m.cols}}};
+      if (m.matrix) out.tensors = {{"row_mean", DType::f32, 0, {m.rows}}, {"col_mean", DType::f32, 0, {m.cols}}};
       else out.tensors = {{"square"}};
       if (mean) out.tensors.push_back({"mean"});
       return out;

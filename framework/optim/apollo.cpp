@@ -38,10 +38,8 @@ class Apollo : public Optimizer {
       if (!targets->contains(p)) return ParameterState{{{"state0"}, {"state1"}}};
       const Projection to(trained_matrix(p), rank);
       ParameterState out{.whole = true};
-      out.tensors = {{"norm", StateTensor::Type::f64, 0, {1}},
-                     {"basis", StateTensor::Type::f32, 0, {to.rank, to.short_side()}}};
-      for (const char* name : {"state0", "state1"})
-        out.tensors.push_back({name, StateTensor::Type::f32, 0, {to.projected()}});
+      out.tensors = {{"norm", DType::f64, 0, {1}}, {"basis", DType::f32, 0, {to.rank, to.short_side()}}};
+      for (const char* name : {"state0", "state1"}) out.tensors.push_back({name, DType::f32, 0, {to.projected()}});
       return out;
     });
   }

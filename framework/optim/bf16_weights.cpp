@@ -44,7 +44,7 @@ StateLayout Bf16Optimizer::state() const {
   if (!kahan()) return layout_;
   return StateLayout([layout = layout_](const Parameter& p) {
     ParameterState state{layout.tensors(p, p.size()), layout.whole(p)};
-    state.tensors.push_back({.name = "compensation", .type = StateTensor::Type::bf16});
+    state.tensors.push_back({.name = "compensation", .dtype = DType::bf16});
     return state;
   });
 }

@@ -26,10 +26,8 @@ class Came : public Optimizer {
       const MatrixShape m = trained_matrix(p);
       if (!m.matrix) return ParameterState{{{"mean"}, {"square"}}, true};
       ParameterState out{.whole = true};
-      for (const char* name : {"row_mean", "row_instability"})
-        out.tensors.push_back({name, StateTensor::Type::f32, 0, {m.rows}});
-      for (const char* name : {"col_mean", "col_instability"})
-        out.tensors.push_back({name, StateTensor::Type::f32, 0, {m.cols}});
+      for (const char* name : {"row_mean", "row_instability"}) out.tensors.push_back({name, DType::f32, 0, {m.rows}});
+      for (const char* name : {"col_mean", "col_instability"}) out.tensors.push_back({name, DType::f32, 0, {m.cols}});
       out.tensors.push_back({"mean"});
       return out;
     });

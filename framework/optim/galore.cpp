@@ -30,9 +30,8 @@ class GaLore : public Optimizer {
       if (!targets->contains(p)) return ParameterState{{{"state0"}, {"state1"}}};
       const Projection to(trained_matrix(p), rank);
       ParameterState out{.whole = true};
-      out.tensors = {{"basis", StateTensor::Type::f32, 0, {to.rank, to.short_side()}}};
-      for (const char* name : {"state0", "state1"})
-        out.tensors.push_back({name, StateTensor::Type::f32, 0, {to.projected()}});
+      out.tensors = {{"basis", DType::f32, 0, {to.rank, to.short_side()}}};
+      for (const char* name : {"state0", "state1"}) out.tensors.push_back({name, DType::f32, 0, {to.projected()}});
       return out;
     });
   }

@@ -49,7 +49,7 @@ class ScheduleFree : public Optimizer {
   }
   StateLayout state() const override {
     return StateLayout([adam = adam_](const Parameter&) {
-      ParameterState out{{{"counters", StateTensor::Type::f64, 0, {3}}, {"z"}, {"y"}}};
+      ParameterState out{{{"counters", DType::f64, 0, {3}}, {"z"}, {"y"}}};
       if (adam) out.tensors.push_back({"v"});
       return out;
     });

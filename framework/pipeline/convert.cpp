@@ -29,19 +29,19 @@ namespace {
 
 constexpr std::string_view kHead = "lm_head.weight";
 
-Dtype parse_dtype(const std::string& text) {
-  if (text == "f32" || text == "float32") return Dtype::f32;
-  if (text == "f16" || text == "float16") return Dtype::f16;
-  if (text == "bf16" || text == "bfloat16") return Dtype::bf16;
+DType parse_dtype(const std::string& text) {
+  if (text == "f32" || text == "float32") return DType::f32;
+  if (text == "f16" || text == "float16") return DType::f16;
+  if (text == "bf16" || text == "bfloat16") return DType::bf16;
   throw UserError("--dtype: '{}' is not one of f32, f16, bf16", text);
 }
 
 // What f16 cannot hold is said before anything is written over it.
-void append(ModelWriter& writer, const TensorView& tensor, Dtype to, const std::string& where) {
-  if (!tensor.blocks && (tensor.dtype == to || !is_readable_float(tensor.dtype)))
+void append(ModelWriter& writer, const TensorView& tensor, DType to, const std::string& where) {
+  if (!tensor.quantised() && (tensor.dtype == to || !is_readable_float(tensor.dtype)))
     return writer.append(tensor.bytes.data(), tensor.bytes.size());
   std::vector<float> values = tensor.floats(where);
-  if (to == Dtype::f16)
+  if (to == DType::f16)
     if (auto large = std::ranges::find_if(values, [](float x) { return std::abs(x) >= 65520; }); large != values.end())
       throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; use bf16", where, tensor.name,
                       *large);
@@ -66,10 +66,10 @@ struct InputModel {
     require_weights(files, spec);
   }
   // The element type that most matrices have; float32 where they are quantised.
-  Dtype dtype() const {
+  DType dtype() const {
     for (const TensorView& t : files.tensors())
-      if (t.shape.size() == 2 && !t.blocks && dtype_storage(t.dtype)) return t.dtype;
-    return Dtype::f32;
+      if (t.shape.size() == 2 && is_plain_float(t.dtype)) return t.dtype;
+    return DType::f32;
   }
 };
 
@@ -86,10 +86,10 @@ void convert_model(const Conversion& c, const std::string& output) {
     throw UserError("--tied: head and embedding of {} differ, so tying them would change the model", c.input);
   if (tie || untie) changes["tie_word_embeddings"] = tie;
 
-  std::optional<Dtype> to = c.dtype ? std::optional(parse_dtype(*c.dtype)) : std::nullopt;
+  std::optional<DType> to = c.dtype ? std::optional(parse_dtype(*c.dtype)) : std::nullopt;
   if (!to && is_gguf_file(c.input)) to = in.dtype();  // where vectors are float32, whatever the matrices are
   auto type_of = [&](const TensorView& t) { return to && t.readable() ? *to : t.dtype; };
-  if (to) changes["dtype"] = *to == Dtype::bf16 ? "bfloat16" : *to == Dtype::f16 ? "float16" : "float32";
+  if (to) changes["dtype"] = *to == DType::bf16 ? "bfloat16" : *to == DType::f16 ? "float16" : "float32";
   std::vector<TensorInfo> infos;
   for (const TensorView& t : in.files.tensors())
     if (t.name != kHead || !(tie || spec.tied))
@@ -120,7 +120,7 @@ void convert_to_gguf(const Conversion& c) {
     if (given) throw UserError("{} does not go with --format gguf", name);
   if (fs::exists(c.output)) throw UserError("--output: {} exists; choose a new file", c.output);
   const InputModel in(c.input);
-  const GgufFileType& type = gguf_file_type(c.dtype.value_or(std::string(ggml_type(*dtype_storage(in.dtype())).name)));
+  const GgufFileType& type = gguf_file_type(c.dtype.value_or(std::string(ggml_type(in.dtype()).name)));
   const std::string name = fs::path(real_path(c.input)).stem();
   log_gguf(c.output, type, write_gguf({name, in.folder, in.spec, type, rows_of_files(in.files)}, c.output));
   write_modelfile(c.output, in.folder);

@@ -56,7 +56,7 @@ class Describer {
     std::map<std::string, std::pair<std::int64_t, std::size_t>> kinds;
     std::int64_t parameters = 0;
     for (const TensorView& t : tensors) {
-      auto& [count, bytes] = kinds[std::string(t.type_name())];
+      auto& [count, bytes] = kinds[std::string(safetensors_name(t.dtype))];
       ++count, bytes += t.bytes.size(), parameters += t.size();
     }
     std::vector<std::string> texts;

@@ -64,13 +64,13 @@ void look_at_weights(ModelFacts& m) {
   BaseModel base = open_base_files(section);
   m.spec = base.spec;
   m.bytes = base.files->bytes();
-  m.dtype = std::string(dtype_name(base.dtype()));
+  m.dtype = std::string(safetensors_name(base.dtype()));
   m.storage = storage_of(base);
   if (is_bitsandbytes_config(base.config, m.directory + "/config.json"))
     m.dtype = "NF4 of bitsandbytes", m.quantised = true;
   const auto& tensors = base.files->tensors();
-  if (auto t = std::ranges::find_if(tensors, [](auto& tensor) { return tensor.blocks != nullptr; }); t != tensors.end())
-    m.dtype = std::string(t->type_name()), m.quantised = true;
+  if (auto t = std::ranges::find_if(tensors, &TensorView::quantised); t != tensors.end())
+    m.dtype = std::string(safetensors_name(t->dtype)), m.quantised = true;
   m.lines.push_back(fmt::format("model      {}: {}, {} parameters, {}, context length {}{}", m.name, m.spec.model_type,
                                 count_text(static_cast<double>(m.spec.parameters())), m.dtype,
                                 grouped(m.spec.max_positions), m.spec.tied ? ", head tied to the embedding" : ""));

@@ -43,10 +43,10 @@ std::vector<float> some_logits(CausalLm& model) {
 }
 
 // What was written computes what was there; float32 to its last digits, the 16-bit types as far as they go.
-void compare_logits(CausalLm& model, const std::string& merged, Dtype dtype) {
+void compare_logits(CausalLm& model, const std::string& merged, DType dtype) {
   ModelSection section;
   section.base_model = merged;
-  auto again = make_inference_model(open_base_model(section), StorageChoice::automatic);
+  auto again = make_inference_model(open_base_model(section), std::nullopt);
   std::vector<float> before = some_logits(model), after = some_logits(*again);
   double worst = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -54,13 +54,13 @@ void compare_logits(CausalLm& model, const std::string& merged, Dtype dtype) {
     worst = std::max(worst, std::isfinite(difference) ? difference : HUGE_VAL);
   }
   auto [low, high] = std::ranges::minmax(before);
-  const double share = worst / (static_cast<double>(high) - low), allowed = dtype == Dtype::f32 ? 1e-4 : 0.1;
+  const double share = worst / (static_cast<double>(high) - low), allowed = dtype == DType::f32 ? 1e-4 : 0.1;
   if (!(share <= allowed))
     throw Error(
         ExitCode::diverged,
         fmt::format("the merged model's logits differ from the adapter's by {:.2g} of their range; nothing was written",
                     share));
-  log_info("Merge verified: largest relative logit difference {:.1e} ({})", share, dtype_name(dtype));
+  log_info("Merge verified: largest relative logit difference {:.1e} ({})", share, safetensors_name(dtype));
 }
 
 // One tensor at a time as float32, whichever thread asks for its rows.
@@ -96,8 +96,7 @@ void merge_to_gguf(const RecipeFile& file, const BaseModel& base, CausalLm& mode
   const DirectoryWriter beside(output + ".parts");  // never appears: its files are read from it
   companions.write(beside.path());
   MergedTensors tensors(model, spec);
-  const GgufFileType& stored =
-      gguf_file_type(type.empty() ? std::string(ggml_type(*dtype_storage(base.dtype())).name) : type);
+  const GgufFileType& stored = gguf_file_type(type.empty() ? std::string(ggml_type(base.dtype()).name) : type);
   const std::string name = std::filesystem::path(output).stem();
   log_gguf(output, stored,
            write_gguf({name, beside.path(), spec, stored,
@@ -133,7 +132,7 @@ void merge(const RecipeFile& file, std::vector<std::string> adapters, const std:
         "The adapter is merged into the {} values that it was trained on; to merge it into the original weights, set "
         "adapter: lora",
         base.quantised->scheme_name());
-  auto model = make_inference_model(base, StorageChoice::automatic, adapters);
+  auto model = make_inference_model(base, std::nullopt, adapters);
   if (gguf) return merge_to_gguf(file, base, *model, *gguf, output);
   remove_left_over_of(output);
   DirectoryWriter out(output);

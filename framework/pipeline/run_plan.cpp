@@ -156,7 +156,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
   fresh_.data = std::filesystem::path(data.prepared.folder()).filename().string();
   fresh_.base = base_digest;
   fresh_.numerics = fmt::format("{} {}, loops {}{}", version(), kernels::blas_description(), kernels::isa_name(),
-                                kernels::precision() == kernels::Precision::bf16 ? ", bf16 products" : "");
+                                kernels::precision() == DType::bf16 ? ", bf16 products" : "");
   fresh_.extra["recipe"] = recipe_text_;
   fresh_.extra["steps"] = data.schedule.steps();
 }
@@ -180,7 +180,7 @@ std::string RunPlan::recipe_text() const {
   t.save_on_signal = fresh.save_on_signal, t.save_in_background = fresh.save_in_background;
   t.nonfinite_patience = fresh.nonfinite_patience, t.dynamic_checkpoint = fresh.dynamic_checkpoint;
   t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
-  t.bf16 = kernels::precision() == kernels::Precision::bf16 ? Bf16::on : Bf16::off;  // what auto came to
+  t.bf16 = kernels::precision() == DType::bf16 ? Bf16::on : Bf16::off;  // what auto came to
   // One step's micro-batches may be cut over ranks in any way.
   t.batch_size = t.micro_batches_per_step(comm.size()) * t.micro_batch_size;
   t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;

@@ -50,7 +50,7 @@ std::vector<std::string> RunPlan::header() const {
                               base.directory.empty() ? "from scratch" : base.directory, spec.layers, spec.hidden,
                               count_text(static_cast<double>(parameters)),
                               base.quantised ? fmt::format(", {}", base.quantised->scheme_name())
-                              : base.files   ? fmt::format(", {}", dtype_name(base.dtype()))
+                              : base.files   ? fmt::format(", {}", safetensors_name(base.dtype()))
                                              : ""));
   lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", trained->description(),
                               grouped(trainable_values), share(trainable_values, parameters), recipe.optim.optimizer,
@@ -63,7 +63,7 @@ std::vector<std::string> RunPlan::header() const {
   if (comm.size() > 1) {
     const std::string name = strategy_name(recipe, comm);
     how_shared = fmt::format(" ({}", name);
-    if (recipe.distribution.comm_dtype == StorageChoice::bf16)
+    if (recipe.distribution.comm_dtype == DType::bf16)
       how_shared += fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", name, comm.size());
     how_shared += ")";
   }
@@ -72,7 +72,7 @@ std::vector<std::string> RunPlan::header() const {
                               counted(data.eval_schedule ? data.calendar.evaluations() : 0, "evaluation"),
                               counted(data.calendar.checkpoints(), "checkpoint"), counted(comm.size(), "rank"),
                               counted(threads(), "thread"), how_shared));
-  if (kernels::precision() == kernels::Precision::bf16) lines.back() += ", bf16 products";
+  if (kernels::precision() == DType::bf16) lines.back() += ", bf16 products";
   lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory.total()), plan_text(memory)));
   return lines;
 }

@@ -51,7 +51,7 @@ class PluginOptimizer : public Optimizer {
     ParameterState out;
     out.whole = needs.whole;
     for (int k = 0; k < needs.per_element; ++k) out.tensors.push_back({fmt::format("state{}", k)});
-    if (needs.per_parameter > 0) out.tensors.push_back({"parameter", StateTensor::Type::f32, 0, {needs.per_parameter}});
+    if (needs.per_parameter > 0) out.tensors.push_back({"parameter", DType::f32, 0, {needs.per_parameter}});
     return out;
   }
 

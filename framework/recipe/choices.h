@@ -14,8 +14,7 @@ enum class TrainOnEnd {
   all
 };                                          // turns whose end tokens are trained: none, trained ones, the last, all
 enum class Recompute { none, layer, mlp };  // gradient_checkpointing: false, true, mlp
-enum class StorageChoice { automatic, f32, bf16 };  // automatic: as the files have it
-enum class Bf16 { off, on, automatic };             // automatic: where the processor has instructions for it
+enum class Bf16 { off, on, automatic };     // automatic: where the processor has instructions for it
 enum class Bf16Weights {
   off,
   kahan,

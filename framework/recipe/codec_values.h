@@ -53,7 +53,9 @@ const std::vector<EnumRow<TrainOnEnd>>& enum_rows();
 template <>
 const std::vector<EnumRow<Recompute>>& enum_rows();
 template <>
-const std::vector<EnumRow<StorageChoice>>& enum_rows();
+const std::vector<EnumRow<DType>>& enum_rows();
+template <>
+const std::vector<EnumRow<std::optional<DType>>>& enum_rows();
 template <>
 const std::vector<EnumRow<Rl>>& enum_rows();
 template <>

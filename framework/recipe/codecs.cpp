@@ -286,9 +286,14 @@ const std::vector<EnumRow<Recompute>>& enum_rows() {
   return rows;
 }
 template <>
-const std::vector<EnumRow<StorageChoice>>& enum_rows() {
-  static const std::vector<EnumRow<StorageChoice>> rows = {
-      {"auto", StorageChoice::automatic}, {"f32", StorageChoice::f32}, {"bf16", StorageChoice::bf16}};
+const std::vector<EnumRow<DType>>& enum_rows() {
+  static const std::vector<EnumRow<DType>> rows = {{"f32", DType::f32}, {"bf16", DType::bf16}};
+  return rows;
+}
+template <>
+const std::vector<EnumRow<std::optional<DType>>>& enum_rows() {
+  static const std::vector<EnumRow<std::optional<DType>>> rows = {
+      {"auto", std::nullopt}, {"f32", DType::f32}, {"bf16", DType::bf16}};
   return rows;
 }
 template <>

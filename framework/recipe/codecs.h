@@ -67,9 +67,9 @@ struct Kind<Json> {
   static Json schema(const Field&) { return {{"type", "object"}}; }
 };
 
+/// Of a type whose values have spellings.
 template <class E>
-requires std::is_enum_v<E>
-struct Kind<E> {
+struct Spelled {
   static std::vector<std::string> spellings(const Field& f) {
     if (!f.rules.words.empty()) return f.rules.words;
     std::vector<std::string> out;
@@ -103,6 +103,14 @@ struct Kind<E> {
     return {{"enum", choices}};
   }
 };
+
+template <class E>
+requires std::is_enum_v<E>
+struct Kind<E> : Spelled<E> {
+};
+/// Unset is a choice, too: "auto".
+template <>
+struct Kind<std::optional<DType>> : Spelled<std::optional<DType>> {};
 
 template <class T>
 struct Kind<std::optional<T>> {

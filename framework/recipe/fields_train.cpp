@@ -2,16 +2,6 @@
 #include "recipe/codecs.h"
 
 namespace dml::recipe {
-namespace {
-
-std::vector<Choice> same(std::initializer_list<const char*> values) {
-  std::vector<Choice> out;
-  for (const char* value : values) out.push_back({value, value});
-  return out;
-}
-
-}  // namespace
-
 template <>
 const Table& table<LrGroup>() {
   using S = LrGroup;
@@ -295,7 +285,7 @@ Section distribution_section() {
   t.add("comm_dtype", &S::comm_dtype,
         "Type in which ranks exchange gradients: bf16 halves the traffic and carries the rounding error to the next "
         "step, but results then depend on the number of ranks and the strategy.",
-        {.choices = same({"f32", "bf16"}), .example = "bf16"});
+        {.example = "bf16"});
   t.add("shard_frozen_weights", &S::shard_frozen_weights,
         "zero3 and hybrid: shard the frozen layers as well and gather them when needed. Otherwise the ranks of a host "
         "share the mapped file.",

@@ -100,10 +100,9 @@ struct TrainSection {
   std::int64_t ranks = 0;      // that dml train starts by itself; 0: as many as are fastest
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
-  StorageChoice activation_storage =
-      StorageChoice::automatic;          // between forward and backward; automatic: bf16 on a quantised base, else f32
-  Bf16 bf16 = Bf16::off;                 // factors of matrix products
-  std::optional<std::string> objective;  // name in the registry; unset: follows from the data
+  std::optional<DType> activation_storage;  // of saved activations; unset (auto): bf16 on a quantised base, else f32
+  Bf16 bf16 = Bf16::off;                    // factors of matrix products
+  std::optional<std::string> objective;     // name in the registry; unset: follows from the data
   double neftune_noise_alpha = 0;
   double label_smoothing_factor = 0, z_loss = 0;  // of the token loss
   // cadence; fractions below 1 are shares of the whole run
@@ -199,8 +198,8 @@ struct DistributionSection {
   double dist_timeout = 1800;                 // seconds a rank waits for the others
   bool gradient_tree = true;                  // false: less memory, bits depend on the number of ranks
   std::optional<std::int64_t> dp_shard_size;  // hybrid: ranks that share one copy; unset: those of a host
-  StorageChoice comm_dtype = StorageChoice::f32;  // how gradients travel; bf16: bits depend on the number of ranks
-  std::optional<bool> shard_frozen_weights;       // zero3, hybrid; unset: where the base does not fit a host's memory
+  DType comm_dtype = DType::f32;              // how gradients travel; bf16: bits depend on the number of ranks
+  std::optional<bool> shard_frozen_weights;   // zero3, hybrid; unset: where the base does not fit a host's memory
   bool operator==(const DistributionSection&) const = default;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/dtype.h"
 #include "core/json.h"
 #include "recipe/choices.h"
 
@@ -28,7 +29,7 @@ struct ModelSection {
   bool tokenizer_metaspace = false;              // Metaspace instead of tokenizer.json's normalizer, as transformers 5
   Json model_config = Json::object();            // over config.json; without base_model: all of it
   bool reinit_weights = false;                   // from scratch: random weights, architecture from the config
-  StorageChoice frozen_storage = StorageChoice::automatic;  // of base weights that are not trained
+  std::optional<DType> frozen_storage;  // of base weights that are not trained; unset (auto): as the files have it
   SpecialTokens special_tokens;
   std::vector<std::string> tokens;                             // ordinary tokens to add
   bool resize_token_embeddings_to_32x = false;                 // rows of the embedding: a multiple of 32

@@ -25,7 +25,7 @@ struct ServedOptions {
   std::vector<std::string> adapters;         // NAME=DIR or DIR
   std::optional<std::string> chat_template;  // a built-in name or a file, instead of the model's own
   std::optional<std::int64_t> slots, context;
-  kernels::Storage cache = kernels::Storage::f32;
+  DType cache = DType::f32;
 };
 
 class ServedModels {

@@ -10,29 +10,27 @@
 
 namespace dml {
 
-using Type = StateTensor::Type;
-
 FiniteState::FiniteState(DistributionStrategy& strategy, const StateLayout& layout) {
   for (auto list : {strategy.shards(), strategy.whole_states()})
     for (const Shard& s : list) {
       if (const auto values = s.value_bytes(); !values.empty())
-        ranges_.push_back({"", s.parameter, values, s.value.empty() ? Type::bf16 : Type::f32});
+        ranges_.push_back({"", s.parameter, values, s.value.empty() ? DType::bf16 : DType::f32});
       if (s.state.empty()) continue;
       for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
-        if (t.type == Type::u8) continue;  // a code is a number, whatever its bits
+        if (t.dtype == DType::u8) continue;  // a code is a number, whatever its bits
         const auto bytes = static_cast<std::size_t>(t.entries(s.size) * t.width());
         ranges_.push_back(
-            {t.name, s.parameter, std::as_bytes(s.state).subspan(static_cast<std::size_t>(t.offset), bytes), t.type});
+            {t.name, s.parameter, std::as_bytes(s.state).subspan(static_cast<std::size_t>(t.offset), bytes), t.dtype});
       }
     }
 }
 
 std::int64_t FiniteState::first_bad(const Range& s) {
-  if (s.type == Type::f32) {
+  if (s.dtype == DType::f32) {
     const auto* floats = reinterpret_cast<const float*>(s.bytes.data());
     return kernels::first_not_finite(std::span(floats, s.bytes.size() / sizeof(float)));
   }
-  if (s.type == Type::bf16) {
+  if (s.dtype == DType::bf16) {
     const auto* halves = reinterpret_cast<const bf16*>(s.bytes.data());
     return kernels::first_not_finite(std::span(halves, s.bytes.size() / sizeof(bf16)));
   }

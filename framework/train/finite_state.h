@@ -26,7 +26,7 @@ class FiniteState {
     std::string name;  // of the tensor of state; "" for values
     const Parameter* parameter;
     std::span<const std::byte> bytes;
-    StateTensor::Type type;
+    DType dtype;
   };
   static std::int64_t first_bad(const Range& range);
 

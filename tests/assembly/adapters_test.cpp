@@ -87,7 +87,7 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
   BaseModel base = tiny(golden.value("base", ""), family);
   Training training;
   training.adapter = read_adapter_config_of(folder, "llama");
-  TensorSource source = base.source(StorageChoice::automatic);
+  TensorSource source = base.source(std::nullopt);
   auto model = build_model(base.spec, source, training, base.directory);
   if (file_exists(folder + "/adapter_model.safetensors")) load_adapter(*model, read_adapter(folder, base.spec), folder);
 
@@ -99,16 +99,16 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
   const fs::path place = temporary(GetParam());
   fs::create_directories(place / "merged");
   fs::create_directories(place / "adapter");
-  write_model_directory(place / "merged", base, *model, Dtype::f32, true);
+  write_model_directory(place / "merged", base, *model, DType::f32, true);
   write_adapter_directory(place / "adapter", *training.adapter, *model);
 
   ModelSection section;
   section.base_model = place / "merged";
   const BaseModel whole = open_base_model(section);
   EXPECT_EQ(whole.spec.tied, base.spec.tied && !plan_adapter(*training.adapter, base.spec, "x").parts_ends);
-  auto merged = make_inference_model(whole, StorageChoice::automatic);
+  auto merged = make_inference_model(whole, std::nullopt);
   EXPECT_LE(largest_difference(logits(*merged, batch), trained), 1e-5 * (high - low));
-  auto again = make_inference_model(base, StorageChoice::automatic, {(place / "adapter").string()});
+  auto again = make_inference_model(base, std::nullopt, {(place / "adapter").string()});
   EXPECT_EQ(logits(*again, batch), trained);
 }
 
@@ -124,14 +124,14 @@ INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
 TEST(Adapters, ThatStartFromTheBaseLeaveTheModelAsItWas) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   BaseModel base = tiny();
-  auto plain = logits(*make_inference_model(base, StorageChoice::automatic), batch);
+  auto plain = logits(*make_inference_model(base, std::nullopt), batch);
   for (const char* init : {"pissa", "olora"})
-    for (StorageChoice storage : {StorageChoice::automatic, StorageChoice::bf16}) {
+    for (std::optional<DType> storage : {std::optional<DType>(), std::optional(DType::bf16)}) {
       Training training;
       training.adapter = AdapterConfig{.r = 8, .alpha = 16, .all_linear = true, .init = init};
       TensorSource source = base.source(storage);
       auto model = build_model(base.spec, source, training, base.directory);
-      EXPECT_LE(largest_difference(logits(*model, batch), plain), storage == StorageChoice::bf16 ? 0.2 : 1e-4) << init;
+      EXPECT_LE(largest_difference(logits(*model, batch), plain), storage == DType::bf16 ? 0.2 : 1e-4) << init;
     }
 }
 
@@ -142,18 +142,18 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
   BaseModel base = open_base_model(section);
   Training training;
   training.adapter = AdapterConfig{.r = 3, .alpha = 1, .target_modules = {"embed_tokens"}, .init = "false"};
-  TensorSource source = base.source(StorageChoice::automatic);
+  TensorSource source = base.source(std::nullopt);
   auto model = build_model(base.spec, source, training, base.directory);
   auto trained = logits(*model, batch);
   auto [low, high] = std::ranges::minmax(trained);
   const fs::path place = temporary("tied");
   fs::create_directories(place);
-  write_model_directory(place, base, *model, Dtype::f32, true);
+  write_model_directory(place, base, *model, DType::f32, true);
   section.base_model = place;
   BaseModel parted = open_base_model(section);
   EXPECT_FALSE(parted.spec.tied);
   parted.spec.embedding_scale = base.spec.embedding_scale;  // rounded to the file's type, which is another one now
-  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, StorageChoice::automatic), batch), trained),
+  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, std::nullopt), batch), trained),
             1e-5 * (high - low));
 }
 
@@ -164,7 +164,7 @@ std::string adapter_folder(const BaseModel& base, const std::string& name) {
   if (file_exists(golden + "/adapter_model.safetensors")) return golden;
   Training training;
   training.adapter = read_adapter_config_of(golden, "llama");
-  TensorSource source = base.source(StorageChoice::automatic);
+  TensorSource source = base.source(std::nullopt);
   auto model = build_model(base.spec, source, training, base.directory);
   for (Unit& u : model->parameters.units())
     for (std::int64_t i = 0; i < u.size; ++i) u.value[i] *= 1.5f;
@@ -177,19 +177,19 @@ std::string adapter_folder(const BaseModel& base, const std::string& name) {
 // What the adapters leave of the weights, added up by hand: merged one after the other into float32.
 void expect_sum(const std::vector<std::pair<const char*, double>>& parts, const std::string& family = "llama_tiny") {
   BaseModel base = tiny("", family);
-  auto plain = make_inference_model(base, StorageChoice::automatic);
+  auto plain = make_inference_model(base, std::nullopt);
   std::map<std::string, std::vector<double>> sums;
   std::vector<std::string> given;
   for (auto [name, weight] : parts) {
     const std::string folder = adapter_folder(base, name);
     given.push_back(weight == 1 ? folder : fmt::format("{}={}", folder, weight));
   }
-  auto together = make_inference_model(base, StorageChoice::automatic, given);
+  auto together = make_inference_model(base, std::nullopt, given);
   ModelSpec spec = base.spec;
   spec.tied = false;  // the values of the head, whether it is the embedding or not
   const std::vector<WeightName> names = weight_names(spec);
   for (auto [name, weight] : parts) {
-    auto model = make_inference_model(base, StorageChoice::automatic, {adapter_folder(base, name)});
+    auto model = make_inference_model(base, std::nullopt, {adapter_folder(base, name)});
     for (const WeightName& w : names) {
       auto before = tensor_values(*plain, {&w, 1}, true), after = tensor_values(*model, {&w, 1}, true);
       auto& sum = sums[w.tensor];
@@ -228,7 +228,7 @@ TEST(Adapters, ThatSaveTheSameTensorDoNotAddUp) {
   auto golden_adapter = [](const char* name) { return golden_path(std::string("adapters/") + name); };
   auto problem = [&](std::vector<std::string> adapters) {
     try {
-      make_inference_model(base, StorageChoice::automatic, adapters);
+      make_inference_model(base, std::nullopt, adapters);
     } catch (const UserError& e) {
       return std::string(e.what());
     }
@@ -258,7 +258,7 @@ TEST(Adapters, RefuseWhatTheyCannotDoByName) {
     Training training;
     training.adapter = std::move(config);
     try {
-      build_model(base.spec, base.source(StorageChoice::automatic), training, "recipe.yml");
+      build_model(base.spec, base.source(std::nullopt), training, "recipe.yml");
     } catch (const UserError& e) {
       return std::string(e.what());
     }
@@ -290,11 +290,11 @@ TEST(Adapters, WithABiasNeedOneToBeMergedInto) {
   BaseModel base = tiny();
   Training training;
   training.adapter = AdapterConfig{.r = 2, .target_modules = {"q_proj"}, .lora_bias = true};
-  auto model = build_on(base, StorageChoice::automatic, training, "x");
+  auto model = build_on(base, std::nullopt, training, "x");
   const fs::path place = temporary("unmerged");
   fs::create_directories(place);
   try {
-    write_model_directory(place, base, *model, Dtype::f32, true);
+    write_model_directory(place, base, *model, DType::f32, true);
     FAIL();
   } catch (const UserError& e) {
     EXPECT_NE(std::string(e.what()).find("'model.layers.0.self_attn.q_proj' has no bias"), std::string::npos)
@@ -306,11 +306,11 @@ TEST(Adapters, OfLoftqKeepTheirBaseInFourBits) {
   BaseModel base = tiny();
   Training training;
   training.adapter = AdapterConfig{.r = 4, .alpha = 4, .all_linear = true, .init = "loftq", .loftq_iterations = 2};
-  TensorSource source = base.source(StorageChoice::automatic);
+  TensorSource source = base.source(std::nullopt);
   auto model = build_model(base.spec, source, training, base.directory);
-  EXPECT_EQ(model->layers[0].mlp.down.value().storage, kernels::Storage::nf4);
+  EXPECT_EQ(model->layers[0].mlp.down.value().dtype, DType::nf4);
   BaseModel quantised = tiny("nf4");
-  TensorSource small = quantised.source(StorageChoice::automatic);
+  TensorSource small = quantised.source(std::nullopt);
   EXPECT_THROW(build_model(base.spec, small, training, base.directory), UserError);
 }
 
@@ -319,7 +319,7 @@ TEST(LearningRates, AreLoraPlusAndGroupsByName) {
   Training training;
   training.adapter =
       AdapterConfig{.r = 2, .target_modules = {"embed_tokens", "q_proj"}, .modules_to_save = {"lm_head", "model.norm"}};
-  TensorSource source = base.source(StorageChoice::automatic);
+  TensorSource source = base.source(std::nullopt);
   auto model = build_model(base.spec, source, training, base.directory);
   AdapterSection plus;
   plus.loraplus_lr_ratio = 16;

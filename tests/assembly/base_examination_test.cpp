@@ -24,14 +24,14 @@ class Examination : public testing::Test {
  protected:
   BaseModel base(const std::string& odd_tensor = "", std::int64_t element = 0, double odd = 1) {
     std::vector<TensorInfo> infos;
-    for (auto [name, dtype] : {std::pair{"a", Dtype::f32}, {"b", Dtype::bf16}, {"c", Dtype::f16}, {"d", Dtype::f64}})
+    for (auto [name, dtype] : {std::pair{"a", DType::f32}, {"b", DType::bf16}, {"c", DType::f16}, {"d", DType::f64}})
       infos.push_back({name, dtype, {kRows, kCols}});
-    infos.push_back({"e", Dtype::f32, {3}});
+    infos.push_back({"e", DType::f32, {3}});
     ModelWriter writer(dir_.path(), infos);
     for (const TensorInfo& t : writer.tensors()) {
       std::vector<double> values(static_cast<std::size_t>(t.size()), 1.0);
       if (t.name == odd_tensor) values[static_cast<std::size_t>(element)] = odd;
-      if (t.dtype == Dtype::f64) writer.append(values.data(), values.size() * sizeof(double));
+      if (t.dtype == DType::f64) writer.append(values.data(), values.size() * sizeof(double));
       else writer.append_floats(std::vector<float>(values.begin(), values.end()));
     }
     writer.commit();

@@ -25,7 +25,7 @@ BaseModel open_folder(const std::string& folder, bool nf4 = false, const std::st
   return open_base_model(section, adapter);
 }
 
-Dtype dtype_of(const BaseModel& base) { return base.dtype(); }
+DType dtype_of(const BaseModel& base) { return base.dtype(); }
 
 void expect_same_tensors(const std::string& before_folder, const std::string& after_folder) {
   const ModelFiles before(before_folder), after(after_folder);
@@ -45,7 +45,7 @@ void expect_saved_as_it_came(const std::string& folder) {
   const BaseModel base = open_folder(folder);
   Training training;
   training.full = true;
-  const auto model = build_on(base, StorageChoice::automatic, training, folder);
+  const auto model = build_on(base, std::nullopt, training, folder);
   write_model_directory(out.path(), base, *model, dtype_of(base), false);
   expect_same_tensors(folder, out.path());
   EXPECT_EQ(read_json(out.path() + "/config.json"), read_json(folder + "/config.json"));
@@ -54,7 +54,7 @@ void expect_saved_as_it_came(const std::string& folder) {
 // The same tensors under other names and in other pieces.
 void write_tensors(const std::string& folder,
                    const std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>>& tensors,
-                   Dtype dtype, std::size_t shard = ModelWriter::kDefaultShard) {
+                   DType dtype, std::size_t shard = ModelWriter::kDefaultShard) {
   std::vector<TensorInfo> infos;
   for (auto& [name, tensor] : tensors) infos.push_back({name, dtype, tensor.first});
   ModelWriter writer(folder, infos, shard);
@@ -107,8 +107,8 @@ TEST_P(FamilyFiles, AMergedAdapterChangesItsTensorsAndNoOthers) {
   for (bool nf4 : {false, true}) {
     const testing_tools::TemporaryFolder out, cache;
     const BaseModel base = open_folder(folder, nf4, cache.path());
-    const auto model = make_inference_model(base, StorageChoice::automatic, {adapter});
-    write_model_directory(out.path(), base, *model, Dtype::f32, true);
+    const auto model = make_inference_model(base, std::nullopt, {adapter});
+    write_model_directory(out.path(), base, *model, DType::f32, true);
     const ModelFiles before(folder), after(out.path());
     const SafetensorsFile lora(adapter + "/adapter_model.safetensors");
     const Json config = read_json(adapter + "/adapter_config.json");

@@ -71,7 +71,7 @@ struct MixedCase {
   const char* base;
   std::vector<std::string> adapters;
   int together;  // how many of them can be computed with the base
-  StorageChoice storage = StorageChoice::automatic;
+  std::optional<DType> storage = {};
 };
 
 class MixedAdapters : public testing::TestWithParam<MixedCase> {};
@@ -118,8 +118,7 @@ TEST_P(MixedAdapters, AnswerAsEachOfThemAlone) {
 INSTANTIATE_TEST_SUITE_P(Kinds, MixedAdapters,
                          testing::Values(MixedCase{"plain", "llama_tiny", {"lora", "rslora", "patterns"}, 3},
                                          MixedCase{"scaled", "llama_tiny", {"dora", "lora_bias", "layers"}, 3},
-                                         MixedCase{
-                                             "converted", "llama_tiny", {"lora", "rslora"}, 2, StorageChoice::bf16},
+                                         MixedCase{"converted", "llama_tiny", {"lora", "rslora"}, 2, DType::bf16},
                                          MixedCase{"ends", "llama_tiny", {"embedding", "head", "modules_to_save"}, 3},
                                          MixedCase{"biases", "qwen2", {"bias_all"}, 0}),
                          [](auto& row) { return std::string(row.param.name); });

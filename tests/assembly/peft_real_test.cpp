@@ -140,17 +140,17 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     EXPECT_EQ(now.size(), before.size());
 
     // Inference and a merge compute what training saw.
-    auto answers = make_inference_model(base, StorageChoice::automatic, {place});
+    auto answers = make_inference_model(base, std::nullopt, {place});
     answers->set_length(64);
     answers->reserve(answers->measure({batch.size(), batch.trained(), batch.documents()}, false));
     const double loss = answers->evaluate(batch, no_hooks) / count;
     EXPECT_NEAR(loss, golden.values["loss"].get<double>(), 1e-5);
     if (trained.adapter->lora_bias && !base.spec.bias.qkv) continue;  // no bias to merge it into
     const testing_tools::TemporaryFolder merged;
-    write_model_directory(merged.path(), base, *answers, Dtype::f32, true);
+    write_model_directory(merged.path(), base, *answers, DType::f32, true);
     ModelSection whole;
     whole.base_model = merged.path();
-    auto again = make_inference_model(open_base_model(whole), StorageChoice::automatic);
+    auto again = make_inference_model(open_base_model(whole), std::nullopt);
     again->set_length(64);
     again->reserve(again->measure({batch.size(), batch.trained(), batch.documents()}, false));
     EXPECT_NEAR(again->evaluate(batch, no_hooks) / count, loss, 1e-5);

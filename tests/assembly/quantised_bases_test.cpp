@@ -61,7 +61,7 @@ Step step_on(const BaseModel& base) {
   config.all_linear = true;
   config.init = "false";
   training.adapter = config;
-  const auto model = build_on(base, StorageChoice::automatic, training, base.directory);
+  const auto model = build_on(base, std::nullopt, training, base.directory);
   base.release();
   const Batch batch(base.spec);
   Step step;
@@ -82,7 +82,7 @@ BaseModel in_float32(const BaseModel& base, const std::string& folder,
                      const std::map<std::string, std::vector<float>>& others = {}) {
   std::vector<TensorInfo> infos;
   for (const TensorView& t : base.files->tensors())
-    infos.push_back({std::string(t.name), Dtype::f32, {t.shape.begin(), t.shape.end()}});
+    infos.push_back({std::string(t.name), DType::f32, {t.shape.begin(), t.shape.end()}});
   ModelWriter writer(folder, infos);
   for (const TensorInfo& info : writer.tensors()) {
     const auto other = others.find(info.name);

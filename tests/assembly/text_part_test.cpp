@@ -35,7 +35,7 @@ void make_wrapped(const std::string& folder, const std::string& layout) {
     infos.push_back({layout + std::string(t.name).substr(std::string_view("model.").size()),
                      t.dtype,
                      {t.shape.begin(), t.shape.end()}});
-  infos.push_back({"vision_tower.patch.weight", Dtype::f32, {2, 3}});
+  infos.push_back({"vision_tower.patch.weight", DType::f32, {2, 3}});
   ModelWriter writer(folder, infos);
   const float patch[] = {1, 2, 3, 4, 5, 6};
   for (const TensorInfo& info : writer.tensors()) {
@@ -59,8 +59,7 @@ TEST_P(TextPart, ComputesWhatItDoesAloneAndIsSavedBackWithTheRest) {
   testing_tools::TemporaryFolder wrapped, out;
   make_wrapped(wrapped.path(), GetParam());
   const BaseModel base = base_at(wrapped.path()), alone = base_at(golden_path("gemma3") + "/model");
-  auto model = make_inference_model(base, StorageChoice::automatic),
-       plain = make_inference_model(alone, StorageChoice::automatic);
+  auto model = make_inference_model(base, std::nullopt), plain = make_inference_model(alone, std::nullopt);
   const GoldenBatch batch(golden_path("gemma3") + "/batch.json");
   UnitHooks no_hooks;
   std::vector<double> sums;
@@ -71,7 +70,7 @@ TEST_P(TextPart, ComputesWhatItDoesAloneAndIsSavedBackWithTheRest) {
   }
   EXPECT_EQ(sums[0], sums[1]);
 
-  write_model_directory(out.path(), base, *model, Dtype::bf16, false);
+  write_model_directory(out.path(), base, *model, DType::bf16, false);
   const ModelFiles before(wrapped.path()), after(out.path());
   ASSERT_EQ(before.tensors().size(), after.tensors().size());
   for (const TensorView& t : before.tensors()) {

@@ -48,13 +48,13 @@ TEST(Vocabulary, GrowsWithoutChangingWhatWasThere) {
     for (bool mean : {false, true}) {
       BaseModel base = base_of(family);
       const std::int64_t before = base.spec.vocab;
-      auto old = logits(*make_inference_model(base, StorageChoice::automatic), kTokens);
+      auto old = logits(*make_inference_model(base, std::nullopt), kTokens);
       ModelSection section;
       section.resize_token_embeddings_to_32x = true;
       section.mean_resizing_embeddings = mean;
       grow_vocabulary(base, before + 3, section, {}, 1);
       EXPECT_EQ(base.spec.vocab, (before + 3 + 31) / 32 * 32);
-      auto model = make_inference_model(base, StorageChoice::automatic);
+      auto model = make_inference_model(base, std::nullopt);
       auto now = logits(*model, kTokens);
       EXPECT_EQ(std::vector<float>(now.begin(), now.begin() + before), old);
       double sum = std::accumulate(old.begin(), old.end(), 0.0) / static_cast<double>(before);
@@ -87,17 +87,17 @@ TEST(Vocabulary, IsWrittenWithItsNewSize) {
   grow_vocabulary(base, 100, {}, {}, 1);
   Training training;
   training.full = true;
-  TensorSource source = base.source(StorageChoice::automatic);
+  TensorSource source = base.source(std::nullopt);
   auto model = build_model(base.spec, source, training, base.directory);
   auto want = logits(*model, {5, 99, 98});
   const testing_tools::TemporaryFolder folder;
   const fs::path place = folder.path();
-  write_model_directory(place, base, *model, Dtype::f32, false);
+  write_model_directory(place, base, *model, DType::f32, false);
   ModelSection section;
   section.base_model = place;
   BaseModel again = open_base_model(section);
   EXPECT_EQ(again.spec.vocab, 100);
-  EXPECT_EQ(logits(*make_inference_model(again, StorageChoice::automatic), {5, 99, 98}), want);
+  EXPECT_EQ(logits(*make_inference_model(again, std::nullopt), {5, 99, 98}), want);
 }
 
 TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
@@ -123,7 +123,7 @@ TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
   BaseModel again = base_of("llama_tiny");
   fit_vocabulary(again, {place.string()});
   EXPECT_EQ(again.spec.vocab, 100);
-  EXPECT_EQ(logits(*make_inference_model(again, StorageChoice::automatic, {place.string()}), {5, 99, 98}), want);
+  EXPECT_EQ(logits(*make_inference_model(again, std::nullopt, {place.string()}), {5, 99, 98}), want);
 }
 
 TEST(Vocabulary, OfATiedModelGrowsAtBothEnds) {
@@ -182,7 +182,7 @@ TEST(Vocabulary, GrowsForTrainedRows) {
     BaseModel again = base_of(family);
     fit_vocabulary(again, std::vector<std::string>{folder.path()});
     EXPECT_EQ(again.spec.vocab, before + 2);
-    EXPECT_EQ(logits(*make_inference_model(again, StorageChoice::automatic, {folder.path()}), tokens), want);
+    EXPECT_EQ(logits(*make_inference_model(again, std::nullopt, {folder.path()}), tokens), want);
     AdapterSection start;
     start.adapter = AdapterKind::lora;
     start.lora_model_dir = folder.path();
@@ -224,7 +224,7 @@ TEST(Unfrozen, OnlyTheRowsNamedGetGradientsAndState) {
     Training training;
     training.full = true;
     training.unfrozen = unfrozen_rule(patterns);
-    TensorSource source = base.source(StorageChoice::automatic);
+    TensorSource source = base.source(std::nullopt);
     auto model = build_model(base.spec, source, training, base.directory);
     model->set_length(batch.longest());
     memory.clear();

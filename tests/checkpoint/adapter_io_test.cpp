@@ -316,7 +316,7 @@ class BadAdapterFolder : public testing::Test {
   void write(F change) {
     AdapterConfig config = adapter_.config;
     std::vector<TensorInfo> infos;
-    for (auto& t : adapter_.tensors) infos.push_back({t.key, Dtype::f32, t.shape});
+    for (auto& t : adapter_.tensors) infos.push_back({t.key, DType::f32, t.shape});
     change(config, infos);
     std::vector<float> zeros(1 << 16);
     write_safetensors(dir_ / "adapter_model.safetensors", infos, [&](const TensorInfo& t) {
@@ -352,7 +352,7 @@ TEST_F(BadAdapterFolder, AAndBAreSwapped) {
 }
 
 TEST_F(BadAdapterFolder, ATensorIsUnexpectedOrNamedLikeAPath) {
-  write([](auto&, auto& infos) { infos.push_back({"../../etc/passwd", Dtype::f32, {1}}); });
+  write([](auto&, auto& infos) { infos.push_back({"../../etc/passwd", DType::f32, {1}}); });
   EXPECT_THAT(message(), HasSubstr("'../../etc/passwd' [1] belongs to no module"));
 }
 
@@ -363,7 +363,7 @@ TEST_F(BadAdapterFolder, DoraWithoutMagnitudes) {
 
 TEST_F(BadAdapterFolder, MagnitudesWithoutDora) {
   write([](auto&, auto& infos) {
-    infos.push_back({"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector", Dtype::f32, {32}});
+    infos.push_back({"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector", DType::f32, {32}});
   });
   EXPECT_THAT(message(), HasSubstr("belongs to no module"));
 }
@@ -375,7 +375,7 @@ TEST_F(BadAdapterFolder, SavedModuleIsNotInTheFile) {
 
 TEST_F(BadAdapterFolder, ItIsForAModelWithMoreLayers) {
   write([](auto&, auto& infos) {
-    infos.push_back({"base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight", Dtype::f32, {4, 32}});
+    infos.push_back({"base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight", DType::f32, {4, 32}});
   });
   EXPECT_THAT(message(), HasSubstr("layers.9.self_attn.q_proj"));
 }
@@ -383,7 +383,7 @@ TEST_F(BadAdapterFolder, ItIsForAModelWithMoreLayers) {
 TEST_F(BadAdapterFolder, WholeNumbersAreNoWeights) {
   write([](auto&, auto&) {});
   std::vector<TensorInfo> infos;
-  for (auto& t : adapter_.tensors) infos.push_back({t.key, Dtype::i32, t.shape});
+  for (auto& t : adapter_.tensors) infos.push_back({t.key, DType::i32, t.shape});
   SafetensorsWriter out(dir_ / "adapter_model.safetensors", infos);
   for (auto& t : out.tensors()) out.append(std::string(t.bytes(), '\0').data(), t.bytes());
   out.commit();
@@ -407,7 +407,7 @@ TEST_F(BadAdapterFolder, MixedFloatTypesAreFine) {
   write([](auto&, auto&) {});
   auto infos = std::vector<TensorInfo>{};
   for (auto& t : adapter_.tensors)
-    infos.push_back({t.key, t.kind == AdapterTensor::Kind::a ? Dtype::bf16 : Dtype::f32, t.shape});
+    infos.push_back({t.key, t.kind == AdapterTensor::Kind::a ? DType::bf16 : DType::f32, t.shape});
   std::map<std::string, const AdapterTensor*> by_key;
   write_safetensors(dir_ / "adapter_model.safetensors", infos,
                     [&](const TensorInfo& t) { return std::span<const float>(adapter_.values.at(t.name)); });

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::vector<TensorInfo> three() {
-  return {{"b", Dtype::f32, {2, 3}}, {"c", Dtype::bf16, {4}}, {bad::kIndexed, Dtype::f32, {5}}};
+  return {{"b", DType::f32, {2, 3}}, {"c", DType::bf16, {4}}, {bad::kIndexed, DType::f32, {5}}};
 }
 
 void write(const std::string& directory, std::size_t shard) {

@@ -9,8 +9,8 @@ namespace dml {
 namespace {
 using namespace testing_tools;
 
-std::vector<TensorInfo> three(Dtype dtype) {
-  return {{"b", dtype, {50, 7}}, {"a", dtype, {3}}, {"counts", Dtype::i64, {2}}};
+std::vector<TensorInfo> three(DType dtype) {
+  return {{"b", dtype, {50, 7}}, {"a", dtype, {3}}, {"counts", DType::i64, {2}}};
 }
 
 TEST(ModelParts, WrittenByTwoAreTheFilesOfOneWriter) {
@@ -18,7 +18,7 @@ TEST(ModelParts, WrittenByTwoAreTheFilesOfOneWriter) {
   std::iota(b.begin(), b.end(), 0.3f);
   const std::int64_t counts[2] = {7, 8};
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(counts), sizeof counts);
-  for (Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16})
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (std::size_t shard : {ModelShards::kDefaultBytes, std::size_t{700}}) {
       TempDir one, two;
       ModelWriter writer(one.path(), three(dtype), shard);
@@ -47,7 +47,7 @@ TEST(ModelParts, WrittenByTwoAreTheFilesOfOneWriter) {
 
 TEST(ModelParts, AFolderThatOthersDoNotSeeIsNamed) {
   TempDir here;
-  ModelParts parts(here.path(), three(Dtype::f32));
+  ModelParts parts(here.path(), three(DType::f32));
   EXPECT_THROW(parts.write_floats("a", 0, std::vector<float>(3)), IoError);  // nobody created it
   EXPECT_THROW(parts.write_floats("c", 0, {}), Error);
 }

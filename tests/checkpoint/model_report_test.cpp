@@ -15,7 +15,7 @@ class Weights : public testing::Test {
  protected:
   Weights() {
     for (auto& w : weight_names(spec_))
-      if (w.first_row == 0) infos_.push_back({w.tensor, Dtype::f32, w.tensor_shape()});
+      if (w.first_row == 0) infos_.push_back({w.tensor, DType::f32, w.tensor_shape()});
   }
   ModelReport report() {
     SafetensorsWriter out(dir_ / "model.safetensors", infos_);
@@ -45,7 +45,7 @@ TEST_F(Weights, WithAnotherVocabularyNameTheKey) {
 
 TEST_F(Weights, ProblemsAreAllNamed) {
   info("model.norm.weight").shape = {7};
-  info("model.layers.1.mlp.up_proj.weight").dtype = Dtype::i32;
+  info("model.layers.1.mlp.up_proj.weight").dtype = DType::i32;
   std::erase_if(infos_, [](auto& t) { return t.name == "lm_head.weight"; });
   report();
   EXPECT_THAT(
@@ -62,8 +62,8 @@ TEST_F(Weights, ATiedModelMayCarryItsHead) {
 }
 
 TEST_F(Weights, UnusedTensorsAreNamedButForDerivedTables) {
-  infos_.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", Dtype::f32, {4}});
-  infos_.push_back({"model.layers.9.mlp.up_proj.weight", Dtype::f32, {2, 2}});
+  infos_.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", DType::f32, {4}});
+  infos_.push_back({"model.layers.9.mlp.up_proj.weight", DType::f32, {2, 2}});
   EXPECT_THAT(report().warnings, ElementsAre("tensor 'model.layers.9.mlp.up_proj.weight' [2, 2] is not used"));
 }
 

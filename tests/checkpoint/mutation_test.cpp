@@ -75,7 +75,7 @@ TEST(Mutation, OfSafetensors) {
 
 TEST(Mutation, OfShardIndexes) {
   TempDir dir;
-  ModelWriter out(dir.path(), {{"a", Dtype::f32, {2}}, {"b", Dtype::f32, {2}}}, 8);
+  ModelWriter out(dir.path(), {{"a", DType::f32, {2}}, {"b", DType::f32, {2}}}, 8);
   std::vector<float> values(2);
   for (std::size_t i = 0; i < out.tensors().size(); ++i) out.append_floats(values);
   out.commit();

@@ -74,7 +74,7 @@ struct BitsandbytesFile : testing::Test {
   QuantisedMatrix matrix{"model.layers.0.mlp.up_proj.weight", 0, 32, 80, false};
 
   std::string bytes() const { return get(kGolden + "bnb.safetensors"); }
-  Quantised open(const std::string& file, kernels::Storage scheme = kernels::Storage::nf4) {
+  Quantised open(const std::string& file, DType scheme = DType::nf4) {
     put(dir / "model.safetensors", file);
     return read_bitsandbytes(ModelFiles(dir.path()), matrix, scheme);
   }
@@ -109,7 +109,7 @@ TEST_F(BitsandbytesFile, IsRefusedWhenAnythingDoesNotFit) {
   says(changed("\"nested_blocksize\": 256", "\"nested_blocksize\": 8  "), "nested_absmax': is F32 [1], expected 5");
   says(changed("\"nested_offset\": ", "\"nested_offset\"! "), "quant_state");
   says(changed(".nested_absmax", ".nested_absmaX"), "nested_absmax': is missing");
-  EXPECT_THAT(refusal([&] { open(bytes(), kernels::Storage::int8); }), testing::HasSubstr("nf4 already"));
+  EXPECT_THAT(refusal([&] { open(bytes(), DType::int8); }), testing::HasSubstr("nf4 already"));
 }
 
 }  // namespace

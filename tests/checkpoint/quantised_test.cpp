@@ -29,7 +29,7 @@ struct QuantisedBaseTest : testing::Test {
   TempDir dir;
   std::string root = dir / "cache";
 
-  QuantisedBase open(const std::string& model, kernels::Storage scheme = kernels::Storage::nf4) {
+  QuantisedBase open(const std::string& model, DType scheme = DType::nf4) {
     return QuantisedBase(read_model_spec(model), ModelFiles(model), scheme, root);
   }
   std::string copy_of(const std::string& family) {
@@ -68,14 +68,14 @@ TEST_F(QuantisedBaseTest, HoldsTheLinearLayersOfTheDecoderAndNothingElse) {
   auto k = q.find("model.layers.1.self_attn.k_proj.weight");
   ASSERT_TRUE(k);
   EXPECT_EQ(k->shape, (std::vector<std::int64_t>{16, 32}));
-  EXPECT_EQ(k->storage, kernels::Storage::nf4);
+  EXPECT_EQ(k->dtype, DType::nf4);
 }
 
 TEST_F(QuantisedBaseTest, ValuesAreWithinHalfACodeOfTheOriginals) {
   const std::string name = "model.layers.0.mlp.down_proj.weight";
   ModelFiles files(golden("llama_tiny"));
   auto x = files.find(name)->floats("");
-  QuantisedBase nf4 = open(golden("llama_tiny")), int8 = open(golden("llama_tiny"), kernels::Storage::int8);
+  QuantisedBase nf4 = open(golden("llama_tiny")), int8 = open(golden("llama_tiny"), DType::int8);
   auto four = nf4.find(name), eight = int8.find(name);
   auto a = floats(four->as_matrix(32, 48)), b = floats(eight->as_matrix(32, 48)), scale = scales(*four, 32, 48);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -101,11 +101,11 @@ TEST_F(QuantisedBaseTest, ATransposedTensorIsQuantisedAsItIsUsed) {
 
 TEST_F(QuantisedBaseTest, AFusedTensorIsLeftOutWhenItsPartsBeginWithinABlock) {
   ModelSpec spec = read_model_spec(golden("phi3"));
-  EXPECT_TRUE(quantised_layout(spec, kernels::Storage::nf4).left_out.empty());
+  EXPECT_TRUE(quantised_layout(spec, DType::nf4).left_out.empty());
   spec.hidden = 33;
-  auto layout = quantised_layout(spec, kernels::Storage::nf4);
+  auto layout = quantised_layout(spec, DType::nf4);
   EXPECT_THAT(layout.left_out, testing::Contains("model.layers.0.self_attn.qkv_proj.weight"));
-  EXPECT_TRUE(quantised_layout(spec, kernels::Storage::int8).left_out.empty());
+  EXPECT_TRUE(quantised_layout(spec, DType::int8).left_out.empty());
 }
 
 // The tensors of a golden model, with their values in bf16.
@@ -115,7 +115,7 @@ void write_in_bf16(const std::string& family, const std::string& to) {
   ModelFiles files(golden(family));
   std::vector<TensorInfo> infos;
   for (const TensorView& t : files.tensors())
-    infos.push_back({std::string(t.name), Dtype::bf16, {t.shape.begin(), t.shape.end()}});
+    infos.push_back({std::string(t.name), DType::bf16, {t.shape.begin(), t.shape.end()}});
   SafetensorsWriter writer(to + "/model.safetensors", infos);
   for (const TensorInfo& t : writer.tensors()) {
     auto x = files.find(t.name)->floats("");
@@ -135,13 +135,13 @@ void write_as_bitsandbytes(const std::string& family, const std::string& to, con
   put(to + "/config.json", config.dump());
   ModelFiles files(golden(family));
   std::map<std::string, std::pair<TensorInfo, std::string>> out;
-  auto add = [&](const std::string& name, Dtype dtype, std::vector<std::int64_t> shape, const void* data) {
+  auto add = [&](const std::string& name, DType dtype, std::vector<std::int64_t> shape, const void* data) {
     TensorInfo info{name, dtype, std::move(shape)};
     out[name] = {info, std::string(static_cast<const char*>(data), info.bytes())};
   };
   for (const TensorView& t : files.tensors())
     add(std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}, t.bytes.data());
-  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden(family)), kernels::Storage::nf4).matrices) {
+  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden(family)), DType::nf4).matrices) {
     auto x = files.find(m.name)->floats("");
     auto blocks = static_cast<std::int64_t>((x.size() + 63) / 64), groups = (blocks + 255) / 256;
     std::vector<std::uint8_t> codes((x.size() + 1) / 2), scale_codes(static_cast<std::size_t>(blocks));
@@ -151,12 +151,12 @@ void write_as_bitsandbytes(const std::string& family, const std::string& to, con
     std::string state = Json{{"quant_type", "nf4"},       {"blocksize", 64},         {"dtype", before},
                              {"shape", {m.rows, m.cols}}, {"nested_blocksize", 256}, {"nested_offset", mean}}
                             .dump();
-    add(m.name, Dtype::u8, {static_cast<std::int64_t>(codes.size()), 1}, codes.data());
-    add(m.name + ".absmax", Dtype::u8, {blocks}, scale_codes.data());
-    add(m.name + ".nested_absmax", Dtype::f32, {groups}, most.data());
-    add(m.name + ".nested_quant_map", Dtype::f32, {256}, kernels::dynamic_codes(true).data());
-    add(m.name + ".quant_map", Dtype::f32, {16}, kernels::kNf4Codes.data());
-    add(m.name + ".quant_state.bitsandbytes__nf4", Dtype::u8, {static_cast<std::int64_t>(state.size())}, state.data());
+    add(m.name, DType::u8, {static_cast<std::int64_t>(codes.size()), 1}, codes.data());
+    add(m.name + ".absmax", DType::u8, {blocks}, scale_codes.data());
+    add(m.name + ".nested_absmax", DType::f32, {groups}, most.data());
+    add(m.name + ".nested_quant_map", DType::f32, {256}, kernels::dynamic_codes(true).data());
+    add(m.name + ".quant_map", DType::f32, {16}, kernels::kNf4Codes.data());
+    add(m.name + ".quant_state.bitsandbytes__nf4", DType::u8, {static_cast<std::int64_t>(state.size())}, state.data());
   }
   std::vector<TensorInfo> infos;
   for (auto& [name, tensor] : out) infos.push_back(tensor.first);
@@ -170,13 +170,11 @@ TEST_F(QuantisedBaseTest, ABaseThatBitsandbytesHasQuantisedGivesTheSameValues) {
   write_as_bitsandbytes("llama_tiny", dir / "bnb", "float32");
   QuantisedBase as_is = open(dir / "bnb");
   EXPECT_NE(as_is.folder(), from_values.folder());
-  for (const QuantisedMatrix& m :
-       quantised_layout(read_model_spec(golden("llama_tiny")), kernels::Storage::nf4).matrices)
+  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden("llama_tiny")), DType::nf4).matrices)
     EXPECT_EQ(floats(as_is.find(m.name)->as_matrix(m.rows, m.cols)),
               floats(from_values.find(m.name)->as_matrix(m.rows, m.cols)))
         << m.name;
-  EXPECT_THAT(refusal([&] { open(dir / "bnb", kernels::Storage::int8); }),
-              testing::HasSubstr("quantised to nf4 already"));
+  EXPECT_THAT(refusal([&] { open(dir / "bnb", DType::int8); }), testing::HasSubstr("quantised to nf4 already"));
 }
 
 // As bitsandbytes does in a model that computes in bf16.
@@ -186,7 +184,7 @@ TEST_F(QuantisedBaseTest, ValuesOfABaseIn16BitsAreRoundedToBf16) {
   for (const std::string& model : {dir / "half", dir / "bnb"}) {
     QuantisedBase q = open(model);
     bool rounded = false;
-    for (const QuantisedMatrix& m : quantised_layout(read_model_spec(model), kernels::Storage::nf4).matrices) {
+    for (const QuantisedMatrix& m : quantised_layout(read_model_spec(model), DType::nf4).matrices) {
       kernels::Weight w = q.find(m.name)->as_matrix(m.rows, m.cols);
       auto values = floats(w);
       w.bf16_values = false;
@@ -199,7 +197,7 @@ TEST_F(QuantisedBaseTest, ValuesOfABaseIn16BitsAreRoundedToBf16) {
     EXPECT_TRUE(rounded);
   }
   const char* name = "model.layers.0.mlp.down_proj.weight";
-  EXPECT_FALSE(open(dir / "half", kernels::Storage::int8).find(name)->bf16_values);
+  EXPECT_FALSE(open(dir / "half", DType::int8).find(name)->bf16_values);
   EXPECT_FALSE(open(golden("llama_tiny")).find(name)->bf16_values);
 }
 
@@ -307,8 +305,7 @@ TEST_F(QuantisedBaseTest, MissingAndMisshapenTensorsAreListed) {
   ModelSpec spec = read_model_spec(golden("llama_tiny"));
   spec.ffn = 64;
   spec.layers = 3;
-  std::string said =
-      refusal([&] { QuantisedBase(spec, ModelFiles(golden("llama_tiny")), kernels::Storage::nf4, root); });
+  std::string said = refusal([&] { QuantisedBase(spec, ModelFiles(golden("llama_tiny")), DType::nf4, root); });
   EXPECT_THAT(said, testing::HasSubstr(
                         "'model.layers.0.mlp.up_proj.weight' has shape [48, 32], config.json asks for [64, 32]"));
   EXPECT_THAT(said, testing::HasSubstr("'model.layers.2.self_attn.q_proj.weight' is missing"));

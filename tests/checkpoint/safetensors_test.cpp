@@ -31,12 +31,12 @@ std::string open_refusal(const std::string& bytes) {
 TEST(Safetensors, WhatIsWrittenIsReadAgain) {
   TempDir dir;
   std::vector<float> values = {0, 1, -2.5f, 3e30f, 1e-40f, NAN};
-  SafetensorsWriter out(dir / "x", {{"half", Dtype::f16, {3}},
-                                    {"b \"q\" é", Dtype::bf16, {2, 3}},
-                                    {"a", Dtype::f32, {3, 2}},
-                                    {"scalar", Dtype::f64, {}},
-                                    {"none", Dtype::f32, {0, 5}},
-                                    {"flags", Dtype::boolean, {1}}});
+  SafetensorsWriter out(dir / "x", {{"half", DType::f16, {3}},
+                                    {"b \"q\" é", DType::bf16, {2, 3}},
+                                    {"a", DType::f32, {3, 2}},
+                                    {"scalar", DType::f64, {}},
+                                    {"none", DType::f32, {0, 5}},
+                                    {"flags", DType::boolean, {1}}});
   std::vector<std::string> order;
   for (auto& t : out.tensors()) {
     order.push_back(t.name);
@@ -135,7 +135,7 @@ TEST(Safetensors, AnIndependentReaderAcceptsOurFiles) {
   TempDir dir;
   std::vector<float> values = {1, 2, 3, 4, 5, 6};
   write_safetensors(
-      dir / "x", {{"b", Dtype::bf16, {3}}, {"f", Dtype::f32, {2, 3}}, {"h", Dtype::f16, {1}}, {"z", Dtype::f32, {0}}},
+      dir / "x", {{"b", DType::bf16, {3}}, {"f", DType::f32, {2, 3}}, {"h", DType::f16, {1}}, {"z", DType::f32, {0}}},
       [&](const TensorInfo& t) { return std::span<const float>(values).first(static_cast<std::size_t>(t.size())); });
   std::string command = fmt::format("/usr/bin/python3 {} {} > {}", tool, dir / "x", dir / "out");
   ASSERT_EQ(std::system(command.c_str()), 0) << get(dir / "out");
@@ -146,7 +146,7 @@ TEST(Safetensors, AnIndependentReaderAcceptsOurFiles) {
 
 TEST(SafetensorsWriter, LeavesNothingWithoutCommit) {
   TempDir dir;
-  { SafetensorsWriter out(dir / "x", {{"a", Dtype::f32, {3}}}); }
+  { SafetensorsWriter out(dir / "x", {{"a", DType::f32, {3}}}); }
   EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 
@@ -154,8 +154,8 @@ TEST(Dtypes, HaveTheirNames) {
   for (const char* name : {"BOOL",    "F4",          "F6_E2M3",     "F6_E3M2", "U8",  "I8",  "F8_E5M2", "F8_E4M3",
                            "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",     "U16", "F16", "BF16",    "I32",
                            "U32",     "F32",         "C64",         "F64",     "I64", "U64"})
-    EXPECT_EQ(dtype_name(dtype_from_name(name).value()), name);
-  EXPECT_FALSE(dtype_from_name("f32"));
+    EXPECT_EQ(safetensors_name(dtype_from_safetensors(name).value()), name);
+  EXPECT_FALSE(dtype_from_safetensors("f32"));
 }
 
 // ---- what is refused
@@ -164,7 +164,7 @@ TEST(SafetensorsRefuses, EveryTruncation) {
   TempDir dir;
   std::vector<float> values(6, 1);
   write_safetensors(
-      dir / "x", {{"first.weight", Dtype::f32, {2, 3}}, {"second", Dtype::f16, {2}}},
+      dir / "x", {{"first.weight", DType::f32, {2, 3}}, {"second", DType::f16, {2}}},
       [&](const TensorInfo& t) { return std::span<const float>(values).first(static_cast<std::size_t>(t.size())); });
   std::string whole = get(dir / "x");
   for (std::size_t n = 0; n < whole.size(); ++n) open_refusal(whole.substr(0, n));

@@ -46,7 +46,7 @@ TEST_P(DecodingBytes, OfATokenAreThoseOfItsExperts) {
                               {"num_key_value_heads", 2},    {"num_local_experts", 8},
                               {"num_experts_per_tok", 2},    {"max_position_embeddings", 64},
                               {"tie_word_embeddings", false}};
-  section.frozen_storage = storage == "f32" ? StorageChoice::f32 : StorageChoice::bf16;
+  section.frozen_storage = storage == "f32" ? DType::f32 : DType::bf16;
   AdapterSection adapter;
   adapter.adapter = AdapterKind::lora;  // frozen weights
   adapter.load_in_4bit = storage == "nf4", adapter.load_in_8bit = storage == "int8";

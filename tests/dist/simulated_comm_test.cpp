@@ -52,8 +52,8 @@ TEST(SimulatedComm, ChargesWhatStrategiesDoWithFloats) {
   zero_floats(nowhere, 10);
   copy_bytes(nowhere, nowhere, 40);
   add_in_parallel(nowhere, nowhere, 10);
-  Wire{kernels::Storage::bf16}.pack(nowhere, 10, nullptr);
-  Wire{kernels::Storage::bf16}.unpack(nowhere, 10);
+  Wire{DType::bf16}.pack(nowhere, 10, nullptr);
+  Wire{DType::bf16}.unpack(nowhere, 10);
   EXPECT_DOUBLE_EQ(comm.now(), 150);
 }
 

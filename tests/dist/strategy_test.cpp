@@ -137,7 +137,7 @@ TEST(Strategies, HybridZero2HoldsAllValuesAndTheShardsOfItsGroup) {
 
 // What one rank after the other would have summed up, in double precision, against sums of what was sent.
 TEST(Strategies, GradientsInBf16LoseNothingOverTheSteps) {
-  const DistributionOptions half{.wire = {kernels::Storage::bf16}, .shard_size = 2};
+  const DistributionOptions half{.wire = {DType::bf16}, .shard_size = 2};
   for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"}) {
     Outcome exact = train("none", 1, 8);
     Outcome rounded = train(name, 4, 8, nullptr, half), again = train(name, 4, 8, nullptr, half);
@@ -325,7 +325,7 @@ TEST(PartBuffers, KeepNeighboursApart) {
 }
 
 TEST(Wire, KeepsWhatRoundingTakesAway) {
-  const Wire wire{kernels::Storage::bf16};
+  const Wire wire{DType::bf16};
   Random random(1, Purpose::init);
   for (std::int64_t n : {0, 16, 256, 272, 4000}) {
     std::vector<bf16> residual(static_cast<std::size_t>(n), bf16{0});

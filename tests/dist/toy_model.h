@@ -132,7 +132,7 @@ inline void toy_descent(Shard& s) {
 inline StateLayout matrix_layout() {
   return StateLayout([](const Parameter& p) {
     ParameterState state{{{"state0"}}, p.shape.size() == 2};
-    if (state.whole) state.tensors.push_back({"row_mean", StateTensor::Type::f32, 0, {p.shape[0]}});
+    if (state.whole) state.tensors.push_back({"row_mean", DType::f32, 0, {p.shape[0]}});
     return state;
   });
 }

@@ -37,7 +37,7 @@ class GgufExports : public testing::Test {
   }
   static std::vector<float> values(const GgufTensorView& t) {
     std::vector<float> out(static_cast<std::size_t>(t.elements()));
-    kernels::unpack({*t.type->storage, t.elements() / t.shape.back(), t.shape.back(), t.data.data()}, 0,
+    kernels::unpack({*t.type->dtype, t.elements() / t.shape.back(), t.shape.back(), t.data.data()}, 0,
                     t.elements() / t.shape.back(), 0, t.shape.back(), out.data());
     return out;
   }

@@ -67,7 +67,7 @@ GgufMetadata small_metadata() {
   return m;
 }
 
-const GgmlType& float32() { return ggml_type(kernels::Storage::f32); }
+const GgmlType& float32() { return ggml_type(DType::f32); }
 
 TEST_F(GgufFiles, AreWrittenAsByLlamaCpp) {
   const std::string path = folder_ / "written.gguf";

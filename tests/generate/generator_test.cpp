@@ -56,7 +56,7 @@ TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
 TEST_P(Families, ThatKeepsWhatItReadReadsTheNextTurnFromWhereItIsNew) {
   if (model->spec.max_positions < 64) GTEST_SKIP() << "three turns are longer than its positions";
   Generator keeping(*model), plain(*model);
-  keeping.keep(64, kernels::Storage::f32);
+  keeping.keep(64, DType::f32);
   Tokens text = prompts[3];
   std::int64_t known = 0;
   for (int turn = 0; turn < 3; ++turn) {
@@ -233,9 +233,9 @@ TEST_P(Generation, ALongTextBehindAShortPromptHasMemory) {
 }
 
 TEST_P(Generation, WithASmallerCacheIsTheSameForAllTogetherAndOneByOne) {
-  for (kernels::Storage storage : {kernels::Storage::bf16, kernels::Storage::int8}) {
+  for (DType cache : {DType::bf16, DType::int8}) {
     auto options = greedy(12);
-    options.cache = storage;
+    options.cache = cache;
     auto together = Generator(*model).run(prompts, options);
     for (std::size_t i = 0; i < prompts.size(); ++i)
       EXPECT_EQ(Generator(*model).run({&prompts[i], 1}, options)[0].tokens, together[i].tokens);

@@ -39,8 +39,7 @@ TEST(Attention, OfADocumentHasTheSameBitsWhateverIsPackedBeforeIt) {
     return of_the_document;
   };
   const int threads_before = threads();
-  for (auto [precision, window] :
-       {std::pair{Precision::f32, 0}, {Precision::f32, 150}, {Precision::bf16, 0}, {Precision::bf16, 150}}) {
+  for (auto [precision, window] : {std::pair{DType::f32, 0}, {DType::f32, 150}, {DType::bf16, 0}, {DType::bf16, 150}}) {
     use_precision(precision);
     const AttentionShape shape{.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f, .window = window};
     set_threads(1);
@@ -50,13 +49,13 @@ TEST(Attention, OfADocumentHasTheSameBitsWhateverIsPackedBeforeIt) {
       EXPECT_EQ(results(shape, 0, two), alone) << window << " " << count;
     }
   }
-  use_precision(Precision::f32);
+  use_precision(DType::f32);
   set_threads(threads_before);
 }
 
 CachedRows cached(std::vector<float>& values, std::int64_t rows, std::int64_t heads) {
   auto width = static_cast<std::int64_t>(values.size()) / rows;
-  return {Storage::f32, rows, heads, width / heads, reinterpret_cast<std::byte*>(values.data()), nullptr};
+  return {DType::f32, rows, heads, width / heads, reinterpret_cast<std::byte*>(values.data()), nullptr};
 }
 
 TEST(AttentionDecode, AgreesWithTheLastRowOfAttention) {

@@ -220,11 +220,11 @@ class AttentionInBf16 : public testing::TestWithParam<std::size_t> {
             attend({.heads = 2, .kv_heads = 1, .head_dim = 24, .softcap = 3, .window = 300}, {20, 620})};
   }
   void SetUp() override {
-    use_precision(Precision::bf16);
+    use_precision(DType::bf16);
     if (!product_loops().attention) GTEST_SKIP() << "this machine's attention is float32";
   }
   void TearDown() override {
-    use_precision(Precision::f32);
+    use_precision(DType::f32);
     set_threads(available_cores());
   }
 };
@@ -243,7 +243,7 @@ std::pair<double, double> likeness(const std::vector<float>& got, const Values& 
 TEST_P(AttentionInBf16, IsCloseToTheReferenceAndItsGradientsToThoseInFloat32) {
   const Case c = cases()[GetParam()];
   const Trial rounded = run(c);
-  use_precision(Precision::f32);
+  use_precision(DType::f32);
   const Trial exact = run(c);
   EXPECT_NE(rounded.out.data[0], exact.out.data[0]);
   const auto expected = c.reference(widened(rounded.in));

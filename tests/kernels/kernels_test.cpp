@@ -33,13 +33,13 @@ TEST(Weight, UnpacksEveryHalf) {
   std::vector<float> out(65536);
   for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(each)) continue;
-    unpack({Storage::f16, 1, 65536, bits.data()}, 0, 1, 0, 65536, out.data());
+    unpack({DType::f16, 1, 65536, bits.data()}, 0, 1, 0, 65536, out.data());
     for (std::size_t i = 0; i < out.size(); ++i) {
       float expected = to_float(f16{bits[i]});
       if (std::isnan(expected)) EXPECT_TRUE(std::isnan(out[i]));
       else ASSERT_EQ(out[i], expected) << i;
     }
-    unpack({Storage::bf16, 1, 65536, bits.data()}, 0, 1, 1, 65535, out.data());
+    unpack({DType::bf16, 1, 65536, bits.data()}, 0, 1, 1, 65535, out.data());
     for (std::size_t i = 0; i + 1 < out.size(); ++i) {
       float expected = to_float(bf16{bits[i + 1]});
       if (std::isnan(expected)) continue;
@@ -56,7 +56,7 @@ TEST(Gemm, OfABf16WeightHasTheBitsOfItsFloat32Values) {
          dy = values(static_cast<std::size_t>(t * n), 3);
     std::vector<bf16> stored(w.size());
     for (std::size_t i = 0; i < w.size(); ++i) stored[i] = to_bf16(w[i]), w[i] = to_float(stored[i]);
-    Weight a{Storage::f32, n, k, w.data()}, b{Storage::bf16, n, k, stored.data()};
+    Weight a{DType::f32, n, k, w.data()}, b{DType::bf16, n, k, stored.data()};
     std::vector<float> y1(dy.size()), y2(dy.size()), dx1(x.size()), dx2(x.size());
     gemm_nt(mat(x, t, k), a, mat(y1, t, n), Write::set);
     gemm_nt(mat(x, t, k), b, mat(y2, t, n), Write::set);
@@ -86,7 +86,7 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
         Stored w(kind, n, k);
         auto x = values(static_cast<std::size_t>(most * k), 1);
         std::vector<float> one(n * most), few(n * most), plain(n);
-        const bool int8 = kind.storage == Storage::int8, tiles = wanted == Isa::amx && (int8 || kind.bf16_values);
+        const bool int8 = kind.dtype == DType::int8, tiles = wanted == Isa::amx && (int8 || kind.bf16_values);
         auto size = [&](std::int64_t i, std::int64_t j) {
           double sum = 0;
           for (std::int64_t d = 0; d < k; ++d)
@@ -240,7 +240,7 @@ TEST(Gemm, LetsNoInfinityOrNanPassForANumber) {
 // On AMX x becomes fixed-point numbers there.
 TEST(Gemm, OfFewRowsWithInt8KeepsWhatIsSmallBesideAnOutlierAndSaysWhatIsNoNumber) {
   constexpr std::int64_t t = 3, n = 40, k = 333;
-  Stored w({Storage::int8}, n, k);
+  Stored w({DType::int8}, n, k);
   auto x = values(t * k, 1);
   x[k + 7] = 3e5f;
   std::fill_n(x.begin() + 2 * k, k, 0.f);
@@ -271,17 +271,17 @@ TEST(CachedRows, HoldFloat32AsItIsAndOthersAsRounded) {
   constexpr std::int64_t rows = 9, heads = 3, head_dim = 20, width = heads * head_dim;
   auto x = values(2 * width, 4);
   std::fill_n(x.begin() + head_dim, head_dim, 0.f);  // a head of nothing
-  for (Storage storage : {Storage::f32, Storage::bf16, Storage::int8}) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::int8}) {
     std::vector<std::byte> memory(rows * width * 4);
     std::vector<float> scales(rows * heads), back(x.size()), head(2 * head_dim);
-    CachedRows cache{storage, rows, heads, head_dim, memory.data(), scales.data()};
+    CachedRows cache{dtype, rows, heads, head_dim, memory.data(), scales.data()};
     store_rows(mat(x, 2, width), cache, 5);
     load_rows(cache, 5, mat(back, 2, width));
     for (std::size_t i = 0; i < x.size(); ++i) {
       float largest = 0;
       for (std::size_t j = 0; j < head_dim; ++j) largest = std::max(largest, std::fabs(x[i / head_dim * head_dim + j]));
-      float allowed = storage == Storage::f32 ? 0 : storage == Storage::bf16 ? std::fabs(x[i]) / 256 : largest / 253;
-      EXPECT_NEAR(back[i], x[i], allowed) << static_cast<int>(storage) << " " << i;
+      float allowed = dtype == DType::f32 ? 0 : dtype == DType::bf16 ? std::fabs(x[i]) / 256 : largest / 253;
+      EXPECT_NEAR(back[i], x[i], allowed) << static_cast<int>(dtype) << " " << i;
     }
     load_head(cache, 2, 5, 2, head.data());
     for (std::size_t r = 0; r < 2; ++r)

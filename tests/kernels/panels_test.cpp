@@ -21,7 +21,7 @@ TEST(Panels, OfTheFirstFactorDecideTheStepsOfBoth) {
         for (std::int64_t r = 0; r < rows; ++r)
           for (std::int64_t c = first; c < std::min(first + width, vocabulary); ++c)
             panels.push_back(dy[static_cast<std::size_t>(r * vocabulary + c)]);
-      gemm_nn_panels(panels.data(), rows, width, {Storage::f32, vocabulary, hidden, w.data()}, mat(dx, rows, hidden),
+      gemm_nn_panels(panels.data(), rows, width, {DType::f32, vocabulary, hidden, w.data()}, mat(dx, rows, hidden),
                      Write::set);
       for (std::int64_t r = 0; r < rows; r += 23)
         for (std::int64_t c = 0; c < hidden; c += 7) {

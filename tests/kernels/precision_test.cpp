@@ -19,10 +19,10 @@ class InBf16 : public testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
     if (!use_isa(GetParam())) GTEST_SKIP() << "this machine lacks it";
-    use_precision(Precision::bf16);
+    use_precision(DType::bf16);
   }
   void TearDown() override {
-    use_precision(Precision::f32);
+    use_precision(DType::f32);
     use_isa(best_isa());
   }
 };
@@ -75,10 +75,10 @@ TEST_P(InBf16, AWeightStoredInBf16OrNf4HasTheBitsOfItsFloat32Values) {
   std::vector<std::uint8_t> codes(w.size() / 2);
   std::vector<float> scales(w.size() / 64), unpacked(w.size());
   quantize_nf4(w, codes, scales);
-  Weight nf4{Storage::nf4, n, k, codes.data(), scales.data()};
+  Weight nf4{DType::nf4, n, k, codes.data(), scales.data()};
   nf4.bf16_values = true;
   unpack(nf4, 0, n, 0, k, unpacked.data());
-  for (auto [packed, plain] : {std::pair{Weight{Storage::bf16, n, k, stored.data()}, weight_of(mat(w, n, k))},
+  for (auto [packed, plain] : {std::pair{Weight{DType::bf16, n, k, stored.data()}, weight_of(mat(w, n, k))},
                                std::pair{nf4, weight_of(mat(unpacked, n, k))}}) {
     std::vector<float> y1(dy.size()), y2(dy.size()), dx1(x.size()), dx2(x.size());
     gemm_nt(mat(x, t, k), packed, mat(y1, t, n), Write::set);

@@ -32,25 +32,25 @@ std::uint64_t fnv1a(std::span<const std::uint8_t> bytes) {
 }
 
 struct Golden {
-  Storage storage;
+  DType dtype;
   std::uint64_t digest;
   double rmse;
   const char* front;
 };
 constexpr Golden kGolden[] = {
-    {Storage::q8_0, 0xd4e6b321e3b94fdd, 0.00221921, "cc1fbbde01368ade480f8125beec1859"},
-    {Storage::q4_0, 0x42c1eb2e23ace272, 0.0386431, "bc2fe456b89b31161d5920ba94674ace"},
-    {Storage::q4_1, 0x61d33871b56a9db0, 0.0355862, "1d30bcbbd355a88b31151c5820ba9466"},
-    {Storage::q5_0, 0x35ae63524704ea17, 0.0181478, "bc2bccb20d66c7ac6017713c29a24075"},
-    {Storage::q5_1, 0x39256a5605f5e983, 0.0170303, "f72bbcbbccb20d66b7ab5016613b28a1"},
-    {Storage::q4_k, 0x8a6231a5d4d6f7dd, 0.031999, "8a181124fefbfafffcfcfdfebccafc24"},
-    {Storage::q5_k, 0xd981a03d9a81060a, 0.0159353, "22141724fefefffffdfcfdffccdfff28"},
-    {Storage::q6_k, 0x9bdb2ffe1f1ed128, 0.00769599, "df48f0ed03c832745129101b56766f0f"},
+    {DType::q8_0, 0xd4e6b321e3b94fdd, 0.00221921, "cc1fbbde01368ade480f8125beec1859"},
+    {DType::q4_0, 0x42c1eb2e23ace272, 0.0386431, "bc2fe456b89b31161d5920ba94674ace"},
+    {DType::q4_1, 0x61d33871b56a9db0, 0.0355862, "1d30bcbbd355a88b31151c5820ba9466"},
+    {DType::q5_0, 0x35ae63524704ea17, 0.0181478, "bc2bccb20d66c7ac6017713c29a24075"},
+    {DType::q5_1, 0x39256a5605f5e983, 0.0170303, "f72bbcbbccb20d66b7ab5016613b28a1"},
+    {DType::q4_k, 0x8a6231a5d4d6f7dd, 0.031999, "8a181124fefbfafffcfcfdfebccafc24"},
+    {DType::q5_k, 0xd981a03d9a81060a, 0.0159353, "22141724fefefffffdfcfdffccdfff28"},
+    {DType::q6_k, 0x9bdb2ffe1f1ed128, 0.00769599, "df48f0ed03c832745129101b56766f0f"},
 };
 
 std::vector<std::uint8_t> quantised(const BlockFormat& f, std::span<const float> x) {
-  const auto blocks = static_cast<std::int64_t>(x.size()) / f.values;
-  std::vector<std::uint8_t> out(static_cast<std::size_t>(blocks * f.bytes));
+  const auto blocks = static_cast<std::int64_t>(x.size()) / f.values();
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(blocks * f.bytes()));
   f.quantise(x.data(), blocks, out.data());
   return out;
 }
@@ -59,14 +59,14 @@ TEST(QuantGgml, GivesTheBytesOfTheReference) {
   const std::vector<float> x = golden_input();
   EXPECT_EQ(x[0], -0.527089f);
   for (const Golden& g : kGolden) {
-    const BlockFormat& f = *block_format(g.storage);
+    const BlockFormat& f = *block_format(g.dtype);
     const auto bytes = quantised(f, x);
     std::string front;
     for (int i = 0; i < 16; ++i) front += fmt::format("{:02x}", bytes[static_cast<std::size_t>(i)]);
     EXPECT_EQ(front, g.front);
-    EXPECT_EQ(fnv1a(bytes), g.digest) << static_cast<int>(g.storage);
+    EXPECT_EQ(fnv1a(bytes), g.digest) << static_cast<int>(g.dtype);
     std::vector<float> back(x.size());
-    f.unpack(bytes.data(), static_cast<std::int64_t>(x.size()) / f.values, back.data());
+    f.unpack(bytes.data(), static_cast<std::int64_t>(x.size()) / f.values(), back.data());
     double sum = 0;
     for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(static_cast<double>(back[i]) - x[i], 2);
     EXPECT_NEAR(std::sqrt(sum / static_cast<double>(x.size())), g.rmse, 1e-6);
@@ -76,7 +76,7 @@ TEST(QuantGgml, GivesTheBytesOfTheReference) {
 // Values by the definition, of a block whose bytes are given; and codes that no other code of theirs beats.
 TEST(QuantGgml, CodesOfUnequalDistanceAreTheNearestOfTheirScale) {
   constexpr int kValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-  const BlockFormat& f = *block_format(Storage::iq4_nl);
+  const BlockFormat& f = *block_format(DType::iq4_nl);
   std::uint8_t block[18] = {0x00, 0x38};  // 0.5
   for (int i = 0; i < 16; ++i) block[2 + i] = static_cast<std::uint8_t>(i | (15 - i) << 4);
   float values[32];
@@ -86,10 +86,10 @@ TEST(QuantGgml, CodesOfUnequalDistanceAreTheNearestOfTheirScale) {
     EXPECT_EQ(values[16 + i], 0.5f * static_cast<float>(kValues[15 - i]));
   }
   const std::vector<float> x = golden_input();
-  const auto bytes = quantised(f, x), others = quantised(*block_format(Storage::q4_0), x);
+  const auto bytes = quantised(f, x), others = quantised(*block_format(DType::q4_0), x);
   std::vector<float> back(x.size()), of_others(x.size());
   f.unpack(bytes.data(), 128, back.data());
-  block_format(Storage::q4_0)->unpack(others.data(), 128, of_others.data());
+  block_format(DType::q4_0)->unpack(others.data(), 128, of_others.data());
   double error = 0, error_of_others = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     f16 scale;
@@ -106,10 +106,10 @@ TEST(QuantGgml, ABlockDoesNotDependOnItsNeighbours) {
   const std::vector<float> x = golden_input();
   for (const BlockFormat& f : block_formats()) {
     const auto all = quantised(f, x);
-    for (std::size_t b = 0; b < x.size() / static_cast<std::size_t>(f.values); b += 3) {
+    for (std::size_t b = 0; b < x.size() / static_cast<std::size_t>(f.values()); b += 3) {
       const auto one = quantised(
-          f, std::span(x).subspan(b * static_cast<std::size_t>(f.values), static_cast<std::size_t>(f.values)));
-      EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(b) * f.bytes)) << b;
+          f, std::span(x).subspan(b * static_cast<std::size_t>(f.values()), static_cast<std::size_t>(f.values())));
+      EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(b) * f.bytes())) << b;
     }
   }
 }
@@ -120,9 +120,9 @@ TEST(QuantGgml, FlatAndEmptyBlocksComeBack) {
       const std::vector<float> x(512, value);
       const auto bytes = quantised(f, x);
       std::vector<float> back(x.size());
-      f.unpack(bytes.data(), 512 / f.values, back.data());
+      f.unpack(bytes.data(), 512 / f.values(), back.data());
       for (float v : back)
-        EXPECT_NEAR(v, value, 0.07 * std::fabs(value) + 1e-12) << static_cast<int>(f.storage) << " " << value;
+        EXPECT_NEAR(v, value, 0.07 * std::fabs(value) + 1e-12) << static_cast<int>(f.dtype) << " " << value;
     }
   }
 }
@@ -134,9 +134,9 @@ TEST(QuantGgml, UnpackGivesAnyPartOfARow) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = random.normal(i);
   for (const BlockFormat& f : block_formats()) {
     const auto bytes = quantised(f, x);
-    const Weight w{f.storage, kRows, kCols, bytes.data()};
+    const Weight w{f.dtype, kRows, kCols, bytes.data()};
     std::vector<float> all(x.size());
-    f.unpack(bytes.data(), kRows * kCols / f.values, all.data());
+    f.unpack(bytes.data(), kRows * kCols / f.values(), all.data());
     for (auto [first, count] : {std::pair{0, 768}, {1, 1}, {31, 300}, {255, 2}, {256, 256}, {500, 268}}) {
       std::vector<float> part(static_cast<std::size_t>(2 * count));
       unpack(w, 1, 2, first, count, part.data());
@@ -159,10 +159,10 @@ TEST(QuantGgml, ProductsAreThoseOfTheUnpackedMatrix) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = random.normal(i);
   for (const BlockFormat& f : block_formats()) {
     const auto bytes = quantised(f, x);
-    const Weight w{f.storage, kOut, kIn, bytes.data()};
+    const Weight w{f.dtype, kOut, kIn, bytes.data()};
     std::vector<float> plain(x.size());
     unpack(w, 0, kOut, 0, kIn, plain.data());
-    const Weight p{Storage::f32, kOut, kIn, plain.data()};
+    const Weight p{DType::f32, kOut, kIn, plain.data()};
     for (std::int64_t rows : {1, 3, 8, 40}) {
       std::vector<float> in(static_cast<std::size_t>(rows * kIn)), one(static_cast<std::size_t>(rows * kOut)),
           two(one.size());

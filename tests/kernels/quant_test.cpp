@@ -59,7 +59,7 @@ TEST(Nf4, UnpacksAnyBlockOfAMatrixAlike) {
   std::vector<float> absmax((x.size() + 63) / 64), all(x.size()), part(5 * 67);
   quantize_nf4(x, codes, absmax);
   dequantize_nf4(codes, absmax, all);
-  Weight w{Storage::nf4, 9, 96, codes.data(), absmax.data()};
+  Weight w{DType::nf4, 9, 96, codes.data(), absmax.data()};
   unpack(w, 3, 5, 13, 67, part.data());
   for (std::size_t r = 0; r < 5; ++r)
     for (std::size_t c = 0; c < 67; ++c) EXPECT_EQ(part[r * 67 + c], all[(r + 3) * 96 + c + 13]);
@@ -72,7 +72,7 @@ TEST(Nf4, UnpacksToWhatRoundingItsValuesToBf16Gives) {
   std::vector<bf16> halves(part.size());
   quantize_nf4(x, codes, absmax);
   dequantize_nf4(codes, absmax, all);
-  Weight w{Storage::nf4, 9, 96, codes.data(), absmax.data()};
+  Weight w{DType::nf4, 9, 96, codes.data(), absmax.data()};
   w.bf16_values = true;
   for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(each)) continue;
@@ -98,8 +98,8 @@ TEST(Nf4, GivesTheSameBitsFromCodesOfItsScales) {
   quantize_nf4(x, codes, scales);
   most[0] = quantize_scales(scales, scale_codes, std::span(most).subspan(1));
   dequantize_scales(scale_codes, std::span(most).subspan(1), most[0], scales);
-  const Weight plain{Storage::nf4, rows, cols, codes.data(), scales.data()};
-  const Weight nested{Storage::nf4, rows, cols, codes.data(), nullptr, scale_codes.data(), most.data()};
+  const Weight plain{DType::nf4, rows, cols, codes.data(), scales.data()};
+  const Weight nested{DType::nf4, rows, cols, codes.data(), nullptr, scale_codes.data(), most.data()};
   for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, rows}, {21, 20}}) {
     const Weight a = plain.slice(first, count), b = nested.slice(first, count);
     std::vector<float> from_a(static_cast<std::size_t>(3 * 555)), from_b(from_a.size());

@@ -1,4 +1,4 @@
-// Weights in every storage for tests of products.
+// Weights of every type for tests of products.
 #pragma once
 
 #include <cmath>
@@ -18,20 +18,20 @@
 namespace dml::kernels {
 
 struct Kind {
-  Storage storage;
+  DType dtype;
   bool bf16_values = false;
   std::int64_t row_step = 1;
 };
-inline constexpr Kind kKinds[] = {{Storage::f32},  {Storage::bf16}, {Storage::f16},
-                                  {Storage::int8}, {Storage::nf4},  {Storage::nf4, true}};
+inline constexpr Kind kKinds[] = {{DType::f32},  {DType::bf16}, {DType::f16},
+                                  {DType::int8}, {DType::nf4},  {DType::nf4, true}};
 // Rows of whole blocks, of 32 or 256 values: gpt-oss's experts, whose gate and up have every other row, and GGUF's
 // formats.
-inline constexpr Kind kBlockKinds[] = {{Storage::mxfp4}, {Storage::mxfp4, false, 2},
-                                       {Storage::q8_0},  {Storage::q4_0},
-                                       {Storage::q4_1},  {Storage::q5_0},
-                                       {Storage::q5_1},  {Storage::q4_k},
-                                       {Storage::q5_k},  {Storage::q6_k},
-                                       {Storage::iq4_nl}};
+inline constexpr Kind kBlockKinds[] = {{DType::mxfp4}, {DType::mxfp4, false, 2},
+                                       {DType::q8_0},  {DType::q4_0},
+                                       {DType::q4_1},  {DType::q5_0},
+                                       {DType::q5_1},  {DType::q4_k},
+                                       {DType::q5_k},  {DType::q6_k},
+                                       {DType::iq4_nl}};
 inline constexpr std::int64_t kWholeBlocks = 256;  // columns for any of them
 inline std::vector<Kind> all_kinds() {
   std::vector<Kind> all(std::begin(kKinds), std::end(kKinds));
@@ -39,12 +39,12 @@ inline std::vector<Kind> all_kinds() {
   return all;
 }
 inline std::string name_of(const Kind& kind) {
-  return std::string(stored_format(kind.storage).name) + (kind.bf16_values ? "_in_bf16" : "") +
+  return std::string(dtype_row(kind.dtype).name) + (kind.bf16_values ? "_in_bf16" : "") +
          (kind.row_step > 1 ? "_in_turn" : "");
 }
 inline void PrintTo(const Kind& kind, std::ostream* out) { *out << name_of(kind); }
 
-// Weights in every storage, and the float32 values they stand for.
+// Weights of every type, and the float32 values they stand for.
 struct Stored {
   std::vector<float> plain, scales;
   std::vector<std::byte> data;
@@ -53,26 +53,26 @@ struct Stored {
 
   Stored(Kind kind, std::int64_t n, std::int64_t k, std::uint64_t seed = 2)
       : plain(values(static_cast<std::size_t>(n * k), seed)), data(plain.size() * 4) {
-    const Storage storage = kind.storage;
-    weight = {storage, n, k, data.data()};
+    const DType dtype = kind.dtype;
+    weight = {dtype, n, k, data.data()};
     weight.bf16_values = kind.bf16_values;
     weight.row_step = kind.row_step;
     const std::size_t size = plain.size();
-    if (storage == Storage::mxfp4) {
+    if (dtype == DType::mxfp4) {
       fill_with_mxfp4(seed);
       return;
     }
-    if (const BlockFormat* blocks = block_format(storage)) {
-      blocks->quantise(plain.data(), n * k / blocks->values, reinterpret_cast<std::uint8_t*>(data.data()));
-      blocks->unpack(reinterpret_cast<const std::uint8_t*>(data.data()), n * k / blocks->values, plain.data());
+    if (const BlockFormat* blocks = block_format(dtype)) {
+      blocks->quantise(plain.data(), n * k / blocks->values(), reinterpret_cast<std::uint8_t*>(data.data()));
+      blocks->unpack(reinterpret_cast<const std::uint8_t*>(data.data()), n * k / blocks->values(), plain.data());
       return;
     }
-    if (storage == Storage::f32) std::memcpy(data.data(), plain.data(), size * 4);
-    else if (storage == Storage::bf16)
+    if (dtype == DType::f32) std::memcpy(data.data(), plain.data(), size * 4);
+    else if (dtype == DType::bf16)
       for (std::size_t i = 0; i < size; ++i) reinterpret_cast<bf16*>(data.data())[i] = to_bf16(plain[i]);
-    else if (storage == Storage::f16)
+    else if (dtype == DType::f16)
       for (std::size_t i = 0; i < size; ++i) reinterpret_cast<f16*>(data.data())[i] = to_f16(plain[i]);
-    else if (storage == Storage::int8) {
+    else if (dtype == DType::int8) {
       scales.resize(static_cast<std::size_t>(n));
       quantize_int8(mat(plain, n, k), {reinterpret_cast<std::int8_t*>(data.data()), size}, scales);
     } else {

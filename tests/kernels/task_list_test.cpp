@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SeveralStored, testing::ValuesIn(all_kinds()),
                          [](auto& kind) { return name_of(kind.param); });
 
 TEST(TaskList, WeightsHaveTheGradientsOfEachAlone) {
-  Experts m({Storage::f32});
+  Experts m({DType::f32});
   each_isa([&] {
     expect_each_alone(kExperts * kOut * kIn, [&](std::int64_t first, std::int64_t count, std::vector<float>& dw) {
       auto product = [&](std::int64_t i) {
@@ -168,7 +168,7 @@ TEST(TaskList, WeightsHaveTheGradientsOfEachAlone) {
 }
 
 TEST(TaskList, AdaptersHaveTheBitsOfEachAlone) {
-  Experts m({Storage::f32});
+  Experts m({DType::f32});
   Arena arena(64 << 20);
   const auto size = static_cast<std::size_t>(m.rows() * kRank);
   each_isa([&] {

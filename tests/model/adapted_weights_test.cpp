@@ -47,13 +47,12 @@ TEST(AdaptedWeights, InBfloat16AreRoundedAtEveryMerge) {
     if (!t) return std::nullopt;
     auto& bits = (*rounded)[name];
     bits.resize(static_cast<std::size_t>(t->size()));
-    write_floats(Dtype::bf16, t->floats(name).data(), t->size(), bits.data());
-    return StoredTensor{kernels::Storage::bf16, {t->shape.begin(), t->shape.end()}, bits.data()};
+    write_floats(DType::bf16, t->floats(name).data(), t->size(), bits.data());
+    return StoredTensor{DType::bf16, {t->shape.begin(), t->shape.end()}, bits.data()};
   });
   const double before = loss(m, batch);
   AdaptedWeights weights(*m.model, false);
-  for (const auto& matrix : weights.matrices())
-    EXPECT_EQ(matrix.own.storage, kernels::Storage::bf16) << matrix.place.tensor;
+  for (const auto& matrix : weights.matrices()) EXPECT_EQ(matrix.own.dtype, DType::bf16) << matrix.place.tensor;
   weights.merge();
   weights.start_adapters("true", 5, 1);
   EXPECT_NEAR(loss(m, batch), before, 5e-3 * before);
@@ -63,7 +62,7 @@ TEST(AdaptedWeights, QuantisedOnesAreRefused) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   GoldenModel m("llama_tiny", true, batch);
   for (auto& layer : m.model->layers)
-    if (layer.attention.q.lora) layer.attention.q.frozen.storage = kernels::Storage::nf4;
+    if (layer.attention.q.lora) layer.attention.q.frozen.dtype = DType::nf4;
   EXPECT_THROW(AdaptedWeights(*m.model, true), UserError);
 }
 

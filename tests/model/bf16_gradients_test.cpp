@@ -17,10 +17,10 @@ class WideFamily : public testing::TestWithParam<std::string> {
   WideFamily() {
     for (std::int64_t* size : {&spec_.hidden, &spec_.ffn, &spec_.heads, &spec_.kv_heads}) *size *= 4;
   }
-  void TearDown() override { kernels::use_precision(kernels::Precision::f32); }
+  void TearDown() override { kernels::use_precision(DType::f32); }
 
   // Of every unit, after a backward pass over the golden's batch; of weights rounded to bf16, if so.
-  std::vector<std::vector<float>> gradients_in(kernels::Precision precision, bool rounded_weights = false) {
+  std::vector<std::vector<float>> gradients_in(DType precision, bool rounded_weights = false) {
     kernels::use_precision(precision);
     Training training;
     training.full = true;
@@ -51,10 +51,10 @@ class WideFamily : public testing::TestWithParam<std::string> {
 // scalar, xIELU's alpha, is one sum over all tokens and channels: it is compared with the largest gradient of its
 // layer.
 TEST_P(WideFamily, GradientsInBf16AreWithinTwoPercentOfThoseInFloat32) {
-  const auto moved = gradients_in(kernels::Precision::f32, true);
-  const auto exact = gradients_in(kernels::Precision::f32);
+  const auto moved = gradients_in(DType::f32, true);
+  const auto exact = gradients_in(DType::f32);
   const double loss = loss_;
-  const auto rounded = gradients_in(kernels::Precision::bf16);
+  const auto rounded = gradients_in(DType::bf16);
   EXPECT_NEAR(loss_, loss, 5e-3 * loss);
   EXPECT_NE(rounded, exact);
   for (std::size_t u = 0; u < exact.size(); ++u) {

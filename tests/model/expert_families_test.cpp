@@ -192,7 +192,7 @@ TEST_P(ExpertFamily, ReadsStackedExpertsAsItReadsSingleOnes) {
       GetParam(), [&](ModelSpec& s) { s = other; },
       [&](const std::string& name) -> std::optional<StoredTensor> {
         auto found = stacked.find(name);
-        if (found != stacked.end()) return StoredTensor{kernels::Storage::f32, shapes.at(name), found->second.data()};
+        if (found != stacked.end()) return StoredTensor{DType::f32, shapes.at(name), found->second.data()};
         return files(renamed.at(name));
       });
   EXPECT_EQ(r.train(), want);
@@ -235,11 +235,11 @@ class CodedExperts {
   TensorSource source(bool as_codes) const {
     return [this, as_codes](const std::string& name) -> std::optional<StoredTensor> {
       if (auto found = codes_.find(name); as_codes && found != codes_.end()) {
-        StoredTensor t{kernels::Storage::mxfp4, shapes_.at(name), found->second.data()};
+        StoredTensor t{DType::mxfp4, shapes_.at(name), found->second.data()};
         t.scale_codes = scales_.at(name).data();
         return t;
       }
-      return StoredTensor{kernels::Storage::f32, shapes_.at(name), numbers_.at(name).data()};
+      return StoredTensor{DType::f32, shapes_.at(name), numbers_.at(name).data()};
     };
   }
   ModelSpec plain, coded;

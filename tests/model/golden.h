@@ -62,7 +62,7 @@ inline TensorSource golden_source(std::shared_ptr<ModelFiles> files) {
   return [files](const std::string& name) -> std::optional<StoredTensor> {
     const TensorView* t = files->find(name);
     if (!t) return std::nullopt;
-    return StoredTensor{*dtype_storage(t->dtype), {t->shape.begin(), t->shape.end()}, t->bytes.data()};
+    return StoredTensor{t->dtype, {t->shape.begin(), t->shape.end()}, t->bytes.data()};
   };
 }
 
@@ -96,7 +96,7 @@ struct GoldenModel {
         score[i] = static_cast<float>(std::sin(static_cast<double>(i + 1)));
       source = [this, files = source](const std::string& name) -> std::optional<StoredTensor> {
         if (name != "score.weight") return files(name);
-        return StoredTensor{kernels::Storage::f32, {1, static_cast<std::int64_t>(score.size())}, score.data()};
+        return StoredTensor{DType::f32, {1, static_cast<std::int64_t>(score.size())}, score.data()};
       };
     }
     model = build_model(spec, source, training, directory);
@@ -106,7 +106,7 @@ struct GoldenModel {
           model->parameters,
           [&](const std::string& name) -> std::optional<StoredTensor> {
             for (auto& t : adapter->tensors)
-              if (t.key == name) return StoredTensor{kernels::Storage::f32, t.shape, adapter->values.at(name).data()};
+              if (t.key == name) return StoredTensor{DType::f32, t.shape, adapter->values.at(name).data()};
             return std::nullopt;
           },
           family);

@@ -73,7 +73,7 @@ struct Zeros {
     const float* values = memory.take<float>(most).data();
     return [values, names](const std::string& name) -> std::optional<StoredTensor> {
       for (const WeightName& w : names)
-        if (w.tensor == name) return StoredTensor{kernels::Storage::f32, w.tensor_shape(), values};
+        if (w.tensor == name) return StoredTensor{DType::f32, w.tensor_shape(), values};
       return std::nullopt;
     };
   }

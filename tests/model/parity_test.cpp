@@ -118,10 +118,10 @@ TEST_P(DenseFamily, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
   for (bool lora : {false, true}) {
     GoldenModel exact(GetParam(), lora, batch);
     const double exact_sum = exact.model->train(batch.view(), {}, no_hooks);
-    kernels::use_precision(kernels::Precision::bf16);
+    kernels::use_precision(DType::bf16);
     GoldenModel rounded(GetParam(), lora, batch);
     const double sum = rounded.model->train(batch.view(), {}, no_hooks);
-    kernels::use_precision(kernels::Precision::f32);
+    kernels::use_precision(DType::f32);
     EXPECT_NEAR(sum, exact_sum, 5e-3 * exact_sum);
     EXPECT_NE(rounded.gradients, exact.gradients);
     for (std::size_t u = 0; u < exact.gradients.size(); ++u)

@@ -75,7 +75,7 @@ Result run(GoldenModel& m, const GoldenBatch& batch) {
   return {loss, m.gradients};
 }
 
-class QuantisedModel : public testing::TestWithParam<std::tuple<std::string, kernels::Storage>> {};
+class QuantisedModel : public testing::TestWithParam<std::tuple<std::string, DType>> {};
 
 TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   auto [family, scheme] = GetParam();
@@ -85,7 +85,7 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   auto files = std::make_shared<ModelFiles>(directory);
   QuantisedBase base(spec, *files, scheme, cache.path());
   auto plain = golden_source(files);
-  const bool codes_are_multiplied = spec.moe.experts > 0 && scheme == kernels::Storage::int8;
+  const bool codes_are_multiplied = spec.moe.experts > 0 && scheme == DType::int8;
   std::optional<PlainerThanAmx> isa;
   TensorSource stored = [&](const std::string& name) { return base.find(name); };
   if (codes_are_multiplied) isa.emplace(), stored = with_rounded_scales(base, quantised_layout(spec, scheme));
@@ -98,7 +98,7 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   });
   GoldenModel large(family, true, batch, "", 0.1, [&](const std::string& name) {
     auto t = plain(name);
-    if (values.contains(name)) t->storage = kernels::Storage::f32, t->data = values.at(name).data();
+    if (values.contains(name)) t->dtype = DType::f32, t->data = values.at(name).data();
     return t;
   });
   Result a = run(small, batch), b = run(large, batch);
@@ -124,10 +124,9 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Families, QuantisedModel,
                          testing::Combine(testing::ValuesIn(golden_families()),
-                                          testing::Values(kernels::Storage::nf4, kernels::Storage::int8)),
+                                          testing::Values(DType::nf4, DType::int8)),
                          [](auto& row) {
-                           return fmt::format("{}_{}", std::get<0>(row.param),
-                                              kernels::stored_format(std::get<1>(row.param)).name);
+                           return fmt::format("{}_{}", std::get<0>(row.param), dtype_row(std::get<1>(row.param)).name);
                          });
 
 }  // namespace

@@ -8,7 +8,6 @@ namespace dml {
 namespace {
 
 using kernels::CachedRows;
-using kernels::Storage;
 
 std::span<float> floats(const CachedRows& rows) {
   return {reinterpret_cast<float*>(rows.data), static_cast<std::size_t>(rows.rows * rows.width())};
@@ -48,8 +47,8 @@ TEST(KvCache, StaysWhereItIsWhenMoved) {
 }
 
 TEST(KvCache, TakesOverWhatAnotherHolds) {
-  for (Storage storage : {Storage::f32, Storage::bf16, Storage::int8}) {
-    KvCache a(2, 2, 3, 8, storage), b(2, 2, 3, 6, storage);
+  for (DType dtype : {DType::f32, DType::bf16, DType::int8}) {
+    KvCache a(2, 2, 3, 8, dtype), b(2, 2, 3, 6, dtype);
     std::vector<float> row{1, -2, 3, 40, 50, -60}, back(6);
     for (std::int64_t layer = 0; layer < 2; ++layer)
       for (std::int64_t t = 0; t < 4; ++t) {
@@ -71,9 +70,9 @@ TEST(KvCache, TakesOverWhatAnotherHolds) {
 }
 
 TEST(KvCache, SmallerStoragesTakeLessMemory) {
-  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, Storage::f32), 2 * 2 * 4 * 64 * 4);
-  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, Storage::bf16), 2 * 2 * 4 * 64 * 2);
-  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, Storage::int8), 2 * 2 * 4 * (64 + 4));
+  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, DType::f32), 2 * 2 * 4 * 64 * 4);
+  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, DType::bf16), 2 * 2 * 4 * 64 * 2);
+  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, DType::int8), 2 * 2 * 4 * (64 + 4));
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ TEST(InitName, IsThatOfTheData) {
 ModelFacts facts_of(const Json& config, const std::string& dtype) {
   ModelFacts m;
   m.directory = "models/base";
-  m.storage = {m.directory, dtype == "F32" ? kernels::Storage::f32 : kernels::Storage::bf16, {}};
+  m.storage = {m.directory, dtype == "F32" ? DType::f32 : DType::bf16, {}};
   m.spec = spec_of_config(config);
   m.dtype = dtype;
   m.tokenizer = load_tokenizer(DML_SOURCE_DIR "/datasets/quickstart/tokenizer");

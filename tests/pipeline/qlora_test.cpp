@@ -91,9 +91,9 @@ class Qlora : public testing::Test {
   }
 
   // The base of a recipe as a model folder of its own.
-  static void write_base(const Recipe& r, const std::string& to, Dtype dtype = Dtype::f32) {
+  static void write_base(const Recipe& r, const std::string& to, DType dtype = DType::f32) {
     BaseModel base = open_base_model(r.model, r.adapter);
-    auto model = make_inference_model(base, StorageChoice::automatic);
+    auto model = make_inference_model(base, std::nullopt);
     make_directories(at(to));
     write_model_directory(at(to), base, *model, dtype, false);
   }
@@ -149,10 +149,10 @@ TEST_F(Qlora, LearnsWhatLoraOverTheDequantisedBaseDoes) {
   EXPECT_EQ(result("nf4"), result("nf4-in-f32"));
 
   // Of a base in bf16 the values are bf16: written so they lose nothing.
-  write_base(recipe(adapter("lora", "base", "unused")).recipe, "half", Dtype::bf16);
+  write_base(recipe(adapter("lora", "base", "unused")).recipe, "half", DType::bf16);
   RecipeFile half = recipe(adapter("qlora", "half", "nf4-of-half"));
   run(half);
-  for (auto [name, dtype] : {std::pair{"half-nf4", Dtype::bf16}, {"half-nf4-in-f32", Dtype::f32}}) {
+  for (auto [name, dtype] : {std::pair{"half-nf4", DType::bf16}, {"half-nf4-in-f32", DType::f32}}) {
     write_base(half.recipe, name, dtype);
     Keys keys = adapter("lora", name, fmt::format("of-{}", name));
     keys["frozen_storage"] = "f32";
@@ -216,7 +216,7 @@ TEST_F(Qlora, LayersThatTheAdapterSavesWholeStartFromTheirOwnValues) {
   ASSERT_TRUE(down.weight);
   auto original = base.files->find("model.layers.0.mlp.down_proj.weight")->floats("");
   EXPECT_EQ(std::vector<float>(down.weight.value().data, down.weight.value().data + original.size()), original);
-  EXPECT_EQ(trainable.model->layers[1].mlp.down.frozen.storage, kernels::Storage::nf4);
+  EXPECT_EQ(trainable.model->layers[1].mlp.down.frozen.dtype, DType::nf4);
 }
 
 }  // namespace

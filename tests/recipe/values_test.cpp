@@ -66,7 +66,11 @@ TEST(Enumerations, TakeBooleansWhereAxolotlDoes) {
   EXPECT_EQ(
       parsed("peft_init_lora_weights: pissa\nadapter: lora\nlora_target_linear: true").adapter.peft_init_lora_weights,
       LoraInit::pissa);
-  EXPECT_EQ(parsed("frozen_storage: bf16").model.frozen_storage, StorageChoice::bf16);
+  EXPECT_EQ(parsed("frozen_storage: bf16").model.frozen_storage, DType::bf16);
+  EXPECT_EQ(parsed("frozen_storage: auto").model.frozen_storage, std::nullopt);
+  EXPECT_EQ(parsed("comm_dtype: bf16").distribution.comm_dtype, DType::bf16);
+  EXPECT_THAT(problems("frozen_storage: f16"), HasSubstr("auto, f32, bf16"));
+  EXPECT_THAT(problems("comm_dtype: auto"), HasSubstr("one of f32, bf16"));
 }
 
 TEST(Targets, AreAListOrARegularExpression) {

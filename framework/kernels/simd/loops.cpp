@@ -93,15 +93,15 @@ struct Choice {
   Isa isa = best_isa();
   const Loops* loops = loops_of(isa);
   Products products = products_of(isa);
-  Precision precision = Precision::f32;
+  DType precision = DType::f32;
   const ProductLoops* product_loops = products.f32;
 
   void choose(Isa wanted, const Loops* found) {
     isa = wanted, loops = found, products = products_of(wanted);
     choose(precision);
   }
-  void choose(Precision wanted) {
-    precision = wanted, product_loops = wanted == Precision::bf16 ? products.bf16 : products.f32;
+  void choose(DType wanted) {
+    precision = wanted, product_loops = wanted == DType::bf16 ? products.bf16 : products.f32;
   }
 };
 Choice& choice() {
@@ -118,8 +118,8 @@ bool use_isa(Isa wanted) {
   return found != nullptr;
 }
 const ProductLoops& product_loops() { return *choice().product_loops; }
-Precision precision() { return choice().precision; }
-void use_precision(Precision wanted) { choice().choose(wanted); }
+DType precision() { return choice().precision; }
+void use_precision(DType wanted) { choice().choose(wanted); }
 bool has_fast_bf16() { return choice().products.fast_bf16; }
 const char* isa_name() { return kNames[static_cast<int>(isa())]; }
 

@@ -38,8 +38,7 @@ namespace {
 constexpr std::int64_t kFewestOnTiles = 3;  // below, weights come no faster than the plain loops use them
 
 std::int64_t fewest_rows(const Weight& w) {
-  const bool tiles =
-      (w.storage == Storage::nf4 && w.bf16_values) || (w.storage == Storage::int8 && w.cols <= kMostInt8Cols);
+  const bool tiles = (w.dtype == DType::nf4 && w.bf16_values) || (w.dtype == DType::int8 && w.cols <= kMostInt8Cols);
   return tiles ? kFewestOnTiles : 1;
 }
 
@@ -49,11 +48,11 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
     if (m <= 4) of_rows.template operator()<4>();
     else of_rows.template operator()<8>();
   };
-  if (m >= kFewestOnTiles && w.storage == Storage::nf4 && w.bf16_values) {
+  if (m >= kFewestOnTiles && w.dtype == DType::nf4 && w.bf16_values) {
     Nf4Row row{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
     row.move(first);
     product([&]<int M>() { few_rows_of_nf4<M>(row, count, m, x, ldx, c, ldc, add, room); });
-  } else if (m >= kFewestOnTiles && w.storage == Storage::int8 && w.cols <= kMostInt8Cols) {
+  } else if (m >= kFewestOnTiles && w.dtype == DType::int8 && w.cols <= kMostInt8Cols) {
     auto* data = static_cast<const char*>(w.data) + first * w.cols;
     product([&]<int M>() { few_rows_of_int8<M>(data, w.scales + first, w.cols, count, m, x, ldx, c, ldc, add, room); });
   } else {

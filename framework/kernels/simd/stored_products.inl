@@ -317,16 +317,16 @@ void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
               float* c, std::int64_t ldc, bool add, float* room) {
   StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
-  switch (w.storage) {
-    case Storage::f32:
+  switch (w.dtype) {
+    case DType::f32:
       return stored_rows(Float32Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    case Storage::bf16:
+    case DType::bf16:
       return stored_rows(Bf16Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    case Storage::f16:
+    case DType::f16:
       return stored_rows(F16Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    case Storage::int8:
+    case DType::int8:
       return stored_rows(Int8Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    case Storage::nf4:
+    case DType::nf4:
       if (w.bf16_values) return stored_rows(Nf4Rows<true>{rows}, first, count, m, x, ldx, c, ldc, add, room);
       return stored_rows(Nf4Rows<false>{rows}, first, count, m, x, ldx, c, ldc, add, room);
     default:  // blocks of ggml are given unpacked (gemm.cpp)
