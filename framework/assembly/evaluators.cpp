@@ -41,18 +41,28 @@ ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& e
 
 }  // namespace
 
-std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
-                                                        const Schedule* schedule, const Tokenizer& tokenizer,
-                                                        const ModelSpec& spec, const ReferenceScores& references,
-                                                        std::span<const Metric> terms) {
+Registry<MakeEvalMetric>& eval_metrics() {
+  static Registry<MakeEvalMetric> registry("metric of evaluations", [] {
+    EvalMetricRows all;
+    for (auto rows : kEvalMetrics)
+      for (auto& row : rows()) all.push_back(row);
+    return all;
+  }());
+  return registry;
+}
+
+std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& from) {
+  const Recipe& recipe = from.recipe;
   std::vector<std::unique_ptr<Evaluator>> out;
-  const Examples split = prepared.validation();
-  if (schedule)
-    out.push_back(std::make_unique<ValidationLoss>(split, *schedule, datasets_of(prepared, split),
-                                                   recipe.train.eval_on_start, loader_options(recipe, references, true),
-                                                   terms));
-  if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(tokenizer, split, recipe));
-  for (auto& own : own_evaluators(recipe, tokenizer, spec)) out.push_back(std::move(own));
+  const Examples split = from.prepared.validation();
+  if (from.schedule) {
+    out.push_back(std::make_unique<ValidationLoss>(split, *from.schedule, datasets_of(from.prepared, split),
+                                                   recipe.train.eval_on_start,
+                                                   loader_options(recipe, from.references, true), from.terms));
+    for (const std::string& name : recipe.train.eval_metrics) out.push_back(eval_metrics().at(name).make(from));
+  }
+  if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(from.tokenizer, split, recipe));
+  for (auto& own : own_evaluators(recipe, from.tokenizer, from.spec)) out.push_back(std::move(own));
   for (auto& row : plugin_evaluators().rows())
     out.push_back(row.make(arguments_of(recipe.plugin.plugin_args, row.name)));
   return out;

@@ -4,23 +4,14 @@
 #include <memory>
 #include <vector>
 
-#include "data/prepared.h"
-#include "data/reference_scores.h"
-#include "data/schedule.h"
-#include "model/spec.h"
-#include "recipe/recipe.h"
-#include "tokenizer/tokenizer.h"
+#include "assembly/eval_metrics.h"
 #include "train/evaluator.h"
 
 namespace dml {
 
-/// In the order in which they run: of the validation split, if there is one, then the recipe's `evals`. `recipe`,
-/// `tokenizer`, `schedule`, that of the split, and `references` outlive them. `terms`: what the objective logs beside
-/// its loss.
-std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
-                                                        const Schedule* schedule, const Tokenizer& tokenizer,
-                                                        const ModelSpec& spec, const ReferenceScores& references,
-                                                        std::span<const Metric> terms);
+/// In the order in which they run: of the validation split, if there is one, its loss and then the recipe's
+/// `eval_metrics`; samples; the recipe's `evals`; those of plug-ins. What `from` refers to outlives them.
+std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& from);
 
 /// metric_for_best_model, greater_is_better: the metric by its name, with or without "eval_" in front. UserError with
 /// the place in the recipe and the nearest name when no evaluator has it.

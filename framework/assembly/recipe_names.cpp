@@ -1,5 +1,6 @@
 #include "assembly/recipe_names.h"
 
+#include "assembly/eval_metrics.h"
 #include "dist/strategy.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -55,6 +56,9 @@ void name_choices() {
   for (const auto& row : objectives().rows())
     kinds.push_back({.spelling = row.name, .value = row.name, .flag = row.make.flag});
   set_choices("objective", std::move(kinds));
+  std::vector<Choice> metrics;
+  for (const auto& row : eval_metrics().rows()) metrics.push_back({row.name, row.name});
+  set_choices("eval_metrics", std::move(metrics));
 }
 
 }  // namespace dml

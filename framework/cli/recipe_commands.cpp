@@ -1,6 +1,7 @@
 // validate, list, schema, version.
 #include <cstdio>
 
+#include "assembly/eval_metrics.h"
 #include "checkpoint/model_config.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -68,7 +69,7 @@ void print_rows(const std::string& title, const Rows& rows) {
 }
 
 const std::vector<std::string> kLists{"models",     "prompts",    "chat_templates", "objectives",
-                                      "optimizers", "schedulers", "distributions"};
+                                      "optimizers", "schedulers", "distributions",  "eval_metrics"};
 
 std::string shown_default(const Json& value) {
   return value.is_number() ? fmt::format("{:g}", value.get<double>()) : dump(value);
@@ -105,20 +106,23 @@ void list_one(const std::string& what) {
     list_optimizers();
   } else if (what == "schedulers") {
     print_rows("schedulers (lr_scheduler)", schedules().rows());
-  } else {
+  } else if (what == "distributions") {
     print_rows("distributions", strategies().rows());
+  } else {
+    print_rows("eval_metrics", eval_metrics().rows());
   }
 }
 
 struct List {
   std::string what;
   Options options{"list",
-                  "list [models | prompts | chat_templates | objectives | optimizers | schedulers | distributions]",
+                  "list [models | prompts | chat_templates | objectives | optimizers | schedulers | distributions | "
+                  "eval_metrics]",
                   {"dml list", "dml list prompts"}};
   List() {
     options.about("Prints the names that recipe keys accept, each with a line of explanation.");
-    options.positional("models|prompts|chat_templates|objectives|optimizers|schedulers|distributions", what,
-                       "one list; without it, all of them", false);
+    options.positional("models|prompts|chat_templates|objectives|optimizers|schedulers|distributions|eval_metrics",
+                       what, "one list; without it, all of them", false);
   }
 };
 

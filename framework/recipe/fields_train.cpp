@@ -187,6 +187,11 @@ void add_evaluations_and_saves(Table& t) {
         {.min = 0, .above = true, .off = 0, .example = "100", .unset = "see eval_strategy"});
   t.add("evals_per_epoch", &S::evals_per_epoch, "Evaluations per epoch; 0.5 means every second epoch.",
         {.min = 0, .above = true, .off = 0, .example = "4", .unset = "see eval_strategy"});
+  t.add("eval_metrics", &S::eval_metrics,
+        "Values of the validation split that evaluations give beside eval_loss (`dml list eval_metrics`), under eval_ "
+        "and "
+        "their names.",
+        {.example = "[bits_per_byte]"});
   t.add("eval_on_start", &S::eval_on_start, "Evaluate before the first step as well.", {.example = "false"});
   t.add("save_strategy", &S::save_strategy,
         "When to save a checkpoint: auto (by save_steps or saves_per_epoch, else every epoch), no, steps, epoch, best.",

@@ -108,6 +108,7 @@ struct TrainSection {
   // cadence; fractions below 1 are shares of the whole run
   Cadence eval_strategy = Cadence::automatic;  // automatic: eval_steps, else evals_per_epoch, else once per epoch
   std::optional<double> eval_steps, evals_per_epoch;
+  std::vector<std::string> eval_metrics;  // of the validation split beside eval_loss; names in the registry
   bool eval_on_start = true;
   Cadence save_strategy = Cadence::automatic;  // automatic: save_steps, else saves_per_epoch, else once per epoch
   std::optional<double> save_steps, saves_per_epoch;

@@ -248,6 +248,10 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   const bool split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
   if (!split && recipe.generation.generate_samples)
     rules.error("generate_samples", fmt::format("'generate_samples': {}", why));
+  if (!split && !t.eval_metrics.empty()) rules.error("eval_metrics", fmt::format("'eval_metrics': {}", why));
+  for (auto name = t.eval_metrics.begin(); name != t.eval_metrics.end(); ++name)
+    if (std::find(t.eval_metrics.begin(), name, *name) != name)
+      rules.error("eval_metrics", fmt::format("'eval_metrics' names '{}' twice", *name));
   if (!split && recipe.evaluation.evals.empty()) {
     if (t.eval_steps) rules.error("eval_steps", fmt::format("'eval_steps': {}", why));
     if (t.eval_strategy == Cadence::steps || t.eval_strategy == Cadence::epoch)

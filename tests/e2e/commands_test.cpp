@@ -79,8 +79,8 @@ TEST_F(Commands, StandInTheReadmeAndTheReadmesRecipeIsValid) {
 }
 
 TEST_F(Commands, ListAndSchema) {
-  for (std::string name :
-       {"models", "prompts", "chat_templates", "objectives", "optimizers", "schedulers", "distributions"})
+  for (std::string name : {"models", "prompts", "chat_templates", "objectives", "optimizers", "schedulers",
+                           "distributions", "eval_metrics"})
     EXPECT_THAT(out_of({"list"}), HasSubstr(out_of({"list", name})));
   EXPECT_EQ(dml({"list", "model"}).exit, 2);
   Json schema = parse_json(out_of({"schema"}), "schema");
