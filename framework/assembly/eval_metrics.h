@@ -36,6 +36,8 @@ Registry<MakeEvalMetric>& eval_metrics();
 
 using EvalMetricRows = std::vector<Registry<MakeEvalMetric>::Row>;
 
-inline const std::vector<EvalMetricRows (*)()> kEvalMetrics = {};
+EvalMetricRows bits_per_byte_rows();
+
+inline const std::vector<EvalMetricRows (*)()> kEvalMetrics = {bits_per_byte_rows};
 
 }  // namespace dml

@@ -2,6 +2,7 @@
 // dropped by their scores, runs compared and followed.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "core/files.h"
@@ -66,6 +67,40 @@ TEST_F(Steering, DynamicFineTuningLogsItsLossBesideCrossEntropy) {
                  {"bad.yml:", "'use_dynamic_finetuning' means objective: dft"});
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
   EXPECT_TRUE(trained("ranks", dft + Keys{{"distribution", "zero2"}}, 2) == one);
+}
+
+TEST_F(Steering, BitsPerByteDivideByTheBytesOfTrainedText) {
+  const std::vector<std::string> answers = {"A red house.", "Grüße aus Köln 😀", "no"};
+  std::string rows;
+  std::size_t bytes = 0;
+  for (const std::string& answer : answers) {
+    rows += fmt::format(R"({{"instruction": "Say it.", "input": "", "output": "{}"}})", answer) + "\n";
+    bytes += answer.size();
+  }
+  write("validation.jsonl", rows);
+  const Keys keys = tiny_model() + short_run() +
+                    Keys{{"val_set_size", "0"},
+                         {"test_datasets", fmt::format("[{{path: {}, type: alpaca}}]", at("validation.jsonl"))},
+                         {"eval_metrics", "[bits_per_byte]"},
+                         {"metric_for_best_model", "bits_per_byte"}};
+  ASSERT_FALSE(trained("one", keys).empty());
+  const std::string path = recipe("measured.yml", keys + Keys{{"output_dir", at("one")}});
+  const Ended e = dml({"evaluate", path, "--json"});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  const auto tokens = Json::parse(e.out).at("models").at(0).at("trained_tokens").get<double>();
+  int evaluations = 0;
+  for (const Json& line : json_lines(at("one/metrics.jsonl")))
+    if (line.contains("eval_bits_per_byte")) {
+      ++evaluations;
+      const double bits = line["loss"].get<double>() * tokens / std::log(2.0);
+      EXPECT_NEAR(line["eval_bits_per_byte"].get<double>(), bits / static_cast<double>(bytes), 1e-4);
+    }
+  EXPECT_EQ(evaluations, 3);
+  expect_refused(train(1, recipe("bad.yml", tiny_model() + Keys{{"eval_metrics", "[bits_per_bite]"}})), 2,
+                 {"bad.yml:", "bits_per_byte"});
+  expect_refused(
+      train(1, recipe("bad.yml", keys + Keys{{"test_datasets", "[]"}, {"metric_for_best_model", "eval_loss"}})), 2,
+      {"bad.yml:", "'eval_metrics': there is no validation data"});
 }
 
 TEST_F(Steering, WeightsInBf16HaveTheSameBitsOnRanksAndResumed) {
