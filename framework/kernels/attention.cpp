@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
-#include "kernels/attention_tasks.h"
+#include "kernels/attention_tiles.h"
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
 
@@ -27,38 +27,26 @@ static_assert(AttentionRows::kMostRows % kQueries == 0);
 
 std::int64_t up16(std::int64_t n) { return (n + 15) / 16 * 16; }
 
-// A tile of keys and values of one head, dense: rows [first, first + count).
-struct KeyTile {
-  std::int64_t first, count;
-  float *k, *v;
-};
-
-// One head's rows [row, row + rows) of a document, and what has been summed up for them.
-struct QueryTile {
-  std::int64_t row, rows, width, seen;  // width: rows filled up; seen: the first key that any of them sees
-  float *qt, *o, *top, *sum, *fix;
+struct QueryTile : QuerySums {
+  float* qt;
 
   static std::int64_t floats(std::int64_t e) { return 2 * e * kQueries + 3 * kQueries; }
 
   void begin(const AttentionRows& t, std::int64_t done, float* memory) {
     const std::int64_t e = t.shape.head_dim;
-    row = t.row + done;
-    rows = std::min(kQueries, t.rows - done);
+    place(t, done, kQueries);
     width = up16(rows);
-    seen = t.shape.window > 0 ? std::max(t.begin, row - t.shape.window + 1) : t.begin;
     qt = memory;
     o = qt + e * kQueries;
     top = o + e * kQueries;
     sum = top + kQueries;
     fix = sum + kQueries;
     loops().transpose(rows, e, t.q.row(row - t.queries_from) + t.head * e, t.q.cols, t.shape.scale, qt, width);
-    std::fill(top, top + width, -std::numeric_limits<float>::infinity());
-    std::fill(sum, sum + width, 0.f);
-    std::fill(o, o + rows * e, 0.f);
+    clear(t);
   }
 
   // `s` has room for a score of every key and query.
-  void visit(const AttentionRows& t, const KeyTile& tile, float* s) {
+  void visit(const AttentionRows& t, const KeyRows& tile, float* s) {
     const Loops& loop = loops();
     const AttentionShape& shape = t.shape;
     const std::int64_t e = shape.head_dim, keys = std::min(tile.count, row + rows - tile.first);
@@ -88,22 +76,12 @@ struct QueryTile {
                       true);
     }
   }
-
-  void finish(const AttentionRows& t) const {
-    const std::int64_t e = t.shape.head_dim;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const std::int64_t to = row + i - t.queries_from;
-      loops().set_scaled(o + i * e, 1 / sum[i], t.out.row(to) + t.head * e, e);
-      t.lse.row(to)[t.head] = top[i] + std::log(sum[i]);
-    }
-  }
 };
 
 void rows_of_a_head(const AttentionRows& t) {
   const std::int64_t e = t.shape.head_dim, tiles = (t.rows + kQueries - 1) / kQueries;
-  const std::int64_t at = t.head / (t.shape.heads / t.shape.kv_heads) * e;
   float* s = thread_scratch(kKeys * kQueries + 2 * kKeys * e + tiles * QueryTile::floats(e)).data();
-  KeyTile keys{.first = 0, .count = 0, .k = s + kKeys * kQueries, .v = s + kKeys * kQueries + kKeys * e};
+  const KeyRows keys{.first = 0, .count = 0, .k = s + kKeys * kQueries, .v = s + kKeys * kQueries + kKeys * e};
   std::array<QueryTile, AttentionRows::kMostRows / kQueries> most{};
   const std::span<QueryTile> queries(most.data(), static_cast<std::size_t>(tiles));
   float* memory = keys.v + kKeys * e;
@@ -112,15 +90,13 @@ void rows_of_a_head(const AttentionRows& t) {
     done += kQueries;
     memory += QueryTile::floats(e);
   }
-  for (keys.first = t.begin + (queries.front().seen - t.begin) / kKeys * kKeys; keys.first < t.row + t.rows;
-       keys.first += kKeys) {
-    keys.count = std::min(kKeys, t.row + t.rows - keys.first);
-    loops().copy_block(keys.count, e, t.k.row(keys.first) + at, t.k.cols, keys.k);
-    loops().copy_block(keys.count, e, t.v.row(keys.first) + at, t.v.cols, keys.v);
-    for (QueryTile& tile : queries)
-      if (keys.first < tile.row + tile.rows && tile.seen < keys.first + kKeys) tile.visit(t, keys, s);
-  }
-  for (const QueryTile& tile : queries) tile.finish(t);
+  visit_keys(
+      t, queries, kKeys, keys,
+      [&](const KeyRows& tile, const float* k, const float* v) {
+        loops().copy_block(tile.count, e, k, t.k.cols, tile.k);
+        loops().copy_block(tile.count, e, v, t.v.cols, tile.v);
+      },
+      [&](QueryTile& tile, const KeyRows& seen) { tile.visit(t, seen, s); });
 }
 
 // How a document of so many rows is done.

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
-#include "kernels/attention_tasks.h"
+#include "kernels/attention_tiles.h"
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
 
@@ -28,27 +28,18 @@ std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
   return std::clamp<std::int64_t>(runs, 1, std::min(kMostStrips, wanted));
 }
 
-// Rows [row, row + rows) of one head.
-struct QueryTile {
-  std::int64_t row, rows, head;
-  float *q, *dout, *dq;  // dense
-};
-
-// Keys [first, first + count) of one head: transposed and dense, with what belongs to their gradients.
-struct KeyTile {
-  std::int64_t first, count, width;  // width: count filled up
-  std::int64_t seen_until;           // the first query that sees none of them
-  float *kt, *vt, *k, *dk, *dv;
+// Keys transposed and dense.
+struct KeyTile : KeyGradients {
+  std::int64_t width;  // count filled up
+  float *kt, *vt, *k;
 
   static std::int64_t floats(std::int64_t e) { return 5 * kKeys * e; }
 
   void begin(const AttentionKeys& t, std::int64_t key, std::int64_t last, float* memory) {
     const Loops& loop = loops();
     const std::int64_t e = t.shape.head_dim, at = t.kv * e;
-    first = key;
-    count = std::min(kKeys, last - key);
+    place(t, key, last, kKeys);
     width = (count + 15) / 16 * 16;
-    seen_until = t.shape.window > 0 ? std::min(t.end, key + count - 1 + t.shape.window) : t.end;
     kt = memory;
     vt = kt + e * kKeys;
     k = vt + e * kKeys;
@@ -57,12 +48,11 @@ struct KeyTile {
     loop.transpose(count, e, t.k.row(key) + at, t.k.cols, 1, kt, width);
     loop.transpose(count, e, t.v.row(key) + at, t.v.cols, 1, vt, width);
     loop.copy_block(count, e, t.k.row(key) + at, t.k.cols, k);
-    std::fill(dk, dk + count * e, 0.f);
-    std::fill(dv, dv + count * e, 0.f);
+    clear(t);
   }
 
   // Adds to dk and dv; sets the queries' dq, or adds to it. `s` has room for two values of every query and key.
-  void visit(const AttentionKeys& t, const QueryTile& tile, bool add, float* s) {
+  void visit(const AttentionKeys& t, const QueryRows& tile, bool add, float* s) {
     const Loops& loop = loops();
     const AttentionShape& shape = t.shape;
     const std::int64_t e = shape.head_dim, rows = tile.rows, after = tile.row - first;
@@ -96,21 +86,12 @@ struct KeyTile {
       loop.small_gemm(std::min(query_step, rows - b), e, keys_of(b), dp + b * width, width, 1, k, e, 1, tile.dq + b * e,
                       e, add);
   }
-
-  void finish(const AttentionKeys& t) const {
-    const std::int64_t e = t.shape.head_dim, at = t.kv * e;
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::memcpy(t.dk.row(first + i) + at, dk + i * e, static_cast<std::size_t>(e) * sizeof(float));
-      std::memcpy(t.dv.row(first + i) + at, dv + i * e, static_cast<std::size_t>(e) * sizeof(float));
-    }
-  }
 };
 
 // Of the keys [first, last), which belong to the task: a tile of queries is fetched once for all of them.
 void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
   const Loops& loop = loops();
-  const std::int64_t e = t.shape.head_dim, group = t.shape.heads / t.shape.kv_heads;
-  const std::int64_t tiles = (last - first + kKeys - 1) / kKeys;
+  const std::int64_t e = t.shape.head_dim, tiles = (last - first + kKeys - 1) / kKeys;
   float* s = thread_scratch(2 * kQueries * kKeys + 3 * kQueries * e + tiles * KeyTile::floats(e)).data();
   float* dense = s + 2 * kQueries * kKeys;
   std::array<KeyTile, AttentionKeys::kKeys / kKeys> most{};
@@ -121,32 +102,17 @@ void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) 
     key += kKeys;
     memory += KeyTile::floats(e);
   }
-  for (std::int64_t head = t.kv * group; head < (t.kv + 1) * group; ++head)
-    for (std::int64_t row = first; row < keys.back().seen_until; row += kQueries) {
-      const QueryTile queries{row,
-                              std::min(kQueries, keys.back().seen_until - row),
-                              head,
-                              dense,
-                              dense + kQueries * e,
-                              dense + 2 * kQueries * e};
-      loop.copy_block(queries.rows, e, t.q.row(row) + head * e, t.q.cols, queries.q);
-      loop.copy_block(queries.rows, e, t.dout.row(row) + head * e, t.dout.cols, queries.dout);
-      bool begun = false;
-      for (KeyTile& tile : keys)
-        if (tile.first <= row && row < tile.seen_until) {
-          tile.visit(t, queries, begun, s);
-          begun = true;
-        }
-      for (std::int64_t i = 0; i < queries.rows; ++i)
-        loop.add_scaled(queries.dq + i * e, 1, t.dq.row(row + i) + head * e, e);
-    }
-  for (const KeyTile& tile : keys) tile.finish(t);
+  visit_queries(
+      t, keys, kQueries, QueryRows{0, 0, 0, dense, dense + kQueries * e, dense + 2 * kQueries * e},
+      [&](const QueryRows& queries) {
+        loop.copy_block(queries.rows, e, t.q.row(queries.row) + queries.head * e, t.q.cols, queries.q);
+        loop.copy_block(queries.rows, e, t.dout.row(queries.row) + queries.head * e, t.dout.cols, queries.dout);
+      },
+      [&](KeyTile& tile, const QueryRows& queries, bool add) { tile.visit(t, queries, add, s); });
 }
 
 void keys_of_a_head(const AttentionKeys& t) {
-  constexpr std::int64_t kRun = AttentionKeys::kKeys;
-  for (std::int64_t key = t.begin + t.strip * kRun; key < t.end; key += t.strips * kRun)
-    run_of_keys(t, key, std::min(key + kRun, t.end));
+  for_runs_of_keys(t, [&](std::int64_t first, std::int64_t last) { run_of_keys(t, first, last); });
 }
 
 // How a document of so many rows is done.

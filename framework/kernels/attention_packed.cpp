@@ -3,11 +3,8 @@
 // attention.cpp and attention_backward.cpp; a pass over scores that no query sees is spared by whole panels.
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
-#include "kernels/attention_tasks.h"
+#include "kernels/attention_tiles.h"
 #include "kernels/packed_panels.h"
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
@@ -54,14 +51,8 @@ namespace forward {
 constexpr std::int64_t kQueries = 128, kKeys = 112;  // whole register blocks of AVX-512
 static_assert(AttentionRows::kMostRows % kQueries == 0);
 
-struct KeyTile {
-  std::int64_t first, count;
-  float *k, *v;
-};
-
-struct QueryTile {
-  std::int64_t row, rows, width, seen;  // width: rows filled up; seen: the first key that any of them sees
-  float *q, *o, *top, *sum, *fix;
+struct QueryTile : QuerySums {
+  float* q;
 
   static std::int64_t floats(std::int64_t e) {
     return room_of(Side::b, kQueries, e) + round_up(kQueries * e, kBlock) + 3 * kQueries;
@@ -69,10 +60,8 @@ struct QueryTile {
 
   void begin(const AttentionRows& t, std::int64_t done, Room& room, float* dense) {
     const std::int64_t e = t.shape.head_dim;
-    row = t.row + done;
-    rows = std::min(kQueries, t.rows - done);
+    place(t, done, kQueries);
     width = std::min(kQueries, round_up(rows, std::max(kBlock, block_of(Side::b))));
-    seen = t.shape.window > 0 ? std::max(t.begin, row - t.shape.window + 1) : t.begin;
     q = room.take(room_of(Side::b, kQueries, e));
     o = room.take(kQueries * e);
     top = room.take(kQueries);
@@ -81,13 +70,11 @@ struct QueryTile {
     for (std::int64_t i = 0; i < rows; ++i)
       loops().set_scaled(t.q.row(row + i - t.queries_from) + t.head * e, t.shape.scale, dense + i * e, e);
     pack_to(Side::b, false, rows, e, dense, e, q);
-    std::fill(top, top + width, -std::numeric_limits<float>::infinity());
-    std::fill(sum, sum + width, 0.f);
-    std::fill(o, o + rows * e, 0.f);
+    clear(t);
   }
 
   // `s` has room for a score of every key and query, `p` for them packed.
-  void visit(const AttentionRows& t, const KeyTile& tile, float* s, float* p) const {
+  void visit(const AttentionRows& t, const KeyRows& tile, float* s, float* p) const {
     const std::int64_t e = t.shape.head_dim, keys = std::min(tile.count, row + rows - tile.first);
     const std::int64_t high = row - tile.first + 1, low = t.shape.window > 0 ? high - t.shape.window : -kFar;
     // Queries in front of this one see none of the keys.
@@ -106,15 +93,6 @@ struct QueryTile {
     pack_to(Side::a, true, rows - from, tile.count, s + from, width, p);
     multiply(rows - from, e, tile.count, p, tile.v, o + from * e, e, true);
   }
-
-  void finish(const AttentionRows& t) const {
-    const std::int64_t e = t.shape.head_dim;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const std::int64_t to = row + i - t.queries_from;
-      loops().set_scaled(o + i * e, 1 / sum[i], t.out.row(to) + t.head * e, e);
-      t.lse.row(to)[t.head] = top[i] + std::log(sum[i]);
-    }
-  }
 };
 
 }  // namespace forward
@@ -124,10 +102,9 @@ namespace backward {
 constexpr std::int64_t kQueries = 56, kKeys = 128;  // likewise
 static_assert(AttentionKeys::kKeys % kKeys == 0);
 
-// Rows [row, row + rows) of one head: rows of q (scaled) and dout, their columns, and dq, dense.
-struct QueryTile {
-  std::int64_t row, rows, head;
-  float *q, *dout, *q_columns, *dout_columns, *dq;
+// Rows of q (scaled) and dout, and their columns.
+struct QueryTile : QueryRows {
+  float *q_columns, *dout_columns;
 
   static std::int64_t floats(std::int64_t e) {
     return 2 * room_of(Side::a, kQueries, e) + 2 * room_of(Side::b, e, kQueries) + round_up(kQueries * e, kBlock);
@@ -149,11 +126,9 @@ struct QueryTile {
   }
 };
 
-// Keys [first, first + count) of one head: rows of k and v, columns of k, and the gradients, dense.
-struct KeyTile {
-  std::int64_t first, count;
-  std::int64_t seen_until;  // the first query that sees none of them
-  float *k, *v, *k_columns, *dk, *dv;
+// Rows of k and v, columns of k.
+struct KeyTile : KeyGradients {
+  float *k, *v, *k_columns;
 
   static std::int64_t floats(std::int64_t e) {
     return 2 * room_of(Side::b, kKeys, e) + room_of(Side::b, e, kKeys) + 2 * round_up(kKeys * e, kBlock);
@@ -161,9 +136,7 @@ struct KeyTile {
 
   void begin(const AttentionKeys& t, std::int64_t key, std::int64_t last, Room& room) {
     const std::int64_t e = t.shape.head_dim, at = t.kv * e;
-    first = key;
-    count = std::min(kKeys, last - key);
-    seen_until = t.shape.window > 0 ? std::min(t.end, key + count - 1 + t.shape.window) : t.end;
+    place(t, key, last, kKeys);
     k = room.take(room_of(Side::b, kKeys, e));
     v = room.take(room_of(Side::b, kKeys, e));
     k_columns = room.take(room_of(Side::b, e, kKeys));
@@ -172,8 +145,7 @@ struct KeyTile {
     pack_to(Side::b, false, count, e, t.k.row(key) + at, t.k.cols, k);
     pack_to(Side::b, false, count, e, t.v.row(key) + at, t.v.cols, v);
     pack_to(Side::b, true, e, count, t.k.row(key) + at, t.k.cols, k_columns);
-    std::fill(dk, dk + count * e, 0.f);
-    std::fill(dv, dv + count * e, 0.f);
+    clear(t);
   }
 
   // Adds to dk and dv; sets the queries' dq, or adds to it. `s` and `dp` have room for every query and key, `p` for
@@ -197,20 +169,11 @@ struct KeyTile {
     pack_to(Side::a, false, rows, count, dp, kKeys, p);
     multiply(rows, e, count, p, k_columns, tile.dq, e, add);
   }
-
-  void finish(const AttentionKeys& t) const {
-    const std::int64_t e = t.shape.head_dim, at = t.kv * e;
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::memcpy(t.dk.row(first + i) + at, dk + i * e, static_cast<std::size_t>(e) * sizeof(float));
-      std::memcpy(t.dv.row(first + i) + at, dv + i * e, static_cast<std::size_t>(e) * sizeof(float));
-    }
-  }
 };
 
 // Of the keys [first, last), which belong to the task: a tile of queries is packed once for all of them.
 void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
-  const std::int64_t e = t.shape.head_dim, group = t.shape.heads / t.shape.kv_heads;
-  const std::int64_t tiles = (last - first + kKeys - 1) / kKeys;
+  const std::int64_t e = t.shape.head_dim, tiles = (last - first + kKeys - 1) / kKeys;
   const std::int64_t packed = std::max(room_of(Side::a, kKeys, kQueries), room_of(Side::a, kQueries, kKeys));
   Room room{thread_scratch(2 * kQueries * kKeys + packed + round_up(kQueries * e, kBlock) + QueryTile::floats(e) +
                            tiles * KeyTile::floats(e))
@@ -225,20 +188,9 @@ void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) 
     tile.begin(t, key, last, room);
     key += kKeys;
   }
-  for (queries.head = t.kv * group; queries.head < (t.kv + 1) * group; ++queries.head)
-    for (queries.row = first; queries.row < keys.back().seen_until; queries.row += kQueries) {
-      queries.rows = std::min(kQueries, keys.back().seen_until - queries.row);
-      queries.begin(t, dense);
-      bool begun = false;
-      for (const KeyTile& tile : keys)
-        if (tile.first < queries.row + queries.rows && queries.row < tile.seen_until) {
-          tile.visit(t, queries, begun, s, dp, p);
-          begun = true;
-        }
-      for (std::int64_t i = 0; i < queries.rows; ++i)
-        loops().add_scaled(queries.dq + i * e, 1, t.dq.row(queries.row + i) + queries.head * e, e);
-    }
-  for (const KeyTile& tile : keys) tile.finish(t);
+  visit_queries(
+      t, keys, kQueries, queries, [&](const QueryTile& tile) { tile.begin(t, dense); },
+      [&](const KeyTile& tile, const QueryTile& seen, bool add) { tile.visit(t, seen, add, s, dp, p); });
 }
 
 }  // namespace backward
@@ -247,35 +199,30 @@ void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) 
 void attention_rows_packed(const AttentionRows& t) {
   using namespace forward;
   const std::int64_t e = t.shape.head_dim, tiles = (t.rows + kQueries - 1) / kQueries;
-  const std::int64_t at = t.head / (t.shape.heads / t.shape.kv_heads) * e;
   const std::int64_t packed_k = room_of(Side::a, kKeys, e), packed_v = room_of(Side::b, e, kKeys),
                      packed_p = room_of(Side::a, kQueries, kKeys);
   Room room{thread_scratch(kKeys * kQueries + packed_p + packed_k + packed_v + round_up(kQueries * e, kBlock) +
                            tiles * QueryTile::floats(e))
                 .data()};
   float *s = room.take(kKeys * kQueries), *p = room.take(packed_p), *dense = room.take(kQueries * e);
-  KeyTile keys{.first = 0, .count = 0, .k = room.take(packed_k), .v = room.take(packed_v)};
+  const KeyRows keys{.first = 0, .count = 0, .k = room.take(packed_k), .v = room.take(packed_v)};
   std::array<QueryTile, AttentionRows::kMostRows / kQueries> most{};
   const std::span<QueryTile> queries(most.data(), static_cast<std::size_t>(tiles));
   for (std::int64_t done = 0; QueryTile & tile : queries) {
     tile.begin(t, done, room, dense);
     done += kQueries;
   }
-  for (keys.first = t.begin + (queries.front().seen - t.begin) / kKeys * kKeys; keys.first < t.row + t.rows;
-       keys.first += kKeys) {
-    keys.count = std::min(kKeys, t.row + t.rows - keys.first);
-    pack_to(Side::a, false, keys.count, e, t.k.row(keys.first) + at, t.k.cols, keys.k);
-    pack_to(Side::b, true, e, keys.count, t.v.row(keys.first) + at, t.v.cols, keys.v);
-    for (const QueryTile& tile : queries)
-      if (keys.first < tile.row + tile.rows && tile.seen < keys.first + kKeys) tile.visit(t, keys, s, p);
-  }
-  for (const QueryTile& tile : queries) tile.finish(t);
+  visit_keys(
+      t, queries, kKeys, keys,
+      [&](const KeyRows& tile, const float* k, const float* v) {
+        pack_to(Side::a, false, tile.count, e, k, t.k.cols, tile.k);
+        pack_to(Side::b, true, e, tile.count, v, t.v.cols, tile.v);
+      },
+      [&](const QueryTile& tile, const KeyRows& seen) { tile.visit(t, seen, s, p); });
 }
 
 void attention_keys_packed(const AttentionKeys& t) {
-  constexpr std::int64_t kRun = AttentionKeys::kKeys;
-  for (std::int64_t key = t.begin + t.strip * kRun; key < t.end; key += t.strips * kRun)
-    backward::run_of_keys(t, key, std::min(key + kRun, t.end));
+  for_runs_of_keys(t, [&](std::int64_t first, std::int64_t last) { backward::run_of_keys(t, first, last); });
 }
 
 }  // namespace dml::kernels
