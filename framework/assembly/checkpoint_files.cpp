@@ -69,7 +69,7 @@ Jobs CheckpointFiles::copy(const std::string& folder, Snapshot& room) {
     strategy().gather_values();
     if (units)
       for (const Unit& u : store.units())
-        copies->units.push_back(room.copy(std::span(u.value, static_cast<std::size_t>(u.size))));
+        copies->units.push_back(room.copy(std::span(u.value.floats(), static_cast<std::size_t>(u.size))));
     strategy().release_values();
   }
 

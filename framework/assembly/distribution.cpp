@@ -93,8 +93,7 @@ bool trains_bf16(const Recipe& recipe) {
 void publish_values(const ParameterStore& parameters, DistributionStrategy& strategy) {
   for (Shard& s : strategy.shards()) {
     const std::span<std::byte> values = s.value_bytes();
-    const std::byte* from =
-        value_bytes(parameters.units()[s.unit]) + (s.parameter->offset + s.first) * parameters.value_width();
+    const std::byte* from = parameters.units()[s.unit].value.from(s.parameter->offset + s.first).data;
     if (from != values.data()) std::memcpy(values.data(), from, values.size());
   }
   strategy.release_values();

@@ -62,7 +62,7 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
   const auto& units = model.parameters.units();
   for (std::size_t u = 0; u < units.size(); ++u)
     for (const Parameter& p : units[u].parameters)
-      values[p.name] = {(copies.empty() ? units[u].value : copies[u].data()) + p.offset,
+      values[p.name] = {(copies.empty() ? units[u].value.floats() : copies[u].data()) + p.offset,
                         static_cast<std::size_t>(p.size())};
   const AdapterPlan plan = plan_adapter(config, model.spec, directory);
   auto tensors = adapter_tensors(config, model.spec, plan);

@@ -103,7 +103,7 @@ void Relora::save(const std::string& folder, std::int64_t done) const {
   for (const Unit& unit : model_.parameters.units())
     for (const Parameter& p : unit.parameters) {
       infos.push_back({p.name, DType::f32, p.shape});
-      data[p.name] = unit.value + p.offset;
+      data[p.name] = unit.value.floats() + p.offset;
     }
   if (has_merged(done))
     for (const auto& m : weights_.matrices()) {

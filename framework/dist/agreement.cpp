@@ -118,9 +118,9 @@ std::vector<Replica> value_replicas(const ParameterStore& store) {
   const std::int64_t width = store.value_width();
   for (const Unit& unit : store.units())
     for (const Parameter& p : unit.parameters)
-      if (unit.holds_values())
+      if (unit.value)
         replicas.push_back({fmt::format("values of {} in {}", p.name, unit.name),
-                            {value_bytes(unit) + p.offset * width, static_cast<std::size_t>(p.size() * width)}});
+                            {unit.value.from(p.offset).data, static_cast<std::size_t>(p.size() * width)}});
   return replicas;
 }
 

@@ -26,8 +26,7 @@ void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
   whole_ = whole_parameters(store, state);
   whole_.allocate();
   for (Shard& shard : shards_)
-    bind_values(shard, store,
-                value_bytes(store.units()[shard.unit]) + (shard.parameter->offset + shard.first) * store.value_width());
+    bind_values(shard, store, store.units()[shard.unit].value.from(shard.parameter->offset + shard.first).data);
   for (Unit& unit : store.units())
     if (unit.size > 0) comm_.broadcast(unit_bytes(store, unit), 0);
   store.widen();
@@ -59,7 +58,7 @@ void Replicated::publish() {
   std::vector<std::unique_ptr<Pending>> pending;
   for (Unit& unit : store_->units())
     if (unit.size > 0 && updates_ == Updates::own_shards && comm_.size() > 1) {
-      std::byte* whole = value_bytes(unit);
+      std::byte* whole = unit.value.data;
       const std::int64_t own = shard_range(unit.size, comm_.rank(), comm_.size()).first;
       pending.push_back(
           gather_value_shards(comm_, unit.size, width, whole + own * width, whole, {"gathering of updated values"}));

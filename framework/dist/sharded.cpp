@@ -47,7 +47,7 @@ void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
   whole_ = WholeParameters(store, parts_, state, group_.size(), group_.rank());
   whole_.allocate();
   for (Unit& unit : store.units())
-    if (unit.size > 0 && unit.holds_values()) comm_.broadcast(unit_bytes(store, unit), 0);
+    if (unit.size > 0 && unit.value) comm_.broadcast(unit_bytes(store, unit), 0);
 
   if (across_.size() > 1)
     between_groups_ = std::make_unique<Reduction>(across_, shard_sizes(parts_), Reduction::Sums::everywhere, wire_);
@@ -64,7 +64,7 @@ void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
 
 std::byte* Sharded::own_values(std::size_t p) const {
   if (values_) return values_->own(p);
-  return value_bytes(store_->units()[parts_[p].unit]) + (parts_[p].first + own(p).first) * store_->value_width();
+  return store_->units()[parts_[p].unit].value.from(parts_[p].first + own(p).first).data;
 }
 
 std::vector<std::int64_t> Sharded::shard_sizes(const std::vector<PartRef>& parts) const {
@@ -281,10 +281,9 @@ void Sharded::publish() {
   std::vector<std::unique_ptr<Pending>> pending;
   for (std::size_t p = 0; p < parts_.size(); ++p)
     if (parts_[p].size > 0)
-      pending.push_back(
-          gather_value_shards(group_, parts_[p].size, store_->value_width(), own_values(p),
-                              value_bytes(store_->units()[parts_[p].unit]) + parts_[p].first * store_->value_width(),
-                              {"gathering of updated values"}));
+      pending.push_back(gather_value_shards(group_, parts_[p].size, store_->value_width(), own_values(p),
+                                            store_->units()[parts_[p].unit].value.from(parts_[p].first).data,
+                                            {"gathering of updated values"}));
   for (auto& p : pending) p->wait();
   store_->widen();
 }

@@ -37,8 +37,8 @@ void ShardedValues::take(std::size_t p) {
   const Unit& unit = store_.units()[parts_[p].unit];
   ShardRange mine = shard_range(parts_[p].size, group_.rank(), group_.size());
   mine.first += parts_[p].first, mine.last += parts_[p].first;
-  if (unit.holds_values()) {
-    copy_bytes(own_values_[p], value_bytes(unit) + mine.first * width_, bytes(mine.size(), width_));
+  if (unit.value) {
+    copy_bytes(own_values_[p], unit.value.from(mine.first).data, bytes(mine.size(), width_));
     return;
   }
   for (const Parameter& parameter : unit.parameters) {
@@ -71,7 +71,7 @@ void ShardedValues::start(std::size_t p) {
 void ShardedValues::hold(std::size_t p) {
   if (parts_[p].size == 0) return;
   start(p);
-  store_.bind(bound(p), gathered(p));
+  bound(p).value = store_.values_at(gathered(p));
   if (!states_[p].pending) return;
   states_[p].pending->wait();
   states_[p].pending.reset();
@@ -118,7 +118,7 @@ void ShardedValues::forget(std::size_t p) {
   if (!states_[p].held) return;
   if (states_[p].pending) states_[p].pending->wait();
   states_[p] = {};
-  store_.bind(bound(p), nullptr);
+  bound(p).value = nullptr;
 }
 
 void ShardedValues::forget() {
@@ -156,7 +156,7 @@ void ShardedValues::gather_all() {
 void ShardedValues::gather_whole(std::size_t u) {
   Unit& unit = store_.units()[u];
   std::byte* whole = shown_.take<std::byte>(unit.size * width_).data();
-  store_.bind(unit, whole);
+  unit.value = store_.values_at(whole);
   for (std::size_t p = first_of_[u]; p < first_of_[u + 1]; ++p)
     gather_value_shards(group_, parts_[p].size, width_, own_values_[p], whole + parts_[p].first * width_,
                         {"gathering of all values"})
@@ -165,7 +165,7 @@ void ShardedValues::gather_whole(std::size_t u) {
 }
 
 void ShardedValues::release_shown() {
-  for (Unit& unit : store_.units()) store_.bind(unit, nullptr);
+  for (Unit& unit : store_.units()) unit.value = nullptr;
   shown_ = Arena();
 }
 

@@ -57,7 +57,7 @@ inline int part_channel(std::size_t part, std::size_t use) {
 
 /// All values of a unit that has them bound whole.
 inline std::span<std::byte> unit_bytes(const ParameterStore& store, const Unit& unit) {
-  return {value_bytes(unit), static_cast<std::size_t>(unit.size * store.value_width())};
+  return {unit.value.data, static_cast<std::size_t>(unit.size * store.value_width())};
 }
 /// Binds the values of a shard to their place in memory, in the form of the store.
 void bind_values(Shard& shard, const ParameterStore& store, std::byte* at);

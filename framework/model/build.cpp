@@ -64,7 +64,8 @@ void load_parameters(ParameterStore& parameters, const TensorSource& source, con
       else if (folded(t->shape, p.shape.size()) != p.shape)
         problems.add(fmt::format("{}: tensor '{}' has shape {}, this model needs {}", source_name, p.name,
                                  shape_of(t->shape), shape_of(p.shape)));
-      else if (unit.value) read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], unit.value + p.offset);
+      else if (float* to = unit.value.floats())
+        read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], to + p.offset);
       else {
         std::vector<float> values(static_cast<std::size_t>(p.size()));
         read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], values.data());

@@ -207,21 +207,18 @@ double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<
 PlaceholderBinding::PlaceholderBinding(ParameterStore& parameters, bool in_parts)
     : parameters_(parameters), really_(parameters.units()) {
   auto* somewhere = reinterpret_cast<float*>(Arena::kAlignment);
+  const BoundValues values = parameters.values_at(reinterpret_cast<std::byte*>(somewhere));
   for (Unit& u : parameters.units()) {
-    parameters.bind(u,
-                    in_parts && parameters.values_in_parts ? nullptr : reinterpret_cast<std::byte*>(Arena::kAlignment));
+    u.value = in_parts && parameters.values_in_parts ? BoundValues() : values;
     u.grad = in_parts && parameters.gradients_in_parts ? nullptr : somewhere;
-    for (UnitPart& part : u.parts) {
-      parameters.bind(part, reinterpret_cast<std::byte*>(Arena::kAlignment));
-      part.grad = somewhere;
-    }
+    for (UnitPart& part : u.parts) part.value = values, part.grad = somewhere;
   }
 }
 
 PlaceholderBinding::~PlaceholderBinding() {
   for (std::size_t i = 0; i < really_.size(); ++i) {
     Unit& u = parameters_.units()[i];
-    u.value = really_[i].value, u.value16 = really_[i].value16, u.grad = really_[i].grad;
+    u.value = really_[i].value, u.grad = really_[i].grad;
     u.parts = std::move(really_[i].parts);
   }
 }

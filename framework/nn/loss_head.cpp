@@ -27,7 +27,7 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
   hidden(x, h);
-  if (weight && weight.part > 0 && (!weight.unit->holds_values() || (d.data && !weight.unit->grad))) {
+  if (weight && weight.part > 0 && (!weight.unit->value || (d.data && !weight.unit->grad))) {
     Mat dh = d.data ? pass.arena.matrix(x.rows, x.cols) : Mat{};
     double sum = loss_in_parts(h, rows, dh, pass);
     if (!d.empty()) hidden_backward(dh, x, d, pass.arena);

@@ -92,7 +92,7 @@ Linear::Saved Moe::part(const Saved& s, Role role, std::int64_t expert, std::int
 // Whether values or gradients of the experts are there one after the other only.
 bool Moe::alone(bool backwards) const {
   auto in_parts = [&](const Linear& l) {
-    return l.weight && (!l.weight.unit->holds_values() || (backwards && !l.weight.unit->grad));
+    return l.weight && (!l.weight.unit->value || (backwards && !l.weight.unit->grad));
   };
   return std::ranges::any_of(experts,
                              [&](const Mlp& e) { return in_parts(e.gate) || in_parts(e.up) || in_parts(e.down); });

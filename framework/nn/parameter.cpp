@@ -29,29 +29,38 @@ std::int64_t widened_size(const Parameter& p) { return p.widened_at >= 0 ? round
 
 }  // namespace
 
+BoundValues ParameterRef::bound() const {
+  if (unit->value) return unit->value.from(offset);
+  const UnitPart& in = unit->parts[part];
+  return in.value ? in.value.from(offset - in.first) : BoundValues();
+}
+
 Mat ParameterRef::value() const {
   const Parameter& p = unit->parameters[index];
   if (unit->widened && p.widened_at >= 0) return {unit->widened + p.widened_at + (offset - p.offset), rows, cols};
-  return bound(unit->value, unit->parts[part].value);
+  float* at = bound().floats();
+  return at ? Mat{at, rows, cols} : Mat{};
 }
 
 kernels::Weight ParameterRef::weight() const {
-  const UnitPart& in = unit->parts[part];
-  const bf16* at = unit->value16 ? unit->value16 + offset : in.value16 ? in.value16 + (offset - in.first) : nullptr;
+  const bf16* at = bound().halves();
   return at ? kernels::Weight{DType::bf16, rows, cols, at} : kernels::weight_of(value());
 }
 
 Mat ParameterRef::grad() const {
-  if (!unit->grad) return bound(nullptr, unit->parts[part].grad);
-  zero_stale(*unit, unit->parameters[index]);
-  return bound(unit->grad, nullptr);
+  if (unit->grad) {
+    zero_stale(*unit, unit->parameters[index]);
+    return {unit->grad + offset, rows, cols};
+  }
+  const UnitPart& in = unit->parts[part];
+  return in.grad ? Mat{in.grad + (offset - in.first), rows, cols} : Mat{};
 }
 
 ParameterRef::Gradient ParameterRef::whole_grad() const {
   Parameter& p = unit->parameters[index];
   if (!unit->grad || !p.stale || rows * cols != p.size()) return {grad()};
   p.stale = false;
-  return {bound(unit->grad, nullptr), Write::set};
+  return {{unit->grad + offset, rows, cols}, Write::set};
 }
 
 std::size_t ParameterRef::part_count() const {
@@ -99,7 +108,7 @@ ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector
 void ParameterStore::allocate(bool values) {
   if (values) {
     values_ = Arena(static_cast<std::size_t>(floats() * value_width()) + units_.size() * Arena::kAlignment);
-    for (Unit& u : units_) bind(u, values_.take<std::byte>(u.size * value_width()).data());
+    for (Unit& u : units_) u.value = values_at(values_.take<std::byte>(u.size * value_width()).data());
   }
   if (!bf16_values) return;
   widened_ = Arena(static_cast<std::size_t>(widened_bytes()));
@@ -120,7 +129,7 @@ std::int64_t ParameterStore::widened_bytes() const {
 
 void ParameterStore::widen(std::size_t unit) {
   const Unit& u = units_[unit];
-  const bf16* values = u.value16 ? u.value16 : u.parts[0].value16;
+  const bf16* values = (u.value ? u.value : u.parts[0].value).halves();
   if (dry_run() || !u.widened || !values) return;
   for (const Parameter& p : u.parameters)
     for (std::int64_t i = 0; p.widened_at >= 0 && i < p.size(); ++i)
@@ -136,8 +145,7 @@ ParameterStore ParameterStore::outline() const {
   other.units_ = units_;
   for (Unit& u : other.units_) {
     u.value = u.grad = u.widened = nullptr;
-    u.value16 = nullptr;
-    for (UnitPart& part : u.parts) part.value = part.grad = nullptr, part.value16 = nullptr;
+    for (UnitPart& part : u.parts) part.value = part.grad = nullptr;
   }
   other.bf16_values = bf16_values;
   other.embedding_and_head_share_buffer = embedding_and_head_share_buffer;
@@ -145,7 +153,7 @@ ParameterStore ParameterStore::outline() const {
 }
 
 void ParameterStore::release() {
-  for (Unit& u : units_) bind(u, nullptr);
+  for (Unit& u : units_) u.value = nullptr;
   values_ = Arena();
 }
 
@@ -180,16 +188,15 @@ void mask_gradient(const Unit& unit, std::size_t part) {
 }
 
 void set_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<const float> values) {
-  if (unit.value) std::ranges::copy(values, unit.value + p.offset + first);
-  else std::ranges::transform(values, unit.value16 + p.offset + first, [](float x) { return to_bf16(x); });
+  const BoundValues to = unit.value.from(p.offset + first);
+  if (float* floats = to.floats()) std::ranges::copy(values, floats);
+  else std::ranges::transform(values, to.halves(), to_bf16);
 }
 
 void read_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<float> out) {
-  const std::int64_t at = p.offset + first;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::int64_t from = at + static_cast<std::int64_t>(i);
-    out[i] = unit.value ? unit.value[from] : to_float(unit.value16[from]);
-  }
+  const BoundValues from = unit.value.from(p.offset + first);
+  if (const float* floats = from.floats()) std::copy_n(floats, out.size(), out.begin());
+  else std::transform(from.halves(), from.halves() + out.size(), out.begin(), [](bf16 x) { return to_float(x); });
 }
 
 std::int64_t ParameterStore::trainable() const {

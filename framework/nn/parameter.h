@@ -52,11 +52,28 @@ inline MatrixShape trained_matrix(const Parameter& p) {
   return {size / p.shape[1], p.shape[1], true};
 }
 
+/// Where values are bound: in float32, or in bfloat16 where the store keeps them so.
+struct BoundValues {
+  std::byte* data = nullptr;  // null: none are bound
+  DType dtype = DType::f32;
+
+  BoundValues() = default;
+  BoundValues(float* values) : data(reinterpret_cast<std::byte*>(values)) {}  // NOLINT: float32 are values
+  BoundValues(std::byte* values, DType type) : data(values), dtype(type) {}
+
+  explicit operator bool() const { return data != nullptr; }
+  /// The same from an element on.
+  BoundValues from(std::int64_t element) const { return {data + dtype_bytes(dtype, element), dtype}; }
+  /// As what they are; null for those of the other type.
+  float* floats() const { return dtype == DType::f32 ? reinterpret_cast<float*>(data) : nullptr; }
+  bf16* halves() const { return dtype == DType::bf16 ? reinterpret_cast<bf16*>(data) : nullptr; }
+};
+
 /// A range of a unit. Bound by strategies that do not bind the whole unit.
 struct UnitPart {
   std::int64_t first = 0, last = 0;  // floats of the unit, from a multiple of 1024
-  float *value = nullptr, *grad = nullptr;
-  bf16* value16 = nullptr;  // instead of `value` where the store keeps values in bfloat16
+  BoundValues value = {};
+  float* grad = nullptr;
 
   std::int64_t size() const { return last - first; }
 };
@@ -67,20 +84,10 @@ struct Unit {
   std::vector<Parameter> parameters;
   std::vector<UnitPart> parts = std::vector<UnitPart>(1);  // the first one may be empty
   std::int64_t size = 0;                                   // floats, parameters at multiples of 256
-  float* value = nullptr;                                  // owned by the store; null where a strategy binds the parts'
-  bf16* value16 = nullptr;                                 // instead of it where the store keeps values in bfloat16
-  float* widened = nullptr;                                // then, what kernels read in float32: vectors
-  float* grad = nullptr;  // owned and rebound by the distribution strategy; null, and so are the parts': not wanted
-
-  /// Whether all values are bound at once, not part by part.
-  bool holds_values() const { return value || value16; }
+  BoundValues value;                                       // owned by the store; null where a strategy binds the parts'
+  float* widened = nullptr;  // beside values in bfloat16, what kernels read in float32: vectors
+  float* grad = nullptr;     // owned and rebound by the distribution strategy; null, and so are the parts': not wanted
 };
-
-/// The values that a Unit or a UnitPart has bound, as bytes, in whichever form; null where there are none.
-template <class Bound>
-std::byte* value_bytes(const Bound& bound) {
-  return bound.value ? reinterpret_cast<std::byte*>(bound.value) : reinterpret_cast<std::byte*>(bound.value16);
-}
 
 /// Where a layer finds a parameter: the pointers of unit and part may be rebound, so they are looked up at use.
 struct ParameterRef {
@@ -107,10 +114,7 @@ struct ParameterRef {
   ParameterRef in_part(std::size_t k) const;
 
  private:
-  Mat bound(float* whole, float* in_part) const {
-    if (whole) return {whole + offset, rows, cols};
-    return in_part ? Mat{in_part + (offset - unit->parts[part].first), rows, cols} : Mat{};
-  }
+  BoundValues bound() const;
 };
 
 /// Zeroes the gradient of a part outside the trained elements of its parameters.
@@ -129,8 +133,8 @@ class ParameterStore {
   /// a unit's others.
   ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
                    std::int64_t part_rows = 0);
-  /// Values in bfloat16 from allocate() on, for an optimizer that rounds them so (optim/bf16_weights.h). Products read
-  /// matrices as they are; norms, biases and the like have a copy in float32 beside them, which widen() renews.
+  /// Values in bfloat16 from allocate() on, for an optimizer that rounds them so (optim/bf16_weights.h). Products
+  /// read matrices as they are; norms, biases and the like have a copy in float32 beside them, which widen() renews.
   bool bf16_values = false;
   std::int64_t value_width() const { return bf16_values ? sizeof(bf16) : sizeof(float); }
   /// Zeroed values for all units; `values` false: a strategy binds its own.
@@ -141,12 +145,8 @@ class ParameterStore {
   /// After a unit's small values, which have to be bound, were changed.
   void widen(std::size_t unit);
   void widen();
-  /// Binds a unit's or a part's values; null: none.
-  template <class Bound>
-  void bind(Bound& bound, std::byte* values) const {
-    bound.value = bf16_values ? nullptr : reinterpret_cast<float*>(values);
-    bound.value16 = bf16_values ? reinterpret_cast<bf16*>(values) : nullptr;
-  }
+  /// Memory as values of this store, to be bound by a unit or a part.
+  BoundValues values_at(std::byte* memory) const { return {memory, bf16_values ? DType::bf16 : DType::f32}; }
   /// A copy of the units without values and gradients.
   ParameterStore outline() const;
   /// Writes elements [first, last) of a parameter's starting values, for a strategy that never holds it whole. Set

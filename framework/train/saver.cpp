@@ -11,8 +11,8 @@ namespace {
 // The fault "flip": one bit of one trained value, as a failing memory would do.
 void flip_a_bit(CausalLm& model) {
   for (Unit& unit : model.parameters.units())
-    if (unit.holds_values() && unit.size > 0) {
-      value_bytes(unit)[1] ^= std::byte{1};
+    if (unit.value && unit.size > 0) {
+      unit.value.data[1] ^= std::byte{1};
       return;
     }
 }

@@ -167,7 +167,7 @@ std::string adapter_folder(const BaseModel& base, const std::string& name) {
   TensorSource source = base.source(std::nullopt);
   auto model = build_model(base.spec, source, training, base.directory);
   for (Unit& u : model->parameters.units())
-    for (std::int64_t i = 0; i < u.size; ++i) u.value[i] *= 1.5f;
+    for (std::int64_t i = 0; i < u.size; ++i) u.value.floats()[i] *= 1.5f;
   const fs::path folder = temporary("started-" + name);
   fs::create_directories(folder);
   write_adapter_directory(folder, *training.adapter, *model);

@@ -173,7 +173,7 @@ TEST(Vocabulary, GrowsForTrainedRows) {
     for (Unit& u : trained.model->parameters.units())
       for (const Parameter& p : u.parameters)
         if (p.name.ends_with("trainable_tokens_delta"))
-          for (std::int64_t i = 0; i < p.size(); ++i) u.value[p.offset + i] += 0.01f * static_cast<float>(i);
+          for (std::int64_t i = 0; i < p.size(); ++i) u.value.floats()[p.offset + i] += 0.01f * static_cast<float>(i);
     const std::vector<Token> tokens{5, static_cast<Token>(before + 1), 3, static_cast<Token>(before)};
     const auto want = logits(*trained.model, tokens);
     const testing_tools::TemporaryFolder folder;

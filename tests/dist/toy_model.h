@@ -93,8 +93,8 @@ class Toy {
     Unit& unit = store.units()[u];
     const UnitPart& in = unit.parts[part];
     const float* value = u == 0 && !tied_ ? nullptr  // not needed, and not always there
-                         : unit.value     ? unit.value + in.first
-                                          : in.value;
+                         : unit.value     ? unit.value.floats() + in.first
+                                          : in.value.floats();
     float* grad = unit.grad ? unit.grad + in.first : in.grad;
     Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index),
                   static_cast<std::uint32_t>(8 * static_cast<int>(u) + kind));
@@ -162,7 +162,7 @@ inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total
   for (Unit& unit : toy.store.units())
     for (const Parameter& p : unit.parameters)
       for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i)
-        unit.value[i] = comm.rank() == 0 ? random.normal(static_cast<std::uint64_t>(i)) : 77;  // rank 0's win
+        unit.value.floats()[i] = comm.rank() == 0 ? random.normal(static_cast<std::uint64_t>(i)) : 77;  // rank 0's win
   auto strategy = strategies().at(name).make(comm, options);
   strategy->adopt(toy.store, layout);
   Outcome outcome;
@@ -198,7 +198,8 @@ inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total
   strategy->gather_values();
   for (Unit& unit : toy.store.units())
     for (const Parameter& p : unit.parameters)
-      outcome.values.insert(outcome.values.end(), unit.value + p.offset, unit.value + p.offset + p.size());
+      outcome.values.insert(outcome.values.end(), unit.value.floats() + p.offset,
+                            unit.value.floats() + p.offset + p.size());
   strategy->release_values();
   return outcome;
 }

@@ -27,7 +27,8 @@ TEST_P(AdaptedWeightsOf, ComputeAfterAMergeWhatTheAdapterDid) {
     weights.merge();
     weights.start_adapters("true", 5, number);
     EXPECT_NEAR(loss(m, batch), with_adapter, 2e-6 * with_adapter) << "merge " << number;
-    std::vector<float> a(m.model->parameters.units()[1].value, m.model->parameters.units()[1].value + 64);
+    const float* values = m.model->parameters.units()[1].value.floats();
+    std::vector<float> a(values, values + 64);
     EXPECT_NE(a, first_a) << "every restart draws its own numbers";
     first_a = a;
   }

@@ -26,7 +26,8 @@ class WideFamily : public testing::TestWithParam<std::string> {
     training.full = true;
     model_ = build_model(spec_, {}, training, GetParam());
     for (Unit& u : model_->parameters.units())
-      for (std::int64_t i = 0; rounded_weights && i < u.size; ++i) u.value[i] = to_float(to_bf16(u.value[i]));
+      for (std::int64_t i = 0; rounded_weights && i < u.size; ++i)
+        u.value.floats()[i] = to_float(to_bf16(u.value.floats()[i]));
     model_->set_length(batch_.longest());
     std::vector<std::vector<float>> out;
     for (Unit& u : model_->parameters.units()) {

@@ -11,7 +11,7 @@ namespace {
 // The values of a model in float32 become those that bfloat16 has.
 void round_values(ParameterStore& store) {
   for (Unit& u : store.units())
-    for (std::int64_t i = 0; i < u.size; ++i) u.value[i] = to_float(to_bf16(u.value[i]));
+    for (std::int64_t i = 0; i < u.size; ++i) u.value.floats()[i] = to_float(to_bf16(u.value.floats()[i]));
 }
 
 TEST(Bf16Values, GiveTheBitsOfTheSameValuesInFloat32) {

@@ -154,7 +154,7 @@ inline std::vector<double> ten_adamw_steps(CausalLm& model, const GoldenBatch& b
                                    .bias1 = static_cast<float>(1 - std::pow(kBeta1, step + 1)),
                                    .bias2 = static_cast<float>(1 - std::pow(kBeta2, step + 1)),
                                    .gradient_scale = static_cast<float>(1 / trained)};
-        kernels::adamw(s, slice(u.value), slice(u.grad), slice(first[i].data()), slice(second[i].data()));
+        kernels::adamw(s, slice(u.value.floats()), slice(u.grad), slice(first[i].data()), slice(second[i].data()));
       }
     }
   }

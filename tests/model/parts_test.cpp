@@ -16,7 +16,7 @@ class Lender : public UnitHooks {
  public:
   explicit Lender(ParameterStore& store) : store_(store) {
     for (Unit& u : store.units()) {
-      values_.push_back(u.value), gradients_.push_back(u.grad);
+      values_.push_back(u.value.floats()), gradients_.push_back(u.grad);
       u.value = u.grad = nullptr;
       u.parts[0].value = values_.back(), u.parts[0].grad = gradients_.back();
     }

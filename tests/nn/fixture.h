@@ -60,7 +60,8 @@ class Trained {
       const Parameter& p = unit().parameters[i];
       Random r(seed, Purpose::adapter, i);
       for (std::int64_t k = 0; k < p.size(); ++k)
-        unit().value[p.offset + k] = spreads_[i].second + spreads_[i].first * r.normal(static_cast<std::uint64_t>(k));
+        unit().value.floats()[p.offset + k] =
+            spreads_[i].second + spreads_[i].first * r.normal(static_cast<std::uint64_t>(k));
     }
   }
   Unit& unit() { return store_.units()[0]; }
@@ -106,7 +107,7 @@ inline void expect_derivatives(std::span<float> v, std::span<const float> gradie
 /// Every parameter of the unit.
 inline void expect_parameter_derivatives(Trained& trained, const std::function<double()>& scalar) {
   for (const Parameter& p : trained.unit().parameters) {
-    std::span<float> value(trained.unit().value + p.offset, static_cast<std::size_t>(p.size()));
+    std::span<float> value(trained.unit().value.floats() + p.offset, static_cast<std::size_t>(p.size()));
     auto gradient = std::span(trained.gradient()).subspan(static_cast<std::size_t>(p.offset), value.size());
     expect_derivatives(value, gradient, scalar, p.name);
   }

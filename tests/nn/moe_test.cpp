@@ -205,7 +205,7 @@ TEST_P(Mixtures, HaveTheDerivativesOfTheirOutputs) {
   };
   expect_derivatives(x.flat(), got.dx, f, "x", 8e-3);
   for (const Parameter& p : trained.unit().parameters) {
-    std::span<float> value(trained.unit().value + p.offset, static_cast<std::size_t>(p.size()));
+    std::span<float> value(trained.unit().value.floats() + p.offset, static_cast<std::size_t>(p.size()));
     auto gradient = std::span(got.gradient).subspan(static_cast<std::size_t>(p.offset), value.size());
     expect_derivatives(value, gradient, f, p.name, 8e-3);
   }

@@ -22,8 +22,8 @@ TEST(ParameterStore, LaysParametersOutAtBlocksOf256InOneBlockAUnit) {
   EXPECT_EQ(store.floats(), 768);
   EXPECT_EQ(a.value().rows, 3);
   EXPECT_EQ(b.value().cols, 17);
-  EXPECT_EQ(b.value().data, store.units()[0].value + 256);
-  EXPECT_EQ(c.value().data, store.units()[1].value);
+  EXPECT_EQ(b.value().data, store.units()[0].value.floats() + 256);
+  EXPECT_EQ(c.value().data, store.units()[1].value.floats());
   for (float x : b.value().flat()) EXPECT_EQ(x, 0);
 }
 
@@ -94,7 +94,7 @@ TEST(ParameterStore, LargeParametersHavePartsOfTheirOwnBehindWhatIsSmall) {
   EXPECT_EQ(table.in_part(1).value().data, some.data());
   EXPECT_TRUE(table.in_part(0).grad().empty());
   store.allocate();
-  EXPECT_EQ(table.in_part(1).value().data, unit.value + table.offset + 16 * 64);
+  EXPECT_EQ(table.in_part(1).value().data, unit.value.floats() + table.offset + 16 * 64);
 
   // Rows 20 to 39 of the table are trained: four of part 3 are not.
   unit.parameters.back().trained_first = 20 * 64;

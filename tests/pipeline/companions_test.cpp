@@ -32,7 +32,7 @@ void randomise(CausalLm& model, std::uint64_t seed, double size) {
   std::uint64_t at = 0;
   for (Unit& unit : model.parameters.units())
     for (std::int64_t i = 0; i < unit.size; ++i)
-      unit.value[i] = static_cast<float>(size * (static_cast<double>(random.below(at++, 2001)) / 1000 - 1));
+      unit.value.floats()[i] = static_cast<float>(size * (static_cast<double>(random.below(at++, 2001)) / 1000 - 1));
 }
 
 class CompanionFiles : public testing::Test {

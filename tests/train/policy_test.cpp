@@ -213,7 +213,7 @@ TEST(PolicyObjective, KeepsWhatWasSampledForLaterSteps) {
   const double first = objective.train(*golden.model, objective.completed(prompts.view()), {}, none).mean();
   const Json state = objective.state();
   ASSERT_FALSE(state.is_null());
-  for (const Unit& unit : golden.model->parameters.units()) unit.value[0] += .05f;
+  for (const Unit& unit : golden.model->parameters.units()) unit.value.floats()[0] += .05f;
 
   objective.begin({1, load, *golden.model, none, *comm, 1});
   EXPECT_EQ(fixed.samplings, 1);

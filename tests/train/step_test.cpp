@@ -53,7 +53,7 @@ Trained trained(Comm& comm, Objective& objective, StepWatcher& watcher, std::int
         {.step = s, .micro_batches = std::ssize(documents), .learning_rate = 0.1},
         [&](std::int64_t m) { return documents[static_cast<std::size_t>(m)].view(); }, watcher));
   for (const Unit& unit : model->parameters.units())
-    out.values.insert(out.values.end(), unit.value, unit.value + unit.size);
+    out.values.insert(out.values.end(), unit.value.floats(), unit.value.floats() + unit.size);
   return out;
 }
 

@@ -134,7 +134,7 @@ struct SmallRun {
     auto files = std::make_shared<ModelFiles>(directory);
     auto model = build_model(read_model_spec(directory), golden_source(files), {.full = true}, directory);
     std::vector<float> out;
-    for (const Unit& u : model->parameters.units()) out.insert(out.end(), u.value, u.value + u.size);
+    for (const Unit& u : model->parameters.units()) out.insert(out.end(), u.value.floats(), u.value.floats() + u.size);
     return out;
   }
 
@@ -170,7 +170,8 @@ struct SmallRun {
       observers.push_back(std::make_unique<Damage>([&](std::int64_t done) { damage(done, strategy->shards()); }));
     Trainer trainer({parts, schedule, loader, rate, evaluators, observers, saver, base, nullptr}, settings, state);
     const auto collect = [&] {
-      for (const Unit& u : model->parameters.units()) values.insert(values.end(), u.value, u.value + u.size);
+      for (const Unit& u : model->parameters.units())
+        values.insert(values.end(), u.value.floats(), u.value.floats() + u.size);
     };
     try {
       const RunEnd end = trainer.run();
