@@ -119,7 +119,7 @@ void set_recompute_policy(CausalLm& model, const Recipe& recipe) {
   model.save_rounded = storage == DType::bf16 || (!storage && quantised);
 }
 
-void set_up_processor(const TrainSection& train, Comm& comm) {
+void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen) {
   const bool bf16 = train.bf16 == Bf16::on || (train.bf16 == Bf16::automatic && kernels::has_fast_bf16());
   kernels::use_precision(bf16 ? DType::bf16 : DType::f32);
   if (bf16 && !kernels::has_fast_bf16())
@@ -141,12 +141,14 @@ void set_up_processor(const TrainSection& train, Comm& comm) {
     sharers += CPU_COUNT(&theirs) > 0;
   }
   int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
+  if (chosen > 0) fair = static_cast<int>(chosen);
   if (train.threads && *train.threads > available_processors())
     log_warning(
         "threads: {} is more than the {} {} that this rank may use; add --bind-to none to mpirun, or start with dml "
         "launch",
         *train.threads, cores, cores == 1 ? "core" : "cores");
-  if (const int own = available_processors(); !train.threads && own * comm.local_size() < processors_of_launcher())
+  if (const int own = available_processors();
+      !train.threads && chosen == 0 && own * comm.local_size() < processors_of_launcher())
     log_warning(
         "each of the {} ranks on {} is bound to {} of {} processors; add --bind-to none to mpirun, or start with dml "
         "launch",

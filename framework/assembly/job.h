@@ -20,10 +20,10 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model);
 
 Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild = false);
 
-/// Sets the precision of products and the number of threads of this rank: the recipe's, else the cores that it may use
-/// divided among the ranks that share them. Warns when a rank is bound to fewer cores than its threads, or when most
-/// cores of a host are idle. A collective.
-void set_up_processor(const TrainSection& train, Comm& comm);
+/// Sets the precision of products and the number of threads of this rank: the recipe's, else `chosen`, else (0) the
+/// cores that it may use divided among the ranks that share them. Warns when a rank is bound to fewer cores than its
+/// threads, or when most cores of a host are idle. A collective.
+void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen = 0);
 
 /// Which activations the model saves between forward and backward, and in which type.
 void set_recompute_policy(CausalLm& model, const Recipe& recipe);

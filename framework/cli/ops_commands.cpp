@@ -1,8 +1,5 @@
 // launch, doctor, ckpt: what running a job needs besides training.
-#include <csignal>
-#include <cstdio>
-#include <cstring>
-
+#include "cli/launching.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -155,9 +152,7 @@ int launch(const std::vector<std::string>& words) {
                                       {"account", l.slurm.account.has_value()}})
     if (given) throw UserError("launch: --{} needs --submit slurm", option);
   const std::string what = l.request.command.empty() ? "" : l.request.command[0];
-  for (const std::string& word : output_options()) l.request.command.push_back(word);
-  l.request.quiet_launcher = std::ranges::find(output_options(), "--verbose") == output_options().end();
-  std::vector<std::string> line = launch_line(l.request, this_host());
+  std::vector<std::string> line = line_of_ranks(l.request);
   if (l.dry_run) {
     print(shell_text(line) + "\n");
     return 0;
@@ -165,11 +160,7 @@ int launch(const std::vector<std::string>& words) {
   log_info("{}", shell_text(line));
   export_launch_options(l.own_words());
   if (l.request.hostfile) line.insert(line.begin() + 1, {"-x", kLaunchVariable});
-  const int code = run_launcher(line, what == "train");
-  if (code > 128 && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
-    log_error("a rank was ended by signal {} ({}){}", code - 128, strsignal(code - 128),
-              code == 128 + SIGKILL ? "; Linux does that when memory runs out" : "");
-  return code;
+  return run_ranks(line, what == "train");
 }
 
 // ---- doctor

@@ -87,7 +87,7 @@ int resume(const std::vector<std::string>& words) {
     record.overrides.push_back(key + o.value);
   }
   if (is_started_rank()) record.launch = record.mpirun = {};
-  else if (record.ranks > 1 && record.launch.empty() && record.mpirun.empty())
+  else if (record.ranks > 1 && !record.own_ranks && record.launch.empty() && record.mpirun.empty())
     throw UserError(
         "{}: the run had {} ranks, started by a launcher that is not known here; start as many in the same way, as in: "
         "srun -n {} dml resume {}",

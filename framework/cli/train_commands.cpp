@@ -1,4 +1,4 @@
-// train, evaluate, merge, plan: the math half.
+// evaluate, merge, plan: the math half beside training.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,45 +22,12 @@
 #include "pipeline/evals.h"
 #include "pipeline/evaluate.h"
 #include "pipeline/merge.h"
+#include "pipeline/own_ranks.h"
 #include "pipeline/run_plan.h"
-#include "pipeline/train.h"
 #include "train/progress.h"
 
 namespace dml {
 namespace {
-
-struct Train {
-  std::string recipe;
-  std::optional<std::string> resume;
-  std::vector<Override> overrides;
-  Options options{"train",
-                  "train RECIPE [--resume auto|DIR|none] [--KEY VALUE …]",
-                  {"dml train recipe.yml", "dml train recipe.yml --learning_rate 1e-4",
-                   "dml launch -n 4 train recipe.yml", "dml resume outputs/run"}};
-  Train() {
-    options.about(
-        "Prepares the data if necessary, trains, and writes into output_dir: the adapter or model, checkpoints, "
-        "metrics.jsonl, report.html, loss.svg and the recipe. Ctrl-C or SIGTERM saves a checkpoint and stops with exit "
-        "code 75; dml resume continues.");
-    options.positional("RECIPE", recipe, "the recipe");
-    options.text("resume", resume, "auto: from the newest checkpoint; DIR: from this checkpoint; none: a new run",
-                 "auto|DIR|none");
-    options.take_overrides(overrides);
-  }
-};
-
-int run_train(const std::vector<std::string>& words) {
-  Train t;
-  t.options.parse(words);
-  return run_on_ranks([&](Comm& comm) {
-    RecipeFile file = load_recipe_to_run(t.recipe, t.overrides);
-    show_notes(file, true);
-    return with_places(file, [&] {
-      return static_cast<int>(
-          train(file, comm, {.resume = t.resume, .overrides = t.overrides, .progress = progress_mode()}));
-    });
-  });
-}
 
 struct Evaluate {
   std::string recipe;
@@ -304,11 +271,13 @@ int run_plan(const std::vector<std::string>& words) {
   RecipeFile file = load_recipe(p.recipe, p.overrides);
   show_notes(file);
   if (p.lr) return plan_learning_rate(file);
+  const LayoutChoice layout = layout_of(file, own_host());
   auto self = make_self_comm();
   set_up_processor(file.recipe.train, *self);
   RunPlan plan(file, *self);
   const std::int64_t steps = plan.data.schedule.steps();
   for (auto& line : plan.header()) log_info("{}", line);
+  if (!layout.why.empty()) log_info("layout     dml train runs as {} ({})", layout.layout.text(), layout.why);
   for (auto& line : plan.details()) log_info("{}", line);
   for (auto& line : plan.data.prepared.report().warnings()) log_warning("{}", line);
   for (auto& [name, bytes] : plan.memory.rows()) print(fmt::format("{:<24} {:>10}\n", name, memory_text(bytes)));
@@ -324,9 +293,6 @@ int run_plan(const std::vector<std::string>& words) {
 
 }  // namespace
 
-Command train_command() {
-  return {"train", "trains the model that the recipe describes", [] { return Train().options.page(); }, run_train};
-}
 Command evaluate_command() {
   return {"evaluate", "loss on the validation split, of the base and of adapters",
           [] { return Evaluate().options.page(); }, run_evaluate};

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/parallel.h"
+#include "diagnose/topology.h"
 
 namespace dml {
 namespace {
@@ -26,7 +27,10 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
 LaunchHost this_host() {
   char path[4096] = "dml";
   ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-  return {available_cores(), geteuid() == 0, n > 0 ? std::string(path, static_cast<std::size_t>(n)) : "dml"};
+  const Topology shape = this_topology();
+  const bool whole = shape.processors >= sysconf(_SC_NPROCESSORS_ONLN) && shape.cores <= available_cores();
+  return {available_cores(), geteuid() == 0, n > 0 ? std::string(path, static_cast<std::size_t>(n)) : "dml", whole,
+          std::max(1, shape.numa_nodes)};
 }
 
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host) {
@@ -60,14 +64,29 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
     if (ranks * threads > host.cores)
       // A rank that waits must yield its core to one that computes.
       append(line, {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"});
-    else if (ranks == 1) append(line, {"--bind-to", "none"});
-    else append(line, {"--map-by", fmt::format("slot:PE={}", threads), "--bind-to", "core"});
+    else if (ranks == 1 || !host.whole) append(line, {"--bind-to", "none"});
+    else {
+      // Neighbours share caches and NUMA nodes; where cores are left over, every node has its ranks.
+      const bool spread = host.numa_nodes > 1 && ranks >= host.numa_nodes && ranks * threads <= host.cores / 2;
+      append(line, {"--map-by", fmt::format("{}:PE={}", spread ? "numa" : "slot", threads), "--bind-to", "core"});
+    }
     append(line, {"--mca", "btl", "self,vader"});
   }
   append(line, {host.program});
   line.insert(line.end(), request.command.begin(), request.command.end());
-  if (request.threads) append(line, {"--threads", std::to_string(*request.threads)});
+  if (request.threads && request.pass_threads) append(line, {"--threads", std::to_string(*request.threads)});
   return line;
+}
+
+std::string launcher_problem(const LaunchRequest& request, LaunchHost host) {
+  host.program = "true";
+  std::vector<std::string> line{"timeout", "30"};  // seconds
+  for (const std::string& word : launch_line(request, host)) line.push_back(word);
+  const int status = std::system((shell_text(line) + " </dev/null >/dev/null 2>&1").c_str());
+  if (status == 0) return "";
+  constexpr int kNoProgram = 127;  // of timeout, and of shells
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoProgram) return "mpirun is not there";
+  return fmt::format("mpirun cannot start {} ranks here", request.ranks.value_or(host.cores));
 }
 
 std::string shell_text(const std::vector<std::string>& words) {
@@ -86,7 +105,9 @@ std::string shell_text(const std::vector<std::string>& words) {
   return text;
 }
 
-bool is_started_rank() { return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK"); }
+bool is_started_rank() {
+  return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK") || std::getenv("PMI_RANK");
+}
 
 int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {
   if (is_started_rank())

@@ -15,6 +15,7 @@ struct LaunchRequest {
   std::optional<std::string> hostfile = {};   // lines "HOST slots=N"; unset: this host alone
   std::optional<std::string> interface = {};  // network interface between hosts, like eth0
   std::optional<std::int64_t> threads = {};   // per rank; unset: the host's cores shared among its ranks
+  bool pass_threads = true;                   // adds `threads` to the command's words
   bool quiet_launcher = true;                 // on one host: mpirun does not repeat what a rank has said
   std::vector<std::string> command = {};      // the words after "dml"
 };
@@ -24,11 +25,15 @@ struct LaunchHost {
   std::int64_t cores = 1;  // physical cores this process may use
   bool root = false;       // mpirun refuses root unless told
   std::string program;     // path of dml
+  bool whole = true;       // all of the host's cores: mpirun counts from the first, so ranks can be bound
+  std::int64_t numa_nodes = 1;
 };
 LaunchHost this_host();
 
 /// The words of the command line, "mpirun" first. UserError when the request makes no sense.
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host);
+/// Why the launcher of such a line starts no ranks here, found by starting some that do nothing; "" when it does.
+std::string launcher_problem(const LaunchRequest& request, LaunchHost host);
 /// The words as one command line, quoted for a shell.
 std::string shell_text(const std::vector<std::string>& words);
 /// Starts the line and waits for its end; returns its exit code, or 128 + N when signal N ended it. UserError when it

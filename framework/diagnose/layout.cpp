@@ -66,21 +66,20 @@ LayoutChoice choose_layout(const Topology& host, std::size_t room, const RunShap
   if (run.micro_batches < 2) return {alone, "a step has one micro-batch"};
   const double one = step_seconds(host, run, alone);
   double least = kClearly * one;
-  bool short_of_memory = false;
   LayoutChoice best{alone, "more ranks would not be faster"};
   for (const Layout& layout : layouts_for(host.cores, run.micro_batches)) {
     const double seconds = step_seconds(host, run, layout);
     if (layout.ranks == 1 || seconds >= (best.layout == alone ? least : kMoreRanks * least)) continue;
     const std::optional<std::size_t> need = run.memory(layout.ranks);
-    if (!need) continue;
-    if (room > 0 && static_cast<double>(*need) > kMemoryShare * static_cast<double>(room)) {
-      short_of_memory = true;
-      continue;
+    const bool fits = need && (room == 0 || static_cast<double>(*need) <= kMemoryShare * static_cast<double>(room));
+    if (fits) {
+      least = seconds;
+      best = {layout, slowness(host, run)};
+    } else if (best.layout == alone) {
+      best.why = need ? "there is no memory for more ranks" : "'distribution' refuses more ranks";
     }
-    least = seconds;
-    best = {layout, slowness(host, run)};
   }
-  if (best.layout == alone) return {alone, short_of_memory ? "there is no memory for more ranks" : best.why};
+  if (best.layout == alone) return best;
   if ((one - least) * static_cast<double>(run.steps) < kStarting)
     return {alone, "the run is too short for more ranks to be worth starting"};
   return best;

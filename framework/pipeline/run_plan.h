@@ -67,6 +67,7 @@ struct RunPlan {
   Companions companions;
   CheckpointFiles files;
   StepParts step_parts;
+  std::string why_this_layout;  // so many ranks and threads; "" where nobody chose
 
   CausalLm& model() const { return *trainable.model; }
   StepPlan step_plan(std::int64_t step) const;

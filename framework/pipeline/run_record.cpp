@@ -14,6 +14,7 @@
 #include "core/json.h"
 #include "core/version.h"
 #include "diagnose/launch.h"
+#include "pipeline/own_ranks.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -74,7 +75,8 @@ RunRecord current_run(const RecipeFile& recipe, const std::vector<Override>& ove
   r.recipe = recipe.path;
   r.output_dir = recipe.recipe.train.output_dir;
   r.ranks = comm.size();
-  if (is_started_rank()) {
+  r.own_ranks = told_layout().has_value();
+  if (is_started_rank() && !r.own_ranks) {
     if (const char* text = std::getenv(kLaunchVariable)) {
       Json words = parse_json(text, kLaunchVariable);
       r.launch = words_of(Json{{"launch", words}}, "launch", kLaunchVariable);
@@ -96,7 +98,7 @@ RunRecord current_run(const RecipeFile& recipe, const std::vector<Override>& ove
 void write_run_record(const std::string& output_dir, const RunRecord& r) {
   Json j{{"format", kRecordFormat},  {"version", r.version}, {"started", r.started},       {"host", r.host},
          {"directory", r.directory}, {"recipe", r.recipe},   {"output_dir", r.output_dir}, {"overrides", r.overrides},
-         {"ranks", r.ranks},         {"launch", r.launch},   {"mpirun", r.mpirun}};
+         {"ranks", r.ranks},         {"launch", r.launch},   {"mpirun", r.mpirun},         {"own_ranks", r.own_ranks}};
   write_file(output_dir + "/run.json", j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -125,6 +127,7 @@ RunRecord read_run_record(const std::string& output_dir) {
   r.ranks = static_cast<int>(std::clamp<std::int64_t>(json_integer(j, "ranks", 1, path), 1, 1 << 20));
   r.launch = words_of(j, "launch", path);
   r.mpirun = words_of(j, "mpirun", path);
+  r.own_ranks = json_bool(j, "own_ranks", false, path);
   if (r.recipe.empty()) throw UserError("{}: no 'recipe'", path);
   return r;
 }

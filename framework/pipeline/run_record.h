@@ -3,7 +3,7 @@
 //
 //   {"format": 1, "version": "…", "started": "2026-01-31T12:00:00Z", "host": "…", "directory": "/…",
 //    "recipe": "recipe.yml", "output_dir": "out", "overrides": ["--num_epochs=3"], "ranks": 2, "launch": ["-n", "2"],
-//    "mpirun": []}
+//    "mpirun": [], "own_ranks": false}
 #pragma once
 
 #include <string>
@@ -22,6 +22,7 @@ struct RunRecord {
   int ranks = 1;
   std::vector<std::string> launch;  // options of dml launch; empty when it did not start the ranks
   std::vector<std::string> mpirun;  // "mpirun" and its options; empty likewise
+  bool own_ranks = false;           // dml train started them by itself (pipeline/own_ranks.h)
   bool operator==(const RunRecord&) const = default;
 };
 

@@ -88,10 +88,13 @@ void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSec
 }
 
 // One micro-batch may be too small for all threads while others of its step wait: ranks would take several at a time.
+// Said where the layout was given.
 void advise_on_layout(const RunPlan& plan) {
   constexpr std::int64_t kTokensOfAThread = 128, kFewThreads = 4;
   const std::int64_t waiting = plan.recipe.train.micro_batches_per_step(1), longest = plan.data.schedule.longest();
-  if (plan.comm.size() > 1 || threads() < kFewThreads || waiting < 2 || longest >= kTokensOfAThread * threads()) return;
+  if (!plan.why_this_layout.empty() || plan.comm.size() > 1 || threads() < kFewThreads || waiting < 2 ||
+      longest >= kTokensOfAThread * threads())
+    return;
   log_info(
       "A step's {} micro-batches of up to {} tokens come one after another, and each is small for {} threads; dml "
       "launch --autotune train {} finds the fastest number of ranks",
@@ -195,12 +198,13 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   const auto started = Clock::now();
   const TrainSection& settings = file.recipe.train;
   const bool speaks = comm.rank() == 0;
-  set_up_processor(settings, comm);
+  set_up_processor(settings, comm, options.layout ? options.layout->layout.threads : 0);
   const RunRecord record = current_run(file, options.overrides, comm);
   require_hub_token(file.recipe);
   RunFolder folder(file, record, comm);
 
   RunPlan plan(file, comm);
+  if (options.layout) plan.why_this_layout = options.layout->why;
   Observers observers = make_policies(plan, started);
   plan.agree();
   folder.make_and_lock();

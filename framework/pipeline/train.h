@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "diagnose/layout.h"
 #include "dist/comm.h"
 #include "recipe/recipe.h"
 #include "train/progress.h"
@@ -19,6 +20,8 @@ struct TrainOptions {
   /// Settings of the command line, already applied to the recipe: remembered for `dml resume`.
   std::vector<Override> overrides = {};
   ProgressMode progress = ProgressMode::automatic;
+  /// Of a run that dml train laid out by itself (pipeline/own_ranks.h).
+  std::optional<LayoutChoice> layout = {};
 };
 
 /// ok, or stopped when a signal or max_time ended the run early.

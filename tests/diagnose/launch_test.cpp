@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -35,7 +38,42 @@ TEST(Launch, BindsNothingWhereOneRankHasAllOrRanksShareCores) {
   EXPECT_THAT(line({.ranks = 2, .threads = 2}, 4), Not(HasSubstr("--oversubscribe")));
 }
 
+TEST(Launch, BindsNothingWhereOnlySomeCoresOfTheHostAreOurs) {
+  const LaunchRequest two{.ranks = 2, .command = kTrain};
+  EXPECT_THAT(shell_text(launch_line(two, {.cores = 4, .program = "dml", .whole = false})),
+              HasSubstr("-np 2 --bind-to none"));
+}
+
+TEST(Launch, GivesEveryNumaNodeRanksWhereCoresAreLeftOver) {
+  const LaunchHost host{.cores = 16, .program = "dml", .numa_nodes = 2};
+  const auto text = [&](std::int64_t ranks, std::int64_t threads) {
+    return shell_text(launch_line({.ranks = ranks, .threads = threads, .command = kTrain}, host));
+  };
+  EXPECT_THAT(text(2, 4), HasSubstr("--map-by numa:PE=4 --bind-to core"));
+  EXPECT_THAT(text(2, 8), HasSubstr("--map-by slot:PE=8 --bind-to core"));
+  EXPECT_THAT(text(1, 8), HasSubstr("--bind-to none"));
+}
+
+TEST(Launch, SaysWhyMpirunStartsNothing) {
+  const std::string path = std::getenv("PATH");
+  const LaunchRequest one{.ranks = 1, .command = kTrain};
+  const std::string here = launcher_problem(one, this_host());
+  testing_tools::TemporaryFolder empty;
+  setenv("PATH", empty.path().c_str(), 1);
+  EXPECT_EQ(launcher_problem(one, this_host()), "mpirun is not there");
+  setenv("PATH", path.c_str(), 1);
+  if (here == "mpirun is not there") GTEST_SKIP() << here;
+  EXPECT_EQ(here, "");
+  testing_tools::TemporaryFolder folder;
+  write_file(folder / "mpirun", "#!/bin/sh\nexit 1\n");
+  ASSERT_EQ(chmod((folder / "mpirun").c_str(), 0755), 0);
+  setenv("PATH", (folder.path() + ":" + path).c_str(), 1);
+  EXPECT_EQ(launcher_problem(one, this_host()), "mpirun cannot start 1 ranks here");
+  setenv("PATH", path.c_str(), 1);
+}
+
 TEST(Launch, TellsTheRecipeTheThreadsItWasGiven) {
+  EXPECT_THAT(line({.ranks = 2, .threads = 2, .pass_threads = false}, 4), testing::EndsWith("train 'my recipe.yml'"));
   EXPECT_THAT(line({.ranks = 2, .threads = 2}, 4), testing::EndsWith("train 'my recipe.yml' --threads 2"));
 }
 

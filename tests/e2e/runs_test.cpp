@@ -77,6 +77,33 @@ TEST_F(Runs, UnderLaunchAreStoppedByCtrlCAndResumedOnAsManyRanks) {
   expect_same_run("out", "whole");
 }
 
+TEST_F(Runs, OnRanksOfTheirOwnHaveTheBitsOfOne) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  const Keys keys = long_run(30) + Keys{{"batch_size", ""}, {"gradient_accumulation_steps", "4"}};
+  ASSERT_EQ(train(1, recipe("whole.yml", keys + Keys{{"output_dir", at("whole")}})).exit, 0);
+  std::string r = recipe("r.yml", keys);
+  {
+    StoppedRun run({dml_path(), "train", r, "--ranks", "2"}, r, 2, 5);
+    EXPECT_EQ(ranks_with(r).size(), 3u) << "two, and the one that waits for them";
+    Ended e = stop(run, run.child, SIGINT);
+    EXPECT_EQ(e.exit, 75) << e.err;
+    EXPECT_THAT(e.err, HasSubstr("up to 4 micro-batches"));
+    EXPECT_THAT(e.err, HasSubstr("2 ranks × 1 thread (ddp; ranks: 2)"));
+    EXPECT_THAT(e.err, HasSubstr(fmt::format("{} train {} --ranks 2 --resume auto\n", dml_path(), r)));
+  }
+  EXPECT_TRUE(soon([&] { return processes_with(r).empty(); })) << "processes are left";
+  Ended resumed = dml({"resume", at("out")});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr("2 ranks × 1 thread"), HasSubstr("(step 6)")));
+  expect_same_run("out", "whole");
+  EXPECT_EQ(numbers_of(at("out/metrics.jsonl")), numbers_of(at("whole/metrics.jsonl")));
+  // A launcher's number of ranks counts; the plan says what a plain start does.
+  std::string three = recipe("three.yml", keys + Keys{{"ranks", "3"}, {"max_steps", "1"}});
+  EXPECT_THAT(train(2, three, {"--output_dir", at("two")}).err, HasSubstr("2 ranks × 1 thread (ddp)"));
+  EXPECT_THAT(dml({"plan", three}).err, HasSubstr("dml train runs as 3 ranks × 1 thread (ranks: 3)"));
+  expect_refused(dml({"train", three, "--ranks", "some"}), 2, {"'ranks' must be", "auto"});
+}
+
 TEST_F(Runs, AreMeasuredByLaunchForTheFastestLayout) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   std::string r = recipe("r.yml", long_run(4));

@@ -33,6 +33,10 @@ TEST(RunRecord, ReadsBackWhatWasWritten) {
   r.launch = {"-n", "2"};
   write_run_record(folder.path(), r);
   EXPECT_EQ(read_run_record(folder.path()), r);
+  r.launch.clear();
+  r.own_ranks = true;
+  write_run_record(folder.path(), r);
+  EXPECT_EQ(read_run_record(folder.path()), r);
 }
 
 TEST(RunRecord, IsRefusedWhereItIsNone) {

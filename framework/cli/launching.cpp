@@ -1,0 +1,62 @@
+#include "cli/launching.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "cli/output.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "pipeline/own_ranks.h"
+#include "train/progress.h"
+
+namespace dml {
+namespace {
+
+LaunchRequest request_of(const LayoutChoice& choice, std::vector<std::string> command) {
+  LaunchRequest request;
+  request.ranks = choice.layout.ranks;
+  request.threads = choice.layout.threads;
+  request.pass_threads = false;  // tell_layout() does
+  request.command = std::move(command);
+  return request;
+}
+
+}  // namespace
+
+std::vector<std::string> line_of_ranks(LaunchRequest request) {
+  for (const std::string& word : output_options()) request.command.push_back(word);
+  request.quiet_launcher = std::ranges::find(output_options(), "--verbose") == output_options().end();
+  return launch_line(request, this_host());
+}
+
+int run_ranks(const std::vector<std::string>& line, bool trains) {
+  const int code = run_launcher(line, trains);
+  if (code > 128 && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
+    log_error("a rank was ended by signal {} ({}){}", code - 128, strsignal(code - 128),
+              code == 128 + SIGKILL ? "; Linux does that when memory runs out" : "");
+  return code;
+}
+
+int train_on_own_ranks(std::vector<std::string> words, const LayoutChoice& choice) {
+  words.insert(words.begin(), "train");
+  // Ranks do not see the terminal behind mpirun.
+  if (progress_mode() == ProgressMode::automatic && terminal_style(STDERR_FILENO).redraw)
+    words.push_back("--progress=bar");
+  const std::vector<std::string> line = line_of_ranks(request_of(choice, std::move(words)));
+  log_debug("{}", shell_text(line));
+  tell_layout(choice);
+  set_threads(1);  // signals must reach run_launcher(), not a thread that has nothing to do
+  return run_ranks(line, true);
+}
+
+LayoutChoice startable(LayoutChoice choice) {
+  if (choice.layout.ranks == 1) return choice;
+  const LaunchHost host = this_host();
+  const std::string problem = launcher_problem(request_of(choice, {"train"}), host);
+  return problem.empty() ? choice : LayoutChoice{{1, host.cores}, problem};
+}
+
+}  // namespace dml

@@ -1,0 +1,79 @@
+// train: in this process, or on ranks that it starts where those are faster.
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "assembly/hub_files.h"
+#include "cli/launching.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/ranks.h"
+#include "cli/stages.h"
+#include "pipeline/own_ranks.h"
+#include "pipeline/train.h"
+
+namespace dml {
+namespace {
+
+struct Train {
+  std::string recipe;
+  std::optional<std::string> resume;
+  std::vector<Override> overrides;
+  Options options{"train",
+                  "train RECIPE [--resume auto|DIR|none] [--KEY VALUE …]",
+                  {"dml train recipe.yml", "dml train recipe.yml --learning_rate 1e-4",
+                   "dml train recipe.yml --ranks 1           one process with all threads",
+                   "dml launch --hostfile hosts train recipe.yml", "dml resume outputs/run"}};
+  Train() {
+    options.about(
+        "Prepares the data if necessary, trains, and writes into output_dir: the adapter or model, checkpoints, "
+        "metrics.jsonl, report.html, loss.svg and the recipe. Ctrl-C or SIGTERM saves a checkpoint and stops with exit "
+        "code 75; dml resume continues. Where one micro-batch cannot feed all cores of this host, several ranks "
+        "(processes) take different ones at the same time, with the same result; 'ranks' and 'threads' of the recipe "
+        "fix their numbers.");
+    options.positional("RECIPE", recipe, "the recipe");
+    options.text("resume", resume, "auto: from the newest checkpoint; DIR: from this checkpoint; none: a new run",
+                 "auto|DIR|none");
+    options.take_overrides(overrides);
+  }
+};
+
+// The words of the command line, as the ranks get them.
+std::vector<std::string> words_of(const Train& t) {
+  std::vector<std::string> words{t.recipe};
+  if (t.resume) words.push_back("--resume=" + *t.resume);
+  for (const Override& o : t.overrides) words.push_back(fmt::format("--{}={}", o.key, o.value));
+  return words;
+}
+
+int run_train(const std::vector<std::string>& words) {
+  Train t;
+  t.options.parse(words);
+  std::optional<LayoutChoice> layout = told_layout();
+  std::error_code unknown;
+  // A recipe from a pipe can be read once.
+  if (!is_started_rank() && std::filesystem::is_regular_file(t.recipe, unknown)) {
+    const RecipeFile file = load_recipe_to_run(t.recipe, t.overrides);
+    layout = layout_of(file, own_host());
+    if (file.recipe.train.ranks == 0) layout = startable(*layout);
+    if (layout->layout.ranks > 1) return train_on_own_ranks(words_of(t), *layout);
+  }
+  return run_on_ranks([&](Comm& comm) {
+    RecipeFile file = load_recipe_to_run(t.recipe, t.overrides);
+    file.recipe.train.ranks_share_step = told_layout().has_value();
+    show_notes(file, true);
+    return with_places(file, [&] {
+      return static_cast<int>(train(
+          file, comm,
+          {.resume = t.resume, .overrides = t.overrides, .progress = progress_mode(), .layout = std::move(layout)}));
+    });
+  });
+}
+
+}  // namespace
+
+Command train_command() {
+  return {"train", "trains the model that the recipe describes", [] { return Train().options.page(); }, run_train};
+}
+
+}  // namespace dml
