@@ -15,7 +15,7 @@ import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-NAMES = ["llama4", "mistral_v7_tekken", "gemma3n", "gemma4", "exaone4", "nemotron_h", "command_a", "command_a_tool_use", "command_a_rag",
+NAMES = ["llama4", "mistral_v7_tekken", "gemma3n", "gemma4", "gemma4_unified", "exaone4", "nemotron_h", "command_a", "command_a_tool_use", "command_a_rag",
          "granite", "granitemoe", "llama3_2_vision", "pixtral", "qwen2_vl", "llava"]
 DAY = "2025-06-07"
 
@@ -69,10 +69,18 @@ WITH_DOCUMENTS = {"command_a_tool_use": [DOCUMENTS, DOCUMENTS | {"enable_citatio
                   "granite": [DOCUMENTS, DOCUMENTS | {"controls": {"citations": True, "hallucinations": True}}, {"thinking": True}],
                   "granitemoe": [DOCUMENTS, DOCUMENTS | {"controls": {"citations": True, "hallucinations": True}}]}
 WITH_TOOLS = {"command_a_tool_use": {"enable_citations": True}, "granite": DOCUMENTS, "granitemoe": DOCUMENTS,
-              "llama3_2_vision": {"tools_in_user_message": False}, "llama4": {"tools_in_user_message": False}, "exaone4": {"enable_thinking": True}, "gemma4": {"enable_thinking": True}}
+              "llama3_2_vision": {"tools_in_user_message": False}, "llama4": {"tools_in_user_message": False}, "exaone4": {"enable_thinking": True}, "gemma4": {"enable_thinking": True}, "gemma4_unified": {"enable_thinking": True}}
 # Gemma's own way: answers of tools in the message that called them.
 ANSWERED = [user("Weather?"), assistant("", tool_calls=[call("weather", {"city": "Köln"})],
                                         tool_responses=[{"name": "weather", "response": {"degrees": 12, "dry": False}}, {"name": "stop", "response": "done"}])]
+# A turn with several calls: reasoning, results by number and in parts, a call that is not answered yet.
+REASONED = [user("Weather?"), assistant("", reasoning_content="Ask.", tool_calls=[call("weather", {"city": "Köln"}) | {"id": "a"}, call("stop", "now") | {"id": "b"}]),
+            {"role": "tool", "tool_call_id": "b", "content": "done"},
+            {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "12 "}, {"type": "text", "text": "°C"}]}]
+MORE_WITH_TOOLS = {"gemma4": {"answered": ANSWERED}, "command_a_tool_use": {"numbered": NUMBERED},
+                   "gemma4_unified": {"answered": ANSWERED, "numbered": NUMBERED, "reasoned": REASONED, "unanswered": NUMBERED[:2],
+                                      "again": REASONED + [assistant("It is 12.", reasoning="Sum up.", tool_calls=[call("stop", {})]), {"role": "tool", "content": "ok"},
+                                                           assistant(" Done. "), user("Thanks"), assistant("<|channel>x<channel|>")]}}
 VARIABLES = [{}, {"enable_thinking": True}, {"enable_thinking": False}, {"skip_think": False}]
 
 
@@ -88,7 +96,7 @@ def main():
     out = []
     for name in NAMES:
         template = env.from_string(open(os.path.join(sys.argv[1], name + ".jinja")).read())
-        conversations = TOOL_CONVERSATIONS | ({"answered": ANSWERED} if name == "gemma4" else {"numbered": NUMBERED} if name == "command_a_tool_use" else {}) if name in WITH_TOOLS else {}
+        conversations = TOOL_CONVERSATIONS | MORE_WITH_TOOLS.get(name, {}) if name in WITH_TOOLS else {}
         for title, messages in conversations.items():
             if name == "command_a_tool_use" and title not in ("tools_system", "numbered"):
                 continue

@@ -1,6 +1,6 @@
 // Texts of the built-in chat templates that are long: those that know tools and tool calls (tool_formats.cpp), and
-// those of newer models (newer_formats.cpp), Command A, Granite and the text forms of models that see, in files of that
-// name. chat_formats.cpp puts them together.
+// those of newer models (newer_formats.cpp), Gemma 4, Command A, Granite and the text forms of models that see, in
+// files of that name. chat_formats.cpp puts them together.
 #pragma once
 
 #include <string_view>
@@ -18,9 +18,13 @@ extern const std::string_view kMistralV7;
 extern const std::string_view kNemotronH;
 extern const std::string_view kLlama4;
 extern const std::string_view kExaone4;
-extern const std::string_view kGemma4Tools;
-extern const std::string_view kGemma4;
 extern const std::string_view kJamba;
+
+extern const std::string_view kGemma4Tools;
+extern const std::string_view kGemma4Fields;
+extern const std::string_view kGemma4;
+extern const std::string_view kGemma4UnifiedFields;
+extern const std::string_view kGemma4Unified;
 
 extern const std::string_view kCommandAWords;
 extern const std::string_view kCommandA;
