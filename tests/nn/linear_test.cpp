@@ -2,6 +2,7 @@
 // gradients by differences.
 #include "nn/linear.h"
 
+#include "core/bf16.h"
 #include "fixture.h"
 
 namespace dml {
@@ -249,6 +250,73 @@ TEST_P(Dropout, IsOffOutsideTraining) {
 }
 
 INSTANTIATE_TEST_SUITE_P(One, Dropout, testing::Values(Kind{"lora_dropout", false, false, true, false, 0.4f}), name_of);
+
+// Layers of one input, of several widths and storages, some with biases, some with adapters on some of the rows.
+class Beside : public testing::Test {
+ protected:
+  static constexpr std::int64_t kWide = 200, kRows = 11;
+
+  Beside() {
+    for (const std::int64_t out : {300, 40, 67}) {
+      Linear& l = linears.emplace_back();
+      const Mat w = values.random(out, kWide, 0.4f);
+      l.frozen = kernels::weight_of(w);
+      for (std::int64_t i = 0; i < w.size(); ++i) halves.push_back(to_bf16(w.data[i]));
+    }
+    linears[1].frozen = {kernels::Storage::bf16, 40, kWide, halves.data() + 300 * kWide};
+    linears[2].frozen_bias = values.random(1, 67).data;
+    for (Linear& l : linears) {
+      LoraAdapter& own = adapters.emplace_back();
+      const std::string name = std::to_string(adapters.size());
+      own.a = trained.add(name + "A", {kRank, kWide});
+      own.b = trained.add(name + "B", {l.out(), kRank});
+      if (adapters.size() == 1) own.bias = trained.add(name + "bias", {l.out()});
+      if (adapters.size() == 3) own.magnitude = trained.add(name + "magnitude", {l.out()}, 0.2f, 1);
+      own.scale = 1.5f;
+    }
+    trained.bind(3);
+    for (std::size_t i = 0; i < linears.size(); ++i) linears[i].adapters = {nullptr, &adapters[i]};
+  }
+  void TearDown() override { set_threads(available_cores()); }
+
+  std::vector<float> of(std::int64_t rows, kernels::Rows how, bool together) {
+    const AdapterRows groups[] = {{0, rows / 2, 1}, {rows / 2, rows - rows / 2, -1}};
+    Pass pass{documents, arena, {}, {}};
+    pass.rows = how, pass.generates = true, pass.adapters = groups;
+    std::vector<float> out(static_cast<std::size_t>(rows * (300 + 40 + 67)), 7.f);
+    Linear::Saved none[3];
+    std::vector<LinearBeside> layers;
+    float* at = out.data();
+    for (std::size_t i = 0; i < linears.size(); at += rows * linears[i].out(), ++i)
+      layers.push_back({&linears[i], {at, rows, linears[i].out()}, &none[i]});
+    if (together) forward_beside(layers, x.slice(0, rows), pass);
+    else
+      for (const LinearBeside& l : layers) l.linear->forward(x.slice(0, rows), l.y, Write::set, *l.saved, pass);
+    return out;
+  }
+
+  Values values{8};
+  Trained trained;
+  std::deque<Linear> linears;
+  std::deque<LoraAdapter> adapters;
+  std::vector<bf16> halves;
+  Documents all;
+  PackedBatch documents = all.view();
+  Arena arena{1 << 20};
+  Mat x = values.random(kRows, kWide);
+};
+
+TEST_F(Beside, OneProductHasTheBitsOfThree) {
+  for (const auto how : {kernels::Rows::dots, kernels::Rows::packed})
+    for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{2}, kRows}) {
+      set_threads(1);
+      const std::vector<float> want = of(rows, how, false);
+      for (const int count : {1, 2, 3}) {
+        set_threads(count);
+        EXPECT_EQ(of(rows, how, true), want) << rows << " rows, " << count << " threads";
+      }
+    }
+}
 
 }  // namespace
 }  // namespace dml
