@@ -91,9 +91,7 @@ class Pool {
     drain(0);
     if (!wait_awake([this] { return active_.load(std::memory_order_acquire) == 0; })) {
       std::unique_lock lock(mutex_);
-      caller_sleeps_ = true;
       done_.wait(lock, [this] { return active_ == 0; });
-      caller_sleeps_ = false;
     }
     tile_ = nullptr;
     if (failure_) std::rethrow_exception(failure_);
@@ -122,20 +120,18 @@ class Pool {
     }
   }
 
-  // Only who sleeps, or wakes a sleeper, takes the mutex: one held for a moment at every call would be asked for by
-  // all threads at that moment, and waited for in the kernel.
   void work(std::size_t own) {
     std::uint64_t seen = 0;
-    const auto called = [&] { return generation_.load(std::memory_order_acquire) != seen; };
     while (true) {
-      if (!wait_awake(called)) {
+      wait_awake([&] { return generation_.load(std::memory_order_acquire) != seen; });
+      {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, called);
+        wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+        if (stopping_) return;
+        seen = generation_;
       }
-      if (stopping_) return;
-      ++seen;  // no call begins before every worker is through with the one before
       drain(own);
-      if (active_.fetch_sub(1) == 1 && caller_sleeps_) {  // it says so, then looks at the number once more
+      if (active_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         std::lock_guard lock(mutex_);
         done_.notify_one();
       }
@@ -149,9 +145,8 @@ class Pool {
   std::vector<Run> runs_;
   std::atomic<int> active_{0};
   std::atomic<std::uint64_t> generation_{0};
-  std::atomic<bool> caller_sleeps_{false};
   std::exception_ptr failure_;
-  bool stopping_ = false;  // written before the generation that tells of it
+  bool stopping_ = false;
 };
 
 std::mutex pool_mutex;
