@@ -1,6 +1,7 @@
 // Bits per byte: the cross-entropy of the validation split's trained tokens in bits, divided by the bytes of UTF-8 that
 // they spell. Unlike the loss per token it compares models with different tokenizers (Gao et al. 2020, arXiv
 // 2101.00027). Special tokens (end of text, of a turn) count in the cross-entropy and have no bytes.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 

@@ -87,7 +87,7 @@ TEST_F(Steering, BitsPerByteDivideByTheBytesOfTrainedText) {
   const std::string path = recipe("measured.yml", keys + Keys{{"output_dir", at("one")}});
   const Ended e = dml({"evaluate", path, "--json"});
   ASSERT_EQ(e.exit, 0) << e.err;
-  const auto tokens = Json::parse(e.out).at("models").at(0).at("trained_tokens").get<double>();
+  const auto tokens = json_lines(write("lines.jsonl", e.out)).at(0).at("trained_tokens").get<double>();
   int evaluations = 0;
   for (const Json& line : json_lines(at("one/metrics.jsonl")))
     if (line.contains("eval_bits_per_byte")) {
