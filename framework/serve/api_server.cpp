@@ -13,7 +13,7 @@ namespace {
 constexpr JsonLimits kBody{.bytes = std::size_t{64} << 20, .depth = 64, .object_keys = 65536};
 constexpr std::size_t kReaders = 2;
 
-// In the same time whatever the texts are, but for their lengths.
+// Compares in time that depends on the lengths alone, so that the time tells nothing about the key.
 bool equal(const std::string& a, const std::string& b) {
   unsigned char differs = a.size() != b.size();
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -39,7 +39,7 @@ std::string host_of(const std::string& header) {
 
 struct ApiServer::Route {
   std::string method, path;
-  bool open;  // for everybody, without a key
+  bool open;  // answered without a key
 };
 
 const std::vector<ApiServer::Route>& ApiServer::routes() {
@@ -92,7 +92,7 @@ void ApiServer::finish(std::chrono::seconds most) {
   service_.finish(most);
 }
 
-// On the thread of the sockets: only what takes no time.
+// Runs on the thread of the sockets, so it must not block.
 void ApiServer::handle(HttpRequest request, Reply reply) {
   {
     const std::lock_guard lock(mutex_);
@@ -135,8 +135,8 @@ void ApiServer::send(const HttpRequest& request, const Reply& reply, HttpRespons
   reply->send(std::move(response));
 }
 
-// Pages of other sites may not use a server that answers without a key on this machine: their requests carry an Origin,
-// or a name that leads here (DNS rebinding) as Host.
+// Refuses pages of other sites where the server on this machine needs no key: their requests carry an Origin, or, with
+// DNS rebinding, a Host name that resolves to this machine.
 void ApiServer::check_sender(const HttpRequest& request, bool open) const {
   if (options_.keys.empty()) {
     const std::string host = host_of(request.header("host"));
@@ -207,7 +207,7 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
 
 void ApiServer::answer_options(const HttpRequest& request, const Reply& reply) {
   HttpResponse r{.status = 204};
-  const std::string wanted = request.header("access-control-request-headers");  // clients send some of their own
+  const std::string wanted = request.header("access-control-request-headers");  // clients add headers of their own
   if (!options_.origins.empty())
     r.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
                  {"Access-Control-Allow-Headers", wanted.empty() ? "Authorization, Content-Type, X-Api-Key" : wanted},
@@ -244,7 +244,7 @@ void ApiServer::submit(std::shared_ptr<Work> work) {
   if (!service_.submit(std::move(work))) throw ApiError{429, "too many requests wait already; try again"};
 }
 
-// As llama.cpp's server has it ("content") and vLLM's ("prompt" or "messages").
+// The request fields of llama.cpp's server ("content") and of vLLM ("prompt" or "messages").
 Json ApiServer::tokenize(const Json& body) const {
   Fields f(body);
   std::string name;

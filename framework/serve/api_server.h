@@ -1,4 +1,5 @@
-// The server: paths, keys, and who makes which answer. Requests are read on a few threads, answered by the engine's.
+// The server: paths, keys, and the handler of each path. Requests are parsed on a few threads and answered on the
+// engine's.
 #pragma once
 
 #include <condition_variable>
@@ -21,8 +22,8 @@ namespace dml {
 struct ServerOptions {
   HttpOptions http;
   std::vector<std::string> keys;     // accepted API keys; empty: no key is required
-  std::vector<std::string> origins;  // of web pages that may ask, "*" for all; none: no other page than ours
-  std::size_t queue = 64;            // requests that may wait
+  std::vector<std::string> origins;  // of web pages that may send requests; "*": all; empty: only the chat page
+  std::size_t queue = 64;            // requests that may wait for the engine
 };
 
 class ApiServer {
@@ -31,7 +32,7 @@ class ApiServer {
   ~ApiServer();
 
   std::uint16_t port() const { return http_->port(); }
-  /// Refuses what is new; lets answers under way end for so long.
+  /// Refuses new requests; waits at most this long for answers under way.
   void finish(std::chrono::seconds most);
 
  private:
@@ -42,7 +43,7 @@ class ApiServer {
   void handle(HttpRequest request, Reply reply);
   void answer(const HttpRequest& request, const Reply& reply);
   void answer_options(const HttpRequest& request, const Reply& reply);
-  // What a GET of a known path gives; model_name: "" but for /v1/models/NAME.
+  // The body of a GET of a known path. model_name: of /v1/models/NAME, else "".
   HttpResponse document(const std::string& path, const std::string& model_name) const;
   void check_sender(const HttpRequest& request, bool open) const;
   void add_origin(const HttpRequest& request, HttpReply& reply) const;

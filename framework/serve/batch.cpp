@@ -28,7 +28,7 @@ struct BatchRow {
   Json body;
 };
 
-// Calls use(place, line) for every line that is not blank; false ends it.
+// Calls use(place, line) for every line that is not blank, until it returns false.
 template <class Use>
 void each_line(const std::string& path, const std::string& text, Use use) {
   std::size_t number = 0;
@@ -81,7 +81,7 @@ std::vector<BatchRow> batch_rows(const std::string& path) {
   return rows;
 }
 
-// Stores the answer, and wakes the threads that wait for one.
+// Stores the answer and wakes the threads that wait for one.
 class KeptReply : public HttpReply {
  public:
   struct Arrival {
@@ -102,7 +102,7 @@ class KeptReply : public HttpReply {
   void write(std::string_view) override {}
   void finish() override {}
   bool gone() const override { return false; }
-  /// Under the mutex of the arrival.
+  /// Requires the mutex of Arrival.
   const std::optional<HttpResponse>& response() const { return response_; }
 
  private:
@@ -129,7 +129,7 @@ bool is_batch_file(const std::string& path) {
     try {
       const Json row = parse_json(line, place, kLine);
       is = row.is_object() && row.contains("custom_id") && row.contains("body");
-    } catch (const UserError&) {  // whoever reads the file says so
+    } catch (const UserError&) {  // an unreadable file is reported where it is read
     }
     return false;
   });
@@ -145,7 +145,8 @@ BatchCount answer_batch(const ServedModels& models, const std::string& input, co
   KeptReply::Arrival arrival;
   std::deque<std::pair<std::size_t, std::shared_ptr<KeptReply>>> open;
   BatchCount count;
-  Service service(models.models(), models.engine_options(), together + 1, metrics);  // ends before what it answers to
+  // Destroyed before the objects that it answers to.
+  Service service(models.models(), models.engine_options(), together + 1, metrics);
   auto begin = [&](std::size_t i) {
     auto reply = std::make_shared<KeptReply>(arrival);
     open.emplace_back(i, reply);

@@ -10,13 +10,13 @@
 
 namespace dml {
 
-/// Whether the first row of a file of JSON lines is one of a batch.
+/// Whether the first row of a JSONL file is a batch request.
 bool is_batch_file(const std::string& path);
 
 struct BatchCount {
   std::size_t answered = 0, refused = 0;
 };
-/// UserError with all lines that are no requests, before the first is answered. `output` appears as a whole.
+/// UserError with every line that is not a request, before the first is answered. `output` is written atomically.
 BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output);
 
 }  // namespace dml

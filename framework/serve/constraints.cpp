@@ -51,8 +51,8 @@ void Constraints::rest() {
   forget_old();
 }
 
-// Tables grow as answers use them. A large automaton has counted the characters of long texts; it is made anew when it
-// is asked for again.
+// Transition tables grow with use. An automaton whose table has become large is dropped and compiled again when it is
+// needed.
 void Constraints::forget_old() {
   std::erase_if(
       known_, [](const Known& k) { return k.constraint.use_count() == 1 && k.constraint->automaton_bytes() > kLarge; });

@@ -11,13 +11,13 @@
 
 namespace dml {
 
-/// Constraints compiled before, so that a schema that comes again costs nothing. From any thread.
+/// A cache of compiled constraints, the last used first. Thread-safe.
 class Constraints {
  public:
-  /// ApiError naming `param` where it is wrong or not supported.
+  /// ApiError naming `param` where the constraint is wrong or not supported.
   std::shared_ptr<TokenConstraint> get(const AnswerFormat& format, const std::string& kind, const std::string& text,
                                        bool continued, const std::string& param);
-  /// Gives back what is large and not in use.
+  /// Frees large automata that no request uses.
   void rest();
 
  private:

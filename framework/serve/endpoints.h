@@ -1,5 +1,4 @@
-// Which path of the API asks for what: from a path and a body to work for the engine. What the server and batch files
-// share.
+// The endpoints of the API: from a path and a body to work for the engine. Shared by the server and batch files.
 #pragma once
 
 #include <memory>
@@ -22,7 +21,7 @@ class Endpoints {
 
   /// /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings.
   static bool answers(const std::string& path);
-  /// The answer goes to `reply`. ApiError where the body is wrong. From any thread.
+  /// Sends the answer to `reply`. ApiError where the body is wrong. Thread-safe.
   std::shared_ptr<Work> work(const std::string& path, const Json& body, std::shared_ptr<HttpReply> reply) const;
   const RequestReader& reader() const { return reader_; }
   /// Called when the server is idle.

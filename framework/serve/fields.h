@@ -1,4 +1,4 @@
-// Fields of a request, read one by one with their types and ranges; what is wrong becomes OpenAI's error object.
+// Fields of a request, read one by one with their types and ranges. Errors have the form of OpenAI's error object.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ struct ApiError {
   HttpResponse response() const;
 };
 
-/// What a request is told whose work cannot be done, or not to its end.
+/// The error of a request whose work cannot be done, or not be completed.
 ApiError error_of(const std::exception& why);
 ApiError closing_error();
 
 class Fields {
  public:
-  /// `path`: what stands before names, as "stream_options.". `object` outlives this. ApiError unless it is an
+  /// `path`: prefix of field names in errors ("stream_options."). `object` outlives this. ApiError unless it is an
   /// object.
   explicit Fields(const Json& object, std::string path = "");
 
-  /// Null when it is absent or null.
+  /// Null where the field is absent or null.
   const Json* find(const std::string& name);
   bool has(const std::string& name) { return find(name) != nullptr; }
   double number(const std::string& name, double fallback, double low, double high);

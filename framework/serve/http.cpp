@@ -26,7 +26,7 @@ namespace {
 constexpr std::size_t kHeaderBytes = 32 << 10;
 constexpr std::size_t kSlowestBody = 1 << 10;  // bytes a second
 
-struct Held {  // what the library keeps of a request
+struct Held {  // the library's reference to a request
   std::shared_ptr<Exchange> exchange;
 };
 
@@ -49,8 +49,8 @@ ssize_t read_stream(void* held, std::uint64_t, char* to, std::size_t most) {
 
 void release(void* held) { delete static_cast<Held*>(held); }
 
-// Whether the client has closed its side and everything it sent has been read: a request that is not complete never
-// will be.
+// Whether the client has closed its side of the connection and everything it sent has been read. An incomplete request
+// will then never be complete.
 bool has_ended(int socket) {
   pollfd p{socket, POLLRDHUP, 0};
   int unread = 0;
@@ -113,7 +113,7 @@ struct HttpServer::State {
                                const char* version, const char* data, std::size_t* size, void** context) {
     return static_cast<State*>(state)->request(c, path, method, version, data, size, context);
   }
-  // Called when the headers are there, with every part of the body, when it is complete, and after a resumption.
+  // Called by the library with the headers, with every part of the body, at its end, and after a resumption.
   MHD_Result request(MHD_Connection* c, const char* path, const char* method, const char* version, const char* data,
                      std::size_t* size, void** context) {
     if (!*context) {
@@ -169,8 +169,8 @@ struct HttpServer::State {
     return queue(c, exchange, false);
   }
 
-  // Without the exchange's mutex, since the library locks the response, as it does while read_stream() locks the
-  // exchange. The answer does not change any more.
+  // Does not take the exchange's mutex: the library holds the response's lock here, while read_stream() takes the
+  // exchange's mutex first. The answer does not change any more.
   static MHD_Result queue(MHD_Connection* c, const std::shared_ptr<Exchange>& exchange, bool close) {
     Exchange& e = *exchange;
     if (e.queued) return MHD_YES;
@@ -216,7 +216,7 @@ struct HttpServer::State {
     *context = nullptr;
   }
 
-  // Ends what takes too long, and finds out whose client has left while the answer is not there yet.
+  // Closes connections that exceed their time, and notices clients that have left before their answer is there.
   void sweep() {
     std::vector<std::shared_ptr<Connection>> open;
     std::vector<std::shared_ptr<Exchange>> waiting;
@@ -230,7 +230,8 @@ struct HttpServer::State {
       const std::lock_guard lock(c->mutex);
       const auto more = std::chrono::seconds(c->received / kSlowestBody);
       if (c->socket < 0 || !c->receiving) continue;
-      // Both twice: the library may be at it just now, and what came while the machine slept has still to be read.
+      // Each condition must hold at two sweeps: the library may be reading at this moment, and after a sleep of the
+      // machine received data must still be read.
       const bool ended = std::exchange(c->ended, has_ended(c->socket)) && c->ended;
       const bool late = std::exchange(c->late, now - c->since > options.request_time + more) && c->late;
       if (ended || late) ::shutdown(c->socket, SHUT_RDWR);

@@ -1,7 +1,6 @@
-// HTTP/1.1 for the server: requests come complete and checked, answers go whole or as a stream, from any thread. The
-// one place that knows the library (GNU libmicrohttpd, one thread on epoll).
-//
-// What the library lets through is checked here: deadlines for slow headers and bodies, limits, contradicting lengths.
+// HTTP/1.1 for the server: requests come complete and checked, answers are sent whole or as a stream, from any thread.
+// Only http.cpp includes the library (GNU libmicrohttpd, one thread on epoll). It adds checks that the library does not
+// make: deadlines for slow headers and bodies, limits, contradicting lengths.
 #pragma once
 
 #include <chrono>
@@ -21,7 +20,7 @@ struct HttpRequest {
   std::multimap<std::string, std::string> headers;  // names in lower case
   std::string body;
 
-  /// "" where there is none.
+  /// The value of a header; "" where it is absent.
   std::string header(const std::string& name) const {
     auto found = headers.find(name);
     return found == headers.end() ? "" : found->second;
@@ -34,21 +33,20 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// The answer to one request. Calls may come from any thread, and after the end of the connection, where they do
-/// nothing.
+/// The answer to one request. Thread-safe. After the end of the connection all calls are ignored.
 class HttpReply {
  public:
   virtual ~HttpReply() = default;
-  /// Goes out with the answer, whoever makes it. Before send() and begin().
+  /// Adds a header to the answer. Before send() and begin().
   virtual void add_header(const std::string& name, const std::string& value) = 0;
-  /// The whole answer. Once, and not after begin().
+  /// Sends the whole answer. At most once, and not after begin().
   virtual void send(HttpResponse response) = 0;
-  /// Status and headers of an answer whose body follows in pieces.
+  /// Sends status and headers; the body follows in pieces.
   virtual void begin(HttpResponse head) = 0;
   virtual void write(std::string_view piece) = 0;
-  /// After the last piece.
+  /// Ends the body.
   virtual void finish() = 0;
-  /// The client has left, or does not read: nothing more need be said.
+  /// Whether the client has left or does not read, so that the rest of the answer may be dropped.
   virtual bool gone() const = 0;
 };
 
@@ -59,24 +57,24 @@ struct HttpOptions {
   unsigned connections = 1000;
   std::chrono::seconds request_time{10};            // until headers, and then a body at 1 kB/s, are there
   std::chrono::seconds idle_time{30};               // of a connection that neither sends nor reads
-  std::size_t unread_bytes = std::size_t{4} << 20;  // of a stream whose client does not keep up
+  std::size_t unread_bytes = std::size_t{4} << 20;  // bytes of a stream that its client has not read; more cancel it
 };
 
 class HttpServer {
  public:
   using Handler = std::function<void(HttpRequest request, std::shared_ptr<HttpReply> reply)>;
-  /// An answer to a request that is refused before it is complete: (status, sentence).
+  /// Makes the answer to a request that is refused before it is complete, from (status, sentence).
   using Refusal = std::function<HttpResponse(int status, const std::string& why)>;
 
-  /// Listens and serves from a thread of its own, on which `handler` is called. IoError where the address cannot be
-  /// had.
+  /// Listens, and serves from a thread of its own, on which `handler` is called. IoError where the address cannot be
+  /// bound.
   HttpServer(const HttpOptions& options, Handler handler, Refusal refusal);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   std::uint16_t port() const;
-  /// No new connections; those that are open stay.
+  /// Accepts no new connections; open ones stay.
   void stop_listening();
   std::size_t connections() const;
 

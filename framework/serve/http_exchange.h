@@ -1,4 +1,5 @@
-// A connection, and a request with its answer, between the library's thread, the threads that answer, and the sweep.
+// The state of a connection and of a request with its answer, shared by the library's thread, the threads that answer,
+// and the sweep for deadlines.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,14 +24,14 @@ using SteadyClock = std::chrono::steady_clock;
 struct Connection {
   std::mutex mutex;
   int socket = -1;
-  SteadyClock::time_point since = SteadyClock::now();  // the request began, or the connection
+  SteadyClock::time_point since = SteadyClock::now();  // start of the request, or of the connection
   bool receiving = true;                               // a request is not complete yet
   std::size_t received = 0;
   bool ended = false;  // the client had closed its side when the sweep last looked
-  bool late = false;   // it had taken too long
+  bool late = false;   // the deadline had passed at the last sweep
 };
 
-// A request and its answer. The reply and the library share it.
+// A request and its answer; the reply and the library hold references.
 struct Exchange : HttpReply {
   Exchange(MHD_Connection* c, std::shared_ptr<Connection> its, std::size_t most)
       : connection(c), own(std::move(its)), most_unread(most) {}
@@ -40,17 +41,17 @@ struct Exchange : HttpReply {
   std::shared_ptr<Connection> own;
   std::size_t most_unread;
   HttpRequest request;
-  int refused = 0;  // a status, decided before the body was there
+  int refused = 0;  // status of a refusal decided before the body arrived; 0: none
   std::string why;
   bool dispatched = false, suspended = false, over = false;
   bool answered = false, streams = false, finished = false, queued = false;
   std::atomic<bool> left{false};
-  std::vector<std::pair<std::string, std::string>> headers;  // beside those of the response
+  std::vector<std::pair<std::string, std::string>> headers;  // in addition to those of the response
   HttpResponse response;
   std::string unread;
-  std::size_t read = 0;  // of unread
+  std::size_t read = 0;  // bytes of `unread` that were sent
 
-  // Under the mutex.
+  // Require the mutex.
   void wake() {
     if (!suspended || over) return;
     suspended = false;
@@ -88,7 +89,7 @@ struct Exchange : HttpReply {
   }
   bool gone() const override { return left; }
   void resume();  // in http.cpp
-  // Under the mutex: the client is not worth waiting for.
+  // Requires the mutex. Drops the answer: the client has left, or reads too slowly.
   void give_up() {
     left = true;
     if (!over && own->socket >= 0) ::shutdown(own->socket, SHUT_RDWR);

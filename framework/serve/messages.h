@@ -8,9 +8,9 @@
 
 namespace dml {
 
-/// `messages` of a request, for the template. A `developer` speaks as the system where the template has no such role;
-/// what an assistant thought is `reasoning_content`, also where it is sent as `reasoning`. ApiError naming the
-/// message's field.
+/// The `messages` of a request in the form that chat templates expect. The role `developer` becomes `system` where the
+/// template does not know it; reasoning of an assistant is `reasoning_content`, also where it is sent as `reasoning`.
+/// ApiError naming the message's field.
 Json read_messages(Fields& fields, const std::string& chat_template);
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// What the server has done, in Prometheus' text format 0.0.4. Names are vLLM's with dml_ in front, so that dashboards
-// fit.
+// Counters and histograms of the server in Prometheus' text format 0.0.4. Names are vLLM's with the prefix dml_, so
+// that its dashboards can be adapted.
 #pragma once
 
 #include <array>
@@ -20,10 +20,10 @@ class Metrics {
   /// Counts a prompt that was read; `cached`: tokens of it found in the cache.
   void read(std::int64_t cached);
   void prompt(std::int64_t tokens);
-  /// Seconds since the token before, or since the request came.
+  /// Seconds since the previous token, or, of the first one, since the request arrived.
   void token(double seconds, bool first);
   struct Ended {
-    double seconds = 0, writing_seconds = 0;  // since the request came, and since its first token
+    double seconds = 0, writing_seconds = 0;  // since the request arrived, and since its first token
     std::int64_t prompt = 0, generated = 0;   // tokens
     bool by_length = false;
   };

@@ -23,7 +23,8 @@ std::int64_t characters(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
-// A part of a character as OpenAI's completions spell it, so that tokens keep names of their own: "bytes:\\xe2\\x80".
+// Bytes of an incomplete character, spelled as OpenAI's completions do, so that tokens stay distinct:
+// "bytes:\\xe2\\x80".
 std::string token_name(const std::string& text) {
   if (find_invalid_utf8(text) == text.npos) return text;
   std::string out = "bytes:";
@@ -160,7 +161,7 @@ Json TextAnswer::usage() const {
   std::int64_t prompt = 0, answer = 0, cached = 0;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     answer += std::ssize(choices_[i].tokens);
-    if (i % static_cast<std::size_t>(asked_.n) != 0) continue;  // a prompt counts once, whatever the number of choices
+    if (i % static_cast<std::size_t>(asked_.n) != 0) continue;  // a prompt counts once for all of its choices
     prompt += choices_[i].prompt_tokens;
     cached += choices_[i].cached;
   }
@@ -210,7 +211,7 @@ Json CompletionAnswer::logprobs(std::size_t i, std::size_t from) {
   };
   const auto n = static_cast<std::size_t>(asked_.n);
   const std::vector<Token>& ids = asked_.prompts[i / n];
-  const std::vector<Sampler::Choice>& prompt = choices_[i - i % n].prompt;  // reported with the first of its answers
+  const std::vector<Sampler::Choice>& prompt = choices_[i - i % n].prompt;  // stored with the first of its choices
   if (from == 0 && asked_.echo && prompt.size() + 1 == ids.size() && !std::exchange(c.echoed, true)) {
     add(nullptr, ids[0]);
     for (const Sampler::Choice& choice : prompt) add(&choice, choice.token);
@@ -263,7 +264,7 @@ Json ChatAnswer::logprobs(Choice& c) {
   return {{"content", content}};
 }
 
-// What a piece of the reply says, kept with the choice.
+// Adds a parsed piece of the reply to the choice.
 void ChatAnswer::add(Choice& c, ReplyParser::Piece& piece) {
   if (asked_.one_call && c.calls.size() + piece.calls.size() > 1) piece.calls.resize(c.calls.empty() ? 1 : 0);
   c.content += piece.content;
@@ -273,7 +274,7 @@ void ChatAnswer::add(Choice& c, ReplyParser::Piece& piece) {
 
 Json ChatAnswer::call_json(const ToolCall& call) const {
   std::string id = fresh_id("call_");
-  if (asked_.reply.tools == ToolStyle::mistral) id = id.substr(5, 9);  // what its template wants
+  if (asked_.reply.tools == ToolStyle::mistral) id = id.substr(5, 9);  // Mistral's template accepts ids of 9 characters
   return {{"id", id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
@@ -294,7 +295,7 @@ void ChatAnswer::tell(std::size_t i, const std::string& piece, bool last) {
   add(c, said);
   if (!said.reasoning.empty()) chunk({{"reasoning_content", said.reasoning}}, nullptr, nullptr);
   if (!said.content.empty()) chunk({{"content", said.content}}, logprobs(c), nullptr);
-  for (const ToolCall& call : said.calls) {  // its name, then its arguments
+  for (const ToolCall& call : said.calls) {  // two events: name, arguments
     Json head = call_json(call);
     head["index"] = number;
     head["function"]["arguments"] = "";

@@ -17,7 +17,7 @@ namespace dml {
 /// "chatcmpl-…": random letters and digits that cannot be guessed.
 std::string fresh_id(const std::string& prefix);
 
-/// What every kind of answer shares: the texts of the choices, stops, usage.
+/// Base of all answers: the texts of the choices, stops, usage.
 class TextAnswer : public Work {
  public:
   TextAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply, Metrics& metrics);
@@ -35,26 +35,26 @@ class TextAnswer : public Work {
     std::string whole = {};                    // the answer so far
     std::vector<Sampler::Choice> tokens = {};  // of it
     std::vector<Sampler::Choice> prompt = {};  // with echo and logprobs
-    std::size_t told = 0;                      // tokens whose log-probabilities are out
+    std::size_t told = 0;                      // tokens whose log-probabilities have been sent
     std::int64_t prompt_tokens = 0, cached = 0, offset = 0;
     std::string finish = {};  // "stop", "length" …
     bool begun = false, done = false;
-    bool echoed = false;  // the log-probabilities of its prompt are out
+    bool echoed = false;  // the log-probabilities of the prompt have been sent
     ReplyParser reply{{}};
     std::string content = {}, reasoning = {};  // of a chat
     std::vector<ToolCall> calls = {};
   };
-  /// New text of a choice that streams; `last`: its end.
+  /// Sends new text of a streamed choice; `last`: its last piece.
   virtual void tell(std::size_t i, const std::string& piece, bool last) = 0;
   virtual Json whole() = 0;
   virtual std::string prompt_text(std::size_t) const { return ""; }
-  /// What ends a stream; what ends it too early.
+  /// Ends a stream; ends it with an error.
   virtual void end_stream();
   virtual void end_with(const ApiError& e) { event(e.json()); }
 
   Json usage() const;
   Json envelope(const char* object) const;
-  /// What stands after the envelope in an answer that is no stream.
+  /// The fields after the envelope in an answer that is not streamed.
   void finish_whole(Json& all, Json choices) const;
   void event(const Json& data) { reply_->write("data: " + dump(data) + "\n\n"); }
   std::string token_text(Token token) const;

@@ -15,11 +15,11 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kMostStops = 16, kMostPrompts = 256, kMostChoices = 1024;
-constexpr std::size_t kMostStopTokens = 256, kMostBiases = 4096;  // every choice has its own
+constexpr std::size_t kMostStopTokens = 256, kMostBiases = 4096;  // every choice keeps a copy
 constexpr double kLeastRepetitionPenalty = 0.01;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kCompletionTokens = 16;
 
-// Sent by clients for other servers, and of no consequence here.
+// Fields that clients send for other servers and that have no effect here.
 const std::vector<std::string>& ignored() {
   static const std::vector<std::string> names{"user",
                                               "metadata",
@@ -70,7 +70,7 @@ void RequestReader::check_length(const std::vector<Token>& prompt, std::int64_t 
                    param, "context_length_exceeded"};
 }
 
-// A string, a list of strings, of ids, or of lists of ids.
+// Reads `prompt`: a string, or a list of strings, of ids, or of lists of ids.
 std::vector<std::vector<Token>> RequestReader::token_lists(Fields& f, const std::string& name,
                                                            std::vector<std::string>* texts) const {
   const Json* value = f.find(name);
@@ -257,7 +257,7 @@ Asked RequestReader::chat(const Json& body) const {
   return asked;
 }
 
-// The prompt's tokens, and how the reply to it is read.
+// Reads the prompt into tokens, and chooses the format of the reply.
 std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& asked) const {
   const AnswerFormat& format = models_.format();
   try {

@@ -15,7 +15,7 @@
 
 namespace dml {
 
-/// What a completion or a chat asks for.
+/// The parsed request of a completion or a chat.
 struct Asked {
   std::size_t model = 0;
   std::string model_name;
@@ -23,14 +23,14 @@ struct Asked {
   std::vector<std::vector<Token>> prompts;
   std::vector<std::string> texts;  // of the prompts, for echo
   int n = 1;
-  EngineRequest engine;      // of every choice, but for prompt and number, and an answer that ends with the context
-  std::int64_t context = 0;  // most tokens of a prompt and its answer
+  EngineRequest engine;      // common to all choices; prompt, number and a limit by the context are set per choice
+  std::int64_t context = 0;  // largest number of tokens of a prompt and its answer
   std::vector<std::string> stops;
   bool include_stop = false;  // the stop text is a part of the answer
   bool stream = false, include_usage = false, echo = false, logprobs = false;
   int top_logprobs = 0;
   ReplyParser::Format reply;  // of a chat
-  bool one_call = false;      // of several calls of tools the first is kept
+  bool one_call = false;      // only the first of several tool calls is kept
   bool specials = false;      // special tokens are shown to the parser of replies
 };
 
@@ -40,9 +40,9 @@ class RequestReader {
 
   Asked completion(const Json& body) const;
   Asked chat(const Json& body) const;
-  /// The tokens of a chat's prompt.
+  /// The prompt of a chat as tokens.
   std::vector<Token> chat_tokens(Fields& fields) const;
-  /// The messages of a chat as the template lays them out.
+  /// The prompt of a chat as text, rendered by the template.
   std::string apply_template(const Json& body) const;
   /// input, model and encoding of /v1/embeddings.
   struct Embedding {

@@ -33,7 +33,7 @@ std::string_view trimmed(std::string_view text) {
   return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
 }
 
-// The end of the JSON value at the front of a text; npos where it is not complete.
+// The end of the JSON value at the beginning of a text; npos where it is incomplete.
 std::size_t json_end(std::string_view text) {
   int depth = 0;
   bool quoted = false;
@@ -58,7 +58,7 @@ std::size_t json_end(std::string_view text) {
 ToolStyle tool_style(const std::string& source) {
   auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
   if (!has("tools") || has("<function=") || has("<arg_key>"))
-    return ToolStyle::none;  // the latter write arguments as XML
+    return ToolStyle::none;  // templates that write arguments as XML
   if (has(kCalls)) return ToolStyle::mistral;
   if (has("tool_call>")) return ToolStyle::hermes;
   return has("python_tag") || has("ipython") || has("\"parameters\"") ? ToolStyle::llama : ToolStyle::none;
@@ -71,7 +71,7 @@ ReplyParser::ReplyParser(const Format& format) : format_(format) {
                                                                   : State::content;
 }
 
-// How much of the pending text is neither the beginning of a mark nor blanks before one.
+// The number of pending bytes that can be given out: neither a prefix of a mark nor blanks in front of one.
 std::size_t ReplyParser::safe(std::string_view mark) const {
   auto without_blanks = [&](std::size_t size) {
     return std::string_view(pending_).substr(0, size).find_last_not_of(kBlanks) + 1;
@@ -117,7 +117,7 @@ bool ReplyParser::give_until(std::string& to, std::string_view mark, State next)
   return become(next, mark.size());
 }
 
-// True when the state has changed, and there may be more to do.
+// Parses pending text. True when the state changed, so that it must be called again.
 bool ReplyParser::step(Piece& out) {
   switch (state_) {
     case State::start:

@@ -1,4 +1,4 @@
-// What a chat model wrote, taken apart: reasoning, content, and calls of tools in the form that its family writes.
+// Parses the reply of a chat model into reasoning, content and tool calls, in the format of its family.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 
 namespace dml {
 
-/// How a family writes calls of tools.
+/// The format of tool calls.
 enum class ToolStyle {
   none,
   hermes,   // <tool_call>{"name": …, "arguments": {…}}</tool_call>, any number of them (Hermes, Qwen)
   mistral,  // [TOOL_CALLS][{"name": …, "arguments": {…}}], or [TOOL_CALLS]name[ARGS]{…}
   llama     // the whole reply is {"name": …, "parameters": {…}}, perhaps after <|python_tag|>
 };
-/// By what the chat template says; none where it knows no tools.
+/// The format that a chat template uses; none where it renders no tools.
 ToolStyle tool_style(const std::string& chat_template);
 
 struct ToolCall {
@@ -29,8 +29,8 @@ class ReplyParser {
   struct Format {
     ToolStyle tools = ToolStyle::none;
     bool reasoning = false;         // <think> … </think> in front is reasoning
-    bool inside_reasoning = false;  // the prompt has opened it
-    bool inside_call = false;       // … or a call: the reply begins after the mark
+    bool inside_reasoning = false;  // the prompt ends with <think>
+    bool inside_call = false;       // the prompt ends with the mark of a call
   };
   explicit ReplyParser(const Format& format);
 
@@ -38,20 +38,20 @@ class ReplyParser {
     std::string content, reasoning;
     std::vector<ToolCall> calls;
   };
-  /// What is certain after some more text: the beginning of a mark is held back.
+  /// Adds text. Returns what is final; a prefix of a mark is held back.
   Piece push(std::string_view text);
-  /// The rest. A call that is not complete is content.
+  /// Returns the rest at the end of the reply. An incomplete call is content.
   Piece finish();
 
  private:
   enum class State { start, reasoning, content, call, whole };
   bool step(Piece& out);
   bool step_start();
-  // Enters a state behind `skip` bytes of the pending text; true.
+  // Drops `skip` pending bytes and enters a state. Returns true.
   bool become(State next, std::size_t skip);
-  // Moves the first `size` bytes of the pending text to `to`, without the blanks of a gap.
+  // Moves the first `size` pending bytes to `to`, without the blanks of a gap.
   void give(std::string& to, std::size_t size);
-  // Gives the text before a mark and enters the next state after it; without a mark, gives what is certain:
+  // Moves the text before a mark and enters the next state after it. Without a mark: moves what is final and returns
   // false.
   bool give_until(std::string& to, std::string_view mark, State next);
   std::optional<std::vector<ToolCall>> calls_in(std::string_view text) const;

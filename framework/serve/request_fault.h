@@ -1,4 +1,4 @@
-// What the library of http.cpp lets through and we do not: contradicting lengths, unknown methods, sizes.
+// Checks of requests that the library of http.cpp does not make: contradicting lengths, unknown methods, sizes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace dml {
 
-/// Why a request is refused by its headers, as a status and a sentence; (0, "") where it is not.
+/// Status and message of a refusal by the headers; (0, "") where the request is accepted.
 std::pair<int, std::string> request_fault(const HttpRequest& request, const std::string& version,
                                           std::size_t body_bytes);
 

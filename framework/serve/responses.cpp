@@ -3,7 +3,7 @@
 namespace dml {
 namespace {
 
-// Text parts of the Responses API as those of a chat.
+// Converts text parts of the Responses API to those of a chat.
 Json parts_of(const Json& content, const std::string& path) {
   if (content.is_string()) return content;
   if (!content.is_array()) throw ApiError::invalid(path, "'" + path + "' must be a string or a list of text parts");
@@ -18,7 +18,7 @@ Json parts_of(const Json& content, const std::string& path) {
   return out;
 }
 
-// What a chat request calls a field of a response's.
+// The field of a chat request that corresponds to one of a Responses request.
 const std::vector<std::pair<std::string, std::string>>& chat_names() {
   static const std::vector<std::pair<std::string, std::string>> table{{"max_tokens", "max_output_tokens"},
                                                                       {"messages", "input"},
@@ -27,7 +27,7 @@ const std::vector<std::pair<std::string, std::string>>& chat_names() {
   return table;
 }
 
-// `instructions` and `input` as the messages of a chat.
+// Converts `instructions` and `input` to the messages of a chat.
 Json messages_of(Fields& f) {
   Json messages = Json::array();
   if (const auto words = f.text("instructions")) messages.push_back({{"role", "system"}, {"content", *words}});

@@ -1,13 +1,13 @@
-// /v1/responses for text: the request as one of a chat, the answer in the form of the Responses API.
+// /v1/responses for text: the request is converted to a chat request, the answer to the form of the Responses API.
 #pragma once
 
 #include "serve/openai_answer.h"
 
 namespace dml {
 
-/// The chat request that asks for the same. ApiError with the names of the Responses API.
+/// Converts a request to a chat request. ApiError with field names of the Responses API.
 Json chat_of_response(const Json& body);
-/// An error in that chat request, in the names of the response's fields.
+/// Converts an error in the chat request: field names become those of the Responses API.
 ApiError of_response(ApiError error);
 
 class ResponseAnswer : public TextAnswer {

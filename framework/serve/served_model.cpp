@@ -17,7 +17,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kUsualContext = 8192;  // the default: longer contexts would take all memory
+constexpr std::int64_t kUsualContext = 8192;  // default context; longer ones must be asked for
 constexpr std::int64_t kReports = 32;
 constexpr std::size_t kUsualSlots = 16;
 
@@ -27,7 +27,7 @@ std::string name_of(std::string directory) {
   return name.empty() || name == "." ? std::string("model") : name;
 }
 
-// "NAME=DIR"; a directory that has such a name is meant itself.
+// Splits "NAME=DIR". A text that is itself the name of a directory is not split.
 std::pair<std::string, std::string> name_and_directory(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == text.npos || file_exists(text)) return {name_of(text), text};
@@ -39,7 +39,7 @@ std::pair<std::string, std::string> name_and_directory(const std::string& text) 
 ServedModels::~ServedModels() = default;
 
 ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
-  // What the recipe trained answers first; the base is there as well.
+  // The adapter that the recipe trained is the default model; the base is served as well.
   AnsweringModel which =
       answering_model(recipe, options.base_model,
                       recipe && !options.base_model ? std::vector<std::string>{} : std::vector<std::string>{"none"});
@@ -87,7 +87,7 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   format_ = std::make_unique<AnswerFormat>(texts, which, base_, std::move(tokenizer), false);
   GenerationOptions openai = generation_defaults(GenerationSection{});
   openai.sampling.temperature = 1;
-  openai.max_new_tokens = 0;  // as many as fit
+  openai.max_new_tokens = 0;  // up to the end of the context
   defaults_ = generation_defaults(recipe, which, openai);
   defaults_.sampling.penalise_prompt = false;
   plan(options);
@@ -97,7 +97,7 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
                              format_->description(), engine_.slots, engine_.context);
 }
 
-// Memory for the caches of all slots, each with a whole context: fewer tokens where there is not so much.
+// Reserves the key-value caches of all slots, each of a whole context, or of fewer tokens where memory is short.
 void ServedModels::plan(const ServedOptions& options) {
   const ModelSpec& spec = base_.spec;
   engine_.slots = static_cast<std::size_t>(options.slots.value_or(kUsualSlots));

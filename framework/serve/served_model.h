@@ -1,4 +1,4 @@
-// What a server answers with: a base and its adapters over one copy of the weights, each under a name.
+// The models of a server: a base and its adapters over one copy of the weights, each under a name.
 #pragma once
 
 #include <memory>
@@ -30,20 +30,21 @@ struct ServedOptions {
 
 class ServedModels {
  public:
-  /// Loads everything. UserError where something is missing, or the memory is too small.
+  /// Loads base and adapters. UserError where a file is missing or memory is too small.
   ServedModels(const Recipe* recipe, const ServedOptions& options);
   ~ServedModels();
 
-  /// The first one answers when none is named.
+  /// The first is the default.
   const std::vector<ServedModel>& list() const { return list_; }
-  /// Which model has this name.
+  /// The index of the model of this name.
   std::optional<std::size_t> find(const std::string& name) const;
   const AnswerFormat& format() const { return *format_; }
   const ModelSpec& spec() const { return base_.spec; }
-  /// What requests leave out: the recipe's, generation_config.json's, OpenAI's.
+  /// Defaults of request fields: from the recipe, generation_config.json, then OpenAI's.
   const GenerationOptions& defaults() const { return defaults_; }
   const EngineOptions& engine_options() const { return engine_; }
-  /// In the order of list(). Adapters are computed with the base wherever they leave its weights as they are.
+  /// In the order of list(). Requests for adapters are batched with those for the base where the adapters leave its
+  /// weights unchanged.
   const std::vector<EngineModel>& models() const { return models_; }
   const std::string& description() const { return description_; }
 

@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-constexpr std::chrono::seconds kRest{1};  // without a request, before memory is given back
+constexpr std::chrono::seconds kRest{1};  // idle time before memory is given back
 
 }  // namespace
 
@@ -64,7 +64,7 @@ void Service::run() {
         if (!changed_.wait_for(lock, kRest, wanted)) {
           lock.unlock();
           at_rest_();
-          malloc_trim(0);  // what many requests took at a time goes back to the system
+          malloc_trim(0);  // returns freed memory to the system
           lock.lock();
           changed_.wait(lock, wanted);
         }
@@ -81,7 +81,7 @@ void Service::run() {
     drop_gone();
     try {
       for (const EngineEvent& event : engine_.step()) deliver(event);
-    } catch (const std::exception& e) {  // nothing of the engine can be relied on for these
+    } catch (const std::exception& e) {  // the engine's state is unknown: all its requests fail
       log_error("{}", e.what());
       end_all([&](Work& work) { work.fail(e); });
     }

@@ -1,4 +1,4 @@
-// The engine behind a queue: one thread owns the models, others hand it work.
+// The engine behind a queue: one thread owns the models; other threads submit work.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,7 @@ namespace dml {
 
 class Service {
  public:
-  /// `queue`: requests that may wait for a place, beside those under way.
-  /// `at_rest`: called on the engine's thread after a second without requests.
+  /// `queue`: requests that may wait beside those that are computed.
   Service(
       std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
       std::function<void()> at_rest = [] {});
@@ -31,7 +30,7 @@ class Service {
 
   /// False when the queue is full.
   bool submit(std::shared_ptr<Work> work);
-  /// Lets what is under way and in the queue end, but for no longer than this; then cuts it off.
+  /// Completes running and queued requests, for at most this time; cancels the rest.
   void finish(std::chrono::seconds most);
 
  private:
@@ -60,7 +59,7 @@ class Service {
   std::deque<std::shared_ptr<Work>> arrived_;
   std::size_t waiting_ = 0;  // arrived, or in the engine without a place
   bool idle_ = true, stopping_ = false, cutting_ = false;
-  // The engine's thread's own.
+  // Used by the engine's thread only.
   std::vector<std::unique_ptr<Active>> active_;
   std::map<RequestId, Request> requests_;
   std::thread thread_;

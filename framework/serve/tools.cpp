@@ -8,7 +8,8 @@
 namespace dml {
 namespace {
 
-// JSON that calls are: one, or for Mistral a list of them. Parameters are documents of their own, for their references.
+// The JSON Schema of the calls: one call, or for Mistral a list. Parameters are separate documents, so that their
+// references resolve.
 Json call_schema(const Json& functions, ToolStyle style, bool one_call) {
   const char* arguments = style == ToolStyle::llama ? "parameters" : "arguments";
   Json any = Json::array();

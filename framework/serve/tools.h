@@ -1,4 +1,4 @@
-// The tools of a chat request: what the template is told of them, and what a call of them must be.
+// The tools of a chat request: their form for the template, and the constraint on calls.
 #pragma once
 
 #include <memory>
@@ -14,17 +14,17 @@ namespace dml {
 
 struct ToolsAsked {
   Json list;                       // for the template; null: none
-  bool parse = false;              // calls in the reply are taken out
-  bool one = false;                // of several calls the first is kept
-  bool required = false;           // the reply must be a call; else it may be one
-  Json functions = Json::array();  // those that may be called
-  std::string opened;              // what a prompt for such a reply ends with
+  bool parse = false;              // tool calls are parsed out of the reply
+  bool one = false;                // only the first of several calls is kept
+  bool required = false;           // the reply must be a call
+  Json functions = Json::array();  // the functions that may be called
+  std::string opened;              // the text that opens a call, appended to the prompt
 };
 
 /// tools, tool_choice and parallel_tool_calls. ApiError where they are wrong, or the template knows no tools.
 ToolsAsked read_tools(Fields& fields, ToolStyle style);
 
-/// What constraint() makes of tools and the format of replies, as text: equal texts, equal constraints.
+/// A key for caching: equal texts mean equal constraints.
 std::string call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
                             const std::string& chat_template);
 std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text);

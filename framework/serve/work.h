@@ -8,19 +8,19 @@
 
 namespace dml {
 
-/// Made by the threads that read requests, used by the engine's thread alone after that.
+/// Created by the threads that parse requests, then used by the engine's thread alone.
 class Work {
  public:
   virtual ~Work() = default;
-  /// Taken once, when the work begins.
+  /// The engine requests. Called once, when the work begins.
   virtual std::vector<EngineRequest> take_requests() = 0;
-  /// An event of request number i; false when no more of it are wanted.
+  /// Handles an event of request i; false: no more of its events are wanted.
   virtual bool on_event(std::size_t i, const EngineEvent& event) = 0;
   /// The client has left.
   virtual bool gone() const = 0;
-  /// The work cannot be done, or not to its end; no more events will come.
+  /// The work failed; no more events will come.
   virtual void fail(const std::exception& why) = 0;
-  /// The server is closing: what is there of the answer must do.
+  /// The server is closing: completes the answer with what has been generated.
   virtual void cut_off() = 0;
 };
 
