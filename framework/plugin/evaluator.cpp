@@ -17,9 +17,10 @@ class View : public plugin::ModelView {
     for (const Unit& unit : context_.model.parameters.units())
       for (const Parameter& p : unit.parameters) {
         const auto size = static_cast<std::size_t>(p.size());
-        std::vector<float> widened(unit.value ? 0 : size);
-        if (!unit.value) read_values(unit, p, 0, widened);
-        visit(p.name, p.shape, unit.value ? std::span<const float>(unit.value + p.offset, size) : widened);
+        const float* floats = unit.value.floats();
+        std::vector<float> widened(floats ? 0 : size);
+        if (!floats) read_values(unit, p, 0, widened);
+        visit(p.name, p.shape, floats ? std::span(floats + p.offset, size) : widened);
       }
   }
 

@@ -35,8 +35,7 @@ class PluginStrategy : public DistributionStrategy {
     std::vector<std::int64_t> sizes;
     for (Unit& unit : store.units()) {
       sizes.push_back(unit.size);
-      if (unit.size > 0)
-        comm_.broadcast(std::as_writable_bytes(std::span(unit.value, static_cast<std::size_t>(unit.size))), 0);
+      if (unit.size > 0) comm_.broadcast(unit_bytes(store, unit), 0);
     }
     guarded(origin_, [&] { rule_->begin(sizes, comm_.size()); });
     own_.adopt(store, state);

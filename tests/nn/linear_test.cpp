@@ -263,7 +263,7 @@ class Beside : public testing::Test {
       l.frozen = kernels::weight_of(w);
       for (std::int64_t i = 0; i < w.size(); ++i) halves.push_back(to_bf16(w.data[i]));
     }
-    linears[1].frozen = {kernels::Storage::bf16, 40, kWide, halves.data() + 300 * kWide};
+    linears[1].frozen = {DType::bf16, 40, kWide, halves.data() + 300 * kWide};
     linears[2].frozen_bias = values.random(1, 67).data;
     for (Linear& l : linears) {
       LoraAdapter& own = adapters.emplace_back();
