@@ -47,16 +47,19 @@ Formula Schema::add(Node n) {
 
 Formula Schema::all_of(std::vector<Formula> parts) {
   if (++work_ > kMostWork) refuse("the schema is too complex: its alternatives take too long to look through");
-  std::vector<std::uint32_t> all;
+  std::vector<std::uint32_t> all, implied;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i] == kFalse) return kFalse;
     if (parts[i] == kTrue) continue;
+    const Node& n = nodes_[parts[i]];
+    if (n.kind == Node::Kind::choice) implied.push_back(one_of(n.branches()));
     if (nodes_[parts[i]].kind == Node::Kind::all_of)
       for (auto p : std::vector(nodes_[parts[i]].parts)) parts.push_back(p);
     else all.push_back(parts[i]);
   }
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
+  for (const Formula f : implied) std::erase(all, f);
   if (all.empty()) return kTrue;
   return all.size() == 1 ? all[0] : add({Node::Kind::all_of, std::move(all)});
 }
@@ -74,10 +77,6 @@ Formula Schema::any_of(std::vector<Formula> parts) {
   all.erase(std::unique(all.begin(), all.end()), all.end());
   if (all.empty()) return kFalse;
   return all.size() == 1 ? all[0] : add({Node::Kind::any_of, std::move(all)});
-}
-
-Formula Schema::one_of(std::vector<Formula> parts) {  // not sorted: the same branch twice can never be the only one
-  return parts.size() == 1 ? parts[0] : add({Node::Kind::one_of, std::move(parts)});
 }
 
 Formula Schema::negation(Formula f) {
@@ -140,32 +139,6 @@ Formula Schema::resolved(Formula f) {
     f = compiler_->target(nodes_[f].parts[0]);
   }
   return f;
-}
-
-// Exactly one of the branches: each, and none of those that it has a value in common with.
-Formula Schema::one_of_expanded(Formula f) {
-  if (auto it = expanded_.find(f); it != expanded_.end()) return it->second;
-  const std::vector<std::uint32_t> branches = nodes_[f].parts;
-  const bool before = assumed_;
-  bool rests = false;
-  auto overlap = [&](Formula a, Formula b) {
-    assumed_ = false;
-    const bool out =
-        satisfiable(all_of({a, b})) || assumed_ || left_out_;  // where that is not sure, better one too many
-    rests = rests || assumed_;
-    return out;
-  };
-  std::vector<Formula> out;
-  for (std::size_t i = 0; i < branches.size(); ++i) {
-    std::vector<Formula> all{branches[i]};
-    for (std::size_t j = 0; j < branches.size(); ++j)
-      if (j != i && overlap(branches[i], branches[j])) all.push_back(negation(branches[j]));
-    out.push_back(all_of(std::move(all)));
-  }
-  const Formula any = any_of(std::move(out));
-  if (!rests) expanded_[f] = any;
-  assumed_ = before || rests;
-  return any;
 }
 
 // Some member whose value is none that `a` gives it: the first one of its names, so that the ways exclude each other.
@@ -272,11 +245,12 @@ LanguageId Schema::scalar_of(Formula f, JsonKind kind, int depth) {
       return l_.complement(scalar_of(n.parts[0], kind, depth + 1));
     case Node::Kind::reference:
       return scalar_of(resolved(f), kind, depth + 1);
-    case Node::Kind::one_of: {  // without looking for overlaps: languages are closed under everything
+    case Node::Kind::one_of:
+    case Node::Kind::choice: {  // without looking for overlaps: languages are closed under everything
       std::vector<LanguageId> parts, ways;
-      for (auto p : n.parts) parts.push_back(scalar_of(p, kind, depth + 1));
+      for (auto p : n.branches()) parts.push_back(scalar_of(p, kind, depth + 1));
       for (std::size_t i = 0; i < parts.size(); ++i) {
-        std::vector<LanguageId> all{parts[i]};
+        std::vector<LanguageId> all{scalar_of(n.held(i), kind, depth + 1)};
         for (std::size_t j = 0; j < parts.size(); ++j)
           if (j != i) all.push_back(l_.complement(parts[j]));
         ways.push_back(l_.all_of(std::move(all)));

@@ -94,6 +94,7 @@ class Schema {
   Formula all_of(std::vector<Formula> parts);
   Formula any_of(std::vector<Formula> parts);
   Formula one_of(std::vector<Formula> parts);
+  Formula choice(std::vector<Formula> branches, const std::vector<Formula>& held);
   Formula atom(Atom a);
   Formula of_kind(JsonKind kind);
   Formula add(Node n);

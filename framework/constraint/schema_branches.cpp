@@ -1,6 +1,6 @@
 // Branches of oneOf that exclude each other by a constant: each has a `const` or `enum` of its own, or is an object
 // with such a member that must be there. At most one of them holds, so that together they are one branch with
-// alternatives.
+// alternatives. What is left of oneOf then becomes alternatives by what its branches have in common.
 #include <algorithm>
 #include <set>
 
@@ -44,12 +44,11 @@ const Json* Schema::Compiler::constants(const Json& s, std::deque<Json>& made) {
 }
 
 // By what a branch may differ from others: "" for its value, "." and a name for that of a member. `beside`: the schema
-// that the branches stand in, which may ask for objects and for the member.
-std::map<std::string, std::set<Json>> Schema::Compiler::marks(const Json& branch, const Json& beside) {
-  std::map<std::string, std::set<Json>> out;
+// that the branches stand in, which may ask for objects and for the member. `object`: only objects are looked at.
+Schema::Compiler::Marks Schema::Compiler::marks(const Json& branch, const Json& beside, bool object) {
+  Marks out;
   std::deque<Json> made;
   if (const Json* values = constants(branch, made)) out[""] = {values->begin(), values->end()};
-  bool object = false;
   std::set<std::string> required;
   std::map<std::string, const Json*> members;
   const auto ask = [&](const Json& schema) {
@@ -72,7 +71,7 @@ std::map<std::string, std::set<Json>> Schema::Compiler::marks(const Json& branch
 }
 
 // The largest group of branches that one mark keeps apart; fewer than two: there is none.
-std::vector<std::size_t> Schema::Compiler::excluding(const std::vector<std::map<std::string, std::set<Json>>>& all) {
+std::vector<std::size_t> Schema::Compiler::excluding(const std::vector<Marks>& all) {
   std::map<std::string, std::vector<std::size_t>> by_mark;
   for (std::size_t i = 0; i < all.size(); ++i)
     for (auto& [mark, values] : all[i]) by_mark[mark].push_back(i);
@@ -90,15 +89,12 @@ std::vector<std::size_t> Schema::Compiler::excluding(const std::vector<std::map<
   return best;
 }
 
-Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
-  std::vector<Formula> branches = subschemas(s, "oneOf", path);
-  std::vector<std::map<std::string, std::set<Json>>> known;
-  for (const Json& branch : *member(s, "oneOf")) known.push_back(marks(branch, s));
+Formula Schema::Compiler::one_of_marked(std::vector<Formula> branches, std::vector<Marks> known) {
   while (true) {
     const std::vector<std::size_t> group = excluding(known);
     if (group.size() < 2) return schema_.one_of(std::move(branches));
     std::vector<Formula> apart, others;
-    std::vector<std::map<std::string, std::set<Json>>> left;
+    std::vector<Marks> left;
     for (std::size_t i = 0; i < branches.size(); ++i) {
       if (std::ranges::binary_search(group, i)) {
         apart.push_back(branches[i]);
@@ -112,6 +108,57 @@ Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
     branches = std::move(others);
     known = std::move(left);
   }
+}
+
+// Branches that speak of members alone may exclude each other as objects, and all hold of other values.
+Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
+  const std::vector<Formula> branches = subschemas(s, "oneOf", path);
+  std::vector<Marks> marked, of_objects;
+  for (const Json& branch : *member(s, "oneOf")) {
+    marked.push_back(marks(branch, s, false));
+    of_objects.push_back(marks(branch, s, true));
+  }
+  const Formula object = schema_.of_kind(JsonKind::object), other = schema_.negation(object);
+  const Formula any = one_of_marked(branches, marked), where_object = one_of_marked(branches, of_objects);
+  if (any == where_object) return any;
+  return schema_.any_of({schema_.both(object, where_object), schema_.both(other, any)});
+}
+
+// Not sorted: the same branch twice can never be the only one.
+Formula Schema::one_of(std::vector<Formula> parts) {
+  return parts.size() == 1 ? parts[0] : add({Node::Kind::one_of, std::move(parts)});
+}
+
+Formula Schema::choice(std::vector<Formula> branches, const std::vector<Formula>& held) {
+  branches.insert(branches.end(), held.begin(), held.end());
+  return add({Node::Kind::choice, std::move(branches)});
+}
+
+// Exactly one of the branches: each, and none of those that it has a value in common with.
+Formula Schema::one_of_expanded(Formula f) {
+  if (auto it = expanded_.find(f); it != expanded_.end()) return it->second;
+  const Node node = nodes_[f];
+  const std::vector<Formula> branches = node.branches();
+  const bool before = assumed_;
+  bool rests = false;
+  auto overlap = [&](Formula a, Formula b) {
+    assumed_ = false;
+    const bool out =
+        satisfiable(all_of({a, b})) || assumed_ || left_out_;  // where that is not sure, better one too many
+    rests = rests || assumed_;
+    return out;
+  };
+  std::vector<Formula> out;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    std::vector<Formula> all{node.held(i)};
+    for (std::size_t j = 0; j < branches.size(); ++j)
+      if (j != i && overlap(node.held(i), branches[j])) all.push_back(negation(branches[j]));
+    out.push_back(all_of(std::move(all)));
+  }
+  const Formula any = any_of(std::move(out));
+  if (!rests) expanded_[f] = any;
+  assumed_ = before || rests;
+  return any;
 }
 
 }  // namespace dml

@@ -25,8 +25,15 @@ struct Schema::Atom {
 };
 
 struct Schema::Node {
-  enum class Kind { yes, no, atom, negation, all_of, any_of, one_of, reference } kind;
+  enum class Kind { yes, no, atom, negation, all_of, any_of, one_of, choice, reference } kind;
   std::vector<std::uint32_t> parts;  // formulas; an atom's number; a reference's
+
+  /// Of one_of: its parts. Of choice: the first half, and for each of them what holds where it is the one, itself
+  /// included.
+  std::vector<Formula> branches() const {
+    return {parts.begin(), kind == Kind::choice ? parts.begin() + std::ssize(parts) / 2 : parts.end()};
+  }
+  Formula held(std::size_t i) const { return parts[kind == Kind::choice ? parts.size() / 2 + i : i]; }
 };
 
 /// Keywords to formulas, with the documents' identifiers and anchors.
@@ -59,7 +66,7 @@ struct Schema::Compiler {
   // schema_unevaluated.cpp
   struct Evaluated;
   void evaluated_if(const Json& branch, Formula holds, const std::string& path, std::vector<Evaluated>& out);
-  void evaluated_in_choice(const Json& list, const std::string& path, std::vector<Evaluated>& out);
+  void evaluated_in_choice(const Json& s, const std::string& path, std::vector<Evaluated>& out);
   void evaluated_in_branches(const Json& s, const std::string& path, std::vector<Evaluated>& out);
   std::vector<Evaluated> evaluated(const Json& s, const std::string& path, bool itself = false);
   Formula other_members(const std::vector<Evaluated>& all, Formula value);
@@ -71,8 +78,10 @@ struct Schema::Compiler {
   template <class Use>
   void each_implied(const Json& s, int depth, Use use);
   const Json* constants(const Json& s, std::deque<Json>& made);
-  std::map<std::string, std::set<Json>> marks(const Json& branch, const Json& beside);
-  static std::vector<std::size_t> excluding(const std::vector<std::map<std::string, std::set<Json>>>& all);
+  using Marks = std::map<std::string, std::set<Json>>;
+  Marks marks(const Json& branch, const Json& beside, bool object);
+  static std::vector<std::size_t> excluding(const std::vector<Marks>& all);
+  Formula one_of_marked(std::vector<Formula> branches, std::vector<Marks> known);
   Formula one_of(const Json& s, const std::string& path);
 
   std::vector<Formula> subschemas(const Json& s, const char* keyword, const std::string& path);
@@ -89,8 +98,12 @@ struct Schema::Compiler {
   std::map<const Json*, std::string> bases_;    // of every subschema
   std::map<std::string, int> dynamic_anchors_;  // how often each occurs
   std::map<std::string, Formula> has_;
-  std::vector<std::vector<Formula>> choices_;  // the branches of oneOfs beside an unevaluated keyword
-  int resources_ = 0;                          // subschemas with an identifier of their own
+  struct Choice {
+    std::vector<Formula> branches;
+    Formula whole;
+  };
+  std::vector<Choice> choices_;  // oneOfs beside an unevaluated keyword
+  int resources_ = 0;            // subschemas with an identifier of their own
   std::map<const Json*, Formula> compiled_;
   std::deque<Place> targets_;
   std::vector<std::optional<Formula>> target_formulas_;

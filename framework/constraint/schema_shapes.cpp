@@ -130,6 +130,7 @@ std::vector<Schema::Case> Schema::cases(Formula f, bool positive, JsonKind kind,
     case Node::Kind::reference:
       return cases(resolved(f), positive, kind, depth + 1);
     case Node::Kind::one_of:
+    case Node::Kind::choice:
       return cases(one_of_expanded(f), positive, kind, depth + 1);
     case Node::Kind::all_of:
       return positive ? every_case(n.parts, true, kind, depth + 1) : any_case(refutations(f), true, kind, depth + 1);

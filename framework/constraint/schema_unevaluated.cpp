@@ -41,13 +41,14 @@ void Schema::Compiler::evaluated_if(const Json& branch, Formula holds, const std
   }
 }
 
-// Of the branches of a oneOf.
-void Schema::Compiler::evaluated_in_choice(const Json& list, const std::string& path, std::vector<Evaluated>& out) {
+// Of the branches of oneOf.
+void Schema::Compiler::evaluated_in_choice(const Json& s, const std::string& path, std::vector<Evaluated>& out) {
+  const Json& list = *member(s, "oneOf");
   const std::size_t number = choices_.size();  // branches may have choices of their own
   choices_.emplace_back();
   std::vector<Formula> branches;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string at = fmt::format("{}/{}", path, i);
+    const std::string at = fmt::format("{}/oneOf/{}", path, i);
     branches.push_back(compile(list[i], at));
     for (Evaluated& e : evaluated(list[i], at)) {
       e.within = e.when;
@@ -56,7 +57,7 @@ void Schema::Compiler::evaluated_in_choice(const Json& list, const std::string& 
       out.push_back(std::move(e));
     }
   }
-  choices_[number] = std::move(branches);
+  choices_[number] = {std::move(branches), one_of(s, path)};
 }
 
 void Schema::Compiler::evaluated_in_branches(const Json& s, const std::string& path, std::vector<Evaluated>& out) {
@@ -65,7 +66,7 @@ void Schema::Compiler::evaluated_in_branches(const Json& s, const std::string& p
       const std::string at = fmt::format("{}/anyOf/{}", path, i);
       evaluated_if((*list)[i], compile((*list)[i], at), at, out);
     }
-  if (const Json* list = member(s, "oneOf"); list && list->is_array()) evaluated_in_choice(*list, path + "/oneOf", out);
+  if (const Json* list = member(s, "oneOf"); list && list->is_array()) evaluated_in_choice(s, path, out);
   if (const Json* condition = member(s, "if")) {
     const Formula f = compile(*condition, path + "/if");
     evaluated_if(*condition, f, path + "/if", out);
@@ -180,19 +181,22 @@ Formula Schema::Compiler::left_over(const std::vector<Evaluated>& all, Formula v
   std::size_t largest = Evaluated::kNoChoice;
   for (const Evaluated& e : all)
     if (e.choice != Evaluated::kNoChoice &&
-        (largest == Evaluated::kNoChoice || choices_[e.choice].size() > choices_[largest].size()))
+        (largest == Evaluated::kNoChoice || choices_[e.choice].branches.size() > choices_[largest].branches.size()))
       largest = e.choice;
   if (largest == Evaluated::kNoChoice) return left(all);
+  const Choice choice = choices_[largest];
   std::vector<Formula> ways;
-  for (std::size_t branch = 0; branch < choices_[largest].size(); ++branch) {
+  for (std::size_t branch = 0; branch < choice.branches.size(); ++branch) {
     std::vector<Evaluated> here;
     for (const Evaluated& e : all) {
       if (e.choice == largest && e.branch != branch) continue;
       here.push_back(e);
       if (e.choice == largest) here.back().when = e.within;
     }
-    ways.push_back(schema_.both(choices_[largest][branch], left(here)));
+    ways.push_back(schema_.both(choice.branches[branch], left(here)));
   }
+  // Where branches may hold together: with what is left of one, few others do.
+  if (schema_.nodes_[choice.whole].kind == Node::Kind::one_of) return schema_.choice(choice.branches, ways);
   return schema_.any_of(std::move(ways));
 }
 

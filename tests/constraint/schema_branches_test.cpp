@@ -118,6 +118,20 @@ TEST(SchemaBranches, WhatTheOneBranchHasLookedAt) {
   check(R"({"type": "object", "unevaluatedProperties": {"type": "null"}, "oneOf": )" + list_of(40, needs) + "}",
         {R"({"a3":1})", R"({"a3":1,"b3":2,"x":null})", R"({"a39":1,"a38":null})"},
         {R"({"a3":1,"b2":2})", R"({"a3":1,"a4":2})", R"({"a3":"x"})", R"({"a3":1,"a4":"x"})", "{}"});
+  // Branches that may hold together, but not where the members of the others are ruled out.
+  auto pairs = [](int i) {
+    return fmt::format(
+        R"({{"properties": {{"a{0}": {{"type": "integer"}}, "b{0}": {{"type": "string"}}}}, "required": ["a{0}"]}})",
+        i);
+  };
+  const std::vector<std::string> paired{R"({"a3":1,"b3":"x"})", R"({"a39":1})"},
+      unpaired{R"({"a3":1,"b4":"x"})", R"({"a3":1,"b3":1})", R"({"a3":1,"a4":1})", R"({"b3":"x"})", "{}"};
+  check(R"({"type": "object", "unevaluatedProperties": false, "oneOf": )" + list_of(40, pairs) + "}", paired, unpaired);
+  check(R"({"type": "object", "unevaluatedProperties": false, "allOf": [{"oneOf": )" + list_of(40, pairs) + "}]}",
+        paired, unpaired);
+  // Without a type every branch holds of what is no object, so no such value is the one's.
+  check(R"({"properties": {"id": true}, "unevaluatedProperties": false, "allOf": [{"oneOf": )" + many + "}]}", valid,
+        invalid);
   // A branch that is true looks at nothing; one that has branches itself tells of those that hold.
   check(R"({"type": "object", "oneOf": [{"required": ["x"], "properties": {"x": true}}, {"not": {"required": ["x"]}}],
       "unevaluatedProperties": false})",
