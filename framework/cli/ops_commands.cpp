@@ -13,6 +13,7 @@
 #include "diagnose/slurm.h"
 #include "pipeline/checkpoints.h"
 #include "pipeline/output_folder.h"
+#include "pipeline/own_ranks.h"
 #include "pipeline/run_record.h"
 #include "train/progress.h"
 
@@ -39,10 +40,12 @@ struct Launch {
        "is requeued"}};
   Launch() {
     options.about(
-        "Composes the mpirun command line for this machine or the hosts of a file, with one rank per core or slot and "
-        "the cores shared among them, prints it and runs it.");
-    options.integer("ranks", request.ranks,
-                    "number of ranks; also -n N. Default: one per core, or the slots of the hostfile");
+        "Composes the mpirun command line for this machine or the hosts of a file, with the cores shared among the "
+        "ranks, prints it and runs it. On one machine, dml train starts ranks by itself where they are faster.");
+    options.integer(
+        "ranks", request.ranks,
+        "number of ranks; also -n N. Default: in training as many as should be fastest, else one per core; with a "
+        "hostfile its slots");
     options.flag("autotune", autotune,
                  "measure the recipe's step under every number of ranks that divides the cores of this host, the rest "
                  "being threads, and start the run with the fastest");
@@ -109,7 +112,7 @@ int submit(Launch& l) {
   return run_launcher({"sbatch", path}, false);
 }
 
-Recipe recipe_of_training(const std::vector<std::string>& command) {
+RecipeFile recipe_of_training(const std::vector<std::string>& command, RecipeUse use) {
   bench_words(command);  // checks what it is
   std::string path;
   std::optional<std::string> resume;
@@ -119,7 +122,7 @@ Recipe recipe_of_training(const std::vector<std::string>& command) {
   options.text("resume", resume, "as in dml train", "auto|DIR|none");
   options.take_overrides(overrides);
   options.parse({command.begin() + 1, command.end()});
-  return load_recipe(path, overrides, RecipeUse::measure).recipe;
+  return load_recipe(path, overrides, use);
 }
 
 // Measures, and asks for the fastest. A step of a recipe without batch_size has micro-batches for any number of ranks.
@@ -129,7 +132,7 @@ void autotune(LaunchRequest& request) {
                                       {"--hostfile", request.hostfile.has_value()}})
     if (given) throw UserError("launch: --autotune finds ranks and threads of this host; leave out {}", option);
   const LaunchHost host = this_host();
-  const TrainSection train = recipe_of_training(request.command).train;
+  const TrainSection train = recipe_of_training(request.command, RecipeUse::measure).recipe.train;
   if (!train.batch_size)
     log_info("The recipe has no batch_size: with N ranks a step has N times as many micro-batches");
   const LayoutRate best = fastest_layout(request, host, train.batch_size ? train.micro_batches_per_step(1) : host.cores,
@@ -137,6 +140,15 @@ void autotune(LaunchRequest& request) {
   request.ranks = best.layout.ranks;
   request.threads = best.layout.threads;
   log_info("Fastest: {} (dml launch -n {} --threads {})", best.text(), best.layout.ranks, best.layout.threads);
+}
+
+// As many ranks as are fastest by the model of diagnose/layout.h.
+void propose_ranks(LaunchRequest& request) {
+  const Topology host = own_host();
+  if (host.cores < kFewCores || request.ranks || request.threads || request.hostfile) return;
+  const LayoutChoice choice = launched_layout_of(recipe_of_training(request.command, RecipeUse::train), host);
+  if (!choice.why.empty()) log_info("{} ({}); -n sets their number", choice.layout.text(), choice.why);
+  request.ranks = choice.layout.ranks;
 }
 
 int launch(const std::vector<std::string>& words) {
@@ -152,6 +164,7 @@ int launch(const std::vector<std::string>& words) {
                                       {"account", l.slurm.account.has_value()}})
     if (given) throw UserError("launch: --{} needs --submit slurm", option);
   const std::string what = l.request.command.empty() ? "" : l.request.command[0];
+  if (what == "train") propose_ranks(l.request);
   std::vector<std::string> line = line_of_ranks(l.request);
   if (l.dry_run) {
     print(shell_text(line) + "\n");

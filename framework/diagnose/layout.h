@@ -29,6 +29,9 @@ struct Layout {
 /// Layouts that use all of so many cores, the fewest ranks first; ranks beyond `micro_batches` of a step would idle.
 std::vector<Layout> layouts_for(std::int64_t cores, std::int64_t micro_batches);
 
+/// With fewer, the threads of one rank do not wait long for each other.
+inline constexpr std::int64_t kFewCores = 4;
+
 /// What decides the layout, of a run.
 struct RunShape {
   std::int64_t steps = 1, micro_batches = 1;  // micro-batches: of a step

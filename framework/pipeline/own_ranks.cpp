@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 
 #include "assembly/job.h"
 #include "assembly/memory_plan.h"
@@ -22,7 +23,6 @@ namespace dml {
 namespace {
 
 constexpr const char* kLayoutVariable = "DML_LAYOUT";  // {"threads": 2, "why": "…"}
-constexpr std::int64_t kFewCores = 4;  // with fewer, threads of one rank do not wait long for each other
 // What a core does of a step, as measured on several processors.
 constexpr double kRate = 80e9, kRateOfBf16 = 150e9;
 
@@ -36,8 +36,7 @@ bool in_batch_job() {
 std::string reason_for_one_rank(const Recipe& recipe) {
   if (recipe.train.micro_batches_per_step(1) < 2) return "a step has one micro-batch";
   if (!recipe.distribution.gradient_tree) return "with gradient_tree: false, ranks would change the bits";
-  if (recipe.distribution.comm_dtype == DType::bf16)
-    return "with comm_dtype: bf16, ranks would change the bits";
+  if (recipe.distribution.comm_dtype == DType::bf16) return "with comm_dtype: bf16, ranks would change the bits";
   if (recipe.preference.sampling()) return "one rank samples all completions of a step together";
   if (addresses_limited()) return "the address space is limited";
   if (in_batch_job()) return "a batch job starts its own ranks";
@@ -57,7 +56,8 @@ auto memory_of(WeightlessModel& model, const Schedule& schedule, std::size_t cop
   };
 }
 
-LayoutChoice fastest_layout_of(const Recipe& recipe, const Topology& host) {
+// `launched`: ranks bring micro-batches of their own, and are wanted however short the run is.
+LayoutChoice fastest_layout_of(const Recipe& recipe, const Topology& host, bool launched) {
   const auto tokenizer = open_tokenizer(recipe.model);
   BaseModel base = open_checked_base(recipe, *tokenizer);
   base.spec.vocab = std::max(base.spec.vocab, tokens_with_rows(*tokenizer, recipe.adapter));
@@ -75,6 +75,10 @@ LayoutChoice fastest_layout_of(const Recipe& recipe, const Topology& host) {
   run.micro_batches = schedule.most_micro_batches();
   run.tokens = static_cast<double>(schedule.tokens()) / static_cast<double>(run.steps * run.micro_batches);
   run.width = static_cast<double>(base.spec.hidden);
+  if (launched) {
+    run.steps = std::numeric_limits<std::int64_t>::max();
+    run.micro_batches = recipe.train.micro_batches_per_step(host.cores);
+  }
   run.operations = (full ? 6 : 4) * static_cast<double>(base.spec.parameters());
   run.rate = bf16 ? kRateOfBf16 : kRate;
   run.exchanged = static_cast<double>(weightless.model().parameters.trainable()) * sizeof(float);
@@ -99,7 +103,14 @@ LayoutChoice layout_of(const RecipeFile& file, const Topology& host) {
   if (train.ranks > 0) return {given, fmt::format("ranks: {}", train.ranks)};
   if (train.threads || host.cores < kFewCores) return {given, ""};
   if (const std::string reason = reason_for_one_rank(file.recipe); !reason.empty()) return {given, reason};
-  return with_places(file, [&] { return fastest_layout_of(file.recipe, host); });
+  return with_places(file, [&] { return fastest_layout_of(file.recipe, host, false); });
+}
+
+LayoutChoice launched_layout_of(const RecipeFile& file, const Topology& host) {
+  const TrainSection& train = file.recipe.train;
+  if (train.threads) return {{std::max<std::int64_t>(1, host.cores / *train.threads), *train.threads}, ""};
+  if (host.cores < kFewCores || file.recipe.preference.sampling()) return {{host.cores, 1}, ""};
+  return with_places(file, [&] { return fastest_layout_of(file.recipe, host, true); });
 }
 
 void tell_layout(const LayoutChoice& choice) {

@@ -16,6 +16,10 @@ Topology own_host();
 /// UserError as training has it.
 LayoutChoice layout_of(const RecipeFile& file, const Topology& host);
 
+/// The ranks that dml launch proposes for training on `host`, where the user says nothing. Each takes
+/// gradient_accumulation_steps micro-batches of its own where there is no batch_size.
+LayoutChoice launched_layout_of(const RecipeFile& file, const Topology& host);
+
 /// Tells the ranks that this process will start.
 void tell_layout(const LayoutChoice& choice);
 /// In a rank that dml train started: what it was told.

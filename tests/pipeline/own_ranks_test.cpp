@@ -91,6 +91,15 @@ TEST_F(OwnRanks, AreWhatTheRecipeSays) {
   EXPECT_EQ(layout_of(recipe({{"threads", "6"}, {"ranks", "auto"}}), host(16)).layout, (Layout{1, 6}));
 }
 
+TEST_F(OwnRanks, OfLaunchBringTheirOwnMicroBatches) {
+  EXPECT_EQ(launched_layout_of(recipe(), host(16)).layout.threads, 1) << "four for each rank";
+  EXPECT_EQ(launched_layout_of(recipe({{"max_steps", "5"}}), host(16)).layout.threads, 1) << "however short";
+  EXPECT_EQ(launched_layout_of(recipe({{"threads", "4"}}), host(16)).layout, (Layout{4, 4}));
+  EXPECT_EQ(launched_layout_of(recipe(), host(2)).layout, (Layout{2, 1}));
+  EXPECT_EQ(launched_layout_of(recipe({{"batch_size", "2"}, {"gradient_accumulation_steps", ""}}), host(16)).layout,
+            (Layout{2, 8}));
+}
+
 TEST_F(OwnRanks, MeetMistakesAsTrainingDoes) {
   EXPECT_THROW(layout_of(recipe({{"datasets.0.path", folder / "nowhere.jsonl"}}), host(16)), UserError);
 }
