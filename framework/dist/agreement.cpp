@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kShown = 24;  // characters of a digest in the table
 constexpr std::size_t kRanksShown = 16;
 
-// Items as text: length, name, length, digest; both are bounded on reading.
+// Packs items as text: length, name, length, digest. Lengths are checked on reading.
 std::string pack(const std::vector<AgreementItem>& items) {
   std::string text;
   for (const AgreementItem& item : items)
@@ -70,7 +70,7 @@ void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
   for (auto& entry : differs) names.push_back(entry.first);
   std::string text = fmt::format("ranks disagree on {}:\n{:>6}  {:<20}", fmt::join(names, ", "), "rank", "host");
   for (auto& name : names) text += fmt::format("  {:<{}}", name, kShown);
-  // Where there are many ranks, those that agree with rank 0 are only counted.
+  // With many ranks, those that agree with rank 0 are counted instead of listed.
   std::size_t left_out = 0;
   for (std::size_t r = 0; r < held.size(); ++r) {
     if (r >= kRanksShown && packed[r] == packed[0]) {

@@ -20,7 +20,7 @@ struct AgreementItem {
 /// Error(distributed) on every rank, with a table of the differences, unless all ranks hold the same items.
 void check_agreement(Comm& comm, const std::vector<AgreementItem>& items);
 
-/// Data of which several ranks hold a copy.
+/// A buffer that several ranks hold a copy of.
 struct Replica {
   std::string what;  // "values of NAME in UNIT"
   std::span<const std::byte> data;
@@ -30,7 +30,7 @@ struct Replica {
 void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank);
 /// The values of units that every rank holds in full.
 std::vector<Replica> value_replicas(const ParameterStore& store);
-/// Values and optimizer state, for ranks that hold the very same shards (DistributionStrategy::replica_group).
+/// Values and optimizer state of shards, for ranks that hold the same shards (DistributionStrategy::replica_group).
 std::vector<Replica> shard_replicas(const ParameterStore& store, std::span<const Shard> shards);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// What every Comm does by exchange() alone, and the Comm of a single rank.
+// The collectives of Comm, all built on exchange(), and the Comm of a single rank.
 #include "dist/comm.h"
 
 #include <unistd.h>
@@ -58,7 +58,7 @@ class SelfComm : public Comm {
 }  // namespace
 
 void Comm::broadcast(std::span<std::byte> data, int root) {
-  // Ranks are counted from the root; in the round of distance d, ranks below d know the data and tell rank + d.
+  // Binomial tree with ranks counted from the root: in the round of distance d, each rank below d sends to rank + d.
   int ranks = size(), me = (rank() - root + ranks) % ranks;
   for (int distance = 1; distance < ranks; distance *= 2) {
     std::vector<std::span<const std::byte>> send(ranks);
@@ -70,7 +70,7 @@ void Comm::broadcast(std::span<std::byte> data, int root) {
 }
 
 void Comm::barrier() {
-  // Dissemination: after the round of distance d, a rank knows that the 2d ranks before it have come.
+  // Dissemination barrier: after the round of distance d, a rank knows that the 2d ranks before it have arrived.
   int ranks = size();
   std::byte mine{}, other{};
   for (int distance = 1; distance < ranks; distance *= 2) {

@@ -2,10 +2,10 @@
 // threads of one process: tests, also under sanitizers). Each of them provides exchange(); everything else is built on
 // it.
 //
-// Sums of floats are never left to a library: ranks exchange raw bytes, and the owner of a shard adds the parts up in
+// Float sums are not computed by a library: ranks exchange raw bytes, and the owner of a shard adds the parts up in
 // the order of the reduction tree (dist/gradient_tree.h), so the bits do not depend on the number of ranks.
 //
-// No wait lasts for ever: after the timeout, or as soon as another rank is known to have failed, wait() throws
+// Waits are bounded: after the timeout, or as soon as another rank is known to have failed, wait() throws
 // Error(distributed) with the rank, the operation, its bytes and the step.
 #pragma once
 
@@ -19,12 +19,12 @@
 
 namespace dml {
 
-/// A collective under way. wait() returns when its buffers may be used again; they must live until then.
+/// An asynchronous collective. wait() returns when its buffers may be reused; they must live until then.
 class Pending {
  public:
   virtual ~Pending() = default;
   virtual void wait() = 0;
-  /// Moves the transfer along without blocking; true when done.
+  /// Progresses the transfer without blocking; true when it is complete.
   virtual bool test() = 0;
 };
 
@@ -84,7 +84,7 @@ class Comm {
 /// One rank.
 std::unique_ptr<Comm> make_self_comm();
 /// MPI when started by mpirun or srun (seen in the environment), else one rank without touching MPI (starting MPI for
-/// one process costs 0.4 s). One per process. Its destructor finalizes MPI, unless an exception is on its way: then the
+/// one process costs 0.4 s). One per process. Its destructor finalizes MPI, unless the stack is being unwound: then the
 /// process must end with a non-zero code, by abort() or exit, which ends the other ranks.
 std::unique_ptr<Comm> make_comm();
 /// Runs body(comm) on `ranks` threads; rethrows the first exception. When one rank throws, waits of the others throw

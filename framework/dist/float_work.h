@@ -1,6 +1,5 @@
-// Operations on floats of the strategies themselves, apart from the model and the network: zero, copy, add, and round
-// for the wire. It runs on all threads. Under a DryRun nothing is computed; the work is counted, by which a forecast
-// knows what it costs (dist/simulated_comm.h).
+// Operations of the strategies on float arrays, on all threads: zero, copy, add, and rounding for messages. Under a
+// DryRun they are not computed; their number is counted, so that a forecast knows their cost (dist/simulated_comm.h).
 #pragma once
 
 #include <cstddef>

@@ -132,7 +132,7 @@ void FrozenShards::need(std::size_t unit, int direction) {
       for (const WeightArray& p : blocks_[unit].arrays) bind(p, buffer.data + p.first);
     }
   }
-  std::size_t next = unit + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit
+  std::size_t next = unit + static_cast<std::size_t>(direction);  // below 0: no such unit
   if (has_weights(next)) start(next).used = ++clock_;
 }
 

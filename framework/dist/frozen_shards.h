@@ -2,9 +2,9 @@
 // gathers the whole layer when a pass comes to it, the neighbour ahead of time. Only the part a rank keeps is read from
 // the files.
 //
-// Between hosts that is memory saved; on one host the mapped file is there once for all ranks anyway. Outside of passes
-// (and for embedding and head, which are not given to this class) weights are read where they are mapped, so nothing
-// else has to know: gathering rebinds the views, giving up a buffer binds them back.
+// This saves memory when ranks are on several hosts; on one host the mapped file is there once for all ranks anyway.
+// Outside of passes (and for embedding and head, which are not given to this class) weights are read where they are
+// mapped, so nothing else has to know: gathering rebinds the views, giving up a buffer binds them back.
 #pragma once
 
 #include <memory>

@@ -19,7 +19,7 @@ struct GradientRound {
 
 /// `range`: the group's micro-batches of a step of `total`.
 std::vector<GradientRound> plan_rounds(MicroBatches range, std::int64_t total, int ranks);
-/// The most nodes that are kept after any of them, at least 1.
+/// The largest number of nodes kept after any round, at least 1.
 std::size_t stack_depth(const std::vector<GradientRound>& rounds);
 
 }  // namespace dml

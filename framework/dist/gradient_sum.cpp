@@ -48,7 +48,7 @@ void GradientSum::unit_ready(std::size_t unit) {
   ProfileScope profiled("gradient_sum");
   DML_CHECK(micro_step_ >= 0 && !ready_[unit], "a unit's gradient became final twice");
   ready_[unit] = true;
-  poll();  // sums that can be spread are on their way while this unit is added up
+  poll();  // starts the exchange of finished sums while this unit is added up
   store_.end_gradient(unit);
   auto step = static_cast<std::size_t>(micro_step_);
   int top = schedule_.slot[step];

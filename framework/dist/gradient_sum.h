@@ -4,9 +4,9 @@
 // Full gradient buffers form the stack of the tree (dist/gradient_tree.h). When a unit's gradient of the last
 // micro-batch is final, it is handed to the reduction over ranks (dist/reduction.h).
 //
-// Without the tree (a choice for full fine-tuning that is short of memory) a rank adds its micro-batches up one after
-// the other in a single buffer, and these buffers are the leaves of a tree over ranks: the bits then depend on their
-// number.
+// Without the tree (gradient_tree: false, to save memory in full fine-tuning) a rank adds its micro-batches up one
+// after the other in a single buffer, and these buffers are the leaves of a tree over ranks: the bits then depend on
+// their number.
 #pragma once
 
 #include <vector>

@@ -58,7 +58,7 @@ TreeSchedule tree_schedule(MicroBatches share, std::int64_t total) {
 Additions additions_to_root(std::span<const TreeNode> nodes, std::int64_t total) {
   Additions result;
   TreeStack stack(total);
-  std::vector<int> part;  // which part each place of the stack is held in
+  std::vector<int> part;  // the part that holds each entry of the stack
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     part.push_back(static_cast<int>(i));
     for (int n = stack.push(nodes[i]); n > 0; --n) {

@@ -34,8 +34,8 @@ struct TreeNode {
 class TreeStack {
  public:
   explicit TreeStack(std::int64_t total) : total_(total) {}
-  /// Lays a node on top (nodes come in the order of their micro-batches) and returns how many additions are due: each
-  /// adds the topmost buffer to the one below and drops it.
+  /// Pushes a node (nodes come in the order of their micro-batches) and returns the number of additions due: each adds
+  /// the topmost buffer to the one below and pops it.
   int push(TreeNode node);
   std::span<const TreeNode> nodes() const { return nodes_; }
   std::size_t depth() const { return nodes_.size(); }

@@ -1,5 +1,5 @@
-// Some of a Comm's ranks as a Comm of their own, and how `hybrid` cuts ranks into groups: zero within a group, ddp
-// between the ranks that hold the same place in their groups.
+// A Comm over some ranks of another Comm, and the division of ranks into groups for hybrid strategies: shards within a
+// group, copies between the ranks of the same place in their groups.
 #pragma once
 
 #include <vector>
@@ -29,16 +29,16 @@ class GroupComm : public Comm {
   int rank_ = 0;
 };
 
-/// Where this rank stands: `inside` are the ranks of its group, `across` those that hold its place in every group.
+/// The position of this rank: `inside` are the ranks of its group, `across` those at the same place in every group.
 struct GroupPlace {
   std::vector<int> inside, across;
   int place = 0, group = 0;
   int groups() const { return static_cast<int>(across.size()); }
 };
 /// Groups of `size` ranks, those of one host side by side; 0: the ranks of a host. Rank 0 is the first of group 0. A
-/// collective. UserError where ranks do not come out even.
+/// collective. UserError where the groups would be of different sizes.
 GroupPlace group_ranks(Comm& comm, int size);
-/// One group of all.
+/// A single group of all ranks.
 GroupPlace one_group(const Comm& comm);
 
 }  // namespace dml

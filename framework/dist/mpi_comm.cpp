@@ -39,12 +39,12 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts are ints
-// Between hosts: bytes of an exchange that go unasked, in pieces just below what Open MPI sends unasked over TCP (64
-// KiB with its header). A factor of 31 makes it unlikely that a size which is not the expected one ends where a piece
-// does.
+// Between hosts: the bytes of an exchange that are sent eagerly (without a rendezvous), in pieces just below Open MPI's
+// eager limit over TCP (64 KiB with its header). A factor of 31 makes it unlikely that a wrong size ends at the border
+// of a piece.
 constexpr std::size_t kUnasked = std::size_t{4} << 20, kPiece = 62 << 10;
 constexpr auto kPokeEvery = std::chrono::milliseconds(2), kPokeLocally = std::chrono::milliseconds(100);
-constexpr auto kMoved = std::chrono::microseconds(20);  // a call that takes longer has moved something: go on
+constexpr auto kMoved = std::chrono::microseconds(20);  // a call that takes longer has moved data: call again
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -57,7 +57,7 @@ void check(int code, const char* call) {
   if (code != MPI_SUCCESS) throw Error(ExitCode::distributed, fmt::format("{}: {}", call, text_of(code)));
 }
 
-/// Calls into MPI every now and then while there is something under way.
+/// Calls MPI periodically while messages are under way, so that they progress.
 class Progress {
  public:
   Progress(MPI_Comm comm, std::chrono::milliseconds every) : comm_(comm), every_(every), thread_([this] { run(); }) {}
@@ -78,7 +78,7 @@ class Progress {
     wake_.notify_all();
   }
   void end() { under_way_.fetch_sub(1); }
-  /// Nothing is moved any more: buffers of messages under way are about to go.
+  /// Stops progress: the buffers of messages under way are about to be freed.
   void halt() { halted_ = true; }
 
  private:
@@ -122,7 +122,7 @@ class MpiPending : public Pending {
              const std::vector<std::span<std::byte>>& receive, Operation operation)
       : comm_(comm), progress_(progress), operation_(operation) {
     std::lock_guard lock(progress_.mpi());
-    // Receives first: data that arrives then has a place to go. Beginning with the next rank spreads the load.
+    // Receives are posted first, so that arriving data has a buffer. Beginning with the next rank spreads the load.
     for (int i = 1; i < comm.size(); ++i) {
       int peer = (comm.rank() - i + comm.size()) % comm.size();
       auto to = receive[static_cast<std::size_t>(peer)];
@@ -147,7 +147,7 @@ class MpiPending : public Pending {
   }
   ~MpiPending() override {
     if (done_) return;
-    progress_.halt();  // unwinding: the job is about to end, and its messages with it
+    progress_.halt();  // the stack is unwound: the job and its messages end
     std::lock_guard lock(progress_.mpi());
     progress_.end();
   }
@@ -262,7 +262,7 @@ class MpiComm : public Comm {
   }
   ~MpiComm() override {
     if (std::uncaught_exceptions() > 0) {
-      // MPI_Finalize would wait for ranks that wait for us.
+      // MPI_Finalize would deadlock with ranks that wait for this one.
       progress_.reset();
       return;
     }
@@ -294,7 +294,7 @@ class MpiComm : public Comm {
 
   void abort(int code) override {
     std::fflush(nullptr);
-    // Without the lock: the thread that holds it may be stuck.
+    // Without the lock, which a stuck thread may hold.
     MPI_Abort(world_, code);
     std::_Exit(code);
   }

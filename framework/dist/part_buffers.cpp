@@ -28,7 +28,7 @@ PartBuffers::PartBuffers(const ParameterStore& store, int ranks, bool receive) {
   for (const Unit& unit : units)
     for (std::size_t p = 1; p < unit.parts.size(); ++p) part = std::max(part, whole_blocks(unit.parts[p].size()));
   const std::int64_t parts_at = floats_, part_room = parts_at + 2 * part, part_shard = largest_shard(part);
-  std::int64_t buffer = 0, taken = 0, received = 0;  // which of the two is being filled, and how far
+  std::int64_t buffer = 0, taken = 0, received = 0;  // the buffer being filled, and its floats used so far
   others_ = others;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const bool is_end = u == 0 || u + 1 == units.size();

@@ -7,9 +7,10 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kSmall = 16 << 20;  // floats: below it, room is made for all units at once
+constexpr std::int64_t kSmall = 16 << 20;  // floats: below it, buffers are allocated for all units at once
 
-// All units' shards when that is little, else enough to keep the network busy: the largest unit, or a quarter of all.
+// The size of the receive ring: the shards of all units where that is small; else the largest unit or a quarter of all,
+// which keeps the network busy.
 std::int64_t room_needed(std::span<const std::int64_t> need) {
   std::int64_t all = std::accumulate(need.begin(), need.end(), std::int64_t{0}), largest = 0;
   for (std::int64_t n : need) largest = std::max(largest, n);
@@ -145,7 +146,7 @@ void Reduction::start(std::size_t unit) {
       exchange.parts.push_back(r == me ? exchange.mine[n] + own(unit).first : room);
       if (r != me) room += size;
     }
-    // What the first node leaves goes with the next one.
+    // The rounding error of one node is added to the next.
     for (float* node : exchange.mine)
       if (r != me)
         wire_.pack(node + theirs.first, theirs.size(), exchange.residual ? exchange.residual + theirs.first : nullptr);
@@ -153,7 +154,7 @@ void Reduction::start(std::size_t unit) {
   for (std::size_t n = 0; n < rounds_; ++n) {
     std::vector<std::span<const std::byte>> send(ranks);
     std::vector<std::span<std::byte>> receive(ranks);
-    std::size_t part = 0;  // rank r's first
+    std::size_t part = 0;  // first part of rank r
     for (std::size_t r = 0; r < ranks; part += nodes_[r++].size()) {
       if (r == me) continue;
       ShardRange theirs = shard(unit, static_cast<int>(r));
@@ -177,7 +178,7 @@ void Reduction::add_up_and_spread(std::size_t unit) {
   add_parts(exchange.parts, additions_, mine.size(), exchange.result + mine.first);
   exchange.state = Exchange::done;
   if (sums_ == Sums::at_owner) return;
-  // Everybody uses what was sent, the owner as well.
+  // All ranks use the rounded values that were sent, the owner included.
   wire_.pack(exchange.result + mine.first, mine.size(), exchange.residual ? exchange.residual + mine.first : nullptr);
   exchange.sums = gather_shards(comm_, sizes_[unit], exchange.result + mine.first, exchange.result,
                                 {"spreading of gradient sums", part_channel(unit, 0)}, wire_);

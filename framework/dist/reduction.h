@@ -1,7 +1,7 @@
-// Sums of what all ranks hold, in the order of the reduction tree (dist/gradient_tree.h).
+// Sums of buffers over ranks, in the order of the reduction tree (dist/gradient_tree.h).
 //
 // Every rank brings, for each unit, buffers with the values of its nodes. The owner of each shard of a unit receives
-// that shard of every rank's nodes and adds them up; where all ranks need the sums, owners then send theirs to all. In
+// that shard of every rank's nodes and adds them up; where all ranks need the sums, owners then broadcast the sums. In
 // bytes this is reduce-scatter and all-gather: 2·(N−1)/N of the unit for N ranks whose shares are nodes of the tree
 // (equal powers of two), somewhat more for other cuts; half of that in bfloat16 (dist/wire.h).
 //
@@ -29,17 +29,19 @@ class Reduction {
   /// `sizes`: floats of every unit.
   Reduction(Comm& comm, std::vector<std::int64_t> sizes, Sums sums, Wire wire);
 
-  /// A new step, in which this rank covers `mine` of `total` micro-batches; the ranks in order cover all of them.
+  /// Begins a step in which this rank computes `mine` of `total` micro-batches; the shares of the ranks, in order,
+  /// cover all of them.
   void begin(MicroBatches mine, std::int64_t total, bool tree);
-  /// This rank's nodes of a unit are final; they are used up. The sum goes to `result`, which may be one of them.
+  /// This rank's nodes of a unit are final; their buffers are overwritten. The sum is written to `result`, which may be
+  /// one of them.
   void ready(std::size_t unit, std::span<float* const> nodes, float* result, bf16* residual);
   void poll();
-  /// Waits; `ready` was called for every unit that has a size.
+  /// Waits for all exchanges. ready() must have been called for every unit of non-zero size.
   void finish();
 
   /// The nodes a rank holds in the end: those of the tree, or without it a single one.
   static TreeSchedule schedule(MicroBatches share, std::int64_t total, int rank, bool tree);
-  /// Floats of room to receive into, on the rank that needs most, where `shares` are the ranks'.
+  /// Floats of the receive buffer of the rank that needs the largest one, for these shares of the ranks.
   static std::int64_t room(std::span<const std::int64_t> sizes, std::span<const MicroBatches> shares,
                            std::int64_t total, bool tree);
 

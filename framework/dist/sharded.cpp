@@ -183,7 +183,7 @@ void Sharded::finish_oldest_exchange() {
     for (auto [to, from] : round.additions)
       add_floats(terms[static_cast<std::size_t>(to)] + first, terms[static_cast<std::size_t>(from)] + first,
                  last - first);
-    // kept[i] ≥ i and ascending: what is overwritten is not needed any more.
+    // kept[i] ≥ i and ascending, so no node is overwritten before it was read.
     for (std::size_t i = 0; i < round.kept.size(); ++i)
       if (float* from = terms[round.kept[i]], *to = nodes_[i][p] + flight.first; from != to)
         std::memcpy(to + first, from + first, bytes(last - first));
@@ -235,7 +235,7 @@ void Sharded::poll() {
 
 std::span<Shard> Sharded::finish_gradients() {
   DML_CHECK(round_ + 1 == mine_.count, "{} of {} micro-batches were computed", round_ + 1, mine_.count);
-  if (mine_.count < static_cast<std::int64_t>(rounds_.size())) {  // others make their last micro-step
+  if (mine_.count < static_cast<std::int64_t>(rounds_.size())) {  // other ranks of the group have one more micro-batch
     DML_CHECK(empty_pass_, "no pass to make without a micro-batch");
     ++round_;
     empty_pass_();
@@ -299,7 +299,7 @@ void Sharded::on_first_rank(const std::function<void(const Show& show)>& read) {
   }
   values_->forget();
   if (frozen_) frozen_->unbind();
-  if (across_.rank() == 0) values_->read_on_first_rank(read);  // the other groups have nothing to give
+  if (across_.rank() == 0) values_->read_on_first_rank(read);  // rank 0 is in the first group
   values_->release_shown();
 }
 

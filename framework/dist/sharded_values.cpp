@@ -84,14 +84,15 @@ void ShardedValues::enter(std::size_t u, int direction) {
   hold(first_of_[u]);
   if (std::size_t count = first_of_[u + 1] - first_of_[u]; count > 1 && !(u == 0 && direction < 0))
     start(direction > 0 ? first_of_[u] + 1 : first_of_[u + 1] - 1);
-  const std::size_t next = u + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit
+  const std::size_t next = u + static_cast<std::size_t>(direction);  // below 0: no such unit
   if (next >= store_.units().size() || buffers_.overlap(first_of_[next], first_of_[u])) return;
-  if (direction < 0 && next == 0 && store_.embedding_and_head_share_buffer) return;  // its values are for forward only
+  // The embedding's values are read in the forward pass only.
+  if (direction < 0 && next == 0 && store_.embedding_and_head_share_buffer) return;
   start(first_of_[next]);
 }
 
-// parts_.size() where nobody will ask for it: the pass ends with a unit that is only being recomputed, and before the
-// embedding, whose values are for forward only.
+// The next large part of the pass; parts_.size() where no further one will be read: the pass ends with a unit that is
+// only recomputed, and before the embedding, whose values are read in the forward pass only.
 std::size_t ShardedValues::next_large(std::size_t p, int direction) const {
   const std::size_t u = parts_[p].unit;
   std::size_t next = p + static_cast<std::size_t>(direction);
@@ -103,7 +104,7 @@ std::size_t ShardedValues::next_large(std::size_t p, int direction) const {
 }
 
 void ShardedValues::gather_ahead(std::size_t part, int direction) {
-  std::vector<std::size_t> kept{part};  // this one and those ahead that are on their way
+  std::vector<std::size_t> kept{part};  // the current part and the gathered ones ahead of it
   auto in_the_way = [&](std::size_t next) {
     return std::ranges::any_of(kept, [&](std::size_t other) { return buffers_.overlap(other, next); });
   };
@@ -131,7 +132,7 @@ void ShardedValues::show(std::size_t u) {
   gather_whole(u);
 }
 
-// The first rank tells the others which unit it wants.
+// Rank 0 broadcasts the number of the unit it wants to read.
 void ShardedValues::read_on_first_rank(const std::function<void(const DistributionStrategy::Show& show)>& read) {
   std::int64_t wanted = -1;
   auto tell = [&] { group_.broadcast(std::as_writable_bytes(std::span(&wanted, 1)), 0); };

@@ -28,7 +28,7 @@ void set_values(const Shard& shard, std::int64_t first, std::span<const float> v
 
 namespace {
 
-// `sent(p, n)`: the bytes that are sent of n elements at p, or received there.
+// `sent(p, n)`: the bytes that represent n elements at p in a message.
 template <class Bytes>
 std::unique_ptr<Pending> gather(Comm& comm, std::int64_t size, std::int64_t width, std::byte* own, std::byte* whole,
                                 Operation operation, Bytes sent) {
@@ -99,7 +99,7 @@ std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const PartR
     for (const Parameter& parameter : unit.parameters) {
       std::int64_t first = std::max(parts[s].first + range.first, parameter.offset + parameter.trained_first);
       std::int64_t size = std::min(parts[s].first + range.last, parameter.offset + parameter.trained_end()) - first;
-      // Of a parameter that its rule needs whole, only who has all of it has its state (whole_parameters.h).
+      // A parameter whose rule needs it whole has state only on the rank that owns all of it (whole_parameters.h).
       const bool whole = layout.whole(parameter), stateless = whole && size < parameter.trained_size();
       const std::int64_t most = store.bf16_values && !whole ? kMostWidened : size;
       for (; size > 0; first += most, size -= most) {
@@ -152,7 +152,7 @@ double squared_norm(Comm& comm, std::span<const PartRef> parts, const std::funct
 }
 
 std::string first_not_finite_gradient(Comm& comm, const ParameterStore& store, std::span<const Shard> shards) {
-  // Unit and offset in front, with leading zeros: texts compare in the order of the model.
+  // Unit and offset are padded with zeros, so that the texts compare in the order of the model.
   std::string mine;
   for (const Shard& shard : shards) {
     std::int64_t at = kernels::first_not_finite(shard.grad);

@@ -9,10 +9,10 @@ namespace dml {
 namespace {
 
 constexpr double kMessage = 3e-6;  // seconds of the processor for one message, sent or received
-// A packet between hosts takes the system of either about so long: cut, queued, acknowledged. Network cards that do
-// this by themselves take less.
+// Seconds of system time per packet at either end: segmentation, queueing, acknowledgement. Less with network cards
+// that do this in hardware.
 constexpr double kPacket = 1.2e-6, kPacketBytes = 1448;
-constexpr std::size_t kSmall = 4096;  // bytes: control messages, whose contents matter
+constexpr std::size_t kSmall = 4096;  // smaller messages are control messages, whose contents are simulated
 
 class Arrival : public Pending {
  public:

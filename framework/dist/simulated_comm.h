@@ -4,9 +4,9 @@
 //   clock   compute(model) ──► exchange: processor's share ──► compute … ──► wait() until it has arrived
 //   link                       └── bytes ÷ bandwidth, one exchange after another ── + latency ──┘
 //
-// Assumed: ranks are alike, are at the same point at any time, and disturb each other no more than here. A host's ranks
-// share its link, which carries one exchange at a time, in both directions at once; the network passes everything at
-// full rate. A message and a packet between hosts cost the processor some time at either end.
+// Assumed: ranks are alike, are at the same point at any time, and slow each other down no more than on this machine. A
+// host's ranks share its link, which carries one exchange at a time, in both directions at once; the network passes
+// everything at full rate. A message and a packet between hosts cost the processor some time at either end.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 namespace dml {
 
 struct Network {
-  double bandwidth = 125e6 * 0.94;  // bytes a second and direction, headers taken off
+  double bandwidth = 125e6 * 0.94;  // bytes a second and direction, without headers
   double latency = 100e-6;          // seconds
   int ranks_per_host = 1;
 };

@@ -46,21 +46,21 @@ struct Shard {
 };
 
 struct DistributionOptions {
-  /// False: full gradient buffers are spared by adding a rank's micro-batches up one after the other; the bits then
-  /// depend on the number of ranks. Strategies that keep shards only have nothing to spare.
+  /// False: a rank adds its micro-batches up one after the other, with fewer full gradient buffers; the bits then
+  /// depend on the number of ranks. No effect on strategies that hold shards only.
   bool tree = true;
-  /// How gradients travel. With bfloat16 the bits depend on the strategy and the number of ranks.
+  /// The type of gradients in messages. With bfloat16 the bits depend on the strategy and the number of ranks.
   Wire wire = {};
-  /// hybrid: ranks that share one copy; 0: those of a host.
+  /// Hybrid strategies: ranks per group; 0: the ranks of a host.
   int shard_size = 0;
-  /// Of a strategy that a plug-in has added: plugin_args of the recipe.
+  /// plugin_args of the recipe, for strategies of plug-ins.
   Json plugin_args = Json::object();
 };
 
 class DistributionStrategy : public UnitHooks {
  public:
-  /// Takes over the store: decides who owns what, allocates optimizer state (zeroed), makes rank
-  /// 0's values everybody's. The store and the Comm must outlive the strategy.
+  /// Adopts the store: assigns shards to ranks, allocates optimizer state (zeroed), and broadcasts rank 0's values. The
+  /// store and the Comm must outlive the strategy.
   virtual void adopt(ParameterStore& store, const StateLayout& state) = 0;
   /// Sets values_in_parts and gradients_in_parts in a store that the strategy is going to adopt.
   virtual void announce(ParameterStore& /*store*/) const {}
@@ -84,22 +84,23 @@ class DistributionStrategy : public UnitHooks {
   /// Sum of squares of the summed gradients of all units, the same on every rank and for every number of ranks. Between
   /// finish_gradients() and end_step().
   virtual double squared_gradient_norm() = 0;
-  /// All shards this rank owns, also outside a step (saving, loading). Those of a parameter whose state is kept whole
-  /// by another rank, or elsewhere, have none.
+  /// All shards that this rank owns, also outside of a step (saving, loading). Parameters whose state is held whole by
+  /// an owner (whole_states) have none.
   virtual std::span<Shard> shards() = 0;
-  /// Parameters that this rank keeps the whole state of beside that of its shards; without values.
+  /// Parameters whose whole state this rank holds in addition to that of its shards; without values.
   virtual std::span<Shard> whole_states() { return {}; }
   /// Sum over ranks of a quantity each computed over its own shards (identical everywhere for replicated shards).
   virtual double total(double over_my_shards) const = 0;
-  /// Makes updated values visible to every rank. Also after shards were loaded from a checkpoint.
+  /// Distributes updated values to every rank. Also after shards were loaded from a checkpoint.
   virtual void publish() = 0;
   /// Unbinds the gradients (evaluation).
   virtual void end_step() = 0;
-  /// Moves transfers along; the hooks do so by themselves, a long computation between hooks may call it too.
+  /// Progresses transfers. Hooks do so, too; long computations between hooks may call it.
   virtual void poll() {}
-  /// Whether it can hold values in bfloat16 (ParameterStore::bf16_values).
+  /// Whether the strategy supports values in bfloat16 (ParameterStore::bf16_values).
   virtual bool holds_bf16() const { return false; }
-  /// Whether values are sharded: then a store may come without any, when it says how its parameters start.
+  /// Whether values are sharded. If so, a store may have no values yet when it defines how its parameters are
+  /// initialised.
   virtual bool shards_values() const { return false; }
   /// Brackets the reading of whole units outside forward and backward: all values are there in between, on every rank.
   /// A collective where values are sharded, else nothing.
@@ -108,11 +109,12 @@ class DistributionStrategy : public UnitHooks {
   /// Runs `read` on rank 0 alone; `show(unit)` makes that unit's values readable, and may hide others'. A collective.
   using Show = std::function<void(std::size_t unit)>;
   virtual void on_first_rank(const std::function<void(const Show& show)>& read) = 0;
-  /// Weights that are not trained, by unit: a strategy that shards values may keep a part of them, too.
+  /// Frozen weights by unit: a strategy that shards values may shard them as well.
   virtual void shard_frozen(const std::vector<std::vector<kernels::Weight*>>& /*units*/) {}
   /// The ranks within which values and frozen weights are sharded.
   virtual int shard_ranks() const { return 1; }
-  /// With gradients in bfloat16: what this rank has not sent yet, by unit. Part of the state of a run.
+  /// With gradients in bfloat16: the rounding errors that this rank carries to the next step, by unit. Part of the
+  /// state of a run.
   virtual std::span<const std::span<bf16>> residuals() { return {}; }
   /// The ranks that hold the same shards as this one, this one included; null where there are no others.
   virtual Comm* replica_group() { return nullptr; }
@@ -135,7 +137,7 @@ struct StrategyKind {
 
   Factory factory;
   std::vector<std::string> keys = {};  // settings of a recipe that only some strategies read: those that this one does
-  bool shares_memory = true;           // a rank holds a part of what training needs, not all of it
+  bool shares_memory = true;           // a rank holds a part of the training state only
   bool several_ranks = true;           // works on more than one rank
 
   bool reads(std::string_view key) const { return std::ranges::find(keys, key) != keys.end(); }

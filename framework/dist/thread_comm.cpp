@@ -1,6 +1,5 @@
-// Ranks as threads of one process. Posted sends and receives are matched in a hub; the rank that comes second copies,
-// under the hub's lock. A rank that throws, or returns while others still expect something of it, ends the waits of
-// all.
+// Ranks as threads of one process. Posted sends and receives are matched in a hub; the rank that posts second copies,
+// under the hub's lock. If a rank throws, or returns while others wait for its messages, their waits end with an error.
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -28,7 +27,7 @@ struct Hub {
 
   explicit Hub(int ranks) : left(static_cast<std::size_t>(ranks)) {}
 
-  /// Only the first failure counts.
+  /// Records the first failure; later ones are ignored.
   void fail(int rank, std::exception_ptr error, const std::string& text) {
     std::lock_guard lock(mutex);
     if (!failure) {
@@ -137,7 +136,7 @@ class ThreadPending : public Pending {
   const ThreadComm& comm_;
   Operation operation_;
   std::size_t bytes_ = 0;
-  int expected_ = 0;                // own posts without a match yet
+  int expected_ = 0;                // own posts that are not matched yet
   std::map<int, int> expected_of_;  // the same by peer
 };
 

@@ -37,7 +37,7 @@ WholeParameters::WholeParameters(const ParameterStore& store, std::span<const Pa
         }
       if (cut.shards.size() > 1) cuts_.push_back(std::move(cut));
     }
-  // The largest first, each to the rank with the least so far.
+  // Greedy balancing: the largest parameter first, each to the rank with the least assigned so far.
   std::vector<std::size_t> order(cuts_.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return cuts_[i].parameter->trained_size(); });
@@ -81,7 +81,7 @@ std::span<std::byte> WholeParameters::own_shard(const RankShard& shard, const Cu
   return {};
 }
 
-// The n-th shard of every rank in one exchange: an entry per rank is all that an exchange has.
+// Exchanges the n-th shard of every rank at once, since an exchange has one entry per rank.
 void WholeParameters::exchange(Comm& comm, std::size_t round, Direction direction, Field field, std::byte* whole) {
   const auto ranks = static_cast<std::size_t>(ranks_);
   std::vector<std::unique_ptr<Pending>> pending;
@@ -95,7 +95,7 @@ void WholeParameters::exchange(Comm& comm, std::size_t round, Direction directio
       for (const RankShard& shard : cut.shards) {
         const auto holder = static_cast<std::size_t>(shard.rank), me = static_cast<std::size_t>(rank_);
         if (seen[holder]++ != n || (holder != me && owner != me)) continue;
-        std::span<std::byte> mine, theirs;  // the shard; where it belongs in the owner's room
+        std::span<std::byte> mine, theirs;  // the shard, and its place in the owner's buffer
         if (holder == me) mine = own_shard(shard, cut, field);
         if (owner == me)
           theirs = {whole + (shard.first - cut.parameter->trained_first) * field.width,

@@ -1,6 +1,6 @@
 // Parameters whose rule needs them whole (StateLayout::whole) where shards of them lie on several ranks, or in several
 // parts of one rank. Each has an owner that holds its state. In a step values and gradients travel to the owner, one
-// parameter per rank at a time, and the new values travel back: room for the largest one of them is all that it takes.
+// parameter per rank at a time, and the new values travel back: the additional memory is that of the largest one.
 //
 //   shards of rank 0, 1, 2   ──values, gradients──►   owner: update   ──values──►   shards of rank 0, 1, 2
 //
@@ -26,14 +26,13 @@ class WholeParameters {
   /// Of parts that `ranks` ranks share by shard_range(); `rank` is this one.
   WholeParameters(const ParameterStore& store, std::span<const PartRef> parts, const StateLayout& layout, int ranks,
                   int rank);
-  /// Takes memory: state (zeroed) and room.
+  /// Allocates state (zeroed) and the exchange buffer.
   void allocate();
   std::int64_t state_bytes() const { return state_bytes_; }
   std::int64_t room_bytes() const { return largest_ * (width_ + static_cast<std::int64_t>(sizeof(float))); }
 
-  /// Calls `rule` with every shard of this rank that is not part of such a parameter, then with every such parameter
-  /// that it owns. `shards`: this rank's, with gradients unless the rule needs none. A collective of the ranks that
-  /// share.
+  /// Calls `rule` with this rank's shards of other parameters, then with every whole parameter that it owns. `shards`:
+  /// this rank's, with gradients unless the rule needs none. A collective of the ranks that share.
   using Rule = std::function<void(std::span<const Shard>)>;
   enum class Brings { values_and_gradients, values };
   void update(Comm& comm, std::span<Shard> shards, const Rule& rule, Brings brings = Brings::values_and_gradients);

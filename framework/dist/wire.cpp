@@ -11,7 +11,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kBlock = 1024;  // values converted at a time, in a buffer of their own
+constexpr std::int64_t kBlock = 1024;  // values converted at a time, through a buffer
 
 std::byte* packed(float* data, std::int64_t n) {
   return reinterpret_cast<std::byte*>(data) + static_cast<std::size_t>(n) * sizeof(bf16);
@@ -30,7 +30,7 @@ void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
   if (type == DType::f32) return;
   count_work(FloatWork::pack, n);
   if (dry_run()) return;
-  // From the end: block k goes to where only blocks after it were read from already.
+  // From the end to the beginning: block k is written where only later blocks were read from.
   for (std::int64_t first = (n - 1) / kBlock * kBlock; n > 0 && first >= 0; first -= kBlock) {
     const std::int64_t count = std::min(kBlock, n - first);
     const auto size = static_cast<std::size_t>(count);

@@ -1,5 +1,5 @@
-// How gradients travel between ranks: as they are, or rounded to bfloat16 with error feedback (Seide et al. 2014,
-// Karimireddy et al. 2019): what rounding took away is kept and added to what is sent next, so that nothing is lost
+// Gradients in messages: as they are, or rounded to bfloat16 with error feedback (Seide et al. 2014,
+// Karimireddy et al. 2019): the rounding error is stored and added to what is sent next, so that nothing is lost
 // over the steps.
 //
 //   send c = bf16(x + e);  e ← bf16(x + e − c)
@@ -25,9 +25,9 @@ struct Wire {
 
   /// The bytes sent for, or received into, n floats (n even).
   std::span<std::byte> bytes(float* data, std::int64_t n) const;
-  /// Before sending. Adds `residual` (n) and leaves there what got lost; null: it is lost.
+  /// Converts before sending. Adds `residual` (n) and stores the rounding error there; null: the error is dropped.
   void pack(float* data, std::int64_t n, bf16* residual) const;
-  /// After receiving, or to use what was sent.
+  /// Converts back after receiving, or to use the rounded values that were sent.
   void unpack(float* data, std::int64_t n) const;
 };
 

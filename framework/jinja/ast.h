@@ -25,7 +25,7 @@ struct Expr {
     item,       // args[0][args[1]]
     slice,      // args[0][args[1]:args[2]:args[3]], absent ones null
     call,       // args[0](call)
-    filter,     // args[0] | text(call); args[0] null in {% filter %} and block set: what was captured
+    filter,     // args[0] | text(call); args[0] null in {% filter %} and block set: the captured text
     test,       // args[0] is text(call)
     condition,  // args[0] if args[1] else args[2] (may be null)
     compare,    // args[0] ops[0] args[1] ops[1] args[2] …

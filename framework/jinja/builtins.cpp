@@ -188,7 +188,7 @@ Value range(Interpreter& in, const Value&, const Arguments& a) {
                      step = b.integer(2, 1);
   if (step == 0) throw Failure{"range() arg 3 must not be zero"};
   const double count = std::ceil((static_cast<double>(end) - static_cast<double>(begin)) / static_cast<double>(step));
-  constexpr int kMaxRange = 100'000;  // as Jinja's sandbox
+  constexpr int kMaxRange = 100'000;  // the limit of Jinja's sandbox
   if (count > kMaxRange) throw Failure{fmt::format("Range too big: a template may count to {} at most", kMaxRange)};
   std::vector<Value> items;
   in.charge(static_cast<std::size_t>(std::max(count, 0.0)) * sizeof(Value));
@@ -227,7 +227,7 @@ Value strftime_now(Interpreter& in, const Value&, const Arguments& a) {
   return Value(format_time(in.now(), Bound("strftime_now", "format", a).at(0).text().str()));
 }
 
-/// joiner(sep): nothing the first time it is called, sep ever after.
+/// joiner(sep): its first call returns "", every later one sep.
 class Joiner : public Object {
  public:
   explicit Joiner(Value separator) : separator_(std::move(separator)) { depth = nested(separator_.depth()); }

@@ -10,12 +10,12 @@
 
 namespace dml::jinja {
 
-/// Arguments bound to parameter names; absent ones give the fallback.
+/// Arguments bound to parameter names; `fallback` replaces absent ones.
 class Bound {
  public:
   Bound(std::string_view function, std::string_view parameters, const Arguments& arguments);
   bool has(std::size_t i) const { return i < values_.size() && values_[i]; }
-  const Value& at(std::size_t i) const;  // throws when it is missing
+  const Value& at(std::size_t i) const;  // throws where the argument is missing
   Value value(std::size_t i, Value fallback) const { return has(i) ? *values_[i] : std::move(fallback); }
   std::int64_t integer(std::size_t i, std::int64_t fallback) const {
     return has(i) && !values_[i]->is_none() ? values_[i]->integer() : fallback;
@@ -35,7 +35,7 @@ using TestFn = bool (*)(Interpreter&, const Value& self, const Bound&);
 struct Filter {
   std::string_view name, parameters;  // parameters: "a b c"
   FilterFn run = nullptr;
-  VariadicFn run_variadic = nullptr;  // takes what it is given
+  VariadicFn run_variadic = nullptr;  // for functions with any arguments
   Value operator()(Interpreter& in, const Value& self, const Arguments& a) const;
 };
 struct Test {
@@ -52,7 +52,7 @@ bool find_method(const Value& self, std::string_view name, Value& out);
 /// range, namespace, dict, raise_exception, strftime_now, joiner, cycler; false when there is none.
 bool find_function(std::string_view name, Value& out);
 
-/// The tables, each in the file of its name.
+/// The tables of filters; each is defined in the .cpp file of its name.
 std::span<const Filter> text_filters();
 std::span<const Filter> sequence_filters();
 std::span<const Filter> text_methods();
@@ -60,7 +60,7 @@ std::span<const Filter> text_methods();
 /// str % values: %s %r %d %i %f %g %e %x %o %c %% with flags, width and precision.
 Text format_percent(Interpreter& in, const Text& format, const Value& values);
 
-/// namespace(): the one thing that can be changed.
+/// namespace(): the only mutable value.
 class Namespace : public Object {
  public:
   std::string type_name() const override { return "Namespace"; }
@@ -69,7 +69,7 @@ class Namespace : public Object {
   Dict values;
 };
 
-/// A callable made of a C++ function.
+/// A callable that wraps a C++ function.
 class Function : public Object {
  public:
   using Run = Value (*)(Interpreter&, const Value& self, const Arguments&);

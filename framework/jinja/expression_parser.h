@@ -44,7 +44,7 @@ class ExpressionParser {
   }
   static std::string describe(const Token& t);
 
-  /// Guards the recursion of the parser itself.
+  /// Limits the recursion depth of the parser.
   struct Depth {
     explicit Depth(ExpressionParser& p, std::size_t offset) : parser(p) {
       if (++p.depth_ > kMaxTreeDepth / 4) p.fail(offset, "nested too deeply");
@@ -61,7 +61,7 @@ class ExpressionParser {
     (e->args.push_back(std::move(args)), ...);
     return measured(std::move(e));
   }
-  /// Sets the depth of a tree from its children's; an error when it is too deep.
+  /// Sets the depth of a tree to that of its deepest child plus one. UserError where it is too deep.
   ExprPtr measured(ExprPtr e);
   ExprPtr constant(std::size_t offset, Value value);
   ExprPtr binary(std::size_t offset, std::string op, ExprPtr a, ExprPtr b);

@@ -1,4 +1,4 @@
-// What stands after an operand: attributes, items and slices, calls, filters and tests.
+// Postfix expressions: attributes, items and slices, calls, filters and tests.
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/utf8.h"

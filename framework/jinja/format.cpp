@@ -20,7 +20,7 @@ struct Field {
   char type = 's';
 };
 
-/// Digits of a number as printf writes them; width and precision were bounded by the caller.
+/// Formats a number as printf does. The caller has bounded width and precision.
 std::string number(const Field& f, const Value& v) {
   const std::string format = "%" + f.flags + (f.width ? std::to_string(f.width) : "") +
                              (f.precision >= 0 ? "." + std::to_string(f.precision) : "");

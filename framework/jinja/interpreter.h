@@ -1,4 +1,4 @@
-// Walks the tree of a template and writes its text. Bounded in everything: steps, recursion, length of what it builds.
+// Walks the tree of a template and writes its text. Steps, recursion and the size of values are limited.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,11 @@
 
 namespace dml::jinja {
 
-/// Nodes on the way from the root of the tree to where we are, through macro calls: bounds the use of the stack.
+/// The largest number of nested nodes, through macro calls; bounds the use of the stack.
 inline constexpr int kMaxRecursion = 1500;
 
-/// Variables of a block. A look-up goes outwards; an assignment stays here, so what a loop sets is gone after it.
+/// The variables of a block. A look-up searches the enclosing scopes, too; an assignment affects this scope only, so
+/// variables set in a loop end with it.
 struct Scope {
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<std::string, Value>> variables;
@@ -30,7 +31,7 @@ using ScopePtr = std::shared_ptr<Scope>;
 class Interpreter {
  public:
   Interpreter(std::string_view source, std::string_view name, const Value& context, const RenderOptions& options);
-  /// Empties namespaces and closures, the only values that can hold each other in a circle.
+  /// Empties namespaces and closures, the only values that can form reference cycles.
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -40,7 +41,7 @@ class Interpreter {
 
   /// Charges steps for moving `bytes` bytes.
   void charge(std::size_t bytes) { Meter::move(bytes); }
-  /// For operations whose result does not say where it comes from.
+  /// Records that an operation on a marked text has lost the marks.
   void lose_marks(const Text& from) { marks_lost_ |= !from.runs().empty(); }
   Value call(const Value& callee, const Arguments& arguments);
   Value call_macro(const Stmt& macro, const ScopePtr& closure, const std::string& name, const Arguments& arguments);
@@ -61,7 +62,7 @@ class Interpreter {
   Flow execute_with(const Stmt& s, const ScopePtr& scope);
   void define_macro(const Stmt& s, const ScopePtr& scope);
   void execute_call_block(const Stmt& s, const ScopePtr& scope);
-  /// Executes into a text of its own.
+  /// Executes `body` into a new text.
   Text capture(const Body& body, const ScopePtr& scope);
   Value captured(const Stmt& s, const ScopePtr& scope);
   void assign(const Expr& target, Value value, const ScopePtr& scope);
@@ -81,14 +82,14 @@ class Interpreter {
   Arguments arguments(const Expr::Call& call, const ScopePtr& scope);
   [[noreturn]] void fail(std::size_t offset, const std::string& what) const;
 
-  Meter meter_;  // outlives all values
+  Meter meter_;  // destroyed after all values
   std::string_view source_, name_;
   const Value& context_;
   const RenderOptions& options_;
   int depth_ = 0;
   bool marks_lost_ = false;
   Text out_;
-  const Value* capture_ = nullptr;  // what {% filter %} and block set feed their filters with
+  const Value* capture_ = nullptr;  // the captured text of {% filter %} and of block set
   std::vector<std::shared_ptr<Namespace>> spaces_;
   std::vector<ScopePtr> closures_;
 };

@@ -33,7 +33,7 @@ class Lexer {
     while (at_ < s_.size() && is_space_char(s_[at_])) ++at_;
   }
 
-  /// Data up to the next tag, then the tag.
+  /// Reads template data up to the next tag, then the tag.
   void template_data() {
     std::size_t tag = at_;
     while (tag < s_.size() && !(s_[tag] == '{' && tag + 1 < s_.size() &&
@@ -66,7 +66,8 @@ class Lexer {
     if (!data.empty()) emit(Tok::data, std::string(data), begin);
   }
 
-  /// Moves after a closing tag that starts at at_ and does what its sign asks for. False when there is none here.
+  /// At a closing tag that starts at at_: moves behind it and trims white space as its sign says. False where there is
+  /// none.
   bool close(std::string_view end, bool trims) {
     std::size_t at = at_;
     char sign = '\0';
@@ -85,7 +86,7 @@ class Lexer {
     fail(begin, "missing end of comment: expected '#}'");
   }
 
-  /// {% raw %} … {% endraw %}; false when the tag is another one.
+  /// Reads {% raw %} … {% endraw %}; false where the tag is another one.
   bool raw_block(std::size_t begin) {
     const std::size_t back = at_;
     skip_space();
@@ -192,7 +193,7 @@ class Lexer {
     emit(Tok::op, std::string(1, c), at);
   }
 
-  /// Python's escapes; an unknown one stays as it is written.
+  /// Reads a string literal with Python's escapes; an unknown escape is kept as written.
   void string(char quote) {
     const std::size_t begin = at_++;
     std::string out;
@@ -234,7 +235,7 @@ class Lexer {
     return v;
   }
 
-  /// \uD83D\uDE00 is one character here.
+  /// Reads the digits of a character escape; a pair of surrogates is one character.
   char32_t code(std::size_t string_begin, int n) {
     char32_t v = hex(string_begin, n);
     if (v >= 0xd800 && v < 0xdc00 && has("\\u", at_)) {

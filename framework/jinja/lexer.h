@@ -1,6 +1,6 @@
-// Template text → tokens, with Jinja's white-space rules as chat templates are written for: trim_blocks (the newline
-// after a block tag goes), lstrip_blocks (blanks before a block tag on its line go), "-" and "+" by hand, one
-// newline at the very end goes, line ends become "\n".
+// Template text → tokens, with the white-space rules that chat templates assume: trim_blocks (the newline after a block
+// tag is removed), lstrip_blocks (blanks before a block tag on its line are removed), the signs "-" and "+", one
+// newline at the very end is removed, line ends become "\n".
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Token {
   std::size_t offset = 0;  // into the normalised source
 };
 
-/// The text with "\r\n" and "\r" as "\n" and without one newline at the end.
+/// Converts "\r\n" and "\r" to "\n", and removes one newline at the end.
 std::string normalize_newlines(std::string_view source, bool drop_last);
 
 /// UserError "NAME:LINE:COLUMN: what" (columns count characters, from 1).

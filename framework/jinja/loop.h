@@ -1,4 +1,4 @@
-// Objects of the interpreter that templates see: the loop variable and macros.
+// Interpreter objects visible to templates: the loop variable and macros.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ class Loop : public Object, public std::enable_shared_from_this<Loop> {
  public:
   Loop(const Stmt& stmt, ScopePtr scope, std::vector<Value> items, int level)
       : stmt_(stmt), scope_(std::move(scope)), items_(std::move(items)), size_(items_.size()), level_(level) {}
-  /// Lets go of the items at the loop's end: a template may keep the loop variable.
+  /// Releases the items at the end of the loop, since a template may keep the loop variable.
   struct Finish {
     explicit Finish(Loop& l) : loop(l) {}
     ~Finish() {

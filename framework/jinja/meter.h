@@ -1,6 +1,6 @@
-// The cost of a render: the steps it has taken and the bytes its values hold. Values weigh themselves when they are
-// made and when they go (value.h), and comparisons count what they look at, so that no filter or operator can be
-// forgotten. Values made outside of a render, the conversation and the template's constants, weigh nothing.
+// The cost of a render: the steps it has taken and the bytes its values hold. Values report their size when they are
+// created and destroyed (value.h), and comparisons count what they read, so that filters and operators need no code for
+// it. Values made outside of a render (the conversation, constants of the template) are not counted.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace dml::jinja {
 
-inline constexpr std::size_t kMaxHeld = std::size_t{24} << 20;  // of all values that are alive in a render
+inline constexpr std::size_t kMaxHeld = std::size_t{24} << 20;  // bytes of all live values of a render
 inline constexpr std::size_t kBytesPerStep = 256;
 
-/// Counts for this thread as long as it lives.
+/// Counts the cost of this thread's render while it is alive.
 class Meter {
  public:
   explicit Meter(std::int64_t max_steps);
@@ -19,7 +19,7 @@ class Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
-  /// Throw Failure beyond the limits; do nothing outside of a render.
+  /// Throw Failure where a limit is exceeded; no effect outside of a render.
   static void work(std::int64_t steps);
   static void move(std::size_t bytes) { work(static_cast<std::int64_t>(bytes / kBytesPerStep)); }
 
@@ -30,7 +30,7 @@ class Meter {
   Meter* outer_;
 };
 
-/// Memory of a value, held for as long as this lives. Throws Failure when there is none left.
+/// The counted memory of a value, for as long as this object lives. Throws Failure beyond kMaxHeld.
 class Weight {
  public:
   explicit Weight(std::size_t bytes);

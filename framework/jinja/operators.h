@@ -1,4 +1,4 @@
-// + - * / // % ** ~ in, indexing and slicing, with Python's results and complaints.
+// The operators + - * / // % ** ~ in, indexing and slicing, with Python's results and error messages.
 #pragma once
 
 #include <string_view>
@@ -18,7 +18,7 @@ Value binary(Interpreter& in, std::string_view op, const Value& a, const Value& 
 bool contains(Interpreter& in, const Value& container, const Value& item);
 Value item(const Value& container, const Value& key);
 Value slice(const Value& container, const Value& begin, const Value& end, const Value& step);
-/// The values that a for loop would see; generators are used up.
+/// The values that a for loop would visit; generators are consumed.
 std::vector<Value> iterate(const Value& iterable);
 /// len()
 std::int64_t length(const Value& value);

@@ -18,7 +18,8 @@ class Parser : private ExpressionParser {
   Body run() { return statements({}); }
 
  private:
-  /// Up to a block tag whose name is one of `ends` (that name is the next token then), or the end of the template.
+  /// Parses statements up to a block tag named in `ends`, whose name is then the next token, or to the end of the
+  /// template.
   Body statements(std::initializer_list<std::string_view> ends) {
     const std::size_t opened = now().offset;
     const Depth depth(*this, opened);
@@ -55,7 +56,7 @@ class Parser : private ExpressionParser {
     s->offset = offset;
     return s;
   }
-  /// The body of the tag just read: "%}" … {% end, with the end's name taken.
+  /// Parses the body of the current tag: from its "%}" to the end tag, whose name is consumed.
   Body body_until(std::string_view end) {
     skip_op(":");
     expect_block_end();
@@ -172,7 +173,7 @@ class Parser : private ExpressionParser {
     return out;
   }
 
-  /// Macro bodies are loops' outsides: break does not cross them.
+  /// Parses the body of a macro. `break` and `continue` in it do not refer to a loop around the macro.
   void macro_body(Stmt& s, std::string_view end) {
     const int loops = std::exchange(loops_, 0);
     const bool varargs = std::exchange(varargs_, false), kwargs = std::exchange(kwargs_, false);

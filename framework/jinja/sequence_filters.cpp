@@ -20,7 +20,7 @@ std::vector<Value> items_of(Interpreter& in, const Value& v) {
   return items;
 }
 
-/// "a.b.0": attributes and elements; None as the path gives the value itself. The fallback stands in for every missing
+/// Follows a path "a.b.0" of attributes and elements; None gives the value itself. `fallback` replaces each missing
 /// one.
 Value reach(Interpreter& in, Value v, const Value& path, const Value* fallback = nullptr) {
   if (path.is_none()) return v;
@@ -55,7 +55,7 @@ void sort_by(std::vector<std::pair<std::vector<Value>, Value>>& rows, bool rever
       if (!equal(a.first[i], b.first[i])) return compare(a.first[i], b.first[i]) < 0;
     return false;
   };
-  if (reverse) {  // stable as Python's: equal ones keep their order
+  if (reverse) {  // a stable sort, as in Python
     std::reverse(rows.begin(), rows.end());
     std::stable_sort(rows.begin(), rows.end(), less);
     std::reverse(rows.begin(), rows.end());

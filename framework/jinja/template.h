@@ -17,8 +17,8 @@ namespace dml::jinja {
 
 inline constexpr std::size_t kMaxSource = std::size_t{256} << 10;
 
-/// 26 July 2024, what strftime_now() says: the date that Llama 3's own template falls back on. Training data must not
-/// depend on the day they are prepared; SOURCE_DATE_EPOCH (seconds since 1970) moves it.
+/// The time that strftime_now() gives: 26 July 2024, the default date of Llama 3's template. Training data must not
+/// depend on the day of their preparation; SOURCE_DATE_EPOCH (seconds since 1970) overrides it.
 std::int64_t template_time();
 
 struct RenderOptions {
@@ -30,7 +30,7 @@ struct RenderResult {
   std::string text;
   std::vector<Run> spans;                                       // bytes that came from marked inputs
   std::vector<std::pair<std::size_t, std::size_t>> generation;  // bytes inside of {% generation %}
-  bool marks_lost = false;  // some operation on a marked text could not say where its result came from
+  bool marks_lost = false;                                      // the origin of some bytes was lost in an operation
 };
 
 class Template {

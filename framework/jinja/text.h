@@ -1,6 +1,6 @@
-// Strings that remember where they come from. A Text is UTF-8 bytes plus runs [begin, end) → mark: the bytes that were
-// taken from a marked input (a message's content, say). Every operation that builds one text from others carries the
-// runs along, so that one render tells which bytes of the output are whose. A byte without a run comes from the
+// Strings that record the origin of their bytes. A Text is UTF-8 bytes plus runs [begin, end) → mark: the bytes that
+// were taken from a marked input (a message's content, say). Every operation that builds one text from others carries
+// the runs along, so that one render tells the origin of every byte of the output. A byte without a run comes from the
 // template.
 #pragma once
 
@@ -33,7 +33,7 @@ class Text {
   std::string_view view() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
-  /// Bytes of memory that it takes.
+  /// Bytes of memory in use.
   std::size_t capacity() const { return bytes_.capacity() + runs_.capacity() * sizeof(Run); }
   /// Sorted, disjoint, none empty; neighbours of one mark are one run.
   const std::vector<Run>& runs() const { return runs_; }

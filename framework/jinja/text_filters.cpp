@@ -1,4 +1,4 @@
-// Filters over strings and numbers. What they return keeps the marks of what they were given wherever bytes survive.
+// Filters over strings and numbers. Bytes that are copied to the result keep their marks.
 #include <fmt/format.h>
 
 #include <array>
@@ -17,7 +17,7 @@ namespace {
 
 Value capitalize_filter(Interpreter&, const Value& v, const Bound&) { return capitalize(to_text(v)); }
 
-/// Jinja's own title: a word starts after white space or one of -({[<.
+/// Jinja's `title`: a word starts after white space or one of -({[<.
 Value title_filter(Interpreter&, const Value& v, const Bound&) {
   const Text text = to_text(v);
   Text out;
@@ -155,7 +155,7 @@ Value urlencode(Interpreter& in, const Value& v, const Bound&) {
   return Value(out);
 }
 
-/// float(text) of Python, without its words for infinity.
+/// Python's float(text), without its spellings of infinity and NaN.
 bool parse_float(const Value& v, double& out) {
   if (v.is_number()) return out = v.number(), true;
   if (!v.is_text()) return false;
@@ -206,7 +206,7 @@ Value round_filter(Interpreter&, const Value& v, const Bound& a) {
   if (v.is_integer() && precision >= 0) return v.integer();
   if (v.is_integer()) return static_cast<std::int64_t>(std::nearbyint(x * scale) / scale);
   if (precision < 0) return std::nearbyint(x * scale) / scale;
-  double rounded = 0;  // by way of decimal digits: the nearest even of the exact value, as Python does
+  double rounded = 0;  // rounds the exact decimal value half to even, as Python does
   const std::string digits = fmt::format("{:.{}f}", x, precision);
   std::from_chars(digits.data(), digits.data() + digits.size(), rounded);
   return rounded;

@@ -45,7 +45,7 @@ Value split_blanks(const Text& text, std::int64_t most, bool from_right) {
     else words.emplace_back(at, i);
   }
   if (most >= 0 && static_cast<std::int64_t>(words.size()) > most + 1) {
-    const auto rest = static_cast<std::ptrdiff_t>(words.size()) - most;  // the words that stay together
+    const auto rest = static_cast<std::ptrdiff_t>(words.size()) - most;  // number of words that are not split
     if (from_right) {
       words[0].second = words[static_cast<std::size_t>(rest - 1)].second;
       words.erase(words.begin() + 1, words.begin() + rest);
@@ -137,7 +137,7 @@ Value replace(Interpreter& in, const Value& v, const Bound& a) {
     in.charge(64);
     at = found + from.size();
     if (!from.empty()) continue;
-    if (at >= text.size()) break;  // an empty needle is found between all characters and at both ends
+    if (at >= text.size()) break;  // an empty pattern matches between all characters and at both ends
     std::size_t next = at;
     next_code_point(text.view(), next);
     put(text, at, next);
@@ -177,7 +177,7 @@ Value join(Interpreter& in, const Value& v, const Bound& a) {
   return out;
 }
 
-/// ljust, rjust, center, zfill: the text between `left` and `right` shares of the missing characters.
+/// ljust, rjust, center, zfill: pads the text on both sides in the proportion left : right.
 Value pad(Interpreter& in, const Value& v, const Bound& a, char where) {
   const Text& text = v.text();
   const Text fill = a.has(1) ? a.at(1).text() : Text(" ");

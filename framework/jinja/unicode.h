@@ -1,4 +1,4 @@
-// Properties of characters as Python's str has them: white space, printability, case, classes.
+// Unicode properties of characters as in Python's str: white space, printability, case, classes.
 #pragma once
 
 #include <string>
@@ -21,13 +21,13 @@ std::size_t count_characters(std::string_view s);
 /// Offset of character `index`, at most s.size().
 std::size_t character_offset(std::string_view s, std::size_t index);
 
-/// These keep every character's mark.
+/// Case mappings; every character keeps its mark.
 Text lower(const Text& text);
 Text upper(const Text& text);
 Text capitalize(const Text& text);
 Text title(const Text& text);
 
-/// Takes characters of `set` (white space when null) off the ends.
+/// Removes characters of `set` (null: white space) from the ends.
 Text strip(const Text& text, const std::string* set, bool left, bool right);
 
 }  // namespace dml::jinja

@@ -188,7 +188,7 @@ bool equal(const Value& a, const Value& b) {
   if (a.is_undefined() || b.is_undefined()) return a.is_undefined() && b.is_undefined();
   if (a.is_list() && b.is_list()) {
     if (a.same_object(b)) return true;
-    Meter::work(1);  // lists that hold one another many times look small and are compared for ever
+    Meter::work(1);  // lists that share elements can take exponential time to compare
     const List &x = a.list(), &y = b.list();
     if (x.kind != y.kind || x.items.size() != y.items.size() || x.kind == List::Kind::generator) return false;
     for (std::size_t i = 0; i < x.items.size(); ++i)
@@ -216,7 +216,7 @@ std::partial_ordering compare(const Value& a, const Value& b) {
   }
   if (a.is_text() && b.is_text()) {
     Meter::move(std::min(a.text().size(), b.text().size()));
-    return a.text().view().compare(b.text().view()) <=> 0;  // UTF-8 sorts as code points
+    return a.text().view().compare(b.text().view()) <=> 0;  // the order of UTF-8 bytes is that of code points
   }
   if (a.is_list() && b.is_list() && a.list().kind == b.list().kind &&
       (a.list().kind == List::Kind::list || a.list().kind == List::Kind::tuple)) {
@@ -255,7 +255,7 @@ Value from_json(const Json& json, Mark mark) {
     case Json::value_t::object: {
       Dict dict;
       dict.items.reserve(json.size());
-      for (auto& [key, value] : json.items())  // keys are unique: the reader saw to that
+      for (auto& [key, value] : json.items())  // keys are unique: the reader refuses duplicates
         dict.items.emplace_back(Text(key, mark), from_json(value, mark));
       return dict;
     }

@@ -20,7 +20,7 @@
 namespace dml::jinja {
 
 inline constexpr int kMaxValueDepth = 300;
-/// The depth of what holds a value of depth `deepest`; throws Failure beyond the limit.
+/// The depth of a container whose deepest element has depth `deepest`; throws Failure beyond the limit.
 int nested(int deepest);
 
 /// A mistake found while rendering; the interpreter adds the place and makes a UserError of it.
@@ -37,7 +37,7 @@ class Object {
  public:
   virtual ~Object() = default;
   virtual std::string type_name() const = 0;
-  /// Undefined-and-false when there is no such attribute.
+  /// False, with an undefined value, where there is no such attribute.
   virtual bool attribute(std::string_view name, Value& out) const;
   virtual bool callable() const { return false; }
   virtual Value call(Interpreter& interpreter, const Arguments& arguments) const;
@@ -45,7 +45,7 @@ class Object {
   int depth = 1;
 };
 
-/// Lists, tuples and Python's lazy relatives of them. A generator can be read once; `spent` counts what was read.
+/// Lists, tuples and lazy sequences. A generator can be read once; `spent` counts the elements read.
 struct List {
   enum class Kind { list, tuple, generator, range, keys, values, items };
   Kind kind = Kind::list;
@@ -65,7 +65,7 @@ struct Dict {
 class Value {
  public:
   struct Undefined {
-    std::shared_ptr<const std::string> message;  // what to say when it is used
+    std::shared_ptr<const std::string> message;  // error message for its use
   };
   using TextPtr = std::shared_ptr<const Text>;
   using ListPtr = std::shared_ptr<const List>;
@@ -82,7 +82,8 @@ class Value {
   Value(std::string_view text) : Value(Text(text)) {}
   Value(const char* text) : Value(Text(text)) {}
   Value(const std::string& text) : Value(Text(std::string_view(text))) {}
-  /// Throw Failure when nested deeper than kMaxValueDepth: what walks or frees a value recurses at most so far.
+  /// Throw Failure where nesting exceeds kMaxValueDepth, which bounds the recursion of all code that visits or frees a
+  /// value.
   Value(List list);
   Value(Dict dict);
   template <std::derived_from<Object> T>
@@ -114,7 +115,7 @@ class Value {
   bool truth() const;
   /// Levels of lists and dicts inside; 0 for a scalar.
   int depth() const;
-  /// "str", "list", "dict object"… : how error messages call it.
+  /// The type's name in error messages: "str", "list", "dict object" …
   std::string type_name() const;
   /// Throws for an undefined value: "'x' is undefined".
   const Value& defined() const;
@@ -134,7 +135,7 @@ bool equal(const Value& a, const Value& b);
 /// Throws Failure for types without an order.
 std::partial_ordering compare(const Value& a, const Value& b);
 
-/// All strings of the document, keys too, get the mark.
+/// Marks all strings of the document, keys included.
 Value from_json(const Json& json, Mark mark = 0);
 
 }  // namespace dml::jinja
