@@ -1,5 +1,5 @@
-// Files inside an archive (.zip, .tar, .tar.gz, .tar.zst, .tar.xz, .tgz), read as streams through libarchive, which
-// this file's .cpp alone knows. A member's name is "ARCHIVE::MEMBER"; nothing is ever unpacked to the disk.
+// Files inside an archive (.zip, .tar, .tar.gz, .tar.zst, .tar.xz, .tgz), read as streams through libarchive, included
+// in archive.cpp only. A member's name is "ARCHIVE::MEMBER"; nothing is extracted to disk.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,9 @@
 
 namespace dml {
 
-/// By its name.
+/// Whether a path has the name of an archive.
 bool is_archive_name(std::string_view path);
-/// "ARCHIVE::MEMBER" → the two; nothing for other paths.
+/// Splits "ARCHIVE::MEMBER"; empty for other paths.
 struct ArchiveMember {
   std::string archive, member;
 };
@@ -23,7 +23,7 @@ std::optional<ArchiveMember> parse_archive_member(const std::string& path);
 /// Regular files of the archive, in its order; hidden ones and __MACOSX are passed over. UserError where it is damaged.
 std::vector<std::string> archive_members(const std::string& archive);
 
-/// The bytes of a member, unpacked as they are read.
+/// A stream of a member's bytes, decompressed while they are read.
 std::unique_ptr<ByteStream> open_archive_member(const ArchiveMember& place);
 
 }  // namespace dml

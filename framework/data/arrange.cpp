@@ -19,7 +19,7 @@ void shuffle(std::vector<std::int32_t>& items, const Random& random) {
   for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i, i)]);
 }
 
-// weight 2.25: everything twice, and a quarter of it, drawn by chance and kept in order, a third time.
+// weight 2.25: every example twice, and a random quarter of them, in order, a third time.
 std::vector<std::int32_t> weighted(const DatasetRange& range, std::uint64_t seed, std::uint64_t dataset) {
   std::vector<std::int32_t> once(static_cast<std::size_t>(range.last - range.first)), out;
   std::iota(once.begin(), once.end(), range.first);
@@ -69,7 +69,7 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
   auto split = out.train.end() - static_cast<std::ptrdiff_t>(wanted);
   out.validation.insert(out.validation.end(), split, out.train.end());
   out.train.erase(split, out.train.end());
-  if (repeated) {  // an example that occurs twice must not be on both sides
+  if (repeated) {  // an example that occurs twice must not be in both splits
     std::unordered_set<std::int32_t> held(out.validation.begin(), out.validation.end()), seen;
     std::erase_if(out.train, [&](std::int32_t i) { return held.contains(i); });
     std::erase_if(out.validation, [&](std::int32_t i) { return !seen.insert(i).second; });

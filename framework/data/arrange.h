@@ -1,5 +1,4 @@
-// Which stored examples are trained on, in which order, and which are for validation: a pure function of counts,
-// settings and the seed.
+// The order of training examples and the validation split: a pure function of counts, settings and the seed.
 #pragma once
 
 #include <cstdint>

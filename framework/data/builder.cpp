@@ -21,16 +21,16 @@
 namespace dml {
 namespace {
 
-// A block is as small as keeps the threads busy: rows and tokens are still in the cache when the next one works on
-// them.
+// The size of a block: small enough for its rows and tokens to stay in the cache, large enough to keep all threads
+// busy.
 constexpr std::size_t kGroupsPerThread = 8, kBlockBytes = std::size_t{4} << 20;
 
-// Rows that are read, processed or written together. The groups behind `used` are kept for their memory.
+// Rows that are read, processed or written together. Groups beyond `used` keep their memory for reuse.
 struct Block {
   std::vector<RowGroup> groups;
   std::size_t used = 0, rows = 0, bytes = 0;
   std::size_t most_rows = RowGroup::kRows * kGroupsPerThread * static_cast<std::size_t>(std::max(1, threads()));
-  std::exception_ptr failure;  // what ended the reading after these rows
+  std::exception_ptr failure;  // the error that ended reading after these rows
   PhaseSeconds seconds;        // of reading
 
   bool empty() const { return rows == 0 && !failure; }
@@ -54,7 +54,7 @@ struct Block {
   }
 };
 
-// How far the files of a dataset have been read.
+// The reading position in the files of a dataset.
 struct Cursor {
   RowRange range;
   CheckLimits limits = {};
@@ -70,7 +70,7 @@ class Builder {
   Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends,
           const std::string& folder)
       : data_(data), tokenizer_(tokenizer), worker_(data, tokenizer, ends), arrays_(std::in_place, folder) {}
-  // A check: writes nothing and throws for no row; what is wrong goes to `problem`.
+  // A check: writes nothing; errors of rows go to `problem` instead of being thrown.
   Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends,
           const CheckLimits& limits, const ProblemSink& problem)
       : data_(data), tokenizer_(tokenizer), worker_(data, tokenizer, ends), limits_(limits), problem_(problem) {}
@@ -115,7 +115,7 @@ class Builder {
   DataCheck finish_check(std::uint64_t seed) {
     if (partial_.empty()) attempt([&] { filter_.finish(); });
     DataCheck check{std::move(doubts_), std::move(partial_), std::move(out_.report), {}, {}};
-    if (!check.partial.empty() || found_ > 0) return check;  // the split of some of the rows says nothing
+    if (!check.partial.empty() || found_ > 0) return check;  // a split of some of the rows is not that of all
     attempt([&] {
       const Arrangement order = arranged(seed);
       for (std::int32_t i : order.train) check.train_lengths.push_back(lengths_[static_cast<std::size_t>(i)]);
@@ -147,7 +147,7 @@ class Builder {
     return std::move(out_);
   }
 
-  // Runs a part of the work. A check continues after an error.
+  // Runs a part of the work. In a check, an error does not end the others.
   void attempt(const std::function<void()>& part) {
     try {
       part();
@@ -182,7 +182,7 @@ class Builder {
     } while (!present->empty() || !done->empty());
   }
 
-  // Fills a block; false at the end of the file or of the rows that are asked for.
+  // Fills a block; false at the end of the file or of the requested rows.
   static bool read(RowReader& reader, Cursor& cursor, Block& block) {
     PhaseClock clock(block.seconds);
     bool more = true;
@@ -195,7 +195,7 @@ class Builder {
           ++cursor.taken;
         }
       }
-    } catch (const UserError&) {  // an error in a row before this place comes first
+    } catch (const UserError&) {  // errors of earlier rows are reported first
       block.failure = std::current_exception();
       more = false;
     }

@@ -37,15 +37,15 @@ struct Built {
   std::vector<WrittenFile> files;   // by name
 };
 
-/// How much of the data a check reads.
+/// Limits of the data that a check reads.
 struct CheckLimits {
   std::int64_t rows = INT64_MAX;  // of each dataset
-  std::size_t bytes = SIZE_MAX;   // of the rows of each dataset; the row that exceeds it is the last one
+  std::size_t bytes = SIZE_MAX;   // of rows of each dataset; the row that exceeds it is the last one
 };
 
 /// Findings of a check other than problems.
 struct DataCheck {
-  std::vector<std::string> doubts;   // what preparing refuses if the rows that were not read are like those that were
+  std::vector<std::string> doubts;   // errors of a full preparation if unread rows are like those that were read
   std::vector<std::string> partial;  // datasets of which only the first rows were read: "rows.jsonl: 2,000 rows"
   DataReport report;
   /// Tokens of each example in the order of training and validation; empty unless every row was read and none is

@@ -76,7 +76,7 @@ class GzipStream : public ByteStream {
           return 0;
         }
       }
-      if (at_end_) {  // files may be several members after each other
+      if (at_end_) {  // a file may consist of several members
         inflateReset(&z_);
         at_end_ = false;
       }
@@ -132,7 +132,7 @@ class ZstdStream : public ByteStream {
   std::size_t pending_ = 0;
 };
 
-// A file, or a member of an archive, as it is stored there.
+// Opens a file, or a member of an archive, without decompressing it.
 std::unique_ptr<ByteStream> open_stored(const std::string& path) {
   if (const auto member = parse_archive_member(path)) return open_archive_member(*member);
   return std::make_unique<PlainStream>(path);
@@ -141,7 +141,7 @@ std::unique_ptr<ByteStream> open_stored(const std::string& path) {
 }  // namespace
 
 std::unique_ptr<ByteStream> open_stream(const std::string& path) {
-  if (path == "/dev/stdin") return std::make_unique<PlainStream>(path);  // cannot be looked into before
+  if (path == "/dev/stdin") return std::make_unique<PlainStream>(path);  // a pipe cannot be examined before it is read
   unsigned char magic[4] = {};
   open_stored(path)->read(reinterpret_cast<char*>(magic), sizeof magic);
   auto plain = open_stored(path);

@@ -1,4 +1,4 @@
-// Bytes of a file from front to back, unpacked on the way when it is gzip or zstd (told by its first bytes).
+// Bytes of a file from front to back, unpacked on the way when it is gzip or zstd (recognised by its first bytes).
 // "ARCHIVE::MEMBER" is a file in an archive.
 #pragma once
 
@@ -16,7 +16,8 @@ class ByteStream {
   virtual std::size_t read(char* buffer, std::size_t size) = 0;
 };
 
-/// UserError when it is missing or no regular file. /dev/stdin may be a pipe, and is taken as it comes, not unpacked.
+/// UserError where the file is missing or not regular. /dev/stdin may be a pipe; it is read as it is, without
+/// decompression.
 std::unique_ptr<ByteStream> open_stream(const std::string& path);
 
 /// Digest of a file's content as stored (compressed or not) from byte `begin` on, without mapping it.

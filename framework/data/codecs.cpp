@@ -30,7 +30,7 @@ const char* unlz4(std::string_view in, char* out, std::size_t size) {
   return n < 0 ? kDamaged : static_cast<std::size_t>(n) == size ? nullptr : kTooShort;
 }
 
-// Hadoop's framing: sizes of the block unpacked and packed, big-endian, before each. Some writers left it out.
+// Hadoop's framing of LZ4: before each block its uncompressed and compressed sizes, big-endian. Some writers omit it.
 const char* unlz4_hadoop(std::string_view in, std::string& out) {
   auto number = [&](std::size_t at) {
     std::uint32_t x = 0;
@@ -65,7 +65,7 @@ const char* unlz4_frame(std::string_view in, std::string& out) {
   return done == out.size() ? nullptr : kTooShort;
 }
 
-// gzip, in one or several members, or zlib's wrapping.
+// Inflates gzip (one or several members) or zlib data.
 const char* inflate(std::string_view in, std::string& out) {
   thread_local const std::unique_ptr<libdeflate_decompressor, decltype(&libdeflate_free_decompressor)> context(
       libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
@@ -131,7 +131,7 @@ std::string unpack_block(Codec codec, std::string_view packed, std::size_t size,
     out = packed;
     return {};
   }
-  // What one byte can become at most, by the densest of these formats: no memory for sizes that are only said.
+  // The largest expansion factor of these formats; a declared size beyond it is refused before memory is allocated.
   constexpr std::size_t kDensest = 1 << 17;
   if (size / kDensest > packed.size()) return "its two sizes cannot both be true";
   out.resize(size);

@@ -1,5 +1,4 @@
-// Blocks of known size, unpacked by the libraries of their formats: what Parquet's pages and Arrow's buffers are packed
-// with.
+// Decompression of blocks of known size (pages of Parquet, buffers of Arrow) by the libraries of their formats.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +10,10 @@ namespace dml {
 /// In the order of Parquet's numbers; lz4_frame is Arrow's.
 enum class Codec { none, snappy, gzip, lzo, brotli, lz4_hadoop, zstd, lz4, lz4_frame };
 
-/// Exactly `size` bytes into `out`; "" or what is wrong.
+/// Decompresses exactly `size` bytes into `out`. Returns "", or the error.
 std::string unpack_block(Codec codec, std::string_view packed, std::size_t size, std::string& out);
 
-/// CRC-32 as gzip and zlib have it.
+/// CRC-32 of gzip and zlib.
 std::uint32_t crc32_of(std::string_view bytes);
 
 }  // namespace dml

@@ -88,7 +88,7 @@ std::vector<Config> configs_of(const std::string& card) {
   return out;
 }
 
-// The configuration that is asked for; null when a subdirectory is.
+// The configuration of this name; null where the name is that of a subdirectory.
 const Config* chosen(const std::vector<Config>& configs, const std::string& folder,
                      const std::optional<std::string>& name, const std::vector<std::string>& files) {
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// What the card of a dataset says of its files: `configs:` in the front matter of README.md, as Hugging Face's datasets
+// The files that the card of a dataset lists: `configs:` in the front matter of README.md, as Hugging Face's datasets
 // read it (its documentation, "Structure your repository").
 //
 //   configs:

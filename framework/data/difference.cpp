@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-// What one folder holds at a place: its examples, and the list each is in.
+// The examples of one prepared folder by the place of their row, and the split of each.
 class Rows {
  public:
   explicit Rows(const Prepared& prepared) : prepared_(prepared), all_(prepared.all()), list_(all_.size(), "no list") {

@@ -1,4 +1,4 @@
-// Two prepared folders side by side: which of the settings they were made from differ, and what became of each row.
+// The differences of two prepared folders: in the settings they were made from, and in the examples of each row.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ void Assembler::take_tokens(const Rendered& rendered) {
   trained_ = std::count_if(out_.labels.begin(), out_.labels.end(), [](Token t) { return t != kIgnore; });
 }
 
-// Of the labels from `first` on, the last alone stays, as this one.
+// Of the labels from `first` on, keeps only the last, and sets it to `label`.
 void Assembler::label_last(std::size_t first, Token label) {
   const bool trained = first < out_.labels.size() && out_.labels.back() != kIgnore;
   for (std::size_t i = first; i < out_.labels.size(); ++i)
@@ -85,7 +85,7 @@ void Assembler::append(const Segment& segment) {
   if (clock_) clock_->lap(Phase::tokenize);
   DML_CHECK(encoding_.offsets.size() == encoding_.ids.size(), "the tokenizer gave {} ids and {} offsets",
             encoding_.ids.size(), encoding_.offsets.size());
-  // An eos the tokenizer itself put at the end says nothing about where this text ends.
+  // An EOS that the tokenizer appends does not mark the end of this text.
   while (segment.add_special && tokenizer_.adds_eos && tokenizer_.eos && !encoding_.ids.empty() &&
          encoding_.ids.back() == *tokenizer_.eos && encoding_.offsets.back().begin == encoding_.offsets.back().end) {
     encoding_.ids.pop_back();
@@ -120,7 +120,7 @@ void Assembler::append_tokens(const std::string& text) {
     else out_.labels.insert(out_.labels.end(), static_cast<std::size_t>(end - token), kIgnore);
     token = end;
   }
-  out_.labels.resize(out_.ids.size(), kIgnore);  // no piece at all: a bos by itself
+  out_.labels.resize(out_.ids.size(), kIgnore);  // no pieces: a BOS alone
   if (!out_.weights.empty()) out_.weights.resize(out_.ids.size(), 1);
 }
 
@@ -145,7 +145,8 @@ Example joined(Example&& chosen, const Example& rejected) {
   out.fused |= rejected.fused;
   out.ids.insert(out.ids.end(), rejected.ids.begin(), rejected.ids.end());
   out.labels.insert(out.labels.end(), rejected.labels.begin(), rejected.labels.end());
-  if (out.split < out.size()) out.labels[static_cast<std::size_t>(out.split)] = kIgnore;  // never a target
+  if (out.split < out.size())
+    out.labels[static_cast<std::size_t>(out.split)] = kIgnore;  // the first token of a document is never predicted
   return out;
 }
 

@@ -17,8 +17,8 @@ namespace dml {
 
 struct Example {
   std::vector<Token> ids, labels;
-  bool continues = false;  // the document continues in the next example, so no end of text is expected
-  bool fused = false;      // a token begins in what is read and ends in what is trained
+  bool continues = false;  // the document continues in the next example, so it has no end-of-text token
+  bool fused = false;      // a token begins in untrained text and ends in trained text
   ExampleKind kind = ExampleKind::document;
   std::int32_t split = 0;           // of a pair: tokens of the preferred document, the rejected one is behind it
   float weight = 1;                 // of its loss
@@ -26,7 +26,7 @@ struct Example {
   std::vector<float> weights = {};  // of each token's loss; empty: all 1
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
-  /// Leaves the first tokens.
+  /// Keeps the first `length` tokens.
   void truncate(std::int64_t length) {
     ids.resize(static_cast<std::size_t>(length));
     labels.resize(static_cast<std::size_t>(length));
@@ -36,16 +36,16 @@ struct Example {
   std::int64_t trained() const;
 };
 
-/// Tokenises segments one by one and lays them end to end. A token belongs to the piece its first byte that is no space
-/// is in. Made for one row after the other: its working memory is used again.
+/// Tokenises segments and concatenates their tokens. A token belongs to the piece that contains its first byte other
+/// than a space. Reused for many rows, so that it keeps its working memory.
 class Assembler {
  public:
   /// Time goes to Phase::tokenize and Phase::mask of `clock`, when there is one.
   explicit Assembler(const Tokenizer& tokenizer, PhaseClock* clock = nullptr) : tokenizer_(tokenizer), clock_(clock) {}
-  /// Valid until the next call; may be swapped with another example, whose memory is then used. UserError on ids the
-  /// tokenizer does not have or when EOS is requested and there is no eos token.
+  /// Valid until the next call; may be swapped with another example, so that memory is reused. UserError for ids that
+  /// the tokenizer does not have, or where EOS is requested and there is no eos token.
   Example& operator()(const Rendered& rendered);
-  /// Example::trained() of what was made last.
+  /// Example::trained() of the last result.
   std::int64_t trained() const { return trained_; }
 
  private:
@@ -66,7 +66,7 @@ class Assembler {
   Example out_;
   std::int64_t trained_ = 0;
   Encoding encoding_;
-  std::vector<ByteRange> literal_;  // what users wrote: special tokens in it stay text
+  std::vector<ByteRange> literal_;  // text of users: special tokens in it are not parsed
   std::vector<Bound> bounds_;
 };
 
@@ -77,8 +77,8 @@ Example assemble(const Rendered& rendered, const Tokenizer& tokenizer);
 
 Example slice(const Example& whole, std::int64_t begin, std::int64_t end);
 
-/// Cuts a document into examples of at most `length` tokens, none lost and none doubled. The last one is at least
-/// `least` long (the one before gives some of its tokens).
+/// Cuts a document into examples of at most `length` tokens; every token is in exactly one. The last example has at
+/// least `least` tokens, taken from the one before.
 std::vector<Example> cut(const Example& document, std::int64_t length, std::int64_t least);
 
 /// Parts of at most `length` tokens that each end after a trained run, as many of them as fit in one; a turn that is

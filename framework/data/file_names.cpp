@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-// A file as it is named; of a folder what is below it: files of rows, those named after the split where there are any.
+// A file by its name; of a folder the files below it: files of rows, those named after the split where there are any.
 std::vector<std::string> files_at(const std::string& path, const DatasetEntry& dataset,
                                   const std::vector<std::string>& files) {
   if (std::ranges::count(files, path) > 0) return {path};

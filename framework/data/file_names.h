@@ -1,5 +1,5 @@
-// What the name of a file says of its rows, and which files a dataset entry means by their names alone: so those of a
-// dataset on the Hub are known before they are downloaded.
+// The form of rows by a file's name, and the files of a dataset entry by names alone, so that those of a dataset on the
+// Hub are known before they are downloaded.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ struct DatasetEntry;  // recipe/recipe.h
 
 /// ASCII letters only.
 std::string lower_case(std::string text);
-/// In lower case, of a packed file (.gz, .zst) the one in front: ".jsonl".
+/// The extension in lower case; of a compressed file (.gz, .zst) the one before: ".jsonl".
 std::string row_extension(const std::string& path);
-/// Whether a name is that of a file of rows; with `documents`, of a text that is one row.
+/// Whether a file of this name holds rows; with `documents`, also a text that is one row.
 bool names_rows(const std::string& path, bool documents);
 bool asks_for_documents(const DatasetEntry& dataset);
 

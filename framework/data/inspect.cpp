@@ -14,7 +14,7 @@ constexpr const char* kDim = "\033[2m";
 constexpr const char* kInverse = "\033[7m";
 constexpr const char* kReset = "\033[0m";
 
-// Newlines are seen and still break the line.
+// Shows newlines as a sign, and breaks the line.
 std::string visible(std::string_view text, bool one_line) {
   std::string escaped = escape_controls(text), out;
   for (char c : escaped) {
@@ -90,7 +90,7 @@ std::string render_text(const RowView& row, const ViewStyle& style) {
     std::string text = visible(token.text, style.ids);
     if (style.ids) text = fmt::format("{}({}, {})", text, token.label, token.id);
     if (style.color) {
-      // Colour never crosses a newline, so that pagers show it right.
+      // Colours end before each newline, since pagers reset them per line.
       const std::string begin = fmt::format("{}{}", token.trained() ? kGreen : kDim, token.special ? kInverse : "");
       bool newline = text.ends_with('\n');
       if (newline) text.pop_back();

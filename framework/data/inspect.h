@@ -1,4 +1,4 @@
-// Looking at prepared data: what a run was made from, and of any row which tokens are trained and which only read.
+// Views of prepared data: the rows of a run, and for each token whether it is trained.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace dml {
 struct TokenView {
   Token id = 0;
   Token label = kIgnore;  // not shifted: the token itself where it is trained
-  std::string text;       // what this token adds to the text; may be empty inside a character of several tokens
+  std::string text;       // the text that this token adds; may be empty inside a character of several tokens
   bool special = false;
 
   bool trained() const { return label != kIgnore; }

@@ -6,7 +6,7 @@
 namespace dml {
 namespace {
 
-// Where the trained tokens of a document begin.
+// The position of a document's first trained token.
 std::size_t answer_of(std::span<const Token> labels) {
   return static_cast<std::size_t>(std::ranges::find_if(labels, [](Token t) { return t != kIgnore; }) - labels.begin());
 }
@@ -112,7 +112,7 @@ void Loader::append_documents(std::int32_t example, std::int32_t group) {
   buffers_.shared.insert(buffers_.shared.end(), {0, static_cast<std::int32_t>(seam - ids.begin())});
 }
 
-// The weight of a label is that of the token it is.
+// Appends weights shifted like labels: each label has the weight of its token.
 void Loader::append_weights(std::int32_t example) {
   const std::span<const float> own = examples_.weights(example);
   const std::size_t shift = options_.labels == LabelRule::next_token ? 1 : 0;

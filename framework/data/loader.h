@@ -1,6 +1,6 @@
-// Micro-batches for the math half: whole documents laid end to end, positions restarting, labels shifted inside each
-// document. The last position of a document has no label, so nothing is trained across a seam. The documents of a pair
-// are neighbours; what groups and roles they have is said for each document.
+// Micro-batches for the math half: whole documents in one row of tokens; positions restart and labels are shifted
+// inside each document. The last position of a document has no label, so no token is predicted from another document.
+// The documents of a pair are adjacent, and each has its group and role.
 #pragma once
 
 #include <vector>
@@ -15,29 +15,29 @@ namespace dml {
 /// The kind of labels of a micro-batch.
 enum class LabelRule {
   next_token,  // the token after, where it is trained
-  classes,     // stored labels where they stand: classes of steps
-  text_end     // one at the last token of every document, where a reward model is read
+  classes,     // stored labels, not shifted: classes of steps
+  text_end     // one label at the last token of every document, where a reward model reads its score
 };
 
 struct LoaderOptions {
   LabelRule labels = LabelRule::next_token;
-  double ld_alpha = 1;                   // of pairs: weight of the tokens by which one answer is longer
-  bool label_chosen_prompts = false;     // also the prompt's tokens of chosen documents have labels
-  bool mismatched = false;               // each prompt also with the answer of the document before it in the step
+  double ld_alpha = 1;                // of pairs: weight of the tokens by which one answer is longer
+  bool label_chosen_prompts = false;  // also the prompt's tokens of chosen documents have labels
+  bool mismatched = false;  // also batches of each prompt with the answer of the previous document of the step
   std::int64_t most_tokens = INT64_MAX;  // of such a document; longer ones are cut
-  bool share_prompts = false;            // says what the documents of a pair have in common (PackedBatch::shared)
+  bool share_prompts = false;            // sets the common prefix of the documents of a pair (PackedBatch::shared)
   const ReferenceScores* references = nullptr;                 // without values: the objective asks the base
   const std::vector<double>* mismatched_references = nullptr;  // of this schedule
 };
 
 class Loader {
  public:
-  /// Room for the largest micro-batch of the schedule is taken at once; later nothing is allocated.
+  /// Allocates memory for the largest micro-batch of the schedule; load() allocates nothing.
   Loader(const Examples& examples, const Schedule& schedule, LoaderOptions options = {});
 
   /// Micro-batch m of a step. Valid until the next call.
   PackedBatch load(std::int64_t global_step, std::int64_t m);
-  /// These examples, in this order.
+  /// A micro-batch of these examples, in this order.
   PackedBatch load(std::span<const std::int32_t> chosen);
 
   /// Number of a step's first example, counted from the beginning of the run.
@@ -48,7 +48,7 @@ class Loader {
   std::int64_t longest_mismatched() const { return longest_mismatched_; }
 
  private:
-  // Arrays of a micro-batch, kept for their memory.
+  // The arrays of a micro-batch; their memory is reused.
   struct Buffers {
     std::vector<Token> tokens, labels;
     std::vector<std::int32_t> positions, starts;
@@ -66,7 +66,7 @@ class Loader {
   void append_weights(std::int32_t example);
   void plan_steps();
   void load_mismatched(std::int64_t global_step, std::int64_t m);
-  // The answer of one example after the prompt of another, as scratch_ids_ and scratch_labels_.
+  // Sets scratch_ids_ and scratch_labels_ to one example's prompt with another's answer.
   void mismatch(std::int32_t prompt, std::int32_t answer);
   std::int32_t before_in_step(std::int64_t global_step, std::int64_t m, std::size_t index) const;
 

@@ -22,7 +22,7 @@ NearDuplicates::Signature NearDuplicates::signature(std::span<const Token> ids) 
     std::uint64_t hash = 0;
     for (std::size_t i = 0; i < run; ++i)
       hash = mix(hash + 0x9E3779B97F4A7C15u + static_cast<std::uint32_t>(ids[begin + i]));
-    const std::uint64_t step = mix(hash) | 1;  // double hashing replaces 64 hash functions
+    const std::uint64_t step = mix(hash) | 1;  // double hashing in place of 64 independent hash functions
     for (auto& minimum : least) {
       minimum = std::min(minimum, static_cast<std::uint32_t>(hash >> 32));
       hash += step;

@@ -17,12 +17,12 @@ namespace dml {
 class NearDuplicates {
  public:
   static constexpr int kHashes = 64, kBand = 4, kRun = 5;
-  static constexpr double kAlike = 0.9;  // estimated share from which on two examples count as one
+  static constexpr double kAlike = 0.9;  // estimated similarity from which two examples are duplicates
   using Signature = std::array<std::uint32_t, kHashes>;
 
   /// Safe to call from many threads.
   static Signature signature(std::span<const Token> ids);
-  /// The number of an example remembered before that is alike; if there is none, this one is remembered.
+  /// The number of an earlier similar example; where there is none, this one is added to the index.
   std::optional<std::uint32_t> twin(const Signature& signature);
 
  private:

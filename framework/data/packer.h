@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// Lists of examples laid end to end; list i is items[starts[i] .. starts[i+1]).
+/// Lists of examples in one array; list i is items[starts[i] .. starts[i+1]).
 struct Lists {
   std::vector<std::int32_t> items;
   std::vector<std::int64_t> starts{0};

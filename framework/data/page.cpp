@@ -16,14 +16,14 @@
 namespace dml {
 namespace {
 
-// As browsers count text.
+// Length in UTF-16 code units, as JavaScript counts.
 std::int64_t utf16_size(std::string_view s) {
   std::int64_t n = 0;
   for (std::size_t i = 0; i < s.size();) n += next_code_point(s, i) >= 0x10000 ? 2 : 1;
   return n;
 }
 
-// `most` of `size` things, evenly spread.
+// `most` evenly spaced indices below `size`.
 std::vector<std::int64_t> spread(std::int64_t size, std::int64_t most) {
   std::vector<std::int64_t> out;
   most = std::min(most, size);
@@ -44,7 +44,7 @@ class Sources {
     return {at->second, std::atoll(place.c_str() + number)};
   }
   const std::vector<std::string>& names() const { return names_; }
-  /// What stands between the name and the number, by file.
+  /// By file: the text between name and number in its places (":" or ", row ").
   const std::vector<std::string>& between() const { return between_; }
 
  private:

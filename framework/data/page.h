@@ -1,5 +1,5 @@
-// A page for a browser: rows with every token and its mask, to leaf through, filter and search. One file that needs
-// nothing else: it holds the rows as JSON and the script that shows them, and fetches nothing.
+// An HTML page that shows rows with every token and its mask, with filters and a search. The file holds the rows as
+// JSON and the script that shows them; it loads nothing else.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace dml {
 
 struct PageOptions {
-  std::string title;                     // what was looked at
+  std::string title;                     // the name of the data
   std::int64_t most_rows = 2000;         // of kept rows, and as many of dropped ones; evenly spread when there are more
   std::int64_t most_tokens = 4'000'000;  // of all rows on the page: about 50 MB
 };

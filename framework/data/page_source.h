@@ -1,4 +1,4 @@
-// The page of page.h without its data: markup and style before it, the program after it.
+// The page of page.h without its data: markup and style before the data, the script after it.
 #pragma once
 
 namespace dml {

@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-// What the ticks of the program's life so far were in seconds.
+// Converts clock ticks to seconds: the tick count and the time at the start of the program.
 struct Beginning {
   Clock::time_point time = Clock::now();
   std::uint64_t ticks = PhaseClock::now();

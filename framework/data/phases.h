@@ -1,5 +1,5 @@
-// Time by phase of preparing data, summed over all threads. Kept out of the prepared folder, whose bytes are
-// the same on every run.
+// Time by phase of preparing data, summed over all threads. Not stored in the prepared folder, whose bytes are the same
+// on every run.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class PhaseSeconds {
  public:
   PhaseSeconds& operator+=(const PhaseSeconds& other);
   double total() const;
-  /// "tokenizing 81 %, JSON 5 %, …": what took at least half a percent, the longest first.
+  /// "tokenizing 81 %, JSON 5 %, …": phases of at least half a percent, the longest first.
   std::string shares() const;
 
  private:
@@ -27,15 +27,15 @@ class PhaseSeconds {
   std::array<std::uint64_t, kPhases> ticks_{};
 };
 
-/// Runs from its making; lap() gives the time since the last lap to a phase. For one thread. It is looked at five times
-/// a row, which by the system's clock would cost more than reading the row: where there is one, the processor's own
-/// counts.
+/// A stopwatch: starts when it is constructed; lap() adds the time since the last lap to a phase. For one thread. It is
+/// read five times per row, so it uses the processor's time-stamp counter where there is one.
 class PhaseClock {
  public:
   explicit PhaseClock(PhaseSeconds& seconds) : seconds_(&seconds) {}
   void lap(Phase phase) {
     const std::uint64_t last = std::exchange(last_, now());
-    if (last_ > last) seconds_->ticks_[static_cast<std::size_t>(phase)] += last_ - last;  // cores may disagree
+    if (last_ > last)
+      seconds_->ticks_[static_cast<std::size_t>(phase)] += last_ - last;  // counters of different cores may differ
   }
   /// The time since the last lap is counted elsewhere.
   void skip() { last_ = now(); }

@@ -21,7 +21,7 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-// What pretraining_dataset is read as: plain text.
+// The entries of pretraining_dataset, with the format for plain text.
 std::vector<DatasetEntry> pretraining_entries(const DataSection& data) {
   std::vector<DatasetEntry> out = data.pretraining_dataset;
   for (auto& entry : out) {
@@ -30,7 +30,7 @@ std::vector<DatasetEntry> pretraining_entries(const DataSection& data) {
   return out;
 }
 
-// Calls `part` and adds what it refuses to `problems`, with the setting it is about.
+// Calls `part`; adds its errors to `problems`, with the setting that they concern.
 template <class Part>
 void attempt(std::vector<Problem>& problems, const std::string& key, const std::string& prefix, Part&& part) {
   try {
@@ -43,7 +43,7 @@ void attempt(std::vector<Problem>& problems, const std::string& key, const std::
   }
 }
 
-// Every entry whose files and format can be read; what is wrong with the others goes to `problems`.
+// Every entry whose files and format can be read; errors of the others are added to `problems`.
 std::vector<PlannedDataset> plan_datasets(const DataSection& data, const TemplateSection& templates,
                                           const Tokenizer& tokenizer, const std::vector<DatasetEntry>& pretraining,
                                           std::vector<Problem>& problems) {
@@ -57,7 +57,7 @@ std::vector<PlannedDataset> plan_datasets(const DataSection& data, const Templat
       planned.validation = validation;
       attempt(problems, planned.key + ".path", "", [&] {
         planned.files = find_sources(entry);
-        if (plain_text && !entry.ds_type)  // a line of a book is not an example of its own
+        if (plain_text && !entry.ds_type)  // in prose a line is not an example
           for (auto& file : planned.files)
             if (file.form == RowForm::text) file.form = RowForm::document;
       });
@@ -74,7 +74,7 @@ std::vector<PlannedDataset> plan_datasets(const DataSection& data, const Templat
       const DatasetEntry none;
       check_chat_template_name(prompt_context(data, templates, none, tokenizer));
     } catch (const UserError& error) {
-      // Every dataset that uses the template was refused for it; it is one problem.
+      // A template that is refused is one problem, however many datasets use it.
       std::erase_if(problems, [&](const Problem& problem) { return problem.text.ends_with(error.what()); });
       throw;
     }
@@ -126,7 +126,8 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   return in;
 }
 
-// What a change of a data file shows in, without reading it: file, size and times. ctime is set by the system alone.
+// A stamp of a data file that changes with its contents, without reading it: path, size and times. Only the system sets
+// ctime.
 std::vector<std::string> stamps_of(const std::vector<PlannedDataset>& datasets) {
   std::vector<std::string> out;
   for (auto& dataset : datasets)
@@ -210,7 +211,7 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
       if (!manifest.is_object() || !manifest.contains("inputs") || !manifest["inputs"].is_object()) continue;
       old = manifest["inputs"];
     } catch (const UserError&) {
-      continue;  // no prepared data, or damaged: nothing to compare with
+      continue;  // no prepared data, or damaged: no comparison
     }
     std::vector<std::string> changes;
     auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
@@ -263,7 +264,7 @@ void check_sources(const DataSection& data, const ProblemSink& problem) {
 
 namespace {
 
-// What is there already, or nothing; `damage` says why it cannot be used.
+// Existing prepared data, or none; `damage` says why they cannot be used.
 std::optional<Prepared> find_ready(const std::string& folder, bool verify, const char* note, std::string& damage) {
   damage.clear();
   if (!file_exists(folder + "/manifest.json")) return std::nullopt;

@@ -2,7 +2,7 @@
 //
 // The folder's name is a digest of everything that decides its content: bytes of the data files, tokenizer, templates
 // and every setting that counts. Several processes may ask for the same folder at once: one builds, the others wait for
-// it; a lock dies with its owner, and what a killed process left behind is removed by the next one.
+// it; a lock ends with its owner, and what a killed process left behind is removed by the next one.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ struct DatasetEntry;
 struct TemplateSection;
 
 struct PrepareOptions {
-  bool rebuild = false;  // even when it is there
-  bool verify = true;    // compare the digests of a folder that is there
+  bool rebuild = false;  // rebuild an existing folder
+  bool verify = true;    // compare the digests of an existing folder
 };
 
-/// UserError on what is wrong with the data, naming file and line.
+/// UserError listing the errors in the data, with file and line.
 Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                  const Tokenizer& tokenizer, const PrepareOptions& options = {});
 
-/// Everything that prepare() would refuse, found by the same code; each problem goes to `problem`, and nothing is
-/// written. With limits, only the first rows of each dataset are read.
+/// Reports every error of prepare() to `problem`, by the same code, and writes nothing. With limits, only the first
+/// rows of each dataset are read.
 DataCheck check_data(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                      const Tokenizer& tokenizer, const CheckLimits& limits, const ProblemSink& problem);
 /// The part of the check that needs no tokenizer: files that are missing or of an unknown form, and unknown types.

@@ -43,7 +43,7 @@ RowForm form_of(const std::string& name) {
   return RowForm::json_lines;
 }
 
-/// A digest tells damage, not intent: nothing may index outside of the arrays.
+/// A digest detects damage, not manipulation: indices are checked against the arrays, too.
 template <class Arrays>
 void check_arrays(const Arrays& a, const std::string& folder) {
   auto fail = [&](const char* what) { throw UserError("{}: damaged: {}", folder, what); };

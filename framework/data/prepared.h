@@ -28,8 +28,8 @@ class Prepared {
   static constexpr int kVersion = 8;
   static const std::vector<std::string>& array_names();
 
-  /// UserError when the folder is no prepared data, or damaged (every file's digest is compared, unless `verify` is
-  /// off; the manifest's own always).
+  /// UserError where the folder is not prepared data, or damaged (digests of all files are compared, unless `verify` is
+  /// off; the manifest's always is).
   static Prepared open(const std::string& folder, bool verify = true);
 
   Examples train() const;
@@ -41,7 +41,7 @@ class Prepared {
   std::string place(std::int32_t stored) const;
   /// The records that these stored examples were made from, read again from their files. UserError where one is gone.
   std::vector<Json> records(std::span<const std::int32_t> stored) const;
-  /// The first `most` rows that were left out.
+  /// The first `most` dropped rows.
   std::vector<DroppedRow> dropped(std::int64_t most) const;
   const DataReport& report() const;
   const Json& manifest() const;
@@ -49,7 +49,7 @@ class Prepared {
 
   bool was_ready = false;  // found, not built
   std::string note;        // "cache hit: FOLDER" or "rebuilding because …: FOLDER"
-  std::string cost;        // seconds by what they went to, when it was built
+  std::string cost;        // seconds by phase, where it was built
 
  private:
   struct Arrays;

@@ -1,4 +1,4 @@
-// The arrays of a prepared folder (data/prepared.h) while they are written, example by example.
+// Writer for the arrays of a prepared folder (data/prepared.h).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class PreparedArrays {
   void append(const Example& example, std::int32_t file, std::int64_t line);
   /// A line of dropped.jsonl.
   void drop(const std::string& line) { dropped_.write(line); }
-  /// All of them, in no order.
+  /// The files written, in no particular order.
   std::vector<WrittenFile> finish();
 
  private:
@@ -33,7 +33,7 @@ class PreparedArrays {
   TensorWriter<float> numbers_, weights_;
   FileWriter dropped_;
   std::int64_t tokens_ = 0;
-  bool weighted_ = false;  // some token's loss has a weight other than 1: every token's is written
+  bool weighted_ = false;  // some loss has a weight other than 1, so weights of all tokens are written
 };
 
 }  // namespace dml

@@ -39,7 +39,8 @@ RowReader::RowReader(const SourceFile& source) : source_(source) {
   if (!next_delimited(row)) throw UserError("{}: there is no header line", source_.path);
   header_ = fields(row);
   for (std::size_t i = 0; i < header_.size(); ++i) {
-    if (header_[i].empty()) header_[i] = fmt::format("Unnamed: {}", i);  // as pandas calls it; it writes such columns
+    if (header_[i].empty())
+      header_[i] = fmt::format("Unnamed: {}", i);  // pandas' name for columns without a header, which it writes
     if (std::find(header_.begin(), header_.begin() + static_cast<std::ptrdiff_t>(i), header_[i]) !=
         header_.begin() + static_cast<std::ptrdiff_t>(i))
       throw UserError("{}: column name '{}' occurs twice", place(row), header_[i]);
@@ -69,8 +70,8 @@ int RowReader::take() {
   return c;
 }
 
-// A row that turns out to be large gets all the memory a row may have: pages come with their first use, while growing
-// by doubling would hold it twice.
+// Reserves the memory limit of a row once the row is large: untouched pages cost nothing, while growth by doubling
+// would hold two copies.
 void RowReader::append(RawRow& row, const char* bytes, std::size_t size) const {
   constexpr std::size_t kLarge = std::size_t{1} << 20;
   const std::size_t after = row.text.size() + size;
@@ -100,7 +101,7 @@ bool RowReader::next(RawRow& row) {
   }
 }
 
-// Lines that are only space are no rows.
+// Reads a line; blank lines are skipped.
 bool RowReader::next_line(RawRow& row) {
   while (peek() >= 0) {
     row.text.clear();
@@ -124,7 +125,7 @@ bool RowReader::next_line(RawRow& row) {
   return false;
 }
 
-// Cuts a top-level array at its commas; what stands between them is parsed later.
+// Splits a top-level array at its commas; elements are parsed later.
 bool RowReader::next_element(RawRow& row) {
   auto fail = [&](const char* what) { throw UserError("{}:{}: {}", source_.path, line_, what); };
   auto skip_space = [&] {
@@ -184,10 +185,10 @@ bool RowReader::next_element(RawRow& row) {
   return true;
 }
 
-// One CSV record, quotes and newlines inside them kept (RFC 4180). In TSV a line is a record.
+// Reads a CSV record with its quotes and the newlines inside them (RFC 4180), or a line of TSV.
 bool RowReader::next_delimited(RawRow& row) {
   if (source_.form == RowForm::tsv) return next_line(row);
-  do {  // spreadsheets write their empty rows as separators alone
+  do {  // spreadsheets write empty rows as separators only
     while (peek() == '\n' || peek() == '\r') take();
     if (peek() < 0) return false;
     row.text.clear();
@@ -209,7 +210,7 @@ bool RowReader::next_delimited(RawRow& row) {
   return true;
 }
 
-// Lines up to the end of the file, or of a long one up to a blank line.
+// Reads a whole text file, or, of a long one, up to a blank line.
 bool RowReader::next_document(RawRow& row) {
   RawRow line;
   std::size_t blank = 0;
@@ -261,7 +262,7 @@ void RowReader::parse(const RawRow& row, Json& record) const {
       constexpr std::size_t kLarge = std::size_t{1} << 20;
       const JsonLimits limits{.bytes = kLargestRow, .elements = kMostValues};
       if (std::size_t stopped = 0; !read_row_json(row.text, record, kMostValues, &stopped)) {
-        record = nullptr;  // as much of it as was read
+        record = nullptr;  // the part that was read
         if (row.text.size() > kLarge) parse_json(shortened_row(row.text, stopped), place(row), limits);
         record = parse_json(row.text, place(row), limits);
       }

@@ -1,4 +1,4 @@
-// Rows of a file as raw text with their line numbers, read with bounded memory; parsing a row is apart, so that many
+// Reads the rows of a file as raw text with their line numbers, in bounded memory. Parsing is separate, so that many
 // threads can do it.
 #pragma once
 
@@ -17,21 +17,21 @@ namespace dml {
 
 struct RawRow {
   std::string text;
-  std::int64_t line = 0;  // where it begins, from 1; of a JSON array or a table, the number of the row
+  std::int64_t line = 0;  // first line of the row, from 1; of a JSON array or a table, the number of the row
   bool unended = false;   // the last line of a file without a newline at the end
 };
 
 class RowReader {
  public:
   static constexpr std::size_t kLargestRow = std::size_t{8} << 20, kMostValues = std::size_t{1} << 19;
-  /// A document is cut at the first blank line behind so many bytes, at the latest at the first line behind four times
-  /// them.
+  /// A document is cut at the first blank line after so many bytes, at the latest at the first line after four times as
+  /// many.
   static constexpr std::size_t kLongDocument = std::size_t{1} << 20;
 
   explicit RowReader(const SourceFile& source);
-  /// False at the end. UserError "FILE:LINE: …" when the rows cannot be told apart.
+  /// False at the end. UserError "FILE:LINE: …" where rows cannot be separated.
   bool next(RawRow& row);
-  /// Sets `record` to the object of a row, using its memory again. UserError "FILE:LINE: …". Safe to call from many
+  /// Sets `record` to the object of a row, reusing its memory. UserError "FILE:LINE: …". Safe to call from many
   /// threads.
   void parse(const RawRow& row, Json& record) const;
   std::string place(const RawRow& row) const;

@@ -81,7 +81,7 @@ std::vector<std::string> DataReport::lines() const {
           std::find_if(d.first_dropped.begin(), d.first_dropped.end(), [&](auto& row) { return row.reason == reason; });
       out.push_back(fmt::format("  dropped {}: {}{}", grouped(count), reason,
                                 shown == d.first_dropped.end() ? "" : fmt::format(", first {}", shown->place)));
-      // Rows that could not be read are not what the user counted on: each of the first is named.
+      // Lists the first unreadable rows, which the user does not expect.
       for (auto& row : d.first_dropped)
         if (reason == dropped::kBadRow && row.reason == reason) out.push_back("    " + row.detail);
     }
@@ -261,7 +261,7 @@ void check_rows_used(const DatasetReport& dataset, const std::string& file) {
   std::string first = dataset.first_dropped.empty() ? "" : dataset.first_dropped.front().place;
   if (!dataset.first_dropped.empty() && !dataset.first_dropped.front().detail.empty())
     first += fmt::format(" ({})", dataset.first_dropped.front().detail);
-  // A dataset that holds nothing new is what deduplication is asked for.
+  // A dataset without new rows may be the purpose of deduplication: it is no warning.
   auto count = [&](const char* reason) { return dataset.dropped.contains(reason) ? dataset.dropped.at(reason) : 0; };
   if (dataset.examples == 0 &&
       count(dropped::kDuplicate) + count(dropped::kNearDuplicate) + count(dropped::kByScore) < dataset.rows) {

@@ -15,7 +15,7 @@
 
 namespace dml {
 
-/// Why a row, or a part of it, was dropped.
+/// Reasons for which a row, or a part of it, was dropped.
 namespace dropped {
 inline constexpr const char* kBadRow = "could not be read";
 inline constexpr const char* kTooLong = "longer than sequence_len";
@@ -50,7 +50,7 @@ struct DatasetReport {
   std::int64_t without_bos = 0, two_bos = 0;  // examples that do not begin with BOS; that begin with several
   std::int64_t chosen_tokens = 0, rejected_tokens = 0;  // trained tokens of the answers of pairs
   std::int64_t pairs = 0, desirable = 0, undesirable = 0;
-  std::string bos;                              // what the tokenizer puts before a text; "" for nothing
+  std::string bos;                              // text of the tokenizer's BOS; "": none
   std::map<std::string, std::int64_t> dropped;  // reason → rows
   std::vector<DroppedRow> first_dropped;        // at most kShown
 
@@ -64,11 +64,11 @@ struct DataReport {
   std::vector<DatasetReport> datasets;
   std::array<std::int64_t, kBuckets> lengths{};
   std::int64_t train_examples = 0, validation_examples = 0;
-  std::int64_t duplicates = 0;  // examples that another one equals, all datasets together
+  std::int64_t duplicates = 0;  // examples that equal another one, over all datasets
   std::int64_t leaked = 0;      // validation examples that are in the training data, too
 
   std::int64_t total(std::int64_t DatasetReport::*member) const;
-  /// The summary people read: one line each.
+  /// The summary, one line per statement.
   std::vector<std::string> lines() const;
   /// Warnings, each with the remedy.
   std::vector<std::string> warnings() const;

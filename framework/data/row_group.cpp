@@ -112,7 +112,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
   bench.clock.lap(Phase::mask);
 }
 
-// Weight and margin of the row, for each of the examples that it became; of weight 0 none stays.
+// Sets the weight and margin of the row in all of its examples; examples of weight 0 are dropped.
 void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group,
                             std::size_t made) const {
   const DatasetEntry& entry = *dataset.entry;
@@ -164,7 +164,7 @@ void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, B
   if (!result.why_dropped) group.examples[group.made - 1].rejected_trained = rejected;
 }
 
-// An answer without a text trains nothing, or its end alone.
+// Whether an answer has text: one without would train nothing, or its end token alone.
 bool RowWorker::says_something(const Example& answer) const {
   return std::ranges::any_of(answer.labels,
                              [&](Token t) { return t != kIgnore && std::ranges::find(ends_, t) == ends_.end(); });
@@ -192,7 +192,7 @@ void RowWorker::keep(Example& example, std::int64_t trained, bool begins, const 
     result.why_dropped = dropped::kTooShort;
     return;
   }
-  const bool asks = data_.rows == RowKind::prompts;  // what is trained will be generated
+  const bool asks = data_.rows == RowKind::prompts;  // prompts: the trained tokens will be generated
   if (trained == 0 && !asks) {
     result.why_dropped = dropped::kNothingTrained;
     return;

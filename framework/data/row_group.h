@@ -1,5 +1,5 @@
-// A few neighbouring rows on their way from text to tokens: the unit that one thread works on. Its memory is used
-// again for later rows.
+// A few neighbouring rows during their conversion to examples: the unit of work of one thread. Its memory is reused for
+// later rows.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct MadeExample {
   std::int64_t rejected_trained = 0;  // of these, in the second document of a pair
   std::uint64_t hash = 0;             // of ids and labels
   bool ends_trained = false;
-  int bos = -1;                         // how many stand in front; -1: it is not the beginning of a text
-  NearDuplicates::Signature signature;  // when near duplicates are to go
+  int bos = -1;                         // number of BOS tokens at the beginning; -1: not the beginning of a text
+  NearDuplicates::Signature signature;  // where near duplicates are dropped
 };
 
 struct RowGroup {
@@ -45,21 +45,21 @@ struct RowGroup {
   std::size_t made = 0;  // of `examples` in use
   PhaseSeconds seconds;
 
-  /// For other rows; what a very long row took is given back.
+  /// Prepares the group for other rows; memory of very long rows is freed.
   void clear();
 };
 
-/// Rows to examples: parsed, rendered, tokenised, brought to length. Safe to use from many threads. Examples are
-/// swapped on their way, never copied: what keep() is given holds something else afterwards.
+/// Converts rows to examples: parses, renders, tokenises, cuts to length. Thread-safe. Examples are swapped, not
+/// copied: the argument of keep() holds other contents afterwards.
 class RowWorker {
  public:
   RowWorker(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends);
-  /// From `raw` the rest of the group. A row that cannot be read is dropped with its error as detail.
+  /// Fills the group's results from `raw`. A row that cannot be read is dropped with its error as detail.
   void work(const PlannedDataset& dataset, const RowReader& reader, RowGroup& group) const;
 
  private:
   struct Limits;
-  struct Bench;  // a thread's tools, used for one row after the other
+  struct Bench;  // a thread's working memory, reused for every row
   void work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Bench& bench,
             RowGroup& group) const;
   /// A pair of documents from one record; both are cut to length, dropped or refused alike.
@@ -69,7 +69,7 @@ class RowWorker {
   bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
   void set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const;
   void fit(Example& example, std::int64_t trained, bool chunk, const Limits& limits, RowGroup& group) const;
-  /// `begins`: it is the beginning of its text, no later part.
+  /// `begins`: the example is the first part of its text.
   void keep(Example& example, std::int64_t trained, bool begins, const Limits& limits, RowGroup& group) const;
 
   const DataSection& data_;

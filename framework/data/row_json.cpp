@@ -17,11 +17,11 @@
 namespace dml {
 namespace {
 
-constexpr std::ptrdiff_t kMostKeys = 64;  // of an object; a linear look for duplicates beyond that would be slow
-constexpr std::size_t kUsualKeys = 8;     // room that is there at once: growing copies the members
-constexpr int kWholeDigits = 18;          // surely fit 64 bits
+constexpr std::ptrdiff_t kMostKeys = 64;  // object keys; the search for duplicates is linear
+constexpr std::size_t kUsualKeys = 8;     // capacity reserved in advance: growing copies the members
+constexpr int kWholeDigits = 18;          // digits that always fit into 64 bits
 
-// As end_of_plain(); `high` gets bits where there are bytes that are not ASCII before that, or shortly after.
+// As end_of_plain(). Sets bits of `high` where a byte before that place, or shortly after it, is not ASCII.
 const char* find_special(const char* at, const char* end, unsigned& high) {
 #if defined(__SSE2__)
   while (end - at >= 16) {
@@ -34,8 +34,8 @@ const char* find_special(const char* at, const char* end, unsigned& high) {
     at += 16;
   }
 #endif
-  // Eight bytes at a time: a byte of `x - ones` or of `x ^ pattern` gets its high bit where the test holds. A false
-  // alarm only stands above a true one, and the loop below looks again.
+  // Eight bytes at a time: a byte of `x - ones` or of `x ^ pattern` has its high bit set where the test holds. A false
+  // positive occurs only above a true one, and the loop below checks again.
   constexpr std::uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
   while (end - at >= 8) {
     std::uint64_t x;
@@ -56,13 +56,13 @@ class RowParser {
   RowParser(std::string_view text, std::size_t most_values)
       : text_(text), at_(text.data()), end_(text.data() + text.size()), most_values_(most_values) {}
 
-  // The byte that was not taken.
+  // The position of the first byte that was not consumed.
   std::size_t place() const {
     const std::size_t bad = find_invalid_utf8(text_);
     return std::min(bad, static_cast<std::size_t>(std::min(at_, end_) - text_.data()));
   }
 
-  // Bytes that are not ASCII can only stand in strings, which are all looked through.
+  // Bytes that are not ASCII are valid in strings only, all of which are checked.
   bool document(Json& out) {
     if (!value(out, 1)) return false;
     skip_blanks();
@@ -154,8 +154,8 @@ class RowParser {
     return true;
   }
 
-  // From after the opening quote to after the closing one. Where the room does not do, the closing quote is looked
-  // for: what lies before it is room enough for the text, and all the room that is taken.
+  // Reads a string from after its opening quote to after its closing one. Where the capacity is too small, the distance
+  // to the closing quote is reserved, which is enough for the unescaped text.
   bool string(std::string& out) {
     out.clear();
     const char* plain = plain_end(at_);
@@ -208,7 +208,7 @@ class RowParser {
     }
     std::uint32_t code = 0, low = 0;
     if (!hex(code) || (code >= 0xdc00 && code <= 0xdfff)) return false;
-    if (code >= 0xd800 && code <= 0xdbff) {  // the first half of a pair
+    if (code >= 0xd800 && code <= 0xdbff) {  // a high surrogate
       if (!word("\\u") || !hex(low) || low < 0xdc00 || low > 0xdfff) return false;
       code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
@@ -300,7 +300,7 @@ std::string shortened_row(std::string_view text, std::size_t at) {
     if (quote) {
       inside = !inside;
       kept = 0;
-    } else if (inside && rest[0] == '\\') {  // as a whole, both halves of a pair together
+    } else if (inside && rest[0] == '\\') {  // an escape as a whole, a pair of surrogates included
       n = !rest.substr(1).starts_with('u') ? 2 : rest.size() > 7 && rest[6] == '\\' && rest[7] == 'u' ? 12 : 6;
     } else if (inside && static_cast<unsigned char>(rest[0]) >= 0xc0) {
       n = static_cast<unsigned char>(rest[0]) < 0xe0 ? 2 : static_cast<unsigned char>(rest[0]) < 0xf0 ? 3 : 4;

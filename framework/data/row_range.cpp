@@ -34,7 +34,7 @@ RowRange rows_of(const DatasetEntry& entry, const std::vector<SourceFile>& files
   auto bracket = entry.split.find('[');
   if (bracket == std::string::npos) return range;
 
-  // "train[10:20%]": counts or percentages of the rows behind `skip`
+  // "train[10:20%]": counts or percentages of the rows after `skip`.
   std::string slice = entry.split.substr(bracket + 1);
   auto colon = slice.find(':');
   if (slice.empty() || slice.back() != ']' || colon == std::string::npos)

@@ -16,7 +16,7 @@ struct RowRange {
   bool takes(std::int64_t row) const { return row >= begin && row < end && (row - begin) % shards == shard; }
 };
 
-/// Reads the files once when the slice is in percent. UserError on settings that cannot be.
+/// Reads the files once where the slice is in percent. UserError on settings that contradict each other.
 RowRange rows_of(const DatasetEntry& entry, const std::vector<SourceFile>& files);
 
 }  // namespace dml

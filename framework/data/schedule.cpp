@@ -11,7 +11,7 @@
 namespace dml {
 namespace {
 
-// What a random stream of one epoch is for.
+// The purposes of an epoch's random streams.
 enum : std::uint32_t { kOrder = 0, kBins = 1, kBatches = 2 };
 
 template <class T>
@@ -38,7 +38,7 @@ Lists shuffled(const Lists& lists, const Random& random) {
   return reordered(lists, order);
 }
 
-// Every `count` lists in a row become one.
+// Joins every `count` consecutive lists.
 Lists joined(const Lists& lists, std::int64_t count) {
   Lists out;
   out.items = lists.items;
@@ -99,7 +99,7 @@ void add_completions(const TrlSettings& trl, std::int64_t micro_batches_of_rank,
         .about("trl.num_generations");
 }
 
-// Tokens of a micro-batch of preferences: enough for matrix products at full rate, and little memory.
+// Tokens of a micro-batch of preferences: matrix products reach their full rate, and memory stays small.
 constexpr std::int64_t kPreferenceTokens = 1024;
 
 std::int64_t documents_of(RowKind rows) { return rows == RowKind::pairs ? 2 : 1; }
@@ -110,7 +110,7 @@ ScheduleOptions train_schedule(const DataSection& data, const TrainSection& trai
                                const TrlSettings* sampling) {
   ScheduleOptions o;
   o.documents = documents_of(data.rows);
-  o.sequence_len = data.sequence_len * o.documents;  // an example fits in any case
+  o.sequence_len = data.sequence_len * o.documents;  // every example fits
   o.micro_batch_size = train.micro_batch_size;
   o.micro_batches_per_step = std::max<std::int64_t>(1, train.micro_batches_per_step(ranks));
   o.num_epochs = train.num_epochs;
@@ -183,11 +183,11 @@ Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
   }
 }
 
-// Plans the micro-batches of epoch e and cuts them into steps, all of which are taken.
+// Plans the micro-batches of epoch e and cuts them into steps; every micro-batch is used.
 Schedule::Epoch Schedule::plan_steps(std::int64_t e) {
   Epoch epoch;
   epoch.first_step = steps_;
-  // In the order of the data every epoch is the same.
+  // With keep_order all epochs are the same.
   if (planned_ < 0 || !options_.keep_order) plan_ = plan_epoch(lengths_, options_, e);
   planned_ = e;
   epoch.micro_batches = plan_.size();
@@ -203,7 +203,7 @@ Schedule::Epoch Schedule::plan_steps(std::int64_t e) {
   return epoch;
 }
 
-// Adds the planned epoch to the totals, as far as its steps are taken.
+// Adds the used steps of the planned epoch to the totals.
 void Schedule::count(const Epoch& epoch, bool first) {
   const std::size_t taken = static_cast<std::size_t>(std::min(epoch.different, epoch.steps));
   const std::int64_t used = epoch.first_of_step[taken];
@@ -235,7 +235,7 @@ Schedule::Step Schedule::step(std::int64_t global_step) const {
   const Epoch& epoch = *(after - 1);
   Step step;
   step.epoch = (after - 1) - epochs_.begin();
-  // Steps that are generated together are taken in order, then all of them again.
+  // Steps whose completions are generated together are made in order, once per round.
   const std::int64_t place = global_step - epoch.first_step, together = options_.steps_together;
   const std::int64_t before = place / (together * options_.rounds) * together;  // steps generated earlier
   const std::int64_t size = std::min(together, epoch.different - before), within = place - before * options_.rounds;

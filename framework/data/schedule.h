@@ -3,7 +3,7 @@
 // evaluations are exact.
 //
 // A step never spans two epochs. The last step of an epoch may have fewer micro-batches and the last micro-batch fewer
-// examples, so that no example is lost or doubled; the loss is a mean over tokens, so such a step weighs right.
+// examples, so that no example is lost or doubled; the loss is a mean over tokens, so such a step has the right weight.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class Schedule {
     std::int64_t epoch = 0;                              // from 0
     std::int64_t first_micro_batch = 0;                  // within the epoch
     std::int64_t number = 0;                             // within the epoch, of the steps that differ
-    std::int64_t round = 0;                              // how often these examples have been taken before
+    std::int64_t round = 0;                              // earlier steps with the same examples
     std::int64_t first_together = 0, last_together = 0;  // global steps that are generated at once: [first, last)
     std::int64_t micro_batches = 0;                      // over all ranks; fewer in the last step of an epoch
     double epochs_done = 0;                              // after this step
@@ -75,10 +75,10 @@ class Schedule {
 
   std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }
   std::int64_t steps_in_epoch(std::int64_t epoch) const { return epochs_[static_cast<std::size_t>(epoch)].steps; }
-  /// Tokens of the largest micro-batch of the run, for the memory plan; and documents of the one with most.
+  /// Tokens of the largest micro-batch of the run, for the memory plan; and the largest number of documents in one.
   std::int64_t longest() const { return longest_; }
   std::int64_t most_documents() const { return most_documents_; }
-  /// Micro-batches of the step with most, over all ranks.
+  /// The largest number of micro-batches in a step, over all ranks.
   std::int64_t most_micro_batches() const { return most_micro_batches_; }
   /// Tokens ÷ (bins × sequence_len) of the first epoch; 1 without packing.
   double fill() const { return fill_; }
@@ -99,7 +99,7 @@ class Schedule {
   std::vector<Epoch> epochs_;
   std::int64_t steps_ = 0, longest_ = 0, most_documents_ = 0, most_micro_batches_ = 0, tokens_ = 0;
   double fill_ = 1;
-  mutable std::int64_t planned_ = -1;  // epoch that plan_ is of
+  mutable std::int64_t planned_ = -1;  // the epoch of plan_; −1: none
   mutable Lists plan_;
 };
 

@@ -22,7 +22,7 @@ struct RowScore {
 };
 
 std::string score_line(std::size_t row, const RowScore& score);
-/// UserError with the line that is none of a score.
+/// UserError naming the first line that is not a score.
 std::vector<RowScore> read_scores(const std::string& path);
 
 /// Row numbers by a value: loss, perplexity (the same order), base_loss, difference, tokens, trained_tokens, row; the

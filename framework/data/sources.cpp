@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t kMostFiles = 100000;
 const std::string kWhole = "train";  // the split of data without splits
 
-// What separates the columns: of comma, semicolon and tab the one that the first line has most of, outside of quotes.
+// The delimiter: of comma, semicolon and tab the most frequent one in the first line, outside of quotes.
 char delimiter_of(std::string_view head) {
   std::size_t commas = 0, semicolons = 0, tabs = 0;
   bool quoted = false;
@@ -128,7 +128,7 @@ std::vector<std::string> matches(const std::string& pattern) {
 
 bool is_pattern(const std::string& s) { return s.find_first_of("*?[{") != std::string::npos; }
 
-// Members of an archive as paths: those of `data_files`, or those that can be read, named after the split when there
+// Paths of an archive's members: those of `data_files`, or the readable ones, those named after the split where there
 // are any.
 std::vector<std::string> archive_files(const std::string& archive, const std::string& split,
                                        const DatasetEntry& dataset) {
@@ -154,7 +154,7 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
   fs::recursive_directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
     const fs::directory_entry& entry = *it;
-    // Prepared data among the data it was made from: its list of dropped rows is no dataset.
+    // A folder of prepared data beside its sources is skipped: its list of dropped rows is not a dataset.
     if (entry.is_directory(unreadable) && fs::exists(entry.path() / "ids.safetensors", unreadable))
       it.disable_recursion_pending();
     auto relative = entry.path().lexically_relative(folder);

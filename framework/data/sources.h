@@ -1,5 +1,4 @@
-// Which files a dataset entry means, and in which form their rows are. Nothing is guessed silently: each file carries
-// the reason for its form.
+// The files of a dataset entry and the form of their rows. Each file states how its form was determined.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ struct SourceFile {
   std::string reason;    // "extension .jsonl"
   char delimiter = ',';  // of CSV
 
-  /// How a row is named: "FILE:17" by the line it begins in, "FILE, row 17" in a JSON array, whose rows may share a
-  /// line, and in a table.
+  /// The place of a row in messages: "FILE:17" by its first line; "FILE, row 17" in a JSON array, whose rows may share
+  /// a line, and in a table.
   std::string place(std::int64_t number) const;
 };
 

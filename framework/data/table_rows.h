@@ -1,4 +1,4 @@
-// A file of a table: rows, one after the other, as JSON texts.
+// Sequential reading of a table file: rows as JSON texts.
 #pragma once
 
 #include <cstddef>

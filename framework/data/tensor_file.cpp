@@ -42,7 +42,8 @@ void TensorWriterBase::append_bytes(const void* data, std::size_t size) {
   }
 }
 
-// Digest and file take many examples at a time, while these are still in the cache; the header is not in the digest.
+// Digest and file are updated for many examples at a time, while these are in the cache. The digest excludes the
+// header.
 void TensorWriterBase::flush() {
   const std::size_t skip = file_.position() == 0 ? kHeader : 0;
   hasher_.bytes(buffer_.data() + skip, buffer_.size() - skip);

@@ -33,7 +33,7 @@ struct WrittenFile {
 
 class TensorWriterBase {
  public:
-  /// Gives what is to be remembered of the file.
+  /// Completes the file and returns its entry for the manifest.
   WrittenFile finish();
 
  protected:
@@ -58,7 +58,7 @@ class TensorWriter : public TensorWriterBase {
   void append(T value) { append_bytes(&value, sizeof value); }
 };
 
-/// Whether the array's bytes are those that were written. The file is read, not mapped.
+/// Whether the array has this digest. The file is read, not mapped.
 bool has_digest(const std::string& path, const std::string& digest);
 /// The array's bytes, checked: UserError when the file is not exactly what TensorWriter writes.
 std::span<const std::byte> tensor_bytes(const MappedFile& file, const std::string& name, const char* type,

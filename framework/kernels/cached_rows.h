@@ -18,9 +18,9 @@ struct CachedRows {
   const std::int32_t* pages = nullptr;  // row r lies in page pages[r / page_rows]; null: all rows one after another
   std::int64_t page_rows = 1;
 
-  /// Which row of the memory row r is.
+  /// The physical row of row r.
   std::int64_t place(std::int64_t r) const { return pages ? pages[r / page_rows] * page_rows + r % page_rows : r; }
-  /// Whether rows [first, first + count) lie one after another.
+  /// Whether rows [first, first + count) are adjacent in memory.
   bool contiguous(std::int64_t first, std::int64_t count) const {
     for (std::int64_t p = first / page_rows; pages && p < (first + count - 1) / page_rows; ++p)
       if (pages[p + 1] != pages[p] + 1) return false;
@@ -34,9 +34,9 @@ struct CachedRows {
   }
 };
 
-/// Rows [at, at + x.rows) of `to` become x.
+/// Stores x as rows [at, at + x.rows) of `to`.
 void store_rows(ConstMat x, const CachedRows& to, std::int64_t at);
-/// Those rows as they are stored now, in float32.
+/// Loads these rows as float32, with the rounding of their type.
 void load_rows(const CachedRows& from, std::int64_t at, Mat x);
 /// One head of rows [first, first + count), dense (count, head_dim), on the calling thread.
 void load_head(const CachedRows& from, std::int64_t head, std::int64_t first, std::int64_t count, float* out);

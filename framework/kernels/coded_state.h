@@ -1,4 +1,4 @@
-// Optimizer state in bytes: codes of dynamic_code.h with a scale per block of 256, taken apart into floats for the time
+// Optimizer state in bytes: codes of dynamic_code.h with a scale per block of 256, decoded to floats for the duration
 // of a block's update.
 #pragma once
 
@@ -16,7 +16,7 @@ struct CodedState {
   std::span<float> scales;
 };
 
-/// Elements [first, first + count) of a plane as floats, at most a block; stored again in the end.
+/// Elements [first, first + count) of a plane as floats, at most a block; encoded again by the destructor.
 class DecodedBlock {
  public:
   DecodedBlock(bool with_sign, const CodedState& state, std::int64_t first, std::int64_t count)
@@ -38,7 +38,7 @@ class DecodedBlock {
   alignas(64) float values_[kCodeBlock];
 };
 
-/// block(first, count) for every block of a slice.
+/// Calls block(first, count) for every block of a slice.
 template <class F>
 void each_coded_block(std::int64_t size, F block) {
   parallel_ranges(size, 16384, [&](std::int64_t first, std::int64_t end) {

@@ -35,7 +35,7 @@ Chunks chunks_of(std::int64_t rows, std::int64_t vocabulary, bool low_memory) {
   const std::int64_t most =
       std::clamp(kMostLogits / (low_memory ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
   const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  // The largest equal part of any number of rows up to these is `most` itself.
+  // With bounds for any smaller number of rows, the largest chunk is `most` itself.
   const std::int64_t equal = dry_run_bounds() ? std::min(rows, most) : (rows + chunks - 1) / chunks;
   return {std::min(rows, (equal + unit - 1) / unit * unit), chunks > 1};
 }
@@ -58,13 +58,14 @@ Factor rows_of(const HeadTask& t, std::int64_t first, std::int64_t count, bool t
 
 bool sums_logits(const HeadTask& t) { return t.rows.extra && t.rows.extra->label_smoothing > 0; }
 
-// Without a soft cap logits are needed no more once their exponentials are; where there is no gradient, not even those.
+// Whether exponentials replace the logits: without a soft cap the gradient needs the exponentials only; without a
+// gradient neither is needed.
 bool keeps_exponentials(const HeadTask& t, bool gradient) {
   return t.softcap == 0 && (gradient || !t.rows.log_squares.empty());
 }
 
 // The rows [first, first + count) with what the task says of them, packed; `transposed` null: the head is not trained.
-// Where logits and sums lie is the caller's to set.
+// Where logits and sums lie is set by the caller.
 HeadChunk chunk_at(const HeadTask& t, std::int64_t first, std::int64_t count, float* packed, float* transposed) {
   HeadChunk c{};
   c.hidden = pack(rows_of(t, first, count, false), Side::a, packed);

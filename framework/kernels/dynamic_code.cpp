@@ -44,14 +44,14 @@ std::array<float, 256> make_codes(bool with_sign) {
   return codes;
 }
 
-// Finds codes without a search: the upper bits of a magnitude in [0, 1] lead to a code that is right or one too low.
-// 128 stretches to the octave are narrower than the steps of a decade.
+// Finds codes without a search: the upper bits of a magnitude in [0, 1] index a table of codes that are right or one
+// too low. The 128 intervals of an octave are narrower than the steps of a decade.
 class Finder {
  public:
   explicit Finder(bool with_sign) : codes_(make_codes(with_sign)) {
     zero_ = static_cast<int>(std::find(codes_.begin(), codes_.end(), 0.f) - codes_.begin());
     for (std::size_t c = 0; c + 1 < 256; ++c) middle_[c] = (codes_[c] + codes_[c + 1]) * 0.5f;
-    middle_[255] = 2;  // nothing is above the last code
+    middle_[255] = 2;  // above every magnitude: the last code has no upper neighbour
     for (std::uint32_t i = 0; i < first_.size(); ++i) {
       float lowest = std::bit_cast<float>((i + kFirst) << kShift);
       for (bool below : {false, true}) {

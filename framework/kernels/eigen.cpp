@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/profile.h"
 
-// Fortran's BLAS and LAPACK: matrices by columns.
+// Fortran's LAPACK; matrices are column-major.
 extern "C" {
 void dsyrk_(const char* uplo, const char* trans, const int* n, const int* k, const double* alpha, const double* a,
             const int* lda, const double* beta, double* c, const int* ldc);
@@ -26,7 +26,7 @@ void leading_singular_vectors(ConstMat g, bool transposed, std::int64_t count, f
   const std::vector<double> values(g.data, g.data + g.size());
   std::vector<double> gram(static_cast<std::size_t>(n) * static_cast<std::size_t>(n));
   const double one = 1, zero = 0;
-  // By columns, g's memory is (cols, rows): gᵀg is a·aᵀ of it.
+  // Read as column-major, g's memory is a (cols, rows) matrix a, and gᵀg = a·aᵀ.
   const int lda = static_cast<int>(g.cols);
   dsyrk_("U", transposed ? "T" : "N", &n, &k, &one, values.data(), &lda, &zero, gram.data(), &n);
 

@@ -1,5 +1,5 @@
-// Eigenvectors of symmetric matrices, by the LAPACK that OpenBLAS holds, on the calling thread: for what happens
-// rarely, as the basis of a projection.
+// Eigenvectors of symmetric matrices by OpenBLAS' LAPACK, on the calling thread; for rare operations, such as the basis
+// of a projection.
 #pragma once
 
 #include "core/matrix.h"

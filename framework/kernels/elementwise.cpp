@@ -106,7 +106,7 @@ void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Wri
   });
 }
 
-// By columns: rows of the same number are added by one thread, in order.
+// Parallel over columns, so that rows with the same destination are added by one thread, in order.
 void sum_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to) {
   ProfileScope profiled("sum_rows");
   DML_CHECK(static_cast<std::int64_t>(rows.size()) == from.rows && from.cols == to.cols);
@@ -152,7 +152,7 @@ void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t offs
 
 namespace {
 
-// `finite(first, count)`: whether so many from there are.
+// `finite(first, count)`: whether the values [first, first + count) are finite.
 template <class Finite>
 std::int64_t first_bad(std::int64_t n, Finite finite) {
   ProfileScope profiled("first_not_finite");

@@ -1,4 +1,4 @@
-// The small change: copies, sums, bias, gathers, dropout. All parallel on fixed ranges.
+// Elementwise operations: copies, sums, bias, gathers, dropout. All parallel over fixed ranges.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ void sum_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to);
 /// Applied to a gradient with the same random it is its own backward pass. x may be a part of a larger matrix whose
 /// element `first` (a multiple of 4) is its first: the mask is that of the whole.
 void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t first = 0);
-/// Activations in and out of 16 bits.
+/// Conversion of activations to bfloat16 and back.
 void round_to_bf16(ConstMat from, MatrixView<bf16> to);
 void widen_bf16(MatrixView<bf16> from, Mat to);
 /// x = cap · tanh(x / cap).

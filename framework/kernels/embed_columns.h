@@ -1,4 +1,4 @@
-// Embedding from a table that lies the other way round, (R, V): the A of an adapter on an embedding.
+// Embedding lookup in a transposed table (R, V): the A of an adapter on an embedding.
 #pragma once
 
 #include <span>

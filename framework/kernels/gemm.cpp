@@ -28,15 +28,17 @@ extern "C" {
 namespace dml::kernels {
 namespace {
 
-// Weight rows of one task where rows of x are few: as many tasks for every thread, but x is packed for each.
+// Weight rows of one task where x has few rows: few enough for several tasks per thread, many enough to amortise
+// packing x for each.
 std::int64_t rows_of_task(std::int64_t rows) {
   constexpr std::int64_t kTasks = 4, kUnit = 16, kFewest = 32, kMost = 1024;
   const std::int64_t tasks = kTasks * threads(), part = (rows + tasks - 1) / tasks;
   return std::clamp((part + kUnit - 1) / kUnit * kUnit, kFewest, kMost);
 }
 
-// OpenBLAS takes a processor younger than itself for an old one and falls back to SSE3 kernels, five times slower. So
-// it is asked again with the family's name, unless the user named one. Before main: nothing else runs yet.
+// OpenBLAS treats an unknown, newer processor as an old one and falls back to SSE3 kernels, five times slower. So it is
+// initialised again with the name of the family, unless the user named one. Runs before main, so no other thread is
+// active.
 bool ready_blas() {
   openblas_set_num_threads(1);
 #if defined(__x86_64__)
@@ -103,8 +105,8 @@ void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool a
   }
 }
 
-// The same for any number of rows and in any company: eight at a time, over weights that stay in a core's cache
-// meanwhile. Fewer than the instruction set's own way takes (Loops::fewest_rows) are filled up with zeros.
+// Dot products with the same bits for any number of rows: eight rows at a time, over weights that stay in a core's
+// cache meanwhile. Fewer rows than the instruction set's own loops take (Loops::fewest_rows) are padded with zeros.
 void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, std::int64_t last) {
   constexpr std::int64_t kCachedBytes = 256 << 10, kUnit = 16;
   std::int64_t part = last - first;
@@ -225,7 +227,7 @@ void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t
 }
 
 void take_blas_memory() {
-  constexpr std::size_t kBuffer = std::size_t{160} << 20;  // more than OpenBLAS asks for on processors of today
+  constexpr std::size_t kBuffer = std::size_t{160} << 20;  // above OpenBLAS' request on current processors
   if (void* room = std::malloc(kBuffer)) std::free(room);
   else throw Error(ExitCode::memory, "no memory for the matrix library: it needs 160 MB of addresses for each thread");
   constexpr std::int64_t n = 256;

@@ -14,7 +14,7 @@
 namespace dml::kernels {
 namespace {
 
-// Σ term(x), in eight chains, which fit into vectors.
+// Σ term(x) in eight independent chains, for vectorisation.
 template <class F>
 double sum_of(const float* x, std::int64_t n, F term) {
   double sums[8] = {};
@@ -42,10 +42,10 @@ void each_replaced(const ReplacedRows& replaced, std::int64_t token, std::int64_
 
 constexpr std::int64_t kMostCuts = 7, kCutCols = kHeadPanel / kMostCuts;
 
-// Into how many tiles each panel is cut, so that the last panels do not keep most threads waiting. A cut packs again
-// what its neighbours share. No result depends on it.
+// The number of tiles of each panel, chosen so that few threads wait for the last panels. Each tile packs its operands
+// again. Results do not depend on it.
 std::int64_t cuts_for(std::int64_t panels) {
-  constexpr double kAgain = 0.02;  // of a panel's time
+  constexpr double kAgain = 0.02;  // cost of packing again, relative to the time of a panel
   std::int64_t best = 1;
   double least = 0;
   for (std::int64_t cuts = 1; cuts <= kMostCuts; ++cuts) {
@@ -75,7 +75,7 @@ void each_panel(std::int64_t vocabulary, F tile) {
   });
 }
 
-// The gradient by the logits x of row i, but for the part of its label.
+// The gradient of row i with respect to its logits x, without the term of its label.
 void gradient_of_row(const HeadChunk& c, std::int64_t i, std::int64_t token, float* x, std::int64_t cols, float softcap,
                      std::int64_t vocabulary) {
   const double log_sum = c.log_sums[i], weight = static_cast<double>(c.weight(i)),
@@ -86,7 +86,7 @@ void gradient_of_row(const HeadChunk& c, std::int64_t i, std::int64_t token, flo
     const double share = std::exp(static_cast<double>(c.part(i, token).max) - log_sum);
     loops().set_scaled(x, static_cast<float>(share * factor), x, cols);
     for (std::int64_t j = 0; spread > 0 && j < cols; ++j) x[j] -= spread;
-  } else if (spread > 0) {  // the slope of the soft cap concerns both parts
+  } else if (spread > 0) {  // the derivative of the soft cap multiplies both terms
     for (std::int64_t j = 0; j < cols; ++j) {
       const float ratio = softcap > 0 ? x[j] / softcap : 0;
       x[j] =
@@ -198,7 +198,7 @@ void gradient_of_logits(const HeadChunk& c, const HeadPart& head, float softcap,
     }
     for (std::int64_t i = 0; c.bias.gradient && i < c.hidden.count(); ++i)
       loops().add_scaled(row(i), 1, c.bias.gradient + token, cols);
-    // The head's own rows have no part in these logits.
+    // Replaced rows do not contribute to these logits.
     if (c.replaced)
       each_replaced(*c.replaced, token, cols, [&](std::int64_t column, std::int64_t number) {
         for (std::int64_t i = 0; i < c.hidden.count(); ++i) c.own.row(i)[number] = std::exchange(row(i)[column], 0.0f);

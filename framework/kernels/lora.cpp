@@ -15,8 +15,8 @@ constexpr std::int64_t kRows = 28;
 constexpr std::int64_t kCols = 256;  // columns of one task where the result is wide
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kFewRows = 8, kDots = 4;
-// Where tokens are summed over, in ranges of at least kFewestTokens: a few are met at a time, which stay in the caches.
-// More of them where another product reads them first.
+// Products that sum over tokens, in ranges of at least kFewestTokens: a few tokens at a time, which stay in the caches;
+// more at a time where another product has just read them.
 constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
 constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
 
@@ -67,7 +67,7 @@ class TokenSums {
       largest = std::max(largest, t.wide.rows);
       fewest_ = std::max(fewest_, 2 * t.thin.cols);
     }
-    // Of so many rows shared out in any way.
+    // The largest number for any division of the rows among terms.
     if (dry_run()) all = std::min(kMostRanges * terms.size(), (largest + terms.size() * (fewest_ - 1)) / fewest_);
     sums_ = scratch.take<float>(all * size_).data();
   }
@@ -122,7 +122,7 @@ double operations_of(const TaskList<T>& adapters, F operations) {
 
 void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, Rows rows) {
   ProfileScope profiled("lora_down", operations_of(adapters, [](auto& d) { return d.x.size() * d.a.rows; }));
-  auto as_dots = [&](const AdapterDown& d) {  // not worth turning A around
+  auto as_dots = [&](const AdapterDown& d) {  // transposing A would not pay
     return rows == Rows::dots || (rows == Rows::by_count && d.x.rows <= kFewRows);
   };
   Arena::Scope scope(scratch);

@@ -18,8 +18,8 @@ std::int64_t rows_per_task(std::int64_t cols) {
   return std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, cols));
 }
 
-// Runs backward(row, dw, db) over all rows. With gradients wanted, rows go in blocks that each sum into their own
-// partial row; the partials are added up in order.
+// Runs backward(row, dw, db) over all rows. Gradients of weights are summed per block of rows, then over blocks in
+// order.
 template <class F>
 void backward_rows(ConstMat x, float* dw, float* db, Arena& scratch, F backward) {
   std::int64_t d = x.cols, grain = rows_per_task(d);

@@ -19,14 +19,14 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kSlabRows = 1036;  // packed at a time where the rows are not: 74 · 14, about two megabytes
-constexpr std::int64_t kShareCols = 128;  // what a thread takes of a task's last step
+constexpr std::int64_t kShareCols = 128;  // columns of a task's last step that a thread takes at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
-constexpr double kPacking = 10;           // packing a value takes as long as so many multiply-adds
-constexpr double kFar = 20;               // and so many more if another core wrote it
+constexpr double kPacking = 10;           // cost of packing a value, in multiply-adds
+constexpr double kFar = 20;               // additional cost where another core wrote the value
 
-// How an (m, n) result is cut for so many threads: the parts that finish first, with what packing costs. Every part
-// packs its own, as what another core has just packed is slow to fetch; only who would wait otherwise reads another's
-// slab.
+// The division of an (m, n) result for a number of threads: the parts that finish first, with what packing costs. Every
+// part packs its own, as what another core has just packed is slow to fetch; a thread reads another's slab only when it
+// would otherwise be idle another's slab.
 struct Parts {
   std::int64_t rows, cols;
 };
@@ -60,11 +60,11 @@ struct alignas(64) Shared {
     next.store(0, std::memory_order_release);
   }
   std::int64_t take(std::int64_t cols) { return next.fetch_add(cols, std::memory_order_acq_rel); }
-  // Until it is open.
+  // Waits until the task is open.
   void wait() const {
     while (next.load(std::memory_order_acquire) >= kClosed) std::this_thread::yield();
   }
-  // A task that ends early is not waited for.
+  // Closes a task that ends early, so that no thread waits for it.
   struct Closing {
     Shared& task;
     ~Closing() {
@@ -73,7 +73,7 @@ struct alignas(64) Shared {
   };
 };
 
-// Closed, for the products of the calling thread.
+// Shared state of the calling thread's products, all closed.
 std::span<Shared> shared_for(std::int64_t tasks) {
   thread_local std::unique_ptr<Shared[]> all;
   thread_local std::int64_t size = 0;
@@ -82,7 +82,7 @@ std::span<Shared> shared_for(std::int64_t tasks) {
   return {all.get(), static_cast<std::size_t>(tasks)};
 }
 
-// How several products are cut: each for the threads that are its share of the work.
+// The division of several products: each gets threads in proportion to its work.
 struct Cut {
   Parts part;
   std::int64_t cols, end;  // of the result; its last task is before this
@@ -95,7 +95,7 @@ struct Cuts {
   std::size_t product(std::int64_t task) const {
     return static_cast<std::size_t>(std::ranges::upper_bound(of, task, {}, &Cut::end) - of.begin());
   }
-  // Rows from `row` on, and columns [col, col + cols), of its product are a task's own.
+  // The part of a product that a task computes: rows from `row` on, and columns [col, col + cols).
   struct Place {
     std::int64_t row, col, cols;
   };
@@ -144,7 +144,7 @@ Cuts cut(const TaskList<Product>& products) {
   return cuts;
 }
 
-// What one task computes of one of them.
+// A task's part of one product.
 struct PartOfProduct {
   const Product p;
   const Cuts::Place at;
@@ -231,7 +231,7 @@ void packed_products(const TaskList<Product>& products) {
     }
     own.open(part.slab(part.last, room));
     take_last_step(i, part, room + cuts.slab);
-    // Nothing is left to begin, so no slab will be packed over: those that are after are helped.
+    // All tasks have begun, so no slab is overwritten: helps the tasks that are still running.
     for (std::int64_t j = 0; j < cuts.tasks() && begun.load(std::memory_order_relaxed) == cuts.tasks(); ++j) {
       const Shared& other = shared[static_cast<std::size_t>(j)];
       other.wait();

@@ -106,7 +106,7 @@ const float* packed_part(const Factor& f, const Factor* tail, Side side, std::in
   return to;
 }
 
-// The bytes a later panel will be packed from.
+// The source bytes of a later panel, to prefetch.
 PrefetchRange bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
   const Weight& w = f.values;
   if (f.packed || f.panel > 0 || w.dtype == DType::mxfp4) return {};
@@ -116,7 +116,7 @@ PrefetchRange bytes_of(const Factor& f, std::int64_t first, std::int64_t count, 
           dtype_bytes(w.dtype, cols), rows};
 }
 
-// Floats of a row in the widest step of a product, the tail's after the last. Both factors go by the first one's step.
+// Floats of a row in the widest step of a product, the tail's after the last. Both factors use the first one's step.
 std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side, std::int64_t step) {
   return row_floats(f, side, std::min(step, f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
 }

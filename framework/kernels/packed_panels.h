@@ -1,5 +1,5 @@
-// Factors of packed products as the register block reads them: which step of the depth, how many floats, and the
-// packing itself. For packed.cpp alone.
+// Factors of packed products in the layout that the register block reads: steps of the depth, sizes, and packing. Used
+// by packed.cpp only.
 #pragma once
 
 #include "kernels/packed.h"
@@ -14,7 +14,7 @@ inline std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_di
 inline std::int64_t block_of(Side side) { return side == Side::a ? product_loops().mr : product_loops().nr; }
 /// Depth of a step of a product whose first factor is `a`.
 std::int64_t step_of(const Factor& a);
-/// Floats that one row of a panel takes.
+/// Floats of one row of a panel.
 std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth);
 
 /// One step of the depth.
@@ -28,7 +28,7 @@ inline Step last_step(std::int64_t depth, std::int64_t step, bool with_tail) {
 }
 
 /// Rows [first, first + count) of a factor at depths [k, k + depth), in panels whose rows take `pitch` floats. `room`:
-/// for what is not stored as float32.
+/// for values that are not stored as float32.
 void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
                std::int64_t pitch, float* to, float* room);
 

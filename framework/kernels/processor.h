@@ -8,17 +8,17 @@ namespace dml::kernels {
 
 enum class Isa { portable, avx2, avx512, amx };
 
-/// The instruction set in use: the best this machine has, unless DML_ISA=portable|avx2|avx512|amx or use_isa says
+/// The instruction set in use: the best of this machine, unless DML_ISA=portable|avx2|avx512|amx or use_isa says
 /// otherwise.
 Isa isa();
 const char* isa_name();
 Isa best_isa();
-/// For tests, while no kernel runs. False where this machine lacks the instruction set.
+/// For tests; no kernel may be running. False where this machine lacks the instruction set.
 bool use_isa(Isa wanted);
 
-/// Of the factors of large products: f32, or bf16, rounded to nearest, ties to even. Sums are float32.
+/// The type of the factors of large products: f32, or bf16, rounded to nearest, ties to even. Sums are float32.
 DType precision();
-/// For the whole process, while no kernel runs.
+/// Sets the precision of the whole process. No kernel may be running.
 void use_precision(DType wanted);
 /// Whether the instruction set in use multiplies bf16 faster than float32.
 bool has_fast_bf16();

@@ -114,7 +114,7 @@ void unpack_scales(const std::uint8_t* in, int (&scale)[8], int (&min)[8]) {
   }
 }
 
-// Codes of a q4_k or q5_k block, once scales are rounded: codes that were searched stay where a scale became 0.
+// Recomputes the codes of a q4_k or q5_k block after its scales are rounded; codes of a scale that became 0 are kept.
 template <int Bits>
 void put_k_block(const float* x, const GroupSearch* found, std::uint8_t* out) {
   constexpr int kTop = (1 << Bits) - 1;
@@ -247,7 +247,7 @@ int nearest_unequal(float x) {
   return static_cast<int>(x - kUnequal[above - 1] < kUnequal[above] - x ? above - 1 : above);
 }
 
-// What x is times a scale: the sums of least squares, weighted by x², for codes chosen with the inverse `to_code`.
+// A least-squares fit of a scale, weighted by x², for codes chosen with the inverse `to_code`.
 struct ScaleFit {
   float products = 0, squares = 0;
   ScaleFit(const float* x, float to_code) {

@@ -35,7 +35,7 @@ struct BlockFormat {
 std::span<const BlockFormat> block_formats();
 /// Whether a block's scales are finite: then all its values are.
 bool block_is_finite(const BlockFormat& format, const void* block);
-/// null for types that are no blocks of this kind.
+/// The format of a block type of ggml; null for other types.
 const BlockFormat* block_format(DType dtype);
 
 }  // namespace dml::kernels

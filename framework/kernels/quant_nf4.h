@@ -34,16 +34,16 @@ alignas(64) inline constexpr std::array<float, 16> kNf4Codes = {-1.0f,
 
 /// codes ((n + 1) / 2 bytes) and absmax (⌈n / 64⌉) of n values. The last block may be short.
 void quantize_nf4(std::span<const float> x, std::span<std::uint8_t> codes, std::span<float> absmax);
-/// The values back: code · absmax.
+/// Dequantises: code · absmax.
 void dequantize_nf4(std::span<const std::uint8_t> codes, std::span<const float> absmax, std::span<float> x);
 
 /// Double quantisation of n scales: codes (n), block_max (⌈n / 256⌉); returns the mean that was taken off.
 float quantize_scales(std::span<const float> scales, std::span<std::uint8_t> codes, std::span<float> block_max);
-/// Scales become the values that double quantisation leaves them.
+/// Rounds scales to the values that double quantisation stores.
 void round_scales(std::span<float> scales);
 void dequantize_scales(std::span<const std::uint8_t> codes, std::span<const float> block_max, float mean,
                        std::span<float> scales);
-/// Scales [first, first + count) of a weight that has them as codes. On the calling thread.
+/// Decodes scales [first, first + count) of a weight with double-quantised scales. On the calling thread.
 void expand_scales(const Weight& w, std::int64_t first, std::int64_t count, float* scales);
 
 }  // namespace dml::kernels

@@ -71,7 +71,7 @@ void choose(const RoutingRule& rule, const float* scores, std::int32_t* experts)
   const OpenGroups open = grouped ? open_groups(rule, scores) : OpenGroups{};
   const std::int64_t size = rule.experts / rule.groups;
   auto value = [&](std::int64_t e) {
-    if (grouped && !open.has(e / size)) return 0.f;  // as transformers masks them
+    if (grouped && !open.has(e / size)) return 0.f;  // masked to 0, as in transformers
     return scores[e] + (rule.correction ? rule.correction[e] : 0.f);
   };
   largest(rule.experts, rule.chosen, value, experts);
@@ -113,7 +113,7 @@ void route_backward(const RoutingRule& rule, const Routing& routing, ConstMat dw
       std::fill_n(d, rule.experts, 0.f);
       for (std::int64_t i = 0; i < rule.chosen; ++i)
         d[chosen[i]] = rule.scale * (rule.normalise ? (dw[i] - mean / sum) / sum : dw[i]);
-      // Through the scores to the logits.
+      // The gradient of the logits through the scores.
       float pull = 0;
       for (std::int64_t i = 0; i < rule.chosen && !rule.sigmoid; ++i) pull += d[chosen[i]] * p[chosen[i]];
       for (std::int64_t e = 0; e < rule.experts; ++e)

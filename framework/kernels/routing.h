@@ -1,8 +1,8 @@
-// Which experts a token is sent to and with what weights, and the small losses on that choice. Sources: transformers'
-// modeling_mixtral.py, modeling_deepseek_v3.py (groups, correction), Zoph et al. 2022 (z-loss).
+// The choice of experts for each token and their what weights, and the small losses on that choice. Sources:
+// transformers' modeling_mixtral.py, modeling_deepseek_v3.py (groups, correction), Zoph et al. 2022 (z-loss).
 //
 // The k experts of a token are those of the largest scores; equal scores go to the lower index. They are listed by
-// index, so that whatever sums over them has one order. T tokens, E experts, k chosen.
+// index, so that sums over them have a fixed order. T tokens, E experts, k chosen.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Loops over one run of values, on the calling thread: for callers that cut their work themselves.
+// Operations on a range of values on the calling thread, for callers with their own parallel loops.
 #pragma once
 
 #include <cstdint>

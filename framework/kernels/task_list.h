@@ -1,5 +1,5 @@
-// Several operations of one kind at once: the products of a mixture's experts, each with its own rows and its own
-// weight. One of them alone is a list of one.
+// A batch of operations of one kind: the products of a mixture's experts, each with its own rows and weight. A single
+// operation is a list of one.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,7 @@
 
 namespace dml::kernels {
 
-/// A borrowed list whose entries are made on access. Under a DryRun every entry may have all rows of all
-/// of them.
+/// A non-owning list whose entries are created on access. Under a DryRun any entry may have the rows of all.
 template <class T>
 class TaskList {
  public:
@@ -43,12 +42,12 @@ class TaskList {
   T (*entry_)(const void*, std::int64_t);
 };
 
-/// Room for the running totals of one parallel_tiles, of the calling thread.
+/// A buffer for the prefix sums of one parallel_tiles, of the calling thread.
 std::span<std::int64_t> tile_totals(std::int64_t entries);
 
 struct TileOf {
   std::int64_t entry, i;  // the i-th of an entry
-  std::int64_t number;    // counted through all of them
+  std::int64_t number;    // index over all entries
 };
 
 /// Calls tile(entry, TileOf) for every i in [0, count(entry)) of every entry, in one parallel_for.

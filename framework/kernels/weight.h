@@ -1,5 +1,5 @@
-// A weight matrix in whatever form it is stored. Only this file and its .cpp know about it: everything else asks
-// for float32 panels. A Weight is a view; who owns the bytes (mapped file, arena, parameter store) is not its business.
+// A view of a weight matrix in any stored type. kernels/stored_format.h says how its values are read; other code asks
+// for float32 panels. The bytes belong to a mapped file, an arena or the parameter store.
 #pragma once
 
 #include <cstdint>

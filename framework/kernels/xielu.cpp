@@ -28,7 +28,7 @@ void xielu(const Xielu& act, ConstMat x, Mat y) {
   });
 }
 
-// Every task leaves its two sums; they are added up in order.
+// Each task stores its two partial sums; they are added in order.
 void xielu_backward(const Xielu& act, ConstMat dy, Mat x, float* dalpha_p, float* dalpha_n, Arena& scratch) {
   ProfileScope profiled("xielu_backward");
   DML_CHECK(x.size() == dy.size());

@@ -1,4 +1,4 @@
-// Best of n: several answers are sampled to a prompt, and the one that a reward model likes best is given.
+// Best-of-n sampling: of several sampled answers to a prompt, the one with the highest reward of a reward model.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The checkpoints of an output directory as people see them: dml ckpt ls, verify, rm.
+// The checkpoints of an output directory for dml ckpt ls, verify and rm.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct CheckpointRow {
   std::int64_t step = 0;
   std::optional<double> loss, eval_loss;  // the last ones up to its step
   std::uint64_t bytes = 0;
-  std::string problem;                // why it is none; "" when it is valid
+  std::string problem;                // why the checkpoint is invalid; "": it is valid
   bool latest = false, best = false;  // latest: what --resume auto would take
 };
 

@@ -26,7 +26,7 @@ std::string name_of(const std::string& folder, const std::vector<std::string>& f
   return same == 1 && !last.empty() ? last : folder;
 }
 
-/// points(run) of every run as curves over each other; a run without points has none.
+/// A chart of points(run) with a curve for every run; runs without points are skipped.
 template <class Points>
 Chart over_each_other(const std::string& title, const std::vector<FinishedRun>& runs, bool dots, Points points) {
   Chart chart{title, "optimizer step", {}};
@@ -98,7 +98,7 @@ ReportTable results(const std::vector<FinishedRun>& runs) {
   return t;
 }
 
-/// A row for every prompt: the reference, what the base said, and the last answer of each run.
+/// A row for every prompt: the reference answer, the base's answer, and the last answer of each run.
 ReportTable answers(const std::vector<FinishedRun>& runs) {
   ReportTable t{"Answers", {"prompt", "reference", "base"}, {}};
   for (const FinishedRun& run : runs) t.header.push_back(run.name);
@@ -120,12 +120,12 @@ ReportTable answers(const std::vector<FinishedRun>& runs) {
 void draw_picture(const std::string& svg, const std::string& png) {
   try {
     if (run_launcher({"rsvg-convert", "--zoom=2", "--output", png, svg}, false) == 0 && file_exists(png)) return;
-  } catch (const UserError&) {  // there is no such program
+  } catch (const UserError&) {  // rsvg-convert is not installed
   }
   throw UserError("{}: not written: pictures need the program rsvg-convert (Debian: librsvg2-bin)", png);
 }
 
-/// The settings of a resolved recipe without where they came from; "" where this program cannot read them.
+/// The settings of a resolved recipe without their origins; "" where this version cannot read them.
 std::string settings_in(const std::string& path) try {
   return resolved_yaml(read_recipe(read_file(path), path, {}, RecipeUse::measure));
 } catch (const UserError&) {

@@ -1,5 +1,4 @@
-// Runs side by side, read from their folders: curves over each other, the settings that differ, evaluations, and what
-// each answered to the same prompts.
+// Comparison of runs by their folders: curves, differing settings, evaluations, and answers to the same prompts.
 #pragma once
 
 #include <string>

@@ -87,7 +87,7 @@ void convert_model(const Conversion& c, const std::string& output) {
   if (tie || untie) changes["tie_word_embeddings"] = tie;
 
   std::optional<DType> to = c.dtype ? std::optional(parse_dtype(*c.dtype)) : std::nullopt;
-  if (!to && is_gguf_file(c.input)) to = in.dtype();  // where vectors are float32, whatever the matrices are
+  if (!to && is_gguf_file(c.input)) to = in.dtype();  // vectors of GGUF files are float32 whatever the matrices' type
   auto type_of = [&](const TensorView& t) { return to && t.readable() ? *to : t.dtype; };
   if (to) changes["dtype"] = *to == DType::bf16 ? "bfloat16" : *to == DType::f16 ? "float16" : "float32";
   std::vector<TensorInfo> infos;
@@ -104,7 +104,7 @@ void convert_model(const Conversion& c, const std::string& output) {
   writer.commit();
   write_file(output + "/config.json", changes.empty() ? read_file(in.folder + "/config.json", 1 << 20)
                                                       : pretty_json(rewrite_config(in.config, changes)));
-  // Tokenizer, generation settings, licence and what else lies there, as it is.
+  // Copies tokenizer, generation settings, licence and other files unchanged.
   for (auto& entry : fs::directory_iterator(in.folder)) {
     std::string name = entry.path().filename().string();
     if (entry.is_regular_file() && name != "config.json" && !name.ends_with(".safetensors") &&

@@ -1,6 +1,6 @@
 // dml convert: the same model or adapter in another form. Models: another element type, other shards, a head of its own
-// or one tied to the embedding, or one GGUF file. Adapters: PEFT's layout, mlx-lm's or llama.cpp's. The output appears
-// whole or not at all.
+// or one tied to the embedding, or one GGUF file. Adapters: PEFT's layout, mlx-lm's or llama.cpp's. The output is
+// written atomically.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Conversion {
   std::optional<bool> tied{};  // of a model; unset: as it is
 };
 
-/// UserError for what does not fit together; `output` must not exist as a file or a non-empty directory.
+/// UserError for options that contradict each other; `output` must not exist as a file or a non-empty directory.
 void convert(const Conversion& conversion);
 
 /// "5GB", "500MB", "1000000" (powers of 1000, as Hugging Face counts).

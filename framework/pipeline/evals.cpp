@@ -20,7 +20,7 @@ std::string value_text(const EvalValue& v) {
   return v.error > 0 ? fmt::format("{:.4f} ± {:.4f}", v.value, v.error) : fmt::format("{:.4f}", v.value);
 }
 
-/// The models that are compared: the base, then what was trained.
+/// The compared models: the base, then the trained ones.
 struct Compared {
   std::string name;
   std::vector<std::string> over;  // adapters
@@ -52,7 +52,7 @@ EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& 
 
   EvalsOutcome out;
   for (const Compared& c : compared_models(model, options)) {
-    BaseModel with = base;  // adapters may have vocabularies of their own
+    BaseModel with = base;  // adapters may add tokens
     fit_vocabulary(with, c.over);
     const auto built = make_inference_model(with, model.section.frozen_storage, c.over);
     out.below.clear();
@@ -89,7 +89,7 @@ std::string evals_markdown(const EvalsOutcome& outcome) {
   out += "\n" + line + "\n";
   if (outcome.models.empty()) return out;
   for (std::size_t e = 0; e < outcome.models[0].results.size(); ++e) {
-    std::vector<std::string> names;  // of any of the models: a judge that failed has more
+    std::vector<std::string> names;  // names of metrics of all models: a failed judge adds one
     for (const EvaluatedModel& m : outcome.models)
       for (const EvalValue& v : m.results[e].values)
         if (std::ranges::find(names, v.name) == names.end()) names.push_back(v.name);

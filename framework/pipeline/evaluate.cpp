@@ -18,7 +18,7 @@
 namespace dml {
 namespace {
 
-// The validation split, as the recipe's objective sees it.
+// The validation split in micro-batches of the recipe's objective.
 struct Split {
   const Recipe& recipe;
   const Prepared& prepared;
@@ -26,7 +26,7 @@ struct Split {
   Schedule schedule;
   ReferenceScores references = {};
 
-  // A loader, and an objective for which the model has room.
+  // A loader, and an objective; reserves the model's memory for both.
   std::pair<Loader, std::unique_ptr<Objective>> ready(CausalLm& model) const {
     Loader loader(examples, schedule, loader_options(recipe, references, true));
     const std::int64_t longest = schedule.longest(), documents = schedule.most_documents(),
@@ -37,7 +37,7 @@ struct Split {
     return {std::move(loader), std::move(objective)};
   }
 
-  // Asks the model that the run started from.
+  // Computes reference scores with the model that the run started from.
   void refer_to(CausalLm& model, Comm& comm) {
     auto [loader, objective] = ready(model);
     std::vector<double>* mismatched =
@@ -113,7 +113,7 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<s
   const BaseModel base = open_base_model(section, recipe.adapter);
   std::vector<Evaluation> rows;
   auto run = [&](std::string name, const std::string& vocabulary_of, const std::vector<std::string>& over) {
-    BaseModel own = base;  // adapters may have vocabularies of their own
+    BaseModel own = base;  // adapters may add tokens
     if (!vocabulary_of.empty()) fit_vocabulary(own, {vocabulary_of});
     auto model = make_inference_model(own, section.frozen_storage, over);
     rows.push_back(split.evaluate(std::move(name), *model, comm));

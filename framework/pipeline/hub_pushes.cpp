@@ -72,7 +72,7 @@ class HubPushes : public Observer {
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::optional<SavedCheckpoint> waiting_;
-  std::jthread thread_;  // the last: it ends before what it reads goes
+  std::jthread thread_;  // last member: joined before the members that it reads are destroyed
 };
 
 }  // namespace

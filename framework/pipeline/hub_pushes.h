@@ -9,14 +9,14 @@
 
 namespace dml {
 
-/// Of rank 0: pushes checkpoints on a thread of its own, as the strategy says. One at a time: a checkpoint that becomes
-/// complete while an earlier one is pushed waits, and gives way to a later one. Its on_end() waits for the last.
+/// For rank 0: pushes checkpoints on a background thread, by hub_strategy. One at a time: of the checkpoints that wait,
+/// only the newest is pushed. on_end() waits for the last push.
 std::unique_ptr<Observer> make_hub_pushes(const Recipe& recipe);
 
 /// The result in output_dir, at the end of a run.
 void push_result(const Recipe& recipe);
 
-/// UserError when hub_model_id is set and there is no token: known before hours of training rather than after them.
+/// UserError where hub_model_id is set and there is no token. Called before training.
 void require_hub_token(const Recipe& recipe);
 
 }  // namespace dml

@@ -20,8 +20,8 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kTogether = 8;   // rows of a file that are answered at a time; the next one waits for a place …
-constexpr std::size_t kWaiting = 256;  // … among so many
+constexpr std::size_t kTogether = 8;  // rows of a file that are answered together; the next row waits for a free slot …
+constexpr std::size_t kWaiting = 256;    // … among so many
 constexpr std::int64_t kKept = 1 << 14;  // tokens of a conversation
 
 }  // namespace
@@ -59,8 +59,7 @@ std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> promp
   return run(prompts, {}, first);
 }
 
-// Keys and values of the longest texts that may be there at a time, and the rotary tables, before memory is taken for
-// them.
+// Checks that memory holds the key-value caches of the longest texts and the rotary tables, before it is allocated.
 void Assistant::require_memory(std::span<const std::vector<Token>> prompts) const {
   const ModelSpec& spec = model_->spec;
   const GenerationOptions& o = options_.generation;
@@ -90,7 +89,7 @@ void Assistant::keep_cache() {
   if (tokens >= KvPool::kTokens && options_.generation.beams == 1) generator_->keep(tokens, options_.generation.cache);
 }
 
-// That the context is shorter than what was asked for, or cut an answer off.
+// Warns where the context is shorter than the requested length, or has cut an answer.
 void Assistant::report_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers) {
   const GenerationOptions& o = options_.generation;
   for (std::size_t i = 0; i < prompts.size() && !said_limit_; ++i) {
@@ -165,7 +164,7 @@ std::string StopText::next(const std::string& piece) {
 void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs,
                  BestOf* best) {
   const std::string text = read_file(input);
-  // Every row is read before the first is answered: hours of work are not lost to a mistake in the last line.
+  // All rows are read before the first is answered, so that an error in the last line costs no work.
   constexpr std::size_t kMostErrors = 20;
   std::vector<std::string> errors;
   auto each_row = [&](const std::function<void(Json, std::vector<Token>)>& use) {
@@ -208,7 +207,7 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
     rows.clear();
     prompts.clear();
   };
-  std::exception_ptr failure;  // of generating, which is no mistake in a row
+  std::exception_ptr failure;  // an error of generation, not of a row
   each_row([&](Json row, std::vector<Token> ids) {
     if (failure) return;
     rows.push_back(std::move(row));

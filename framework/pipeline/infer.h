@@ -1,4 +1,4 @@
-// dml infer: prompts through the template of training, text back. One prompt, a conversation, or a file of rows.
+// dml infer: generates from one prompt, in a conversation, or for a file of rows, with the template of training.
 #pragma once
 
 #include <cstdio>
@@ -21,7 +21,7 @@ struct InferOptions {
   std::vector<std::string> adapters;      // DIR or DIR=WEIGHT; "none": the base alone; empty: what the recipe trained
   bool raw = false;                       // the prompt as it is, without a template
   std::vector<std::string> stops;         // texts that end an answer; not part of it
-  std::shared_ptr<Automaton> constraint;  // what every answer must be; null: anything
+  std::shared_ptr<Automaton> constraint;  // restricts every answer; null: none
   bool long_answers = false;              // max_new_tokens was given: warn when the context is shorter
   GenerationOptions generation;
 };
@@ -37,16 +37,16 @@ struct Answer {
 
 class BestOf;  // pipeline/best_of.h
 
-/// Text that arrives in pieces, up to the first of some stops. What might be the beginning of one is held back.
+/// Cuts streamed text at the first stop text. A possible beginning of a stop is held back.
 class StopText {
  public:
   explicit StopText(const std::vector<std::string>& stops) : stops_(stops) {}
-  /// The text that is certain after one more piece.
+  /// Adds a piece. Returns the text that is final.
   std::string next(const std::string& piece);
-  /// Text that was held back and turned out not to be a stop.
+  /// The text held back at the end, which is not a stop.
   std::string finish() { return stopped_ ? "" : std::move(held_); }
   bool stopped() const { return stopped_; }
-  /// The stop that came.
+  /// The stop that was found; "": none.
   const std::string& found() const { return found_; }
 
  private:
@@ -69,21 +69,21 @@ class Assistant {
   /// `attempt` draws other random numbers for the same prompt.
   Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {},
                 std::size_t attempt = 0);
-  /// For many, eight at a time. `first`: number of the first among all that are asked; each draws its own random
-  /// numbers.
+  /// Generates for several prompts, eight at a time. `first`: number of the first prompt in the whole input, so that
+  /// each draws its own random numbers.
   std::vector<Answer> answers(std::span<const std::vector<Token>> prompts, std::size_t first = 0);
   /// [{"token": …, "id": …, "logprob": …}, …], the log-probabilities those of the model before penalties and filters.
   Json logprobs(const Answer& answer) const;
 
-  /// Keeps the keys and values of one answer for the next as far as memory allows, for conversations.
+  /// Keeps the key-value cache between answers as far as memory allows, for conversations.
   void keep_cache();
   const GenerationSpeed& speed() const { return generator_->speed(); }
-  /// Whether conversations of several messages are understood.
+  /// Whether the format supports conversations of several messages.
   bool chats() const { return format_->chats(); }
   /// The row of a conversation of {"role": …, "content": …}, under the names of the dataset's format.
   Json row_of_messages(const Json& messages) const { return format_->row_of_messages(messages); }
   GenerationOptions& generation() { return options_.generation; }
-  /// Tokens that prompt and answer may have together.
+  /// Largest number of tokens of a prompt and its answer.
   std::int64_t context() const { return model_->spec.max_positions; }
   /// A description of the loaded model.
   const std::string& description() const { return description_; }

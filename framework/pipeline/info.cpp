@@ -198,7 +198,7 @@ class Describer {
       describe_tensors(
           SafetensorsFile(directory_ + (peft ? "/adapter_model.safetensors" : "/adapters.safetensors")).tensors());
     });
-    // Compared with its base, if the base can be found.
+    // Compares the adapter with its base, where the base is found.
     if (known && !c.base_model.empty() && file_exists(model_directory(c.base_model) + "/config.json"))
       attempt([&] {
         ModelSpec spec = read_model_spec(model_directory(c.base_model));

@@ -1,4 +1,4 @@
-// dml info: what a directory is – a model or an adapter –, in numbers, and what dml would refuse about it.
+// dml info: facts about a model or adapter directory, and the reasons for which dml would refuse it.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A word for the shell.
+// Quotes a word for the shell.
 std::string shell_word(const std::string& text) {
   const bool plain = std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/' || c == '+' || c == ',' || c >= 0x80;
@@ -26,7 +26,7 @@ std::string shell_word(const std::string& text) {
   return out + "'";
 }
 
-// Model and data are easily mixed up.
+// Detects swapped arguments for model and data.
 void check_order(const InitRequest& request) {
   std::error_code error;
   if (fs::is_directory(request.data, error) && file_exists(request.data + "/config.json") &&
@@ -58,8 +58,7 @@ InitResult init_recipe(const InitRequest& request) {
   const DataFacts data = look_at_data(request.data, request.columns);
   const InitChoice choice = choose_settings(model, data, output_directory(result.path), request.adapter);
   const std::string name = shell_word(result.path), text = recipe_text(model, data, choice, name);
-  const RecipeFile written =
-      read_recipe(text, result.path);  // whatever is wrong with it shows here, not in a later command
+  const RecipeFile written = read_recipe(text, result.path);  // checks the recipe at once instead of in a later command
 
   result.lines = describe(model, data, choice);
   result.notes = data.notes;

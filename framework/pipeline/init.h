@@ -1,4 +1,4 @@
-// dml init: a recipe out of a model directory and data.
+// dml init: writes a recipe for a model directory and data.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct InitRequest {
 struct InitResult {
   std::string path;                // of the recipe
   std::vector<std::string> lines;  // what was found and chosen
-  std::vector<std::string> notes;  // what deserves a second look
+  std::vector<std::string> notes;  // points that the user should check
   std::string train, infer;        // the next commands
 };
 

@@ -124,7 +124,7 @@ class Chooser {
       throw UserError("{}: no row has anything to train on: {} rows were tokenized", data_.entry.path, l.rows);
   }
 
-  // Wide enough for the text there is: a model that sees every sentence a hundred times only learns it by heart.
+  // The width follows from the amount of text: a model that sees every sentence a hundred times memorises it.
   void choose_architecture() {
     const double tokens = out_.lengths.mean * static_cast<double>(data_.rows);
     struct Size {
@@ -188,9 +188,10 @@ class Chooser {
     out_.examples = std::max<std::int64_t>(1, std::llround(kept * static_cast<double>(rows)));
     r.train.batch_size = rows < 200 ? 4 : rows < 2000 ? 8 : rows < 20000 ? 16 : 32;
     r.train.batch_size = std::min(*r.train.batch_size, power_of_two(out_.examples));
-    if (data_.rl == Rl::kto) r.train.batch_size = std::max<std::int64_t>(2, *r.train.batch_size);  // it compares rows
+    if (data_.rl == Rl::kto)
+      r.train.batch_size = std::max<std::int64_t>(2, *r.train.batch_size);  // kto compares rows of a batch
     const std::int64_t parameters = parameters_of_model();
-    // Few rows are passed over more often, so that there are steps enough to learn anything.
+    // With few rows, more epochs give enough steps.
     const double wanted = model_.scratch ? 1500 : !full_ ? 100 : parameters < 5'000'000 ? 300 : 200;
     const bool preferences = data_.rl != Rl::none;
     const double least = preferences || rows > 50000 ? 1
@@ -241,7 +242,7 @@ class Chooser {
     }
   }
 
-  // From what is fastest to what is smallest: the first that fits.
+  // Tries settings from the fastest to the smallest; takes the first that fits into memory.
   void fit_memory() {
     Recipe& r = out_.recipe;
     out_.available = available_memory();
@@ -289,7 +290,7 @@ class Chooser {
     TrainSection& t = out_.recipe.train;
     const std::int64_t per_epoch = std::max<std::int64_t>(1, out_.examples / *t.batch_size);
     out_.steps = std::llround(t.num_epochs * static_cast<double>(per_epoch));
-    t.batch_size.reset();  // gradient_accumulation_steps says it
+    t.batch_size.reset();  // replaced by gradient_accumulation_steps
   }
 
   const ModelFacts& model_;

@@ -1,5 +1,4 @@
-// dml init decides: from what lies in the model's directory and in the data to the settings of a run, each with its
-// reason.
+// dml init: chooses the settings of a run from the facts about model and data, each with its reason.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ struct LengthFacts {
   double mean = 0;
   std::int64_t rows = 0;       // that were tokenized
   std::int64_t untrained = 0;  // of these: nothing to train on
-  std::string failure;         // what the first row that cannot be read says; "" when all can
+  std::string failure;         // error of the first unreadable row; "": none
   std::int64_t failed = 0;
   /// The smallest length that this share of the examples does not exceed.
   std::int64_t quantile(double share) const;

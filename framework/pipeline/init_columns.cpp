@@ -13,7 +13,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// In the order in which a column is preferred.
+// Column names, the preferred ones first.
 const Names kUser{"instruction", "question", "prompt",  "query", "user",    "input",
                   "human",       "request",  "problem", "frage", "message", "question_text"};
 const Names kAssistant{"output",     "answer", "response", "completion", "reply",   "assistant",  "solution",
@@ -34,7 +34,7 @@ std::string lower(std::string s) {
   for (char& c : s) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return s;
 }
-// "Question Text" and "question-text" are the name question_text.
+// Normalises a name: "Question Text" and "question-text" become question_text.
 std::string plain_name(const std::string& column) {
   std::string out = lower(column);
   std::ranges::replace_if(
@@ -143,7 +143,7 @@ class Finder {
     return labelled(*completion, *label);
   }
 
-  // Answers to one prompt, of which one was preferred; the prompt may be before both.
+  // Pairs: a preferred and a rejected answer; both may begin with the prompt.
   bool pairs(const Column& chosen, const Column& rejected) {
     DatasetEntry& e = facts_.entry;
     if (chosen.lists > 0 && !messages_in(chosen.name)) return false;
@@ -317,7 +317,7 @@ class Finder {
     facts_.contents = facts_.entry.ds_type == "document" ? "documents" : fmt::format("documents in '{}'", name);
   }
 
-  // Two columns of texts, whatever they are called, are question and answer; one is text.
+  // Two columns of texts with unknown names are question and answer; a single one is text.
   bool by_count() {
     std::vector<const Column*> texts;
     for (auto& c : columns_)

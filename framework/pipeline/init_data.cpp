@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kReadBytes = std::size_t{256} << 20, kSampleRows = 2000;
 
-// How the lines of a text file are meant: prose in paragraphs is one document, long lines are one document each.
+// Whether a text file is prose in paragraphs, which is one document. Long lines are one document each.
 bool is_prose(const SourceFile& file) {
   RowReader reader(file);
   RawRow row;
@@ -25,7 +25,7 @@ bool is_prose(const SourceFile& file) {
     characters += static_cast<std::int64_t>(row.text.size());
     last = row.line;
   }
-  const std::int64_t blank = last - lines;  // the reader passes over blank lines
+  const std::int64_t blank = last - lines;  // the reader skips blank lines
   return lines > 0 && (blank * 50 > lines || characters < 200 * lines);
 }
 
@@ -35,7 +35,7 @@ std::vector<SourceFile> find_files(DatasetEntry& entry) {
     bool texts = true;
     try {
       for (auto& file : find_sources(entry)) texts = texts && file.form == RowForm::text;
-    } catch (const UserError&) {  // there is nothing but Markdown, or nothing at all
+    } catch (const UserError&) {  // only Markdown files, or none
     }
     if (texts) entry.ds_type = "document";
     return find_sources(entry);

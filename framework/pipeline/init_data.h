@@ -1,5 +1,5 @@
-// dml init looks at data: which files, which format, which column says what. Nothing is decided here; what was found
-// comes with the words that tell a person about it.
+// dml init: examines data: files, format, the role of each column. Makes no choices; findings come with texts for the
+// user.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct DataFacts {
   std::vector<std::string> notes;
   std::int64_t rows = 0;  // of all files; an estimate where `rows_estimated`
   bool rows_estimated = false;
-  std::size_t bytes = 0;     // of all files as they lie there
+  std::size_t bytes = 0;     // of all files as stored
   std::vector<Json> sample;  // rows, evenly spread over those that were read
 };
 

@@ -11,7 +11,7 @@ ModelSpec spec_of_config(const Json& config) { return read_model_config(config, 
 
 MemoryPlan plan_of(const Recipe& recipe, const ModelSpec& spec, const ModelFacts& facts) {
   Recipe plain = recipe;
-  plain.optim = {};  // AdamW; a recipe that is being written has Axolotl's spelling of it
+  plain.optim = {};  // AdamW: the recipe under construction has Axolotl's spelling
   WeightlessModel model(plain, spec, facts.storage);
   const std::int64_t answers = recipe.data.rows == RowKind::pairs ? 2 : 1,
                      examples = recipe.train.micro_batch_size * answers, tokens = examples * recipe.data.sequence_len,

@@ -1,4 +1,4 @@
-// The memory that a run would take, for the choices of dml init; nothing is read (weightless_model.h).
+// Memory estimates for dml init; no weights are read (weightless_model.h).
 #pragma once
 
 #include "assembly/memory_plan.h"

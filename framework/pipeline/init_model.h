@@ -1,4 +1,4 @@
-// dml init looks at a model: its size and family, its tokenizer, its chat template.
+// dml init: examines a model: its size and family, its tokenizer, its chat template.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace dml {
 struct ModelFacts {
   std::string name;       // as the recipe names it: a directory, a GGUF file, a model of the Hub
   std::string directory;  // with config.json and the tokenizer
-  bool scratch = false;   // a tokenizer alone: the model is yet to be made; `spec` is empty then
+  bool scratch = false;   // only a tokenizer is given; the model is created and `spec` empty
   ModelSpec spec;
   std::size_t bytes = 0;   // of its weights
   std::string dtype;       // of most of them, "BF16", "q4_k"
@@ -30,7 +30,7 @@ struct ModelFacts {
 /// missing, an adapter or without a tokenizer, or a model that dml cannot train.
 ModelFacts look_at_model(const std::string& name);
 
-/// How conversations are put into text.
+/// The chat template for conversations.
 struct ChatChoice {
   std::string chat_template;            // for `chat_template:`
   std::vector<std::string> eot_tokens;  // ends of a turn other than eos

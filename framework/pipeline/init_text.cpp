@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-// A text as YAML reads it back: plain where nothing in it could mean something else.
+// Writes a text as YAML: plain where it cannot be read as something else, otherwise quoted.
 std::string yaml(const std::string& text) {
   const bool plain = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
                      std::ranges::all_of(text, [](unsigned char c) {
@@ -41,7 +41,7 @@ std::string number(double value) {
   return text.find('e') != text.npos && text.find('.') == text.npos ? text.insert(text.find('e'), ".0") : text;
 }
 
-// One comment of a line cannot hold what ends it.
+// Replaces line ends, so that the text fits into a comment of one line.
 std::string one_line(const std::string& text) {
   std::string out = escape_controls(text);
   std::ranges::replace(out, '\n', ' ');

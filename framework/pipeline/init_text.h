@@ -1,4 +1,4 @@
-// dml init writes: settings as a commented recipe that people can read and edit.
+// dml init: writes settings as a commented recipe.
 #pragma once
 
 #include <string>

@@ -42,7 +42,7 @@ std::vector<float> some_logits(CausalLm& model) {
   return logits;
 }
 
-// What was written computes what was there; float32 to its last digits, the 16-bit types as far as they go.
+// Checks that the written model gives the same logits: float32 to rounding, 16-bit types to their precision.
 void compare_logits(CausalLm& model, const std::string& merged, DType dtype) {
   ModelSection section;
   section.base_model = merged;
@@ -63,7 +63,7 @@ void compare_logits(CausalLm& model, const std::string& merged, DType dtype) {
   log_info("Merge verified: largest relative logit difference {:.1e} ({})", share, safetensors_name(dtype));
 }
 
-// One tensor at a time as float32, whichever thread asks for its rows.
+// Merged tensors as float32, one at a time; thread-safe.
 class MergedTensors {
  public:
   MergedTensors(CausalLm& model, const ModelSpec& spec) : model_(model) {
@@ -93,7 +93,8 @@ void merge_to_gguf(const RecipeFile& file, const BaseModel& base, CausalLm& mode
   const Companions companions(file, *open_tokenizer(file.recipe.model), base);
   spec.eos = companions.stop_tokens();
   remove_left_over_of(output + ".parts");
-  const DirectoryWriter beside(output + ".parts");  // never appears: its files are read from it
+  const DirectoryWriter beside(output +
+                               ".parts");  // temporary: never renamed; its files are read while the output is written
   companions.write(beside.path());
   MergedTensors tensors(model, spec);
   const GgufFileType& stored = gguf_file_type(type.empty() ? std::string(ggml_type(base.dtype()).name) : type);

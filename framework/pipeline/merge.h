@@ -10,8 +10,8 @@
 namespace dml {
 
 /// `adapters`: DIR or DIR=WEIGHT, added up; empty: what the recipe trained. `output` must not exist as a non-empty
-/// directory; it appears whole or not at all, after its logits have been compared with those of base and adapter.
-/// `gguf`: `output` is a GGUF file of this type ("": that of the base) instead.
+/// directory; it is written atomically, after its logits have been compared with those of base and adapter. `gguf`:
+/// `output` is a GGUF file of this type ("": that of the base) instead.
 void merge(const RecipeFile& file, std::vector<std::string> adapters, const std::string& output,
            const std::optional<std::string>& gguf = {});
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kSamplesShown = 3;  // on the terminal, at each evaluation; metrics.jsonl has them all
 
-// What the form that is trained does between steps: ReLoRA's restarts.
+// Work of the trained form between steps: ReLoRA's restarts.
 class FormSteps : public Observer {
  public:
   explicit FormSteps(RunPlan& plan) : plan_(plan) {}
@@ -32,7 +32,7 @@ class FormSteps : public Observer {
   RunPlan& plan_;
 };
 
-// The cheapest sign that something is wrong: a model that is its own reference has a known loss.
+// Checks the first loss where it is known: a model that is its own reference has a fixed loss.
 class FirstLoss : public Observer {
  public:
   FirstLoss(double known, std::string folder) : known_(known), folder_(std::move(folder)) {}
@@ -50,7 +50,7 @@ class FirstLoss : public Observer {
   std::string folder_;
 };
 
-// What an objective keeps from one step to the next.
+// Saves and restores the objective's state.
 class ObjectiveState : public Observer {
  public:
   explicit ObjectiveState(Objective& objective) : objective_(objective) {}
@@ -67,7 +67,7 @@ class ObjectiveState : public Observer {
   Objective& objective_;
 };
 
-// The terminal.
+// Progress lines on the terminal.
 class ProgressLines : public Observer {
  public:
   ProgressLines(std::int64_t steps, Progress::Options options) : progress_(steps, std::move(options)) {}
@@ -98,7 +98,7 @@ std::string directory_of(std::string uri) {
   return uri;
 }
 
-// Logs in the formats of other programs, and the Hub.
+// Adds logs for TensorBoard, MLflow and W&B, and pushes to the Hub.
 void add_other_logs(Observers& observers, const Recipe& recipe) {
   const LogSection& log = recipe.log;
   const std::string& folder = recipe.train.output_dir;
@@ -127,7 +127,7 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
                                                 d.check_interval));
   if (const auto known = plan.objective->loss_at_start())
     all.push_back(std::make_unique<FirstLoss>(*known, plan.data.prepared.folder()));
-  if (plan.comm.rank() == 0) {  // rewards that are all equal give no gradient, which PreferenceSigns tells at the end
+  if (plan.comm.rank() == 0) {  // equal rewards give no gradient; PreferenceSigns reports that at the end
     if (plan.recipe.preference.rl == Rl::none) all.push_back(std::make_unique<ZeroGradient>());
     else all.push_back(std::make_unique<PreferenceSigns>());
   }

@@ -1,4 +1,4 @@
-// From a recipe to those that watch a run. A new observer is a file of its own and a line here.
+// The observers of a run, from its recipe. A new observer is a file of its own and a line here.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,11 @@ namespace dml {
 
 using Observers = std::vector<std::unique_ptr<Observer>>;
 
-/// Those that every rank has: they decide, or take part in what all ranks do. `started`: when the time limit began to
-/// count.
+/// The observers of every rank: they decide, or take part in collectives. `started`: the beginning of max_time.
 Observers make_policies(RunPlan& plan, Clock::time_point started);
 
-/// Those of rank 0, which write and show. Returns the log of the run, which belongs to the list. `from`: the checkpoint
-/// that the run resumes from, "" for none.
+/// Adds the observers of rank 0, which write logs and show progress. Returns the run's log, owned by the list. `from`:
+/// the checkpoint that the run resumes from; "": none.
 MetricsLog* add_writers(Observers& observers, const RunPlan& plan, const TrainState& state, const std::string& from,
                         ProgressMode progress);
 

@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kEarlier = "earlier-";
-constexpr std::size_t kManyRuns = 3;  // from here on their size is a warning
+constexpr std::size_t kManyRuns = 3;  // number of earlier runs from which their size is a warning
 
-// What a run writes beside its checkpoints: what it says of itself, and its result.
+// Files of a run beside its checkpoints: logs, reports and the result.
 constexpr std::array<std::string_view, 21> kRunFiles{"metrics.jsonl",
                                                      "latest",
                                                      "best",
@@ -110,7 +110,7 @@ FileLock OutputLock::take(const std::string& output_dir, double patience) {
     std::string owner;
     try {
       owner = read_file(path, 4096);
-    } catch (const UserError&) {  // released at this moment
+    } catch (const UserError&) {  // the lock was released meanwhile
     }
     while (!owner.empty() && owner.back() == '\n') owner.pop_back();
     throw UserError("output_dir: another run is writing into {}{}; wait until it ends, or choose another output_dir",
@@ -135,7 +135,7 @@ void set_earlier_run_aside(const std::string& output_dir, const std::vector<std:
   std::vector<fs::path> found;
   std::int64_t checkpoints = 0;
   bool result = false, steps = false;
-  // A tokenizer that is read from this very folder stays: it was here before any run.
+  // A tokenizer that is read from this folder is not moved: it was there before the run.
   const bool tokenizer_stays =
       std::ranges::any_of(inputs, [&](const std::string& i) { return real_path(i) == real_path(output_dir); });
   for (auto& entry : fs::directory_iterator(output_dir)) {
@@ -146,7 +146,7 @@ void set_earlier_run_aside(const std::string& output_dir, const std::vector<std:
     result = result || is_weights(name);
     steps = steps || (name == "metrics.jsonl" && bytes_of(entry.path()) > 0);
   }
-  if (checkpoints == 0 && !result && !steps) return;  // a run that had not begun
+  if (checkpoints == 0 && !result && !steps) return;  // the run had not begun
   for (const std::string& input : inputs)
     for (const fs::path& path : found)
       if (holds(real_path(path.string()), real_path(input)))

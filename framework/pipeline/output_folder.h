@@ -13,8 +13,8 @@ namespace dml {
 /// Held while a run writes into its output directory (rank 0). A run that dies, however, releases it.
 class OutputLock {
  public:
-  /// UserError naming the holder when another run holds it for longer than `patience` seconds: a run that was killed
-  /// may be a moment on its way out. The directory must exist.
+  /// UserError naming the holder when another run holds it for longer than `patience` seconds: a killed run may still
+  /// be exiting on its way out. The directory must exist.
   OutputLock(const std::string& output_dir, const std::string& owner, double patience = 5);
 
  private:

@@ -23,13 +23,13 @@
 namespace dml {
 namespace {
 
-// A dataset of up to so many bytes is read whole: some seconds.
+// A dataset of up to this size is read completely, which takes seconds.
 constexpr CheckLimits kFirstRows{.bytes = std::size_t{32} << 20};
 
 class Findings {
  public:
   void add(const Problem& problem) {
-    // One text may hold several lines; what was said before is not repeated.
+    // One text may hold several lines; repeated lines are dropped.
     for (std::size_t at = 0; at < problem.text.size();) {
       const std::size_t end = std::min(problem.text.find('\n', at), problem.text.size());
       Problem one{problem.key, problem.place, problem.text.substr(at, end - at)};
@@ -37,7 +37,7 @@ class Findings {
       at = end + 1;
     }
   }
-  /// Runs a check; what it refuses is about `key` unless it names another one.
+  /// Runs a check. Its errors concern `key`, unless they name another one.
   template <class F>
   bool attempt(const std::string& key, F&& part) {
     try {
@@ -75,7 +75,7 @@ void check_output_directory(const Recipe& recipe) {
 void check_targets(const Recipe& recipe, const BaseModel& base, std::int64_t tokens) {
   const AdapterSection& section = recipe.adapter;
   ModelSpec spec = base.spec;
-  spec.vocab = std::max(spec.vocab, tokens);  // as it will be
+  spec.vocab = std::max(spec.vocab, tokens);  // the vocabulary with added tokens
   if (section.adapter == AdapterKind::none) {
     auto unfrozen = unfrozen_rule(section.unfrozen_parameters);
     bool any = !unfrozen;
@@ -136,7 +136,7 @@ BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer) {
 
 namespace {
 
-// What the model, its tokenizer and an adapter to start from say.
+// Checks the recipe against the model, its tokenizer and an adapter to start from.
 void check_model(const Recipe& recipe, BaseModel& base, const Tokenizer* tokenizer, Findings& found) {
   if (tokenizer)
     for (auto& problem : training_problems(recipe, base, *tokenizer)) found.add(problem);
@@ -202,7 +202,7 @@ Validation validate(const RecipeFile& file) {
     out.notes.push_back(
         "there is no validation split, so dml evaluate has nothing to do; set val_set_size or test_datasets");
 
-  // What does not exist is told once.
+  // Missing files are reported once.
   out.problems = file.missing;
   for (Problem& problem : found.all)
     if (std::ranges::find(file.missing, problem.key, &Problem::key) == file.missing.end())

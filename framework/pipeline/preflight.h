@@ -12,21 +12,21 @@
 
 namespace dml {
 
-/// Why training would refuse this model, with these targets, this vocabulary and these settings. Reads configs and
-/// headers only.
+/// The errors that training would report for this model, targets, vocabulary and settings. Reads configs and headers
+/// only.
 std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& base, const Tokenizer& tokenizer);
 
-/// The recipe's base, or why it cannot be trained, as UserError.
+/// Opens the recipe's base; UserError where it cannot be trained.
 BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer);
 
 struct Validation {
-  std::vector<Problem> problems;   // what a later command refuses, with the places of the recipe's keys
+  std::vector<Problem> problems;   // errors of later commands, with the places of the recipe's keys
   std::vector<std::string> notes;  // what was checked, what was not, and what only some commands refuse
 };
 
 /// Opens what the recipe names: the model's config and tensor headers, the tokenizer, an adapter to start from, and the
-/// rows of every dataset, up to a limit that takes seconds; measures the memory of a run. Writes nothing, and throws
-/// for nothing that the user gave.
+/// rows of every dataset, up to a limit that takes seconds; measures the memory of a run. Writes nothing, and does not
+/// throw for errors in the input.
 Validation validate(const RecipeFile& file);
 
 }  // namespace dml

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kLongestShown = 60;  // bytes of a value
 
-// "2.0", as resolved, was written as "2".
+// Writes "2.0", the resolved form, as "2".
 std::string value_text(const std::string& value) {
   if (value.empty()) return "unset";
   const bool whole = value.ends_with(".0") && value.find_first_not_of("-0123456789") == value.size() - 2;

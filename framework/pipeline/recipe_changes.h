@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// Top-level keys with their values; whatever is nested below a key is part of its value.
+/// Top-level keys with their values; nested tables are part of the value.
 std::vector<std::pair<std::string, std::string>> recipe_items(const std::string& resolved);
 
 struct RecipeChange {

@@ -23,7 +23,7 @@ std::vector<Place> places(const Schedule& schedule) {
   return out;
 }
 
-// Of these, the ones with an example that is not known and was in none before.
+// The micro-batches that hold an unknown example which no earlier one holds.
 std::vector<Place> unknown_places(const ReferencePart& part, const ReferenceScores& scores) {
   std::vector<char> seen(scores.answers.size() / 2, 0);
   std::vector<Place> out;

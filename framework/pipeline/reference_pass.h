@@ -1,6 +1,5 @@
-// The pass over the data, before the first step, that finds what the reference says of each answer. The reference is
-// the model that the run starts from. What it says is stored with the prepared data, so that later runs and resumed
-// ones read it.
+// The pass over the data before the first step that computes reference scores: log-probabilities of the answers under
+// the model that the run starts from. They are stored with the prepared data, so that later and resumed runs read them.
 #pragma once
 
 #include <string>
@@ -21,15 +20,15 @@ struct ReferencePart {
 
 /// Scores with all values unset, for `examples` stored examples and, where needed, every mismatched document.
 void forget(ReferenceScores& scores, std::int64_t examples, const std::vector<ReferencePart>& parts);
-/// Whether everything that the parts need is known.
+/// Whether all scores of the parts are known.
 bool complete(const ReferenceScores& scores, const std::vector<ReferencePart>& parts);
 
-/// Reads what an earlier run stored; what is damaged or of another size stays unknown.
+/// Reads stored scores; damaged ones, or those of another size, stay unknown.
 void read_references(const std::string& path, ReferenceScores& scores);
-/// Atomically.
+/// Writes the scores atomically.
 void write_references(const std::string& path, const ReferenceScores& scores);
 
-/// Scores what is unknown with the model as it is now. A collective; the same bits on any number of ranks.
+/// Computes unknown scores with the model in its current state. A collective; the same bits on any number of ranks.
 void compute_references(const std::vector<ReferencePart>& parts, CausalLm& model, UnitHooks& hooks, Comm& comm,
                         ReferenceScores& scores);
 

@@ -112,8 +112,7 @@ std::string evaluations(const Report& r) {
   const std::vector<std::string> others = other_metrics(r.evals);
   t.header.insert(t.header.end(), others.begin(), others.end());
   const std::size_t every = r.evals.size() / kMostRows + 1;
-  for (std::size_t i = (r.evals.size() + every - 1) % every; i < r.evals.size();
-       i += every) {  // the last is among them
+  for (std::size_t i = (r.evals.size() + every - 1) % every; i < r.evals.size(); i += every) {  // includes the last one
     const EvalMetrics& e = r.evals[i];
     const bool loss = e.value(kEvalLoss).has_value();
     t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch),

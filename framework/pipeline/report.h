@@ -1,4 +1,4 @@
-// report.html: a run on one page that opens anywhere, offline: inline SVG, no script, light and dark, all text escaped.
+// report.html: a run on one self-contained page, offline: inline SVG, no script, light and dark, all text escaped.
 // loss.svg beside it is the loss chart alone.
 #pragma once
 

@@ -16,7 +16,7 @@ constexpr std::size_t kMostPoints = 600;  // about one a pixel
 
 bool drawable(const ChartPoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
 
-/// Values of one axis, and where they lie on it.
+/// Maps the values of an axis to its coordinates.
 struct Axis {
   double low = 0, high = 1;
   double from = 0, to = 1;  // in units of the chart
@@ -44,7 +44,7 @@ Axis axis_of(const Chart& chart, double ChartPoint::*member, bool log) {
   return {a.low - pad, a.high + pad, 0, 1, false};
 }
 
-/// Lowest and highest of every bucket, so that a spike stays visible however long the run was.
+/// The minimum and maximum of every bucket, so that spikes stay visible in long runs.
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   if (points.size() <= kMostPoints) return points;
   std::vector<ChartPoint> out;
@@ -73,7 +73,7 @@ double text_width(std::string_view text, double font) {
   return 0.55 * font * static_cast<double>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// A chart under way: where its plot lies.
+/// A chart being drawn, and the place of its plot.
 struct Drawing {
   const Chart& chart;
   const ChartLayout& layout;
@@ -165,7 +165,7 @@ std::string mark(const Drawing& d, const ChartSeries& series, const ChartMark& m
 
 }  // namespace
 
-std::string_view chart_style() {  // no variables: a picture is not only looked at in browsers
+std::string_view chart_style() {  // no CSS variables: not all viewers of SVG support them
   return R"(.chart{font-family:system-ui,sans-serif}.chart .title{font-weight:600;fill:#1f2328}.chart .tick{fill:#59636e}
 .chart .grid{stroke:#d8dee4}.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}.chart .faint{stroke-width:1;opacity:.4}
 .chart .line.c1{stroke:#0969da}.chart .line.c2{stroke:#bc4c00}.chart .line.c3{stroke:#1a7f37}
@@ -257,7 +257,7 @@ std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double k
   std::vector<ChartPoint> drawn, out;
   std::ranges::copy_if(points, std::back_inserter(drawn), drawable);
   double sum = 0, weight = 0;
-  for (const ChartPoint& p : drawn) {  // sums over what lies before, for now
+  for (const ChartPoint& p : drawn) {  // running sums
     sum = keep * sum + p.y, weight = keep * weight + 1;
     out.push_back({weight, sum});
   }

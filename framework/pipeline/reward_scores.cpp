@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-// A prompt or an answer as messages: a list of them, or a text of this role.
+// A prompt or an answer as messages: a list of messages is kept, a text becomes one of this role.
 Json messages_of(const Json& value, const char* role, const std::string& column) {
   if (value.is_string()) return Json::array({Json{{"role", role}, {"content", value}}});
   if (!value.is_array() || value.empty()) throw UserError("'{}' must be a text or a list of messages", column);
@@ -86,7 +86,7 @@ std::vector<PairRewards> score_pairs(const Recipe& recipe, Comm& comm, const std
     mine[static_cast<std::size_t>(2 * i)] = model.score(ids.first(split));
     mine[static_cast<std::size_t>(2 * i + 1)] = model.score(ids.subspan(split));
   }
-  std::vector<double> all(mine.size());  // each rank has zeros where others have values
+  std::vector<double> all(mine.size());  // each rank has zeros at the places of other ranks
   for (const std::string& part :
        comm.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double)}))
     for (std::size_t i = 0; i < all.size(); ++i) all[i] += reinterpret_cast<const double*>(part.data())[i];

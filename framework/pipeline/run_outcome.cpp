@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kFewestSteps = 10;  // fewer say nothing: each is of other examples
+constexpr std::size_t kFewestSteps = 10;  // fewer are not comparable: each step has other examples
 
 double mean_loss(std::span<const StepMetrics> steps) {
   double sum = 0, count = 0;

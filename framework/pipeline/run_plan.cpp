@@ -36,14 +36,14 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
 
 std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty()) return std::nullopt;
-  // Preferences may be compared with each other: an evaluation is one step, on any number of ranks.
+  // Losses of preferences may depend on other rows, so an evaluation is one step on any number of ranks.
   const bool together = recipe.data.rows != RowKind::text && recipe.data.rows != RowKind::steps;
   const std::int64_t at_a_time = together ? examples.size() : ranks;
   return Schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, at_a_time));
 }
 
-// Trained values are made before anything can be planned in detail. The strategy's ranks share those of full
-// fine-tuning.
+// Checks memory for trained values, which are created before the detailed plan. In full fine-tuning the strategy's
+// ranks share them.
 void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Comm& comm,
                            const DistributionStrategy& strategy) {
   const bool full = recipe.adapter.adapter == AdapterKind::none;
@@ -69,7 +69,7 @@ void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Co
                     full ? "adapter: lora or qlora needs a fraction of it" : "choose a smaller lora_r");
 }
 
-// What takes time is done after the data have been prepared: the base is quantised, grown and read once. Its digest.
+// Slow steps, after the data are prepared: quantises and extends the base and reads it once. Returns its digest.
 std::string complete_base(BaseModel& base, const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm,
                           const DistributionStrategy& strategy) {
   quantise_base(base, recipe.model, recipe.adapter);
@@ -78,7 +78,7 @@ std::string complete_base(BaseModel& base, const Recipe& recipe, const Tokenizer
   return base.examine(comm);
 }
 
-// Built, and ready for the longest examples of the recipe.
+// Builds the model, prepared for the longest examples of the recipe.
 TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const DistributionStrategy& strategy) {
   TrainableModel out =
       make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, trained_values(recipe, strategy));
@@ -147,7 +147,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
   if (const std::string advice = optimizer->advice(); !advice.empty()) log_warning("{}", advice);
   fault_point("load", comm.rank());
   plan_memory();
-  if (comm.size() == 1) plan_copies();  // several ranks: once they agree
+  if (comm.size() == 1) plan_copies();  // after the ranks agree
   model().reserve(memory.activations);
 
   recipe_text_ = recipe_text();
@@ -167,7 +167,7 @@ StepPlan RunPlan::step_plan(std::int64_t step) const {
 }
 
 std::string RunPlan::recipe_text() const {
-  // Where results go, how many threads compute them and when they are saved does not change them.
+  // Output folder, threads and the times of saves do not change results.
   RecipeFile plain = file;
   TrainSection& t = plain.recipe.train;
   TrainSection fresh;
@@ -180,8 +180,8 @@ std::string RunPlan::recipe_text() const {
   t.save_on_signal = fresh.save_on_signal, t.save_in_background = fresh.save_in_background;
   t.nonfinite_patience = fresh.nonfinite_patience, t.dynamic_checkpoint = fresh.dynamic_checkpoint;
   t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
-  t.bf16 = kernels::precision() == DType::bf16 ? Bf16::on : Bf16::off;  // what auto came to
-  // One step's micro-batches may be cut over ranks in any way.
+  t.bf16 = kernels::precision() == DType::bf16 ? Bf16::on : Bf16::off;  // the resolved value of auto
+  // The division of a step's micro-batches among ranks does not change results.
   t.batch_size = t.micro_batches_per_step(comm.size()) * t.micro_batch_size;
   t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
   if (recipe.data.rows != RowKind::text) t.micro_batch_size = fresh.micro_batch_size;

@@ -1,4 +1,4 @@
-// All that is known of a run before its first step: data, model, strategy, optimizer, memory, and the state it starts
+// Everything known about a run before its first step: data, model, strategy, optimizer, memory, and the state it starts
 // from. run_plan.cpp puts the parts together, run_plan_memory.cpp plans memory and time, run_plan_text.cpp describes it
 // to people, run_resume.cpp decides what may be resumed, run_reference.cpp asks the reference of preferences.
 #pragma once
@@ -25,7 +25,7 @@ namespace dml {
 /// Every kind of memory with its size, in one line.
 std::string plan_text(const MemoryPlan& plan);
 
-/// The examples of a run, and when each of them comes.
+/// The examples of a run and their schedule.
 struct RunData {
   RunData(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm);
   RunData(const RunData&) = delete;
@@ -33,7 +33,7 @@ struct RunData {
 
   Prepared prepared;
   Examples train, validation;
-  ReferenceScores references;  // what the reference says of the answers, once RunPlan::start() has found it
+  ReferenceScores references;  // reference scores of the answers, set by RunPlan::start()
   Schedule schedule;
   std::optional<Schedule> eval_schedule;  // none without a validation split
   Loader loader;
@@ -71,10 +71,10 @@ struct RunPlan {
 
   CausalLm& model() const { return *trainable.model; }
   StepPlan step_plan(std::int64_t step) const;
-  /// Ranks compare what they were given; Error(distributed) with a table when they differ.
+  /// Checks that ranks agree on their inputs; Error(distributed) with a table where they differ.
   void agree();
-  /// Spreads the model over the ranks: as it is when `from` is empty, else as that checkpoint left it. The state that
-  /// the run starts from.
+  /// Distributes the model over the ranks, with the values of checkpoint `from` unless it is empty. Returns the state
+  /// that the run starts from.
   TrainState start(const std::string& from);
   /// With load_best_model_at_end: loads the weights of the best evaluation from its checkpoint. Returns the step whose
   /// weights the model now has.
@@ -86,7 +86,7 @@ struct RunPlan {
   std::vector<std::string> details() const;
   /// On disk, of all ranks together.
   std::size_t checkpoint_bytes() const;
-  /// The largest micro_batch_size whose memory there is, 0 when there is none.
+  /// The largest micro_batch_size that fits into memory; 0: none.
   std::int64_t largest_micro_batch();
   /// Estimates the seconds of training and evaluations from a short trial. For small models the trial takes real
   /// training steps, so do not use the plan for anything else afterwards.

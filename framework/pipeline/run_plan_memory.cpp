@@ -1,4 +1,4 @@
-// What a run will take, before it takes it: memory and time.
+// The plan of a run's memory and time.
 #include <algorithm>
 #include <cmath>
 
@@ -55,8 +55,8 @@ void RunPlan::plan_memory() {
 }
 
 void RunPlan::plan_copies() {
-  // Where memory is short, or counted out in addresses, training waits while a checkpoint is written. The last tenth of
-  // what is available is not ours to take.
+  // Training waits for checkpoints to be written where memory, or address space, is short. A tenth of the available
+  // memory is left free.
   memory.snapshot = files.planned_copies(memory.optimizer);
   const std::size_t room = available_memory(), copies = memory.snapshot * static_cast<std::size_t>(comm.local_size());
   const bool too_much = addresses_limited() || (room > 0 && still_needed(memory.activations) + copies > room / 10 * 9);
@@ -64,8 +64,8 @@ void RunPlan::plan_copies() {
 }
 
 std::size_t RunPlan::still_needed(std::size_t activations) const {
-  // The process is there already, and so are values that were copied or made. Mapped weights and data are there once.
-  // Copies for checkpoints can be done without.
+  // Memory of the process and of copied or created values is already in use. Mapped weights and data are counted once
+  // per host. Copies for checkpoints are optional.
   const std::size_t shared = memory.frozen + memory.data;
   const std::size_t own =
       memory.total() - shared - memory.activations + activations - memory.process - memory.owned - memory.snapshot -
@@ -85,7 +85,7 @@ std::size_t RunPlan::checkpoint_bytes() const {
 std::int64_t RunPlan::largest_micro_batch() {
   const std::int64_t now = recipe.train.micro_batch_size, longest = data.schedule.longest(),
                      examples = data.schedule.most_documents();
-  // Reserved but not yet touched: what the system calls available holds it.
+  // Reserved, untouched memory counts as available for the system.
   const std::size_t room = available_memory();
   auto fits = [&](std::int64_t n) {
     std::int64_t tokens = (longest * n + now - 1) / now, documents = std::max<std::int64_t>(1, examples * n / now);
@@ -110,9 +110,9 @@ double RunPlan::measured_token_seconds(double seconds) {
     trained->before_step(s, optimizer->state());
     const StepResult result = run_step(
         step_parts, step_plan(s), [&](std::int64_t m) { return data.loader.load(s, m); }, nobody);
-    if (!std::isfinite(result.loss)) break;  // training will report it
+    if (!std::isfinite(result.loss)) break;  // reported by the training
     tokens += result.sums.tokens;
-    if (s == 0 && steps > 1) since = Clock::now(), tokens = 0;  // the first one touches memory for the first time
+    if (s == 0 && steps > 1) since = Clock::now(), tokens = 0;  // the first step includes page faults
   }
   return tokens > 0 ? seconds_since(since) / static_cast<double>(tokens) : 0;
 }

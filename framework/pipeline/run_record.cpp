@@ -24,14 +24,14 @@ constexpr std::int64_t kRecordFormat = 1;
 constexpr std::size_t kMostWords = 10'000;
 
 std::vector<std::string> command_line(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/cmdline");  // its size is not known before
+  std::ifstream file("/proc/" + process + "/cmdline");  // /proc files have no size
   std::vector<std::string> words;
   for (std::string word; words.size() < kMostWords && std::getline(file, word, '\0');) words.push_back(word);
   return words;
 }
 
-// What stands before our own words in the command line of the mpirun that is our parent; empty when there is none, or
-// when more stands between (a shell, several programs).
+// The words before this program in the command line of the parent mpirun; empty where the parent is not mpirun, or
+// other programs stand between (a shell, several programs).
 std::vector<std::string> mpirun_options() {
   std::vector<std::string> theirs = command_line(std::to_string(getppid())), ours = command_line("self");
   if (theirs.empty() || theirs.size() <= ours.size()) return {};
@@ -159,7 +159,7 @@ std::string train_command(const RunRecord& r, const std::string& resume, const s
 std::string program_name() {
   const std::vector<std::string> words = command_line("self");
   if (words.empty() || words[0].empty()) return "dml";
-  // dml launch gives the whole path; where the shell finds the same program, its name will do.
+  // The program by its name where the shell finds the same one; dml launch gives the whole path.
   const fs::path given(words[0]);
   std::error_code error;
   if (const char* path = std::getenv("PATH"); path && given.has_parent_path())

@@ -1,4 +1,4 @@
-// What the reference says of the answers: the pass before the first step of a run that learns against one.
+// Reference scores of a run that learns from preferences: the pass before its first step.
 #include "assembly/objective_choice.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -12,8 +12,8 @@
 
 namespace dml {
 
-// The digest is of all that decides a score: the data, the model at the start, the arithmetic; and, where documents are
-// paired with each other, their order.
+// The digest covers all that determines a score: the data, the model at the start, the arithmetic, and, where documents
+// are paired with each other, their order.
 std::string RunPlan::reference_path() const {
   RecipeFile start;
   start.recipe.model = recipe.model;
@@ -62,7 +62,7 @@ void RunPlan::find_references(bool values_loaded) {
         "{}: is missing or damaged, and the model that this run began with is gone; start a new run with "
         "--resume none",
         path);
-  forget(data.references, examples, parts);  // ranks may have found different files
+  forget(data.references, examples, parts);  // ranks may have read different files
   const auto start = Clock::now();
   compute_references(parts, model(), *strategy, comm, data.references);
   if (comm.rank() == 0) write_references(path, data.references);

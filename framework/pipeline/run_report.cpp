@@ -44,7 +44,7 @@ std::vector<ReportSample> before_and_after(const std::vector<SampleMetrics>& sam
     }
     known->after = s.text;
   }
-  // A text of the middle of a run is no "before".
+  // Texts generated after the first step are not "before".
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (since[i] != 0) out[i].before.clear();
   }

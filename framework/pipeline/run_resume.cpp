@@ -1,4 +1,4 @@
-// What a run resumes from, and what it ends with: checkpoints read back into the plan.
+// Reads checkpoints back into the plan: where a run resumes, and its best one at the end.
 #include "assembly/distribution.h"
 #include "assembly/model_output.h"
 #include "assembly/optimization.h"
@@ -14,7 +14,7 @@
 namespace dml {
 
 TrainState RunPlan::start(const std::string& from) {
-  // Values come before the strategy spreads them over the ranks, optimizer state when its places are known.
+  // Values are read before the strategy distributes them over the ranks, optimizer state after its layout is known.
   std::optional<TrainState> found;
   if (!from.empty()) found = load_values(from);
   strategy->adopt(model().parameters, optimizer->state());
@@ -77,7 +77,7 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
           c.key == "batch_size" && !recipe.train.batch_size
               ? " (micro_batch_size × gradient_accumulation_steps × ranks)"
               : "");
-  // Another number of steps. The examples of a step do not depend on it; its learning rate may.
+  // The number of steps may change: it does not change the examples of a step, but may change its learning rate.
   const std::int64_t steps = data.schedule.steps(), planned = json_integer(found.extra, "steps", 0, from);
   if (found.step > steps)
     throw UserError(

@@ -23,7 +23,7 @@ ScheduleOptions in_order(const Recipe& recipe) {
   return options;
 }
 
-/// The mean loss of every example; micro-batches go round the ranks.
+/// The mean loss of every example; micro-batches are distributed over the ranks in turn.
 std::vector<double> losses_of(CausalLm& model, const Examples& examples, const Schedule& schedule, Comm& comm) {
   Loader loader(examples, schedule);
   TokenLoss objective;
@@ -45,7 +45,7 @@ std::vector<double> losses_of(CausalLm& model, const Examples& examples, const S
   const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double));
   for (const std::string& part : comm.all_gather(bytes)) {
     const auto* values = reinterpret_cast<const double*>(part.data());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] += values[i];  // every other rank has zero there
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] += values[i];  // other ranks have zero at this place
   }
   return all;
 }

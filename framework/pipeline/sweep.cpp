@@ -29,7 +29,7 @@ std::vector<Json> choices_of(const std::string& key, const Json& list, const std
   return out;
 }
 
-/// What was recorded of a run with these settings; null when it has to be trained.
+/// The record of a finished run with these settings; null where it must be trained.
 const Json* finished(const std::vector<Json>& records, const SweepSettings& settings, const Json& overrides) {
   for (const Json& r : records)
     if (r.value("settings", Json()) == settings && r.value("overrides", Json::object()) == overrides &&
@@ -64,7 +64,7 @@ void read_losses(const std::string& folder, SweepRun& run) {
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); }
 std::string loss_text(const Json& loss) { return loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : ""; }
 
-/// Whether what the folder of a run holds was trained with other settings.
+/// Whether the folder of a run holds one with other settings.
 bool replaces_another(const std::vector<Json>& records, const SweepRun& run, const Json& overrides) {
   return std::ranges::any_of(records, [&](const Json& r) {
     return r.value("name", "") == run.name &&

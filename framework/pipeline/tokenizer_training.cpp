@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of plain text is read document by document; a folder of rows by its rows.
+// The sources of an input: a folder of plain text is read as documents, a folder of rows by rows.
 std::vector<SourceFile> sources_of(const std::string& input) {
   DatasetEntry entry;
   entry.path = input;
@@ -40,7 +40,7 @@ std::vector<SourceFile> sources_of(const std::string& input) {
   }
 }
 
-// All texts of a row, one under the other.
+// Collects all texts of a row.
 void collect(const Json& value, const std::vector<std::string>& fields, bool wanted, std::string& out) {
   static const std::vector<std::string> kNames{"role", "from", "id", "type", "source", "url"};
   if (value.is_string()) {

@@ -1,4 +1,4 @@
-// dml tokenizer train: text out of files and datasets, a tokenizer directory out of text.
+// dml tokenizer train: trains a tokenizer on the text of files and datasets.
 #pragma once
 
 #include <optional>

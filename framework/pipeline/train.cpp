@@ -28,7 +28,7 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-// The checkpoint to resume from: "" to start anew.
+// The checkpoint to resume from; "": none.
 std::string starting_point(const TrainSection& train, const TrainOptions& options) {
   const std::string asked = options.resume.value_or(
       train.resume_from_checkpoint.value_or(train.auto_resume_from_checkpoints ? "auto" : "none"));
@@ -71,7 +71,7 @@ void say_stopped(const RunEnd& end, std::int64_t steps, const RunRecord& record)
   }
 }
 
-// The last line of a run.
+// Logs the last line of a run.
 void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSection& settings, double seconds) {
   const std::string where =
       fmt::format("result in {}, report in {}/report.html", settings.output_dir, settings.output_dir);
@@ -87,8 +87,8 @@ void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSec
               clock_text(seconds), where);
 }
 
-// One micro-batch may be too small for all threads while others of its step wait: ranks would take several at a time.
-// Said where the layout was given.
+// Warns where a given layout leaves threads idle: one micro-batch may be too small for all threads while several ranks
+// could compute others at the same time.
 void advise_on_layout(const RunPlan& plan) {
   constexpr std::int64_t kTokensOfAThread = 128, kFewThreads = 4;
   const std::int64_t waiting = plan.recipe.train.micro_batches_per_step(1), longest = plan.data.schedule.longest();
@@ -101,7 +101,7 @@ void advise_on_layout(const RunPlan& plan) {
       waiting, longest, threads(), plan.file.path);
 }
 
-// What is said of a run before its first step.
+// Logs the description of a run before its first step.
 void introduce(const RunPlan& plan, const TrainState& state) {
   for (auto& line : plan.header()) log_info("{}", line);
   advise_on_layout(plan);
@@ -115,12 +115,12 @@ void introduce(const RunPlan& plan, const TrainState& state) {
         state.step, plan.data.schedule.steps());
 }
 
-// The output directory of a run, on rank 0: locked, cleared of what lies in its way, with the recipe in it.
+// The output directory of a run, on rank 0: locked, earlier runs moved aside, with the recipe in it.
 class RunFolder {
  public:
   RunFolder(const RecipeFile& file, const RunRecord& record, const Comm& comm)
       : file_(file), record_(record), comm_(comm) {
-    if (fs::is_directory(path())) lock();  // refused now rather than when the data have been prepared
+    if (fs::is_directory(path())) lock();  // fails before the data are prepared
   }
   void make_and_lock() {
     if (comm_.rank() != 0) return;

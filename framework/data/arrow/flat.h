@@ -1,5 +1,5 @@
-// FlatBuffers, read: tables whose fields are found through a table of offsets. Every place is checked before it is
-// read, so that no file leads outside of its metadata.
+// FlatBuffers reader: tables whose fields are found through a table of offsets. Every offset is checked before it is
+// read.
 #pragma once
 
 #include <cstdint>

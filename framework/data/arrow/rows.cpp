@@ -21,7 +21,7 @@ bool has(std::string_view bytes, std::int64_t count) {
 
 }  // namespace
 
-// The buffers and lengths of a batch, handed out to its columns in their order.
+// The buffers and lengths of a batch, read by its columns in order.
 class Rows::Batch {
  public:
   Batch(const Rows& rows, const FlatTable& header, std::string_view body, std::deque<std::string>& unpacked)
@@ -133,7 +133,7 @@ class Rows::Batch {
     if (codec_ == Codec::none || bytes.empty()) return bytes;
     if (bytes.size() < 8) rows_.fail("a packed buffer without its size");
     const auto unpacked = load_at<std::int64_t>(bytes, 0);
-    if (unpacked == -1) return bytes.substr(8);  // not worth packing
+    if (unpacked == -1) return bytes.substr(8);  // −1: stored uncompressed
     if (unpacked < 0 || unpacked > kMostUnpacked) rows_.fail(fmt::format("a buffer of {} bytes unpacked", unpacked));
     if (const std::string why =
             unpack_block(codec_, bytes.substr(8), static_cast<std::size_t>(unpacked), unpacked_.emplace_back());
@@ -161,7 +161,8 @@ Rows::Rows(const std::string& path) : file_(path) {
   if (columns_.empty()) fail("it has no schema with columns");
 }
 
-// Of a file: its schema, and where its dictionaries and batches lie. Some writers have the schema nowhere else.
+// Reads the footer of a file: its schema, which some writers store nowhere else, and the places of its dictionaries and
+// batches.
 void Rows::read_footer() {
   constexpr std::size_t kBlock = 24, kEnd = 4 + kMagic.size();
   const std::string_view all = file_.text();
@@ -208,7 +209,7 @@ bool Rows::load() {
     return value;
   };
   std::uint32_t size = number();
-  if (size == 0xffffffff) size = number();  // before Arrow 0.15 there was no such mark
+  if (size == 0xffffffff) size = number();  // absent before Arrow 0.15
   if (size == 0) {
     ended_ = true;
     return false;

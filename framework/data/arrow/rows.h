@@ -26,7 +26,7 @@ T load_at(std::string_view bytes, std::int64_t i) {
   return value;
 }
 
-/// A column of a batch: views into the file, or into what was unpacked of it.
+/// A column of a batch: views into the file or into decompressed buffers.
 struct Array {
   const Field* field = nullptr;
   std::int64_t length = 0;
@@ -40,7 +40,7 @@ struct Array {
 
 class Rows : public TableRows {
  public:
-  /// UserError when the file is none, or of a form that is not read.
+  /// UserError where the file is not an Arrow file, or uses a type or compression that is not supported.
   explicit Rows(const std::string& path);
   bool next(std::string& row) override;
 
@@ -58,7 +58,7 @@ class Rows : public TableRows {
   void write_value(const Array& array, std::int64_t i, std::string& out) const;
   void write_fixed(const Array& array, std::int64_t i, std::string& out) const;
   void write_map(const Array& entries, std::int64_t begin, std::int64_t end, std::string& out) const;
-  /// Value i of `offsets`: where it begins and ends, of `most`.
+  /// Value i of `offsets`: its range [begin, end) below `most`.
   std::pair<std::int64_t, std::int64_t> range(const Array& array, std::int64_t i, std::int64_t most) const;
   std::string_view text(const Array& array, std::int64_t i) const;
   std::string_view viewed_text(const Array& array, std::int64_t i) const;

@@ -46,7 +46,7 @@ struct Field {
   bool index_signed = true;
 };
 
-/// FlatProblem where it is not as it must be.
+/// FlatProblem where the schema is malformed.
 std::vector<Field> read_schema(const FlatTable& schema);
 
 }  // namespace dml::arrow

@@ -57,7 +57,8 @@ std::string_view Rows::text(const Array& array, std::int64_t i) const {
   return array.values.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
 }
 
-// Sixteen bytes: a length, then up to twelve bytes of text, or four of them with the number and place of the whole.
+// A view of 16 bytes: a length, then up to twelve bytes of text, or its first four bytes with the buffer and offset of
+// the whole.
 std::string_view Rows::viewed_text(const Array& array, std::int64_t i) const {
   const std::string_view view = array.offsets.substr(static_cast<std::size_t>(i) * 16, 16);
   const auto size = load_at<std::int32_t>(view, 0);

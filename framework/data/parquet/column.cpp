@@ -91,7 +91,7 @@ void Column::load_dictionary(const Header& h, std::string_view body) {
   write_dictionary();
 }
 
-// What occurs often is turned into JSON once.
+// Converts the values of the dictionary to JSON once.
 void Column::write_dictionary() {
   constexpr std::size_t kMost = std::size_t{4} << 20;  // writers stop at 1 MB
   if (dictionary_page_.size() > kMost) return;
@@ -109,7 +109,7 @@ void Column::write_dictionary() {
   dictionary_is_json_ = true;
 }
 
-// Of version 1: with a length in front, or (old files) packed without one.
+// Reads the levels of a page of version 1: with their length in front, or, in old files, bit-packed without one.
 void Column::read_levels(const Header& h, std::string_view& rest, std::string_view& levels, bool second) {
   const int most = second ? node_->def : node_->rep;
   std::vector<std::uint32_t>& out = second ? defs_ : reps_;
@@ -134,7 +134,7 @@ void Column::read_levels(const Header& h, std::string_view& rest, std::string_vi
   if (highest > static_cast<std::uint32_t>(most)) fail(fmt::format("a level above {}", most));
 }
 
-// Of a page: where it lies in the file, or in page_.
+// The bytes of a page: in the file, or decompressed into page_.
 std::string_view Column::unpacked(Codec codec, std::string_view packed, std::size_t size) {
   if (codec == Codec::none && packed.size() == size) return packed;
   if (auto why = unpack_block(codec, packed, size, page_); !why.empty()) fail(why);

@@ -43,7 +43,7 @@ class Input {
 
 __extension__ typedef unsigned __int128 Wide;
 
-// Number i of packed numbers of `width` bits, the lowest first.
+// Number i of bit-packed numbers of `width` bits, least significant bit first.
 std::uint64_t packed(std::string_view bytes, std::size_t i, int width) {
   if (width == 0) return 0;
   const std::size_t bit = i * static_cast<std::size_t>(width), first = bit / 8;
@@ -53,13 +53,13 @@ std::uint64_t packed(std::string_view bytes, std::size_t i, int width) {
   return width == 64 ? x : x & ((std::uint64_t{1} << width) - 1);
 }
 
-// `count` of them, of at most 32 bits, after those of `out`.
+// Appends `count` bit-packed numbers of at most 32 bits to `out`.
 void unpack(std::string_view bytes, int width, std::size_t count, std::vector<std::uint32_t>& out) {
   const std::size_t before = out.size(), bits = static_cast<std::size_t>(width);
   out.resize(before + count);
   std::uint32_t* const to = out.data() + before;
   const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-  // Eight bytes from where a number begins hold all of it; near the end they may not be there.
+  // The eight bytes from the beginning of a number contain all of it; near the end of the page fewer remain.
   const std::size_t safe = bytes.size() < 8 || bits == 0 ? 0 : std::min(count, (bytes.size() - 8) * 8 / bits);
   for (std::size_t i = 0; i < safe; ++i) {
     std::uint64_t window;
@@ -202,7 +202,7 @@ std::size_t read_hybrid(std::string_view bytes, int width, std::size_t count, st
       const std::uint64_t groups = head >> 1;
       if (groups == 0 || groups > (std::uint64_t{1} << 32)) throw PageProblem("a run of no values");
       const std::uint64_t size = groups * static_cast<std::uint64_t>(width);
-      // The last group may be cut at the end of the page.
+      // The last group may be shorter than eight numbers.
       const std::string_view run = in.take(std::min<std::uint64_t>(size, in.left()));
       const std::size_t there = width == 0 ? left : run.size() * 8 / static_cast<std::size_t>(width);
       const std::size_t some = std::min<std::uint64_t>(left, groups * 8);

@@ -1,5 +1,4 @@
-// How the values and levels of a page are written (apache/parquet-format, Encodings.md), decoded whole: a page is
-// small.
+// Decoders for the values and levels of a page (apache/parquet-format, Encodings.md). A page is decoded as a whole.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +26,9 @@ struct Value {
   };
 };
 
-/// Runs and bit-packed groups of numbers of `width` bits: `count` of them. Gives the bytes that were used.
+/// Decodes `count` numbers of `width` bits in the RLE / bit-packed hybrid encoding. Returns the number of bytes read.
 std::size_t read_hybrid(std::string_view in, int width, std::size_t count, std::vector<std::uint32_t>& out);
-/// Levels of very old files: packed from the highest bit down.
+/// Decodes levels in the deprecated bit-packed encoding, most significant bit first.
 std::size_t read_bit_packed(std::string_view in, int width, std::size_t count, std::vector<std::uint32_t>& out);
 /// Bits that a level up to `most` takes.
 int level_width(int most);
@@ -39,7 +38,8 @@ struct Page {
   std::int64_t encoding = 0;
   std::size_t count = 0;  // values that are there
 };
-/// Of a column's type. `store` keeps texts that had to be put together; it must not move afterwards.
+/// Decodes values of a column's type. `store` owns texts that had to be assembled; its elements must not move
+/// afterwards.
 void read_values(const Page& page, const Node& column, const std::vector<Value>& dictionary, std::vector<Value>& out,
                  std::string& store);
 

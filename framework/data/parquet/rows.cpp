@@ -62,7 +62,7 @@ void Rows::too_large() const {
                   kMostBytes >> 20);
 }
 
-// Whether the first leaf's entry says that the node is there; the other leaves must agree.
+// Whether the node is present by the entry of its first leaf; the other leaves must agree.
 bool Rows::is_there(const Node& node) {
   bool there = false;
   for (std::size_t i = 0; i < node.leaves; ++i) {
@@ -118,7 +118,7 @@ void Rows::write_entries(const Node& node, std::string& out, Entry&& entry) {
   }
 }
 
-// `list`: the annotated group around it, whose repeated group may be no more than a wrapper of the element.
+// `list`: the annotated group around the repeated node, which may be only a wrapper of the element.
 void Rows::write_repeated(const Node& node, const Node* list, std::string& out) {
   const bool wrapper = list && node.children.size() == 1 && node.children[0].repetition != Repetition::repeated &&
                        node.name != "array" && node.name != list->name + "_tuple";

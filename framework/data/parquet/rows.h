@@ -1,5 +1,6 @@
-// The rows of a Parquet file as JSON texts: the records of Dremel (Melnik et al. 2010) put together again from the
-// levels of their columns. Lists and maps are told by their shape, since their names differ from writer to writer.
+// The rows of a Parquet file as JSON texts: records assembled from the repetition and definition levels of their
+// columns (Dremel, Melnik et al. 2010). Lists and maps are recognised by their structure, since names differ between
+// writers.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace dml::parquet {
 
 class Rows : public TableRows {
  public:
-  /// UserError when the footer is not as it must be.
+  /// UserError where the footer is malformed.
   explicit Rows(const std::string& path);
 
   /// The next row as a JSON object; false at the end. UserError naming row group, column and byte.

@@ -20,7 +20,7 @@ struct Element {
   std::int64_t children = 0;
 };
 
-// By the numbers of the union LogicalType, and of the older ConvertedType.
+// The logical type of a number in the union LogicalType, or in the older ConvertedType.
 Logical logical_of(std::int64_t id) {
   static constexpr Logical kLogical[] = {Logical::other, Logical::text,    Logical::map,   Logical::list,
                                          Logical::text,  Logical::decimal, Logical::date,  Logical::other,
@@ -61,7 +61,7 @@ Enumeration enumerated(Thrift& in, Type type, std::int64_t count, const char* wh
   return static_cast<Enumeration>(number);
 }
 
-// The union of logical types; units and signs are in structs of their own.
+// Reads the union LogicalType; units and signs are nested structs.
 Logical read_logical(Thrift& in) {
   Logical found = Logical::none;
   in.fields([&](int id, Type type) {

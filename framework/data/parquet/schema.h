@@ -60,7 +60,7 @@ struct Footer {
   std::vector<const Node*> columns;  // the leaves, in order
 };
 
-/// UserError naming the file and what is wrong: `bytes` are all of it.
+/// `bytes`: the whole file. UserError naming the file and the error.
 Footer read_footer(std::string_view bytes, const std::string& path);
 
 }  // namespace dml::parquet

@@ -1,5 +1,5 @@
-// Thrift's compact protocol, as the footer and the page headers of Parquet are written in it. Every length is checked
-// before it is used; unknown fields are skipped.
+// Reader for Thrift's compact protocol, the format of Parquet's footer and page headers. Every length is checked before
+// use; unknown fields are skipped.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class Thrift {
  public:
   enum Type { stop, yes, no, i8, i16, i32, i64, real, binary, list, set, map, structure };
 
-  /// `where`: what errors begin with.
+  /// `where`: prefix of error messages.
   Thrift(std::string_view bytes, std::string where) : bytes_(bytes), where_(std::move(where)) {}
 
   /// Calls field(id, type) for every field of a struct; it must take the value, or skip() it.

@@ -80,7 +80,7 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
   memory_is_used();
 }
 
-// `next` is the block of the result that comes then: its lines are asked for on the way.
+// `next`: the next block of the result, prefetched meanwhile.
 template <int Parts>
 DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blocks, std::int64_t bf16_blocks,
                           const char* a, const char* b, float* c, std::int64_t ldc, bool add, const float* next,

@@ -1,4 +1,4 @@
-// What packing needs, whatever the register block.
+// Helpers for packing, common to all register blocks.
 
 // Of two vectors cut into runs of Step lanes: their even runs interleaved, or their odd ones.
 template <int Step, bool Odd, int... Lane>
@@ -23,7 +23,7 @@ DML_INLINE void turn(V (&x)[W]) {
   turn_round<1>(x);
 }
 
-// Brings lines near, one at a time: many at once would keep the loads of the inner loop waiting for a free buffer.
+// Prefetches cache lines one at a time: many at once would occupy the buffers that the inner loop's loads need.
 class Fetch {
  public:
   Fetch(PrefetchRange ahead, std::int64_t blocks) : ahead_(ahead) {

@@ -9,7 +9,7 @@
 
 namespace dml::kernels {
 
-// Bytes to bring near while something else is computed: `rows` runs of `width` bytes, `stride` apart.
+// Bytes to prefetch during other work: `rows` runs of `width` bytes, `stride` apart.
 struct PrefetchRange {
   const char* data = nullptr;
   std::int64_t stride = 0, width = 0, rows = 0;
@@ -28,8 +28,8 @@ struct ProductLoops {
                  float* to);
   void (*pack_b_bf16)(bool transposed, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                       float* to);
-  bool keeps_bf16;         // pack_b_bf16 leaves its values what they are
-  bool attention = false;  // so much faster than float32 that attention is made of them, too
+  bool keeps_bf16;         // pack_b_bf16 keeps values exactly
+  bool attention = false;  // fast enough that attention uses these products, too
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, as bf16; null unless keeps_bf16.
   void (*bf16_from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, bf16* to);
   /// c (m,n) = or += product of panels that follow one another. The first `bf16_depth` of b were packed as bf16. Every
@@ -38,7 +38,7 @@ struct ProductLoops {
                const float* b, float* c, std::int64_t ldc, bool add, PrefetchRange ahead);
 };
 
-/// Of the instruction set and the precision in use (kernels/processor.h).
+/// The products of the instruction set and precision in use (kernels/processor.h).
 const ProductLoops& product_loops();
 
 }  // namespace dml::kernels

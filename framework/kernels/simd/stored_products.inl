@@ -182,7 +182,7 @@ void pack_rows(const float* x, std::int64_t m, std::int64_t ldx, std::int64_t co
     }
 }
 
-// In a register from here on: the compiler would rather read it again for every product.
+// Keeps x in a register: the compiler would otherwise reload it for every product.
 DML_INLINE void keep(V& x) {
 #if DML_VECTOR_BYTES == 64
   asm("" : "+v"(x));
