@@ -1,6 +1,9 @@
 // The tables of preference formats: every `type:` a dataset can have where the recipe sets rl.
 #include "prompt/preference.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/error.h"
 #include "core/log.h"
 #include "prompt/chat_template.h"
@@ -130,12 +133,16 @@ class Passthrough : public PromptStrategy {
 
  private:
   const PromptStrategy& strategy(const Json& record) const {
-    bool messages = false;
-    for (const char* column : {"prompt", "chosen", "rejected", "completion", "messages"})
-      if (auto found = record.find(column); found != record.end()) messages |= found->is_array() || found->is_object();
-    if (!messages) return *text_;
-    if (!chat_) throw UserError("the row holds messages: {}", no_chat_);
-    return *chat_;
+    auto holds_messages = [&](const char* column) {
+      const auto found = record.find(column);
+      return found != record.end() && (found->is_array() || found->is_object());
+    };
+    const bool texts = std::ranges::none_of(std::array{"prompt", "chosen", "rejected", "completion"}, holds_messages);
+    if (texts && !holds_messages("messages")) return *text_;
+    if (chat_) return *chat_;
+    // A question to the model stands in a row in every spelling: without a template it is the text.
+    if (texts && record.contains("prompt")) return *text_;
+    throw UserError("the row holds messages: {}", no_chat_);
   }
 
   bool labelled_;

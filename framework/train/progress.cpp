@@ -88,6 +88,7 @@ std::string count_text(double value) {
 }
 
 std::string memory_text(std::size_t bytes) {
+  if (bytes < 1000) return fmt::format("{} B", bytes);
   const double mb = static_cast<double>(bytes) / 1e6;
   if (mb < 0.9995) return fmt::format("{:.0f} kB", mb * 1e3);
   return mb < 999.5 ? fmt::format("{:.0f} MB", mb) : fmt::format("{:.1f} GB", mb / 1000);

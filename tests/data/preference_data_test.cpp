@@ -1,6 +1,8 @@
 // Pairs and labelled answers: from rows to groups of documents in a micro-batch.
+#include "data/example.h"
 #include "data/loader.h"
 #include "data/prepare_fixture.h"
+#include "prompt/prompt_only.h"
 
 namespace dml {
 namespace {
@@ -33,6 +35,21 @@ TEST_F(PreferenceData, APairIsOneExampleOfTwoDocuments) {
   EXPECT_EQ(text(examples.ids(0).subspan(split)), "<s>Q: hi\nA: no, never</s>");
   EXPECT_EQ(trained(examples.labels(0).first(split)), " yes</s>");
   EXPECT_EQ(trained(examples.labels(0).subspan(split)), " no, never</s>");
+}
+
+// dml infer asks without knowing what the rows were: without a chat template, a question is a text, too.
+TEST_F(PreferenceData, AQuestionToAModelWithoutATemplateIsItsText) {
+  DatasetEntry entry;
+  entry.type.name = "passthrough";
+  const auto strategy = make_prompt_strategy(prompt_context(data, TemplateSection(), entry, tokenizer));
+  const Rendered asked = strategy->prompt(row_of_prompt("Q: hi", entry));
+  EXPECT_EQ(text(assemble(asked, tokenizer).ids), "<s>Q: hi");
+  try {
+    strategy->prompt({{"chosen", Json::array({{{"role", "user"}, {"content", "hi"}}})}});
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_EQ(std::string(e.what()).find("the row holds messages: the tokenizer has no chat template"), 0u) << e.what();
+  }
 }
 
 TEST_F(PreferenceData, RowsHaveWeightsAndMargins) {
