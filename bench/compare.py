@@ -32,6 +32,7 @@ SHAPES = {
     "S5": ("S2 as QLoRA", "S5", [], "tok_s", "S2", (0.95, None, 0.6)),
     "S6": ("S3 on alpaca rows", "S6", LENGTHS, "trained_tok_s", "torch", (5.0, None, None)),
     "S7": ("full, 12 × 768", "S7", [], "tok_s", "torch", (2.2, 0.80, None)),
+    "M3": ("M2 on alpaca rows", "M3", LENGTHS, "trained_tok_s", "torch", (3.0, None, None)),
 }
 
 
@@ -142,7 +143,7 @@ def main():
     parser.add_argument("--long", action="store_true", help="also a document of 8192 tokens")
     parser.add_argument("--with-7b", action="store_true", help="also S8: 20 GB in --folder, 24 GB of memory")
     parser.add_argument("--folder", default=os.path.join(tempfile.gettempdir(), "dml-bench"), help="for models made once")
-    parser.add_argument("shapes", nargs="*", metavar="S1…S8, M1, M2, 8k")
+    parser.add_argument("shapes", nargs="*", metavar="S1…S8, M1…M3, 8k")
     args = parser.parse_args()
     if args.realtime:  # the system keeps a twentieth of the time for the others
         FIRST.extend(["chrt", "-f", "20"])
