@@ -4,7 +4,7 @@
 //
 // This saves memory when ranks are on several hosts; on one host the mapped file is there once for all ranks anyway.
 // Outside of passes (and for embedding and head, which are not given to this class) weights are read where they are
-// mapped, so nothing else has to know: gathering rebinds the views, giving up a buffer binds them back.
+// mapped, so other code is unaffected: gathering rebinds the views, giving up a buffer binds them back.
 #pragma once
 
 #include <memory>

@@ -1,22 +1,22 @@
 // Ranks as processes under MPI: non-blocking point-to-point messages only, tag = channel.
 //
-// Progress: MPI moves large messages only inside its own calls, so a thread of ours calls it every now and then while
-// anything is under way (polling between layers left all of a 100 MB exchange over TCP for the final wait; this leaves
-// nothing). On one host there is nothing to hide: a thread that copies takes the processor from the model, and polling
-// between layers disturbs it less; the thread then looks in seldom. All MPI calls are made under one lock
-// (MPI_THREAD_SERIALIZED).
+// Progress: MPI transfers large messages only inside its own calls, so a progress thread calls it periodically while
+// messages are pending (with polling between layers alone, all of a 100 MB exchange over TCP was left for the final
+// wait; with the thread, nothing). On one host there is no latency to hide, and a copying thread competes with the
+// model for the processor: there polling between layers is better, and the thread runs rarely. All MPI calls are made
+// under one lock (MPI_THREAD_SERIALIZED).
 //
-// Over TCP, Open MPI is told not to put large messages in one piece: both directions share a connection, and the word
-// that the other side may begin waited after all of our own data. Exchanges went one way after the other, at half the
-// rate.
+// Over TCP, Open MPI is configured not to send large messages in one piece. Both directions share a connection, so the
+// clear-to-send of one direction would be queued behind all data of the other, and exchanges would run one direction
+// after the other, at half the rate.
 //
-// A large message is announced and asked for before it goes, and either side hears of that when its thread looks in.
-// Where exchanges follow one another closely, the link was idle for a fifth of the time. So the last 4 MB of what an
-// exchange sends go in pieces that need no asking, queued after the announcement of the rest: they are on their way
-// while the rest is asked for. A rank that is late finds them in MPI's buffers; that is why they are no more.
+// The rendezvous protocol of a large message needs progress on both sides before its data flow; with exchanges in close
+// succession the link was idle for a fifth of the time. So the last 4 MB of an exchange are sent eagerly, in pieces
+// queued after the rendezvous request of the rest: they keep the link busy during the handshake. The limit bounds MPI's
+// buffers on a late receiver.
 //
-// Failures: MPI reports errors to us (MPI_ERRORS_RETURN); a wait past its deadline throws. A dead rank is noticed by
-// mpirun, which ends the job.
+// Failures: MPI returns errors (MPI_ERRORS_RETURN); a wait past its deadline throws. mpirun notices a dead rank and
+// ends the job.
 #include <mpi.h>
 
 #include <algorithm>

@@ -13,10 +13,9 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kFewestRead =
-    32;                        // tokens at a time, however fair: products of fewer rows take hardly less time
-constexpr double kOwed = 1.1;  // seconds of writing for a second of reading
-constexpr std::int64_t kPagesAhead = 16;  // taken at a time, so that they lie together
+constexpr std::int64_t kFewestRead = 32;  // tokens: products of fewer rows take hardly less time
+constexpr double kOwed = 1.1;             // seconds of writing per second of reading
+constexpr std::int64_t kPagesAhead = 16;  // pages reserved at a time, so that they are adjacent
 
 std::int64_t output_rows(const EngineOptions& o) {
   return std::max(static_cast<std::int64_t>(o.slots) + o.drafts, o.reports);
@@ -167,8 +166,8 @@ std::span<const EngineEvent> Engine::step() {
   return events_;
 }
 
-// Beside answers, what reading took is owed to writing before more is read: their tokens come half as fast on the
-// average.
+// Reads prompts. While answers are written, each second of reading is followed by kOwed seconds of writing before more
+// is read, so their tokens arrive at half the rate on average.
 void Engine::read_fairly(bool beside_answers) {
   const bool fair = options_.fair && beside_answers;
   if (fair && owed_seconds_ > 0) return;
@@ -185,7 +184,7 @@ void Engine::read_fairly(bool beside_answers) {
                              static_cast<double>(options_.reading));
 }
 
-// Parts of prompts, `budget` tokens of all bases together; how many they were.
+// Reads parts of prompts, at most `budget` tokens over all bases; returns their number.
 std::int64_t Engine::read_some(std::int64_t budget) {
   std::int64_t tokens = 0;
   for (CausalLm* base : bases_) {
@@ -215,11 +214,11 @@ std::uint64_t Engine::root_of(const Sequence& s) {
   return roots_.try_emplace(key, roots_.size()).first->second;
 }
 
-// A text whose beginning another request is reading just now waits for its pages.
+// A text waits for its pages while another request reads the same beginning.
 bool Engine::must_wait(const Sequence& s) const {
   if (!s.may_share()) return false;
   for (const Sequence* other : running_) {
-    if (other == &s) return false;  // only older ones count
+    if (other == &s) return false;  // newer requests do not count
     if (!other->reading || other->root != s.root) continue;
     const auto most = std::min(s.text.size() - 1, other->text.size());
     const auto common =
@@ -231,7 +230,7 @@ bool Engine::must_wait(const Sequence& s) const {
   return false;
 }
 
-// Those that may read on, begun where the cache knows their beginning.
+// The sequences that may read, with cached prefixes attached.
 std::vector<Engine::Sequence*> Engine::readable() {
   std::vector<Sequence*> out;
   for (Sequence* s : running_) {
@@ -248,7 +247,8 @@ std::vector<Engine::Sequence*> Engine::readable() {
   return out;
 }
 
-// Half of the budget belongs to the oldest, the rest to those that need least. Who is reported on reads alone.
+// Divides the budget: half to the oldest request, the rest to those with the fewest tokens left. A request with reports
+// reads alone.
 std::vector<Engine::Part> Engine::parts(std::vector<Sequence*> candidates, std::int64_t budget) const {
   if (candidates.front()->reports())
     return {{candidates.front(), std::min({candidates.front()->unread(), options_.reports, budget})}};

@@ -1,5 +1,4 @@
-// The engine's calls on the model: rows that read prompts, rows that write answers, and what is taken from their
-// logits.
+// The engine's calls on the model: rows that read prompts, rows that write answers, and sampling from their logits.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -59,7 +58,7 @@ void Engine::read(std::span<const Part> parts) {
   take_tokens(ready, rows);
 }
 
-// What is wanted of the rows just read, beside the answer: row `row` of the outputs is the first of them.
+// Stores the requested results of the rows just read; row `row` of the outputs is the first of them.
 void Engine::finish_part(Sequence& s, std::int64_t tokens, std::int64_t outputs, std::int64_t row_number) {
   if (!s.reports()) return;
   DML_CHECK(outputs == tokens);
@@ -77,8 +76,8 @@ void Engine::finish_part(Sequence& s, std::int64_t tokens, std::int64_t outputs,
   }
 }
 
-// Where a constraint leaves one text only, its tokens are written ahead, in the same call. What the sampler chooses
-// decides, row by row, so the answer is that of one token a call.
+// Drafts the tokens that a constraint leaves no choice for, computed in the same call. The sampler decides row by row,
+// so the answer equals that of one token per call.
 std::vector<Token> Engine::draft(const Sequence& s, std::int64_t most) const {
   const std::int64_t size = std::ssize(s.text);
   most = std::min(most, s.longest - size - 1);
@@ -126,7 +125,7 @@ void Engine::write(std::span<Sequence* const> which) {
   take_written(std::move(written));
 }
 
-// A token of each, then those after it of which the draft was right.
+// Takes a token of each sequence, then the draft's tokens as far as the sampler agrees.
 void Engine::take_written(std::vector<Written> written) {
   for (std::size_t round = 0; !written.empty(); ++round) {
     std::vector<Sequence*> which;
@@ -139,7 +138,7 @@ void Engine::take_written(std::vector<Written> written) {
     speed_.drafted += round > 0 ? std::ssize(which) : 0;
     take_tokens(which, rows);
     std::erase_if(written, [&](const Written& w) {
-      if (!sequences_.contains(w.id)) return true;  // it has ended
+      if (!sequences_.contains(w.id)) return true;  // the request has ended
       if (round < w.draft.size() && w.sequence->text.back() == w.draft[round]) return false;
       w.sequence->cache.truncate(std::ssize(w.sequence->text) - 1);
       return true;

@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-// A text that came at once, to a caller who may end it anywhere.
+// Passes a finished text to on_token token by token, which may end it.
 void tell(Generated& result, std::size_t sequence, const Generator::OnToken& on_token) {
   for (std::size_t t = 0; on_token && t < result.tokens.size(); ++t)
     if (!on_token(sequence, result.tokens[t])) {
@@ -20,7 +20,7 @@ void tell(Generated& result, std::size_t sequence, const Generator::OnToken& on_
     }
 }
 
-// Room for the longest texts of these prompts that are generated at a time.
+// Engine options with memory for the longest texts of the prompts generated at a time.
 EngineOptions engine_options(std::span<const std::vector<Token>> prompts, const GenerationOptions& options) {
   EngineOptions out;
   out.slots = std::clamp<std::size_t>(options.together, 1, prompts.size());
@@ -35,7 +35,7 @@ EngineOptions engine_options(std::span<const std::vector<Token>> prompts, const 
   return out;
 }
 
-// Requests of a call; those that have not ended when it is left are cancelled.
+// The requests of one call; unfinished ones are cancelled by the destructor.
 class Requests {
  public:
   explicit Requests(Engine& engine) : engine_(engine) {}

@@ -17,7 +17,7 @@ PrefixCache::Key PrefixCache::key_of(std::uint64_t before, std::span<const Token
   return key;
 }
 
-// The last page first, so that a page is always fresher than those that follow it.
+// Marks pages as used, the last one first, so that a page is always more recent than those that follow it.
 void PrefixCache::touch(std::vector<Known*>& path) {
   for (Known* known : path | std::views::reverse) used_.splice(used_.begin(), used_, known->used);
 }

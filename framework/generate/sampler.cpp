@@ -13,7 +13,7 @@ namespace {
 
 std::size_t at(Token t) { return static_cast<std::size_t>(t); }
 
-// log Σ exp(logits): what a logit lacks to be a log probability.
+// log Σ exp(logits), the normaliser of log-probabilities.
 double log_total(std::span<const float> logits) {
   auto [top, sum] = kernels::row_stats(logits);
   double total = top + std::log(sum);
@@ -21,8 +21,7 @@ double log_total(std::span<const float> logits) {
   return total;
 }
 
-// Candidates, best first, as far as anybody looks: sorting a whole vocabulary for every token would take longer than
-// all else.
+// Candidates in descending order, sorted lazily: sorting the whole vocabulary for every token would dominate the time.
 class Ranking {
  public:
   using Entry = std::pair<float, Token>;
@@ -69,10 +68,10 @@ class Ranking {
   std::size_t sorted_ = 0;
 };
 
-// Memory of a thread that samples.
+// Scratch memory of a sampling thread.
 struct Scratch {
   std::vector<std::int32_t> counts;
-  std::vector<float> own;  // the logits as they came
+  std::vector<float> own;  // the unmodified logits
   Ranking ranking;
 };
 Scratch& scratch() {
@@ -107,7 +106,7 @@ void Sampler::penalise(std::span<float> logits, std::span<const Token> history, 
 
 Token Sampler::draw(std::span<const float> logits, double uniform) const {
   Ranking& ranking = scratch().ranking;
-  ranking.fill(logits, options_.temperature);  // the best becomes 0, whatever the temperature
+  ranking.fill(logits, options_.temperature);  // the best candidate is at 0 for any temperature
   if (options_.top_k > 0) ranking.keep(static_cast<std::size_t>(options_.top_k));
   std::size_t keep = ranking.size();
   double total = ranking.total();

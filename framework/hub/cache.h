@@ -24,17 +24,17 @@ struct HubName {
   /// "ORG/NAME", with "@REVISION" unless it is main.
   std::string text() const;
 };
-/// Nothing for a text that can be no such name.
+/// Empty where the text cannot be such a name.
 std::optional<HubName> parse_hub_name(std::string_view text);
 
 /// HF_HUB_CACHE, or $HF_HOME/hub, or ~/.cache/huggingface/hub; "" where the environment names no home.
 std::string hub_cache_directory();
 /// "models--ORG--NAME"
 std::string hub_folder_name(HubKind kind, const std::string& id);
-/// 40 hex digits: what it names never changes.
+/// Whether a revision is a commit (40 hex digits), whose contents never change.
 bool is_hub_commit(std::string_view revision);
 
-/// The snapshot's folder; nothing when the cache does not have it.
+/// The snapshot's folder; empty where it is not in the cache.
 std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name);
 
 /// The error message for a name that was not found: "" when it can be no name of the Hub, else where it was looked for

@@ -58,7 +58,7 @@ std::string without_control_characters(std::string text) {
   return text.substr(0, 300);
 }
 
-// The server's own words, of its header or its JSON body.
+// The server's message, from its header or JSON body.
 std::string reason_of(const WebAnswer& answer) {
   if (const std::string said = answer.header("x-error-message"); !said.empty()) return without_control_characters(said);
   try {

@@ -1,5 +1,5 @@
-// The Hub's HTTP interface: where it is, who asks, which failures are worth another try, and what a refusal means
-// (huggingface_hub: constants.py, utils/_http.py).
+// The Hub's HTTP interface: endpoint, token, retries, and the meaning of errors (huggingface_hub: constants.py,
+// utils/_http.py).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct HubOptions {
   std::string endpoint;  // without a '/' at the end
   std::string token;     // "" for none
   bool offline = false;
-  int tries = 5;  // without any progress
+  int tries = 5;  // attempts without progress
   double stall_seconds = 10;
   std::function<void(double seconds)> pause{};  // between tries; unset: sleeps
 
@@ -41,14 +41,14 @@ class HubClient {
   WebAnswer send(WebRequest request, const std::function<bool(WebRequest&)>& before_try = {}) const;
   /// The JSON of a successful answer; UserError (401, 403, 404 …: what it means for `what`) or IoError otherwise.
   Json json(WebRequest request, const std::string& what, WebAnswer* answer = nullptr) const;
-  /// Throws what json() throws for an answer that is no success.
+  /// Throws as json() does unless the answer is a success.
   void require_success(const WebAnswer& answer, const std::string& what) const;
 
  private:
   HubOptions options_;
 };
 
-/// Seconds that a server asks to wait (Retry-After, or t= of ratelimit); -1 when it does not say.
+/// Seconds to wait by the answer's Retry-After or rate limit; -1: not given.
 double retry_after(const WebAnswer& answer);
 
 }  // namespace dml

@@ -32,7 +32,8 @@ bool fits_any(const std::vector<std::string>& patterns, const std::string& path)
   return std::ranges::any_of(patterns, [&](const std::string& pattern) { return fits(pattern, path); });
 }
 
-// Config, tokenizer, template, card and the weights as safetensors; nothing of sub-folders (original/, onnx/).
+// Whether a file belongs to a model: config, tokenizer, template, card and safetensors, not in subfolders (original/,
+// onnx/).
 bool belongs_to_model(const std::string& path) {
   static const std::vector<std::string> names{"config.json",
                                               "generation_config.json",
@@ -74,7 +75,7 @@ std::string in_bytes(std::uint64_t bytes) {
   return fmt::format("{:.1f} kB", value / 1e3);
 }
 
-// A line every few seconds, until it is destroyed.
+// Logs progress every few seconds until it is destroyed.
 class Progress {
  public:
   Progress(std::string what, const std::atomic<std::uint64_t>& arrived, std::uint64_t all)
@@ -119,7 +120,7 @@ class Download {
     return bytes;
   }
 
-  // `whole`: these are all files that were asked for.
+  // `whole`: all requested files are listed.
   void run(bool whole = true) {
     for (const char* folder : {"/blobs", "/refs"}) make_directories(repository_ + folder);
     make_directories(locks_);
@@ -200,7 +201,7 @@ class Download {
     write_file(path, listing_.commit);
   }
 
-  // Of files that the Hub has replaced since; no other process writes here while the lock is held.
+  // Removes partial downloads of files that the Hub has replaced. The lock is held, so no other process writes here.
   void remove_parts() const {
     std::error_code error;
     for (fs::directory_iterator it(repository_ + "/blobs", error), end; !error && it != end; it.increment(error))
@@ -221,13 +222,13 @@ class Download {
   std::exception_ptr error_;
 };
 
-// The names of all files of a dataset's commit, beside the snapshot, which may hold some of them.
+// The list of all files of a dataset's commit, beside its snapshot, which may hold some of them.
 std::string list_place(const std::string& snapshot) {
   const fs::path path(snapshot);
   return (path.parent_path().parent_path() / "listings" / path.filename()).string();
 }
 
-// The card by itself, without which the files are not known; gives the folder of the snapshot.
+// Downloads the card alone, which lists the files. Returns the folder of the snapshot.
 std::string fetch_card(const HubClient& client, const FetchRequest& request, const HubListing& listing) {
   std::string names;
   std::vector<HubFile> card;
@@ -243,7 +244,7 @@ std::string fetch_card(const HubClient& client, const FetchRequest& request, con
   return download.snapshot();
 }
 
-// Whether the cache has all files that are chosen. What huggingface_hub downloaded comes without a list: then it does.
+// Whether the cache has all chosen files. Snapshots of huggingface_hub have no list and count as complete.
 bool holds_all(const std::string& folder, const FileChoice& choose) {
   constexpr std::size_t kLongest = std::size_t{256} << 20;
   std::vector<std::string> names;
@@ -289,7 +290,8 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
         name_of(request.kind), request.name.text(),
         fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 10)),
                   ", "));
-  std::ranges::stable_sort(out, {}, &HubFile::size);  // what is wrong with a config shows before the weights are there
+  std::ranges::stable_sort(
+      out, {}, &HubFile::size);  // small files first: an unusable config is found before the weights are downloaded
   return out;
 }
 
@@ -316,7 +318,7 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
       if (listed == kListings)
         throw IoError(fmt::format("{}: '{}' changes again and again while it is downloaded", what, file.what()));
       log_info("{}: '{}' has changed on the Hub; listing it again", what, file.what());
-    } catch (const HubDigestWrong& wrong) {  // damaged on its way, or in the part that an earlier process left
+    } catch (const HubDigestWrong& wrong) {  // damaged in transfer, or in the part of an earlier process
       if (listed == kListings) throw;
       log_info("{}; trying again", wrong.what());
     }

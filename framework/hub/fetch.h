@@ -1,6 +1,6 @@
-// A model or dataset of the Hub into the cache: what is there already is not fetched, what was begun is continued, and
-// of several processes that want the same one downloads while the others wait. The snapshot gets its links file by
-// file, refs/REVISION is written last.
+// Downloads a model or dataset of the Hub into the cache. Files in the cache are not downloaded again, partial ones are
+// continued; of several processes one downloads and the others wait. The snapshot gets its links file by file;
+// refs/REVISION is written last.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace dml {
 
-/// Of a repository's files those to download; its card (README.md), if it has one, is in `folder` already. UserError
-/// says why there are none.
+/// Chooses the files of a repository to download; its card (README.md), if it has one, is in `folder` already.
+/// UserError explaining why no file fits.
 using FileChoice =
     std::function<std::vector<std::string>(const std::string& folder, const std::vector<std::string>& files)>;
 
@@ -26,7 +26,7 @@ struct FetchRequest {
   /// a dataset the files of rows.
   std::vector<std::string> include;
   FileChoice choose;     // instead of `include`; not with dry_run
-  bool dry_run = false;  // list, and touch nothing
+  bool dry_run = false;  // list only, write nothing
   int connections = 8;
   std::uint64_t range_bytes = std::uint64_t{16} << 20;
 };

@@ -1,5 +1,5 @@
-// HTTP requests through libcurl, which this file's .cpp alone knows. Redirects are followed here, so that the token
-// stays with the host it belongs to; no body is held in memory unless it is small.
+// HTTP requests through libcurl, which only http_client.cpp includes. Redirects are followed here, so that the token is
+// sent to its own host only; no body is held in memory unless it is small.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct WebAnswer {
   std::string url;       // where the answer came from, after all redirects
   WebHeaders first;      // headers of the first answer, before any redirect to another host
   std::string failure;   // "" when the answer arrived whole, else libcurl's words
-  bool refused = false;  // `take` did not want it
+  bool refused = false;  // `take` returned false
 
   std::string header(const std::string& name) const;
 };
@@ -48,9 +48,9 @@ struct WebRequest {
   double stall_seconds = 10;  // without a byte: HF_HUB_DOWNLOAD_TIMEOUT
 };
 
-/// Never throws for what the network does: see WebAnswer::failure. At most five redirects, to http(s) alone and never
-/// from https to http. Safe to call from many threads; a thread keeps its connections. Proxies and certificates are
-/// those of the environment (https_proxy, no_proxy, CURL_CA_BUNDLE, SSL_CERT_FILE, REQUESTS_CA_BUNDLE).
+/// Does not throw for network errors: see WebAnswer::failure. At most five redirects, to http(s) alone and never from
+/// https to http. Safe to call from many threads; a thread keeps its connections. Proxies and certificates are those of
+/// the environment (https_proxy, no_proxy, CURL_CA_BUNDLE, SSL_CERT_FILE, REQUESTS_CA_BUNDLE).
 WebAnswer send_once(const WebRequest& request);
 
 /// "https://host[:port]" of a URL, in lower case.

@@ -49,14 +49,14 @@ bool belongs(HubKind kind, const std::string& path) {
   static const std::vector<std::string> dataset{"*.json",     "*.jsonl",     "*.ndjson",  "*.csv",
                                                 "*.tsv",      "*.txt",       "*.parquet", "*.arrow",
                                                 "*.jsonl.gz", "*.jsonl.zst", "README.md", "LICENSE*"};
-  // A model's files lie in its folder; state of the optimizer, the run's own state and prepared data are none of them.
+  // Whether a file belongs to a model: optimizer state, the run's state and prepared data do not.
   static const std::vector<std::string> state{"optimizer*", "state*.safetensors", "relora*", "ids.safetensors"};
   auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; };
   if (kind == HubKind::dataset) return std::ranges::any_of(dataset, fits);
   return path.find('/') == path.npos && std::ranges::any_of(model, fits) && std::ranges::none_of(state, fits);
 }
 
-// A file that is read in pieces, at any place.
+// Random access to a file in pieces.
 class Reader {
  public:
   explicit Reader(std::string path) : path_(std::move(path)), fd_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -66,7 +66,7 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  /// 0 at the end and on an error: what is sent is then too short, which the receiver notices by the size.
+  /// Bytes read; 0 at the end and on an error: the receiver then notices a wrong size.
   std::size_t read(std::uint64_t offset, char* to, std::size_t most) const {
     while (true) {
       const ssize_t n = pread(fd_, to, most, static_cast<off_t>(offset));
@@ -149,7 +149,7 @@ class Push {
     }
   }
 
-  // Which files the Hub wants in LFS: it looks at their beginnings.
+  // Asks the Hub which files belong in LFS, sending the beginning of each.
   void ask_how(std::size_t first, std::size_t last) {
     Json list = Json::array();
     for (std::size_t i = first; i < last; ++i) {
@@ -195,7 +195,7 @@ class Push {
         throw IoError(fmt::format("{}: {}: the LFS server refuses it: {}", what_, found->second->path,
                                   dump(object["error"]).substr(0, 200)));
       const Json actions = object.value("actions", Json::object());
-      if (!actions.is_object() || !actions.contains("upload")) continue;  // the Hub has it
+      if (!actions.is_object() || !actions.contains("upload")) continue;  // the Hub has this file already
       log_info("{}: pushing {}, {:.1f} MB", what_, found->second->path, static_cast<double>(found->second->size) / 1e6);
       upload_one(*found->second, found->first, actions["upload"]);
       if (actions.contains("verify"))
@@ -206,7 +206,7 @@ class Push {
     }
   }
 
-  // The LFS server names hosts of its own; the token goes along only to the Hub itself.
+  // Sends to the hosts that the LFS server names; the token is sent to the Hub only.
   WebAnswer put(const std::string& url, const Reader& reader, std::uint64_t begin, std::uint64_t size,
                 const std::string& path) const {
     WebRequest request = WebRequest::get(url);

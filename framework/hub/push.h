@@ -1,5 +1,5 @@
-// A folder to a repository of the Hub: large files through Git LFS (in parts, where the server asks for parts), then
-// one commit that makes all of it visible at once (huggingface_hub: _commit_api.py, lfs.py).
+// Pushes a folder to a repository of the Hub: large files through Git LFS (in parts, where the server asks for parts),
+// then one commit that makes all of it visible at once (huggingface_hub: _commit_api.py, lfs.py).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dml {
 struct PushRequest {
   HubKind kind = HubKind::model;
   std::string id, revision = "main";
-  std::string folder;                // what is pushed
+  std::string folder;                // the folder to push
   std::string below;                 // folder of the repository; "" for its root
   std::vector<std::string> include;  // globs; without any, what belongs to a model or adapter, or to a dataset
   std::string message = "Upload with dml";

@@ -52,7 +52,7 @@ int open_file(const std::string& path) {
 
 }  // namespace
 
-// The bytes [at, end) as they arrive. Exceptions must not pass through libcurl: they wait in `error`.
+// The bytes [at, end) while they arrive. Exceptions must not pass through libcurl and are stored in `error`.
 struct Transfer::Stream {
   Transfer& owner;
   std::uint64_t begin, end, at;
@@ -193,7 +193,7 @@ void Transfer::fetch(const HubClient& client, const std::string& url, std::uint6
 void Transfer::download(const HubClient& client, const std::string& url, std::uint64_t begin, std::uint64_t end,
                         std::atomic<std::uint64_t>& arrived) {
   std::shared_lock guard(whole_);
-  if (ranges_ignored_) return;  // the thread that found out fetched all
+  if (ranges_ignored_) return;  // the server ignores ranges: the thread that noticed fetched everything
   Stream stream{*this, begin, end, begin, arrived, false, false, {}};
   int without_progress = 0, refused_ranges = 0;
   while (stream.at < end || (end == 0 && !stream.checked)) {

@@ -1,4 +1,4 @@
-// One file of the Hub on its way into the cache: fetched in ranges by several threads, resumed after a kill, and
+// Download of one file of the Hub into the cache: fetched in ranges by several threads, resumed after a kill, and
 // accepted only with the size and digest that the Hub lists.
 //
 //   blobs/DIGEST.dml.incomplete   the bytes, each range at its place

@@ -14,7 +14,7 @@ namespace dml {
 class OutputLock {
  public:
   /// UserError naming the holder when another run holds it for longer than `patience` seconds: a killed run may still
-  /// be exiting on its way out. The directory must exist.
+  /// be exiting. The directory must exist.
   OutputLock(const std::string& output_dir, const std::string& owner, double patience = 5);
 
  private:
