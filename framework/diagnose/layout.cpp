@@ -9,6 +9,7 @@ namespace {
 
 // S3 (LoRA, width 768) with 16 micro-batches of 256 tokens on 16 cores: 1,745 tokens/s as 1 rank × 16 threads, 4,137 as
 // 16 × 1. S7 (the same in full) there: 1,343 as 1 × 16, the most, 2,091, as 2 × 8.
+// By work and span alone (dml bench --scaling), without waiting for memory and each other, kWaiting would be 8300.
 constexpr double kWaiting = 18000;    // tokens × width that a thread loses by not being alone
 constexpr double kExchange = 0.4e-9;  // seconds a byte and further rank
 constexpr double kFarCache = 1.05, kFarNode = 1.15;

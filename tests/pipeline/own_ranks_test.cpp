@@ -25,11 +25,11 @@ class OwnRanks : public testing::Test {
       rows += fmt::format("{{\"instruction\": \"number {}\", \"output\": \"the answer is {}\"}}\n", i, i * i);
     write_file(folder / "rows.jsonl", rows);
   }
-  // A million steps of four small micro-batches.
+  // Two thousand steps of four small micro-batches.
   RecipeFile recipe(const std::vector<Override>& overrides = {}) const {
     return read_recipe(
-        fmt::format("model_config: {{model_type: llama, vocab_size: 2048, hidden_size: 64, intermediate_size: 128, "
-                    "num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
+        fmt::format("model_config: {{model_type: llama, vocab_size: 2048, hidden_size: 256, intermediate_size: 512, "
+                    "num_hidden_layers: 4, num_attention_heads: 4, num_key_value_heads: 2, "
                     "max_position_embeddings: 256, rms_norm_eps: 1.0e-5}}\n"
                     "tokenizer_config: {}/datasets/quickstart/tokenizer\n"
                     "datasets: [{{path: {}, type: alpaca}}]\n"
@@ -39,7 +39,7 @@ class OwnRanks : public testing::Test {
                     "micro_batch_size: 1\n"
                     "gradient_accumulation_steps: 4\n"
                     "learning_rate: 1e-3\n"
-                    "max_steps: 1000000\n",
+                    "max_steps: 2000\n",
                     DML_SOURCE_DIR, folder / "rows.jsonl", folder / "prepared", folder / "out"),
         "recipe.yml", overrides);
   }
@@ -53,7 +53,8 @@ TEST_F(OwnRanks, AreAsManyAsTrainFastest) {
   EXPECT_EQ(four.layout, (Layout{4, 1}));
   EXPECT_THAT(four.why, testing::MatchesRegex("micro-batches of [0-9]+ tokens are small for 4 threads"));
   EXPECT_EQ(layout_of(recipe(), host(16)).layout, (Layout{4, 4})) << "a step has four micro-batches";
-  EXPECT_EQ(layout_of(recipe({{"batch_size", "16"}, {"gradient_accumulation_steps", ""}}), host(16)).layout.threads, 1);
+  EXPECT_EQ(layout_of(recipe({{"batch_size", "16"}, {"gradient_accumulation_steps", ""}}), host(16)).layout,
+            (Layout{8, 2}));
 }
 
 TEST_F(OwnRanks, AreOneOnFewCores) {
