@@ -45,6 +45,10 @@ std::string of_process(pid_t process, const char* file) {
 
 }  // namespace
 
+void reset_signals() {
+  for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
+}
+
 Child::Child(const Words& words, const Surroundings& around)
     : around_(around), scratch_(make_scratch()), started_(now()) {
   write_file(scratch_ + "/in", around.input);
@@ -55,6 +59,7 @@ Child::Child(const Words& words, const Surroundings& around)
   DML_CHECK(pid_ >= 0);
   setpgid(pid_, 0);  // by both, whoever comes first: the group is there when either goes on
   if (pid_ > 0) return;
+  reset_signals();
   redirect(scratch_ + "/in", O_RDONLY, STDIN_FILENO);
   redirect(scratch_ + "/out", O_WRONLY | O_CREAT, STDOUT_FILENO);
   redirect(scratch_ + "/err", O_WRONLY | O_CREAT, STDERR_FILENO);

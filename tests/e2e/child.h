@@ -40,6 +40,9 @@ struct Surroundings {
   double timeout = kPatience;  // then the whole process group is killed
 };
 
+/// In a child: signals as in a shell in front, whatever nohup or a background job ignores.
+void reset_signals();
+
 /// A process that runs beside the test. The destructor kills what is left of its process group.
 class Child {
  public:

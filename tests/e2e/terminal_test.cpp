@@ -22,6 +22,7 @@ class Terminal {
   explicit Terminal(const Words& words) {
     pid_ = forkpty(&master_, nullptr, nullptr, nullptr);
     if (pid_ == 0) {
+      reset_signals();
       setenv("TERM", "xterm", 1);
       setenv("HOME", "/nonexistent", 1);  // no ~/.editrc
       std::vector<char*> argv;
