@@ -32,7 +32,8 @@ class BitsPerByte : public Evaluator {
   bool on_start_;
 };
 
-// Trained tokens ÷ bytes of text. The first token of an example is never predicted.
+// Trained tokens ÷ bytes of text. The first token of an example is never predicted. The space that SentencePiece puts
+// in front of a text is not part of it.
 double tokens_per_byte(const Examples& examples, const Tokenizer& tokenizer) {
   double tokens = 0, bytes = 0;
   for (std::int64_t i = 0; i < examples.size(); ++i) {
@@ -40,7 +41,9 @@ double tokens_per_byte(const Examples& examples, const Tokenizer& tokenizer) {
     for (std::size_t t = 1; t < labels.size(); ++t) {
       if (labels[t] == kIgnore) continue;
       tokens += 1;
-      if (!tokenizer.is_special(labels[t])) bytes += static_cast<double>(tokenizer.text_bytes(labels[t], false).size());
+      if (tokenizer.is_special(labels[t])) continue;
+      const bool first = labels[t - 1] == kIgnore || tokenizer.is_special(labels[t - 1]);
+      bytes += static_cast<double>(tokenizer.text_bytes(labels[t], first).size());
     }
   }
   if (bytes == 0) throw UserError("eval_metrics: bits_per_byte: no trained token of the validation split has text");
