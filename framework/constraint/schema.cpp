@@ -92,10 +92,8 @@ Formula Schema::atom(Atom a) {
 }
 
 Formula Schema::of_kind(JsonKind kind) {
-  for (std::size_t i = 0; i < atoms_.size() && i < kJsonKinds; ++i)
-    if (atoms_[i]->says == Atom::Says::kind && atoms_[i]->kind == kind)
-      return add({Node::Kind::atom, {static_cast<std::uint32_t>(i)}});
-  return atom({.says = Atom::Says::kind, .kind = kind});
+  if (auto it = kinds_.find(kind); it != kinds_.end()) return it->second;
+  return kinds_[kind] = atom({.says = Atom::Says::kind, .kind = kind});
 }
 
 Formula Schema::equal(const Json& value) {

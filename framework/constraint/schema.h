@@ -128,6 +128,7 @@ class Schema {
   std::vector<Node> nodes_;
   std::map<std::pair<int, std::vector<std::uint32_t>>, Formula> node_ids_;
   std::vector<std::unique_ptr<const Atom>> atoms_;
+  std::map<JsonKind, Formula> kinds_;
   std::map<std::uint32_t, Formula> complements_;
   std::map<Formula, Formula> expanded_;                        // of one_of
   std::map<Formula, std::vector<std::uint32_t>> refutations_;  // of all_of

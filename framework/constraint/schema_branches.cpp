@@ -118,6 +118,7 @@ Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
     marked.push_back(marks(branch, s, false));
     of_objects.push_back(marks(branch, s, true));
   }
+  // Made before the others: parts are looked at in the order in which they were made, and `other` rules objects out.
   const Formula object = schema_.of_kind(JsonKind::object), other = schema_.negation(object);
   const Formula any = one_of_marked(branches, marked), where_object = one_of_marked(branches, of_objects);
   if (any == where_object) return any;
