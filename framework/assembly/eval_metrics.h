@@ -26,7 +26,7 @@ struct EvaluatorParts {
   const Tokenizer& tokenizer;
   const ModelSpec& spec;
   const ReferenceScores& references;
-  std::span<const Metric> terms;  // what the objective logs beside its loss
+  std::span<const Metric> terms;  // what evaluations of the objective give beside its loss
 };
 
 /// Made where there is a validation split. Runs after ValidationLoss, at the same moments: result.values has eval_loss.

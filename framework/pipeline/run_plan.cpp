@@ -138,7 +138,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       optimizer(make_optimizer(recipe)),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
       evaluators(make_evaluators({recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr,
-                                  *tokenizer, base.spec, data.references, objective->terms()})),
+                                  *tokenizer, base.spec, data.references, objective->evaluated_terms()})),
       best_metric(dml::best_metric(file, evaluators)),
       companions(file, *tokenizer, base),
       files({{recipe, base, trainable, *strategy, comm}, *trained, *optimizer, companions}),

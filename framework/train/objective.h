@@ -63,6 +63,8 @@ class Objective {
   virtual ~Objective() = default;
   /// The terms that are logged beside the loss, at most LossSums::kMostTerms.
   virtual std::span<const Metric> terms() const { return {}; }
+  /// Of these, the ones that evaluate() gives.
+  virtual std::span<const Metric> evaluated_terms() const { return terms(); }
   /// Computes what must be known of the whole global batch before its first gradient. Called on all ranks.
   virtual void begin(const GlobalBatch& /*batch*/) {}
   /// The micro-batch that is computed for one that was loaded: where documents are prompts, what was generated after

@@ -23,6 +23,7 @@ class TokenLoss : public Objective {
       : extra_(extra), weighted_(weighted), factor_(factor) {}
 
   std::span<const Metric> terms() const override;
+  std::span<const Metric> evaluated_terms() const override { return {}; }
   std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
   LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) override;
   LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,

@@ -44,6 +44,8 @@ TEST_F(Steering, SmoothedLossesAreLoggedBesideThePlainOne) {
       EXPECT_EQ(lines[i]["nll"], without[i]["loss"]);
     }
   }
+  expect_refused(train(1, recipe("bad.yml", keys + Keys{{"metric_for_best_model", "nll"}})), 2,
+                 {"bad.yml:", "'metric_for_best_model' is 'nll', which this run does not measure", "eval_loss"});
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
   EXPECT_TRUE(trained("parts", keys + Keys{{"distribution", "zero3"}}, 2) == one) << "a head in parts";
 }
