@@ -62,7 +62,7 @@ std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
                       raw_ ? "" : ", or a recipe with chat_template");
     if (!plain && !(row.contains("text") && row["text"].is_string()))
       throw UserError("the row has neither a 'prompt' nor a 'text'");
-    // Without --raw a prompt is text, as it was in training: special tokens spelled out in it are none.
+    // Without --raw a prompt is plain text, as in training: special tokens in it are not parsed.
     ids = text_ids(row[plain ? "prompt" : "text"].get<std::string>(), raw_);
   } else {
     Json asked = plain ? row_of_prompt(row["prompt"].get<std::string>(), dataset_) : row;
@@ -100,7 +100,7 @@ void AnswerFormat::check_ids(std::vector<Token>& ids) const {
 Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   DatasetEntry entry;
   entry.type.name = "chat_template";
-  if (uses_chat_template(dataset_)) {  // its template; rows are spelled as in the API
+  if (uses_chat_template(dataset_)) {  // the dataset's template; rows have the form of the API
     entry.chat_template = dataset_.chat_template;
     entry.chat_template_jinja = dataset_.chat_template_jinja;
   }
@@ -110,7 +110,7 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   if (options.answer && !options.continue_final_message) return strategy->prompt(row);
   Rendered rendered = strategy->render(row).at(0);
   if (!options.continue_final_message) return rendered;
-  // What the template writes after the last message is left out.
+  // Removes what the template writes after the last message.
   const Json& last = row["messages"].back();
   const std::string said =
       last.contains("content") && last["content"].is_string() ? last["content"].get<std::string>() : "";

@@ -89,7 +89,7 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
     out.section = ModelSection{};
     out.section.base_model = *base_model;
   } else if (recipe->adapter.makes_model()) {
-    // A model trained in full, or by merging adapters, answers itself.
+    // A model trained in full, or merged, needs no adapter.
     if (!adapters.empty() && !alone)
       throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
     if (file_exists(recipe->train.output_dir + "/config.json")) {

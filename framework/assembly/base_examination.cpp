@@ -1,6 +1,5 @@
-// What is done once with every byte of a base model before training: the digest that checkpoints and ranks compare, and
-// the search for values that are no numbers. One pass for both: the bytes come from memory or disk, the rest is in
-// cache.
+// The single pass over a base model before training: the digest that checkpoints and ranks compare, and the search for
+// values that are not finite. Reading dominates its cost.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -40,7 +39,7 @@ std::vector<Chunk> chunks_of(const ModelFiles& files) {
   return chunks;
 }
 
-// What tells one file from another with the same path, on another mount or host.
+// Distinguishes files of the same path on other mounts or hosts.
 std::string file_identity(const std::string& path) {
   struct stat s {};
   if (stat(path.c_str(), &s) != 0) return path;
@@ -71,8 +70,8 @@ void refuse(const Chunk& chunk, const std::string& directory) {
 }  // namespace
 
 std::string BaseModel::examine(Comm& comm) const {
-  // Every byte: one wrong byte that one rank sees must show. Ranks whose files are one and the same (host, device,
-  // inode, time) alternate.
+  // Every rank examines every byte that it reads itself; ranks that share the same file (host, device, inode, time)
+  // divide the work.
   std::vector<Chunk> chunks;
   std::string seen = comm.host();
   if (files) {
@@ -87,7 +86,7 @@ std::string BaseModel::examine(Comm& comm) const {
 
   const auto ranks = static_cast<std::size_t>(readers.size()), me = static_cast<std::size_t>(readers.rank());
   std::vector<std::uint64_t> mine((chunks.size() + ranks - 1 - me) / ranks);
-  std::atomic<std::size_t> damaged = chunks.size();  // the first of mine that is
+  std::atomic<std::size_t> damaged = chunks.size();  // first damaged chunk of this rank
   parallel_for(static_cast<std::int64_t>(mine.size()), [&](std::int64_t i) {
     const std::size_t number = static_cast<std::size_t>(i) * ranks + me;
     const auto bytes = chunks[number].bytes();
@@ -103,7 +102,7 @@ std::string BaseModel::examine(Comm& comm) const {
     for (std::size_t before = damaged; bad && number < before;)
       if (damaged.compare_exchange_weak(before, number)) break;
     mine[static_cast<std::size_t>(i)] = hasher.digest64();
-    release_pages(bytes);  // what is frozen comes back as it is used, the rest need not
+    release_pages(bytes);  // frozen weights are paged in again on use
   });
   if (damaged < chunks.size()) refuse(chunks[damaged], files->directory());
   std::vector<std::string> parts =

@@ -29,7 +29,7 @@ struct ConvertedTensors {
 
 namespace {
 
-// Pages come as they are written, by the threads that write them.
+// Memory is touched first by the threads that write it.
 const void* convert(const TensorView& tensor, DType to, ConvertedTensors& out) {
   auto [known, fresh] = out.values.try_emplace({std::string(tensor.name), to}, nullptr);
   if (!fresh) return known->second;
@@ -47,7 +47,7 @@ const void* convert(const TensorView& tensor, DType to, ConvertedTensors& out) {
 
 DType storage_of(const TensorView& tensor, std::optional<DType> storage) {
   const DType direct = tensor.quantised() || is_plain_float(tensor.dtype) ? tensor.dtype : DType::f32;
-  // Vectors are copied to float32 by the model anyway; only matrices are worth another type.
+  // The model copies vectors to float32 in any case; only matrices are stored in another type.
   return tensor.shape.size() >= 2 ? storage.value_or(direct) : direct;
 }
 
@@ -79,7 +79,7 @@ StoredTensor mxfp4(const TensorView& codes, const ModelFiles& files) {
   return out;
 }
 
-// Tensors that an adapter saves whole are trained, from their own values.
+// Tensors that an adapter saves whole are trained, starting from the adapter's values.
 std::set<std::string> trained_whole(const Training& training, const BaseModel& base) {
   std::set<std::string> names;
   if (training.adapter)
@@ -116,7 +116,7 @@ TensorSource BaseModel::source(std::optional<DType> storage, const std::set<std:
       [from = files, small = quantised, larger = grown, known = std::move(known), storage, whole, head = ends[1].tensor,
        shared = spec.tied ? ends[0].tensor : std::string()](const std::string& asked) -> std::optional<StoredTensor> {
         auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
-        // The head of a tied model is the embedding, whatever its files have beside it.
+        // The head of a tied model is the embedding, even if the files hold a separate tensor.
         const std::string& name = asked == head && !shared.empty() && !replaced(asked) ? shared : asked;
         if (replaced(name)) {
           const GrownTensor& tensor = larger->at(name);
@@ -290,7 +290,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
   std::optional<Adapter> start;
   if (training.adapter && adapter.lora_model_dir) {
     start = read_adapter(*adapter.lora_model_dir, base.spec, model.base_model);
-    // Its shape is the adapter's own; dropout belongs to the run.
+    // Rank and targets come from the adapter; dropout from the recipe.
     double dropout = training.adapter->dropout;
     training.adapter = start->config;
     training.adapter->dropout = dropout;
@@ -309,7 +309,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
   }
   auto built = build_on(base, source_storage(model, adapter), training, base.files ? base.directory : "model_config");
   if (start) load_adapter(*built, *start, *adapter.lora_model_dir);
-  base.release();  // what was copied need not stay in memory
+  base.release();  // pages of copied tensors can be dropped
   return {std::move(built), std::move(training.adapter)};
 }
 

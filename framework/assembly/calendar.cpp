@@ -6,7 +6,7 @@
 namespace dml {
 namespace {
 
-constexpr double kSlack = 1e-9;  // of sums and products that should be whole
+constexpr double kSlack = 1e-9;  // tolerance of sums and products that should be whole numbers
 
 }  // namespace
 
@@ -14,7 +14,7 @@ Interval::Interval(Cadence cadence, std::optional<double> steps, std::optional<d
                    std::int64_t total_steps) {
   if (cadence == Cadence::never) return;
   if (steps && cadence != Cadence::epoch) {
-    // Below 1 it is a share of the run; 0.07 of 100 is 7, although the product is a hair above.
+    // Below 1: a share of the run. 0.07 of 100 steps is 7, although the product is slightly above.
     double n = *steps < 1 ? std::ceil(*steps * static_cast<double>(total_steps) - kSlack) : *steps;
     every_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(n));
   } else {

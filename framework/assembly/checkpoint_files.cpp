@@ -26,7 +26,7 @@ void CheckpointFiles::write_weights_now(const std::string& folder) {
   if (comm().rank() == 0) parts_.companions.write(folder, facts);
 }
 
-// Half as many bytes as the gradients, of a run whose ranks are many: written at once.
+// Writes the rounding errors of bfloat16 gradients at once: they are half as large as the gradients.
 void CheckpointFiles::write_carried(const std::string& folder) const {
   if (!settings().save_only_model)
     write_residuals(folder, strategy().residuals(), strategy_name(parts_.form.recipe, comm()), comm());

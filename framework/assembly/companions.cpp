@@ -36,11 +36,11 @@ Json generation_of(const std::string& base_directory) {
   if (base_directory.empty() || !file_exists(path)) return Json::object();
   Json generation = read_json(path, kSmall);
   if (!generation.is_object()) throw UserError("{}: expected an object of settings", path);
-  generation.erase("_from_model_config");  // it would let config.json's ids win over these
+  generation.erase("_from_model_config");  // otherwise ids of config.json would override these
   return generation;
 }
 
-// What a text can be padded with beside a reward model, which reads at its last other token: nothing that ends texts.
+// A padding token for a reward model, which reads the last other token: one that does not end texts.
 std::optional<Token> reward_pad(const Tokenizer& tokenizer, const std::vector<Token>& ends) {
   for (const std::optional<Token>& id : {tokenizer.pad, tokenizer.unk})
     if (id && std::ranges::find(ends, *id) == ends.end()) return id;
@@ -94,7 +94,7 @@ Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const
 
 namespace {
 
-// What a model that reads images needs beside its tokenizer; dml changes nothing about it.
+// Copies the image processor's files of a model with vision, unchanged.
 void copy_processors(const std::string& from, const std::string& to) {
   for (const char* name : {"/processor_config.json", "/preprocessor_config.json"})
     if (!from.empty() && file_exists(from + name)) write_file(to + name, read_file(from + name));

@@ -70,8 +70,8 @@ Token AnsweringPrompts::prefix() const {
   return tokenizer_.bos ? *tokenizer_.bos : tokenizer_.eos ? *tokenizer_.eos : ends_.empty() ? -1 : ends_[0];
 }
 
-// As lm-evaluation-harness cuts them: the ids of both texts together, without the first ones, as many as the context
-// alone has.
+// Splits tokens as lm-evaluation-harness does: the ids of context and continuation encoded together, without as many as
+// the context alone has.
 EvalPrompts::Continued AnsweringPrompts::continued(const std::string& context, const std::string& continuation) const {
   const auto end = context.find_last_not_of(' ') + 1;  // 0 where there is nothing else
   const std::string front = context.substr(0, end), all = context + continuation;

@@ -80,7 +80,7 @@ Metric best_metric(const RecipeFile& file, const std::vector<std::unique_ptr<Eva
       metric.greater_is_better = file.recipe.train.greater_is_better.value_or(metric.greater_is_better);
       return metric;
     }
-  if (names.empty()) return {kEvalLoss};  // nothing is measured, so nothing asks for it
+  if (names.empty()) return {kEvalLoss};  // no metric is measured or needed
   const auto place = file.origins.find("metric_for_best_model");
   if (place == file.origins.end() || place->second == "default") return first;  // there is no validation split
   const std::string near = closest(wanted, names);

@@ -18,7 +18,7 @@ namespace {
 using recipe::Node;
 using recipe::Report;
 
-/// What each kind of output can be measured by.
+/// The metrics of each output type.
 const std::map<std::string, std::vector<std::string>>& metrics_of_outputs() {
   static const std::map<std::string, std::vector<std::string>> all = {
       {"multiple_choice", {"acc", "acc_norm", "acc_bytes"}},
@@ -28,7 +28,7 @@ const std::map<std::string, std::vector<std::string>>& metrics_of_outputs() {
   return all;
 }
 
-/// Keys that change nothing here.
+/// Keys without an effect.
 constexpr const char* kIdle[] = {"task",
                                  "tag",
                                  "task_alias",

@@ -25,7 +25,7 @@ class FieldOf {
     const bool expression = core.starts_with("{{") && core.ends_with("}}") && core.find("{{", 2) == core.npos &&
                             core.find("}}") == core.size() - 2;
     if (expression) value_.emplace("{{ (" + core.substr(2, core.size() - 4) + ") | tojson }}", name);
-    // Newlines at the very end are part of the text; chat templates would swallow one.
+    // Newlines at the end are part of the text, although Jinja removes one.
     const std::size_t end = source.find_last_not_of('\n') + 1;
     newlines_ = source.substr(end);
     text_.emplace(source.substr(0, end), name);
@@ -119,7 +119,7 @@ class TaskMaker {
     return prompt;
   }
 
-  /// The text after a prompt that is right; of several, the first.
+  /// The correct text after a prompt; of several, the first.
   std::string answer_of(const Json& doc) const {
     if (!config_.doc_to_choice.is_null()) {
       const std::vector<std::string> all = choices(doc);

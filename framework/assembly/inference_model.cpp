@@ -1,4 +1,4 @@
-// The model that answers: the base alone, with one adapter, or with the sum of several.
+// The model for inference: the base alone, with one adapter, or with a sum of several.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -19,7 +19,7 @@
 namespace dml {
 namespace {
 
-// "DIR=0.5"; a directory that has such a name is meant itself.
+// Splits "DIR=0.5". A text that is itself the name of a directory is not split.
 std::pair<std::string, double> directory_and_weight(const std::string& text) {
   auto equals = text.rfind('=');
   if (equals == std::string::npos || file_exists(text)) return {text, 1};
@@ -55,7 +55,7 @@ TensorSource with_saved(TensorSource base, const std::vector<WeightedAdapter>& a
 
 using GivenAdapters = std::shared_ptr<const std::vector<WeightedAdapter>>;
 
-// A model on the base with the tensors that adapters trained, and what they do to the ends of a tied one.
+// A model on the base with the tensors that adapters trained, and the embedding and head that they untie.
 std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& base, std::optional<DType> storage,
                                                              std::vector<WeightedAdapter> adapters,
                                                              const Training& training) {
@@ -133,7 +133,7 @@ std::unique_ptr<CausalLm> model_with(const BaseModel& base, std::optional<DType>
   return model;
 }
 
-// The norms of DoRA, which take a pass over the matrix, once for all tokens.
+// Computes DoRA's norms, which need a pass over the matrix, once for all tokens.
 void keep_norms(CausalLm& model) {
   for (const WeightName& place : weight_names(model.spec)) {
     Linear* linear = place.bias || place.vector ? nullptr : linear_at(model, place);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kPreparing = 30.0 * 24 * 3600;  // seconds
 
-// Processors of the mpirun (or its daemon) that started this rank: what it could have given. 0: not started by one.
+// The number of processors of the mpirun (or its daemon) that started this rank; 0: not started by one.
 int processors_of_launcher() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -90,7 +90,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model) {
 
 Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild) {
   auto seed = static_cast<std::uint64_t>(recipe.train.seed);
-  // Preparing may take rank 0 hours; the others wait as long (a rank that dies still ends the job).
+  // Preparation may take hours on rank 0, so the timeout of the other ranks is raised; a rank that dies still ends the
+  // job.
   const double timeout = comm.timeout();
   comm.set_timeout(kPreparing);
   std::optional<Prepared> prepared;
@@ -126,7 +127,7 @@ void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen
     log_warning(
         "bf16: true: this processor has no bf16 instructions (AMX or AVX512_BF16); products round to bf16 and run no "
         "faster than float32");
-  // Cores that several ranks of a host may use are shared among them; a rank's own are its own.
+  // Cores that several ranks of a host may use are divided among them; cores of a single rank belong to it.
   cpu_set_t mine;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);

@@ -12,7 +12,7 @@ namespace {
 // A JSON text is a YAML text.
 std::string yaml_text(const std::string& text) { return dump(Json(text)); }
 
-// Files that lie anywhere on this machine are known to others by their name alone.
+// A dataset's name for the card: paths of this machine are reduced to the file name.
 std::string dataset_name(const std::string& path) {
   return path.starts_with('/') ? std::filesystem::path(path).filename().string() : path;
 }
@@ -43,7 +43,7 @@ std::string recipe_text(const RecipeFile& file) {
   return overridden ? resolved_yaml(file) : file.text;
 }
 
-// As code that no text can end: the fence is longer than any in it.
+// A code block whose fence is longer than any in the text.
 std::string fenced(const std::string& text, const std::string& language) {
   std::size_t longest = 2, run = 0;
   for (char c : text) {

@@ -25,7 +25,7 @@ TensorRows rows_by_tensor(const ModelSpec& spec) {
   return rows;
 }
 
-// Of the base, and not known to the model.
+// Whether a tensor of the base is unknown to the model.
 bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& spec) {
   if (spec.moe.experts > 0 && t.dtype == DType::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))
     return false;  // mxfp4: these weights are written as numbers
@@ -48,7 +48,7 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
   std::string type = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
   Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
   config.erase("quantization");
-  config.erase("quantization_config");  // of a base that was quantised: these weights are not
+  config.erase("quantization_config");  // of a quantised base; the saved weights are not quantised
   config.update(head_settings(spec));
   if (untie) config["tie_word_embeddings"] = false;
   write_file(directory + "/config.json", pretty_json(config));

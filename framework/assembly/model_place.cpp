@@ -20,7 +20,7 @@ std::string cache_directory() {
   throw UserError("a GGUF file's tokenizer is unpacked into the user's cache: set XDG_CACHE_HOME or HOME to a folder");
 }
 
-// Named by what it is made from, and by the program that makes it.
+// The cache folder, named by its source and the version of this program.
 std::string unpacked(const std::string& path) {
   const GgufFile file(path);
   const std::string digest = Hasher().text(version()).text(MappedFile(path).text().substr(0, file.front())).digest();
@@ -29,7 +29,7 @@ std::string unpacked(const std::string& path) {
   make_directories(cache_directory() + "/gguf");
   DirectoryWriter out(folder);
   write_gguf_companions(file, out.path());
-  out.commit();  // or another process did
+  out.commit();  // or another process has written it
   return folder;
 }
 

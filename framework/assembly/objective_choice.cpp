@@ -79,7 +79,7 @@ ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model) {
   if (s.moves_reference()) return ReferenceSource::moving;
   if (!s.needs_reference() || s.precompute_ref_log_probs || a.makes_model() || a.lora_model_dir)
     return ReferenceSource::batch;
-  // Adapters that start from the base leave another base, and experts' products have no pass without adapters.
+  // With inits that change the base, or with experts, no pass without adapters gives the reference.
   if (starts_from_base(adapter_config(a, "").init) || model.spec.moe.experts > 0) return ReferenceSource::batch;
   for (const Unit& unit : model.parameters.units())
     for (const Parameter& p : unit.parameters)
@@ -122,8 +122,8 @@ LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& refere
   out.label_chosen_prompts = s.rl == Rl::orpo;
   out.mismatched = s.rl == Rl::kto && s.kto_loss_type == "kto";
   out.most_tokens = recipe.data.sequence_len;
-  out.share_prompts =
-      recipe.data.rows == RowKind::pairs && recipe.adapter.lora_dropout == 0;  // else their masks would be one
+  out.share_prompts = recipe.data.rows == RowKind::pairs &&
+                      recipe.adapter.lora_dropout == 0;  // shared prompts would share dropout masks
   if (!s.needs_reference()) return out;
   out.references = &references;
   if (out.mismatched)

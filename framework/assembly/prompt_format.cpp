@@ -32,7 +32,7 @@ std::string jinja_literal(const Json& value) {
   return dump(value);
 }
 
-// The template of training, with what the recipe gives to it written in front. A caller's own values still win.
+// The training template, prefixed by the recipe's settings; values of the caller take precedence.
 std::string with_settings(const PromptContext& context) {
   const std::string source = choose_chat_template(context).source;
   std::string front;
@@ -140,7 +140,7 @@ std::string text_before_answers(const PromptStrategy& strategy, const DatasetEnt
     const auto at = text.find(answer);
     if (at == text.npos || !text.starts_with(asked) || at < asked.size()) return "";
     return text.substr(asked.size(), at - asked.size());
-  } catch (const UserError&) {  // a template that wants other conversations
+  } catch (const UserError&) {  // the template refuses this conversation
     return "";
   }
 }

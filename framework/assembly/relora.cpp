@@ -30,7 +30,7 @@ std::string name_of(const OwnMatrix& m) {
   return m.place.fused() ? fmt::format("{}[{}]", m.place.tensor, m.place.first_row) : m.place.tensor;
 }
 
-// Numbers of the parameters that begin anew, the same on every rank.
+// Indices of the parameters that restart, the same on every rank.
 std::map<std::string, std::size_t> numbers_of(const ParameterStore& parameters) {
   std::map<std::string, std::size_t> numbers;
   for (const Unit& unit : parameters.units())
@@ -125,7 +125,7 @@ void Relora::load(const std::string& checkpoint) {
         return StoredTensor{DType::f32, {t->shape.begin(), t->shape.end()}, t->bytes.data()};
       },
       file.path());
-  // Before the first restart there is nothing but the base.
+  // Before the first restart the base is unchanged.
   if (weights_.matrices().empty() || !file.find(name_of(weights_.matrices()[0]))) return weights_.reset();
   for (const auto& m : weights_.matrices()) {
     const TensorView* t = file.find(name_of(m));

@@ -28,8 +28,7 @@ PolicyObjectiveSettings settings_of(const Recipe& recipe) {
   return out;
 }
 
-// The model at the start, over the same mapped files: a second view, not a second copy, that works for every way of
-// training.
+// The model at the start of the run as a second view of the same mapped files; works for every kind of training.
 std::unique_ptr<CausalLm> make_reference(const RewardObjectiveParts& p) {
   if (p.recipe.preference.beta() == 0 || p.recipe.preference.moves_reference()) return nullptr;
   if (!p.base.files || p.recipe.model.reinit_weights)

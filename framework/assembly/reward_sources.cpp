@@ -31,7 +31,7 @@ std::string bytes_of(const std::vector<double>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
 }
 
-// What rank 0 computes, or the error that it met, on all ranks.
+// Broadcasts rank 0's result, or its error.
 std::string from_first_rank(Comm& comm, const std::function<std::string()>& compute) {
   std::string found, problem;
   if (comm.rank() == 0) try {
@@ -103,7 +103,7 @@ std::vector<Token> judged_tokens(const RewardModel& model, const Json& row, cons
   return model.ids(said.get<std::string>(), answer);
 }
 
-// Completions are scored in groups of a fixed size, so that what one is computed beside does not depend on the ranks.
+// Groups have a fixed size, so that the composition of a batch does not depend on the ranks.
 void RewardSources::score_models(const std::vector<Scored>& completions, const Tokenizer& tokenizer, Comm& comm,
                                  std::vector<std::vector<double>>& out) {
   const auto ranks = static_cast<std::size_t>(comm.size());

@@ -31,7 +31,7 @@ SamplingOptions sampling_of(const TrlSettings& trl, std::uint64_t seed) {
   return out;
 }
 
-// For the ranks: whether it ended, the number of tokens, the tokens.
+// Appends a completion in the form sent to other ranks: whether it ended, the number of tokens, the tokens.
 void append(std::string& to, const Completion& c) {
   const std::int64_t head[2] = {c.ended, c.size()};
   to.append(reinterpret_cast<const char*>(head), sizeof head);

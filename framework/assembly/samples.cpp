@@ -41,7 +41,7 @@ GenerationOptions options_of(const ModelSpec& spec, const GenerationSection& sec
   return options;
 }
 
-// Training's length again at the end: the memory of its steps was measured with it.
+// Restores the model's training length in the destructor: the memory of steps was measured with it.
 class LengthOfTraining {
  public:
   explicit LengthOfTraining(CausalLm& model) : model_(model), length_(model.length()) {}

@@ -87,7 +87,7 @@ class AdapterAlone : public TrainedForm {
   }
 
  protected:
-  /// With all values there.
+  /// Calls f while all values are gathered.
   template <class F>
   void on_first_rank(F&& write) {
     parts_.strategy.gather_values();

@@ -12,7 +12,7 @@ namespace {
 
 struct Rule {
   RowPattern rows;
-  std::shared_ptr<const Regex> pattern;  // std::function wants to copy
+  std::shared_ptr<const Regex> pattern;  // shared: std::function requires copies
 };
 
 RowRange rows_of(const Rule& rule, const std::string& name, std::int64_t rows) {

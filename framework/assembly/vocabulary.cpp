@@ -18,7 +18,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kMostRows = 1 << 22;  // no memory is taken for more
+constexpr std::int64_t kMostRows = 1 << 22;  // limit before memory is allocated
 
 bool grows(const WeightName& w, const ModelSpec& spec) {
   return w.role == WeightRole::embed || (w.role == WeightRole::head && spec.head == HeadKind::causal_lm);
@@ -80,7 +80,7 @@ void grow(BaseModel& base, std::int64_t rows, bool mean, std::uint64_t seed,
 
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
-// What of embedding and head an adapter trains for all tokens from `first` on.
+// Which of embedding and head an adapter trains for all tokens from `first` on.
 struct TrainedEnds {
   bool embedding = false, head = false;
 };
@@ -181,7 +181,7 @@ void check_growth(const BaseModel& base, std::int64_t tokens, const AdapterSecti
 void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
                      std::int64_t seed) {
   if (adapter.adapter != AdapterKind::none && adapter.lora_model_dir) {
-    // It knows what it trains, and holds its own rows.
+    // An adapter to start from defines its tokens and holds their rows.
     fit_vocabulary(base, {*adapter.lora_model_dir});
     if (tokens > base.spec.vocab)
       throw UserError(
@@ -209,7 +209,7 @@ void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
     directories.push_back(text.substr(0, file_exists(text) ? text.npos : text.rfind('=')));
     rows = std::max(rows, vocabulary_of(directories.back(), base.spec));
   }
-  // An adapter that lies about its rows is refused when it is read.
+  // A wrong row count is an error when the adapter is read.
   if (rows > kMostRows) return;
   ModelSpec spec = base.spec;
   spec.vocab = rows;

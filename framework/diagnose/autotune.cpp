@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kClearly = 0.9;  // of the best rate
 
-// What a command line prints on both streams.
+// The output of a command on both streams.
 std::string output_of(const std::vector<std::string>& words) {
   struct Close {
     void operator()(std::FILE* f) const { pclose(f); }

@@ -30,7 +30,7 @@ double processor_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// Passes the model's hooks on to the strategy and tells from them where a pass is: time inside a hook is communication.
+// Forwards the model's hooks to the strategy and measures phases: time inside of hooks is communication.
 class TimedHooks : public UnitHooks {
  public:
   TimedHooks(UnitHooks& to, int head, BenchPhases& phases) : to_(to), head_(head), phases_(phases) {}
@@ -66,7 +66,7 @@ class TimedHooks : public UnitHooks {
   }
 
  private:
-  // What follows counts as this phase.
+  // Starts a phase.
   void into(double& phase) {
     book();
     phase_ = &phase;
@@ -153,7 +153,7 @@ BenchPhases medians(std::vector<BenchPhases>& all) {
   return out;
 }
 
-// All ranks at the same time, as they share the machine.
+// Measures all ranks at the same time, since they share the machine.
 double sgemm_rate(Comm& comm) {
   comm.barrier();
   return comm.sum(kernels::measured_sgemm_rate()) * threads();

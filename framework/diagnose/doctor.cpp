@@ -44,7 +44,7 @@ std::string variable(const char* name) {
 
 /// First "NAME : value" of a /proc file.
 std::string proc_value(const char* path, std::string_view name) {
-  std::ifstream file(path);  // no regular file: its size is not known before
+  std::ifstream file(path);  // /proc files have no size
   for (std::string line; std::getline(file, line);) {
     auto colon = line.find(':');
     if (!line.starts_with(name) || colon == line.npos) continue;
@@ -58,7 +58,7 @@ struct Space {
   std::uint64_t free = 0, total = 0;
 };
 Space space_of(const std::string& path) {
-  // The folder may not be there yet: what counts is the file system it will be made in.
+  // The folder may not exist yet; its file system is that of its nearest existing parent.
   fs::path p = fs::absolute(path);
   std::error_code error;
   while (!fs::exists(p, error) && p.has_parent_path() && p != p.parent_path()) p = p.parent_path();
@@ -229,7 +229,7 @@ Diagnosis examine(Comm& comm, const Recipe* recipe) {
   examine_surroundings(mine.findings, recipe);
 
   if (comm.size() == 1) return mine;
-  // Rank 0's own findings, and what is wrong elsewhere.
+  // Rank 0's findings, and problems of the other ranks.
   std::string complaints;
   if (comm.rank() != 0)
     for (const Finding& f : mine.findings)

@@ -13,7 +13,7 @@ namespace {
 constexpr double kOperations = 5e11;  // of the trial: a few seconds on a slow machine
 constexpr std::int64_t kFewest = 64;
 
-// What backward computes once more, as a share of forward.
+// Recomputation in the backward pass, as a share of the forward pass.
 double repeated(const CausalLm& model) {
   const double all = model.recompute == RecomputePolicy::layers ? 1 : model.recompute == RecomputePolicy::mlp ? 0.5 : 0;
   return all * static_cast<double>(std::min(model.recompute_layers, model.spec.layers)) /

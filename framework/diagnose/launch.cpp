@@ -42,7 +42,7 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
     throw UserError("launch: --threads {}: expected at least 1", *request.threads);
 
   std::vector<std::string> line{"mpirun"};
-  // Between hosts its messages are needed: a host that cannot be reached, slots that are not there.
+  // mpirun's messages are shown with several hosts: unreachable hosts, missing slots.
   if (request.quiet_launcher && !request.hostfile) append(line, {"--quiet"});
   if (host.root) append(line, {"--allow-run-as-root"});
   if (request.hostfile) {
@@ -120,12 +120,12 @@ int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {
   sigemptyset(&watched);
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD}) sigaddset(&watched, number);
   sigprocmask(SIG_BLOCK, &watched, &before);
-  int failure[2];  // the child's errno, when the program cannot be started
+  int failure[2];  // errno of the child where the program cannot be started
   if (pipe2(failure, O_CLOEXEC) != 0) throw IoError("launch", "cannot create a pipe");
   const pid_t parent = getpid(), child = fork();
   if (child < 0) throw IoError("launch", "cannot start a process");
   if (child == 0) {
-    setpgid(0, 0);  // a Ctrl-C of the terminal reaches us alone
+    setpgid(0, 0);  // Ctrl-C in the terminal is sent to this process only
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     for (int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_DFL);
     sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -164,7 +164,7 @@ int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {
                     : words[0] == "sbatch" ? "; is Slurm installed (package slurm-client)?"
                                            : "; is Open MPI installed (package openmpi-bin)?");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  // Before training begins nothing catches USR2: there is nothing to save.
+  // Before training begins USR2 is not handled: there is nothing to save.
   if (stopped_by != 0 && code != 0 && (at_once || code == 128 + SIGUSR2)) return 128 + stopped_by;
   return code;
 }

@@ -33,7 +33,7 @@ void swap_with(Comm& comm, int peer, std::span<const std::byte> send, std::span<
 }
 
 struct Link {
-  double latency = 0, bandwidth = 0, offset = 0;  // seconds, bytes/s each way at once, their clock minus mine
+  double latency = 0, bandwidth = 0, offset = 0;  // seconds, bytes/s each way at once, peer's clock minus this rank's
 };
 
 Link measure(Comm& comm, int peer) {
@@ -45,7 +45,7 @@ Link measure(Comm& comm, int peer) {
     mine = wall_clock();
     swap_with(comm, peer, bytes(mine), bytes(theirs), "measuring latency");
     double took = seconds_since(start);
-    // Both read their clocks at about the same time: the exchange before has brought them together.
+    // Both clocks are read at about the same time, since the previous exchange has synchronised the ranks.
     if (i > 0 && took < best) best = took, link.offset = theirs - mine;
   }
   link.latency = best;
@@ -85,7 +85,7 @@ std::string affinity_text() {
 }
 
 void examine_ranks(Comm& comm, Diagnosis& out) {
-  // What every rank says about itself, field by field.
+  // The facts that ranks compare, field by field.
   std::string program = digest_of_file("/proc/self/exe");
   const std::vector<std::string> fields{comm.host(), version(), program.substr(0, 12), kernels::isa_name(),
                                         affinity_text()};

@@ -20,11 +20,11 @@
 namespace dml {
 namespace {
 
-// What is recorded: the pass where whole units are bound, where gradients are in parts, and where values are as well.
-// The last one gives the model's values away.
+// Strategies whose pass is recorded: with whole units bound, with gradients in parts, and with values in parts as well.
+// The last one releases the model's values.
 constexpr const char* kRecorded[] = {"none", "zero2", "zero3"};
 
-// The passes of a step as they were recorded, on the clock of a simulated rank.
+// Replays the recorded passes of a step on the clock of a simulated rank.
 class PlayedPasses : public Objective {
  public:
   PlayedPasses(const RecordedPass& pass, SimulatedComm& comm) : pass_(pass), comm_(comm) {}
@@ -41,7 +41,7 @@ class PlayedPasses : public Objective {
   SimulatedComm& comm_;
 };
 
-// An update of everything takes so long; that of a slice, its share.
+// Replays an update: the measured time of all parameters, in proportion for a shard.
 class PlayedUpdate : public Optimizer {
  public:
   PlayedUpdate(StateLayout state, double seconds_a_float, SimulatedComm& comm)
@@ -57,7 +57,7 @@ class PlayedUpdate : public Optimizer {
   SimulatedComm& comm_;
 };
 
-// What copying and adding cost on memory that no cache holds.
+// Measures the cost of copying and adding in memory outside of the caches.
 ExchangeCosts measured_costs() {
   constexpr std::int64_t kFloats = 8 << 20;
   Arena arena(2 * kFloats * sizeof(float));
@@ -196,7 +196,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   return out;
 }
 
-// Of the last rank: no other has a larger slice of anything, or a larger share of the micro-batches.
+// Simulates the last rank, whose shards and share of micro-batches are the largest.
 void ScalingPlan::play(StepForecast& out, int ranks, std::int64_t total, const Network& network,
                        const DistributionOptions& options) const {
   SimulatedComm comm(ranks - 1, ranks, network, calibration_.costs);
@@ -230,7 +230,7 @@ void ScalingPlan::play(StepForecast& out, int ranks, std::int64_t total, const N
   if (shards_frozen) strategy->gather_values(), strategy->release_values();  // weights are bound to the files again
 }
 
-// Of the first rank, which owns the most of what must stay whole.
+// The memory of the first rank, which owns most of the whole parameters.
 void ScalingPlan::hold(StepForecast& out, int ranks, std::int64_t total, const Network& network,
                        const DistributionOptions& options) const {
   SimulatedComm comm(0, ranks, network, calibration_.costs);

@@ -16,7 +16,7 @@
 namespace dml {
 namespace {
 
-// Values [first, first + out.size()) of a weight: any that are not zero will do.
+// Random values [first, first + out.size()) of a weight, none of them zero.
 void random_values(std::uint64_t stream, float range, std::int64_t first, std::span<float> out) {
   Random random(0, Purpose::init, stream);
   float width = range * std::sqrt(12.f);
@@ -120,7 +120,7 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   constexpr std::int64_t kRows = kernels::kNf4Block;
   const std::int64_t blocks = (count + kernels::kNf4Block - 1) / kernels::kNf4Block;
   float* scales = nullptr;
-  std::vector<float> nested;  // NF4's scales, until they are quantised in turn
+  std::vector<float> nested;  // NF4's scales, until they are quantised, too
   auto take_floats = [&](std::int64_t n) {
     return reinterpret_cast<float*>(take(n * static_cast<std::int64_t>(sizeof(float))));
   };

@@ -25,7 +25,7 @@
 
 namespace dml {
 
-// Zeros for every tensor: one read-only range of addresses that takes no memory until it is read.
+// Zeros for every tensor: one read-only mapping, which takes memory only for pages that are read.
 class ZeroWeights {
  public:
   ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base)
@@ -109,7 +109,7 @@ WeightlessModel::WeightlessModel(const Recipe& recipe, const ModelSpec& spec, co
   if (training.adapter && recipe.adapter.lora_model_dir)
     training.adapter = read_adapter_config_of(*recipe.adapter.lora_model_dir, spec.model_type);
   if (training.adapter) {
-    training.adapter->init = "true";  // others compute with the weights
+    training.adapter->init = "true";  // other inits compute with the weights
     training.adapter->fan_in_fan_out = spec.stored.in_out;
     training.adapter = resolved_config(std::move(*training.adapter), spec);
   }

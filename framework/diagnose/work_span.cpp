@@ -30,7 +30,7 @@ double total(const std::map<std::string, double>& seconds) {
   return sum;
 }
 
-// One step for each number of threads, after one that brings the memory.
+// One step for each number of threads, after a first one with page faults.
 std::vector<std::map<std::string, double>> measure(const Recipe& recipe, Comm& comm, BenchOptions options,
                                                    const std::vector<int>& threads) {
   std::vector<std::map<std::string, double>> out;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kRowsPerTask = 256;
 
-// A norm over heads sees every head as a row.
+// Views every head as a row, for norms over heads.
 Mat as_rows(Mat m, std::int64_t width) { return {m.data, m.size() / width, width}; }
 
 // Columns of a matrix in equal groups: `width` of each, from `first` on.
@@ -20,8 +20,7 @@ struct Columns {
   std::int64_t groups, stride, first, width;
 };
 
-// Where queries, keys and values are in the output of one projection: of each key/value head its queries, key and
-// value.
+// The layout of one fused projection: per key-value head its queries, key and value.
 struct Fused {
   const kernels::AttentionShape& shape;
 
@@ -32,7 +31,7 @@ struct Fused {
   Columns v() const { return {shape.kv_heads, stride(), queries() + shape.head_dim, shape.head_dim}; }
 };
 
-// The columns of `from`, side by side, and back.
+// Copies columns of `from` to a dense matrix; and back.
 void copy_columns(ConstMat from, Columns c, Mat to) {
   parallel_ranges(from.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t)
@@ -48,7 +47,7 @@ void put_columns(ConstMat from, Columns c, Mat to) {
   });
 }
 
-// In scratch: a matrix of computed rows as attention sees it.
+// Expands a matrix of computed rows in scratch to all rows that attention reads.
 Mat seen(ConstMat m, Pass& pass) {
   Mat all = pass.arena.matrix(std::ssize(pass.shared.rows), m.cols);
   kernels::gather_rows(m, pass.shared.rows, all);
@@ -73,7 +72,7 @@ struct HeadNorms {
       put_columns(head, one_head(h), y);
     }
   }
-  // Gradients of y become those of x.
+  // Backward of the norms, in place.
   void backward(Mat d, Mat x, Arena& scratch) const {
     if (each.empty())
       return one.backward(as_rows(d, width(x)), as_rows(x, width(x)), as_rows(d, width(x)), Write::set, scratch);
@@ -308,7 +307,7 @@ void Attention::read_cached(const SequenceRows& rows, const Projected& p, std::i
   const kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
   Mat new_k = p.k.slice(rows.first, rows.count), new_v = p.v.slice(rows.first, rows.count);
   const bool as_new = before == 0 && keys.dtype == DType::f32;
-  if (!as_new) {  // what stands in front, and the new tokens as later ones will see them
+  if (!as_new) {  // the cached prefix, and the new tokens with the cache's rounding
     new_k = pass.arena.matrix(after, key_width()), new_v = pass.arena.matrix(after, key_width());
     kernels::load_rows(keys, 0, new_k);
     kernels::load_rows(values, 0, new_v);

@@ -62,7 +62,7 @@ void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y
     feed(mlp_norm ? normed(mlp_norm, x, pass) : h);
     return;
   }
-  // y is `mid` at first, then the MLP's share is added.
+  // y starts as `mid`; the MLP's output is added.
   if (rows.empty()) kernels::copy(x, y);
   else kernels::gather_rows(x, rows, y);
   {
@@ -155,7 +155,7 @@ void DecoderLayer::forward_cached(ConstMat x, std::span<const SequenceRows> sequ
   if (y.rows == 0) return;
   Pass rest = ends ? pass.alone() : pass;
   if (attention_post_norm) attention_post_norm.forward(attended, attended);
-  // A parallel layer's MLP reads x as it was; the others read x + attention.
+  // In a parallel layer the MLP reads x; otherwise x + attention.
   if (!parallel) kernels::add_scaled(attended, residual_scale, y);
   ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, y, rest);
   Mat fed = pass.arena.matrix(y.rows, y.cols);

@@ -17,7 +17,7 @@ void each_row(std::int64_t rows, F f) {
   });
 }
 
-// Columns [first, first + to.cols) of a matrix, and back.
+// Copies columns [first, first + to.cols) of a matrix; and back.
 void take_columns(ConstMat from, std::int64_t first, Mat to) {
   each_row(from.rows, [&](std::int64_t t) { std::copy_n(from.row(t) + first, to.cols, to.row(t)); });
 }

@@ -59,7 +59,7 @@ bool any_of(const TaskList<LinearRows>& layers, F is) {
   each(layers, [&](const LinearRows& r) { any = any || is(r); });
   return any;
 }
-// Whether a layer's own adapter has a part in the pass.
+// Whether the pass includes a layer's own adapter.
 auto adapted_in(const Pass& pass) {
   return [&pass](const LinearRows& r) { return r.linear->lora && !pass.base_alone; };
 }
@@ -136,7 +136,7 @@ void each_possible(const Linear& l, F f) {
     if (adapter) f(*adapter);
 }
 
-// Rows of a layer in generation: what they read, and where their product goes.
+// Inputs and outputs of a layer's rows in generation.
 struct GeneratedRows {
   LinearRows rows;
   ConstMat x;
@@ -202,7 +202,7 @@ void scale_by_magnitude(const LinearRows& r, Mat product, Mat y, Write mode, Pas
   else kernels::add_scaled(scaled, 1, y);
 }
 
-// The gradient of what was scaled.
+// Backward of the scaling by magnitudes.
 Mat magnitude_backward(const LinearRows& r, ConstMat dy, Pass& pass) {
   const LoraAdapter& lora = *r.linear->lora;
   Mat dplain = pass.arena.matrix(dy.rows, dy.cols);

@@ -35,7 +35,7 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
   }
   if (x.rows == 0) return 0;
   auto dhead = d.empty() || !weight ? ParameterRef::Gradient{} : weight.whole_grad();
-  // The gradient of h may take its place, unless A's gradient needs h once more.
+  // The gradient of h is written over h unless A's gradient still reads h.
   const LoraAdapter* adapter = lora && !pass.base_alone ? &*lora : nullptr;
   Mat dh = d.empty() ? Mat{} : adapter ? pass.arena.matrix(x.rows, x.cols) : h;
   kernels::LowRankLogits low;

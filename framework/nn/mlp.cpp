@@ -40,7 +40,7 @@ void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const
   // The largest part that any number of rows gives: the last one that is not split, 1.5 · good − 1.
   if (dry_run_bounds() && !whole) most = std::min(rows, (2 * good - good / 2 - 1 + 15) / 16 * 16);
   std::int64_t first = 0;
-  do {  // once where there are no rows: every pass makes the same calls
+  do {  // also once for zero rows, so that every pass makes the same calls
     Arena::Scope scope(pass.arena);
     std::int64_t count = std::min(most, rows - first);
     Pass some = pass;
@@ -95,8 +95,7 @@ void Mlp::backward(ConstMat dy, ConstMat x, const Saved& whole, Mat dx, Pass& al
     Mat gated = gate ? read(s.gate) : Mat{}, upped = read(s.up);
     if (!s.up) project(in, gated, upped, s, pass);
     Mat h = pass.arena.matrix(count, width()), dh = pass.arena.matrix(count, width());
-    if (down.trains())
-      activate(gated, upped, h);  // cheaper to redo than to keep; a frozen projection does not ask for it
+    if (down.trains()) activate(gated, upped, h);  // recomputed instead of saved; not needed by a frozen projection
     down.backward(dout, h, s.down_proj, dh, Write::set, pass);
     activate_backward(dh, gated, upped, pass);
     up.backward(upped, in, s.up_proj, din, Write::set, pass);

@@ -23,7 +23,7 @@ struct Moe::Chunk {
     std::int64_t expert, first, count;
   };
   std::int64_t size() const { return std::ssize(experts); }
-  /// Of its i-th expert: all rows may be one expert's, for all that a dry run knows.
+  /// Rows of the i-th expert; in a dry run any expert may have all rows.
   Rows rows(std::int64_t i) const {
     if (dry_run()) return {i, first, count};
     const auto e = static_cast<std::size_t>(experts[static_cast<std::size_t>(i)]);
@@ -89,7 +89,7 @@ Linear::Saved Moe::part(const Saved& s, Role role, std::int64_t expert, std::int
   return part;
 }
 
-// Whether values or gradients of the experts are there one after the other only.
+// Whether the experts' values or gradients are bound one expert at a time.
 bool Moe::alone(bool backwards) const {
   auto in_parts = [&](const Linear& l) {
     return l.weight && (!l.weight.unit->value || (backwards && !l.weight.unit->grad));
@@ -192,7 +192,7 @@ void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
     project(chunk, kUp, in, upped, s, pass);
     if (gate_part) gate_part.close(gated);
     if (up_part) up_part.close(upped);
-    Mat h = pass.arena.matrix(count, width()), out = in;  // what was read is not needed any more
+    Mat h = pass.arena.matrix(count, width()), out = in;  // the input is overwritten
     experts[0].activate(gated, upped, h);
     kernels::weigh_rows(h, s.dispatch, s.router.routing.weights, first);
     project(chunk, kDown, h, out, s, pass);

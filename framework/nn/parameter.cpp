@@ -16,8 +16,8 @@ constexpr std::int64_t kPartAlign = 1024;  // whole blocks of dist/shards.h
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// Writes nothing where there is nothing to zero: tiles on several threads may ask for a gradient that the caller has
-// asked for before them.
+// Zeroes a gradient once; later calls write nothing, since tiles on several threads may request a gradient that is in
+// use.
 void zero_stale(const Unit& u, Parameter& p) {
   if (!p.stale) return;
   kernels::fill({u.grad + p.offset, static_cast<std::size_t>(p.size())}, 0);

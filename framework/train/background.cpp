@@ -22,7 +22,7 @@ void BackgroundWork::start(Jobs jobs) {
   auto shared = std::make_shared<const Jobs>(std::move(jobs));
   try {
     thread_ = std::jthread([this, shared](const std::stop_token& stop) { run(*shared, stop); });
-  } catch (const std::system_error&) {  // no more threads: then here and now
+  } catch (const std::system_error&) {  // no thread available: runs in the calling thread
     run(*shared, {});
   }
 }

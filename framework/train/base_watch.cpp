@@ -13,8 +13,8 @@ BaseWatch::Change BaseWatch::change() {
   MappedWatch::Change mine = files_.change();
   if (comm_.max(mine.kind == Kind::none ? 0 : 1) == 0) return {};
   if (comm_.max(mine.kind == Kind::changed ? 1 : 0) == 0 && comm_.max(mine.kind == Kind::touched ? 1 : 0) > 0) {
-    // Another time alone says little. A copy of all trained values does not read the base any more, but a checkpoint
-    // names it.
+    // A changed time stamp alone is no change of contents. Copied values do not read the base any more, but checkpoints
+    // name it.
     if (examine_() == digest_) {
       if (mine.kind == Kind::touched) files_.accept();
       mine = files_.change();

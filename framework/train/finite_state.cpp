@@ -17,7 +17,7 @@ FiniteState::FiniteState(DistributionStrategy& strategy, const StateLayout& layo
         ranges_.push_back({"", s.parameter, values, s.value.empty() ? DType::bf16 : DType::f32});
       if (s.state.empty()) continue;
       for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
-        if (t.dtype == DType::u8) continue;  // a code is a number, whatever its bits
+        if (t.dtype == DType::u8) continue;  // every bit pattern of a code is a number
         const auto bytes = static_cast<std::size_t>(t.entries(s.size) * t.width());
         ranges_.push_back(
             {t.name, s.parameter, std::as_bytes(s.state).subspan(static_cast<std::size_t>(t.offset), bytes), t.dtype});

@@ -13,7 +13,7 @@ namespace dml {
 
 namespace {
 
-/// Shortest text that reads back as the same double; null for what JSON has no number for.
+/// The shortest text that reads back as the same double; null for values that are not finite.
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
 
 double read_number(const Json& object, const char* key, const std::string& source) {
@@ -24,7 +24,7 @@ constexpr std::array kStepFields{"step",   "epoch",          "loss",  "grad_norm
                                  "tokens", "trained_tokens", "tok_s", "step_s",    "mem"};
 constexpr std::array kEvalFields{"event", "step", "epoch", "loss", "ppl"};
 
-// Of all fields but these; null stands for a number that was not finite.
+// The values of all fields except these; null: not finite.
 std::vector<NamedValue> named_values(const Json& object, std::span<const char* const> but) {
   std::vector<NamedValue> out;
   for (auto& [key, value] : object.items())
@@ -75,7 +75,7 @@ std::size_t RunMetrics::add(std::string_view text, const std::string& path, std:
   std::size_t read = 0;
   for (std::size_t line = 1; read < text.size(); ++line) {
     const std::size_t end = text.find('\n', read);
-    if (end == std::string_view::npos) break;  // torn by a crash, or not written yet
+    if (end == std::string_view::npos) break;  // incomplete: a crash, or still being written
     const std::string source = fmt::format("{}:{}", path, line);
     try {
       const Json object = parse_json(text.substr(read, end - read), source);
@@ -84,7 +84,7 @@ std::size_t RunMetrics::add(std::string_view text, const std::string& path, std:
       if (event.empty()) steps.push_back(read_step(object, source));
       else if (event == "eval") evals.push_back(read_eval(object, source));
       else if (event == "sample") samples.push_back(read_sample(object, source));
-    } catch (const UserError&) {  // half a block after a power cut
+    } catch (const UserError&) {  // a partial block after a power failure
       break;
     }
     read = end + 1;
@@ -122,7 +122,7 @@ void MetricsLog::eval(const EvalMetrics& m) {
 }
 
 void MetricsLog::sample(SampleMetrics m) {
-  // What the model said to the same prompt before the first step.
+  // The text generated for the same prompt before the first step.
   const auto before =
       std::ranges::find_if(all_.samples, [&](const SampleMetrics& s) { return s.step == 0 && s.prompt == m.prompt; });
   if (m.step > 0 && before != all_.samples.end()) m.base = before->text;

@@ -8,7 +8,7 @@
 
 namespace dml {
 
-static_assert(std::is_trivially_copyable_v<MicroBatchSum>);  // they travel as bytes
+static_assert(std::is_trivially_copyable_v<MicroBatchSum>);  // sent as bytes
 
 std::vector<MicroBatchSum> gather_sums(Comm& comm, std::vector<MicroBatchSum> mine) {
   if (comm.size() > 1) {

@@ -19,17 +19,17 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kLongestParameter = 6000;      // characters that MLflow accepts
-constexpr const char* kMarker = "/mlflow_run.json";  // in the output directory: which run is its own
+constexpr const char* kMarker = "/mlflow_run.json";  // names the run of this directory
 
 std::int64_t milliseconds() {
   using namespace std::chrono;
   return duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-// Of the values that stand in MLflow's meta.yaml, those that a person has chosen.
+// Quotes the user's values in MLflow's meta.yaml.
 std::string quoted(const std::string& text) { return dump(Json(text)); }
 
-// What may stand in a name: letters, digits, "_ - . space /"; the others become "_".
+// Replaces characters that MLflow does not allow in a name (other than letters, digits, "_ - . space /") with "_".
 std::string allowed_name(std::string name) {
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_-. /").find(c) == std::string_view::npos)
@@ -42,7 +42,7 @@ std::string user_name() {
   return user ? user : "dml";
 }
 
-// The experiment of this name, made when there is none yet.
+// The id of the experiment of this name, which is created where it does not exist.
 std::string experiment_id(const std::string& root, const std::string& name) {
   const std::string line = fmt::format("name: {}\n", quoted(name));
   if (fs::is_directory(root))
@@ -61,7 +61,7 @@ std::string experiment_id(const std::string& root, const std::string& name) {
   return id;
 }
 
-// A file of one value, of which there are hundreds: not worth waiting for the disk.
+// Writes a file of one value, without fsync: there are hundreds.
 void put(const std::string& path, const std::string& text) {
   AppendedFile file(path);
   file.truncate(0);
@@ -90,7 +90,7 @@ MlflowRun::~MlflowRun() {
   if (ended_ || folder_.empty()) return;
   try {
     write_meta(Status::failed);
-  } catch (const Error&) {  // the disk may be why the run ends
+  } catch (const Error&) {  // a disk error may be the reason for the end
   }
 }
 

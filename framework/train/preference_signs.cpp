@@ -11,9 +11,9 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kSteps = 5;    // that are averaged at each end
+constexpr std::size_t kSteps = 5;    // steps averaged at the beginning and at the end
 constexpr double kMostFall = 0.2;    // of the chosen answers' log-probability
-constexpr double kLargeMargin = 10;  // of rewards: far beyond what tells answers apart
+constexpr double kLargeMargin = 10;  // of rewards; far more than separates answers
 constexpr double kMostGrowth = 1.5;  // of the model's own answers …
 constexpr double kManyCut = 0.3;     // … where so many of them do not end by themselves
 constexpr double kManyEqual = 0.9;   // of completions whose question has equal rewards

@@ -33,7 +33,7 @@ bool utf8_locale() {
   return false;
 }
 
-/// Eight steps a cell with block characters, '#' and '-' without.
+/// A bar with eight steps per cell in block characters, else of '#' and '-'.
 std::string bar_text(double share, int width, bool unicode) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = static_cast<int>(std::clamp(share, 0.0, 1.0) * width * 8);
@@ -54,7 +54,7 @@ std::string utc_now() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
-// What rl: grpo is after; its loss is near 0 whatever it learns.
+// The reward for the progress line: the loss of rl: grpo is near 0 and tells nothing.
 std::string reward_text(const StepMetrics& m) {
   for (const NamedValue& v : m.values)
     if (v.name == "reward") return fmt::format("  reward {:.4f}", v.value);
@@ -99,7 +99,7 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
   const double share = state.steps > 0 ? static_cast<double>(m.step) / static_cast<double>(state.steps) : 0;
   const std::string all = fmt::format("{}", state.steps);
   const std::string head = fmt::format("step {:>{}}/{} {:3.0f}%", m.step, all.size(), all, std::floor(100 * share));
-  // In the order of importance; what no longer fits is left out, but the order on the screen stays.
+  // Fields by importance; those that do not fit are omitted, in the order of the line.
   struct Field {
     int place;
     std::string text;
@@ -110,7 +110,7 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
                                      {2, fmt::format("grad {:.3g}", m.grad_norm)},
                                      {1, fmt::format("lr {:.2e}", m.lr)},
                                      {4, memory_text(m.mem)}};
-  // The bar's width depends on the window alone, or it would dance with the digits beside it.
+  // The bar's width depends on the window only, so that it does not change with the numbers beside it.
   const int bar_width = style.columns >= 110 ? kBarWidth : style.columns >= 60 ? kBarWidth / 2 : 0;
   const int beside = style.columns - 1 - static_cast<int>(head.size());
   int room = beside - (bar_width > 0 ? bar_width + 1 : 0);

@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-// The fault "flip": one bit of one trained value, as a failing memory would do.
+// The fault "flip": flips one bit of one trained value, as faulty memory would.
 void flip_a_bit(CausalLm& model) {
   for (Unit& unit : model.parameters.units())
     if (unit.value && unit.size > 0) {
@@ -17,7 +17,7 @@ void flip_a_bit(CausalLm& model) {
     }
 }
 
-// A checkpoint of ranks that differ is useless.
+// Checks that replicated state is equal on all ranks.
 void check_copies(const StepParts& parts) {
   const ParameterStore& store = parts.model.parameters;
   check_replicas(parts.comm, value_replicas(store), parts.comm.rank());

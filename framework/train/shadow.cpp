@@ -51,7 +51,7 @@ void ShadowOptimizer::step(std::span<const OptimizerSlice> slices, const Optimiz
 void ShadowOptimizer::swap(std::span<const OptimizerSlice> slices) const {
   for (const OptimizerSlice& s : slices) {
     const Own mine = own(s);
-    if (*mine.steps == 0) continue;  // there is none yet
+    if (*mine.steps == 0) continue;  // no state before the first step
     each_element(s.size(), [shadow = mine.shadow, w = s.value.data()](std::int64_t i) { std::swap(shadow[i], w[i]); });
   }
 }

@@ -17,7 +17,7 @@ namespace {
 
 using namespace protobuf;
 
-// As TensorFlow stores it, so that the checksum of a text with checksums in it is not degenerate.
+// CRC-32C masked as TensorFlow stores it.
 std::uint32_t masked_crc(std::string_view data) {
   const std::uint32_t crc = crc32<Crc32::castagnoli>(data);
   return (crc >> 15 | crc << 17) + 0xA282EAD8u;

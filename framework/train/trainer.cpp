@@ -14,7 +14,7 @@
 namespace dml {
 namespace {
 
-// As the Trainer of transformers logs it.
+// An entry of log_history as transformers' Trainer writes it.
 Json history_entry(const StepMetrics& m) {
   Json entry{
       {"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}};
@@ -30,7 +30,7 @@ Json history_entry(const EvalMetrics& m) {
 
 }  // namespace
 
-// Between the passes of a step and its update: faults of the tests, and what forbids the update.
+// Between the passes of a step and its update: fault injection for tests, and checks that may reject the update.
 class Trainer::Watch : public StepWatcher {
  public:
   explicit Watch(Trainer& trainer) : trainer_(trainer) {}
@@ -56,7 +56,7 @@ class Trainer::Watch : public StepWatcher {
 };
 
 void Trainer::refuse(const StepResult& result) {
-  // What gradients in bfloat16 carry over to the next step is not finite either.
+  // The rounding errors that bfloat16 gradients carry to the next step are not finite either.
   const std::int64_t patience = parts_.step.strategy.residuals().empty() ? settings_.nonfinite_patience : 1;
   const std::int64_t step = state_.step + 1;
   if (++refused_ >= patience)
@@ -185,7 +185,7 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
 }
 
 Action Trainer::agreed(const Action& mine) {
-  constexpr std::int64_t kField = std::int64_t{1} << 20;  // ranks fit into a field
+  constexpr std::int64_t kField = std::int64_t{1} << 20;  // each field holds a count of ranks
   const std::int64_t sum = parts_.step.comm.sum(
       std::int64_t{mine.save} + kField * (std::int64_t{mine.finish} + kField * std::int64_t{mine.stop}));
   return {sum % kField > 0, sum / kField % kField > 0, sum / kField / kField > 0};
@@ -225,7 +225,7 @@ std::string Trainer::checked_base() {
 void Trainer::stop_if_base_is_lost() {
   if (parts_.base.lost().empty()) return;
   finish_save();
-  // Of gradients in bfloat16 the discarded step has changed what is carried over.
+  // With bfloat16 gradients the discarded step has changed the carried rounding errors.
   const bool whole = state_.step > 0 && parts_.step.strategy.residuals().empty();
   if (saved_at_ != state_.step && settings_.save_when_stopped && whole) {
     begin_save();

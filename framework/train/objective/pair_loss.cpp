@@ -31,7 +31,7 @@ Gain gain_of(double x, const PairSettings& s) {
   return {x, 1};
 }
 
-// What most losses are functions of: the gains u and v of the two answers.
+// The gains u and v of the two answers, on which most losses depend.
 struct Gains {
   double u, v, chosen_tokens, rejected_tokens;
 };
@@ -152,8 +152,8 @@ std::vector<std::size_t> ascending(std::span<const double> values) {
   return order;
 }
 
-// Melnyk et al. 2024: the distribution of `better` is to lie above that of `worse`, both taken in ascending order. The
-// losses go to the pairs whose values they are of; calls add(index of better, index of worse, slope).
+// Melnyk et al. 2024: the distribution of `better` should dominate that of `worse`, both sorted in ascending order.
+// Each loss is assigned to the pairs of its values; calls add(index of better, index of worse, slope).
 template <class Add>
 void aligned(std::span<const double> better, std::span<const double> worse, const PairSettings& s,
              std::span<PairLoss> out, Add add) {

@@ -14,7 +14,7 @@ namespace {
 // In the order of terms_.
 enum : std::size_t { kEntropy, kClipLow, kClipHigh, kClip, kKl };
 
-// Logits are divided by a temperature while this lives.
+// Divides logits by a temperature during its lifetime.
 class Tempered {
  public:
   Tempered(CausalLm& model, double temperature) : head_(model.head), scale_(head_.scale) {
@@ -102,7 +102,7 @@ PackedBatch PolicyObjective::completed(const PackedBatch& loaded) {
   return packed(now_.subspan(first, count), loaded.first_group);
 }
 
-// Every rank scores a share of the micro-batches; then each has all of them.
+// Each rank scores a share of the micro-batches; all ranks receive all scores.
 void PolicyObjective::find_logps(const GlobalBatch& global, std::int64_t first_step,
                                  std::span<std::vector<Completion>> steps, std::vector<double> Completion::*to) {
   std::vector<std::span<Completion>> parts;

@@ -40,7 +40,7 @@ void UnpairedObjective::begin(const GlobalBatch& global) {
     for (const DocumentGroup& g : global.load(m).groups)
       (g.role == DocumentRole::desirable ? desirable_ : undesirable_) += 1;
   const double documents = desirable_ + undesirable_;
-  if (settings_.apo_zero || documents < 2) return;  // a single answer has no other prompt's to be compared with
+  if (settings_.apo_zero || documents < 2) return;  // a single answer cannot be paired with another prompt
   double gains = 0;
   score_all(global, mismatched_of,
             [&](std::int64_t, std::span<const DocumentGroup> groups, std::span<const double> scores) {
