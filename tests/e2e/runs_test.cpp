@@ -193,7 +193,7 @@ TEST_F(Runs, MoveAnEarlierOneAsideWhole) {
     EXPECT_TRUE(file_exists(at("out/earlier-1/") + name)) << name;
   EXPECT_TRUE(file_exists(at("out/notes.txt")));
   EXPECT_THAT(again.err, AllOf(HasSubstr("Moved the earlier run (1 checkpoint and result, "),
-                               HasSubstr(" MB) to " + at("out/earlier-1")),
+                               HasSubstr("B) to " + at("out/earlier-1")),
                                HasSubstr(fmt::format("dml ckpt rm {} earlier-1", at("out")))));
   Ended resumed = dml({"resume", at("out/earlier-1")});  // it is a run of its own
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
