@@ -145,7 +145,7 @@ class Config:
         self.qkv_bias = everywhere or {"qwen2": True, "qwen2_moe": True, "stablelm": get("use_qkv_bias", False)}.get(
             kind, get("attention_bias", False))
         self.out_bias = everywhere or get("attention_out_bias", get("attention_bias", False)
-                                          if kind not in ("qwen2", "qwen2_moe", "stablelm", "glm", "glm4", "seed_oss") else False)
+                                          if kind not in ("qwen2", "qwen2_moe", "stablelm", "glm", "glm4", "helium", "seed_oss") else False)
         self.mlp_bias = everywhere or kind == "gpt_neox" or get("mlp_bias", False)
         self.head_bias = kind == "phi"
         self.gated = kind not in ("gpt2", "arcee", "nemotron", "starcoder2", "phi", "gpt_neox", "apertus", "falcon", "bloom", "mpt")
@@ -166,7 +166,7 @@ class Config:
         self.scale = get("attention_multiplier") or (get("query_pre_attn_scalar") or self.head_dim) ** -0.5
         self.residual = get("residual_multiplier", 1.0)
         self.logit_scale = get("logit_scale", 1.0) / get("logits_scaling", 1.0)
-        self.interleaved = kind in ("deepseek_v3", "cohere", "cohere2", "glm", "glm4", "ernie4_5")
+        self.interleaved = kind in ("deepseek_v3", "cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium")
         if not get("scale_attn_weights", True):
             self.scale = 1.0
         self.scales = [self.scale / (i + 1) if get("scale_attn_by_inverse_layer_idx") else self.scale

@@ -78,6 +78,7 @@ FAMILIES = {
     "seed_oss": family("SeedOssForCausalLM", "seed_oss", head_dim=12, attention_bias=True, attention_out_bias=False,
                        mlp_bias=True),
     "ernie4_5": family("Ernie4_5ForCausalLM", "ernie4_5", head_dim=12, use_bias=True, tie_word_embeddings=True),
+    "helium": family("HeliumForCausalLM", "helium", attention_bias=True, mlp_bias=True, head_dim=8),
     "hunyuan": family("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", head_dim=12, attention_bias=True,
                       rope_scaling=dict(type="dynamic", alpha=50.0, factor=1.0)),
     "granite": family("GraniteForCausalLM", "granite", embedding_multiplier=3.0, residual_multiplier=0.4,

@@ -78,6 +78,13 @@ void ernie4_5(ConfigFields& c, ModelSpec& s) {
   s.rope.interleaved = true;
 }
 
+void helium(ConfigFields& c, ModelSpec& s) {
+  c.common(s, {.norm_eps = 1e-8, .head_dim = 128, .kv_heads = 20, .rope_theta = 1e5, .max_positions = 4096});
+  c.flag("attention_bias", s.bias.qkv, false);
+  c.flag("mlp_bias", s.bias.mlp, false);
+  s.rope.interleaved = true;
+}
+
 void hunyuan(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .ntk_alpha = true});
   c.attention_bias(s);
@@ -128,6 +135,7 @@ FamilyGroup llama_families() {
        &kApertus},
       {"seed_oss", "SeedOssForCausalLM", "Seed-OSS: biases on q, k, v", seed_oss},
       {"ernie4_5", "Ernie4_5ForCausalLM", "ERNIE 4.5: interleaved rope", ernie4_5},
+      {"helium", "HeliumForCausalLM", "Helium 1: interleaved rope", helium},
       {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", "HunYuan: norms on q and k behind the rope", hunyuan,
        &kHunyuan},
       {"granite", "GraniteForCausalLM", "Granite 3: multipliers on embedding, scores, residuals, logits", granite},
