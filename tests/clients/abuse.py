@@ -168,10 +168,14 @@ def slow(count):
 
 
 def leaving(count):
-    """Clients that read one event of a long answer and go."""
+    """Clients that read one event of a long answer and go, and clients that go while their prompt is read."""
     body = {'prompt': 'Once upon a time', 'max_tokens': 200, 'temperature': 1}
+    context = server.ask('GET', '/v1/models')[1]['data'][0]['max_model_len']
     def some(n):
-        for _ in range(n):
+        for i in range(n):
+            s = server.connect()
+            s.sendall(post('/v1/completions', json.dumps({'prompt': [100 + i] * (context - 50), 'max_tokens': 50, 'n': 4, 'stream': i % 2 == 0})))
+            s.close()
             for event in server.events('/v1/completions', body):
                 if 'error' in event and event['error'].get('status') != 429: failures.append(('leaving', event))
                 break
