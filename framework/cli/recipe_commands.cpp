@@ -115,14 +115,10 @@ void list_one(const std::string& what) {
 
 struct List {
   std::string what;
-  Options options{"list",
-                  "list [models | prompts | chat_templates | objectives | optimizers | schedulers | distributions | "
-                  "eval_metrics]",
-                  {"dml list", "dml list prompts"}};
+  Options options{"list", "list [LIST]", {"dml list", "dml list prompts"}};
   List() {
     options.about("Prints the names that recipe keys accept, each with a line of explanation.");
-    options.positional("models|prompts|chat_templates|objectives|optimizers|schedulers|distributions|eval_metrics",
-                       what, "one list; without it, all of them", false);
+    options.positional("LIST", what, fmt::format("one of {}; without it, all of them", fmt::join(kLists, ", ")), false);
   }
 };
 
