@@ -1,5 +1,6 @@
 // Objectives of plug-ins: losses of sums of log-probabilities by document (train/objective/document_objective.h).
 #include "plugin/adapters.h"
+#include "plugin/tables.h"
 #include "train/objective/document_objective.h"
 #include "train/objective_rows.h"
 
@@ -74,6 +75,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::Objective> row) {
     const Json arguments = checked_arguments(row.arguments, settings.arguments, "plugin_args." + row.name);
     return std::make_unique<PluginObjective>(origin, make_of(origin, row, arguments));
   };
+  takes_arguments(row.name);
   add_names(objectives(), row, ObjectiveKind{make});
 }
 

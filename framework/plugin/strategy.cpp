@@ -102,6 +102,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::Strategy> row) {
     return std::make_unique<PluginStrategy>(origin, make_of(origin, row, arguments), comm, options);
   };
   const StrategyKind kind{make, {}, false};
+  takes_arguments(row.name);
   add_names(strategies(), row, kind);
 }
 

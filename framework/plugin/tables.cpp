@@ -1,9 +1,19 @@
 #include "plugin/tables.h"
 
-#include "dist/strategy.h"
-#include "train/objective_rows.h"
+#include <algorithm>
+#include <vector>
+
+#include "core/closest.h"
 
 namespace dml {
+namespace {
+
+std::vector<std::string>& argument_names() {
+  static std::vector<std::string> names;
+  return names;
+}
+
+}  // namespace
 
 Registry<PluginFactory<Evaluator>>& plugin_evaluators() {
   static Registry<PluginFactory<Evaluator>> table("evaluator", {});
@@ -20,15 +30,10 @@ Json arguments_of(const Json& plugin_args, const std::string& name) {
   return found == plugin_args.end() || found->is_null() ? Json::object() : *found;
 }
 
+void takes_arguments(const std::string& name) { argument_names().push_back(name); }
+
 void check_plugin_names(const Json& plugin_args) {
-  std::vector<std::string> known;
-  auto add = [&](const auto& table) {
-    for (auto& name : table.names()) known.push_back(name);
-  };
-  add(objectives());
-  add(plugin_evaluators());
-  add(plugin_observers());
-  add(strategies());
+  const std::vector<std::string>& known = argument_names();
   Problems problems;
   for (auto& [name, arguments] : plugin_args.items()) {
     if (std::find(known.begin(), known.end(), name) == known.end())

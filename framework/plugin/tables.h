@@ -21,6 +21,8 @@ Registry<PluginFactory<Observer>>& plugin_observers();
 
 /// plugin_args.NAME, or no arguments.
 Json arguments_of(const Json& plugin_args, const std::string& name);
+/// Tells of a row of a plug-in that plugin_args.NAME may give arguments to.
+void takes_arguments(const std::string& name);
 /// UserError for a name of plugin_args that no loaded row has, with the nearest one.
 void check_plugin_names(const Json& plugin_args);
 
