@@ -47,8 +47,6 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
                    bool untie) {
   std::string type = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
   Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
-  config.erase("quantization");
-  config.erase("quantization_config");  // of a quantised base; the saved weights are not quantised
   config.update(head_settings(spec));
   if (untie) config["tie_word_embeddings"] = false;
   write_file(directory + "/config.json", pretty_json(config));

@@ -76,7 +76,8 @@ Json rewrite_config(const Json& original, const Json& changes) {
     Json& part = place_of(out, key);
     if (change_rope_parameters(part, key, value)) continue;
     part[key == "dtype" && !new_dialect ? "torch_dtype" : key] = value;
-    if (key == "rope_parameters") part.erase("rope_scaling");  // which would win
+    if (key == "rope_parameters") part.erase("rope_scaling");                         // which would win
+    if (key == "dtype") out.erase("quantization"), out.erase("quantization_config");  // the weights are plain now
   }
   return out;
 }

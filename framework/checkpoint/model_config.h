@@ -49,7 +49,8 @@ ModelSpec read_model_spec(const std::string& directory);
 Json config_json(const ModelSpec& spec, const std::string& dtype);
 
 /// `original` with some keys set (as transformers 5 spells them: "dtype", not "torch_dtype"); keeps unknown keys, their
-/// order and the dialect. A null removes nothing: it is written as null.
+/// order and the dialect. A null removes nothing: it is written as null. With a new dtype, weights are no longer
+/// quantised: keys that say so are removed.
 Json rewrite_config(const Json& original, const Json& changes);
 
 /// The architecture of a model with this head: "LlamaForCausalLM", "LlamaForSequenceClassification" …

@@ -87,7 +87,9 @@ void convert_model(const Conversion& c, const std::string& output) {
   if (tie || untie) changes["tie_word_embeddings"] = tie;
 
   std::optional<DType> to = c.dtype ? std::optional(parse_dtype(*c.dtype)) : std::nullopt;
-  if (!to && is_gguf_file(c.input)) to = in.dtype();  // vectors of GGUF files are float32 whatever the matrices' type
+  // Quantised matrices become plain. Vectors of GGUF files are float32 whatever the matrices' type.
+  if (!to && (is_gguf_file(c.input) || std::ranges::any_of(in.files.tensors(), &TensorView::quantised)))
+    to = in.dtype();
   auto type_of = [&](const TensorView& t) { return to && t.readable() ? *to : t.dtype; };
   if (to) changes["dtype"] = *to == DType::bf16 ? "bfloat16" : *to == DType::f16 ? "float16" : "float32";
   std::vector<TensorInfo> infos;

@@ -105,6 +105,32 @@ TEST_F(Directories, OfModelsAreUntiedAndTiedAgain) {
   EXPECT_FALSE(fs::exists(at("no")));
 }
 
+TEST_F(Directories, OfQuantisedModelsBecomePlain) {
+  const std::string golden = DML_SOURCE_DIR "/tests/golden/packed/";
+  const SafetensorsFile expected(golden + "expected.safetensors");
+  for (const char* format : {"awq", "gptq", "mlx"}) {
+    const std::string exact = at(std::string(format) + "-f32"), half = at(format);
+    convert({.input = golden + format, .output = exact, .dtype = "f32"});
+    convert({.input = golden + format, .output = half});  // in the type of its other matrices
+    for (const std::string& folder : {exact, half}) {
+      const Json config = read_json(folder + "/config.json");
+      EXPECT_FALSE(config.contains("quantization") || config.contains("quantization_config")) << folder;
+      EXPECT_EQ(config.at("torch_dtype"), folder == exact ? "float32" : "float16");
+    }
+    const auto plain = values(exact), rounded = values(half);
+    const std::string prefix = std::string(format) == "mlx" ? "mlx." : "columns.";
+    const std::string layer = "model.layers.0.mlp.down_proj";
+    const std::vector<float> want = expected.find(prefix + layer)->floats("");
+    const std::vector<float>&got = plain.at(layer + ".weight"), &near = rounded.at(layer + ".weight");
+    ASSERT_EQ(got.size(), want.size());
+    ASSERT_EQ(near.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_NEAR(got[i], want[i], 2e-3 * std::abs(want[i]) + 1e-3) << format;
+      EXPECT_NEAR(near[i], got[i], 1e-3 * std::abs(got[i]) + 1e-6) << format;
+    }
+  }
+}
+
 TEST_F(Directories, OfAdaptersGoToMlxAndBack) {
   std::string adapter = golden_path("llama_tiny") + "/lora", base = model("llama_tiny");
   convert({.input = adapter, .output = at("mlx"), .format = "mlx", .base_model = base});
