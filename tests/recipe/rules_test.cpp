@@ -77,8 +77,9 @@ TEST(Rules, AcceptTheRegularExpressionsOfPython) {
 }
 
 TEST(Rules, OfShardingNameTheStrategy) {
-  EXPECT_THAT(problems_of("distribution: zero2\ndp_shard_size: 2\n"),
-              HasSubstr("'dp_shard_size' needs distribution: hybrid or hybrid_zero2; 'distribution' (line 1) is 'zero2'"));
+  EXPECT_THAT(
+      problems_of("distribution: zero2\ndp_shard_size: 2\n"),
+      HasSubstr("'dp_shard_size' needs distribution: hybrid or hybrid_zero2; 'distribution' (line 1) is 'zero2'"));
   EXPECT_THAT(problems_of("distribution: ddp\nshard_frozen_weights: true\n"),
               HasSubstr("'shard_frozen_weights' needs distribution: zero3 or hybrid"));
 }
