@@ -271,7 +271,7 @@ const std::vector<ChatFormat>& chat_formats() {
       {"gemma3n", "Gemma 3n: as Gemma 3", joined({kWords, kTurns, kAlternate, kGemma3}), "<end_of_turn>"},
       {"gemma4", "Gemma 4, with tools and reasoning", joined({kWords, kGemma4Tools, kGemma4Fields, kGemma4}),
        "<turn|>"},
-      {"gemma4_unified", "Gemma 4 (unified), with tools and reasoning; what tools answer stands in the model's turn",
+      {"gemma4_unified", "Gemma 4 (unified), with tools and reasoning; tool responses are part of the model's turn",
        joined({kWords, kGemma4Tools, kGemma4UnifiedFields, kGemma4Unified}), "<turn|>"},
       {"phi_3", "Phi-3", joined({kPhi3}), "<|end|>"},
       {"phi_35", "Phi-3.5", joined({kPhi35}), "<|end|>"},

@@ -1,4 +1,4 @@
-// Gemma 4: tools, reasoning, and two ways of turns with tools.
+// Chat templates of Gemma 4 with tools and reasoning: gemma4 and gemma4_unified, and the macros that both use.
 #include "prompt/tool_formats.h"
 
 namespace dml {

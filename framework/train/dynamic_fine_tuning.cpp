@@ -1,6 +1,6 @@
 // Dynamic Fine-Tuning (Wu et al. 2025, arXiv 2508.05629): the loss of a token is −sg(p) · log p, p the probability of
 // its label and sg a constant in the gradient. The gradient is p times that of cross-entropy: tokens that the model
-// holds for unlikely teach little. As in TRL (loss_type: dft), the sum is divided by the number of trained tokens.
+// finds unlikely contribute little. As in TRL (loss_type: dft), the sum is divided by the number of trained tokens.
 #include <cmath>
 
 #include "core/error.h"
