@@ -236,60 +236,40 @@ void unpack_q6_k(const std::uint8_t* in, std::int64_t blocks, float* out) {
   }
 }
 
-// ---- blocks of 32 with codes of unequal distance
+// ---- codes of unequal distance
 
-constexpr float kUnequal[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-
-int nearest_unequal(float x) {
-  if (x <= kUnequal[0]) return 0;
-  if (x >= kUnequal[15]) return 15;
-  const auto above = std::upper_bound(std::begin(kUnequal), std::end(kUnequal), x) - std::begin(kUnequal);
-  return static_cast<int>(x - kUnequal[above - 1] < kUnequal[above] - x ? above - 1 : above);
+// 32 codes in 16 bytes: value j in the low, j + 16 in the high nibbles.
+void put_unequal_codes(const float* x, float inverse, std::uint8_t* out) {
+  for (int i = 0; i < 16; ++i)
+    out[i] = static_cast<std::uint8_t>(nearest_unequal(inverse * x[i]) | nearest_unequal(inverse * x[i + 16]) << 4);
 }
 
-// A least-squares fit of a scale, weighted by x², for codes chosen with the inverse `to_code`.
-struct ScaleFit {
-  float products = 0, squares = 0;
-  ScaleFit(const float* x, float to_code) {
-    for (int i = 0; i < kSmall; ++i) {
-      const float value = kUnequal[nearest_unequal(to_code * x[i])], weight = x[i] * x[i];
-      products += weight * value * x[i];
-      squares += weight * value * value;
-    }
-  }
-};
+void unpack_unequal_codes(const std::uint8_t* in, float d, float* out) {
+  for (int i = 0; i < 16; ++i) out[i] = d * kUnequal[in[i] & 15], out[i + 16] = d * kUnequal[in[i] >> 4];
+}
 
-// The best of sixteen scales, as ggml's quantize_row_iq4_nl_impl finds it.
 void quantise_iq4_nl(const float* x, std::int64_t blocks, std::uint8_t* out) {
-  constexpr int kTries = 7;
   for (std::int64_t b = 0; b < blocks; ++b, x += kSmall, out += 18) {
-    const float most = *std::max_element(x, x + kSmall, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
-    float d = 0;
-    if (std::fabs(most) >= kNoScale) {
-      const ScaleFit first(x, 1 / (-most / kUnequal[0]));
-      d = first.products / first.squares;
-      float best = d * first.products;
-      for (int t = -kTries; t <= kTries; ++t) {
-        const ScaleFit fit(x, (static_cast<float>(t) + kUnequal[0]) / most);
-        if (fit.squares > 0 && fit.products * fit.products > best * fit.squares)
-          d = fit.products / fit.squares, best = d * fit.products;
-      }
-    }
+    const float d = search_unequal(x);
     put_half(d, out);
-    const float inverse = d != 0 ? 1 / d : 0;
-    for (int i = 0; i < 16; ++i)
-      out[2 + i] =
-          static_cast<std::uint8_t>(nearest_unequal(inverse * x[i]) | nearest_unequal(inverse * x[i + 16]) << 4);
+    put_unequal_codes(x, d != 0 ? 1 / d : 0, out + 2);
   }
 }
 
 void unpack_iq4_nl(const std::uint8_t* in, std::int64_t blocks, float* out) {
-  for (std::int64_t b = 0; b < blocks; ++b, in += 18, out += kSmall) {
-    const float d = half_at(in);
-    for (int i = 0; i < 16; ++i) out[i] = d * kUnequal[in[2 + i] & 15], out[i + 16] = d * kUnequal[in[2 + i] >> 4];
-  }
+  for (std::int64_t b = 0; b < blocks; ++b, in += 18, out += kSmall) unpack_unequal_codes(in + 2, half_at(in), out);
 }
 
+// What a value is, and the bytes of a block in their order:
+//   q4_0    d·(q − 8)           f16 d, 16 × two codes q; value j in the low, j + 16 in the high nibbles
+//   q4_1    d·q + m             f16 d, f16 m, codes
+//   q5_0    d·(q − 16)          f16 d, u32 fifth bits, codes
+//   q5_1    d·q + m             f16 d, f16 m, u32 fifth bits, codes
+//   q8_0    d·q                 f16 d, 32 × i8
+//   q4_k    d·sc·q − dmin·m     f16 d, f16 dmin, 8 scales sc and 8 mins m of 6 bits, codes; 8 groups of 32
+//   q5_k    as q4_k             f16 d, f16 dmin, scales and mins, 32 bytes of fifth bits, codes
+//   q6_k    d·sc·(q − 32)       low nibbles, upper two bits, 16 × i8 sc, f16 d; 16 groups of 16
+//   iq4_nl  d·v[q]              f16 d, codes as in q4_0; v are 16 values, further apart at the ends
 constexpr BlockFormat kFormats[] = {
     {DType::q4_0, {0, 0}, quantise_small<4, false>, unpack_small<4, false>},
     {DType::q4_1, {0, 2}, quantise_small<4, true>, unpack_small<4, true>},

@@ -2,16 +2,6 @@
 // 32 or 256 values, each with its own scales. Quantising gives llama.cpp's bytes (its reference code, ggml-quants.c,
 // without an importance matrix), so single-precision sums go in the order of the index and nothing is contracted;
 // values of different blocks are computed side by side instead.
-//
-//   q8_0  d·q                      34 bytes: f16 d, 32 × i8
-//   q4_0  d·(q − 8)                18: f16 d, 16 × two codes; value j in the low, j + 16 in the high nibbles
-//   q4_1  d·q + m                  20: f16 d, f16 m, codes
-//   q5_0  d·(q − 16)               22: f16 d, u32 fifth bits, codes
-//   q5_1  d·q + m                  24: f16 d, f16 m, u32 fifth bits, codes
-//   q4_k  d·sc·q − dmin·m          144: f16 d, f16 dmin, 8 scales and 8 mins of 6 bits, codes; 8 groups of 32
-//   q5_k  the same                 176: …, 32 bytes of fifth bits, codes
-//   iq4_nl  d·v[q]                 18: f16 d, codes as q4_0's; v: 16 values, further apart at the ends
-//   q6_k  d·sc·(q − 32)            210: low nibbles, upper two bits, 16 × i8 sc, f16 d; 16 groups of 16
 #pragma once
 
 #include <cstdint>

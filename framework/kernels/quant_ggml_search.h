@@ -1,6 +1,6 @@
-// The searches behind ggml's k-quants: for every group the scale (and minimum) of least weighted error among some
-// twenty candidates. Sixteen groups are searched side by side, each in the order of ggml's make_qkx2_quants and
-// make_qx_quants.
+// The searches behind ggml's k-quants and codes of unequal distance: for every group the scale (and minimum) of least
+// weighted error among some twenty candidates. Of k-quants sixteen groups are searched side by side, each in the order
+// of ggml's make_qkx2_quants and make_qx_quants.
 #pragma once
 
 #include <bit>
@@ -27,5 +27,15 @@ void search_groups(const float* x, int blocks, GroupSearch* found);
 
 /// The 16 groups of 16 of a q6_k block: values are scale · code, the code of x nearest(inverse · x), from −32 to 31.
 void search_symmetric(const float* x, float* scales, float* inverse);
+
+/// The values that codes of unequal distance stand for, in units of the scale.
+inline constexpr float kUnequal[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/// The code whose value is nearest to x; of two equally near ones the upper.
+int nearest_unequal(float x);
+
+/// The scale of a group of 32 with codes of unequal distance: values are scale · kUnequal[code]. Finds what ggml's
+/// quantize_row_iq4_nl_impl finds.
+float search_unequal(const float* x);
 
 }  // namespace dml::kernels

@@ -24,18 +24,13 @@ struct Kind {
 };
 inline constexpr Kind kKinds[] = {{DType::f32},  {DType::bf16}, {DType::f16},
                                   {DType::int8}, {DType::nf4},  {DType::nf4, true}};
-// Rows of whole blocks, of 32 or 256 values: gpt-oss's experts, whose gate and up have every other row, and GGUF's
-// formats.
-inline constexpr Kind kBlockKinds[] = {{DType::mxfp4}, {DType::mxfp4, false, 2},
-                                       {DType::q8_0},  {DType::q4_0},
-                                       {DType::q4_1},  {DType::q5_0},
-                                       {DType::q5_1},  {DType::q4_k},
-                                       {DType::q5_k},  {DType::q6_k},
-                                       {DType::iq4_nl}};
-inline constexpr std::int64_t kWholeBlocks = 256;  // columns for any of them
+// Rows of whole blocks of 32 values: gpt-oss's experts, whose gate and up have every other row.
+inline constexpr Kind kBlockKinds[] = {{DType::mxfp4}, {DType::mxfp4, false, 2}};
+inline constexpr std::int64_t kWholeBlocks = 256;  // columns for these and for the blocks of ggml
 inline std::vector<Kind> all_kinds() {
   std::vector<Kind> all(std::begin(kKinds), std::end(kKinds));
   all.insert(all.end(), std::begin(kBlockKinds), std::end(kBlockKinds));
+  for (const BlockFormat& f : block_formats()) all.push_back({f.dtype});
   return all;
 }
 inline std::string name_of(const Kind& kind) {
