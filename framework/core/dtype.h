@@ -43,7 +43,8 @@ enum class DType : std::uint8_t {
   q4_k,
   q5_k,
   q6_k,
-  iq4_nl
+  iq4_nl,
+  iq4_xs
 };
 
 struct DTypeRow {
@@ -90,6 +91,7 @@ inline constexpr DTypeRow kDTypes[] = {
     {DType::q5_k, "q5_k", 256, 176},
     {DType::q6_k, "q6_k", 256, 210},
     {DType::iq4_nl, "iq4_nl", 32, 18},
+    {DType::iq4_xs, "iq4_xs", 256, 136},
 };
 static_assert([] {
   for (std::size_t i = 0; i < std::size(kDTypes); ++i)

@@ -16,16 +16,17 @@ static_assert(std::endian::native == std::endian::little, "GGUF is written as it
 using Type = GgufValue::Type;
 
 constexpr std::pair<std::uint32_t, DType> kStored[] = {
-    {0, DType::f32},  {1, DType::f16},   {2, DType::q4_0},  {3, DType::q4_1},  {6, DType::q5_0},    {7, DType::q5_1},
-    {8, DType::q8_0}, {12, DType::q4_k}, {13, DType::q5_k}, {14, DType::q6_k}, {20, DType::iq4_nl}, {30, DType::bf16}};
+    {0, DType::f32},     {1, DType::f16},     {2, DType::q4_0},  {3, DType::q4_1},  {6, DType::q5_0},
+    {7, DType::q5_1},    {8, DType::q8_0},    {12, DType::q4_k}, {13, DType::q5_k}, {14, DType::q6_k},
+    {20, DType::iq4_nl}, {23, DType::iq4_xs}, {30, DType::bf16}};
 
 // Known, so that a file's tensors can be measured, but neither read nor written.
 constexpr GgmlType kOthers[] = {
     {"q8_1", 9, 32, 36},      {"q2_k", 10, 256, 84},   {"q3_k", 11, 256, 110},   {"q8_k", 15, 256, 292},
     {"iq2_xxs", 16, 256, 66}, {"iq2_xs", 17, 256, 74}, {"iq3_xxs", 18, 256, 98}, {"iq1_s", 19, 256, 50},
-    {"iq3_s", 21, 256, 110},  {"iq2_s", 22, 256, 82},  {"iq4_xs", 23, 256, 136}, {"i8", 24, 1, 1},
-    {"i16", 25, 1, 2},        {"i32", 26, 1, 4},       {"i64", 27, 1, 8},        {"f64", 28, 1, 8},
-    {"iq1_m", 29, 256, 56},   {"tq1_0", 34, 256, 54},  {"tq2_0", 35, 256, 66},   {"mxfp4", 39, 32, 17},
+    {"iq3_s", 21, 256, 110},  {"iq2_s", 22, 256, 82},  {"i8", 24, 1, 1},         {"i16", 25, 1, 2},
+    {"i32", 26, 1, 4},        {"i64", 27, 1, 8},       {"f64", 28, 1, 8},        {"iq1_m", 29, 256, 56},
+    {"tq1_0", 34, 256, 54},   {"tq2_0", 35, 256, 66},  {"mxfp4", 39, 32, 17},
 };
 
 std::vector<GgmlType> all_types() {

@@ -260,6 +260,42 @@ void unpack_iq4_nl(const std::uint8_t* in, std::int64_t blocks, float* out) {
   for (std::int64_t b = 0; b < blocks; ++b, in += 18, out += kSmall) unpack_unequal_codes(in + 2, half_at(in), out);
 }
 
+void put_iq4_xs_block(const float* x, std::uint8_t* out) {
+  float scales[8], largest = 0;
+  for (int j = 0; j < 8; ++j) {
+    scales[j] = search_unequal(x + kSmall * j);
+    if (std::fabs(scales[j]) > std::fabs(largest)) largest = scales[j];
+  }
+  const float d = -largest / 32, inverse = d != 0 ? 1 / d : 0;
+  put_half(d, out);
+  std::uint16_t high = 0;
+  std::memset(out + 4, 0, 4);
+  for (int j = 0; j < 8; ++j) {
+    const int scale = std::clamp(nearest(inverse * scales[j]), -32, 31);
+    const float step = d * static_cast<float>(scale);
+    put_unequal_codes(x + kSmall * j, step != 0 ? 1 / step : 0, out + 8 + 16 * j);
+    high = static_cast<std::uint16_t>(high | (scale + 32) >> 4 << 2 * j);
+    out[4 + j / 2] = static_cast<std::uint8_t>(out[4 + j / 2] | ((scale + 32) & 15) << 4 * (j % 2));
+  }
+  std::memcpy(out + 2, &high, 2);
+}
+
+void quantise_iq4_xs(const float* x, std::int64_t blocks, std::uint8_t* out) {
+  for (std::int64_t b = 0; b < blocks; ++b, x += 256, out += 136) put_iq4_xs_block(x, out);
+}
+
+void unpack_iq4_xs(const std::uint8_t* in, std::int64_t blocks, float* out) {
+  for (std::int64_t b = 0; b < blocks; ++b, in += 136) {
+    const float d = half_at(in);
+    std::uint16_t high;
+    std::memcpy(&high, in + 2, 2);
+    for (int j = 0; j < 8; ++j, out += kSmall) {
+      const int scale = (in[4 + j / 2] >> 4 * (j % 2) & 15) | (high >> 2 * j & 3) << 4;
+      unpack_unequal_codes(in + 8 + 16 * j, d * static_cast<float>(scale - 32), out);
+    }
+  }
+}
+
 // What a value is, and the bytes of a block in their order:
 //   q4_0    d·(q − 8)           f16 d, 16 × two codes q; value j in the low, j + 16 in the high nibbles
 //   q4_1    d·q + m             f16 d, f16 m, codes
@@ -270,6 +306,7 @@ void unpack_iq4_nl(const std::uint8_t* in, std::int64_t blocks, float* out) {
 //   q5_k    as q4_k             f16 d, f16 dmin, scales and mins, 32 bytes of fifth bits, codes
 //   q6_k    d·sc·(q − 32)       low nibbles, upper two bits, 16 × i8 sc, f16 d; 16 groups of 16
 //   iq4_nl  d·v[q]              f16 d, codes as in q4_0; v are 16 values, further apart at the ends
+//   iq4_xs  d·(sc − 32)·v[q]    f16 d, u16 upper and 4 bytes lower bits of 8 scales sc of 6 bits, codes; 8 groups of 32
 constexpr BlockFormat kFormats[] = {
     {DType::q4_0, {0, 0}, quantise_small<4, false>, unpack_small<4, false>},
     {DType::q4_1, {0, 2}, quantise_small<4, true>, unpack_small<4, true>},
@@ -280,6 +317,7 @@ constexpr BlockFormat kFormats[] = {
     {DType::q5_k, {0, 2}, quantise_k<5>, unpack_k<5>},
     {DType::q6_k, {208, 208}, quantise_q6_k, unpack_q6_k},
     {DType::iq4_nl, {0, 0}, quantise_iq4_nl, unpack_iq4_nl},
+    {DType::iq4_xs, {0, 0}, quantise_iq4_xs, unpack_iq4_xs},
 };
 
 }  // namespace

@@ -46,6 +46,8 @@ constexpr Golden kGolden[] = {
     {DType::q4_k, 0x8a6231a5d4d6f7dd, 0.031999, "8a181124fefbfafffcfcfdfebccafc24"},
     {DType::q5_k, 0xd981a03d9a81060a, 0.0159353, "22141724fefefffffdfcfdffccdfff28"},
     {DType::q6_k, 0x9bdb2ffe1f1ed128, 0.00769599, "df48f0ed03c832745129101b56766f0f"},
+    {DType::iq4_nl, 0x5d5d62313db0f4d1, 0.0376190, "1b20e345c89c31151d4920cba3563ade"},
+    {DType::iq4_xs, 0xcbe0aadc9e23641a, 0.0379571, "400cc33f2ff0fe4fe345b89c31151d49"},
 };
 
 std::vector<std::uint8_t> quantised(const BlockFormat& f, std::span<const float> x) {
