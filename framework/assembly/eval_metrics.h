@@ -38,6 +38,6 @@ using EvalMetricRows = std::vector<Registry<MakeEvalMetric>::Row>;
 
 EvalMetricRows bits_per_byte_rows();
 
-inline const std::vector<EvalMetricRows (*)()> kEvalMetrics = {bits_per_byte_rows};
+inline constexpr EvalMetricRows (*kEvalMetrics[])() = {bits_per_byte_rows};
 
 }  // namespace dml

@@ -42,12 +42,7 @@ ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& e
 }  // namespace
 
 Registry<MakeEvalMetric>& eval_metrics() {
-  static Registry<MakeEvalMetric> registry("metric of evaluations", [] {
-    EvalMetricRows all;
-    for (auto rows : kEvalMetrics)
-      for (auto& row : rows()) all.push_back(row);
-    return all;
-  }());
+  static Registry<MakeEvalMetric> registry("metric of evaluations", kEvalMetrics);
   return registry;
 }
 

@@ -2,6 +2,7 @@
 // (self-registration in a static library registers nothing); plug-ins add rows with add().
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,12 @@ class Registry {
   };
 
   Registry(std::string kind, std::vector<Row> rows) : kind_(std::move(kind)), rows_(std::move(rows)) {}
+  /// The rows that each of these functions returns, in their order.
+  template <std::size_t N>
+  Registry(std::string kind, std::vector<Row> (*const (&parts)[N])()) : kind_(std::move(kind)) {
+    for (auto rows : parts)
+      for (Row& row : rows()) rows_.push_back(std::move(row));
+  }
 
   /// Adds or replaces a row.
   void add(Row row) {

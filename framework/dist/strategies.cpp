@@ -4,12 +4,7 @@
 namespace dml {
 
 Registry<StrategyKind>& strategies() {
-  static Registry<StrategyKind> registry("distribution strategy", [] {
-    StrategyRows all;
-    for (auto rows : kStrategies)
-      for (auto& row : rows()) all.push_back(row);
-    return all;
-  }());
+  static Registry<StrategyKind> registry("distribution strategy", kStrategies);
   return registry;
 }
 

@@ -6,19 +6,9 @@
 #include "optim/rules.h"
 
 namespace dml {
-namespace {
-
-OptimizerRows all_rows() {
-  OptimizerRows all;
-  for (auto rows : kRules)
-    for (auto& row : rows()) all.push_back(std::move(row));
-  return all;
-}
-
-}  // namespace
 
 Registry<OptimizerKind>& optimizers() {
-  static Registry<OptimizerKind> registry("optimizer", all_rows());
+  static Registry<OptimizerKind> registry("optimizer", kRules);
   return registry;
 }
 

@@ -4,12 +4,7 @@
 namespace dml {
 
 Registry<ObjectiveKind>& objectives() {
-  static Registry<ObjectiveKind> registry("objective", [] {
-    ObjectiveRows all;
-    for (auto rows : kObjectives)
-      for (auto& row : rows()) all.push_back(row);
-    return all;
-  }());
+  static Registry<ObjectiveKind> registry("objective", kObjectives);
   return registry;
 }
 
