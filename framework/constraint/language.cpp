@@ -214,6 +214,11 @@ Id Languages::multiples_after(const Node& n, unsigned c) {
 
 Id Languages::label(std::uint32_t mark) { return intern({Kind::label, true, true, {mark}}); }
 
+Id Languages::loop(bool nullable) {
+  loops_.push_back(kNone);
+  return intern({Kind::loop, nullable, false, {loops_.size() - 1}});
+}
+
 std::vector<std::uint32_t> Languages::labels(Id a) const {
   const Node& n = nodes_[a];
   if (n.kind == Kind::label) return {static_cast<std::uint32_t>(n.data[0])};

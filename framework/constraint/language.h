@@ -54,6 +54,11 @@ class Languages {
   /// complement().
   Id label(std::uint32_t mark);
 
+  /// A language that refers to itself: define() says what it is. Its derivatives are those of its definition, which
+  /// must read a character before it refers to the language again. `nullable`: whether the empty string is in it.
+  Id loop(bool nullable);
+  void define(Id loop, Id definition) { loops_[nodes_[loop].data[0]] = definition; }
+
   /// Whether the empty string is in it.
   bool accepts_end(Id a) const { return nodes_[a].nullable; }
   /// The marks that reading has arrived at.
@@ -88,7 +93,8 @@ class Languages {
     complement,
     repetition,
     multiples,
-    label
+    label,
+    loop
   };
   struct Node {
     Kind kind;
@@ -109,6 +115,7 @@ class Languages {
 
   std::vector<Node> nodes_;
   std::unordered_map<Node, Id, NodeHash> ids_;
+  std::vector<Id> loops_;                     // definitions
   std::vector<std::vector<Transition>> raw_;  // targets may be empty languages
   std::vector<std::vector<Transition>> live_;
   std::vector<std::uint8_t> raw_known_, live_known_, has_multiples_;

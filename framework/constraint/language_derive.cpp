@@ -60,6 +60,8 @@ std::vector<Transition> Languages::derive(Id a) {
     case Kind::empty_text:
     case Kind::label:
       return {};
+    case Kind::loop:
+      return raw_transitions(loops_[n.data[0]]);
     case Kind::characters: {
       std::vector<Transition> out;
       for (std::uint64_t c : n.data)

@@ -1,7 +1,7 @@
 // Regular expressions as languages. The syntax is ECMA-262's with the u flag, which JSON Schema's `pattern` refers to:
-// classes, groups, alternatives, quantifiers (greedy or not, the language is the same), ^ and $ at the ends, look-ahead
-// in a sequence, \d \w \s \xHH \uHHHH \u{…} \p{General_Category}. What is no regular language (back-references), and
-// look-behind and word boundaries, are refused by name.
+// classes, groups, alternatives, quantifiers (greedy or not, the language is the same), ^ and $, \b and \B, look-ahead,
+// look-behind of one character, \d \w \s \xHH \uHHHH \u{…} \p{General_Category}; and of other dialects \A, \Z and the
+// flags (?i) and (?s). What is no regular language (back-references) and longer look-behind are refused by name.
 #pragma once
 
 #include <string_view>

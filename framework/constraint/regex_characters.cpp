@@ -81,6 +81,26 @@ std::vector<CodePoints> general_category(const std::string& name) {
   return out;
 }
 
+bool contains(const std::vector<CodePoints>& set, char32_t c) {
+  return std::ranges::any_of(set, [&](CodePoints range) { return range.first <= c && c <= range.last; });
+}
+
+std::vector<CodePoints> both_cases(std::vector<CodePoints> set) {
+  static const auto kPairs = [] {  // capitals with their small letters
+    std::vector<std::pair<char32_t, char32_t>> out;
+    for (char32_t c = 0; c <= Languages::kLast; ++c)
+      if (auto small = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))); small != c)
+        out.push_back({c, small});
+    return out;
+  }();
+  const std::vector<CodePoints> before = set;
+  for (auto [capital, small] : kPairs) {
+    const bool has_capital = contains(before, capital), has_small = contains(before, small);
+    if (has_capital != has_small) set.push_back(has_capital ? CodePoints{small, small} : CodePoints{capital, capital});
+  }
+  return set;
+}
+
 std::vector<CodePoints> inverted(std::vector<CodePoints> set) {
   std::sort(set.begin(), set.end(), [](auto& a, auto& b) { return a.first < b.first; });
   std::vector<CodePoints> out;

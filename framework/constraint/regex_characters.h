@@ -17,6 +17,12 @@ int control_escape(char32_t letter);
 /// Code points of a general category of Unicode ("Lu", "L" or "Letter"); empty where there is none of this name.
 std::vector<CodePoints> general_category(const std::string& name);
 
+/// `set` with the capital of every small letter in it and the small letter of every capital.
+std::vector<CodePoints> both_cases(std::vector<CodePoints> set);
+
+/// Whether `c` is in `set`.
+bool contains(const std::vector<CodePoints>& set, char32_t c);
+
 /// All code points that are not in `set`.
 std::vector<CodePoints> inverted(std::vector<CodePoints> set);
 

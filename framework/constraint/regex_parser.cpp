@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "constraint/regex_characters.h"
 #include "constraint/utf8.h"
@@ -34,7 +35,7 @@ class Parser {
   }
 
   TermPtr parse() {
-    dot_is_all_ = take(U"(?s)");
+    if (!(take(U"(?") && flags() && take(U')'))) at_ = 0, dot_is_all_ = ignores_case_ = false;
     TermPtr out = alternatives();
     if (at_ < text_.size()) fail("unmatched ')'");
     return out;
@@ -86,7 +87,6 @@ class Parser {
         at_ = begin;
         break;
       }
-      if (out->asserts()) fail("a quantifier behind an assertion is not supported");
       if (!take(U'?') && peek() == U'+') fail("possessive quantifiers are not supported");
       auto repeated = make(Term::Kind::repetition);
       repeated->least = least;
@@ -128,12 +128,10 @@ class Parser {
         return group();
       case U'[':
         ++at_;
-        return make(Term::Kind::language, languages_.characters(bracket()));
+        return character_of(bracket());
       case U'.':
         ++at_;
-        return make(Term::Kind::language,
-                    languages_.characters(dot_is_all_ ? inverted({})
-                                                      : inverted({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}})));
+        return character_of(dot_is_all_ ? inverted({}) : inverted({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}));
       case U'^':
         ++at_;
         return make(Term::Kind::begin);
@@ -148,36 +146,75 @@ class Parser {
         // As most schemas mean them, beside ECMA's ^ and $: the beginning and the end of the text.
         if (take(U"\\A")) return make(Term::Kind::begin);
         if (take(U"\\Z") || take(U"\\z")) return make(Term::Kind::end);
+        if (take(U"\\b")) return make(Term::Kind::boundary);
+        if (take(U"\\B")) return make(Term::Kind::not_boundary);
         ++at_;
         std::vector<CodePoints> set;
         escape(set, false);
-        return make(Term::Kind::language, languages_.characters(std::move(set)));
+        return character_of(cased(std::move(set)));
       }
       default:
         ++at_;
-        return make(Term::Kind::language, languages_.character(c));
+        return character_of(cased({{c, c}}));
     }
+  }
+
+  TermPtr character_of(std::vector<CodePoints> set) {
+    auto out = make(Term::Kind::language, languages_.characters(set));
+    out->set = std::move(set);
+    return out;
+  }
+  std::vector<CodePoints> cased(std::vector<CodePoints> set) const {
+    return ignores_case_ ? both_cases(std::move(set)) : set;
+  }
+
+  // Letters of flags that are known, at least one.
+  bool flags() {
+    bool some = false;
+    for (; peek() == U'i' || peek() == U's' || peek() == U'u'; some = true) {
+      ignores_case_ |= peek() == U'i';
+      dot_is_all_ |= peek() == U's';
+      ++at_;
+    }
+    return some;
+  }
+
+  // Adds the characters that the term stands for; false where it is not one character.
+  static bool one_character(const Term& t, std::vector<CodePoints>& set) {
+    if (t.kind == Term::Kind::language) {
+      set.insert(set.end(), t.set.begin(), t.set.end());
+      return !t.set.empty();
+    }
+    if (t.kind != Term::Kind::either && (t.kind != Term::Kind::sequence || t.parts.size() != 1)) return false;
+    return std::ranges::all_of(t.parts, [&](auto& part) { return one_character(*part, set); });
   }
 
   TermPtr group() {
     ++at_;
     auto kind = Term::Kind::sequence;
+    const auto before = std::tuple(dot_is_all_, ignores_case_);
     if (take(U"?=")) {
       kind = Term::Kind::ahead;
     } else if (take(U"?!")) {
       kind = Term::Kind::not_ahead;
     } else if (take(U"?:")) {
-    } else if (take(U"?<=") || take(U"?<!")) {
-      fail("look-behind is not supported");
+    } else if (take(U"?<=")) {
+      kind = Term::Kind::behind;
+    } else if (take(U"?<!")) {
+      kind = Term::Kind::not_behind;
     } else if (take(U"?<") || take(U"?P<")) {
       while (more() && peek() != U'>') ++at_;
       if (!take(U'>')) fail("the name of a group has no '>'");
     } else if (peek() == U'?') {
-      fail("this kind of group is not supported");
+      ++at_;
+      if (!flags() || !take(U':')) fail("this kind of group is not supported");
     }
     auto out = make(kind);
     out->parts.push_back(alternatives());
     if (!take(U')')) fail("a group has no ')'");
+    std::tie(dot_is_all_, ignores_case_) = before;
+    if ((kind == Term::Kind::behind || kind == Term::Kind::not_behind) && !one_character(*out->parts[0], out->set))
+      fail("look-behind of anything but one character is not supported");
     return out;
   }
 
@@ -209,9 +246,8 @@ class Parser {
         fail("\\c needs a letter");
       case U'b':
         if (in_bracket) return U'\b';
-        fail("word boundaries are not supported");
+        [[fallthrough]];
       case U'B':
-        fail("word boundaries are not supported");
       case U'G':
       case U'k':
         fail(fmt::format("\\{} is not supported", static_cast<char>(c)));
@@ -280,6 +316,7 @@ class Parser {
         set.back() = {first, last};
       }
     }
+    set = cased(std::move(set));
     return inverse ? inverted(std::move(set)) : set;
   }
   bool bracket_item(std::vector<CodePoints>& set) {
@@ -300,7 +337,7 @@ class Parser {
   std::u32string text_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  bool dot_is_all_ = false;
+  bool dot_is_all_ = false, ignores_case_ = false;
 };
 
 }  // namespace

@@ -13,11 +13,25 @@ namespace dml {
 struct RegexTerm;
 using RegexTermPtr = std::unique_ptr<RegexTerm>;
 
-/// Assertions need to know what follows them.
+/// Assertions read nothing; they need to know what follows them, and some what stands before.
 struct RegexTerm {
-  enum class Kind { language, sequence, either, repetition, begin, end, ahead, not_ahead } kind;
+  enum class Kind {
+    language,
+    sequence,
+    either,
+    repetition,
+    begin,
+    end,
+    ahead,
+    not_ahead,
+    boundary,
+    not_boundary,
+    behind,
+    not_behind
+  } kind;
   Languages::Id language = Languages::kEmptyText;
-  std::vector<RegexTermPtr> parts;
+  std::vector<CodePoints> set{};  // of one character: which ones; of behind and not_behind: those before
+  std::vector<RegexTermPtr> parts{};
   std::uint32_t least = 0, most = 0;
 
   bool asserts() const {

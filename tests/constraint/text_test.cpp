@@ -4,9 +4,21 @@
 
 #include "constraint/token_mask.h"
 #include "constraint_check.h"
+#include "core/json.h"
 
 namespace dml {
 namespace {
+
+// Every text of up to four of six characters.
+template <class Use>
+void each_text(Use use) {
+  for (int n = 0; n < 5; ++n)
+    for (int code = 0, all = static_cast<int>(std::pow(6, n)); code < all; ++code) {
+      std::string text;
+      for (int i = 0, c = code; i < n; ++i, c /= 6) text += "abcd1-"[c % 6];
+      use(text);
+    }
+}
 
 TEST(RegexConstraint, MatchesWhatTheStandardLibraryMatches) {
   const char* patterns[] = {"a*b",          "(ab|a)(bc|c)?", "[a-c]{2,3}", "[^b]+", "a(?:b|c)*?d", "(?=ab)a.*",
@@ -14,13 +26,39 @@ TEST(RegexConstraint, MatchesWhatTheStandardLibraryMatches) {
   for (const char* pattern : patterns) {
     const std::regex oracle(pattern, std::regex::ECMAScript);
     auto automaton = regex_automaton(pattern);
-    for (int n = 0; n < 5; ++n)  // every text of up to four of five characters
-      for (int code = 0, all = static_cast<int>(std::pow(5, n)); code < all; ++code) {
-        std::string text;
-        for (int i = 0, c = code; i < n; ++i, c /= 5) text += "abcd1"[c % 5];
-        EXPECT_EQ(automaton->accepts(text), std::regex_match(text, oracle)) << pattern << " on " << text;
-      }
+    each_text([&](const std::string& text) {
+      EXPECT_EQ(automaton->accepts(text), std::regex_match(text, oracle)) << pattern << " on " << text;
+    });
   }
+}
+
+TEST(RegexConstraint, FindsAssertionsWhereverTheyStand) {
+  const char* patterns[] = {"\\ba",           "a\\b",
+                            "b\\Bc|-\\B",     "(?:^a|b)c",
+                            "^(?:(?!ab).)*$", "(?:(?!b)[a-c])+1",
+                            "a?^b",           "(?:^|-)[ab]+$",
+                            "(?:^a|\\bb){2}", "^(?:a\\b-?|b){2,}$",
+                            "^(?:\\b)+a",     "(?=a\\b)a",
+                            "(?:^|a)(?:b|$)", "^(?:(?!a|$).)*-$"};
+  for (const char* pattern : patterns) {
+    const std::regex oracle(pattern, std::regex::ECMAScript);
+    auto automaton = schema_automaton(Json{{"pattern", pattern}}.dump(), "schema");
+    each_text([&](const std::string& text) {
+      EXPECT_EQ(automaton->accepts('"' + text + '"'), std::regex_search(text, oracle)) << pattern << " on " << text;
+    });
+  }
+}
+
+TEST(RegexConstraint, LooksBehindOneCharacter) {
+  check(*regex_automaton("[a-c]+(?<!b)"), {"a", "ba", "abc"}, {"b", "ab", ""});
+  check(R"({"type": "string", "pattern": "(?<=[.-])x(?<!y)$"})", {"\".x\"", "\"a-x\""}, {"\"x\"", "\".xa\"", "\"ax\""});
+  check(R"({"type": "string", "pattern": "(?<!-|\\.)x"})", {"\"x\"", "\"ax\"", "\"-xx\""},
+        {"\"-x\"", "\".x\"", "\"\""});
+}
+
+TEST(RegexConstraint, IgnoresCaseWhereAFlagSaysSo) {
+  check(*regex_automaton("(?i)[a-c]é[^x]"), {"aéy", "BÉ!", "Céz"}, {"aéX", "aéx", "déy"});
+  check(*regex_automaton("a(?i:b(?:c))d"), {"abcd", "aBCd"}, {"Abcd", "abcD"});
 }
 
 TEST(RegexConstraint, KnowsWhatSchemasBorrowFromOtherDialects) {
@@ -48,7 +86,9 @@ TEST(RegexConstraint, NamesThePlaceOfWhatItRefuses) {
   };
   EXPECT_EQ(error("a(b"), "regex 'a(b', character 4: a group has no ')'");
   EXPECT_THAT(error("a\\1"), testing::HasSubstr("back-references are not supported"));
-  EXPECT_THAT(error("(?<=a)b"), testing::HasSubstr("look-behind is not supported"));
+  EXPECT_THAT(error("(?<=ab)c"), testing::HasSubstr("look-behind of anything but one character is not supported"));
+  EXPECT_THAT(error("(?:a|\\b)*1"), testing::HasSubstr("a quantifier behind a look-around that may match nothing"));
+  EXPECT_THAT(error("(((?!x)a){999}){999}"), testing::HasSubstr("too complex"));
   EXPECT_THAT(error("*a"), testing::HasSubstr("nothing to repeat"));
   EXPECT_THAT(error("[b-a]"), testing::HasSubstr("out of order"));
   EXPECT_THAT(error("a{3,2}"), testing::HasSubstr("out of order"));
