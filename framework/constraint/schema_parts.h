@@ -93,6 +93,7 @@ struct Schema::Compiler {
   Schema& schema_;
   Languages& l_;
   Json document_;
+  std::deque<Json> meta_schemas_;  // that it refers to
   int draft_ = 2020;
   std::map<std::string, Place> places_;         // by absolute URI, with fragment
   std::map<const Json*, std::string> bases_;    // of every subschema

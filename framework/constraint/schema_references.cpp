@@ -1,6 +1,7 @@
 // Where references of a JSON Schema lead: identifiers and anchors of its subschemas, and their formulas once asked for.
 #include <algorithm>
 
+#include "constraint/meta_schema.h"
 #include "constraint/schema_parts.h"
 #include "core/error.h"
 
@@ -96,6 +97,12 @@ const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, co
   const auto hash = uri.find('#');
   const std::string stem = uri.substr(0, hash);
   auto it = places_.find(stem);
+  if (it == places_.end())
+    if (auto meta = meta_schema(stem)) {
+      const Json& known = meta_schemas_.emplace_back(std::move(*meta));
+      index(known, stem, stem);
+      it = places_.try_emplace(stem, Place{&known, stem, stem}).first;
+    }
   if (it == places_.end())
     refuse(path, "$ref",
            fmt::format("'{}' is not in this document; references to other documents are not supported", uri));
