@@ -13,12 +13,16 @@ namespace {
 
 std::size_t at(Token t) { return static_cast<std::size_t>(t); }
 
-// log Σ exp(logits), the normaliser of log-probabilities.
-double log_total(std::span<const float> logits) {
+// The largest logit, and log Σ exp(logits), the normaliser of log-probabilities.
+struct Stats {
+  float top;
+  double log_total;
+};
+Stats stats_of(std::span<const float> logits) {
   auto [top, sum] = kernels::row_stats(logits);
-  double total = top + std::log(sum);
+  const double total = top + std::log(sum);
   if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's logits are NaN");
-  return total;
+  return {top, total};
 }
 
 // Candidates in descending order, sorted lazily: sorting the whole vocabulary for every token would dominate the time.
@@ -84,7 +88,7 @@ Scratch& scratch() {
 void Sampler::penalise(std::span<float> logits, std::span<const Token> history, std::uint64_t step) const {
   const auto& o = options_;
   for (auto [token, bias] : o.bias) logits[at(token)] += bias;
-  if (o.repetition_penalty == 1 && o.presence_penalty == 0 && o.frequency_penalty == 0) return;
+  if (!o.penalises()) return;
   auto& counts = scratch().counts;
   if (counts.size() < logits.size()) counts.resize(logits.size(), 0);
   if (o.repetition_penalty != 1) {
@@ -133,26 +137,33 @@ Token Sampler::draw(std::span<const float> logits, double uniform) const {
 Sampler::Choice Sampler::sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence,
                                 std::uint64_t step, std::span<const std::uint64_t> allowed) const {
   DML_CHECK(std::ssize(logits) == vocab_);
-  log_total(logits);
-  auto& own = scratch().own;
-  own.assign(logits.begin(), logits.end());
-  penalise(logits, history, step);
+  const Stats stats = stats_of(logits);
+  const bool changes = options_.changes_logits() || !allowed.empty();
+  std::span<const float> own = logits;
+  if (changes) {
+    scratch().own.assign(logits.begin(), logits.end());
+    own = scratch().own;
+    penalise(logits, history, step);
+  }
   if (!allowed.empty())
     for (std::size_t i = 0; i < logits.size(); ++i)
       if (i / 64 >= allowed.size() || !(allowed[i / 64] >> i % 64 & 1))
         logits[i] = -std::numeric_limits<float>::infinity();
-  const auto best = std::max_element(logits.begin(), logits.end());
+  const auto best = changes ? std::ranges::max_element(logits) : std::ranges::find(logits, stats.top);
   if (*best == -std::numeric_limits<float>::infinity())
     throw UserError("no token is left to choose from: biases rule out all that may come next");
   Token token = options_.greedy || options_.temperature <= 0
                     ? static_cast<Token>(best - logits.begin())
                     : draw(logits, Random(options_.seed, Purpose::sample, sequence).uniform_double(step));
-  return report(own, token, options_.top_logprobs);
+  return reported(own, stats.log_total, token, options_.top_logprobs);
 }
 
 Sampler::Choice Sampler::report(std::span<const float> logits, Token token, int top) {
-  const double total = log_total(logits);
-  auto logprob = [&](Token t) { return static_cast<float>(logits[at(t)] - total); };
+  return reported(logits, stats_of(logits).log_total, token, top);
+}
+
+Sampler::Choice Sampler::reported(std::span<const float> logits, double log_total, Token token, int top) {
+  auto logprob = [&](Token t) { return static_cast<float>(logits[at(t)] - log_total); };
   Choice choice{token, logprob(token)};
   if (top > 0) {
     Ranking ranking;

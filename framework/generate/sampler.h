@@ -23,6 +23,9 @@ struct SamplingOptions {
   std::vector<std::pair<Token, float>> bias;  // added to the logits of these tokens; -infinity: never
   int top_logprobs = 0;  // number of most likely tokens that are reported in addition to the chosen one
   std::uint64_t seed = 0;
+
+  bool penalises() const { return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0; }
+  bool changes_logits() const { return penalises() || !bias.empty(); }
 };
 
 struct TokenLogprob {
@@ -49,6 +52,8 @@ class Sampler {
   static Choice report(std::span<const float> logits, Token token, int top);
 
  private:
+  // `log_total`: of these logits.
+  static Choice reported(std::span<const float> logits, double log_total, Token token, int top);
   void penalise(std::span<float> logits, std::span<const Token> history, std::uint64_t step) const;
   Token draw(std::span<const float> logits, double uniform) const;
 
