@@ -11,7 +11,7 @@ namespace dml {
 namespace {
 
 constexpr JsonLimits kBody{.bytes = std::size_t{64} << 20, .depth = 64, .object_keys = 65536};
-constexpr std::size_t kReaders = 2;
+constexpr std::size_t kReaders = 3;  // one of them leaves constraints to the others
 
 // Compares in time that depends on the lengths alone, so that the time tells nothing about the key.
 bool equal(const std::string& a, const std::string& b) {
@@ -33,6 +33,13 @@ std::string media_type(const std::string& header) { return lower(header.substr(0
 std::string host_of(const std::string& header) {
   const auto bracket = header.rfind(']'), colon = header.rfind(':');
   return colon == header.npos || (bracket != header.npos && colon < bracket) ? header : header.substr(0, colon);
+}
+
+// Whether a body has fields that hold a constraint, or their names elsewhere.
+bool may_constrain(const std::string& body) {
+  static constexpr std::string_view kFields[] = {"\"response_format\"", "\"guided_", "\"json_schema\"", "\"grammar\"",
+                                                 "\"tools\""};
+  return std::ranges::any_of(kFields, [&](auto field) { return body.find(field) != body.npos; });
 }
 
 }  // namespace
@@ -64,7 +71,7 @@ ApiServer::ApiServer(const ServedModels& models, const ServerOptions& options)
       endpoints_(models, metrics_),
       service_(models.models(), models.engine_options(), options.queue, metrics_, [this] { endpoints_.rest(); }),
       created_(std::time(nullptr)) {
-  for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this] { read_requests(); });
+  for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this, i] { read_requests(i > 0); });
   http_ = std::make_unique<HttpServer>(
       options.http, [this](HttpRequest request, Reply reply) { handle(std::move(request), std::move(reply)); },
       [](int status, const std::string& why) {
@@ -92,38 +99,45 @@ void ApiServer::finish(std::chrono::seconds most) {
   service_.finish(most);
 }
 
-// Runs on the thread of the sockets, so it must not block.
+// Runs on the thread of the sockets, so it must not block. Requests without a body are answered at once; a constraint
+// that takes long to compile stops neither them nor requests without constraints.
 void ApiServer::handle(HttpRequest request, Reply reply) {
+  if (request.method != "POST") return answer_or_refuse(request, reply);
+  const bool constrained = may_constrain(request.body);
   {
     const std::lock_guard lock(mutex_);
-    requests_.emplace_back(std::move(request), std::move(reply));
+    (constrained ? constrained_ : requests_).emplace_back(std::move(request), std::move(reply));
   }
-  arrived_.notify_one();
+  arrived_.notify_all();
 }
 
-void ApiServer::read_requests() {
+void ApiServer::read_requests(bool constrained) {
   while (true) {
     std::pair<HttpRequest, Reply> next;
     {
       std::unique_lock lock(mutex_);
-      arrived_.wait(lock, [&] { return closed_ || !requests_.empty(); });
-      if (requests_.empty()) return;
-      next = std::move(requests_.front());
-      requests_.pop_front();
+      arrived_.wait(lock, [&] { return closed_ || !requests_.empty() || (constrained && !constrained_.empty()); });
+      auto& from = constrained && !constrained_.empty() ? constrained_ : requests_;
+      if (from.empty()) return;
+      next = std::move(from.front());
+      from.pop_front();
     }
-    auto& [request, reply] = next;
-    try {
-      add_origin(request, *reply);
-      answer(request, reply);
-    } catch (const ApiError& e) {
-      send(request, reply, e.response());
-    } catch (const UserError& e) {
-      send(request, reply, ApiError{400, e.what()}.response());
-    } catch (const std::bad_alloc&) {
-      send(request, reply, ApiError{503, "the server is out of memory"}.response());
-    } catch (const std::exception& e) {
-      send(request, reply, ApiError{500, e.what()}.response());
-    }
+    answer_or_refuse(next.first, next.second);
+  }
+}
+
+void ApiServer::answer_or_refuse(const HttpRequest& request, const Reply& reply) {
+  try {
+    add_origin(request, *reply);
+    answer(request, reply);
+  } catch (const ApiError& e) {
+    send(request, reply, e.response());
+  } catch (const UserError& e) {
+    send(request, reply, ApiError{400, e.what()}.response());
+  } catch (const std::bad_alloc&) {
+    send(request, reply, ApiError{503, "the server is out of memory"}.response());
+  } catch (const std::exception& e) {
+    send(request, reply, ApiError{500, e.what()}.response());
   }
 }
 

@@ -41,6 +41,7 @@ class ApiServer {
   static const std::vector<Route>& routes();
 
   void handle(HttpRequest request, Reply reply);
+  void answer_or_refuse(const HttpRequest& request, const Reply& reply);
   void answer(const HttpRequest& request, const Reply& reply);
   void answer_options(const HttpRequest& request, const Reply& reply);
   // The body of a GET of a known path. model_name: of /v1/models/NAME, else "".
@@ -49,7 +50,7 @@ class ApiServer {
   void add_origin(const HttpRequest& request, HttpReply& reply) const;
   void send(const HttpRequest& request, const Reply& reply, HttpResponse response);
   void submit(std::shared_ptr<Work> work);
-  void read_requests();
+  void read_requests(bool constrained);
 
   Json tokenize(const Json& body) const;
   Json detokenize(const Json& body) const;
@@ -64,7 +65,7 @@ class ApiServer {
   std::int64_t created_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<std::pair<HttpRequest, Reply>> requests_;
+  std::deque<std::pair<HttpRequest, Reply>> requests_, constrained_;  // the latter may take a second to compile
   bool closing_ = false, closed_ = false;
   std::vector<std::thread> readers_;
   std::unique_ptr<HttpServer> http_;

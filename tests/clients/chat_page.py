@@ -65,7 +65,7 @@ class Browser:
         return value
 
     def key(self, key, modifiers=0, text=''):
-        code = {'Enter': 13, 'Escape': 27, 'ArrowUp': 38, 'Tab': 9, 'n': 78}.get(key, 0)
+        code = {'Enter': 13, 'Escape': 27, 'ArrowUp': 38, 'ArrowRight': 39, 'Tab': 9, 'n': 78}.get(key, 0)
         for kind in ('keyDown', 'keyUp'):
             self.call('Input.dispatchKeyEvent', type=kind, key=key, windowsVirtualKeyCode=code, modifiers=modifiers,
                       **({'text': '\r' if key == 'Enter' and not modifiers else text} if kind == 'keyDown' and (text or key == 'Enter') else {}))
@@ -124,6 +124,7 @@ def run(b, server):
     idle(b)
     first = b.js("turns[1].answers[0].content")
     check('an answer came', first)
+    check('a screen reader hears it, once and whole', b.js("$('said').textContent") == first)
     check('it came as a stream with its speed', 'tokens' in b.js("document.querySelector('.assistant .who').textContent"))
     check('every token has its probability', b.js("turns[1].answers[0].tokens.length") > 1)
     if b.js("document.querySelectorAll('.tok').length"):
@@ -132,6 +133,13 @@ def run(b, server):
         check('the pointer shows it', '%' in b.until("!$('tip').classList.contains('hide') && $('tip').textContent"))
         b.picture('probabilities')
         b.call('Input.dispatchMouseEvent', type='mouseMoved', x=1, y=1)
+        b.js("document.querySelector('.acts button').focus()")
+        b.key('Tab')
+        check('the Tab key reaches the first token', b.js("document.activeElement === document.querySelector('.tok') && !$('tip').classList.contains('hide')"))
+        b.key('ArrowRight')
+        check('arrows move among the tokens, which say what they are', b.js("document.activeElement === document.querySelectorAll('.tok')[1] && document.activeElement.getAttribute('aria-describedby') === 'tip' && $('tip').textContent.includes('%')"))
+        b.key('Tab')
+        check('and are left by the Tab key', b.js("document.activeElement.textContent === 'Copy' && $('tip').classList.contains('hide')"))
 
     b.js("$('seed').value = 4; [...document.querySelectorAll('.acts button')].find(x => x.textContent === 'Retry').click()")
     idle(b)
@@ -181,19 +189,26 @@ def run(b, server):
     b.key('ArrowUp')
     check('the arrow edits the last message', b.js("document.activeElement.tagName") == 'TEXTAREA' and b.js("document.activeElement.id") != 'text')
     b.key('Escape')
+    check('Escape leaves the message as it was', b.js("document.activeElement.id") == 'text' and not b.js("document.querySelector('.user textarea')"))
 
     names = [n for n in b.call('Accessibility.getFullAXTree')['nodes'] if not n.get('ignored') and n.get('role', {}).get('value') in
              ('button', 'textbox', 'combobox', 'slider', 'checkbox', 'spinbutton', 'log', 'searchbox')]
     unnamed = [n['role']['value'] for n in names if not n.get('name', {}).get('value')]
     check('a screen reader has a name for every control: ' + str(unnamed), not unnamed)
-    check('and hears new answers', any(n['role']['value'] == 'log' for n in names))
+    check('and knows where the messages are', any(n['role']['value'] == 'log' for n in names))
     b.js("$('more').open = true")
+    b.size(1280, 800)
+    b.picture('settings')
+    b.size(1280, 800, dark=True)
+    b.picture('dark')
     b.size(380, 700, dark=True)
     check('a phone scrolls in one direction only', b.until("innerWidth == 380 && document.documentElement.scrollWidth <= 380"))
     check('dark is dark', b.until("getComputedStyle(document.body).backgroundColor == 'rgb(21, 23, 27)'"))
     b.picture('phone-dark-settings')
     b.js("$('more').open = false")
     b.picture('phone-dark')
+    b.size(400, 800)
+    b.picture('phone')
     outside = [u for u in b.outside if not u.startswith((f'http://127.0.0.1:{server.port}/', 'data:', 'about:', 'blob:'))]
     check('nothing else was asked for: ' + str(outside), not outside)
     check('no script failed: ' + str(b.errors), not b.errors)
