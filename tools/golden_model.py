@@ -106,7 +106,7 @@ class Mixture:
             of = ranked.view(len(x), self.groups, -1)
             best = of.topk(2, -1).values.sum(-1).topk(self.of_groups, -1).indices
             allowed = torch.zeros(len(x), self.groups, dtype=torch.bool).scatter(1, best, True)
-            ranked = torch.where(allowed[..., None], of, 0.0).flatten(1)
+            ranked = torch.where(allowed[..., None], of, -math.inf).flatten(1)
         chosen = torch.zeros_like(p, dtype=torch.bool).scatter(1, ranked.topk(self.chosen, -1).indices, True)
         p = p * chosen
         return (p / p.sum(-1, keepdim=True) if self.normalise else p) * self.scale

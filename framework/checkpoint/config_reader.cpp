@@ -157,8 +157,10 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
       integer(defaults.kv_key, is_null(defaults.kv_key) || defaults.kv_heads == 0 ? spec.heads : defaults.kv_heads);
   if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);  // says what is wrong before it is divided by
   if (spec.layers > 2048) throw UserError("{}: 'num_hidden_layers' must be 1 to 2048, is {}", source_, spec.layers);
-  spec.head_dim = integer("head_dim", defaults.head_dim);
-  if (!has("head_dim") && defaults.head_dim == 0) {
+  const bool shared_out = is_null("head_dim") || (!has("head_dim") && defaults.head_dim == 0);
+  if (!shared_out) {
+    spec.head_dim = integer("head_dim", defaults.head_dim);
+  } else {
     if (spec.hidden % spec.heads != 0)
       throw UserError("{}: hidden_size {} is not divisible by {} attention heads, and no 'head_dim' is given", source_,
                       spec.hidden, spec.heads);

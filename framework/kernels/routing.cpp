@@ -71,7 +71,7 @@ void choose(const RoutingRule& rule, const float* scores, std::int32_t* experts)
   const OpenGroups open = grouped ? open_groups(rule, scores) : OpenGroups{};
   const std::int64_t size = rule.experts / rule.groups;
   auto value = [&](std::int64_t e) {
-    if (grouped && !open.has(e / size)) return 0.f;  // masked to 0, as in transformers
+    if (grouped && !open.has(e / size)) return -INFINITY;  // corrected scores may be below zero
     return scores[e] + (rule.correction ? rule.correction[e] : 0.f);
   };
   largest(rule.experts, rule.chosen, value, experts);

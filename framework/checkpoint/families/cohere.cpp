@@ -33,8 +33,7 @@ void cohere2(ConfigFields& c, ModelSpec& s) {
            .max_positions = 8192,
            .bos = 5,
            .eos = 255001,
-           .eps_key = "layer_norm_eps",
-           .derived_head_dim = true});
+           .eps_key = "layer_norm_eps"});
   std::int64_t pattern = c.reader() ? c.reader()->integer("sliding_window_pattern", 4) : 4;
   c.windows(s, 4096, [&](std::int64_t layer) { return pattern < 1 || (layer + 1) % pattern != 0; });
   if (!c.reader()) return;

@@ -182,7 +182,9 @@ constexpr Naming kBloom = [] {
 }();
 
 void bloom(ConfigFields& c, ModelSpec& s) {
-  old_sizes(c, s, {"hidden_size", "n_layer", "n_head", "seq_length", nullptr, 2048, 1, 2});
+  const bool first_spelling = c.reader() && c.reader()->has("n_embed");  // of BigScience's own files
+  old_sizes(c, s,
+            {first_spelling ? "n_embed" : "hidden_size", "n_layer", "n_head", "seq_length", nullptr, 2048, 1, 2});
   bool behind = false;
   c.flag("apply_residual_connection_post_layernorm", behind, false);
   if (behind)

@@ -53,7 +53,9 @@ void smollm3(ConfigFields& c, ModelSpec& s) {
   }
   bool slides = !s.windows.empty();
   c.flag("use_sliding_window", slides, false);
-  if (slides) c.windows(s, 0, [&](std::int64_t i) { return s.without_rope[static_cast<std::size_t>(i)]; });
+  // transformers masks by "layer_types", whatever the flag says, which only fills them in.
+  if (slides || (c.reader() && c.reader()->has("layer_types")))
+    c.windows(s, 0, [&](std::int64_t i) { return s.without_rope[static_cast<std::size_t>(i)]; });
 }
 
 void arcee(ConfigFields& c, ModelSpec& s) {
@@ -89,6 +91,8 @@ void hunyuan(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .ntk_alpha = true});
   c.attention_bias(s);
   s.qk_norm = {.over = QkNormSpec::Over::head, .after_rope = true};
+  if (auto* from = c.reader(); from && !from->boolean("use_qk_norm", true))  // in the first configs
+    throw UserError("{}: 'use_qk_norm' is false, but a hunyuan_v1_dense has norms on q and k", from->source());
 }
 
 void granite(ConfigFields& c, ModelSpec& s) {

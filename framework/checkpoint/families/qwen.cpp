@@ -45,15 +45,13 @@ void olmo2(ConfigFields& c, ModelSpec& s) {
 // Scaling is for full layers only; written in version 4's keys, the sliding ones have the plain rope of the same base.
 void olmo3(ConfigFields& c, ModelSpec& s) {
   const ConfigDefaults defaults{
-      .norm_eps = 1e-5, .max_positions = 2048, .bos = -1, .eos = 50279, .ropes_of_layers = true};
+      .norm_eps = 1e-5, .rope_theta = 5e5, .max_positions = 2048, .bos = -1, .eos = 50279, .ropes_of_layers = true};
   c.common(s, defaults);
   c.attention_bias(s);
   s.qk_norm.over = QkNormSpec::Over::all_heads;
   c.windows(s, 4096, [](std::int64_t layer) { return (layer + 1) % 4 != 0; });
   if (auto* from = c.reader()) {
-    ConfigDefaults plain = defaults;
-    plain.rope_theta = s.rope.theta;
-    s.rope_local = from->nested_ropes() ? from->read_rope_of("sliding_attention", "rope_theta", s, plain)
+    s.rope_local = from->nested_ropes() ? from->read_rope_of("sliding_attention", "rope_theta", s, defaults)
                                         : RopeSpec{.theta = s.rope.theta};
   } else if (*s.rope_local != RopeSpec{.theta = s.rope.theta}) {
     throw UserError("an olmo3 whose sliding layers have another rope cannot be written in these keys");
