@@ -105,12 +105,12 @@ def mixture(name, what, args):
     """A mixture of experts against a loop over them in PyTorch, and against a dense model whose tokens cost as much."""
     dense = dml(name, [], args.steps)
     dense[dense.index(f"bench/recipes/{name}.yml")] = same_flop_dense(name, args.folder)
-    ours, others, theirs = [], [], []
+    dml_runs, others, reference_runs = [], [], []
     for _ in range(args.repeats):
-        ours.append(json_of(dml(name, [], args.steps)))
+        dml_runs.append(json_of(dml(name, [], args.steps)))
         others.append(json_of(dense))
-        theirs.append(torch(name, [], args.steps))
-    fast, slow, share = median(ours, "tok_s"), median(theirs, "tok_s"), median(ours, "fraction")
+        reference_runs.append(torch(name, [], args.steps))
+    fast, slow, share = median(dml_runs, "tok_s"), median(reference_runs, "tok_s"), median(dml_runs, "fraction")
     line(name, what, [f"{fast:9.1f} {slow:7.1f}  {verdict(fast / slow, 3.0)}", f"of sgemm {share:.2f}",
                       f"÷ dense {verdict(share / median(others, 'fraction'), 0.8)}"])
 
@@ -164,18 +164,18 @@ def main():
             further[name](args)
             continue
         what, recipe, options, quantity, against, (speed, fraction, memory) = SHAPES[name]
-        ours, theirs = [], []
+        dml_runs, reference_runs = [], []
         folder = [] if against == "torch" else from_folder(against, args.folder)
         if folder:  # the first run quantises
             json_of(dml(recipe, options + folder, 1))
         for _ in range(args.repeats):
-            ours.append(json_of(dml(recipe, options + folder, args.steps)))
-            theirs.append(torch(recipe, options, args.steps) if against == "torch" else json_of(dml(against, folder, args.steps)))
-        fast, slow = median(ours, quantity), median(theirs, quantity)
-        peak = median(ours, "peak_bytes")
-        print(f"{name:3} {what:27} {fast:9.1f} {slow:7.1f}  {verdict(fast / slow, speed)} {verdict(median(ours, 'fraction'), fraction)} "
-              f"{verdict(peak / median(theirs, 'peak_bytes'), memory, False)} {peak / 1e9:6.2f} "
-              f"{median(ours, 'plan_bytes') / peak:5.2f} {median(ours, 'sgemm_gflops'):6.1f}", flush=True)
+            dml_runs.append(json_of(dml(recipe, options + folder, args.steps)))
+            reference_runs.append(torch(recipe, options, args.steps) if against == "torch" else json_of(dml(against, folder, args.steps)))
+        fast, slow = median(dml_runs, quantity), median(reference_runs, quantity)
+        peak = median(dml_runs, "peak_bytes")
+        print(f"{name:3} {what:27} {fast:9.1f} {slow:7.1f}  {verdict(fast / slow, speed)} {verdict(median(dml_runs, 'fraction'), fraction)} "
+              f"{verdict(peak / median(reference_runs, 'peak_bytes'), memory, False)} {peak / 1e9:6.2f} "
+              f"{median(dml_runs, 'plan_bytes') / peak:5.2f} {median(dml_runs, 'sgemm_gflops'):6.1f}", flush=True)
 
 
 if __name__ == "__main__":

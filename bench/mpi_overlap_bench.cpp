@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   auto comm = dml::make_comm();
   auto ranks = static_cast<std::size_t>(comm->size());
   std::size_t bytes = (argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 100) << 20;
-  std::vector<std::byte> mine(bytes), theirs(bytes);
+  std::vector<std::byte> sent(bytes), received(bytes);
   std::vector<float> x(4096, 1);
   std::size_t each = bytes / std::max<std::size_t>(1, ranks - 1);
   auto exchange = [&] {
@@ -48,8 +48,8 @@ int main(int argc, char** argv) {
     std::vector<std::span<std::byte>> receive(ranks);
     for (std::size_t r = 0, at = 0; r < ranks; ++r) {
       if (r == static_cast<std::size_t>(comm->rank())) continue;
-      send[r] = std::span(mine).subspan(at, each);
-      receive[r] = std::span(theirs).subspan(at, each);
+      send[r] = std::span(sent).subspan(at, each);
+      receive[r] = std::span(received).subspan(at, each);
       at += each;
     }
     return comm->exchange(send, receive);

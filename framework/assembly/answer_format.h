@@ -1,5 +1,5 @@
-// How prompts become tokens and tokens become answers: the tokenizer, the template of training, the tokens that end an
-// answer. What infer and serve share.
+// How prompts become tokens and tokens become answers: the tokenizer, the chat template of the training, the stop
+// tokens. dml infer and dml serve share it.
 #pragma once
 
 #include <memory>
@@ -19,10 +19,10 @@
 
 namespace dml {
 
-/// The text of one answer, token by token.
+/// Decodes one answer token by token.
 class AnswerText {
  public:
-  /// The text that is certain after one more token, whole characters only.
+  /// The text that is complete after one more token; whole characters only.
   std::string next(Token id) { return shown(decoder_->next(id)); }
   std::string finish() { return shown(decoder_->finish()); }
 
@@ -35,42 +35,42 @@ class AnswerText {
 
 class AnswerFormat {
  public:
-  /// `recipe` may be null. `raw`: prompts as they are, without a template. `base` is the model's.
+  /// `recipe` may be null. `raw`: prompts are used without a template. `base`: the model that answers.
   AnswerFormat(const Recipe* recipe, const AnsweringModel& model, const BaseModel& base,
                std::unique_ptr<Tokenizer> tokenizer, bool raw);
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<Token>& stop_tokens() const { return stop_tokens_; }
-  /// Whether conversations of several messages are understood.
+  /// Whether conversations of several messages are supported.
   bool chats() const { return strategy_ && uses_chat_template(dataset_); }
-  /// Which template, for people.
+  /// Names the template, for messages.
   std::string description() const { return strategy_ ? strategy_->description() : "prompts without a template"; }
 
-  /// A row as the dataset's format has it; {"prompt": …} always works, {"messages": …} where there is a chat template.
-  /// UserError for a row that has no prompt, or one that fills the context.
+  /// Token ids of a row in the dataset's format. {"prompt": …} always works, {"messages": …} if there is a chat
+  /// template. UserError for a row without a prompt, or one that fills the context.
   std::vector<Token> prompt_ids(const Json& row) const;
-  /// A text that is continued: special tokens spelled out in it are parsed if `markup`.
+  /// Token ids of a text that the model continues; special tokens in it are parsed if `markup`.
   std::vector<Token> text_ids(const std::string& text, bool markup) const;
-  /// The row of a conversation of {"role": …, "content": …}, under the names of the dataset's format.
+  /// The row, in the dataset's format, of a conversation of {"role": …, "content": …}.
   Json row_of_messages(const Json& messages) const;
 
-  /// How a conversation is laid out.
+  /// How a conversation is rendered.
   struct ChatOptions {
-    Json kwargs = Json::object();         // chat_template_kwargs over those of training
-    bool answer = true;                   // ends with the prompt for an answer
-    bool continue_final_message = false;  // the last message is the assistant's, and is continued
+    Json kwargs = Json::object();         // chat_template_kwargs; override those of the training
+    bool answer = true;                   // append the generation prompt
+    bool continue_final_message = false;  // the model continues the last message, the assistant's
   };
-  /// {"messages": …, "tools": …} as the OpenAI API has them. UserError where the template refuses them.
+  /// Renders {"messages": …, "tools": …} of the OpenAI API. UserError when the template refuses them.
   Rendered chat(const Json& row, const ChatOptions& options) const;
   std::vector<Token> ids_of(const Rendered& rendered) const;
-  /// Its text; "" where there is none.
+  /// The text of the chat template; "" if there is none.
   const std::string& chat_template() const { return chat_template_; }
 
-  /// For answers to prompt_ids() and chat(), or with `continued` for texts that continue `prompt`.
-  /// `specials`: special tokens are shown.
+  /// A decoder of answers to prompt_ids() and chat(), or, if `continued`, of texts that continue `prompt`. `specials`:
+  /// special tokens are printed.
   AnswerText text(const std::vector<Token>& prompt, bool continued, bool specials = false) const;
   bool continues() const { return continues_; }
-  /// The tokens that the automaton allows; the texts of tokens are prepared once. From any thread.
+  /// The token constraint of an automaton. The texts of all tokens are prepared once. Thread-safe.
   std::shared_ptr<TokenConstraint> constraint(std::shared_ptr<Automaton> automaton, bool continued) const;
 
  private:
@@ -87,7 +87,7 @@ class AnswerFormat {
   std::int64_t vocab_, context_;
   bool raw_;
   bool continues_ = false;  // the answer continues the text of the prompt
-  bool space_ = false;      // the template writes a space before answers, which is not part of them
+  bool space_ = false;      // the template writes a space before answers, which is removed
   mutable std::mutex making_;
   mutable std::shared_ptr<const TokenTree> texts_, first_texts_;
 };

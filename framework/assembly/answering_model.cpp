@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "core/error.h"
 #include "core/files.h"
 

@@ -1,4 +1,4 @@
-// Which model answers for a recipe or a base, and the settings of generation that its folder and the recipe ask for.
+// Resolves which model answers for a recipe or a base, and its generation settings.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// The model that answers: where its weights, its tokenizer and its generation_config.json lie.
+/// The model that answers: its base, its adapters, and the folder of its generation_config.json.
 struct AnsweringModel {
   ModelSection section;
   std::vector<std::string> adapters;
@@ -22,13 +22,13 @@ struct AnsweringModel {
 AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::string>& base_model,
                                const std::vector<std::string>& adapters);
 
-/// generation_config.json, checked; an empty object where there is none.
+/// generation_config.json, validated; an empty object if there is none.
 Json generation_config(const std::string& directory);
 
-/// Generation options of a recipe's section (the command line is laid over them).
+/// Generation options of a recipe's section (the command line overrides them).
 GenerationOptions generation_defaults(const GenerationSection& section);
-/// Generation options from the model's generation_config.json, overridden by the recipe. `recipe` may be null.
-/// `instead`: defaults that replace the recipe's.
+/// Generation options of the model's generation_config.json, overridden by the recipe, which may be null. `instead`:
+/// defaults that replace those of the recipe.
 GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model,
                                       std::optional<GenerationOptions> instead = {});
 

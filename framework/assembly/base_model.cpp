@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "assembly/model_head.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "assembly/unfrozen.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
@@ -112,21 +112,21 @@ TensorSource BaseModel::source(std::optional<DType> storage, const std::set<std:
   const std::vector<WeightName> ends = end_weights(spec);
   std::shared_ptr<ConvertedTensors> known = converted.lock();
   if (!known) converted = known = std::make_shared<ConvertedTensors>();
-  return
-      [from = files, small = quantised, larger = grown, known = std::move(known), storage, whole, head = ends[1].tensor,
-       shared = spec.tied ? ends[0].tensor : std::string()](const std::string& asked) -> std::optional<StoredTensor> {
-        auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
-        // The head of a tied model is the embedding, even if the files hold a separate tensor.
-        const std::string& name = asked == head && !shared.empty() && !replaced(asked) ? shared : asked;
-        if (replaced(name)) {
-          const GrownTensor& tensor = larger->at(name);
-          return StoredTensor{tensor.dtype, tensor.shape, tensor.bytes.data()};
-        }
-        if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
-        const TensorView* found = from->find(name);
-        if (found && is_mxfp4(*found)) return mxfp4(*found, *from);
-        return stored(found, storage, *known, from->directory());
-      };
+  return [from = files, small = quantised, larger = resized, known = std::move(known), storage, whole,
+          head = ends[1].tensor, shared = spec.tied ? ends[0].tensor : std::string()](
+             const std::string& asked) -> std::optional<StoredTensor> {
+    auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
+    // The head of a tied model is the embedding, even if the files hold a separate tensor.
+    const std::string& name = asked == head && !shared.empty() && !replaced(asked) ? shared : asked;
+    if (replaced(name)) {
+      const ResizedTensor& tensor = larger->at(name);
+      return StoredTensor{tensor.dtype, tensor.shape, tensor.bytes.data()};
+    }
+    if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
+    const TensorView* found = from->find(name);
+    if (found && is_mxfp4(*found)) return mxfp4(*found, *from);
+    return stored(found, storage, *known, from->directory());
+  };
 }
 
 std::size_t BaseModel::bytes() const {
@@ -318,19 +318,19 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, std::op
   for (auto& values : model.owned) m.copied += values.size() * sizeof(float);
   if (!base.files) return m;
   if (base.quantised) m.mapped += base.quantised->bytes();
-  auto grown = [&](const std::string& tensor) { return base.grown && base.grown->contains(tensor); };
-  if (base.grown)
-    for (auto& [name, tensor] : *base.grown) m.copied += tensor.bytes.size();
+  auto is_resized = [&](const std::string& tensor) { return base.resized && base.resized->contains(tensor); };
+  if (base.resized)
+    for (auto& [name, tensor] : *base.resized) m.copied += tensor.bytes.size();
   std::set<std::string> passed_over;  // trained, or seen before
   for (const Unit& u : model.parameters.units())
     for (const Parameter& p : u.parameters)
       passed_over.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
   const std::string embedding = end_weights(model.spec)[0].tensor;
   for (const WeightName& w : weight_names(model.spec)) {
-    if (passed_over.contains(w.tensor) || grown(w.tensor)) continue;
+    if (passed_over.contains(w.tensor) || is_resized(w.tensor)) continue;
     // The head of a tied model that an adapter parted is the embedding's file.
     const bool shared = w.role == WeightRole::head && base.spec.tied;
-    if (shared && (grown(embedding) || !model.embedding.table)) continue;  // counted as the embedding
+    if (shared && (is_resized(embedding) || !model.embedding.table)) continue;  // counted as the embedding
     const TensorView* t = base.files->find(shared ? embedding : w.tensor);
     if (!t || !passed_over.insert(w.tensor).second || (base.quantised && base.quantised->find(w.tensor))) continue;
     if (is_mxfp4(*t)) m.mapped += t->bytes.size() + t->bytes.size() / 16;

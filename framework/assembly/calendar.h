@@ -1,4 +1,4 @@
-// When a run evaluates and saves: known for every step before the run begins.
+// The steps after which a run evaluates and saves, known before the run begins.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace dml {
 
-/// "Every n steps", "k times an epoch" or never, counted by true epoch boundaries.
+/// "Every n steps", "k times an epoch" or never. Epochs are counted by their actual boundaries.
 class Interval {
  public:
   Interval() = default;
   Interval(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch, std::int64_t total_steps);
-  /// Whether an event is due after step s (counted from 0); `before` and `after` are the epochs done before and after
-  /// it.
+  /// Whether an event is due after step s, counted from 0; `before` and `after`: the epochs done before and after step
+  /// s.
   bool due(std::int64_t step, double before, double after) const;
 
  private:
@@ -27,7 +27,7 @@ class Calendar {
   Calendar(const TrainSection& train, const Schedule& schedule);
   bool evaluates(std::int64_t step) const;
   bool saves(std::int64_t step) const;
-  /// Numbers of evaluations and checkpoints of the whole run.
+  /// The number of evaluations, and of checkpoints, of the whole run.
   std::int64_t evaluations() const;
   std::int64_t checkpoints() const;
 

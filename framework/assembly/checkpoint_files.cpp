@@ -95,7 +95,7 @@ Jobs CheckpointFiles::copy(const std::string& folder, Snapshot& room) {
 
 void CheckpointFiles::write_result() {
   const std::string& folder = settings().output_dir;
-  std::optional<FilesInto> out;
+  std::optional<StagedFiles> out;
   if (comm().rank() == 0) out.emplace(folder);
   const std::string temporary = comm().broadcast_text(out ? out->path() : "", 0);
   parts_.trained.write_result(temporary, parts_.form.base.dtype());
@@ -108,7 +108,7 @@ void CheckpointFiles::write_result() {
   comm().barrier();
 }
 
-void CheckpointFiles::return_to(const std::string& checkpoint) {
+void CheckpointFiles::load_weights(const std::string& checkpoint) {
   CausalLm& model = *parts_.form.trainable.model;
   if (trains_in_parts(parts_.form.recipe, strategy())) {
     load_shard_values(model, checkpoint, strategy().shards());

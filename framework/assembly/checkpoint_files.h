@@ -1,5 +1,5 @@
-// The files of a run's checkpoints and of its result: weights in the form that is trained, optimizer state, what
-// belongs beside them; and back from them.
+// Writes and reads the files of a run's checkpoints and of its result: the trained weights, optimizer state, companion
+// files.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// All of it outlives the files.
+/// The objects whose state is written; all of them outlive CheckpointFiles.
 struct CheckpointParts {
   FormParts form;
   TrainedForm& trained;
@@ -23,19 +23,19 @@ class CheckpointFiles : public CheckpointContents {
  public:
   explicit CheckpointFiles(CheckpointParts parts) : parts_(parts) {}
 
-  /// Bytes of copies that a checkpoint of this rank may be written from; `state`: of its optimizer state. 0 where the
-  /// recipe wants none.
+  /// Bytes of the copies that this rank's part of a checkpoint is written from; `state`: bytes of its optimizer state.
+  /// 0 if the recipe wants no background saving.
   std::size_t planned_copies(std::size_t state) const;
 
-  /// The text of the model card; called whenever it is written.
+  /// The results for the model card; called whenever the card is written.
   std::function<CardFacts()> card_facts = [] { return CardFacts{}; };
   Jobs write(const std::string& folder) override;
   Jobs copy(const std::string& folder, Snapshot& room) override;
-  /// The result into the output directory itself. A collective.
+  /// Writes the result into the output directory itself. A collective.
   void write_result();
 
-  /// Weights of a checkpoint into a run under way. A collective.
-  void return_to(const std::string& checkpoint);
+  /// Loads the weights of a checkpoint into the running model. A collective.
+  void load_weights(const std::string& checkpoint);
 
  private:
   bool writes_state() const;

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "assembly/job.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "assembly/prompt_format.h"
 #include "checkpoint/model_config.h"
 #include "core/error.h"

@@ -1,6 +1,6 @@
-// Files beside the weights, with which they answer without the recipe as they do with it: the tokenizer, the chat
-// template as rendered in training, generation_config.json with every token that ends an answer, and the model card.
-// Results, checkpoints and merged models all get it from here.
+// Companion files of a model: those that make it answer without the recipe as it does with it. They are the tokenizer,
+// the chat template as rendered in training, generation_config.json with every stop token, and the model card. Results,
+// checkpoints and merged models all use this code.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ namespace dml {
 
 /// Results for the model card.
 struct CardFacts {
-  std::int64_t step = -1;                 // trained so far; negative: not said
-  std::optional<double> validation_loss;  // lowest of the run
-  std::int64_t best_step = -1;            // where it was measured
+  std::int64_t step = -1;                 // steps trained so far; negative: not stated
+  std::optional<double> validation_loss;  // the lowest of the run
+  std::int64_t best_step = -1;            // the step at which it was measured
 };
 
 class Companions {
  public:
-  /// `tokenizer` is the recipe's and outlives this. `base`: whose generation_config.json is built upon.
+  /// `tokenizer` is the recipe's and outlives this object. `base`: the model whose generation_config.json is extended.
   Companions(const RecipeFile& file, const Tokenizer& tokenizer, const BaseModel& base);
 
-  /// Into a folder that holds an adapter or a model. Replaces what lies there. Safe to call from any thread.
+  /// Writes the files into a folder that holds an adapter or a model, replacing existing ones. Thread-safe.
   void write(const std::string& folder, const CardFacts& facts = {}) const;
 
-  /// Ids of all tokens that end an answer, the ends of turns first.
+  /// Ids of all stop tokens, end-of-turn tokens first.
   const std::vector<Token>& stop_tokens() const { return stop_tokens_; }
 
  private:
@@ -41,14 +41,14 @@ class Companions {
   Json generation_, config_ids_;  // generation_config.json; entries of config.json that the recipe changes
 };
 
-/// Ids that end an answer: eot_tokens, the tokenizer's eos, then `others`; each once.
+/// The stop tokens: eot_tokens, the tokenizer's EOS, then `others`; each once.
 std::vector<Token> stop_tokens(const TemplateSection& templates, const Tokenizer& tokenizer,
                                const std::vector<Token>& others);
 
-/// Copies tokenizer, template and generation config of an adapter that is written in another form.
+/// Copies tokenizer, template and generation config of an adapter to the folder of its converted form.
 void copy_companions(const std::string& from, const std::string& to);
 
-/// README.md: front matter as PEFT and Axolotl write it, then what was trained and how, and the recipe.
+/// The text of README.md: front matter as PEFT and Axolotl write it, what was trained and how, and the recipe.
 std::string model_card(const RecipeFile& file, bool adapter, const std::string& name, const CardFacts& facts);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// From a recipe's distribution section to a strategy, and the part of its state that a checkpoint keeps.
+// Makes the strategy of a recipe's distribution section, and saves the part of its state that a checkpoint needs.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace dml {
 
-/// The name in the registry that a recipe means on these ranks. Where it says nothing: ddp on several, but zero1 for
-/// full fine-tuning on one host, where no network waits to be hidden and every rank would update everything from the
-/// same memory.
+/// The registry name of the recipe's strategy. If the recipe names none: ddp on several ranks, but zero1 for full
+/// fine-tuning on one host, where there is no network latency to hide and replicated updates would compete for the same
+/// memory bandwidth.
 std::string strategy_name(const Recipe& recipe, const Comm& comm);
 DistributionOptions distribution_options(const DistributionSection& section);
 /// A collective.
@@ -20,28 +20,29 @@ std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& 
 
 /// Whether no rank ever holds all values.
 bool trains_in_parts(const Recipe& recipe, const DistributionStrategy& strategy);
-/// Whether values lie in bfloat16 under the strategies of dml.
+/// Whether trained values are stored in bfloat16 (by the strategies of dml).
 bool trains_bf16(const Recipe& recipe);
 inline TrainedValues trained_values(const Recipe& recipe, const DistributionStrategy& strategy) {
   return {trains_in_parts(recipe, strategy), trains_bf16(recipe) && strategy.holds_bf16()};
 }
 
-/// Values that were set in the units between gather_values() and now become those that the strategy keeps; releases
-/// them. A collective.
+/// Publishes values that were set in the units after gather_values(): the strategy stores them and releases the units.
+/// A collective.
 void publish_values(const ParameterStore& parameters, DistributionStrategy& strategy);
 
-/// The frozen matrices of the layers, by unit; embedding and head stay where they are mapped.
+/// The frozen matrices of the layers, by unit. Embedding and head are not included; they stay mapped.
 std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model);
-/// Whether a run is to shard them (shard_frozen_weights, or by what the hosts have); `bytes` of the base. A collective.
+/// Whether a run shards its frozen matrices (shard_frozen_weights, or, if unset, by the hosts' memory); `bytes`: size
+/// of the base. A collective.
 bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes,
                    Comm& comm);
 
-/// Writes the rounding errors of a rank's gradients in bfloat16, by unit, into the folder of a checkpoint that is being
-/// written.
+/// Writes this rank's residuals, the rounding errors of its bfloat16 gradients by unit, into the folder of an
+/// unfinished checkpoint.
 void write_residuals(const std::string& folder, std::span<const std::span<bf16>> units, const std::string& strategy,
                      const Comm& comm);
-/// A collective. False where the checkpoint was made by another number of ranks or another strategy: residuals then
-/// begin with zero.
+/// Reads the residuals back. Returns false if the checkpoint was made by another number of ranks or another strategy;
+/// residuals then start at zero. A collective.
 bool read_residuals(const std::string& checkpoint, DistributionStrategy& strategy, const std::string& name, Comm& comm);
 
 }  // namespace dml

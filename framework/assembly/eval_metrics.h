@@ -1,5 +1,5 @@
-// The values of the validation split that a recipe may name in `eval_metrics`, one function a file. A new one is a
-// file, and its name here.
+// The metrics of the validation split that a recipe may name in `eval_metrics`, one function per file. A new one is a
+// file and an entry here.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,19 @@
 
 namespace dml {
 
-/// What evaluators are made from.
+/// The objects that evaluators are made from.
 struct EvaluatorParts {
   const Recipe& recipe;
   const Prepared& prepared;
-  const Schedule* schedule;  // of the validation split; null: there is none
+  const Schedule* schedule;  // of the validation split; null if there is none
   const Tokenizer& tokenizer;
   const ModelSpec& spec;
   const ReferenceScores& references;
-  std::span<const Metric> terms;  // what evaluations of the objective give beside its loss
+  std::span<const Metric> terms;  // the objective's evaluated terms
 };
 
-/// Made where there is a validation split. Runs after ValidationLoss, at the same moments: result.values has eval_loss.
-/// UserError where the run's loss or data do not fit.
+/// Makes the evaluator; called if there is a validation split. It runs after ValidationLoss at the same steps, so
+/// result.values contains eval_loss. UserError when the metric does not apply to the run's loss or data.
 using MakeEvalMetric = std::function<std::unique_ptr<Evaluator>(const EvaluatorParts&)>;
 Registry<MakeEvalMetric>& eval_metrics();
 

@@ -1,4 +1,5 @@
-// Rows of evaluations as token ids, by the format of a recipe or the model's own chat template, as `dml infer` does it.
+// Tokenizes the rows of evaluations, in the format of a recipe or by the model's own chat template, as `dml infer`
+// does.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@ namespace dml {
 
 class AnsweringPrompts : public EvalPrompts {
  public:
-  /// `recipe` may be null: then the template is the tokenizer's. `ends` are the model's own stop tokens.
+  /// `recipe` may be null; the template is then the tokenizer's. The stop tokens of the model are included in
+  /// stop_tokens().
   AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokenizer, const ModelSpec& spec);
   ~AnsweringPrompts() override;
 

@@ -1,4 +1,4 @@
-// From a recipe's `evals` to the tasks that are run.
+// Reads the tasks that a recipe names in `evals`.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace dml {
 
-/// Appends the objects of a file of JSON lines; errors by line, at most twenty.
+/// Appends the objects of a JSON-lines file to `rows`, and at most twenty errors, each with its line, to `errors`.
 void read_eval_rows(const std::string& path, std::vector<EvalRow>& rows, std::vector<std::string>& errors);
-/// The tasks of a recipe: rows are read. UserError with a line for every file or row that cannot be read.
+/// Reads the tasks of a recipe with their rows. UserError with one line per file or row that cannot be read.
 std::vector<EvalTask> eval_tasks(const EvalSection& section);
 
 }  // namespace dml

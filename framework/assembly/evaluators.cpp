@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <set>
 
+#include "assembly/custom_evals.h"
 #include "assembly/objective_choice.h"
-#include "assembly/own_evals.h"
 #include "assembly/samples.h"
 #include "core/closest.h"
 #include "core/error.h"
@@ -57,7 +57,7 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& fr
     for (const std::string& name : recipe.train.eval_metrics) out.push_back(eval_metrics().at(name).make(from));
   }
   if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(from.tokenizer, split, recipe));
-  for (auto& own : own_evaluators(recipe, from.tokenizer, from.spec)) out.push_back(std::move(own));
+  for (auto& own : custom_evaluators(recipe, from.tokenizer, from.spec)) out.push_back(std::move(own));
   for (auto& row : plugin_evaluators().rows())
     out.push_back(row.make(arguments_of(recipe.plugin.plugin_args, row.name)));
   return out;

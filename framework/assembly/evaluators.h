@@ -1,4 +1,4 @@
-// From a recipe to what a run measures: the list of evaluators, and the metric that decides which model is the best.
+// Makes a recipe's evaluators, and finds the metric that decides which model is the best.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace dml {
 
-/// In the order in which they run: of the validation split, if there is one, its loss and then the recipe's
-/// `eval_metrics`; samples; the recipe's `evals`; those of plug-ins. What `from` refers to outlives them.
+/// The evaluators in the order in which they run: for a validation split, its loss and then the recipe's
+/// `eval_metrics`; samples; the recipe's `evals`; those of plug-ins. The objects that `from` refers to outlive them.
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& from);
 
 /// metric_for_best_model, greater_is_better: the metric by its name, with or without "eval_" in front. UserError with

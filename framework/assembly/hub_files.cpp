@@ -8,7 +8,7 @@
 
 namespace dml {
 
-void fetch_named(const RecipeFile& file) {
+void download_missing_files(const RecipeFile& file) {
   Problems problems;
   auto fetch = [&](const std::string& key, HubKind kind, const std::string& name, const FileChoice& choose = {}) {
     std::error_code unknown;
@@ -38,7 +38,7 @@ void fetch_named(const RecipeFile& file) {
 
 RecipeFile load_recipe_to_run(const std::string& path, const std::vector<Override>& overrides, RecipeUse use) {
   RecipeFile file = load_recipe(path, overrides, use);
-  fetch_named(file);
+  download_missing_files(file);
   return file;
 }
 

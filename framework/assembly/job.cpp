@@ -8,7 +8,7 @@
 #include <cstring>
 #include <optional>
 
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/parallel.h"
@@ -136,10 +136,10 @@ void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen
   for (const std::string& other :
        comm.all_gather(host + std::string(reinterpret_cast<const char*>(&mine), sizeof mine))) {
     if (!other.starts_with(host) || other.size() != host.size() + sizeof mine) continue;
-    cpu_set_t theirs;
-    std::memcpy(&theirs, other.data() + host.size(), sizeof theirs);
-    CPU_AND(&theirs, &theirs, &mine);
-    sharers += CPU_COUNT(&theirs) > 0;
+    cpu_set_t shared;
+    std::memcpy(&shared, other.data() + host.size(), sizeof shared);
+    CPU_AND(&shared, &shared, &mine);
+    sharers += CPU_COUNT(&shared) > 0;
   }
   int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
   if (chosen > 0) fair = static_cast<int>(chosen);

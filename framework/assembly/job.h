@@ -1,5 +1,5 @@
 // Steps that several commands share: opening the tokenizer, preparing the data (rank 0 prepares, the others wait),
-// threads.
+// configuring threads.
 #pragma once
 
 #include <memory>
@@ -13,19 +13,19 @@
 
 namespace dml {
 
-/// Directory of the tokenizer: tokenizer_config, else base_model. UserError when neither is set.
+/// The tokenizer's directory: tokenizer_config, else base_model. UserError when neither is set.
 std::string tokenizer_directory(const ModelSection& model);
 TokenizerOverrides tokenizer_overrides(const ModelSection& model);
 std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model);
 
 Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild = false);
 
-/// Sets the precision of products and the number of threads of this rank: the recipe's, else `chosen`, else (0) the
-/// cores that it may use divided among the ranks that share them. Warns when a rank is bound to fewer cores than its
-/// threads, or when most cores of a host are idle. A collective.
+/// Sets the precision of matrix products and the number of threads of this rank: the recipe's, else `chosen`, else (0)
+/// this rank's share of the available cores. Warns when a rank is bound to fewer cores than its threads, or when most
+/// cores of a host are idle. A collective.
 void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen = 0);
 
-/// Which activations the model saves between forward and backward, and in which type.
+/// Sets which activations the model saves for backward, and in which dtype.
 void set_recompute_policy(CausalLm& model, const Recipe& recipe);
 
 }  // namespace dml

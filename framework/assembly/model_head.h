@@ -1,4 +1,4 @@
-// The head that a task needs: logits over the vocabulary, a reward for a text, classes of steps.
+// The head of each task: logits over the vocabulary, a reward per text, classes of steps.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace dml {
 
-/// Gives the model the head that the section's task needs, unless it has it. UserError, with `source` in front, where a
-/// model already has another one.
+/// Sets the head of the section's task, unless the model has it. UserError, prefixed with `source`, if the model
+/// already has a different one.
 void set_head(ModelSpec& spec, const ModelSection& section, const std::string& source);
-/// UserError when a run for a reward model is to start from an adapter that does not have its head.
+/// UserError when a reward-model run starts from an adapter without the required head.
 void require_head(const AdapterConfig& adapter, const ModelSpec& spec, const std::string& directory);
 
 }  // namespace dml

@@ -129,7 +129,7 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
   write_configs(directory, base, spec, dtype, untie);
 }
 
-bool ModelInParts::possible(const CausalLm& model) {
+bool ShardedModelWriter::possible(const CausalLm& model) {
   if (!model.reordered.empty()) return false;
   TensorRows rows = rows_by_tensor(model.spec);
   std::erase_if(rows, [](auto& row) { return row.second[0].constant; });
@@ -141,14 +141,14 @@ bool ModelInParts::possible(const CausalLm& model) {
   return rows.empty();
 }
 
-ModelInParts::ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, DType dtype)
+ShardedModelWriter::ShardedModelWriter(std::string directory, const BaseModel& base, const CausalLm& model, DType dtype)
     : directory_(std::move(directory)),
       base_(base),
       model_(model),
       dtype_(dtype),
       parts_(directory_, tensors_of(rows_by_tensor(model.spec), base, model.spec, dtype)) {}
 
-void ModelInParts::write(std::span<const Shard> shards, bool rest, const std::stop_token& stop) {
+void ShardedModelWriter::write(std::span<const Shard> shards, bool rest, const std::stop_token& stop) {
   for (const Shard& s : shards) {
     if (stop.stop_requested()) return;
     if (s.value16.empty()) parts_.write_floats(s.parameter->name, s.first, s.value);
@@ -212,17 +212,17 @@ void load_shard_values(const CausalLm& model, const std::string& directory, std:
   }
 }
 
-FilesInto::FilesInto(std::string directory)
+StagedFiles::StagedFiles(std::string directory)
     : directory_(std::move(directory)), temporary_(fmt::format("{}/.final.tmp-{}", directory_, getpid())) {
   make_directories(temporary_);
 }
 
-FilesInto::~FilesInto() {
+StagedFiles::~StagedFiles() {
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
 }
 
-void FilesInto::commit() {
+void StagedFiles::commit() {
   std::vector<fs::path> files;
   for (auto& entry : fs::directory_iterator(temporary_)) files.push_back(entry.path());
   std::ranges::sort(files);

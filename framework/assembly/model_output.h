@@ -1,4 +1,4 @@
-// Writing what was trained: PEFT adapter directories, Hugging Face model directories, and their parts of checkpoints.
+// Writes trained models: PEFT adapter directories, Hugging Face model directories, and their files in checkpoints.
 #pragma once
 
 #include <span>
@@ -13,31 +13,32 @@
 
 namespace dml {
 
-/// adapter_config.json and adapter_model.safetensors, from the units' current values, or from `copies` of them.
+/// Writes adapter_config.json and adapter_model.safetensors from the units' current values, or from `copies` of them.
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
                              std::span<const std::span<float>> copies = {}, DType dtype = DType::f32);
 
-/// The spec of the model with its adapters merged: several that were added up may have parted a tied head from its
-/// embedding. UserError where a layer has no bias for that of its adapter to be merged into.
+/// The model's spec after merging its adapters: a sum of several adapters may untie the head from the embedding.
+/// UserError when an adapter has a bias and its layer has none to merge it into.
 ModelSpec merged_spec(CausalLm& model);
 
-/// config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
-/// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is
-/// called before values of a unit are read.
+/// Writes config.json and safetensors (sharded if large) tensor by tensor; at most one is in memory. `merge`: adapters
+/// are merged. Tensors of the base that the model does not know are copied. Calls `show(unit)` before it reads the
+/// values of a unit.
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
                            bool merge, const DistributionStrategy::Show& show = {});
 
 /// Writes the same files, bit for bit, from shards or copies of them: each rank writes its own shards, on a file system
 /// that all ranks share. All arguments must outlive this object.
-class ModelInParts {
+class ShardedModelWriter {
  public:
-  /// Not where tensors are stored the other way round, frozen, or trained in part.
+  /// Whether the model can be written this way: no tensor may be stored transposed, frozen, or trained in part.
   static bool possible(const CausalLm& model);
 
-  ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, DType dtype);
-  /// One rank, before any of them writes.
+  ShardedModelWriter(std::string directory, const BaseModel& base, const CausalLm& model, DType dtype);
+  /// Creates the files; called on one rank, before any rank writes.
   void create() { parts_.create(); }
-  /// To the disk. `rest`: what is in no shard, too; on one rank. Where it is stopped the files stay unfinished.
+  /// Writes the shards to the disk. `rest`: also the tensors in no shard; on one rank. Leaves the files incomplete when
+  /// it is stopped.
   void write(std::span<const Shard> shards, bool rest, const std::stop_token& stop = {});
 
  private:
@@ -53,13 +54,14 @@ void load_model_values(CausalLm& model, const std::string& directory);
 /// Loads only the parts of parameters that this rank holds.
 void load_shard_values(const CausalLm& model, const std::string& directory, std::span<Shard> shards);
 
-/// Moves the files of a finished temporary folder into `directory`, one rename each, replacing what is there.
-class FilesInto {
+/// Collects files in a temporary folder; commit() moves each into `directory` by one rename, replacing an existing
+/// file.
+class StagedFiles {
  public:
-  explicit FilesInto(std::string directory);
-  ~FilesInto();
-  FilesInto(const FilesInto&) = delete;
-  FilesInto& operator=(const FilesInto&) = delete;
+  explicit StagedFiles(std::string directory);
+  ~StagedFiles();
+  StagedFiles(const StagedFiles&) = delete;
+  StagedFiles& operator=(const StagedFiles&) = delete;
   const std::string& path() const { return temporary_; }
   void commit();
 

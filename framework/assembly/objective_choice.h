@@ -1,4 +1,4 @@
-// Makes the objective of a recipe, and says how its micro-batches are loaded.
+// Makes a recipe's objective and the loader options that it needs.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace dml {
 
-/// mismatched: the largest micro-batch of prompts with other prompts' answers, of rl: kto.
+/// mismatched: for rl: kto, the largest micro-batch of prompts with other prompts' answers.
 std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched,
                                           DocumentReference reference = {});
-/// Where the run's reference comes from: with sync_ref_model weights that move; with precompute_ref_log_probs: false
-/// the base, where a pass without the adapter is the model that the run starts from.
+/// The source of the reference: with sync_ref_model, moving weights; with precompute_ref_log_probs: false, the base, if
+/// a pass without the adapter computes the model that the run starts from.
 ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model);
-/// `references` must outlive the loader; `validation`: the loader is of the validation split.
+/// `references` must outlive the loader. `validation`: options for the validation split.
 LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation);
 
 }  // namespace dml

@@ -1,8 +1,8 @@
-// Optimizer state in a checkpoint: tensors named "NAME/PARAMETER" as the layout names them. Planes ("stateN") have the
-// parameters' own shapes; of state in bytes, codes have that name and a scale per 256 elements is "scaleN/PARAMETER".
-// Where ranks keep only slices, each writes its own file and a name says which elements it is of:
-// "stateN/PARAMETER[first:last]". Reading takes whatever overlaps, so a run is resumed with any strategy on any number
-// of ranks.
+// Optimizer state in a checkpoint: tensors named "NAME/PARAMETER" after the state layout. Planes ("stateN") have the
+// shape of their parameter; 8-bit state has its codes under that name and one scale per 256 elements as
+// "scaleN/PARAMETER". If ranks hold only shards, each writes its own file, and a name includes the range of elements:
+// "stateN/PARAMETER[first:last]". Reading takes any overlapping ranges, so a run can be resumed with any strategy on
+// any number of ranks.
 #pragma once
 
 #include <span>
@@ -14,15 +14,15 @@
 
 namespace dml {
 
-/// The name of this rank's file in a checkpoint, where ranks hold slices (`sharded`) or everything.
+/// The name of this rank's file in a checkpoint; `sharded`: ranks hold shards of the state.
 std::string optimizer_state_file(bool sharded, int rank);
-/// The slices and whole parameters of which this rank holds state, in this order.
+/// The shards and whole parameters whose state this rank holds, in this order.
 std::vector<Shard> shards_with_state(DistributionStrategy& strategy);
-/// Writes what the state of `shards`, a rank's own or copies of them, holds. Nothing is left when it is stopped.
+/// Writes the state of `shards`: a rank's own, or copies of them. Leaves no file when it is stopped.
 void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout,
                            const std::stop_token& stop = {});
 
-/// Into this rank's shards. UserError naming the first parameter whose state is not complete.
+/// Reads the state of this rank's shards. UserError naming the first parameter with incomplete state.
 void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& strategy, const StateLayout& layout);
 
 }  // namespace dml

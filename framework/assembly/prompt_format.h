@@ -1,4 +1,4 @@
-// How a prompt becomes the text that a recipe trained on, and the same as a chat template that needs no recipe.
+// Renders prompts as in the training of a recipe, and makes an equivalent chat template that needs no recipe.
 #pragma once
 
 #include <string>
@@ -20,13 +20,13 @@ bool continues_text(const DatasetEntry& dataset);
 /// Whether choose_chat_template() finds one for this recipe (null: none), dataset and tokenizer.
 bool has_chat_template(const Recipe* recipe, const DatasetEntry& dataset, const Tokenizer& tokenizer);
 
-/// The text that the template puts between its generation prompt and an answer: " " for templates like
-/// "ASSISTANT: Hello", "" for most.
+/// The text between the template's generation prompt and an answer: " " for templates like "ASSISTANT: Hello", "" for
+/// most.
 std::string text_before_answers(const PromptStrategy& strategy, const DatasetEntry& dataset);
 
-/// A chat template that gives any program the prompts of this recipe: the template of training with
-/// chat_template_kwargs and default_system_message written into it; for instruction formats (alpaca …) one that lays
-/// out a user message as the format does. "" for plain text, and where no single template gives the same tokens.
+/// A chat template with which any program renders this recipe's prompts: that of the training with chat_template_kwargs
+/// and default_system_message written into it; for instruction formats (alpaca …), one that renders a user message in
+/// that format. "" for plain text, and if no single template yields the same tokens.
 std::string portable_chat_template(const Recipe& recipe, const Tokenizer& tokenizer);
 
 }  // namespace dml

@@ -1,13 +1,13 @@
-// Choices of recipes that come from the registries: the names of optimizers and schedules, and which settings they
+// Supplies recipe keys with the choices of the registries: names of optimizers and schedules, and the settings they
 // read.
 #pragma once
 
 namespace dml {
 
-/// Before the first recipe is read, and again where a program has added a row to a registry.
+/// Call before the first recipe is read, and again after a row was added to a registry.
 void name_choices();
 
-/// Recipes load the plug-ins that they list.
+/// Makes recipes load the plug-ins that they list.
 void enable_recipe_plugins();
 
 }  // namespace dml

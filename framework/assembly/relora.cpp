@@ -137,7 +137,7 @@ void Relora::load(const std::string& checkpoint) {
   }
 }
 
-std::size_t Relora::replaced() const {
+std::size_t Relora::unused_base_bytes() const {
   std::int64_t bytes = 0;
   for (const auto& m : weights_.matrices())
     if (!m.place.transposed) bytes += dtype_bytes(m.original.dtype, m.original.rows * m.original.cols);

@@ -1,8 +1,8 @@
-// ReLoRA: every jagged_restart_steps steps the adapter is merged into the base and begins anew, most of the optimizer's
-// memory is cut away, and the learning rate rises again (optim/schedule.h). What comes out is a whole model.
+// ReLoRA: every jagged_restart_steps steps the adapter is merged into the base and reinitialised, most of the
+// optimizer's state is pruned, and the learning rate warms up again (optim/schedule.h). The result is a full model.
 //
-// A restart belongs to the step after it: a checkpoint made at the same moment holds what was before the merge, and a
-// run that resumes from there merges first.
+// A restart belongs to the step after it: a checkpoint of the same step holds the state before the merge, and a run
+// that resumes from it merges first.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ class Relora {
  public:
   Relora(CausalLm& model, const Recipe& recipe);
 
-  /// Whether a restart comes between the first `done` steps and the next one.
+  /// Whether a restart is due after `done` steps.
   bool due(std::int64_t done) const { return done > 0 && done % every_ == 0; }
-  /// A collective.
+  /// Merges, reinitialises and prunes. A collective.
   void restart(std::int64_t done, DistributionStrategy& strategy, const StateLayout& state, Comm& comm);
 
-  /// Merged weights and trained values of this moment, into the folder of a checkpoint.
+  /// Writes merged weights and trained values into the folder of a checkpoint; load() reads them.
   void save(const std::string& folder, std::int64_t done) const;
   void load(const std::string& checkpoint);
 
-  /// Bytes of the base's files that are not used any more since their values have been copied.
-  std::size_t replaced() const;
-  /// The merged weights in a checkpoint.
+  /// Bytes of the base's files that are no longer used because their values were copied.
+  std::size_t unused_base_bytes() const;
+  /// Bytes of the merged weights in a checkpoint.
   std::size_t bytes() const;
   std::string description() const;
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "assembly/job.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "assembly/prompt_format.h"
 #include "assembly/vocabulary.h"
 #include "checkpoint/model_config.h"

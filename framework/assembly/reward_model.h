@@ -1,7 +1,7 @@
-// A trained reward model: gives a text a number, or the steps of an answer the probability that they are right.
+// A trained reward model: computes a reward for a text, or the probability that each step of an answer is right.
 //
-// Its folder is a model (config.json names …ForSequenceClassification or …ForTokenClassification) or an adapter
-// (task_type SEQ_CLS or TOKEN_CLS) whose base adapter_config.json names.
+// Its folder holds a model (config.json names …ForSequenceClassification or …ForTokenClassification) or an adapter
+// (task_type SEQ_CLS or TOKEN_CLS) whose base is named in adapter_config.json.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace dml {
 
 class RewardModel {
  public:
-  /// `base_model`: instead of the one that an adapter names. UserError where the folder is of no reward model.
+  /// `base_model`: replaces the base that an adapter names. UserError when the folder holds no reward model.
   explicit RewardModel(const std::string& directory, const std::optional<std::string>& base_model = {});
 
   /// Whether it judges steps (TOKEN_CLS); else texts (SEQ_CLS).
@@ -27,18 +27,18 @@ class RewardModel {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t context() const { return model_->spec.max_positions; }
 
-  /// The reward of a prompt with its answer, end token included: the head's output at the last token. The bits do not
-  /// depend on other texts. UserError for a text without tokens, or longer than the context.
+  /// The reward of a prompt with its answer, end token included: the head's output at the last token. Its bits do not
+  /// depend on other texts. UserError for a text without tokens or longer than the context.
   double score(std::span<const Token> text);
   std::vector<double> score(std::span<const std::vector<Token>> texts);
   /// The probability that each step is right; `ends`: positions of the steps' last tokens, ascending.
   std::vector<double> step_scores(std::span<const Token> text, std::span<const std::int64_t> ends);
 
-  /// Tokens of a conversation of {"role", "content"} with its answer, through the folder's chat template. UserError
-  /// where it has none.
+  /// Token ids of a conversation of {"role", "content"} with its answer, by the folder's chat template. UserError if
+  /// there is none.
   std::vector<Token> ids(const Json& messages) const;
-  /// Tokens of a prompt with an answer: of a conversation with this user message, or, without a template, of the two
-  /// texts one after the other with EOS.
+  /// Token ids of a prompt with its answer: as a conversation with this user message or, without a template, the two
+  /// texts concatenated with EOS.
   std::vector<Token> ids(const std::string& prompt, const std::string& answer) const;
 
  private:
@@ -47,7 +47,7 @@ class RewardModel {
 
   BaseModel base_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<PromptStrategy> template_;  // null: there is none
+  std::unique_ptr<PromptStrategy> template_;  // null if there is none
   std::unique_ptr<CausalLm> model_;
 };
 

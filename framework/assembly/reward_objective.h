@@ -1,4 +1,4 @@
-// The objects of a recipe with rl: grpo: the objective, with the engine that samples, the rewards, and the reference.
+// Makes the objective of a recipe with rl: grpo, with its sampler, rewards and reference.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace dml {
 
-/// All of it outlives the objective. UserError for rewards that cannot be computed.
+/// The objects that the objective uses; all of them outlive it. UserError for rewards that cannot be computed.
 struct RewardObjectiveParts {
   const Recipe& recipe;
   const Prepared& prepared;
@@ -22,7 +22,7 @@ struct RewardObjectiveParts {
   const BaseModel& base;
   DistributionStrategy& strategy;
   Comm& comm;
-  std::function<void()> swap_reference;  // of trl.sync_ref_model
+  std::function<void()> swap_reference;  // for trl.sync_ref_model
 };
 std::unique_ptr<Objective> make_reward_objective(const RewardObjectiveParts& parts);
 

@@ -91,7 +91,7 @@ void RewardSources::score_checks(const std::vector<Scored>& completions, std::ve
   for (std::size_t r = 0; r < values.size(); ++r) out[places_[r]] = std::move(values[r]);
 }
 
-std::vector<Token> judged_tokens(const RewardModel& model, const Json& row, const std::string& answer) {
+std::vector<Token> reward_model_tokens(const RewardModel& model, const Json& row, const std::string& answer) {
   const auto prompt = row.find("prompt"), messages = row.find("messages");
   const Json& said = messages != row.end() ? *messages : prompt != row.end() ? *prompt : row;
   if (said.is_array()) {
@@ -117,7 +117,7 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
         std::vector<std::vector<Token>> texts;
         for (std::size_t i = first; i < std::min(first + kGroup, completions.size()); ++i) {
           const Scored& s = completions[i];
-          texts.push_back(same ? s.completion.text : judged_tokens(*m.model, s.row.json, s.text));
+          texts.push_back(same ? s.completion.text : reward_model_tokens(*m.model, s.row.json, s.text));
         }
         const std::vector<double> values = m.model->score(texts);
         mine.insert(mine.end(), values.begin(), values.end());

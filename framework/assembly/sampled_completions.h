@@ -1,8 +1,8 @@
-// Completions for rl: grpo: sampled by the engine behind the prompts of a step, every rank some of the prompts, and
-// scored by the recipe's rewards.
+// Samples completions of a step's prompts with the engine, for rl: grpo; each rank samples some of the prompts. Scores
+// them by the recipe's rewards.
 //
-// Random numbers go by seed, step and the completion's place in it, so texts depend neither on ranks nor on other
-// completions; the first step's are those of `dml infer` with the same seed.
+// Random numbers are a function of seed, step and the completion's index in the step, so texts depend neither on the
+// number of ranks nor on other completions; those of the first step equal `dml infer` with the same seed.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ namespace dml {
 
 class SampledCompletions : public Completions {
  public:
-  /// All of it outlives this. UserError with a line for every row that a reward cannot be computed of.
+  /// All arguments outlive this object. UserError with one line per row for which a reward cannot be computed.
   SampledCompletions(const Recipe& recipe, const Prepared& prepared, const Schedule& schedule,
                      const Tokenizer& tokenizer, const ModelSpec& spec, DistributionStrategy& strategy, int ranks);
 
@@ -32,16 +32,17 @@ class SampledCompletions : public Completions {
   Memory memory(CausalLm& model) override;
 
  private:
-  /// The examples of the steps that are sampled together, one entry for each completion, and where each step ends.
+  /// The examples of the steps that are sampled together, one entry per completion, and the end of each step in that
+  /// list.
   struct Plan {
     std::vector<std::int32_t> examples;
     std::vector<std::size_t> ends;
   };
   Plan plan_of(std::int64_t step) const;
-  /// Found once, so that what is planned is what is taken.
+  /// Computed once, so that the memory plan and the engine agree.
   const EngineOptions& options(CausalLm& model);
   void generate(std::int64_t step, const Plan& plan, CausalLm& model, Comm& comm, std::vector<Completion>& out);
-  /// By reward and completion.
+  /// Rewards by reward function and completion.
   std::vector<std::vector<double>> score(const Plan& plan, const std::vector<Completion>& completions, Comm& comm);
   std::vector<NamedValue> measured(const std::vector<std::vector<double>>& rewards, const Advantages& advantages,
                                    const std::vector<Completion>& completions) const;

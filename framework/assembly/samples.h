@@ -1,4 +1,5 @@
-// Samples during training: the model continues a few examples of the validation split, beside what they really say.
+// Samples during training: the model answers a few prompts of the validation split; the expected answers are shown
+// beside its own.
 #pragma once
 
 #include <string>
@@ -11,12 +12,12 @@
 
 namespace dml {
 
-/// The first num_generation_samples examples. A prompt is what stands before the first trained token, or, where all of
-/// an example is trained, generation_prompt_ratio of it. Answers end at the context's end and at every stop token of
-/// the recipe: eot_tokens, the tokenizer's eos, the model's.
+/// Uses the first num_generation_samples examples. The prompt is the text before the first trained token or, if a whole
+/// example is trained, its first generation_prompt_ratio. Answers end at the context length and at the recipe's stop
+/// tokens: eot_tokens, the tokenizer's EOS, the model's.
 class SampleTexts : public Evaluator {
  public:
-  /// All of it outlives this.
+  /// All arguments outlive this object.
   SampleTexts(const Tokenizer& tokenizer, const Examples& examples, const Recipe& recipe)
       : tokenizer_(tokenizer), examples_(examples), section_(recipe.generation), templates_(recipe.templates) {}
 

@@ -20,7 +20,7 @@ class AllWeights : public TrainedForm {
  public:
   using TrainedForm::TrainedForm;
   std::string description() const override { return "full"; }
-  const char* continued_by() const override { return "base_model"; }
+  const char* continuation_key() const override { return "base_model"; }
   bool copies_base() const override { return parts_.recipe.adapter.unfrozen_parameters.empty(); }
   std::size_t stored_bytes() const override {
     return static_cast<std::size_t>(dtype_bytes(checkpoint_dtype(parts_.recipe), parts_.base.spec.parameters()));
@@ -33,17 +33,17 @@ class AllWeights : public TrainedForm {
     write(folder, checkpoint_dtype(parts_.recipe));
   }
 
-  bool copies_shards() const override { return ModelInParts::possible(model()); }
+  bool copies_shards() const override { return ShardedModelWriter::possible(model()); }
   std::size_t copied_bytes() const override {
     const auto parts = std::max<std::int64_t>(1, std::llround(parts_.strategy.total(1)));
     const ParameterStore& store = model().parameters;
     return copies_shards() ? static_cast<std::size_t>(store.floats() / parts * store.value_width()) : 0;
   }
   Job write_copies(const std::string& folder, std::shared_ptr<const Copies> copies) override {
-    auto parts = std::make_shared<ModelInParts>(folder, parts_.base, model(), checkpoint_dtype(parts_.recipe));
-    if (first()) parts->create();
+    auto parts = std::make_shared<ShardedModelWriter>(folder, parts_.base, model(), checkpoint_dtype(parts_.recipe));
+    if (is_first_rank()) parts->create();
     parts_.comm.barrier();
-    return [=, rest = first()](const std::stop_token& stop) { parts->write(copies->shards, rest, stop); };
+    return [=, rest = is_first_rank()](const std::stop_token& stop) { parts->write(copies->shards, rest, stop); };
   }
 
  private:
@@ -52,10 +52,10 @@ class AllWeights : public TrainedForm {
       return parts_.strategy.on_first_rank([&](const DistributionStrategy::Show& show) {
         write_model_directory(folder, parts_.base, model(), dtype, false, show);
       });
-    ModelInParts parts(folder, parts_.base, model(), dtype);
-    if (first()) parts.create();
+    ShardedModelWriter parts(folder, parts_.base, model(), dtype);
+    if (is_first_rank()) parts.create();
     parts_.comm.barrier();
-    parts.write(parts_.strategy.writes_state() ? parts_.strategy.shards() : std::span<Shard>(), first());
+    parts.write(parts_.strategy.writes_state() ? parts_.strategy.shards() : std::span<Shard>(), is_first_rank());
   }
 };
 
@@ -67,7 +67,7 @@ class AdapterAlone : public TrainedForm {
     return fmt::format("LoRA r={} alpha={:g}{}{}", a.r, a.alpha, a.use_rslora ? " rsLoRA" : "",
                        a.use_dora ? " DoRA" : "");
   }
-  const char* continued_by() const override { return "lora_model_dir"; }
+  const char* continuation_key() const override { return "lora_model_dir"; }
   std::size_t stored_bytes() const override { return float_bytes(model().parameters.trainable()); }
   void load(const std::string& checkpoint) override {
     load_adapter(model(), read_adapter(checkpoint, model().spec, parts_.base.directory), checkpoint);
@@ -82,7 +82,7 @@ class AdapterAlone : public TrainedForm {
   bool copies_units() const override { return true; }
   std::size_t copied_bytes() const override { return float_bytes(model().parameters.floats()); }
   Job write_copies(const std::string& folder, std::shared_ptr<const Copies> copies) override {
-    if (!first()) return {};
+    if (!is_first_rank()) return {};
     return [=, this](const std::stop_token&) { write(folder, copies->units); };
   }
 
@@ -91,7 +91,7 @@ class AdapterAlone : public TrainedForm {
   template <class F>
   void on_first_rank(F&& write) {
     parts_.strategy.gather_values();
-    if (first()) write();
+    if (is_first_rank()) write();
     parts_.strategy.release_values();
   }
 
@@ -107,9 +107,9 @@ class MergedAdapter : public AdapterAlone {
     parts.base.release();
   }
   std::string description() const override { return AdapterAlone::description() + ", " + relora_.description(); }
-  const char* continued_by() const override { return "base_model"; }
+  const char* continuation_key() const override { return "base_model"; }
   bool changes_base() const override { return true; }
-  std::size_t replaced() const override { return relora_.replaced(); }
+  std::size_t unused_base_bytes() const override { return relora_.unused_base_bytes(); }
   std::size_t stored_bytes() const override { return AdapterAlone::stored_bytes() + relora_.bytes(); }
   void before_step(std::int64_t done, const StateLayout& state) override {
     if (relora_.due(done)) relora_.restart(done, parts_.strategy, state, parts_.comm);

@@ -1,5 +1,6 @@
-// unfrozen_parameters: which of the base's tensors, or rows of them, full fine-tuning changes. Axolotl's rule: a
-// regular expression matched at the start of the name; "[a:b]" after it names rows, either end may be left out.
+// unfrozen_parameters: the tensors of the base, or rows of them, that full fine-tuning trains. As in Axolotl, a pattern
+// is a regular expression matched at the start of the name; "[a:b]" after it selects rows, and either end may be
+// omitted.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace dml {
 
-/// Empty without patterns. UserError for a pattern that does not compile, and, when called, for rows that the tensor
-/// does not have or that leave a gap.
+/// Empty without patterns. UserError for a pattern that does not compile; calling the rule throws UserError for rows
+/// that the tensor does not have or that leave a gap.
 decltype(Training::unfrozen) unfrozen_rule(const std::vector<std::string>& patterns);
 
 }  // namespace dml

@@ -39,8 +39,8 @@ std::vector<float> mean_row(const std::vector<float>& values, std::int64_t rows,
 }
 
 // The tensor with its new rows, in the type it has.
-GrownTensor grown(const TensorView& tensor, const WeightName& w, std::int64_t rows, const ModelSpec& spec, bool mean,
-                  std::uint64_t seed, const std::string& directory) {
+ResizedTensor resized(const TensorView& tensor, const WeightName& w, std::int64_t rows, const ModelSpec& spec,
+                      bool mean, std::uint64_t seed, const std::string& directory) {
   std::vector<float> values = tensor.floats(directory);
   const std::int64_t before = w.tensor_rows, cols = w.cols;
   values.resize(static_cast<std::size_t>(rows * cols));
@@ -55,7 +55,7 @@ GrownTensor grown(const TensorView& tensor, const WeightName& w, std::int64_t ro
     for (std::int64_t i = 0; i < (rows - before) * cols; ++i)
       fresh[i] = random.normal(static_cast<std::uint64_t>(before * cols + i)) * static_cast<float>(spec.init_range);
   }
-  GrownTensor out;
+  ResizedTensor out;
   out.shape = {tensor.shape.begin(), tensor.shape.end()};
   out.shape[0] = rows;
   out.dtype = is_plain_float(tensor.dtype) ? tensor.dtype : DType::f32;
@@ -66,14 +66,14 @@ GrownTensor grown(const TensorView& tensor, const WeightName& w, std::int64_t ro
 
 // `given`: tensors whose rows are known.
 void grow(BaseModel& base, std::int64_t rows, bool mean, std::uint64_t seed,
-          std::map<std::string, GrownTensor> given = {}) {
-  auto all = std::make_shared<std::map<std::string, GrownTensor>>(std::move(given));
+          std::map<std::string, ResizedTensor> given = {}) {
+  auto all = std::make_shared<std::map<std::string, ResizedTensor>>(std::move(given));
   if (base.files)
     for (const WeightName& w : weight_names(base.spec))
       if (const TensorView* tensor =
               grows(w, base.spec) && !all->contains(w.tensor) ? base.files->find(w.tensor) : nullptr)
-        (*all)[w.tensor] = grown(*tensor, w, rows, base.spec, mean, seed, base.directory);
-  base.grown = all;
+        (*all)[w.tensor] = resized(*tensor, w, rows, base.spec, mean, seed, base.directory);
+  base.resized = all;
   base.spec.vocab = rows;
   base.config = rewrite_config(base.config, {{"vocab_size", rows}});
 }
@@ -86,9 +86,9 @@ struct TrainedEnds {
 };
 
 TrainedEnds trained_ends(const AdapterConfig& config, const ModelSpec& spec, std::int64_t first, std::int64_t last) {
-  ModelSpec grown = spec;
-  grown.vocab = last;
-  const AdapterPlan plan = plan_adapter(config, grown, "the recipe");
+  ModelSpec resized = spec;
+  resized.vocab = last;
+  const AdapterPlan plan = plan_adapter(config, resized, "the recipe");
   auto trains = [&](const WeightName& w) {
     const bool follows = w.role == WeightRole::head && spec.tied && !plan.parts_ends;
     if (plan.saves(w, spec) || plan.adapted(w.module())) return true;
@@ -116,7 +116,7 @@ std::string advice(const ModelSpec& spec, std::int64_t first, std::int64_t last)
 
 // The base's embedding and head as an adapter's file has them, where it does and they are not the files'.
 void take_base_ends(const std::string& directory, const BaseModel& base, const ModelSpec& spec,
-                    std::map<std::string, GrownTensor>& grown) {
+                    std::map<std::string, ResizedTensor>& resized) {
   const std::string path = directory + "/adapter_model.safetensors";
   if (!file_exists(path) || !base.files) return;
   const SafetensorsFile file(path);
@@ -139,7 +139,7 @@ void take_base_ends(const std::string& directory, const BaseModel& base, const M
     if (const TensorView* stored = base.files->find(own);
         stored && std::ranges::equal(stored->shape, t->shape) && t->floats(path) == stored->floats(base.directory))
       continue;
-    GrownTensor tensor;
+    ResizedTensor tensor;
     tensor.shape = {t->shape.begin(), t->shape.end()};
     const DType dtype = is_plain_float(t->dtype) ? t->dtype : DType::f32;
     tensor.dtype = dtype;
@@ -150,10 +150,10 @@ void take_base_ends(const std::string& directory, const BaseModel& base, const M
       tensor.bytes.resize(values.size() * sizeof(float));
       write_floats(dtype, values.data(), std::ssize(values), tensor.bytes.data());
     }
-    if (auto embedding = grown.find(own);
-        head && spec.tied && embedding != grown.end() && embedding->second.bytes == tensor.bytes)
+    if (auto embedding = resized.find(own);
+        head && spec.tied && embedding != resized.end() && embedding->second.bytes == tensor.bytes)
       continue;
-    grown.insert_or_assign(w.tensor, std::move(tensor));
+    resized.insert_or_assign(w.tensor, std::move(tensor));
   }
 }
 
@@ -166,7 +166,7 @@ std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& 
   return tokens - (new_pad && adapter.adapter != AdapterKind::none);
 }
 
-void check_growth(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter) {
+void check_resize(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter) {
   const std::int64_t before = base.spec.vocab;
   if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir || tokens <= before) return;
   const TrainedEnds trained = trained_ends(adapter_config(adapter, base.directory), base.spec, before, tokens);
@@ -178,8 +178,8 @@ void check_growth(const BaseModel& base, std::int64_t tokens, const AdapterSecti
         tokens, before, trained.embedding ? "head's" : "embedding's", advice(base.spec, before, tokens));
 }
 
-void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
-                     std::int64_t seed) {
+void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
+                       std::int64_t seed) {
   if (adapter.adapter != AdapterKind::none && adapter.lora_model_dir) {
     // An adapter to start from defines its tokens and holds their rows.
     fit_vocabulary(base, {*adapter.lora_model_dir});
@@ -191,7 +191,7 @@ void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& m
   }
   std::int64_t rows = model.resize_token_embeddings_to_32x ? (tokens + 31) / 32 * 32 : tokens, before = base.spec.vocab;
   if (rows <= before) return;
-  check_growth(base, tokens, adapter);
+  check_resize(base, tokens, adapter);
   if (adapter.adapter != AdapterKind::none && tokens > before && base.spec.head == HeadKind::causal_lm &&
       !trained_ends(adapter_config(adapter, base.directory), base.spec, before, tokens).head)
     log_warning(
@@ -213,10 +213,10 @@ void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
   if (rows > kMostRows) return;
   ModelSpec spec = base.spec;
   spec.vocab = rows;
-  std::map<std::string, GrownTensor> ends;
+  std::map<std::string, ResizedTensor> ends;
   for (const std::string& directory : directories) take_base_ends(directory, base, spec, ends);
   if (rows > base.spec.vocab) grow(base, rows, false, 0, std::move(ends));
-  else if (!ends.empty()) base.grown = std::make_shared<const std::map<std::string, GrownTensor>>(std::move(ends));
+  else if (!ends.empty()) base.resized = std::make_shared<const std::map<std::string, ResizedTensor>>(std::move(ends));
 }
 
 void fit_vocabulary(BaseModel& base, const AdapterSection& adapter) {

@@ -1,6 +1,6 @@
-// A vocabulary that grows: the recipe's new tokens give embedding and head more rows, as resize_token_embeddings of
-// Hugging Face does. New rows are N(0, initializer_range), or the mean of the old ones (mean_resizing_embeddings); a
-// bias gets zeros. Rows are added, never taken away.
+// Resizes the vocabulary for a recipe's new tokens: embedding and head get more rows, as with resize_token_embeddings
+// of Hugging Face. New rows are N(0, initializer_range), or the mean of the old ones (mean_resizing_embeddings); a bias
+// gets zeros. Rows are never removed.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace dml {
 
-/// Tokens that need a row of the embedding: all of them, but with an adapter not a new pad token at the end of the
-/// vocabulary, which no batch ever holds.
+/// The number of tokens that need a row of the embedding: all, except, with an adapter, a new pad token at the end of
+/// the vocabulary, since no batch contains one.
 std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& adapter);
 
-/// UserError where a new adapter would leave rows of new tokens untrained.
-void check_growth(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter);
+/// UserError when a new adapter would leave the rows of new tokens untrained.
+void check_resize(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter);
 
-/// The base gets the rows that `tokens` tokens need (with resize_token_embeddings_to_32x a multiple of 32), or those of
-/// the adapter that training starts from. UserError where an adapter would train no row of a new token; a warning where
-/// it trains them at one end only.
-void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
-                     std::int64_t seed);
+/// Gives the base the rows that `tokens` tokens need (with resize_token_embeddings_to_32x, a multiple of 32), or those
+/// of the adapter that training starts from. UserError when an adapter trains no row of a new token; a warning when it
+/// trains them in only one of embedding and head.
+void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
+                       std::int64_t seed);
 
-/// As many rows as the adapters' files have for embedding or head; the base's own values that such a file holds
-/// (PEFT saves them with a resized vocabulary) take the place of the base's.
+/// Resizes embedding and head to the rows in the adapters' files. Values of the base stored in such a file (PEFT saves
+/// them with a resized vocabulary) replace the base's own.
 void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters);
 
-/// As many rows as the adapter of a recipe needs, without its tokenizer: those of lora_model_dir, and of the tokens
-/// that peft_trainable_token_indices names.
+/// Resizes the base for a recipe's adapter without its tokenizer: for the rows of lora_model_dir and of the tokens in
+/// peft_trainable_token_indices.
 void fit_vocabulary(BaseModel& base, const AdapterSection& adapter);
 
 }  // namespace dml

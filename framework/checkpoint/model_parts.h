@@ -1,6 +1,6 @@
-// Writes the same files as ModelWriter from several processes at once: each writes the parts it holds at their final
-// offsets, so no process gathers tensors. For folders that no reader sees yet (CheckpointWriter, FilesInto), since the
-// files are not written atomically.
+// Writes the same files as ModelWriter from several processes at once: each writes the values it holds at their final
+// offsets, so no process gathers tensors. Files are not written atomically, so the folder must be one that no reader
+// sees yet (CheckpointWriter, StagedFiles).
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ class ModelParts {
   ModelParts(const ModelParts&) = delete;
   ModelParts& operator=(const ModelParts&) = delete;
 
-  /// One process, before any writes: headers, sizes, index.
+  /// Creates the files with headers, sizes and index; called by one process before any writes.
   void create();
-  /// Elements `first`, first + 1, … of a tensor, rounded to its dtype.
+  /// Writes elements `first`, first + 1, … of a tensor, rounded to its dtype.
   void write_floats(std::string_view tensor, std::int64_t first, std::span<const float> values);
-  /// The same from bfloat16.
+  /// Like write_floats(), from bfloat16.
   void write_halves(std::string_view tensor, std::int64_t first, std::span<const bf16> values);
   void write(std::string_view tensor, std::span<const std::byte> whole);
-  /// To the disk. IoError, as for all of them.
+  /// Flushes to the disk. IoError, as for all of these functions.
   void commit();
 
  private:

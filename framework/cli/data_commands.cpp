@@ -1,7 +1,7 @@
 // preprocess, tokenize.
 #include "assembly/hub_files.h"
 #include "assembly/job.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"

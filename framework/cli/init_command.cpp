@@ -6,7 +6,7 @@
 #include <iostream>
 #include <map>
 
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"

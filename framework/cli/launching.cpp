@@ -19,7 +19,7 @@ LaunchRequest request_of(const LayoutChoice& choice, std::vector<std::string> co
   LaunchRequest request;
   request.ranks = choice.layout.ranks;
   request.threads = choice.layout.threads;
-  request.pass_threads = false;  // tell_layout() does
+  request.pass_threads = false;  // pass_layout_to_ranks() does
   request.command = std::move(command);
   return request;
 }
@@ -47,7 +47,7 @@ int train_on_own_ranks(std::vector<std::string> words, const LayoutChoice& choic
     words.push_back("--progress=bar");
   const std::vector<std::string> line = line_of_ranks(request_of(choice, std::move(words)));
   log_debug("{}", shell_text(line));
-  tell_layout(choice);
+  pass_layout_to_ranks(choice);
   set_threads(1);  // signals must reach run_launcher(), not a thread that has nothing to do
   return run_ranks(line, true);
 }

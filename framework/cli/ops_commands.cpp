@@ -113,7 +113,7 @@ int submit(Launch& l) {
 }
 
 RecipeFile recipe_of_training(const std::vector<std::string>& command, RecipeUse use) {
-  bench_words(command);  // checks what it is
+  bench_arguments(command);  // checks what it is
   std::string path;
   std::optional<std::string> resume;
   std::vector<Override> overrides;

@@ -103,7 +103,7 @@ int resume(const std::vector<std::string>& words) {
     log_warning("{}: the directory in which the run was started is gone: relative paths now start in {}",
                 record.directory, fs::current_path().string());
   log_info("Resuming: {}", line);
-  std::vector<std::string> train = train_words(record, from);
+  std::vector<std::string> train = train_arguments(record, from);
   train.insert(train.end(), output_options().begin(), output_options().end());
   if (!record.launch.empty()) {
     std::vector<std::string> launch = record.launch;

@@ -1,5 +1,5 @@
 // template: one conversation through a chat template, byte for byte as training sees it.
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"

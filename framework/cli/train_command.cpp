@@ -49,7 +49,7 @@ std::vector<std::string> words_of(const Train& t) {
 int run_train(const std::vector<std::string>& words) {
   Train t;
   t.options.parse(words);
-  std::optional<LayoutChoice> layout = told_layout();
+  std::optional<LayoutChoice> layout = layout_from_parent();
   std::error_code unknown;
   // A recipe from a pipe can be read once.
   if (!is_started_rank() && std::filesystem::is_regular_file(t.recipe, unknown)) {
@@ -60,7 +60,7 @@ int run_train(const std::vector<std::string>& words) {
   }
   return run_on_ranks([&](Comm& comm) {
     RecipeFile file = load_recipe_to_run(t.recipe, t.overrides);
-    file.recipe.train.ranks_share_step = told_layout().has_value();
+    file.recipe.train.ranks_share_step = layout_from_parent().has_value();
     show_notes(file, true);
     return with_places(file, [&] {
       return static_cast<int>(train(

@@ -20,10 +20,10 @@ struct ArchiveMember {
 };
 std::optional<ArchiveMember> parse_archive_member(const std::string& path);
 
-/// Regular files of the archive, in its order; hidden ones and __MACOSX are passed over. UserError where it is damaged.
+/// The regular files of the archive, in its order, without hidden files and __MACOSX. UserError when it is damaged.
 std::vector<std::string> archive_members(const std::string& archive);
 
-/// A stream of a member's bytes, decompressed while they are read.
+/// A stream of a member's bytes, decompressed as they are read.
 std::unique_ptr<ByteStream> open_archive_member(const ArchiveMember& place);
 
 }  // namespace dml

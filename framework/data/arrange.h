@@ -13,15 +13,15 @@ struct DataSection;  // recipe/recipe.h
 struct DatasetRange {
   std::int32_t first = 0, last = 0;
   double weight = 1;        // 0.5: half of them; 2: each twice
-  bool validation = false;  // of test_datasets
+  bool validation = false;  // listed in test_datasets
 };
 
 struct Arrangement {
   std::vector<std::int32_t> train, validation;
 };
 
-/// Weights, shuffling inside the datasets, merging, shuffling, the shard of the merged data, then the validation split
-/// off the end. UserError when a split leaves nothing.
+/// Applies weights, shuffles each dataset, merges and shuffles, selects the shard of the merged data, and splits the
+/// validation examples off the end. UserError when a split is empty.
 Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& data, std::uint64_t seed);
 
 }  // namespace dml

@@ -1,6 +1,7 @@
-// Rows become the arrays of a prepared folder: read, rendered, tokenised, filtered, written. Rows are read in order,
-// worked on in parallel block by block and written in order, so the bytes do not depend on the number of threads and
-// memory is bounded by three blocks: while one is worked on, the next is read and the one before it is written.
+// Builds the arrays of a prepared folder from rows: reads, renders, tokenises, filters and writes them. Rows are read
+// in order, processed in parallel block by block and written in order, so the bytes do not depend on the number of
+// threads, and at most three blocks are in memory: one is processed while the next is read and the previous one is
+// written.
 #pragma once
 
 #include <cstdint>
@@ -37,33 +38,34 @@ struct Built {
   std::vector<WrittenFile> files;   // by name
 };
 
-/// Limits of the data that a check reads.
+/// How much of the data a check reads.
 struct CheckLimits {
   std::int64_t rows = INT64_MAX;  // of each dataset
-  std::size_t bytes = SIZE_MAX;   // of rows of each dataset; the row that exceeds it is the last one
+  std::size_t bytes = SIZE_MAX;   // of the rows of each dataset; the row that exceeds it is the last one read
 };
 
-/// Findings of a check other than problems.
+/// The findings of a check besides problems.
 struct DataCheck {
-  std::vector<std::string> doubts;   // errors of a full preparation if unread rows are like those that were read
+  std::vector<std::string>
+      possible_problems;  // errors that a full preparation would report if the unread rows resemble those read
   std::vector<std::string> partial;  // datasets of which only the first rows were read: "rows.jsonl: 2,000 rows"
   DataReport report;
-  /// Tokens of each example in the order of training and validation; empty unless every row was read and none is
-  /// refused.
+  /// Number of tokens of each example, in training and validation order; empty unless every row was read and none is
+  /// rejected.
   std::vector<std::int32_t> train_lengths, validation_lengths;
 };
 
 using ProblemSink = std::function<void(const Problem&)>;
 
-/// Reads, renders and tokenises as build_arrays() does and writes nothing. Everything that build_arrays() would refuse
-/// goes to `problem`, one call each, in the order of the rows.
+/// Reads, renders and tokenises like build_arrays(), but writes nothing. Passes everything that build_arrays() would
+/// reject to `problem`, one call each, in the order of the rows.
 DataCheck check_rows(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                      const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
                      const CheckLimits& limits, const ProblemSink& problem);
 
-/// Writes every file but the manifest into `folder`. `ends` are the tokens a text may end with (eos, eot).
-/// UserError on bad rows (unless they are to be skipped), when every row of a dataset was dropped, or more than half of
-/// its rows have no trained tokens.
+/// Writes every file except the manifest into `folder`. `ends` are the tokens that may end a text (EOS, end-of-turn).
+/// UserError on bad rows (unless they are to be skipped), when every row of a dataset was dropped, or when more than
+/// half of its rows have no trained tokens.
 Built build_arrays(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                    const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
                    const std::string& folder);

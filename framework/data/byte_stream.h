@@ -1,5 +1,5 @@
-// Bytes of a file from front to back, unpacked on the way when it is gzip or zstd (recognised by its first bytes).
-// "ARCHIVE::MEMBER" is a file in an archive.
+// Sequential reader of a file, decompressed if it is gzip or zstd (detected by its first bytes). "ARCHIVE::MEMBER" is a
+// file in an archive.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,10 @@ class ByteStream {
   virtual std::size_t read(char* buffer, std::size_t size) = 0;
 };
 
-/// UserError where the file is missing or not regular. /dev/stdin may be a pipe; it is read as it is, without
-/// decompression.
+/// Opens a file. UserError when it is missing or not a regular file. /dev/stdin may be a pipe; it is not decompressed.
 std::unique_ptr<ByteStream> open_stream(const std::string& path);
 
-/// Digest of a file's content as stored (compressed or not) from byte `begin` on, without mapping it.
+/// Digest of a file's stored bytes (compressed or not) from byte `begin` on, without mapping it.
 std::string stream_digest(const std::string& path, std::size_t begin = 0);
 
 }  // namespace dml

@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// In the order of Parquet's numbers; lz4_frame is Arrow's.
+/// Values as in Parquet; lz4_frame is Arrow's.
 enum class Codec { none, snappy, gzip, lzo, brotli, lz4_hadoop, zstd, lz4, lz4_frame };
 
 /// Decompresses exactly `size` bytes into `out`. Returns "", or the error.

@@ -17,10 +17,10 @@
 
 namespace dml {
 
-/// Files, or the one directory, that the card in `folder` lists for a configuration and split, as paths below `folder`;
-/// `name` unset: its default configuration. `files`: those of the dataset, where not all are in `folder`. Nothing where
-/// no card lists any, or `name` is a subdirectory instead. UserError naming the choices where a configuration must be
-/// chosen, or the card has no such split or none of the files that it lists.
+/// Files, or the one directory, that the card in `folder` lists for a configuration and split, as paths relative to
+/// `folder`; `name` unset: the default configuration. `files`: all files of the dataset, if not all are in `folder`.
+/// Empty if there is no card that lists files, or if `name` is a subdirectory instead. UserError naming the choices
+/// when a configuration must be chosen, the card has no such split, or none of its files exist.
 std::optional<std::vector<std::string>> files_of_card(const std::string& folder, const std::optional<std::string>& name,
                                                       const std::string& split,
                                                       const std::optional<std::vector<std::string>>& files = {});

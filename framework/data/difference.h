@@ -25,7 +25,8 @@ struct Difference {
   Json json() const;
 };
 
-/// Rows are identified by file and line; the parts of a row that became several examples are compared one by one.
+/// Compares two prepared folders. Rows are identified by file and line; if a row became several examples, they are
+/// compared one by one.
 Difference compare(const Prepared& before, const Prepared& after);
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// One training example: token ids with a label each. A label is the token's own id where it is trained and kIgnore
-// where it is only read; the shift by one happens in the loader.
+// One training example: token ids with a label each. The label is the token's own id if it is trained, else kIgnore;
+// the loader shifts labels by one.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct Example {
   bool continues = false;  // the document continues in the next example, so it has no end-of-text token
   bool fused = false;      // a token begins in untrained text and ends in trained text
   ExampleKind kind = ExampleKind::document;
-  std::int32_t split = 0;           // of a pair: tokens of the preferred document, the rejected one is behind it
-  float weight = 1;                 // of its loss
-  float margin = 0;                 // of a pair for a reward model
+  std::int32_t split = 0;  // of a pair: number of tokens of the chosen document, which comes before the rejected one
+  float weight = 1;        // of its loss
+  float margin = 0;        // of a pair for a reward model
   std::vector<float> weights = {};  // of each token's loss; empty: all 1
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
@@ -32,18 +32,18 @@ struct Example {
     labels.resize(static_cast<std::size_t>(length));
     if (!weights.empty()) weights.resize(static_cast<std::size_t>(length));
   }
-  /// Labels that can count in the loss: the first position of a document is never a target.
+  /// Number of labels that count in the loss; the first position of a document is never a target.
   std::int64_t trained() const;
 };
 
-/// Tokenises segments and concatenates their tokens. A token belongs to the piece that contains its first byte other
-/// than a space. Reused for many rows, so that it keeps its working memory.
+/// Tokenises segments and concatenates their tokens. A token belongs to the piece that contains its first byte that is
+/// not a space. One object serves many rows, reusing its working memory.
 class Assembler {
  public:
-  /// Time goes to Phase::tokenize and Phase::mask of `clock`, when there is one.
+  /// Time is added to Phase::tokenize and Phase::mask of `clock`, if it is not null.
   explicit Assembler(const Tokenizer& tokenizer, PhaseClock* clock = nullptr) : tokenizer_(tokenizer), clock_(clock) {}
-  /// Valid until the next call; may be swapped with another example, so that memory is reused. UserError for ids that
-  /// the tokenizer does not have, or where EOS is requested and there is no eos token.
+  /// The result is valid until the next call; it may be swapped with another example, so that memory is reused.
+  /// UserError for ids that the tokenizer does not have, or when EOS is requested and there is no EOS token.
   Example& operator()(const Rendered& rendered);
   /// Example::trained() of the last result.
   std::int64_t trained() const { return trained_; }
@@ -70,19 +70,19 @@ class Assembler {
   std::vector<Bound> bounds_;
 };
 
-/// One example of two documents.
+/// Joins two documents into one example, a pair.
 Example joined(Example&& chosen, const Example& rejected);
 
 Example assemble(const Rendered& rendered, const Tokenizer& tokenizer);
 
 Example slice(const Example& whole, std::int64_t begin, std::int64_t end);
 
-/// Cuts a document into examples of at most `length` tokens; every token is in exactly one. The last example has at
-/// least `least` tokens, taken from the one before.
+/// Splits a document into examples of at most `length` tokens; every token is in exactly one. The last example has at
+/// least `least` tokens; the missing ones are taken from the example before.
 std::vector<Example> cut(const Example& document, std::int64_t length, std::int64_t least);
 
-/// Parts of at most `length` tokens that each end after a trained run, as many of them as fit in one; a turn that is
-/// longer than `length`, and what comes after it, is left out.
+/// Splits a conversation into examples of at most `length` tokens, each ending after a trained range, with as many
+/// turns as fit. A turn longer than `length`, and everything after it, is dropped.
 std::vector<Example> split_turns(const Example& whole, std::int64_t length);
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// A read-only list of examples over mapped arrays: ids, labels and where each came from. An example is one document, or
-// a pair of them: a preferred answer and, after it, a rejected one, each with the prompt in front.
+// A read-only list of examples over mapped arrays: ids, labels and the origin of each. An example is one document, or a
+// pair of documents: the chosen and then the rejected one, each with its prompt.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ enum class ExampleKind : std::int32_t { document, pair, desirable, undesirable }
 class Examples {
  public:
   Examples() = default;
-  /// offsets has one entry more than there are examples; `chosen` names the examples of this list, in order. kinds,
-  /// splits and numbers (weight and margin of each) are of all examples, or empty; weights are of all tokens, or empty.
+  /// offsets has one more entry than there are examples. `chosen` lists the stored examples of this list, in order.
+  /// kinds, splits and numbers (weight and margin of each) cover all stored examples, or are empty; weights cover all
+  /// tokens, or are empty.
   Examples(std::span<const Token> ids, std::span<const Token> labels, std::span<const std::int64_t> offsets,
            std::span<const std::int32_t> chosen, std::span<const std::int32_t> kinds = {},
            std::span<const std::int32_t> splits = {}, std::span<const float> numbers = {},
@@ -35,18 +36,18 @@ class Examples {
   bool empty() const { return chosen_.empty(); }
   std::int64_t length(std::int64_t i) const { return end(i) - begin(i); }
   std::span<const Token> ids(std::int64_t i) const { return ids_.subspan(begin(i), length(i)); }
-  /// Not shifted: labels(i)[k] is ids(i)[k] where it is trained, else kIgnore.
+  /// Labels, not shifted: labels(i)[k] is ids(i)[k] if it is trained, else kIgnore.
   std::span<const Token> labels(std::int64_t i) const { return labels_.subspan(begin(i), length(i)); }
   ExampleKind kind(std::int64_t i) const {
     return kinds_.empty() ? ExampleKind::document : ExampleKind{kinds_[static_cast<std::size_t>(stored(i))]};
   }
-  /// Of a pair: tokens of the preferred document, which comes first.
+  /// Of a pair: number of tokens of the chosen document, which comes first.
   std::int64_t split(std::int64_t i) const { return splits_[static_cast<std::size_t>(stored(i))]; }
-  /// Of the example's loss.
+  /// The weight of the example's loss.
   float weight(std::int64_t i) const { return number(i, 0, 1); }
-  /// Of a pair: by how much a reward model is to score the preferred document higher.
+  /// Of a pair: the margin by which a reward model should score the chosen document higher.
   float margin(std::int64_t i) const { return number(i, 1, 0); }
-  /// Of the tokens' losses; empty: all 1.
+  /// The weights of the tokens' losses; empty: all 1.
   std::span<const float> weights(std::int64_t i) const {
     return weights_.empty() ? weights_
                             : weights_.subspan(static_cast<std::size_t>(begin(i)), static_cast<std::size_t>(length(i)));
@@ -59,11 +60,11 @@ class Examples {
     return false;
   }
   std::int64_t documents(std::int64_t i) const { return kind(i) == ExampleKind::pair ? 2 : 1; }
-  /// Tokens of the first or only document.
+  /// The tokens of the first or only document.
   std::span<const Token> first_document(std::int64_t i) const {
     return ids(i).first(static_cast<std::size_t>(kind(i) == ExampleKind::pair ? split(i) : length(i)));
   }
-  /// Number of the example in the prepared folder.
+  /// Index of the example in the prepared folder.
   std::int32_t stored(std::int64_t i) const { return chosen_[static_cast<std::size_t>(i)]; }
 
   std::vector<std::int32_t> lengths() const {

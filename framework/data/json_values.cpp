@@ -47,7 +47,7 @@ void put_text(std::string_view text, std::string& out) {
   out += '"';
 }
 
-void put_whole(std::int64_t x, std::string& out) {
+void put_int(std::int64_t x, std::string& out) {
   char digits[24];
   out.append(digits, std::to_chars(digits, std::end(digits), x).ptr);
 }
@@ -58,7 +58,7 @@ void put_number(double x, std::string& out) {
     out += "null";  // JSON has no such numbers
   } else if (x == std::trunc(x) && std::abs(x) < kExact) {
     if (x == 0 && std::signbit(x)) out += '-';
-    put_whole(static_cast<std::int64_t>(x), out);
+    put_int(static_cast<std::int64_t>(x), out);
     out += ".0";
   } else {
     char digits[40];
@@ -68,7 +68,7 @@ void put_number(double x, std::string& out) {
 
 void put_date(std::int64_t days, std::string& out) {
   if (!is_usual_day(days)) {
-    put_whole(days, out);
+    put_int(days, out);
     return;
   }
   out += '"' + date_text(days) + '"';
@@ -79,7 +79,7 @@ void put_time(std::int64_t x, std::int64_t per_second, std::string& out) {
   const std::int64_t day = x / of_day - (x % of_day < 0), rest = x - day * of_day, second = rest / per_second,
                      part = rest % per_second;
   if (!is_usual_day(day)) {
-    put_whole(x, out);
+    put_int(x, out);
     return;
   }
   out += fmt::format("\"{}T{:02}:{:02}:{:02}", date_text(day), second / 3600, second / 60 % 60, second % 60);

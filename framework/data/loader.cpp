@@ -131,7 +131,7 @@ void Loader::plan_steps() {
       count += std::ssize(chosen);
       std::int64_t tokens = 0;
       for (std::size_t i = 0; i < chosen.size(); ++i) {
-        mismatch(chosen[i], before_in_step(s, m, i));
+        mismatch(chosen[i], previous_in_step(s, m, i));
         tokens += std::ssize(scratch_ids_);
       }
       longest_mismatched_ = std::max(longest_mismatched_, tokens);
@@ -140,7 +140,7 @@ void Loader::plan_steps() {
   }
 }
 
-std::int32_t Loader::before_in_step(std::int64_t global_step, std::int64_t m, std::size_t index) const {
+std::int32_t Loader::previous_in_step(std::int64_t global_step, std::int64_t m, std::size_t index) const {
   if (index > 0) return schedule_.examples(global_step, m)[index - 1];
   const std::int64_t batches = schedule_.step(global_step).micro_batches;
   return schedule_.examples(global_step, m > 0 ? m - 1 : batches - 1).back();
@@ -165,7 +165,7 @@ void Loader::load_mismatched(std::int64_t global_step, std::int64_t m) {
   std::int64_t number = first_of_step_[static_cast<std::size_t>(global_step)];
   for (std::int64_t k = 0; k < m; ++k) number += std::ssize(schedule_.examples(global_step, k));
   for (std::size_t i = 0; i < chosen.size(); ++i, ++number) {
-    mismatch(chosen[i], before_in_step(global_step, m, i));
+    mismatch(chosen[i], previous_in_step(global_step, m, i));
     DocumentGroup g{DocumentRole::desirable, static_cast<std::int32_t>(i),
                     static_cast<std::int32_t>(answer_of(scratch_labels_)) - 1};
     if (options_.mismatched_references && !options_.mismatched_references->empty())

@@ -1,6 +1,6 @@
-// Micro-batches for the math half: whole documents in one row of tokens; positions restart and labels are shifted
-// inside each document. The last position of a document has no label, so no token is predicted from another document.
-// The documents of a pair are adjacent, and each has its group and role.
+// Loads micro-batches: whole documents laid end to end; positions restart and labels are shifted inside each document.
+// The last position of a document has no label, so no token is predicted from another document. The documents of a pair
+// are adjacent, and each has its group and role.
 #pragma once
 
 #include <vector>
@@ -12,21 +12,21 @@
 
 namespace dml {
 
-/// The kind of labels of a micro-batch.
+/// The labels of a micro-batch.
 enum class LabelRule {
-  next_token,  // the token after, where it is trained
-  classes,     // stored labels, not shifted: classes of steps
-  text_end     // one label at the last token of every document, where a reward model reads its score
+  next_token,  // the next token, if it is trained
+  classes,     // the stored labels, not shifted: classes of steps
+  text_end     // one label at the last token of every document, where a reward model computes its score
 };
 
 struct LoaderOptions {
   LabelRule labels = LabelRule::next_token;
-  double ld_alpha = 1;                // of pairs: weight of the tokens by which one answer is longer
-  bool label_chosen_prompts = false;  // also the prompt's tokens of chosen documents have labels
-  bool mismatched = false;  // also batches of each prompt with the answer of the previous document of the step
-  std::int64_t most_tokens = INT64_MAX;  // of such a document; longer ones are cut
+  double ld_alpha = 1;  // of pairs (LD-DPO): weight of the tokens by which one answer is longer than the other
+  bool label_chosen_prompts = false;     // prompt tokens of chosen documents have labels, too
+  bool mismatched = false;               // also load each prompt with the answer of the preceding document of the step
+  std::int64_t most_tokens = INT64_MAX;  // of such a document; longer ones are truncated
   bool share_prompts = false;            // sets the common prefix of the documents of a pair (PackedBatch::shared)
-  const ReferenceScores* references = nullptr;                 // without values: the objective asks the base
+  const ReferenceScores* references = nullptr;                 // null: the objective computes them with the base
   const std::vector<double>* mismatched_references = nullptr;  // of this schedule
 };
 
@@ -40,11 +40,11 @@ class Loader {
   /// A micro-batch of these examples, in this order.
   PackedBatch load(std::span<const std::int32_t> chosen);
 
-  /// Number of a step's first example, counted from the beginning of the run.
+  /// Index of a step's first example, counted over the whole run.
   std::int64_t number(std::int64_t global_step) const { return first_of_step_[static_cast<std::size_t>(global_step)]; }
-  /// Examples of all steps.
+  /// Number of examples of all steps.
   std::int64_t examples() const { return first_of_step_.back(); }
-  /// Tokens of the largest mismatched micro-batch of the run; 0 without the option.
+  /// Number of tokens of the run's largest mismatched micro-batch; 0 without that option.
   std::int64_t longest_mismatched() const { return longest_mismatched_; }
 
  private:
@@ -53,7 +53,7 @@ class Loader {
     std::vector<Token> tokens, labels;
     std::vector<std::int32_t> positions, starts;
     std::vector<DocumentGroup> groups;
-    std::vector<float> weights;  // of the labels; empty where no loss of the data has a weight
+    std::vector<float> weights;  // of the labels; empty if the data has no weights
     std::vector<std::int32_t> shared;
 
     void reserve(std::int64_t tokens, std::int64_t documents);
@@ -68,7 +68,7 @@ class Loader {
   void load_mismatched(std::int64_t global_step, std::int64_t m);
   // Sets scratch_ids_ and scratch_labels_ to one example's prompt with another's answer.
   void mismatch(std::int32_t prompt, std::int32_t answer);
-  std::int32_t before_in_step(std::int64_t global_step, std::int64_t m, std::size_t index) const;
+  std::int32_t previous_in_step(std::int64_t global_step, std::int64_t m, std::size_t index) const;
 
   Examples examples_;
   const Schedule& schedule_;

@@ -31,7 +31,7 @@ NearDuplicates::Signature NearDuplicates::signature(std::span<const Token> ids) 
   return least;
 }
 
-std::optional<std::uint32_t> NearDuplicates::twin(const Signature& signature) {
+std::optional<std::uint32_t> NearDuplicates::find_or_add(const Signature& signature) {
   std::array<std::uint64_t, kHashes / kBand> keys;
   for (std::size_t band = 0; band < keys.size(); ++band) {
     std::uint64_t key = band;

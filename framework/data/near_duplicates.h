@@ -1,6 +1,6 @@
-// Examples that are nearly equal, by MinHash (Broder, "On the resemblance and containment of documents", 1997): the
-// share of equal minima over many hash functions estimates the share of five-token runs that two examples have in
-// common. Candidates are found by bands of minima, so the cost does not grow with the square of the examples.
+// Finds nearly equal examples by MinHash (Broder, "On the resemblance and containment of documents", 1997): the
+// fraction of equal minima over many hash functions estimates the fraction of five-token shingles that two examples
+// share. Candidates are found by bands of minima (LSH), so the cost is not quadratic in the number of examples.
 #pragma once
 
 #include <array>
@@ -20,10 +20,10 @@ class NearDuplicates {
   static constexpr double kAlike = 0.9;  // estimated similarity from which two examples are duplicates
   using Signature = std::array<std::uint32_t, kHashes>;
 
-  /// Safe to call from many threads.
+  /// Thread-safe.
   static Signature signature(std::span<const Token> ids);
-  /// The number of an earlier similar example; where there is none, this one is added to the index.
-  std::optional<std::uint32_t> twin(const Signature& signature);
+  /// The index of an earlier near duplicate; if there is none, this example is added.
+  std::optional<std::uint32_t> find_or_add(const Signature& signature);
 
  private:
   std::vector<Signature> kept_;

@@ -1,5 +1,5 @@
-// Packing: examples become bins of at most `capacity` tokens. Planned from the lengths alone, so every rank, and a
-// resumed run, finds the same bins.
+// Packing: distributes examples over bins of at most `capacity` tokens. It depends on the lengths alone, so every rank
+// and a resumed run compute the same bins.
 //
 // best_fit sorts each group by length, longest first, and puts each example into the bin it fits most tightly (best-fit
 // decreasing). next_fit keeps the order: an example that does not fit closes the bin.
@@ -24,8 +24,8 @@ struct Lists {
   void close() { starts.push_back(static_cast<std::int64_t>(items.size())); }
 };
 
-/// `order` names the examples, `lengths` is over all of them; none may be longer than `capacity`. At most `most`
-/// examples a bin.
+/// `order`: indices of the examples; `lengths`: lengths of all examples, none above `capacity`. At most `most` examples
+/// per bin.
 Lists best_fit(std::span<const std::int32_t> order, std::span<const std::int32_t> lengths, std::int64_t capacity,
                std::int64_t most, std::int64_t group);
 Lists next_fit(std::span<const std::int32_t> order, std::span<const std::int32_t> lengths, std::int64_t capacity,

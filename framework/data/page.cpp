@@ -130,7 +130,7 @@ std::string page_html(const Json& data) {
   for (char c : dump(data))
     if (c == '<') out += "\\u003c";
     else out += c;
-  return fmt::format("{}{}{}", kPageBeforeData, out, kPageBehindData);
+  return fmt::format("{}{}{}", kPageBeforeData, out, kPageAfterData);
 }
 
 }  // namespace dml

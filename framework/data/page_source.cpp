@@ -72,7 +72,7 @@ main { flex: 1; display: flex; min-height: 0; }
 <noscript>This page needs its own script to show the rows.</noscript>
 <script type="application/json" id="data">)html";
 
-const char* const kPageBehindData = R"html(</script>
+const char* const kPageAfterData = R"html(</script>
 <script>
 'use strict';
 const data = JSON.parse(document.getElementById('data').textContent);

@@ -1,9 +1,9 @@
-// The page of page.h without its data: markup and style before the data, the script after it.
+// The page of page.h around its data: markup and style before it, the script after it.
 #pragma once
 
 namespace dml {
 
 extern const char* const kPageBeforeData;
-extern const char* const kPageBehindData;
+extern const char* const kPageAfterData;
 
 }  // namespace dml

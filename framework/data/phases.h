@@ -1,5 +1,5 @@
-// Time by phase of preparing data, summed over all threads. Not stored in the prepared folder, whose bytes are the same
-// on every run.
+// Time spent in each phase of preparing data, summed over all threads. It is not stored in the prepared folder, whose
+// bytes are reproducible.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ class PhaseClock {
     if (last_ > last)
       seconds_->ticks_[static_cast<std::size_t>(phase)] += last_ - last;  // counters of different cores may differ
   }
-  /// The time since the last lap is counted elsewhere.
+  /// Discards the time since the last lap, which is counted elsewhere.
   void skip() { last_ = now(); }
 
   static std::uint64_t now() {

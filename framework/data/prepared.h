@@ -20,7 +20,7 @@
 
 namespace dml {
 
-/// The text of a manifest, which carries a digest of itself.
+/// The text of a manifest, including a digest of itself.
 std::string manifest_text(Json manifest);
 
 class Prepared {
@@ -28,8 +28,8 @@ class Prepared {
   static constexpr int kVersion = 8;
   static const std::vector<std::string>& array_names();
 
-  /// UserError where the folder is not prepared data, or damaged (digests of all files are compared, unless `verify` is
-  /// off; the manifest's always is).
+  /// Opens a prepared folder. UserError when it is not prepared data, or damaged (digests of all files are compared,
+  /// unless `verify` is off; that of the manifest always is).
   static Prepared open(const std::string& folder, bool verify = true);
 
   Examples train() const;
@@ -37,9 +37,10 @@ class Prepared {
   /// Every stored example, in the order of the sources.
   Examples all() const;
 
-  /// Where a stored example comes from, as SourceFile::place() has it.
+  /// The origin of a stored example, formatted by SourceFile::place().
   std::string place(std::int32_t stored) const;
-  /// The records that these stored examples were made from, read again from their files. UserError where one is gone.
+  /// The records from which these stored examples were made, read again from their files. UserError when one no longer
+  /// exists.
   std::vector<Json> records(std::span<const std::int32_t> stored) const;
   /// The first `most` dropped rows.
   std::vector<DroppedRow> dropped(std::int64_t most) const;
@@ -47,9 +48,9 @@ class Prepared {
   const Json& manifest() const;
   const std::string& folder() const;
 
-  bool was_ready = false;  // found, not built
+  bool was_ready = false;  // found in the cache, not built
   std::string note;        // "cache hit: FOLDER" or "rebuilding because …: FOLDER"
-  std::string cost;        // seconds by phase, where it was built
+  std::string cost;        // seconds by phase, if it was built
 
  private:
   struct Arrays;

@@ -14,9 +14,9 @@ namespace dml {
 class PreparedArrays {
  public:
   explicit PreparedArrays(const std::string& folder);
-  /// An example from a row: the number of its file and its line there.
+  /// Appends an example, with the index of its file and its line there.
   void append(const Example& example, std::int32_t file, std::int64_t line);
-  /// A line of dropped.jsonl.
+  /// Appends a line to dropped.jsonl.
   void drop(const std::string& line) { dropped_.write(line); }
   /// The files written, in no particular order.
   std::vector<WrittenFile> finish();

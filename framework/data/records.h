@@ -17,22 +17,21 @@ namespace dml {
 
 struct RawRow {
   std::string text;
-  std::int64_t line = 0;  // first line of the row, from 1; of a JSON array or a table, the number of the row
-  bool unended = false;   // the last line of a file without a newline at the end
+  std::int64_t line = 0;  // first line of the row, from 1; in a JSON array or a table, the row number
+  bool unended = false;   // the last line of a file that does not end in a newline
 };
 
 class RowReader {
  public:
   static constexpr std::size_t kLargestRow = std::size_t{8} << 20, kMostValues = std::size_t{1} << 19;
-  /// A document is cut at the first blank line after so many bytes, at the latest at the first line after four times as
-  /// many.
+  /// A document is split at the first blank line after this many bytes, at the latest at the first line break after
+  /// four times as many.
   static constexpr std::size_t kLongDocument = std::size_t{1} << 20;
 
   explicit RowReader(const SourceFile& source);
-  /// False at the end. UserError "FILE:LINE: …" where rows cannot be separated.
+  /// Reads the next row; false at the end. UserError "FILE:LINE: …" when rows cannot be separated.
   bool next(RawRow& row);
-  /// Sets `record` to the object of a row, reusing its memory. UserError "FILE:LINE: …". Safe to call from many
-  /// threads.
+  /// Parses a row into `record`, reusing its memory. UserError "FILE:LINE: …". Thread-safe.
   void parse(const RawRow& row, Json& record) const;
   std::string place(const RawRow& row) const;
 

@@ -11,7 +11,8 @@ struct ReferenceScores {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
   std::vector<double> answers;  // (stored examples, 2): of an example's documents
-  // Of prompts with other prompts' answers: one for each document of all steps (of all evaluation batches), in order.
+  // Scores of prompts with other prompts' answers: one per document of all training steps (of all evaluation batches),
+  // in order.
   std::vector<double> mismatched, mismatched_validation;
 
   double& answer(std::int64_t stored, std::int64_t document) {

@@ -1,5 +1,5 @@
-// Statistics of the rows: kept, dropped and why, how many tokens are trained. Counted while preparing and stored in
-// the manifest, so that a run from the cache reports the same.
+// Statistics of the rows: how many were kept or dropped and why, how many tokens are trained. Computed while preparing
+// and stored in the manifest, so that a run from the cache reports the same.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace dml {
 
-/// Reasons for which a row, or a part of it, was dropped.
+/// Reasons for dropping a row or a part of it.
 namespace dropped {
 inline constexpr const char* kBadRow = "could not be read";
 inline constexpr const char* kTooLong = "longer than sequence_len";
@@ -41,16 +41,17 @@ struct DatasetReport {
   bool validation = false;
   std::int64_t rows = 0;  // read, after skip, shards and max_rows
   std::int64_t examples = 0, tokens = 0, trained = 0;
-  std::int64_t ends_expected = 0, ends_trained = 0;  // examples whose text ends; … whose last label is an end token
-  std::int64_t turns = 0, turns_ended = 0;           // trained ranges; … that end with a trained end token
-  std::int64_t truncated = 0;                        // truncated at sequence_len
-  std::int64_t cut_documents = 0;                    // documents that became several examples
+  std::int64_t ends_expected = 0,
+               ends_trained = 0;  // examples that contain the end of their text; those whose last label is an end token
+  std::int64_t turns = 0, turns_ended = 0;  // trained ranges; those that end with a trained end token
+  std::int64_t truncated = 0;               // truncated at sequence_len
+  std::int64_t cut_documents = 0;           // documents that became several examples
   std::int64_t longest = 0;
-  std::int64_t fused = 0;                     // examples with a token that spans the border of prompt and answer
+  std::int64_t fused = 0;                     // examples with a token that spans the boundary of prompt and answer
   std::int64_t without_bos = 0, two_bos = 0;  // examples that do not begin with BOS; that begin with several
   std::int64_t chosen_tokens = 0, rejected_tokens = 0;  // trained tokens of the answers of pairs
   std::int64_t pairs = 0, desirable = 0, undesirable = 0;
-  std::string bos;                              // text of the tokenizer's BOS; "": none
+  std::string bos;                              // text of the tokenizer's BOS; "" if it has none
   std::map<std::string, std::int64_t> dropped;  // reason → rows
   std::vector<DroppedRow> first_dropped;        // at most kShown
 
@@ -75,7 +76,7 @@ struct DataReport {
 };
 
 Json to_json(const DataReport& report);
-/// UserError naming `source` when something is missing.
+/// Reads a report back. UserError naming `source` when something is missing.
 DataReport report_from_json(const Json& json, const std::string& source);
 
 /// 1234567 → "1 234 567".
@@ -83,10 +84,10 @@ std::string grouped(std::int64_t n);
 /// "1 row", "1 234 rows".
 std::string counted(std::int64_t n, std::string_view one, std::string_view many);
 
-/// UserError where a dataset has no rows (`file`: its first one), where all of them were dropped, or where most of them
+/// UserError when a dataset has no rows (`file`: its first file), when all of them were dropped, or when most of them
 /// have no trained tokens.
 void check_rows_used(const DatasetReport& dataset, const std::string& file);
-/// UserError where the examples to train on are labeled answers of one kind only. `kinds`: of all examples.
+/// UserError when the training examples are labelled answers of one kind only. `kinds`: of all stored examples.
 void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> train,
                         std::span<const ExampleKind> kinds);
 

@@ -37,13 +37,15 @@ std::optional<RowFilter::Refusal> RowFilter::refuses(const MadeExample& made, co
   if (!losses_.empty() || !data_.scores.drop.empty())
     if (auto refusal = by_score(sources.back().place(line))) return refusal;
   const Origin here{sources.size() - 1, line};
-  auto twin = [&](const char* reason, const Origin& of) {
+  auto duplicate_of = [&](const char* reason, const Origin& of) {
     return Refusal{reason, "of " + sources[of.source].place(of.line)};
   };
   if (data_.dataset_exact_deduplication)
-    if (auto [at, fresh] = seen_.try_emplace(made.hash, here); !fresh) return twin(dropped::kDuplicate, at->second);
+    if (auto [at, fresh] = seen_.try_emplace(made.hash, here); !fresh)
+      return duplicate_of(dropped::kDuplicate, at->second);
   if (!data_.dataset_near_deduplication) return std::nullopt;
-  if (const auto other = near_.twin(made.signature)) return twin(dropped::kNearDuplicate, remembered_[*other]);
+  if (const auto other = near_.find_or_add(made.signature))
+    return duplicate_of(dropped::kNearDuplicate, remembered_[*other]);
   remembered_.push_back(here);
   return std::nullopt;
 }

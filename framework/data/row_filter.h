@@ -1,5 +1,5 @@
-// Which examples are left out although they could be trained: repeated ones, nearly repeated ones, and those whose
-// scores (dml score) the recipe does not want. The reason names the twin or the score.
+// Drops examples that could be trained on: duplicates, near duplicates, and those whose scores (dml score) the recipe
+// excludes. The reason names the other example or the score.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace dml {
 
 class RowFilter {
  public:
-  /// Reads the scores. UserError where they cannot be read. `data` outlives this.
+  /// Reads the scores. UserError when they cannot be read. `data` outlives this object.
   explicit RowFilter(const DataSection& data);
 
   struct Refusal {
     const char* reason;
     std::string detail;
   };
-  /// Of the next example, line `line` of the last of these sources.
+  /// Why the next example, from line `line` of the last of `sources`, is dropped; empty if it is kept.
   std::optional<Refusal> refuses(const MadeExample& made, const std::vector<SourceFile>& sources, std::int64_t line);
-  /// UserError when there are scores and none of them was of any row.
+  /// UserError when there are scores and none of them matched a row.
   void finish() const;
 
  private:

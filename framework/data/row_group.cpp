@@ -50,8 +50,8 @@ struct RowWorker::Limits {
   ExcessLength strategy = ExcessLength::drop;
 };
 
-struct RowWorker::Bench {
-  Bench(const Tokenizer& tokenizer, PhaseSeconds& seconds) : clock(seconds), assembler(tokenizer, &clock) {}
+struct RowWorker::Workspace {
+  Workspace(const Tokenizer& tokenizer, PhaseSeconds& seconds) : clock(seconds), assembler(tokenizer, &clock) {}
   PhaseClock clock;
   Assembler assembler;
   Json record;
@@ -64,13 +64,13 @@ RowWorker::RowWorker(const DataSection& data, const Tokenizer& tokenizer, const 
 }
 
 void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, RowGroup& group) const {
-  Bench bench(tokenizer_, group.seconds);
-  for (std::size_t i = 0; i < group.rows; ++i) work(dataset, reader, group.raw[i], bench, group);
-  bench.record = nullptr;
-  bench.clock.lap(Phase::json);
+  Workspace workspace(tokenizer_, group.seconds);
+  for (std::size_t i = 0; i < group.rows; ++i) work(dataset, reader, group.raw[i], workspace, group);
+  workspace.record = nullptr;
+  workspace.clock.lap(Phase::json);
 }
 
-void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Bench& bench,
+void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Workspace& workspace,
                      RowGroup& group) const {
   Limits limits{data_.sequence_len, std::max<std::int64_t>(2, data_.min_sample_len), data_.excess_length_strategy};
   limits.length -= data_.completion_len;
@@ -79,29 +79,29 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
   RowResult& result = group.results.emplace_back();
   bool parsed = false;
   try {
-    reader.parse(raw, bench.record);
+    reader.parse(raw, workspace.record);
     parsed = true;
-    bench.clock.lap(Phase::json);
-    dataset.strategy->render_into(bench.texts, bench.record);
-    bench.clock.lap(Phase::render);
-    const bool is_pair = !bench.texts.empty() && bench.texts.front().role == DocumentRole::chosen;
-    if (is_pair) pair(bench.texts, limits, bench, group);
-    for (const Rendered& text : is_pair ? std::span<const Rendered>() : std::span<const Rendered>(bench.texts)) {
+    workspace.clock.lap(Phase::json);
+    dataset.strategy->render_into(workspace.texts, workspace.record);
+    workspace.clock.lap(Phase::render);
+    const bool is_pair = !workspace.texts.empty() && workspace.texts.front().role == DocumentRole::chosen;
+    if (is_pair) pair(workspace.texts, limits, workspace, group);
+    for (const Rendered& text : is_pair ? std::span<const Rendered>() : std::span<const Rendered>(workspace.texts)) {
       const TrainedEnds turns = text.segments.empty() ? trained_ends(text, ends_) : trained_ends(text, end_texts_);
       result.turns.trained += turns.trained;
       result.turns.ended += turns.ended;
-      Example& example = bench.assembler(text);
+      Example& example = workspace.assembler(text);
       if (text.role != DocumentRole::alone) {
         example.kind = text.role == DocumentRole::desirable ? ExampleKind::desirable : ExampleKind::undesirable;
         if (!fit_answer(example, limits, result)) continue;
-        if (says_something(example)) keep(example, example.trained(), true, limits, group);
+        if (has_trained_tokens(example)) keep(example, example.trained(), true, limits, group);
         else result.why_dropped = dropped::kEmptyAnswer;
         continue;
       }
-      fit(example, bench.assembler.trained(), text.chunk, limits, group);
+      fit(example, workspace.assembler.trained(), text.chunk, limits, group);
       if (result.why_dropped == dropped::kNothingTrained) result.detail = text.untrained_reason;
     }
-    set_numbers(dataset, bench.record, group, made);
+    set_numbers(dataset, workspace.record, group, made);
     result.examples = group.made - made;
     if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingTrained;
   } catch (const UserError& error) {
@@ -109,7 +109,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     result.why_dropped = dropped::kBadRow;
     result.detail = parsed ? fmt::format("{}: {}", reader.place(raw), error.what()) : error.what();
   }
-  bench.clock.lap(Phase::mask);
+  workspace.clock.lap(Phase::mask);
 }
 
 // Sets the weight and margin of the row in all of its examples; examples of weight 0 are dropped.
@@ -135,7 +135,8 @@ void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, R
   group.results.back().why_dropped = dropped::kWeightZero;
 }
 
-void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, Bench& bench, RowGroup& group) const {
+void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, Workspace& workspace,
+                     RowGroup& group) const {
   DML_CHECK(texts.size() == 2 && texts[1].role == DocumentRole::rejected);
   RowResult& result = group.results.back();
   Example answers[2];
@@ -143,7 +144,7 @@ void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, B
     const TrainedEnds turns = trained_ends(texts[i], end_texts_);
     result.turns.trained += turns.trained;
     result.turns.ended += turns.ended;
-    answers[i] = bench.assembler(texts[i]);
+    answers[i] = workspace.assembler(texts[i]);
   }
   const bool equal = answers[0].ids == answers[1].ids;
   for (Example& answer : answers)
@@ -153,7 +154,7 @@ void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, B
     return;
   }
   for (const Example& answer : answers)
-    if (!says_something(answer)) {
+    if (!has_trained_tokens(answer)) {
       result.why_dropped = dropped::kEmptyAnswer;
       result.detail = &answer == answers ? "the chosen answer is empty" : "the rejected answer is empty";
       return;
@@ -165,7 +166,7 @@ void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, B
 }
 
 // Whether an answer has text: one without would train nothing, or its end token alone.
-bool RowWorker::says_something(const Example& answer) const {
+bool RowWorker::has_trained_tokens(const Example& answer) const {
   return std::ranges::any_of(answer.labels,
                              [&](Token t) { return t != kIgnore && std::ranges::find(ends_, t) == ends_.end(); });
 }

@@ -1,4 +1,4 @@
-// A few neighbouring rows during their conversion to examples: the unit of work of one thread. Its memory is reused for
+// A few consecutive rows during their conversion to examples: the unit of work of one thread. Its memory is reused for
 // later rows.
 #pragma once
 
@@ -28,11 +28,11 @@ struct RowResult {
 struct MadeExample {
   Example example;
   std::int64_t trained = 0;
-  std::int64_t rejected_trained = 0;  // of these, in the second document of a pair
+  std::int64_t rejected_trained = 0;  // of these, those in the rejected document of a pair
   std::uint64_t hash = 0;             // of ids and labels
   bool ends_trained = false;
-  int bos = -1;                         // number of BOS tokens at the beginning; -1: not the beginning of a text
-  NearDuplicates::Signature signature;  // where near duplicates are dropped
+  int bos = -1;                         // number of BOS tokens at the beginning; -1: the example does not start a text
+  NearDuplicates::Signature signature;  // set if near duplicates are dropped
 };
 
 struct RowGroup {
@@ -45,12 +45,12 @@ struct RowGroup {
   std::size_t made = 0;  // of `examples` in use
   PhaseSeconds seconds;
 
-  /// Prepares the group for other rows; memory of very long rows is freed.
+  /// Empties the group for other rows; frees the memory of very long rows.
   void clear();
 };
 
-/// Converts rows to examples: parses, renders, tokenises, cuts to length. Thread-safe. Examples are swapped, not
-/// copied: the argument of keep() holds other contents afterwards.
+/// Converts rows to examples: parses, renders, tokenises, truncates. Thread-safe. Examples are swapped, not copied: the
+/// argument of keep() holds other contents afterwards.
 class RowWorker {
  public:
   RowWorker(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends);
@@ -59,17 +59,17 @@ class RowWorker {
 
  private:
   struct Limits;
-  struct Bench;  // a thread's working memory, reused for every row
-  void work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Bench& bench,
+  struct Workspace;  // a thread's working memory, reused for every row
+  void work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Workspace& workspace,
             RowGroup& group) const;
-  /// A pair of documents from one record; both are cut to length, dropped or refused alike.
-  void pair(const std::vector<Rendered>& texts, const Limits& limits, Bench& bench, RowGroup& group) const;
+  /// Converts a pair of documents from one record; both are truncated and dropped together.
+  void pair(const std::vector<Rendered>& texts, const Limits& limits, Workspace& workspace, RowGroup& group) const;
   /// Cuts a document of preferences to length; false where the row was dropped, with its reason in the result.
-  bool says_something(const Example& answer) const;
+  bool has_trained_tokens(const Example& answer) const;
   bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
   void set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const;
   void fit(Example& example, std::int64_t trained, bool chunk, const Limits& limits, RowGroup& group) const;
-  /// `begins`: the example is the first part of its text.
+  /// `begins`: the example starts its text.
   void keep(Example& example, std::int64_t trained, bool begins, const Limits& limits, RowGroup& group) const;
 
   const DataSection& data_;

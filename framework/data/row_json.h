@@ -1,5 +1,5 @@
-// A fast reader for rows of JSON. It accepts a subset of what core/json.h accepts, with the same values. Anything
-// unusual or wrong is left to core/json.h, so that there is one set of limits and messages.
+// A fast parser for rows of JSON. It accepts a subset of what core/json.h accepts, with the same values. Anything
+// unusual or malformed is left to core/json.h, so that limits and messages exist once.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace dml {
 
-/// Reads `text` into `out`; false, with unspecified contents of `out`, where parse_json() must be used. Memory that
-/// `out` holds is reused where the shape is the same, as in rows of one dataset. `stopped` is set to the first byte
-/// that was not consumed.
+/// Parses `text` into `out`; returns false, with unspecified contents of `out`, if parse_json() must be used. Memory of
+/// `out` is reused if the shape is the same, as in rows of one dataset. `stopped` is set to the first byte that was not
+/// consumed.
 bool read_row_json(std::string_view text, Json& out, std::size_t most_values = JsonLimits{}.elements,
                    std::size_t* stopped = nullptr);
 
-/// A shortened copy of a large row for an error message: the beginnings of its texts, and all that surrounds byte `at`.
-/// The parser of core/json.h would hold several copies of the whole row.
+/// A shortened copy of a large row for an error message: the beginnings of its strings, and everything around byte
+/// `at`. Passing the whole row to the parser of core/json.h would take several times its memory.
 std::string shortened_row(std::string_view text, std::size_t at);
 
-/// The first byte from `at` on that needs handling in a JSON string: a quote, a backslash, a control character; `end`
-/// where there is none.
+/// The first byte from `at` on that needs handling in a JSON string: a quote, a backslash or a control character; `end`
+/// if there is none.
 const char* end_of_plain(const char* at, const char* end);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// Which rows of a dataset are taken: skip, then the slice in `split`, then one shard of these, then at most max_rows.
+// The rows of a dataset that are used: after `skip`, the slice in `split`, then one shard of it, then at most max_rows.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct RowRange {
   bool takes(std::int64_t row) const { return row >= begin && row < end && (row - begin) % shards == shard; }
 };
 
-/// Reads the files once where the slice is in percent. UserError on settings that contradict each other.
+/// The row range of an entry. Reads the files once if the slice is in percent. UserError for contradictory settings.
 RowRange rows_of(const DatasetEntry& entry, const std::vector<SourceFile>& files);
 
 }  // namespace dml

@@ -1,7 +1,7 @@
 // The output of `dml score`, one JSON line for each row:
 //   {"row": number, "place": "FILE:LINE", "tokens": …, "trained_tokens": …, "loss": …, "perplexity": …, "base_loss": …,
 //    "difference": base_loss − loss}
-// Without a trained model the loss is the base's, and the last two are not there.
+// Without a trained model `loss` is the base's, and the last two fields are absent.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct RowScore {
   std::string place;
   std::int64_t tokens = 0, trained_tokens = 0;
   double base_loss = 0;             // mean over trained tokens
-  std::optional<double> loss = {};  // of the trained model, where there is one
+  std::optional<double> loss = {};  // of the trained model, if there is one
 
   double last_loss() const { return loss.value_or(base_loss); }
   double difference() const { return base_loss - last_loss(); }
@@ -25,8 +25,8 @@ std::string score_line(std::size_t row, const RowScore& score);
 /// UserError naming the first line that is not a score.
 std::vector<RowScore> read_scores(const std::string& path);
 
-/// Row numbers by a value: loss, perplexity (the same order), base_loss, difference, tokens, trained_tokens, row; the
-/// largest first, or with `lowest` the smallest. Rows of equal value stay in order. UserError for an unknown name.
+/// Row numbers sorted by a value: loss, perplexity (the same order), base_loss, difference, tokens, trained_tokens or
+/// row; largest first, or smallest first with `lowest`. Stable. UserError for an unknown name.
 std::vector<std::size_t> sorted_scores(const std::vector<RowScore>& scores, const std::string& by, bool lowest);
 
 }  // namespace dml

@@ -10,10 +10,10 @@ namespace dml {
 
 struct DatasetEntry;  // recipe/recipe.h
 
-/// `document`: a whole text file is a row (a very long one becomes several, cut at blank lines).
+/// `document`: a whole text file is one row (a very long one is split at blank lines).
 enum class RowForm { json_lines, json_array, csv, tsv, text, document, parquet, arrow };
 const char* name_of(RowForm form);
-/// Rows of columns, not of text.
+/// Whether the file is a table of columns instead of text.
 inline bool is_table(RowForm form) { return form == RowForm::parquet || form == RowForm::arrow; }
 
 struct SourceFile {
@@ -27,8 +27,8 @@ struct SourceFile {
   std::string place(std::int64_t number) const;
 };
 
-/// Files of an entry (file, folder, archive, glob, data_files), sorted by name, at least one. UserError when a file is
-/// missing (with the nearest name beside it), of a form we cannot read (with the way to convert it), or a pattern fits
+/// The files of an entry (file, folder, archive, glob, data_files), sorted by name; at least one. UserError when a file
+/// is missing (naming the nearest file), has an unsupported format (naming a way to convert it), or a pattern matches
 /// nothing.
 std::vector<SourceFile> find_sources(const DatasetEntry& dataset);
 

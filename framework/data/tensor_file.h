@@ -1,5 +1,5 @@
-// One array in a safetensors file of its own: written from front to back without knowing its length, read by mapping.
-// So numpy and torch can open prepared data.
+// One array in a safetensors file of its own: written sequentially without knowing its length, read by mapping. numpy
+// and torch can open prepared data, too.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ inline constexpr const char* kTensorType<float> = "F32";
 template <>
 inline constexpr const char* kTensorType<double> = "F64";
 
-/// A file of prepared data, as its manifest names it. `digest` is of the array's bytes, taken while they were written;
-/// the header is the same for all arrays of a size and compared byte by byte.
+/// A file of prepared data, as listed in its manifest. `digest`: of the array's bytes, computed while writing; the
+/// header is the same for all arrays of a size and is compared byte by byte.
 struct WrittenFile {
   std::string name;
   std::size_t size = 0;
@@ -44,7 +44,7 @@ class TensorWriterBase {
   void flush();
   FileWriter file_;
   Hasher hasher_;
-  std::vector<char> buffer_;  // a piece of the file, which takes it without another copy
+  std::vector<char> buffer_;  // one block of the file, written without another copy
   std::string name_, type_;
   std::size_t width_;
 };

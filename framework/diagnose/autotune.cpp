@@ -33,7 +33,7 @@ std::string LayoutRate::text() const {
   return fmt::format("{}: {} tokens/s", layout.text(), count_text(tokens_per_second));
 }
 
-std::vector<std::string> bench_words(const std::vector<std::string>& command) {
+std::vector<std::string> bench_arguments(const std::vector<std::string>& command) {
   if (command.size() < 2 || command[0] != "train")
     throw UserError("launch: --autotune goes with a training run, as in: dml launch --autotune train recipe.yml");
   std::vector<std::string> words{"bench"};
@@ -71,7 +71,7 @@ LayoutRate fastest_layout(const LaunchRequest& request, const LaunchHost& host, 
     LaunchRequest trial = request;
     trial.ranks = layout.ranks;
     trial.threads = layout.threads;
-    trial.command = bench_words(request.command);
+    trial.command = bench_arguments(request.command);
     const LayoutRate rate = rate_from(layout, output_of(launch_line(trial, host)));
     say(rate);
     if (!rate.problem.empty() && problem.empty()) problem = rate.text();

@@ -1,5 +1,5 @@
-// dml bench: how fast and how large a recipe's training step is, on random tokens and (without base_model) random
-// weights. Neither tokenizer nor data are needed. The step is the trainer's own: same model, strategy and optimizer.
+// dml bench: measures the speed and memory of a recipe's training step on random tokens and (without base_model) random
+// weights. It needs neither tokenizer nor data. The step is the trainer's own: same model, strategy and optimizer.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,26 @@
 namespace dml {
 
 struct BenchOptions {
-  double masked = 0;  // share of every document that is a prompt: read, not trained
+  double masked = 0;  // fraction of every document that is an untrained prompt
   std::vector<SyntheticDocument>
-      documents;  // instead of micro_batch_size × sequence_len: dealt to micro-batches in order
+      documents;  // replace micro_batch_size × sequence_len; assigned to micro-batches in order
   std::int64_t warmup = 2, steps = 6;
-  bool yardstick = true;  // measure the sgemm rate, before and after
+  bool yardstick = true;  // measure the sgemm rate before and after
   std::function<void(std::int64_t step, const ModelSpec&)> before_step =
-      {};  // unless null; counted from the first warmup
+      {};  // may be null; steps are counted from the first warmup step
 };
 
-/// Seconds of one step on this rank. The loss head's forward and backward are one pass.
+/// Seconds of one step on this rank. Forward and backward of the loss head are one pass.
 struct BenchPhases {
   double forward = 0, head = 0, backward = 0, communication = 0, optimizer = 0, step = 0;
-  double processor = 0;  // seconds of all threads together: the better guide on a busy machine, with one thread
+  double processor =
+      0;  // CPU seconds of all threads: more reliable than `step` on a busy machine if there is one thread
 };
 
 struct BenchResult {
   BenchPhases median;
   std::int64_t tokens = 0, trained_tokens = 0;  // of one step over all ranks
-  double operations = 0, sgemm = 0;             // needed by the step; FLOP/s of all ranks and threads
+  double operations = 0, sgemm = 0;             // FLOPs of the step; sgemm rate in FLOP/s of all ranks and threads
   double fraction = 0;                          // operations ÷ seconds ÷ sgemm
   double first_loss = 0, last_loss = 0;         // per trained token
   std::int64_t parameters = 0, trained = 0;

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "assembly/memory_plan.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/files.h"

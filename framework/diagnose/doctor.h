@@ -1,6 +1,6 @@
-// dml doctor: what decides whether a run will go well, looked at before it starts. On one host: processor, cores,
-// memory, BLAS, MPI, disks. Under mpirun or srun: that every rank runs the same program, where each is bound, how far
-// the clocks are apart, and latency and bandwidth between ranks.
+// dml doctor: checks what affects a run before it starts. On one host: processor, cores, memory, BLAS, MPI, disks.
+// Under mpirun or srun: that every rank runs the same program, the binding of each rank, clock differences, and latency
+// and bandwidth between ranks.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ struct Diagnosis {
 /// kernels.
 std::string processor_description();
 
-/// Examines host and recipe; every rank gets the same verdict, rank 0 the tables. A collective.
+/// Examines host and recipe; every rank gets the same findings, rank 0 also the tables. A collective.
 Diagnosis examine(Comm& comm, const Recipe* recipe);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// Estimates how long a run takes on this machine from a trial of a few seconds.
+// Estimates the duration of a run on this machine from a trial of a few seconds.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ struct TokenTimes {
   double evaluation = 0;  // of an evaluation
 };
 
-/// Times a forward pass over the first tokens of `batch` and scales by operations to forward and backward of all of it.
-/// Fits large models, whose steps are mostly matrix products; time whole steps of small models instead. Needs reserved
-/// working memory.
+/// Times a forward pass over the first tokens of `batch` and scales it by the number of operations to forward and
+/// backward of the whole batch. Accurate for large models, whose steps are mostly matrix products; for small models
+/// time whole steps instead. Working memory must be reserved.
 TokenTimes estimate_pass(CausalLm& model, const PackedBatch& batch);
 
-/// The amount of work of a run.
+/// The amount of work in a run.
 struct RunSize {
   std::int64_t tokens = 0;                              // of all training steps
-  std::int64_t evaluations = 0, evaluation_tokens = 0;  // of each
+  std::int64_t evaluations = 0, evaluation_tokens = 0;  // tokens of one evaluation
 };
 /// Seconds of the run, split evenly over `ranks`.
 double run_seconds(const TokenTimes& times, const RunSize& run, int ranks);

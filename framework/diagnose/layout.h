@@ -1,11 +1,12 @@
-// Which layout trains a recipe fastest on one host: how many ranks, with how many threads each. Ranks compute different
-// micro-batches at the same time, where one micro-batch cannot keep all cores busy. A step takes
+// Chooses the layout that trains a recipe fastest on one host: the number of ranks, and of threads per rank. Several
+// ranks compute different micro-batches at the same time, which helps if one micro-batch cannot keep all cores busy. A
+// step takes
 //
 //   ⌈micro-batches ÷ ranks⌉ · operations ÷ (rate · threads) · (1 + (threads − 1) · kWaiting ÷ (tokens · width)) · far
 //     + (ranks − 1) · bytes exchanged · kExchange
 //
-// seconds, `far` for threads that share one L3 cache or NUMA node only in part. The constants in layout.cpp fit layouts
-// measured on 16 cores; dml launch --autotune measures the recipe itself.
+// seconds, where `far` is above 1 for threads that do not all share one L3 cache or NUMA node. The constants in
+// layout.cpp fit layouts measured on 16 cores; dml launch --autotune measures the recipe itself.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +27,22 @@ struct Layout {
   std::string text() const;
 };
 
-/// Layouts that use all of so many cores, the fewest ranks first; ranks beyond `micro_batches` of a step would idle.
+/// Layouts that use all cores, fewest ranks first. There are no more ranks than `micro_batches` of a step, as others
+/// would idle.
 std::vector<Layout> layouts_for(std::int64_t cores, std::int64_t micro_batches);
 
-/// With fewer, the threads of one rank do not wait long for each other.
+/// With at most this many cores, the threads of one rank do not wait long for each other.
 inline constexpr std::int64_t kFewCores = 4;
 
-/// What decides the layout, of a run.
+/// The properties of a run that decide its layout.
 struct RunShape {
   std::int64_t steps = 1, micro_batches = 1;  // micro-batches: of a step
   double tokens = 1;                          // of a micro-batch, on average
   double width = 1;                           // hidden size of the model
   double operations = 1;                      // of a token, forward and backward
-  double rate = 1;                            // operations a second that a core does
+  double rate = 1;                            // FLOP/s of one core
   double exchanged = 0;                       // bytes of the gradients
-  /// Bytes that so many ranks take together; unset where they cannot train the recipe.
+  /// Bytes that this number of ranks takes in total; unset if they cannot train the recipe.
   std::function<std::optional<std::size_t>(std::int64_t ranks)> memory;
 };
 
@@ -49,10 +51,10 @@ double step_seconds(const Topology& host, const RunShape& run, const Layout& lay
 
 struct LayoutChoice {
   Layout layout;
-  std::string why;  // half a line
+  std::string why;  // the reason, for messages
 };
-/// The fastest layout on the host's cores, of those whose memory is there (`room` bytes; 0: unknown). One rank unless
-/// others are clearly faster.
+/// The fastest layout on the host's cores among those that fit in memory (`room` bytes; 0: unknown). One rank unless
+/// another layout is clearly faster.
 LayoutChoice choose_layout(const Topology& host, std::size_t room, const RunShape& run);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// Floating-point operations that a step's mathematics needs: what speed is compared with. Matrix products alone:
+// Number of floating-point operations that a step requires, the basis of speed figures. It counts matrix products only:
 //
 //   forward      every linear layer, 2 · rows · in · out; queries against the keys they may see, 4 · pairs · width
 //   backward     the gradient of the input unless nothing below is trained; the gradient of a weight only where it is
@@ -7,7 +7,7 @@
 //   loss head    rows that feed a label only, and so for whatever in the last layer serves such rows alone: queries,
 //                attention output, MLP
 //
-// What an implementation computes again to save memory does not count, nor does padding.
+// Recomputation to save memory is not counted, nor is padding.
 #pragma once
 
 #include "core/packed_batch.h"

@@ -38,15 +38,15 @@ struct Link {
 
 Link measure(Comm& comm, int peer) {
   Link link;
-  double mine = 0, theirs = 0, best = 1e9;
+  double own_clock = 0, peer_clock = 0, best = 1e9;
   auto bytes = [](double& d) { return std::as_writable_bytes(std::span(&d, 1)); };
   for (int i = 0; i < kRounds; ++i) {
     auto start = Clock::now();
-    mine = wall_clock();
-    swap_with(comm, peer, bytes(mine), bytes(theirs), "measuring latency");
+    own_clock = wall_clock();
+    swap_with(comm, peer, bytes(own_clock), bytes(peer_clock), "measuring latency");
     double took = seconds_since(start);
     // Both clocks are read at about the same time, since the previous exchange has synchronised the ranks.
-    if (i > 0 && took < best) best = took, link.offset = theirs - mine;
+    if (i > 0 && took < best) best = took, link.offset = peer_clock - own_clock;
   }
   link.latency = best;
   std::vector<std::byte> out(kMessage), in(kMessage);

@@ -1,4 +1,5 @@
-// dml doctor between ranks: whether they run the same program on like processors, and how fast their links are.
+// The part of dml doctor that compares ranks: whether they run the same program on similar processors, and how fast
+// their links are.
 #pragma once
 
 #include <string>

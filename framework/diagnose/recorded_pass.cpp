@@ -12,11 +12,11 @@ void RecordedPass::play(UnitHooks& hooks, const std::function<void(double)>& com
     compute(call.before);
     call.hook(hooks);
   }
-  compute(behind_);
+  compute(after_last_);
 }
 
 double RecordedPass::seconds() const {
-  double sum = behind_;
+  double sum = after_last_;
   for (const Call& call : calls_) sum += call.before;
   return sum;
 }
@@ -24,7 +24,7 @@ double RecordedPass::seconds() const {
 void RecordedPass::take_faster(const RecordedPass& again) {
   DML_CHECK(calls_.size() == again.calls_.size());
   for (std::size_t i = 0; i < calls_.size(); ++i) calls_[i].before = std::min(calls_[i].before, again.calls_[i].before);
-  behind_ = std::min(behind_, again.behind_);
+  after_last_ = std::min(after_last_, again.after_last_);
 }
 
 UnitHooks& PassRecorder::hooks(UnitHooks& strategy) {

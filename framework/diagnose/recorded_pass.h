@@ -1,5 +1,5 @@
-// A pass over the model as a strategy sees it: the hooks in their order, and the seconds that the model computes before
-// each. Recorded once on this machine, it is played to strategies on ranks that are not there.
+// A pass over the model as a strategy sees it: the sequence of hooks, and the seconds of computation before each. It is
+// recorded once on this machine and replayed to strategies on simulated ranks.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@ namespace dml {
 
 class RecordedPass {
  public:
-  /// Calls the hooks; `compute` is told of the seconds before each, and of those after the last one.
+  /// Calls the hooks; passes the seconds before each, and those after the last one, to `compute`.
   void play(UnitHooks& hooks, const std::function<void(double seconds)>& compute) const;
-  /// Of the model, without what hooks took.
+  /// Seconds of the model's computation, without the time spent in hooks.
   double seconds() const;
-  /// Of each interval between two hooks the shorter time counts; `again` is the same pass once more.
+  /// Keeps the shorter time of each interval between two hooks; `again` is another recording of the same pass.
   void take_faster(const RecordedPass& again);
 
  private:
@@ -26,19 +26,19 @@ class RecordedPass {
     std::function<void(UnitHooks&)> hook;
   };
   std::vector<Call> calls_;
-  double behind_ = 0;
+  double after_last_ = 0;
 };
 
-/// Watches a step of one micro-batch.
+/// Records a step of one micro-batch.
 class PassRecorder : public StepWatcher, private UnitHooks {
  public:
   const RecordedPass& pass() const { return pass_; }
-  /// Seconds since the gradients were complete: after run_step(), those of the update.
+  /// Seconds since the exchange of gradients ended: after run_step(), the duration of the update.
   double since_exchange() const { return seconds_since(exchanged_); }
 
   UnitHooks& hooks(UnitHooks& strategy) override;
   void pass_begins() override { since_ = Clock::now(); }
-  void pass_ended(std::int64_t, std::int64_t) override { pass_.behind_ = seconds_since(since_); }
+  void pass_ended(std::int64_t, std::int64_t) override { pass_.after_last_ = seconds_since(since_); }
   void exchange_ended() override { exchanged_ = Clock::now(); }
 
  private:

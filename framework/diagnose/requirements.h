@@ -1,5 +1,5 @@
-// Whether this machine has what a run takes: memory for the plan on one rank, space on disk for a checkpoint and the
-// result.
+// Checks whether this machine has the resources that a run needs: memory on one rank, disk space for a checkpoint and
+// the result.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace dml {
 
-/// Tokens of each example, in the order of training and validation; empty: unknown, so that every micro-batch may be as
-/// large as sequence_len allows.
+/// Number of tokens of each example in training and validation order. Empty: unknown; every micro-batch is then assumed
+/// to be as large as sequence_len allows.
 struct ExampleLengths {
   std::vector<std::int32_t> train, validation;
 };
 
 struct Requirements {
-  std::vector<Problem> problems;   // training would refuse the run, or could not end it
-  std::vector<std::string> notes;  // what the run takes; what may become a problem
+  std::vector<Problem> problems;   // reasons for which training would not start, or could not finish
+  std::vector<std::string> notes;  // resources of the run, and possible problems
 };
 
-/// Measured without reading weights. UserError when the model cannot be put together.
+/// Determines the requirements without reading weights. UserError when the model cannot be built.
 Requirements requirements(const Recipe& recipe, const BaseModel& base, const ExampleLengths& lengths);
 
-/// UserError when the file system of this directory, which need not exist yet, has less space than that.
+/// UserError when the file system of this directory, which may not exist yet, has less than `bytes` bytes free.
 void check_disk_space(const std::string& directory, std::size_t bytes);
 
 }  // namespace dml

@@ -207,10 +207,10 @@ void ScalingPlan::play(StepForecast& out, int ranks, std::int64_t total, const N
   strategy->adopt(store, state_);
   const auto group = static_cast<int>(strategy->share(total).stride);  // ranks that take micro-batches in turn
   comm.set_other_ranks([&](int rank, Operation operation, std::span<std::byte> message) {
-    if (operation.channel != Reduction::kCutsChannel) return false;
-    const MicroBatches theirs = contiguous_share(total, rank / group, ranks / group);
-    const Reduction::Cut cut{theirs.first, theirs.count, total};
-    std::ranges::copy(std::as_bytes(std::span(&cut, 1)), message.begin());
+    if (operation.channel != Reduction::kSharesChannel) return false;
+    const MicroBatches range = contiguous_share(total, rank / group, ranks / group);
+    const Reduction::Share share{range.first, range.count, total};
+    std::ranges::copy(std::as_bytes(std::span(&share, 1)), message.begin());
     return true;
   });
   const bool shards_frozen = frozen_ > 0 && recipe_.distribution.shard_frozen_weights == true;
@@ -219,11 +219,11 @@ void ScalingPlan::play(StepForecast& out, int ranks, std::int64_t total, const N
   set_empty_pass(*model_, passes, *strategy);
   const double update = calibration_.update / static_cast<double>(std::max<std::int64_t>(1, store.trainable()));
   const PlayedUpdate optimizer(state_, update, comm);
-  StepWatcher nobody;
+  StepWatcher no_watcher;
   comm.start_clock();
   run_step(
       {*model_, passes, *strategy, optimizer, comm}, {.micro_batches = total},
-      [](std::int64_t) { return PackedBatch{}; }, nobody);
+      [](std::int64_t) { return PackedBatch{}; }, no_watcher);
   out.step = comm.now();
   out.waiting = comm.waited();
   out.sent = comm.sent();

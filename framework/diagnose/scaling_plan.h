@@ -1,8 +1,9 @@
-// dml plan --ranks: how long a step takes and what a rank holds under each strategy, before the machines are there.
+// dml plan --ranks: predicts the step time, and the memory of a rank, under each strategy without the machines.
 //
-// One rank's own times – the model between its hooks, the update – are recorded here, on one micro-batch of made-up
-// data of the recipe's size. Then a step runs with the real strategy on a simulated rank (dist/simulated_comm.h): the
-// recorded pass calls the strategy's hooks, and every exchange that it makes takes its time on a virtual clock.
+// The computation times of one rank (the model between its hooks, the update) are recorded here on one micro-batch of
+// synthetic data of the recipe's size. Then a step runs with the real strategy on a simulated rank
+// (dist/simulated_comm.h): the recorded pass calls the strategy's hooks, and its exchanges take time on a virtual
+// clock.
 #pragma once
 
 #include <cstdint>
@@ -20,38 +21,38 @@
 
 namespace dml {
 
-/// "1Gbit", "25gbit", "100Mbit", "12.5GB": bytes a second that are left for data. UserError.
+/// Parses "1Gbit", "25gbit", "100Mbit" or "12.5GB" to payload bytes per second. UserError.
 double parse_bandwidth(const std::string& text);
-/// "0.2ms", "20us", "1e-3s": seconds. UserError.
+/// Parses "0.2ms", "20us" or "1e-3s" to seconds. UserError.
 double parse_latency(const std::string& text);
 
-/// Seconds that one rank takes on this machine.
+/// Times of one rank on this machine, in seconds.
 struct Calibration {
-  double pass = 0, update = 0;  // a micro-batch, forward and backward; all parameters
+  double pass = 0, update = 0;  // forward and backward of one micro-batch; update of all parameters
   std::int64_t tokens = 0;      // of the micro-batch
   ExchangeCosts costs;
 };
 
 struct StepForecast {
   std::string strategy;
-  double step = 0, waiting = 0;  // seconds; waiting: those that are not computing
+  double step = 0, waiting = 0;  // seconds; waiting: the part without computation
   double sent = 0;               // bytes a rank sends in a step
   std::int64_t memory = 0;       // bytes of a rank: values, gradients, state, communication, activations
 };
 
 class ScalingPlan {
  public:
-  /// Builds the recipe's model (random weights where it has none) and measures.
+  /// Builds the recipe's model (with random weights if it has none) and measures it.
   explicit ScalingPlan(const Recipe& recipe);
   const Calibration& calibration() const { return calibration_; }
   /// `micro_batches`: of a global step.
   StepForecast forecast(const std::string& strategy, int ranks, std::int64_t micro_batches,
                         const Network& network) const;
-  /// Micro-batches of a step over `ranks` ranks.
+  /// Number of micro-batches of a step over `ranks` ranks.
   std::int64_t micro_batches(int ranks) const { return recipe_.train.micro_batches_per_step(ranks); }
 
  private:
-  // What of the parameters is bound part by part, values and gradients; the model's hooks are the same where this is.
+  // Whether values, and gradients, are bound part by part. Strategies with the same binding have the same hooks.
   using Binding = std::pair<bool, bool>;
   struct Recorded {
     RecordedPass pass;

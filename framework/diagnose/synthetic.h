@@ -1,5 +1,5 @@
-// The input of a benchmark without model and data: random tokens in documents of given lengths, and
-// random base weights of the types the recipe asks for.
+// Synthetic input for benchmarks without model and data: random tokens in documents of given lengths, and random base
+// weights in the dtypes of the recipe.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace dml {
 
-/// A document of `tokens`, of which the last `trained` are to be trained (at most tokens − 1: nothing predicts the
+/// A document of `tokens` tokens, of which the last `trained` are trained (at most tokens − 1: nothing predicts the
 /// first).
 struct SyntheticDocument {
   std::int64_t tokens = 0, trained = 0;
 };
 
-/// From a file of lines "tokens trained". UserError with file and line.
+/// Reads a file of lines "tokens trained". UserError with file and line.
 std::vector<SyntheticDocument> read_documents(const std::string& path);
 
 /// One micro-batch with its own memory.
 class SyntheticBatch {
  public:
-  /// `pairs`: two documents each, with the same tokens before both.
+  /// `pairs`: two documents each, with a common prompt.
   SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed,
                  bool pairs = false);
   PackedBatch batch() const {
@@ -39,12 +39,11 @@ class SyntheticBatch {
   std::vector<std::int32_t> positions_, starts_, shared_;
 };
 
-/// Random weights: uniform with the standard deviation of a fresh model.
+/// Random weights: uniform, with the standard deviation of a newly initialised model.
 class SyntheticWeights {
  public:
   SyntheticWeights(const ModelSpec& spec, const ModelSection& model, const AdapterSection& adapter);
-  /// Alive as long as this object. Empty for full fine-tuning, where every weight is trained and made by the model
-  /// itself.
+  /// Valid as long as this object. Empty for full fine-tuning, where the model itself initialises every weight.
   TensorSource source();
   std::size_t bytes() const;
 

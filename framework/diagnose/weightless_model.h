@@ -1,5 +1,5 @@
-// A model put together without its weights: its parameters have their names and shapes, and the memory of a pass is
-// measured as in a run. No weight is read, so a base of any size takes milliseconds.
+// A model without weights: its parameters have names and shapes, and the memory of a pass is measured as in a run. No
+// weight is read, so a base of any size takes milliseconds.
 #pragma once
 
 #include <cstddef>
@@ -17,24 +17,24 @@ struct BaseModel;   // assembly/base_model.h
 struct MemoryPlan;  // assembly/memory_plan.h
 class ZeroWeights;
 
-/// The layout of the base's files.
+/// How the base's files store its weights.
 struct BaseStorage {
   std::string directory;        // "" for a model from scratch
-  DType matrices = DType::f32;  // of most of them
-  /// Tensors in blocks of ggml: they stay as they are, and load_in_4bit quantises no other.
+  DType matrices = DType::f32;  // dtype of most matrices
+  /// Tensors in ggml block formats; these are used unchanged, and load_in_4bit quantises no others.
   std::map<std::string, DType> blocks;
 };
 BaseStorage storage_of(const BaseModel& base);
 
 class WeightlessModel {
  public:
-  /// UserError as training has it: targets that match nothing, an adapter directory that cannot be read.
+  /// Throws the UserErrors of training: targets that match nothing, an adapter directory that cannot be read.
   WeightlessModel(const Recipe& recipe, const ModelSpec& spec, const BaseStorage& base);
   ~WeightlessModel();
 
   CausalLm& model() { return *model_; }
-  /// Bytes that each of `ranks` on one host holds with micro-batches of up to this many tokens and documents. Samples
-  /// and checkpoint copies are not counted. UserError where the recipe's strategy refuses so many ranks.
+  /// Memory of each of `ranks` ranks on one host with micro-batches of up to this many tokens and documents, without
+  /// samples and checkpoint copies. UserError when the recipe's strategy does not support that many ranks.
   MemoryPlan plan(std::int64_t tokens, std::int64_t documents, int ranks = 1);
   /// Bytes on disk of the result, and of a checkpoint.
   std::size_t result_bytes() const;

@@ -1,5 +1,5 @@
-// dml bench --scaling: how a training step would scale to more threads than this machine has, by work and span
-// (core/virtual_threads.h), and which operation is in the way.
+// dml bench --scaling: predicts how a training step scales to more threads than this machine has, by work and span
+// (core/virtual_threads.h), and which operations limit it.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace dml {
 struct WorkSpan {
   struct Row {
     std::string name;
-    double work = 0;              // seconds of a step on one thread
-    std::vector<double> seconds;  // of a step, for each of `threads`
+    double work = 0;              // seconds per step on one thread
+    std::vector<double> seconds;  // per step, for each entry of `threads`
   };
   std::vector<int> threads;
   std::vector<Row> rows;  // operations, the longest first
@@ -21,12 +21,13 @@ struct WorkSpan {
 
   /// work ÷ (threads × seconds): 1 is perfect.
   double efficiency(const Row& row, std::size_t i) const;
-  /// A line per operation: seconds on one thread, efficiency for each number of threads, and the operation's share of
-  /// the time that the largest number of threads waits.
+  /// One line per operation: seconds on one thread, efficiency for each number of threads, and its share of the waiting
+  /// time with the largest number of threads.
   std::vector<std::string> table() const;
 };
 
-/// A step of `options` for one thread and one for each of `threads`; warmup and steps have no meaning. On one rank.
+/// Measures the step of `options` on one thread and simulates each entry of `threads`; options.warmup and options.steps
+/// are ignored. On one rank.
 WorkSpan work_span(const Recipe& recipe, Comm& comm, const BenchOptions& options, std::vector<int> threads);
 
 }  // namespace dml

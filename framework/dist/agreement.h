@@ -17,18 +17,19 @@ struct AgreementItem {
   std::string digest;
 };
 
-/// Error(distributed) on every rank, with a table of the differences, unless all ranks hold the same items.
+/// Compares the items of all ranks. Error(distributed) on every rank, with a table of the differences, unless all are
+/// equal.
 void check_agreement(Comm& comm, const std::vector<AgreementItem>& items);
 
-/// A buffer that several ranks hold a copy of.
+/// A buffer of which several ranks hold a copy.
 struct Replica {
   std::string what;  // "values of NAME in UNIT"
   std::span<const std::byte> data;
 };
-/// Error(distributed) naming the first replica that differs between ranks of `comm`, and which ranks agree; `rank` is
-/// this rank's number in the whole job.
+/// Compares replicas between the ranks of `comm`. Error(distributed) naming the first one that differs, and which ranks
+/// agree; `rank` is this rank's number in the whole job.
 void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank);
-/// The values of units that every rank holds in full.
+/// The values of all units that every rank holds in full.
 std::vector<Replica> value_replicas(const ParameterStore& store);
 /// Values and optimizer state of shards, for ranks that hold the same shards (DistributionStrategy::replica_group).
 std::vector<Replica> shard_replicas(const ParameterStore& store, std::span<const Shard> shards);

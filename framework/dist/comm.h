@@ -1,9 +1,8 @@
 // Collectives between ranks. Three implementations: SelfComm (one rank), MpiComm (mpirun, srun), ThreadComm (N ranks as
-// threads of one process: tests, also under sanitizers). Each of them provides exchange(); everything else is built on
-// it.
+// threads of one process: tests, also with sanitizers). Each implements exchange(); everything else is built on it.
 //
-// Float sums are not computed by a library: ranks exchange raw bytes, and the owner of a shard adds the parts up in
-// the order of the reduction tree (dist/gradient_tree.h), so the bits do not depend on the number of ranks.
+// Float sums are not computed by a library: ranks exchange raw bytes, and the owner of a shard adds them in the order
+// of the reduction tree (dist/gradient_tree.h), so the bits do not depend on the number of ranks.
 //
 // Waits are bounded: after the timeout, or as soon as another rank is known to have failed, wait() throws
 // Error(distributed) with the rank, the operation, its bytes and the step.
@@ -19,7 +18,7 @@
 
 namespace dml {
 
-/// An asynchronous collective. wait() returns when its buffers may be reused; they must live until then.
+/// An asynchronous collective. Its buffers must stay alive and unused until wait() returns.
 class Pending {
  public:
   virtual ~Pending() = default;
@@ -44,21 +43,21 @@ class Comm {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Ranks on this rank's host, and this rank's number among them.
+  /// This rank's number among the ranks of its host, and their number.
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
   virtual std::string host() const = 0;
 
-  /// Sends send[r] to rank r and receives receive[r] from rank r, for all r; both lists have size() entries, sizes
-  /// agree pairwise, nothing is sent where they are empty. Non-blocking. The lists are copied; the memory they name
-  /// must live until wait(). Counts beyond 2^31 are split.
+  /// Sends send[r] to rank r and receives receive[r] from rank r, for all r. Both lists have size() entries, sizes
+  /// match pairwise, and nothing is sent for an empty entry. Non-blocking. The lists are copied; the memory that they
+  /// refer to must stay alive until wait(). Counts beyond 2^31 are split.
   virtual std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
                                             std::vector<std::span<std::byte>> receive, Operation operation = {}) = 0;
 
-  /// Binomial tree: log2(size) times the bytes on the busiest rank.
+  /// Sends root's `data` to all ranks by a binomial tree: log2(size) times the bytes on the busiest rank.
   void broadcast(std::span<std::byte> data, int root);
   void barrier();
-  /// parts[r] comes from rank r; this rank's own is parts[rank()].
+  /// Gathers one string per rank; entry r comes from rank r.
   std::vector<std::string> all_gather(const std::string& mine);
   /// Sum over ranks in rank order.
   double sum(double mine);
@@ -66,14 +65,14 @@ class Comm {
   std::int64_t max(std::int64_t mine);
   std::string broadcast_text(const std::string& text, int root);
 
-  /// How long a wait may last; the recipe's dist_timeout.
+  /// The timeout of a wait in seconds; the recipe's dist_timeout.
   void set_timeout(double seconds) { timeout_ = seconds; }
   double timeout() const { return timeout_; }
-  /// The optimizer step under way, for error messages; −1: not training.
+  /// The current optimizer step, for error messages; −1: not training.
   void set_step(std::int64_t step) { step_ = step; }
   std::int64_t step() const { return step_; }
 
-  /// Ends every rank of the job with this code.
+  /// Terminates all ranks of the job with this exit code.
   [[noreturn]] virtual void abort(int code) = 0;
 
  private:
@@ -81,11 +80,11 @@ class Comm {
   std::int64_t step_ = -1;
 };
 
-/// One rank.
+/// A Comm of a single rank.
 std::unique_ptr<Comm> make_self_comm();
-/// MPI when started by mpirun or srun (seen in the environment), else one rank without touching MPI (starting MPI for
-/// one process costs 0.4 s). One per process. Its destructor finalizes MPI, unless the stack is being unwound: then the
-/// process must end with a non-zero code, by abort() or exit, which ends the other ranks.
+/// MPI when started by mpirun or srun (detected by the environment), else one rank without MPI, since initialising MPI
+/// for one process takes 0.4 s. Make one per process. The destructor finalizes MPI, except during stack unwinding: the
+/// process must then end with a non-zero code, by abort() or exit, which terminates the other ranks.
 std::unique_ptr<Comm> make_comm();
 /// Runs body(comm) on `ranks` threads; rethrows the first exception. When one rank throws, waits of the others throw
 /// too.

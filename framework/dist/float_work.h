@@ -1,5 +1,5 @@
-// Operations of the strategies on float arrays, on all threads: zero, copy, add, and rounding for messages. Under a
-// DryRun they are not computed; their number is counted, so that a forecast knows their cost (dist/simulated_comm.h).
+// Multithreaded operations of the strategies on float arrays: zero, copy, add, and rounding for messages. Under a
+// DryRun they are counted instead of computed, so that a forecast knows their cost (dist/simulated_comm.h).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace dml {
 
 enum class FloatWork { zero, copy, add, pack, unpack };
 
-/// Counts all work of this thread while it is alive; at most one per thread.
+/// Counts this thread's work during its lifetime; at most one per thread.
 class FloatWorkCounter {
  public:
   FloatWorkCounter();
@@ -23,7 +23,7 @@ class FloatWorkCounter {
 void count_work(FloatWork work, std::int64_t floats);
 
 void zero_floats(float* to, std::int64_t size);
-/// The ranges do not overlap.
+/// Copies `size` bytes; the ranges must not overlap.
 void copy_bytes(void* to, const void* from, std::size_t size);
 /// to[i] += from[i]; `size` is a multiple of 16.
 void add_in_parallel(float* to, const float* from, std::int64_t size);

@@ -1,10 +1,9 @@
-// zero3 for weights that are not trained: each rank keeps a part of every layer's bytes, as they are stored, and
-// gathers the whole layer when a pass comes to it, the neighbour ahead of time. Only the part a rank keeps is read from
-// the files.
+// zero3 for frozen weights: each rank keeps a shard of every layer's stored bytes and gathers a whole layer when a pass
+// reaches it, and the next layer in advance. A rank reads only its own shards from the files.
 //
-// This saves memory when ranks are on several hosts; on one host the mapped file is there once for all ranks anyway.
-// Outside of passes (and for embedding and head, which are not given to this class) weights are read where they are
-// mapped, so other code is unaffected: gathering rebinds the views, giving up a buffer binds them back.
+// This saves memory if ranks are on several hosts; the ranks of one host share the mapped file anyway. Outside of
+// passes (and for embedding and head, which are not given to this class) weights are read from the mapped files, so
+// other code is unaffected: gathering rebinds the views, freeing a buffer binds them back.
 #pragma once
 
 #include <memory>
@@ -18,17 +17,18 @@ namespace dml {
 
 class FrozenShards {
  public:
-  /// `units`: the frozen weights of every unit; they must live on. A collective of equal arguments, without exchanges.
+  /// `units`: the frozen weights of every unit; they must outlive this object. All ranks pass equal arguments; nothing
+  /// is exchanged.
   FrozenShards(Comm& comm, std::vector<std::vector<kernels::Weight*>> units);
   ~FrozenShards();
 
-  /// Makes the unit's weights readable and begins to gather that of the neighbour in this direction. All ranks make the
-  /// same calls.
+  /// Makes the unit's weights readable and starts gathering the next unit in this direction. All ranks make the same
+  /// calls.
   void need(std::size_t unit, int direction);
-  /// Binds the weights to their files again.
+  /// Binds the weights to their mapped files again.
   void unbind();
 
-  /// Bytes of the parts a rank keeps and of the buffers.
+  /// Bytes of one rank's shards and of the buffers.
   static std::size_t memory(const std::vector<std::vector<kernels::Weight*>>& units, int ranks);
 
  private:
@@ -37,7 +37,7 @@ class FrozenShards {
     kernels::Weight* weight;
     Array kind;
     const std::byte* mapped;
-    std::size_t first, size;  // place in the unit's block
+    std::size_t first, size;  // offset and bytes in the unit's block
   };
   struct Block {
     std::vector<WeightArray> arrays;

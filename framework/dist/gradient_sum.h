@@ -4,9 +4,8 @@
 // Full gradient buffers form the stack of the tree (dist/gradient_tree.h). When a unit's gradient of the last
 // micro-batch is final, it is handed to the reduction over ranks (dist/reduction.h).
 //
-// Without the tree (gradient_tree: false, to save memory in full fine-tuning) a rank adds its micro-batches up one
-// after the other in a single buffer, and these buffers are the leaves of a tree over ranks: the bits then depend on
-// their number.
+// Without the tree (gradient_tree: false, to save memory in full fine-tuning) a rank accumulates its micro-batches in a
+// single buffer, and these buffers are the leaves of a tree over ranks: the bits then depend on the number of ranks.
 #pragma once
 
 #include <vector>
@@ -23,16 +22,16 @@ class GradientSum {
 
   void begin_step(MicroBatches mine, std::int64_t total);
   void begin_micro_step(std::int64_t index);
-  /// The unit's gradient of the current micro-batch is final.
+  /// Call when the unit's gradient of the current micro-batch is final.
   void unit_ready(std::size_t unit);
   void poll() { reduction_.poll(); }
-  /// Waits. Afterwards sum(unit) holds the sums: this rank's shard of them, or all.
+  /// Waits for all exchanges. sum(unit) then holds the sums: this rank's shard of them, or all.
   void finish();
   float* sum(std::size_t unit) const { return slots_[0][unit]; }
   void end_step();
   std::span<const std::span<bf16>> residuals() const { return residuals_.units(); }
 
-  /// Bytes held by the rank that holds most, for equal contiguous shares.
+  /// Bytes held by the rank that holds most, if shares are equal and contiguous.
   static DistributionStrategy::Memory memory(const ParameterStore& store, int ranks,
                                              std::int64_t micro_batches_per_rank, const DistributionOptions& options);
 
@@ -47,7 +46,7 @@ class GradientSum {
   Reduction reduction_;
 
   MicroBatches mine_;
-  std::int64_t micro_step_ = -1;  // of this rank's share
+  std::int64_t micro_step_ = -1;  // index in this rank's share
   TreeSchedule schedule_;
   Arena gradients_;
   std::vector<std::vector<float*>> slots_;  // [slot][unit]

@@ -1,5 +1,5 @@
-// A Comm over some ranks of another Comm, and the division of ranks into groups for hybrid strategies: shards within a
-// group, copies between the ranks of the same place in their groups.
+// A Comm over some ranks of another Comm, and the division of ranks into groups for hybrid strategies: values are
+// sharded within a group and replicated across the ranks with the same position in their groups.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace dml {
 
-/// Operations must be collective among the members alone. Two groups that share two or more ranks must not be used at
-/// the same time: messages of the same channel between the same ranks are matched in order.
+/// Operations are collective among the members only. Two groups that share two or more ranks must not be used at the
+/// same time: messages of the same channel between the same ranks are matched in order.
 class GroupComm : public Comm {
  public:
-  /// `members`: ranks of `whole`, this one among them, the same list on every member.
+  /// `members`: ranks of `whole`, including this one; the same list on every member.
   GroupComm(Comm& whole, std::vector<int> members);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_.size()); }
@@ -29,14 +29,14 @@ class GroupComm : public Comm {
   int rank_ = 0;
 };
 
-/// The position of this rank: `inside` are the ranks of its group, `across` those at the same place in every group.
+/// This rank's position: `inside` lists the ranks of its group, `across` those with the same position in every group.
 struct GroupPlace {
   std::vector<int> inside, across;
   int place = 0, group = 0;
   int groups() const { return static_cast<int>(across.size()); }
 };
-/// Groups of `size` ranks, those of one host side by side; 0: the ranks of a host. Rank 0 is the first of group 0. A
-/// collective. UserError where the groups would be of different sizes.
+/// Divides the ranks into groups of `size`, ranks of one host next to each other; 0: one group per host. Rank 0 is the
+/// first of group 0. A collective. UserError when the groups would differ in size.
 GroupPlace group_ranks(Comm& comm, int size);
 /// A single group of all ranks.
 GroupPlace one_group(const Comm& comm);

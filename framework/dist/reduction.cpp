@@ -24,7 +24,7 @@ Reduction::Reduction(Comm& comm, std::vector<std::int64_t> sizes, Sums sums, Wir
       sizes_(std::move(sizes)),
       sums_(sums),
       wire_(wire),
-      cuts_(static_cast<std::size_t>(comm.size())),
+      shares_(static_cast<std::size_t>(comm.size())),
       exchanges_(sizes_.size()) {
   DML_CHECK(sizes_.size() <= kMostParts);
 }
@@ -40,40 +40,43 @@ void Reduction::begin(MicroBatches mine, std::int64_t total, bool tree) {
   tree_ = tree;
   for (Exchange& exchange : exchanges_) exchange.state = Exchange::idle;
   next_ = exchanges_.size();
-  my_cut_ = {mine.first, mine.count, total};
-  // The other ranks' cuts are awaited only before the first unit is exchanged.
-  std::vector<std::span<const std::byte>> send(cuts_.size(), std::as_bytes(std::span(&my_cut_, 1)));
+  my_share_ = {mine.first, mine.count, total};
+  // The other ranks' shares are awaited only before the first unit is exchanged.
+  std::vector<std::span<const std::byte>> send(shares_.size(), std::as_bytes(std::span(&my_share_, 1)));
   std::vector<std::span<std::byte>> receive;
-  for (Cut& cut : cuts_) receive.push_back(std::as_writable_bytes(std::span(&cut, 1)));
-  cuts_pending_ = comm_.exchange(std::move(send), std::move(receive), {"exchange of micro-batch ranges", kCutsChannel});
+  for (Share& share : shares_) receive.push_back(std::as_writable_bytes(std::span(&share, 1)));
+  shares_pending_ =
+      comm_.exchange(std::move(send), std::move(receive), {"exchange of micro-batch ranges", kSharesChannel});
 }
 
-void Reduction::receive_cuts() {
-  if (!cuts_pending_) return;
-  cuts_pending_->wait();
-  cuts_pending_.reset();
-  auto same = [](const Cut& a, const Cut& b) { return a.first == b.first && a.count == b.count && a.total == b.total; };
-  if (std::equal(cuts_.begin(), cuts_.end(), known_cuts_.begin(), known_cuts_.end(), same)) return;
+void Reduction::receive_shares() {
+  if (!shares_pending_) return;
+  shares_pending_->wait();
+  shares_pending_.reset();
+  auto same = [](const Share& a, const Share& b) {
+    return a.first == b.first && a.count == b.count && a.total == b.total;
+  };
+  if (std::equal(shares_.begin(), shares_.end(), known_shares_.begin(), known_shares_.end(), same)) return;
   nodes_.clear();
   std::vector<TreeNode> all;
   std::int64_t next = 0;
   rounds_ = 0;
-  for (std::size_t r = 0; r < cuts_.size(); ++r) {
-    const Cut& cut = cuts_[r];
-    if (cut.total != total_ || cut.first != next || cut.count < 0 || cut.first + cut.count > total_)
+  for (std::size_t r = 0; r < shares_.size(); ++r) {
+    const Share& share = shares_[r];
+    if (share.total != total_ || share.first != next || share.count < 0 || share.first + share.count > total_)
       throw Error(
           ExitCode::distributed,
           fmt::format("rank {} computes micro-batches {} to {} of {}, where rank {} expects it to begin with {} of {}",
-                      r, cut.first, cut.first + cut.count, cut.total, comm_.rank(), next, total_));
-    next += cut.count;
-    nodes_.push_back(schedule({cut.first, cut.count}, total_, static_cast<int>(r), tree_).nodes);
+                      r, share.first, share.first + share.count, share.total, comm_.rank(), next, total_));
+    next += share.count;
+    nodes_.push_back(schedule({share.first, share.count}, total_, static_cast<int>(r), tree_).nodes);
     all.insert(all.end(), nodes_.back().begin(), nodes_.back().end());
     rounds_ = std::max(rounds_, nodes_.back().size());
   }
   DML_CHECK(next == total_ && rounds_ < static_cast<std::size_t>(kChannelsPerPart), "micro-batches up to {} of {}",
             next, total_);
   additions_ = additions_to_root(all, tree_ ? total_ : comm_.size());
-  known_cuts_ = cuts_;
+  known_shares_ = shares_;
 
   auto others = static_cast<std::int64_t>(all.size() - nodes_[static_cast<std::size_t>(comm_.rank())].size());
   std::vector<std::int64_t> need;
@@ -133,7 +136,7 @@ void Reduction::start(std::size_t unit) {
     exchange.state = Exchange::done;
     return;
   }
-  receive_cuts();
+  receive_shares();
   float* room = make_room(unit);
   auto ranks = static_cast<std::size_t>(comm_.size()), me = static_cast<std::size_t>(comm_.rank());
   std::int64_t size = own(unit).size();
@@ -141,7 +144,7 @@ void Reduction::start(std::size_t unit) {
   exchange.nodes.clear();
   exchange.parts.clear();
   for (std::size_t r = 0; r < ranks; ++r) {
-    ShardRange theirs = shard(unit, static_cast<int>(r));
+    ShardRange peer = shard(unit, static_cast<int>(r));
     for (std::size_t n = 0; n < nodes_[r].size(); ++n) {
       exchange.parts.push_back(r == me ? exchange.mine[n] + own(unit).first : room);
       if (r != me) room += size;
@@ -149,7 +152,7 @@ void Reduction::start(std::size_t unit) {
     // The rounding error of one node is added to the next.
     for (float* node : exchange.mine)
       if (r != me)
-        wire_.pack(node + theirs.first, theirs.size(), exchange.residual ? exchange.residual + theirs.first : nullptr);
+        wire_.pack(node + peer.first, peer.size(), exchange.residual ? exchange.residual + peer.first : nullptr);
   }
   for (std::size_t n = 0; n < rounds_; ++n) {
     std::vector<std::span<const std::byte>> send(ranks);
@@ -157,8 +160,8 @@ void Reduction::start(std::size_t unit) {
     std::size_t part = 0;  // first part of rank r
     for (std::size_t r = 0; r < ranks; part += nodes_[r++].size()) {
       if (r == me) continue;
-      ShardRange theirs = shard(unit, static_cast<int>(r));
-      if (n < nodes_[me].size()) send[r] = wire_.bytes(exchange.mine[n] + theirs.first, theirs.size());
+      ShardRange peer = shard(unit, static_cast<int>(r));
+      if (n < nodes_[me].size()) send[r] = wire_.bytes(exchange.mine[n] + peer.first, peer.size());
       if (n < nodes_[r].size()) receive[r] = wire_.bytes(exchange.parts[part + n], size);
     }
     exchange.nodes.push_back(
@@ -167,7 +170,7 @@ void Reduction::start(std::size_t unit) {
   exchange.state = Exchange::collecting;
 }
 
-void Reduction::add_up_and_spread(std::size_t unit) {
+void Reduction::sum_and_broadcast(std::size_t unit) {
   Exchange& exchange = exchanges_[unit];
   exchange.nodes.clear();
   const ShardRange mine = own(unit);
@@ -181,8 +184,8 @@ void Reduction::add_up_and_spread(std::size_t unit) {
   // All ranks use the rounded values that were sent, the owner included.
   wire_.pack(exchange.result + mine.first, mine.size(), exchange.residual ? exchange.residual + mine.first : nullptr);
   exchange.sums = gather_shards(comm_, sizes_[unit], exchange.result + mine.first, exchange.result,
-                                {"spreading of gradient sums", part_channel(unit, 0)}, wire_);
-  exchange.state = Exchange::spreading;
+                                {"broadcast of gradient sums", part_channel(unit, 0)}, wire_);
+  exchange.state = Exchange::broadcasting;
 }
 
 bool Reduction::advance(std::size_t unit, bool block) {
@@ -192,8 +195,8 @@ bool Reduction::advance(std::size_t unit, bool block) {
       if (block) pending->wait();
       else if (!pending->test()) return false;
     }
-    add_up_and_spread(unit);
-  } else if (exchange.state == Exchange::spreading) {
+    sum_and_broadcast(unit);
+  } else if (exchange.state == Exchange::broadcasting) {
     if (block) exchange.sums->wait();
     else if (!exchange.sums->test()) return false;
     exchange.sums.reset();
@@ -213,7 +216,7 @@ void Reduction::poll() {
 void Reduction::finish() {
   start_ready();
   DML_CHECK(next_ == 0, "a unit's gradient never became final");
-  receive_cuts();
+  receive_shares();
   for (std::size_t u = exchanges_.size(); u-- > 0;) {
     while (exchanges_[u].state == Exchange::collecting) advance(u, true);
     poll();

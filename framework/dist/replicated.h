@@ -1,6 +1,6 @@
 // Strategies in which every rank holds all values and full gradient buffers: ddp, where every rank updates all values,
-// and zero1, where a rank keeps the optimizer state of its own shards only, updates these, and values are gathered
-// afterwards. On one rank (`none`) nothing is exchanged.
+// and zero1, where a rank holds optimizer state for its own shards only and updates these, after which values are
+// all-gathered. On one rank (`none`) nothing is exchanged.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class Replicated : public DistributionStrategy {
   std::span<Shard> finish_gradients() override;
   void update(const std::function<void(std::span<const Shard>)>& rule) override { whole_.update(comm_, shards_, rule); }
   void update_values(const std::function<void(std::span<const Shard>)>& rule) override {
-    whole_.update(comm_, shards_, rule, WholeParameters::Brings::values);
+    whole_.update(comm_, shards_, rule, WholeParameters::Inputs::values);
   }
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }

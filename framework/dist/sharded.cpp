@@ -24,8 +24,8 @@ Sharded::Sharded(Comm& comm, const GroupPlace& place, Values values, const Distr
     : comm_(comm), group_(comm, place.inside), across_(comm, place.across), values_kind_(values), wire_(options.wire) {}
 
 MicroBatches Sharded::share(std::int64_t total) const {
-  MicroBatches ours = range(total), mine = interleaved_share(ours.count, group_.rank(), group_.size());
-  mine.first += ours.first;
+  MicroBatches group_range = range(total), mine = interleaved_share(group_range.count, group_.rank(), group_.size());
+  mine.first += group_range.first;
   return mine;
 }
 
@@ -146,9 +146,8 @@ void Sharded::launch_chunk(std::size_t p, std::int64_t first) {
   float* room = gradients_at_ + buffer.room;
   for (std::size_t r = 0; r < ranks; ++r) {
     if (r == me) continue;
-    const ShardRange theirs = shard_range(parts_[p].size, static_cast<int>(r), group_.size());
-    const std::int64_t from = theirs.first + cut(first, theirs),
-                       size = theirs.first + cut(first + buffer.chunk, theirs) - from;
+    const ShardRange peer = shard_range(parts_[p].size, static_cast<int>(r), group_.size());
+    const std::int64_t from = peer.first + cut(first, peer), size = peer.first + cut(first + buffer.chunk, peer) - from;
     if (me < leaves) {
       wire_.pack(full_gradient(p) + from, size, residual_of(p) ? residual_of(p) + from : nullptr);
       send[r] = wire_.bytes(full_gradient(p) + from, size);

@@ -1,22 +1,23 @@
-// Strategies that keep only this rank's shards of the summed gradients (zero2), and of the values too (zero3), within
-// groups of ranks: one group of all, or several between which the sums are added up once a step (hybrid). What a unit,
-// a part and a shard are: nn/parameter.h, dist/shards.h.
+// Strategies in which a rank keeps only its shards of the summed gradients (zero2), and also of the values (zero3),
+// within groups of ranks: one group of all ranks, or several groups whose sums are added once a step (hybrid). Units,
+// parts and shards are defined in nn/parameter.h and dist/shards.h.
 //
 //   micro-step     part 3's gradient final ─► exchange ─► own shard added to the tree's nodes (dist/gradient_tree.h)
 //   meanwhile              part 2 is computed, until it needs a buffer in use (dist/part_buffers.h)
 //
 // Groups take contiguous ranges of a step's micro-batches. Within a group they are dealt out in turn (rank, rank + N,
-// …), so that after each round the owner of a shard receives the leaves of one range of the tree and keeps the few
-// nodes of its stack only: a shard each, not a full buffer. The price is an exchange in every micro-step. zero3 also
-// gathers a part's values before it is read (dist/sharded_values.h). So a rank holds some matrices beside its shards,
-// and never a whole layer, embedding or head.
+// …), so after each round the owner of a shard receives the leaves of one range of the tree and keeps only the few
+// nodes of its stack: each a shard, not a full buffer. The price is an exchange in every micro-step. zero3 also gathers
+// a part's values before they are read (dist/sharded_values.h). So besides its shards a rank holds a few matrices, and
+// never a whole layer, embedding or head.
 //
-// Exchanges need all ranks: each must make the same passes in the same order (a rank that has no micro-batch in the
-// last round of a step makes an empty one in finish_gradients()). All ranks begin all exchanges in the same order, and
-// wait only for what has begun: so ranks cannot deadlock.
+// Exchanges involve all ranks: each rank makes the same passes in the same order (one without a micro-batch in the last
+// round of a step runs an empty pass in finish_gradients()). All ranks start all exchanges in the same order and wait
+// only for those that were started, so they cannot deadlock.
 //
-// Between groups, the ranks that own the same shards reduce them (dist/reduction.h) as they become final: each brings
-// the few nodes of its group's range, so the additions are the tree's again, and every group ends with the same sums.
+// Between groups, the ranks that own the same shards reduce them (dist/reduction.h) as they become final: each
+// contributes the few nodes of its group's range, so the additions are those of the tree, and every group ends with the
+// same sums.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +52,7 @@ class Sharded : public DistributionStrategy {
     whole_.update(group_, shards_, rule);
   }
   void update_values(const std::function<void(std::span<const Shard>)>& rule) override {
-    whole_.update(group_, shards_, rule, WholeParameters::Brings::values);
+    whole_.update(group_, shards_, rule, WholeParameters::Inputs::values);
   }
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }
@@ -87,17 +88,17 @@ class Sharded : public DistributionStrategy {
     std::unique_ptr<Pending> pending;
     std::size_t part = 0;
     std::int64_t first = 0, last = 0;
-    bool ends = false;  // the part's last one
+    bool ends = false;  // whether this is the part's last chunk
   };
 
-  // Parts by their number in parts_.
+  // In the following functions p is an index into parts_.
   ShardRange own(std::size_t p) const { return own(parts_[p]); }
   ShardRange own(const PartRef& part) const { return shard_range(part.size, group_.rank(), group_.size()); }
   std::vector<std::int64_t> shard_sizes(const std::vector<PartRef>& parts) const;
   UnitPart& bound(std::size_t p) const { return store_->units()[parts_[p].unit].parts[parts_[p].part]; }
-  /// Where this rank's shard of the values is.
+  /// This rank's shard of the part's values.
   std::byte* own_values(std::size_t p) const;
-  /// Where a shard begins in this rank's range of its part.
+  /// The offset of a shard in this rank's range of its part.
   std::int64_t in_own(const Shard& shard) const;
   bf16* residual_of(std::size_t p) const;
   /// The micro-batches of this rank's group.
@@ -108,7 +109,7 @@ class Sharded : public DistributionStrategy {
   void bind_gradient(std::size_t p);
   void launch(std::size_t p);
   void launch_chunk(std::size_t p, std::int64_t first);
-  /// Waits for the exchange that began first, and adds up what has come.
+  /// Waits for the oldest exchange in flight and adds the received gradients.
   void finish_oldest_exchange();
   /// Blocks until no exchange in flight matches the condition.
   template <class Condition>
@@ -141,7 +142,7 @@ class Sharded : public DistributionStrategy {
   Residuals residuals_;
   std::unique_ptr<Reduction> between_groups_;
 
-  std::unique_ptr<ShardedValues> values_;  // null: every rank holds them all
+  std::unique_ptr<ShardedValues> values_;  // null if every rank holds all values
   std::unique_ptr<FrozenShards> frozen_;
 };
 

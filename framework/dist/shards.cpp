@@ -40,9 +40,9 @@ std::unique_ptr<Pending> gather(Comm& comm, std::int64_t size, std::int64_t widt
   std::vector<std::span<std::byte>> receive(ranks);
   for (int r = 0; r < comm.size(); ++r) {
     if (r == comm.rank()) continue;
-    ShardRange theirs = shard_range(size, r, comm.size());
+    ShardRange peer = shard_range(size, r, comm.size());
     send[static_cast<std::size_t>(r)] = sent(own, mine.size());
-    receive[static_cast<std::size_t>(r)] = sent(whole + theirs.first * width, theirs.size());
+    receive[static_cast<std::size_t>(r)] = sent(whole + peer.first * width, peer.size());
   }
   return comm.exchange(std::move(send), std::move(receive), operation);
 }

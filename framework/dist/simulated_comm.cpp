@@ -35,10 +35,10 @@ SimulatedComm::SimulatedComm(int rank, int size, const Network& network, const E
 
 void SimulatedComm::start_clock() { now_ = computing_ = sent_ = link_free_ = 0; }
 
-void SimulatedComm::answer(std::span<const std::byte> mine, std::span<std::byte> theirs, int rank,
+void SimulatedComm::answer(std::span<const std::byte> mine, std::span<std::byte> others, int rank,
                            Operation operation) const {
-  if (theirs.empty() || theirs.size() > kSmall || (others_ && others_(rank, operation, theirs))) return;
-  if (mine.size() == theirs.size()) std::ranges::copy(mine, theirs.begin());
+  if (others.empty() || others.size() > kSmall || (others_ && others_(rank, operation, others))) return;
+  if (mine.size() == others.size()) std::ranges::copy(mine, others.begin());
 }
 
 std::unique_ptr<Pending> SimulatedComm::exchange(std::vector<std::span<const std::byte>> send,

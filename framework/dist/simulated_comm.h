@@ -1,12 +1,12 @@
-// A simulated rank for forecasts: a strategy runs on it unchanged, and its exchanges
-// take time on a virtual clock instead of moving data. Used under a DryRun (core/parallel.h).
+// A simulated rank for forecasts: a strategy runs on it unchanged, and its exchanges take time on a virtual clock
+// instead of moving data. Used under a DryRun (core/parallel.h).
 //
 //   clock   compute(model) ──► exchange: processor's share ──► compute … ──► wait() until it has arrived
 //   link                       └── bytes ÷ bandwidth, one exchange after another ── + latency ──┘
 //
-// Assumed: ranks are alike, are at the same point at any time, and slow each other down no more than on this machine. A
-// host's ranks share its link, which carries one exchange at a time, in both directions at once; the network passes
-// everything at full rate. A message and a packet between hosts cost the processor some time at either end.
+// Assumptions: ranks are identical, are at the same point at any time, and slow each other down no more than on this
+// machine. The ranks of a host share its link, which carries one exchange at a time, in both directions at once; the
+// network itself is not a bottleneck. A message and a packet between hosts cost some processor time at either end.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 namespace dml {
 
 struct Network {
-  double bandwidth = 125e6 * 0.94;  // bytes a second and direction, without headers
+  double bandwidth = 125e6 * 0.94;  // bytes per second and direction, without headers
   double latency = 100e-6;          // seconds
   int ranks_per_host = 1;
 };
@@ -39,12 +39,14 @@ class SimulatedComm : public Comm, private FloatWorkCounter {
   int local_rank() const override { return rank_ % network_.ranks_per_host; }
   int local_size() const override { return network_.ranks_per_host; }
   std::string host() const override { return "simulated"; }
-  /// Small messages of other ranks are assumed to equal this rank's; large ones are neither read nor written.
+  /// Small messages of other ranks are assumed to equal this rank's; the data of large ones is neither read nor
+  /// written.
   std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
                                     std::vector<std::span<std::byte>> receive, Operation operation) override;
   [[noreturn]] void abort(int code) override;
 
-  /// Sets a function that writes the message `rank` would send where ranks differ; it returns false where they do not.
+  /// Sets a function that writes the message of `rank` for exchanges in which ranks differ, and returns false for
+  /// others.
   using OtherRanks = std::function<bool(int rank, Operation operation, std::span<std::byte> message)>;
   void set_other_ranks(OtherRanks others) { others_ = std::move(others); }
 
@@ -58,7 +60,7 @@ class SimulatedComm : public Comm, private FloatWorkCounter {
 
  private:
   void count(FloatWork work, std::int64_t floats) override;
-  void answer(std::span<const std::byte> mine, std::span<std::byte> theirs, int rank, Operation operation) const;
+  void answer(std::span<const std::byte> mine, std::span<std::byte> others, int rank, Operation operation) const;
 
   int rank_, size_;
   Network network_;

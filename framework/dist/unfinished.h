@@ -1,4 +1,4 @@
-// The error of a wait that failed, the same for every Comm.
+// The error of a failed wait, with the same text for every Comm.
 #pragma once
 
 #include <span>

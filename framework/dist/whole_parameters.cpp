@@ -95,17 +95,18 @@ void WholeParameters::exchange(Comm& comm, std::size_t round, Direction directio
       for (const RankShard& shard : cut.shards) {
         const auto holder = static_cast<std::size_t>(shard.rank), me = static_cast<std::size_t>(rank_);
         if (seen[holder]++ != n || (holder != me && owner != me)) continue;
-        std::span<std::byte> mine, theirs;  // the shard, and its place in the owner's buffer
-        if (holder == me) mine = own_shard(shard, cut, field);
+        std::span<std::byte> stored, in_owner;  // the shard, and its range of the owner's buffer
+        if (holder == me) stored = own_shard(shard, cut, field);
         if (owner == me)
-          theirs = {whole + (shard.first - cut.parameter->trained_first) * field.width,
-                    static_cast<std::size_t>(shard.size * field.width)};
+          in_owner = {whole + (shard.first - cut.parameter->trained_first) * field.width,
+                      static_cast<std::size_t>(shard.size * field.width)};
         const bool gather = direction == Direction::to_owner;
-        if (holder == owner) copy_bytes((gather ? theirs : mine).data(), (gather ? mine : theirs).data(), mine.size());
-        else if (holder == me && gather) send[owner] = mine;
-        else if (holder == me) receive[owner] = mine;
-        else if (gather) receive[holder] = theirs;
-        else send[holder] = theirs;
+        if (holder == owner)
+          copy_bytes((gather ? in_owner : stored).data(), (gather ? stored : in_owner).data(), stored.size());
+        else if (holder == me && gather) send[owner] = stored;
+        else if (holder == me) receive[owner] = stored;
+        else if (gather) receive[holder] = in_owner;
+        else send[holder] = in_owner;
       }
     }
     if (ranks_ > 1)
@@ -114,7 +115,7 @@ void WholeParameters::exchange(Comm& comm, std::size_t round, Direction directio
   for (auto& p : pending) p->wait();
 }
 
-void WholeParameters::update(Comm& comm, std::span<Shard> shards, const Rule& rule, Brings brings) {
+void WholeParameters::update(Comm& comm, std::span<Shard> shards, const Rule& rule, Inputs inputs) {
   if (cuts_.empty()) return rule(shards);
   shards_ = shards;
   plain_.clear();
@@ -126,12 +127,12 @@ void WholeParameters::update(Comm& comm, std::span<Shard> shards, const Rule& ru
   auto* gradients_at = room_.take<float>(largest_).data();
   for (std::size_t round = 0; round < rounds_; ++round) {
     exchange(comm, round, Direction::to_owner, values(), values_at);
-    if (brings == Brings::values_and_gradients)
+    if (inputs == Inputs::values_and_gradients)
       exchange(comm, round, Direction::to_owner, gradients(), reinterpret_cast<std::byte*>(gradients_at));
     if (round < owned_.size()) {
       Shard& whole = owned_[round];
       bind_values(whole, *store_, values_at);
-      if (brings == Brings::values_and_gradients) whole.grad = {gradients_at, static_cast<std::size_t>(whole.size)};
+      if (inputs == Inputs::values_and_gradients) whole.grad = {gradients_at, static_cast<std::size_t>(whole.size)};
       rule({&whole, 1});
       whole.value = whole.grad = {};
       whole.value16 = {};

@@ -1,11 +1,11 @@
-// Parameters whose rule needs them whole (StateLayout::whole) where shards of them lie on several ranks, or in several
-// parts of one rank. Each has an owner that holds its state. In a step values and gradients travel to the owner, one
-// parameter per rank at a time, and the new values travel back: the additional memory is that of the largest one.
+// Parameters that the optimizer updates as a whole (StateLayout::whole), while their shards are on several ranks or in
+// several parts of one rank. Each has an owner that holds its state. In a step, values and gradients are sent to the
+// owner, one parameter per rank at a time, and new values are sent back: the additional memory is that of the largest
+// such parameter.
 //
 //   shards of rank 0, 1, 2   ──values, gradients──►   owner: update   ──values──►   shards of rank 0, 1, 2
 //
-// Who owns what follows from shapes alone, so that all ranks agree, and the bits of an update do not depend on the
-// owner.
+// Owners are a function of shapes alone, so all ranks agree, and the bits of an update do not depend on the owner.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace dml {
 class WholeParameters {
  public:
   WholeParameters() = default;
-  /// Of parts that `ranks` ranks share by shard_range(); `rank` is this one.
+  /// For parts that `ranks` ranks divide by shard_range(); `rank` is this one.
   WholeParameters(const ParameterStore& store, std::span<const PartRef> parts, const StateLayout& layout, int ranks,
                   int rank);
   /// Allocates state (zeroed) and the exchange buffer.
@@ -32,10 +32,10 @@ class WholeParameters {
   std::int64_t room_bytes() const { return largest_ * (width_ + static_cast<std::int64_t>(sizeof(float))); }
 
   /// Calls `rule` with this rank's shards of other parameters, then with every whole parameter that it owns. `shards`:
-  /// this rank's, with gradients unless the rule needs none. A collective of the ranks that share.
+  /// this rank's, with gradients unless the rule does not use them. A collective among these ranks.
   using Rule = std::function<void(std::span<const Shard>)>;
-  enum class Brings { values_and_gradients, values };
-  void update(Comm& comm, std::span<Shard> shards, const Rule& rule, Brings brings = Brings::values_and_gradients);
+  enum class Inputs { values_and_gradients, values };
+  void update(Comm& comm, std::span<Shard> shards, const Rule& rule, Inputs inputs = Inputs::values_and_gradients);
   /// The parameters that this rank owns, as shards with state and without values.
   std::span<Shard> owned() { return owned_; }
 
@@ -51,7 +51,7 @@ class WholeParameters {
     int owner = 0;
     std::vector<RankShard> shards;
   };
-  /// The rounds' exchanges: from shards to owners, or back.
+  /// Direction of a round's exchange.
   enum class Direction { to_owner, from_owner };
   /// The elements of a shard that are exchanged, and the bytes of one.
   struct Field {
@@ -72,7 +72,7 @@ class WholeParameters {
   int ranks_ = 1, rank_ = 0;
   std::int64_t width_ = sizeof(float);             // bytes of a value
   std::vector<Cut> cuts_;                          // in the order of the model
-  std::vector<std::vector<std::size_t>> of_rank_;  // the cuts that each rank owns
+  std::vector<std::vector<std::size_t>> of_rank_;  // by rank: indices of the parameters that it owns
   std::size_t rounds_ = 0, most_shards_ = 0;
   std::int64_t largest_ = 0, state_bytes_ = 0;
   std::vector<std::int64_t> state_floats_;  // of what this rank owns

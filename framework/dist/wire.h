@@ -1,11 +1,11 @@
-// Gradients in messages: as they are, or rounded to bfloat16 with error feedback (Seide et al. 2014,
-// Karimireddy et al. 2019): the rounding error is stored and added to what is sent next, so that nothing is lost
-// over the steps.
+// The form of gradients in messages: float32, or rounded to bfloat16 with error feedback (Seide et al. 2014,
+// Karimireddy et al. 2019): the rounding error is stored and added to the next value sent, so errors do not accumulate
+// over steps.
 //
 //   send c = bf16(x + e);  e ← bf16(x + e − c)
 //
-// No memory is taken for it: the packed form of n floats lies in the upper half of the very same 4n bytes, which is
-// also where it is received, and is spread out from there. Sums stay float32.
+// It needs no extra memory: the packed form of n floats occupies the upper half of the same 4n bytes, where it is also
+// received and from where it is unpacked. Sums stay float32.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +25,19 @@ struct Wire {
 
   /// The bytes sent for, or received into, n floats (n even).
   std::span<std::byte> bytes(float* data, std::int64_t n) const;
-  /// Converts before sending. Adds `residual` (n) and stores the rounding error there; null: the error is dropped.
+  /// Converts in place before sending. Adds `residual` (n values) and stores the rounding error there; null: the error
+  /// is dropped.
   void pack(float* data, std::int64_t n, bf16* residual) const;
-  /// Converts back after receiving, or to use the rounded values that were sent.
+  /// Converts back in place, after receiving or in order to use the rounded values that were sent.
   void unpack(float* data, std::int64_t n) const;
 };
 
-/// Rounding errors of this rank that were not sent yet, for every element of every unit; empty where nothing is
-/// rounded.
+/// Rounding errors of this rank that were not sent yet, for every element of every unit; empty if nothing is rounded.
 class Residuals {
  public:
   Residuals() = default;
   Residuals(const ParameterStore& store, Wire wire, int ranks);
-  /// Null where nothing is rounded.
+  /// The residuals of a unit; null if nothing is rounded.
   bf16* of(std::size_t unit) const { return units_.empty() ? nullptr : units_[unit].data(); }
   std::span<const std::span<bf16>> units() const { return units_; }
   static std::int64_t bytes(const ParameterStore& store, Wire wire, int ranks);

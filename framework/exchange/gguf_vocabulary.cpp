@@ -220,12 +220,12 @@ class Reader {
     scored->prepare();
     for (std::string_view text :
          {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl.")}) {
-      const auto ours = pipeline_->encode(text, {.parse_special = false}).ids;
-      if (const auto theirs = scored->encode(text, {.parse_special = false}).ids; ours != theirs) {
-        const auto at = static_cast<std::size_t>(std::ranges::mismatch(ours, theirs).in1 - ours.begin());
+      const auto ids = pipeline_->encode(text, {.parse_special = false}).ids;
+      if (const auto by_scores = scored->encode(text, {.parse_special = false}).ids; ids != by_scores) {
+        const auto at = static_cast<std::size_t>(std::ranges::mismatch(ids, by_scores).in1 - ids.begin());
         log_warning("{}: llama.cpp will split some texts otherwise: token {} of its test text is '{}' here, '{}' there",
-                    directory_, at, at < ours.size() ? escape_controls(pipeline_->piece(ours[at])) : "",
-                    at < theirs.size() ? escape_controls(scored->piece(theirs[at])) : "");
+                    directory_, at, at < ids.size() ? escape_controls(pipeline_->piece(ids[at])) : "",
+                    at < by_scores.size() ? escape_controls(scored->piece(by_scores[at])) : "");
         return;
       }
     }

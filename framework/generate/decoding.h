@@ -1,4 +1,4 @@
-// The beams of a search: their texts, their caches, and the rows that the next call on the model holds.
+// The sequences of a beam search: their texts, their KV caches, and the rows of the next forward pass.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,20 @@ namespace dml {
 class Decoding {
  public:
   struct Sequence {
-    std::optional<KvCache> cache;  // from begin() on
-    std::vector<Token> text;       // prompt and what has been made of it
-    std::int64_t longest = 0;      // tokens that the text may have
+    std::optional<KvCache> cache;  // set by begin()
+    std::vector<Token> text;       // prompt and generated tokens
+    std::int64_t longest = 0;      // maximum number of tokens of the text
   };
-  /// One sequence per prompt (none empty), each with room for its longest answer; at most `together` at a time.
+  /// Makes one sequence per prompt (none may be empty), each with room for its longest answer; at most `together` run
+  /// at a time.
   Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
            std::size_t together);
 
-  /// Takes memory for the caches of all that are listed and have none, for reading the prompts of `fresh` in one call,
-  /// and for continuing all of them, whatever their length.
+  /// Allocates caches for the listed sequences that have none, and working memory for reading the prompts of `fresh` in
+  /// one call and for continuing all listed sequences.
   void begin(std::span<const std::size_t> fresh, std::span<const std::size_t> others);
-  /// Reads what the caches of the sequences listed lack of their texts, or a text from its start where its cache has
-  /// expired (CausalLm::cache_expires); their logits become rows 0, 1, ….
+  /// Computes the tokens that the caches of the listed sequences lack, or a text from its start if its cache has
+  /// expired (CausalLm::cache_expires). Their logits become rows 0, 1, ….
   void read(std::span<const std::size_t> which);
 
   std::span<float> logits(std::size_t row) {

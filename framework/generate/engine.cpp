@@ -122,7 +122,7 @@ void Engine::cancel(RequestId id) {
 }
 
 void Engine::leave(Sequence& s) {
-  if (std::erase(running_, &s) > 0) promised_ -= KvPool::pages_of(s.longest);
+  if (std::erase(running_, &s) > 0) reserved_pages_ -= KvPool::pages_of(s.longest);
   else std::erase(waiting_, &s);
   sequences_.erase(s.id);
 }
@@ -143,7 +143,7 @@ void Engine::end(Sequence& s, StopReason reason, std::exception_ptr failure, Sam
 }
 
 double Engine::cache_usage() const {
-  return pool_.pages() == 0 ? 0 : static_cast<double>(promised_) / static_cast<double>(pool_.pages());
+  return pool_.pages() == 0 ? 0 : static_cast<double>(reserved_pages_) / static_cast<double>(pool_.pages());
 }
 
 std::span<const EngineEvent> Engine::step() {
@@ -202,8 +202,8 @@ std::int64_t Engine::read_some(std::int64_t budget) {
 void Engine::admit() {
   while (!waiting_.empty() && running_.size() < options_.slots) {
     Sequence& s = *waiting_.front();
-    if (promised_ + KvPool::pages_of(s.longest) > pool_.pages()) return;
-    promised_ += KvPool::pages_of(s.longest);
+    if (reserved_pages_ + KvPool::pages_of(s.longest) > pool_.pages()) return;
+    reserved_pages_ += KvPool::pages_of(s.longest);
     waiting_.pop_front();
     running_.push_back(&s);
   }

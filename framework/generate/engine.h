@@ -1,11 +1,11 @@
-// Many requests on one model at a time. A step reads a part of the prompts that wait and writes one token of every
-// answer under way, so a long prompt does not stop the others; a request may come, end or be cancelled between any two
-// steps.
+// Continuous batching: many requests on one model. A step reads a part of the waiting prompts and generates one token
+// of every running answer, so a long prompt does not stall the others. Requests may be submitted, end or be cancelled
+// between any two steps.
 //
-// The answer to a request depends on the request alone: not on other requests in the batch and their adapters, nor on
-// what the cache knew of its prompt, nor on the parts in which that was read, nor on what was written ahead. Prompts
-// are read by packed products and answers written by dots (CausalLm::generate), so only rows that were read are shared;
-// what an answer wrote is read again when it becomes part of a prompt.
+// The answer to a request depends on the request alone: not on other requests in the batch or their adapters, the
+// contents of the prefix cache, the chunks in which its prompt was read, or drafted tokens. Prompts are computed by
+// packed products and answers by dot products (CausalLm::generate), so only rows of prompts are shared; generated
+// tokens are computed again when they become part of a prompt.
 #pragma once
 
 #include <cstdint>
@@ -27,55 +27,56 @@ namespace dml {
 
 enum class StopReason { token, length, caller, failure };
 
-/// Statistics of generation so far. An answer's first token comes with its prompt; the new ones are those after it.
+/// Statistics of generation. An answer's first token is computed with its prompt; the new tokens are those after it.
 struct GenerationSpeed {
   std::int64_t prompt_tokens = 0, new_tokens = 0;
-  std::int64_t cached_tokens = 0;  // of the prompts, those that needed no reading
-  std::int64_t generated = 0;      // tokens of all answers
-  std::int64_t drafted = 0;        // of the new ones, those that were written ahead
+  std::int64_t cached_tokens = 0;  // prompt tokens found in the prefix cache
+  std::int64_t generated = 0;      // number of tokens of all answers
+  std::int64_t drafted = 0;        // number of the new tokens that were drafted
   double prompt_seconds = 0, new_seconds = 0;
 
   GenerationSpeed& operator+=(const GenerationSpeed& more);
 };
 
 struct EngineOptions {
-  std::size_t slots = 16;         // requests that are answered at a time; the others wait
-  std::int64_t context = 0;       // most tokens of prompt and answer together
+  std::size_t slots = 16;         // requests that run at a time; others wait
+  std::int64_t context = 0;       // maximum number of tokens of prompt and answer together
   std::int64_t cache_tokens = 0;  // capacity of the cache of keys and values, in tokens
-  DType cache = DType::f32;       // of keys and values: f32, bf16 or int8
-  std::int64_t reading = 512;     // most tokens of prompts in a step
-  std::int64_t reports = 0;       // most tokens of a prompt per step whose log-probabilities are reported
-  std::int64_t drafts = 0;        // most tokens in a step that are written ahead where constraints leave one text only
-  bool fair = true;  // while answers are written, reading takes no longer than writing; else each step reads all it can
+  DType cache = DType::f32;       // dtype of keys and values: f32, bf16 or int8
+  std::int64_t reading = 512;     // maximum number of prompt tokens read per step
+  std::int64_t reports = 0;       // maximum number of prompt tokens per step with reported log-probabilities
+  std::int64_t drafts = 0;        // maximum number of tokens drafted per step where a constraint permits only one text
+  bool fair =
+      true;  // while answers run, spend no more time on prompts than on answers; else read as much as possible per step
 };
 
 using RequestId = std::uint64_t;
 
 struct EngineRequest {
   std::vector<Token> prompt = {};  // not empty
-  std::size_t model = 0;           // of the engine's models
+  std::size_t model = 0;           // index into the engine's models
   std::int64_t max_new_tokens = 256;
   SamplingOptions sampling = {};
-  std::uint64_t number = 0;                          // samples of one seed differ in their numbers
-  std::vector<Token> stop_tokens = {};               // end the answer; not part of it
-  std::shared_ptr<TokenConstraint> constraint = {};  // what the answer must be; null: anything
-  bool report_prompt = false;                        // log-probabilities of the prompt's tokens are wanted
-  bool embedding = false;                            // the mean of the last hidden states is wanted, and no answer
+  std::uint64_t number = 0;                          // distinguishes the samples of one seed
+  std::vector<Token> stop_tokens = {};               // end the answer; not included in it
+  std::shared_ptr<TokenConstraint> constraint = {};  // restricts the answer; null: no restriction
+  bool report_prompt = false;                        // report log-probabilities of the prompt's tokens
+  bool embedding = false;                            // return the mean of the last hidden states instead of an answer
 };
 
 struct EngineEvent {
   enum class Kind { read, token, end };
   RequestId id = 0;
   Kind kind = Kind::token;
-  Sampler::Choice choice{};                // token; end by a stop token: that one
-  std::int64_t cached = 0;                 // read: tokens of the prompt that needed no reading
-  std::vector<Sampler::Choice> prompt{};   // read, with report_prompt: of every token but the first
-  std::vector<float> embedding{};          // end of such a request
+  Sampler::Choice choice{};                // token; end: the stop token, if one ended the answer
+  std::int64_t cached = 0;                 // read: prompt tokens found in the prefix cache
+  std::vector<Sampler::Choice> prompt{};   // read, with report_prompt: one per prompt token except the first
+  std::vector<float> embedding{};          // end, of an embedding request
   StopReason reason = StopReason::length;  // end
   std::exception_ptr failure{};            // end: why the request could not be answered
 };
 
-/// A model, or an adapter on it (CausalLm::adopt): rows of one base are computed together.
+/// A model, or an adapter on it (CausalLm::adopt); rows of adapters of one base are computed together.
 struct EngineModel {
   CausalLm* base;
   std::int32_t adapter;
@@ -87,31 +88,31 @@ class Engine {
  public:
   static constexpr std::int64_t kUsualDrafts = 8;
 
-  /// The models share their architecture; they outlive the engine. Takes all memory now.
+  /// The models have the same architecture and outlive the engine. Allocates all memory.
   Engine(std::vector<EngineModel> models, const EngineOptions& options);
   ~Engine();
 
-  /// UserError where the request can never fit.
+  /// Queues a request. UserError when it can never fit.
   RequestId submit(EngineRequest request);
-  /// No further events of this request.
+  /// Cancels a request; it has no further events.
   void cancel(RequestId id);
-  /// Reads parts of prompts and writes a token of each answer. The events are valid until the next call.
+  /// Reads parts of prompts and generates one token of each running answer. The events are valid until the next call.
   std::span<const EngineEvent> step();
 
-  /// The models' values have changed: nothing that was read before is known any more. No request is under way.
+  /// Clears the prefix cache after the models' values changed. Requires that no request is in progress.
   void forget();
 
   bool busy() const { return !sequences_.empty(); }
   std::size_t running() const { return running_.size(); }
   std::size_t waiting() const { return waiting_.size(); }
-  /// Share of the cache's memory that requests under way hold.
+  /// Fraction of the KV cache that running requests hold.
   double cache_usage() const;
   const GenerationSpeed& speed() const { return speed_; }
   /// Returns speed() and resets it.
   GenerationSpeed take_speed() { return std::exchange(speed_, {}); }
   const EngineOptions& options() const { return options_; }
 
-  /// Bytes that the engine needs. Values of the model need not exist yet.
+  /// Bytes that the engine needs. The model's values are not needed.
   struct Memory {
     std::size_t working = 0;  // of a model's working memory
     std::size_t caches = 0;   // keys, values and logits beside it
@@ -142,7 +143,7 @@ class Engine {
   std::vector<Token> draft(const Sequence& s, std::int64_t most) const;
   void write(std::span<Sequence* const> which);
   void take_written(std::vector<Written> written);
-  /// The next token of each, from the row of logits of the same place.
+  /// Samples the next token of each sequence; rows[i] is the row of its logits.
   void take_tokens(std::span<Sequence* const> which, std::span<const std::int64_t> rows);
   void take(Sequence& s, Sampler::Choice choice);
   void reserve(Sequence& s, std::int64_t tokens);
@@ -163,8 +164,8 @@ class Engine {
   PrefixCache prefixes_;
   std::map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::deque<Sequence*> waiting_;
-  std::vector<Sequence*> running_;  // in the order in which they were admitted
-  std::int64_t promised_ = 0;       // pages that those may come to hold
+  std::vector<Sequence*> running_;   // in order of admission
+  std::int64_t reserved_pages_ = 0;  // pages reserved for running requests
   std::map<std::pair<std::size_t, std::int64_t>, std::uint64_t> roots_;
   RequestId last_id_ = 0;
   std::vector<float> logits_, states_;
@@ -173,9 +174,9 @@ class Engine {
   std::vector<SequenceRows> rows_;
   std::vector<EngineEvent> events_;
   GenerationSpeed speed_;
-  double write_seconds_ = 0;  // of the last step's writing
-  double fair_reading_ = 32;  // tokens that are read in about that time, or more
-  double owed_seconds_ = 0;   // of writing, before more is read beside it
+  double write_seconds_ = 0;  // duration of the last generation phase
+  double fair_reading_ = 32;  // number of prompt tokens that take about write_seconds_
+  double owed_seconds_ = 0;   // generation time due before more prompt tokens are read
 };
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// Text for a list of prompts: a client of the engine that waits for all of them. Where there are more prompts than are
-// generated at a time, the next one takes the place of one that has ended.
+// Generates text for a list of prompts: submits them to an engine and waits for all. If there are more prompts than run
+// at a time, the next one starts when another ends.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,16 @@ namespace dml {
 struct GenerationOptions {
   SamplingOptions sampling;
   std::int64_t max_new_tokens = 256;
-  std::int64_t context = 0;                     // positions of prompt and answer together; 0: no limit
-  std::vector<Token> stop_tokens;               // end a sequence; not part of its text
-  DType cache = DType::f32;                     // of keys and values: f32, bf16 or int8
+  std::int64_t context = 0;                     // maximum number of tokens of prompt and answer together; 0: no limit
+  std::vector<Token> stop_tokens;               // end a sequence; not included in its text
+  DType cache = DType::f32;                     // dtype of keys and values: f32, bf16 or int8
   std::int64_t beams = 1;                       // above 1: beam search instead of sampling
   double length_penalty = 1;                    // of beam search: above 0 prefers longer texts, below shorter ones
-  std::size_t together = SIZE_MAX;              // sequences that are generated at a time
-  std::size_t first_number = 0;                 // of the first sequence: each draws random numbers of its own
-  std::shared_ptr<TokenConstraint> constraint;  // what every answer must be; null: anything
+  std::size_t together = SIZE_MAX;              // number of sequences that run at a time
+  std::size_t first_number = 0;                 // random-number index of the first sequence; each sequence has its own
+  std::shared_ptr<TokenConstraint> constraint;  // restricts every answer; null: no restriction
 
-  /// The most new tokens after a prompt of `prompt` tokens; at least one.
+  /// The maximum number of new tokens after a prompt of `prompt` tokens; at least one.
   std::int64_t longest_answer(std::size_t prompt) const {
     const std::int64_t room = context - static_cast<std::int64_t>(prompt);
     return context > 0 ? std::clamp<std::int64_t>(room, 1, std::max<std::int64_t>(1, max_new_tokens)) : max_new_tokens;
@@ -36,8 +36,8 @@ struct GenerationOptions {
 };
 
 struct Generated {
-  std::vector<Token> tokens;    // new ones, without the stop token
-  std::vector<float> logprobs;  // of each
+  std::vector<Token> tokens;    // generated tokens, without the stop token
+  std::vector<float> logprobs;  // one per token
   StopReason reason = StopReason::length;
 };
 
@@ -50,9 +50,9 @@ class Generator {
   /// Generates for all prompts (none may be empty).
   std::vector<Generated> run(std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
                              const OnToken& on_token = {});
-  /// From now on what is read for one prompt at a time stays known, in memory for `context` tokens: the next prompt is
-  /// read from where it differs, as the turns of a conversation do. Longer prompts and answers are generated without
-  /// that.
+  /// Keeps the KV cache between calls with one prompt each, for up to `context` tokens: only the part of the next
+  /// prompt that differs is read, as for the turns of a conversation. Longer prompts and answers are generated without
+  /// it.
   void keep(std::int64_t context, DType cache);
   const GenerationSpeed& speed() const { return speed_; }
 

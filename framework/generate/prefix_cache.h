@@ -1,5 +1,5 @@
-// Pages of keys and values that begin texts already read, so that the next text with the same beginning need not read
-// it again: system prompts, samples of one prompt, turns of a conversation.
+// Caches the pages of keys and values of texts that were read, so that the next text with the same prefix need not be
+// read again: system prompts, samples of one prompt, turns of a conversation.
 #pragma once
 
 #include <array>
@@ -14,24 +14,24 @@
 
 namespace dml {
 
-/// A tree of pages: a page is known by the page before it and its own tokens, so equal pages are equal texts. Holds a
-/// share of each page until it is evicted.
+/// A tree of pages: a page is identified by its predecessor and its own tokens, so equal pages mean equal prefixes.
+/// Holds a reference to each page until it is evicted.
 class PrefixCache {
  public:
   explicit PrefixCache(KvPool& pool) : pool_(pool) {}
 
-  /// The pages of the longest known beginning of `text`. `root`: texts with different roots share nothing.
+  /// The pages of the longest cached prefix of `text`. Texts with different roots share nothing.
   std::vector<KvPool::Page> find(std::uint64_t root, std::span<const Token> text);
-  /// The whole pages of a text that has been read: page i of `table` holds its tokens from i · KvPool::kTokens on.
+  /// Adds the full pages of a text that was read: page i of `table` holds its tokens from i · KvPool::kTokens on.
   void add(std::uint64_t root, std::span<const Token> text, std::span<const KvPool::Page> table);
-  /// Gives the page back that was used longest ago and that no sequence reads. False where there is none.
+  /// Evicts the least recently used page that no sequence uses; false if there is none.
   bool evict();
-  /// Pages that evict() can give back.
+  /// Number of pages that evict() can release.
   std::int64_t idle() const;
 
  private:
   struct Key {
-    std::uint64_t before;  // serial of the page before, or the root
+    std::uint64_t before;  // serial of the preceding page, or the root
     std::array<Token, KvPool::kTokens> tokens;
     bool operator==(const Key&) const = default;
   };
@@ -48,8 +48,8 @@ class PrefixCache {
 
   KvPool& pool_;
   std::unordered_map<Key, Known, Hash> known_;
-  std::list<Key> used_;  // most recently first; a page never after the pages that follow it
-  std::uint64_t last_serial_ = std::uint64_t{1} << 32;  // roots are below
+  std::list<Key> used_;                                 // most recently used first; a page comes before its successors
+  std::uint64_t last_serial_ = std::uint64_t{1} << 32;  // roots are smaller
 };
 
 }  // namespace dml

@@ -1,6 +1,6 @@
-// From logits to the next token: bias, repetition, presence and frequency penalties, temperature, top-k, top-p, min-p,
-// in the order in which Hugging Face applies them, then one draw. Greedy takes the largest logit, the lowest id on a
-// tie. Tokens that a constraint does not allow are taken out after the penalties, before all filters.
+// Samples the next token from logits: bias; repetition, presence and frequency penalties; temperature; top-k, top-p and
+// min-p, in the order of Hugging Face; then one draw. Greedy decoding takes the largest logit, and the lowest id on a
+// tie. Tokens that a constraint forbids are removed after the penalties and before all filters.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,11 @@ class Sampler {
   struct Choice {
     Token token = 0;
     float logprob = 0;                // as in TokenLogprob
-    std::vector<TokenLogprob> top{};  // the likeliest first
+    std::vector<TokenLogprob> top{};  // most likely first
   };
-  /// `history`: prompt and text so far, the last `step` tokens of it text. `sequence` and `step` address the random
-  /// number. `allowed`: a bit for each token that may be chosen, at least one; empty: all may. Changes `logits`.
-  /// Error(diverged) when they are not numbers. Samplers may be used from several threads.
+  /// `history`: prompt and generated tokens, of which the last `step` are generated. `sequence` and `step` address the
+  /// random number. `allowed`: one bit per token, at least one is set; empty: all tokens are allowed. Changes `logits`.
+  /// Error(diverged) when they are NaN. Thread-safe.
   Choice sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence, std::uint64_t step,
                 std::span<const std::uint64_t> allowed = {}) const;
 

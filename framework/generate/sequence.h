@@ -1,4 +1,4 @@
-// A request that the engine is working on.
+// A request in progress.
 #pragma once
 
 #include <algorithm>
@@ -24,15 +24,15 @@ struct Engine::Sequence {
   EngineRequest request;
   Sampler sampler;
   KvCache cache;
-  std::vector<Token> text;   // prompt and what has been written
-  std::int64_t longest = 0;  // tokens that the text may have
+  std::vector<Token> text;   // prompt and generated tokens
+  std::int64_t longest = 0;  // maximum number of tokens of the text
   bool reading = true, begun = false;
-  std::uint64_t root = 0;  // texts of the same root may share pages
+  std::uint64_t root = 0;  // texts with the same root may share pages
   std::int64_t cached = 0;
   TokenConstraint::Text so_far{};
-  TokenSet allowed;                       // what the constraint allows next; empty without one
-  std::vector<Sampler::Choice> reported;  // of the prompt's tokens
-  std::vector<double> mean;               // sum of the hidden states, until the end
+  TokenSet allowed;                       // tokens that the constraint allows next; empty without one
+  std::vector<Sampler::Choice> reported;  // log-probabilities of the prompt's tokens
+  std::vector<double> mean;               // sum of the hidden states; divided by their number at the end
 
   std::int64_t written() const { return std::ssize(text) - std::ssize(request.prompt); }
   std::int64_t unread() const { return std::ssize(text) - cache.length(); }
@@ -40,7 +40,7 @@ struct Engine::Sequence {
   bool answers() const { return std::ssize(text) < longest; }
   bool may_share() const { return !reports(); }
 
-  /// Sets `allowed`. False when the text is complete and nothing can follow.
+  /// Sets `allowed`. Returns false when the text is complete and nothing can follow.
   bool allow(std::int64_t vocabulary) {
     if (!request.constraint) return true;
     const TokenSet& next = request.constraint->allowed(so_far);

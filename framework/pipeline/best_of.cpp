@@ -15,7 +15,7 @@ BestOf::BestOf(Assistant& assistant, RewardModel& judge, std::int64_t count)
 
 Answer BestOf::best(const Json& row, std::vector<Answer> answers) {
   std::vector<std::vector<Token>> texts;
-  for (const Answer& a : answers) texts.push_back(judged_tokens(judge_, row, a.text));
+  for (const Answer& a : answers) texts.push_back(reward_model_tokens(judge_, row, a.text));
   const std::vector<double> rewards = judge_.score(texts);
   const auto place = static_cast<std::size_t>(std::ranges::max_element(rewards) - rewards.begin());
   Answer out = std::move(answers[place]);

@@ -1,4 +1,5 @@
-// Best-of-n sampling: of several sampled answers to a prompt, the one with the highest reward of a reward model.
+// Best-of-n sampling: generates several answers to a prompt and returns the one with the highest reward of a reward
+// model.
 #pragma once
 
 #include <span>
@@ -11,11 +12,11 @@ namespace dml {
 
 class BestOf {
  public:
-  /// Both outlive it. UserError where the model judges steps instead of answers.
+  /// Both references outlive this object. UserError when the model judges steps instead of answers.
   BestOf(Assistant& assistant, RewardModel& judge, std::int64_t count);
 
-  /// Of each prompt the best of `count` answers with its reward, of equal ones the first; `rows`: what the prompts are
-  /// of. `first`: number of the first prompt among all that are asked; each answer draws its own random numbers.
+  /// For each prompt, the best of `count` answers with its reward (the first of equals). `rows`: the rows of the
+  /// prompts. `first`: index of the first prompt in the whole input; each answer has its own random numbers.
   std::vector<Answer> answers(std::span<const Json> rows, std::span<const std::vector<Token>> prompts,
                               std::size_t first = 0);
 

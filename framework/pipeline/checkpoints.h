@@ -11,18 +11,19 @@ namespace dml {
 struct CheckpointRow {
   std::string path;
   std::int64_t step = 0;
-  std::optional<double> loss, eval_loss;  // the last ones up to its step
+  std::optional<double> loss, eval_loss;  // the last values up to its step
   std::uint64_t bytes = 0;
   std::string problem;                // why the checkpoint is invalid; "": it is valid
   bool latest = false, best = false;  // latest: what --resume auto would take
 };
 
-/// Newest first. With `contents` every byte is compared with the manifest, else names and sizes. UserError when there
-/// is no such directory.
+/// Lists checkpoints, newest first. With `contents` every byte is compared with the manifest, else only names and
+/// sizes. UserError when there is no such directory.
 std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents,
                                            std::optional<std::int64_t> step = {});
 
-/// UserError when there is no such step, or when it is the newest valid one and `force` is not given.
+/// Removes the checkpoint of a step. UserError when there is none, or when it is the newest valid one and `force` is
+/// not set.
 void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step, bool force);
 
 }  // namespace dml

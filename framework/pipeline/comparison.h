@@ -15,15 +15,15 @@ struct FinishedRun {
   RunMetrics metrics;
 };
 
-/// The run in each folder, also one that is still under way. UserError naming every folder without one.
+/// Reads the run in each folder; it may still be in progress. UserError naming every folder without a run.
 std::vector<FinishedRun> read_runs(const std::vector<std::string>& folders);
 
-/// Loss, learning rate, gradient norm, tokens per second, and each metric that evaluations gave: a curve for every run.
+/// Charts of loss, learning rate, gradient norm, tokens per second and each evaluation metric, with one curve per run.
 std::vector<std::pair<std::string, Chart>> comparison_charts(const std::vector<FinishedRun>& runs);
 std::string comparison_html(const std::vector<FinishedRun>& runs);
 
-/// Writes each chart into `folder` as NAME.svg, and with `png` as NAME.png too, by rsvg-convert; the paths. UserError
-/// when that program is not there.
+/// Writes each chart into `folder` as NAME.svg and, with `png`, also as NAME.png by rsvg-convert; returns the paths.
+/// UserError when that program is missing.
 std::vector<std::string> write_charts(const std::string& folder,
                                       const std::vector<std::pair<std::string, Chart>>& charts, bool png);
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "assembly/companions.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/checkpoint_dir.h"

@@ -1,6 +1,6 @@
-// dml convert: the same model or adapter in another form. Models: another element type, other shards, a head of its own
-// or one tied to the embedding, or one GGUF file. Adapters: PEFT's layout, mlx-lm's or llama.cpp's. The output is
-// written atomically.
+// dml convert: writes a model or adapter in another form. Models: another dtype, other shards, an own head or one tied
+// to the embedding, or one GGUF file. Adapters: the layout of PEFT, mlx-lm or llama.cpp. The output is written
+// atomically.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace dml {
 struct Conversion {
   std::string input, output;
   std::optional<std::string> format{};      // of an adapter: peft, mlx, gguf; of a model: gguf, safetensors (unset)
-  std::optional<std::string> base_model{};  // of an adapter: the directory it is for; unset: the one it names
-  std::optional<std::string> dtype{};       // of a model: f32, f16, bf16, for gguf one of its types; unset: as it is
+  std::optional<std::string> base_model{};  // of an adapter: its base's directory; unset: the one it names
+  std::optional<std::string> dtype{};       // of a model: f32, f16, bf16, for gguf one of its types; unset: unchanged
   std::optional<std::size_t> max_shard_bytes{};
-  std::optional<bool> tied{};  // of a model; unset: as it is
+  std::optional<bool> tied{};  // of a model; unset: unchanged
 };
 
 /// UserError for options that contradict each other; `output` must not exist as a file or a non-empty directory.

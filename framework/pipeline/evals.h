@@ -1,4 +1,4 @@
-// dml evaluate with evaluations of one's own: the base and adapters side by side, as a table or JSON.
+// dml evaluate with custom evaluations: the base and adapters compared, as a table or JSON.
 #pragma once
 
 #include <memory>
@@ -17,21 +17,21 @@ struct EvaluatedModel {
 };
 
 struct EvalsOptions {
-  std::optional<std::string> base_model;  // instead of the recipe's; then adapters are only those given
+  std::optional<std::string> base_model;  // replaces the recipe's; only the given adapters are then evaluated
   std::vector<std::string> adapters;
 };
 
 struct EvalsOutcome {
   std::vector<EvaluatedModel> models;
-  std::vector<std::string> below;  // metrics below fail_below, of the last model
+  std::vector<std::string> below;  // metrics of the last model that are below fail_below
 };
 
-/// A collective; the same on every rank.
+/// Runs the recipe's evaluations. A collective; every rank gets the same outcome.
 EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& comm);
 
 /// {"models": [{"name": …, "evals": {NAME: {"n": rows, METRIC: value, "METRIC_stderr": …}}}]}
 Json evals_json(const EvalsOutcome& outcome);
-/// One table for every evaluation, a row for every metric and a column for every model.
+/// One table per evaluation, with a row per metric and a column per model.
 std::string evals_markdown(const EvalsOutcome& outcome);
 
 }  // namespace dml

@@ -7,7 +7,7 @@
 
 #include "assembly/job.h"
 #include "assembly/memory_plan.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "assembly/vocabulary.h"
 #include "core/directory.h"
 #include "core/error.h"

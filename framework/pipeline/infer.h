@@ -1,4 +1,5 @@
-// dml infer: generates from one prompt, in a conversation, or for a file of rows, with the template of training.
+// dml infer: answers one prompt, holds a conversation, or answers the rows of a file, with the template of the
+// training.
 #pragma once
 
 #include <cstdio>
@@ -18,35 +19,35 @@ namespace dml {
 
 struct InferOptions {
   std::optional<std::string> base_model;  // instead of the recipe's
-  std::vector<std::string> adapters;      // DIR or DIR=WEIGHT; "none": the base alone; empty: what the recipe trained
-  bool raw = false;                       // the prompt as it is, without a template
-  std::vector<std::string> stops;         // texts that end an answer; not part of it
+  std::vector<std::string> adapters;      // DIR or DIR=WEIGHT; "none": the base alone; empty: the recipe's result
+  bool raw = false;                       // use the prompt without a template
+  std::vector<std::string> stops;         // strings that end an answer; not included in it
   std::shared_ptr<Automaton> constraint;  // restricts every answer; null: none
   bool long_answers = false;              // max_new_tokens was given: warn when the context is shorter
   GenerationOptions generation;
 };
 
-/// An answer: with stops, `text` ends before the first of them, `tokens` with the one that completed it.
+/// An answer. With stops, `text` ends before the first of them, `tokens` with the token that completed it.
 struct Answer {
   std::string text;
   std::vector<Token> tokens;
   std::vector<float> logprobs;
   StopReason reason = StopReason::length;
-  std::optional<double> reward = {};  // of the best of several
+  std::optional<double> reward = {};  // with best-of-n sampling
 };
 
 class BestOf;  // pipeline/best_of.h
 
-/// Cuts streamed text at the first stop text. A possible beginning of a stop is held back.
+/// Ends streamed text at the first stop string. A possible prefix of a stop is held back.
 class StopText {
  public:
   explicit StopText(const std::vector<std::string>& stops) : stops_(stops) {}
-  /// Adds a piece. Returns the text that is final.
+  /// Adds text; returns the part that is final.
   std::string next(const std::string& piece);
-  /// The text held back at the end, which is not a stop.
+  /// The text that is still held back when the answer ends.
   std::string finish() { return stopped_ ? "" : std::move(held_); }
   bool stopped() const { return stopped_; }
-  /// The stop that was found; "": none.
+  /// The stop that was found; "" if none was.
   const std::string& found() const { return found_; }
 
  private:
@@ -57,22 +58,22 @@ class StopText {
 
 class Assistant {
  public:
-  /// Loads model, adapter, tokenizer and template. `recipe` may be null (then base_model is set): then the tokenizer,
-  /// the template and the stop tokens are those of the adapter's folder where it has them, else the model's.
+  /// Loads model, adapter, tokenizer and template. `recipe` may be null if base_model is set: tokenizer, template and
+  /// stop tokens are then those of the adapter's folder, if it has them, else the model's.
   Assistant(const Recipe* recipe, const InferOptions& options);
   ~Assistant();
 
-  /// A row as the dataset's format has it; {"prompt": …} always works, {"messages": …} where there is a chat template.
-  /// UserError for a row that has no prompt, or one that fills the context.
+  /// Token ids of a row in the dataset's format. {"prompt": …} always works, {"messages": …} if there is a chat
+  /// template. UserError for a row without a prompt, or one that fills the context.
   std::vector<Token> prompt_ids(const Json& row) const { return format_->prompt_ids(row); }
-  /// Generates for one prompt; `on_text` gets the new text piece by piece, whole characters only; false stops.
-  /// `attempt` draws other random numbers for the same prompt.
+  /// Generates for one prompt. `on_text` receives new text in pieces of whole characters; false stops. `attempt`
+  /// selects other random numbers for the same prompt.
   Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {},
                 std::size_t attempt = 0);
-  /// Generates for several prompts, eight at a time. `first`: number of the first prompt in the whole input, so that
-  /// each draws its own random numbers.
+  /// Generates for several prompts, eight at a time. `first`: index of the first prompt in the whole input, so that
+  /// each has its own random numbers.
   std::vector<Answer> answers(std::span<const std::vector<Token>> prompts, std::size_t first = 0);
-  /// [{"token": …, "id": …, "logprob": …}, …], the log-probabilities those of the model before penalties and filters.
+  /// [{"token": …, "id": …, "logprob": …}, …]; log-probabilities are the model's, before penalties and filters.
   Json logprobs(const Answer& answer) const;
 
   /// Keeps the key-value cache between answers as far as memory allows, for conversations.
@@ -80,10 +81,10 @@ class Assistant {
   const GenerationSpeed& speed() const { return generator_->speed(); }
   /// Whether the format supports conversations of several messages.
   bool chats() const { return format_->chats(); }
-  /// The row of a conversation of {"role": …, "content": …}, under the names of the dataset's format.
+  /// The row, in the dataset's format, of a conversation of {"role": …, "content": …}.
   Json row_of_messages(const Json& messages) const { return format_->row_of_messages(messages); }
   GenerationOptions& generation() { return options_.generation; }
-  /// Largest number of tokens of a prompt and its answer.
+  /// Maximum number of tokens of a prompt and its answer.
   std::int64_t context() const { return model_->spec.max_positions; }
   /// A description of the loaded model.
   const std::string& description() const { return description_; }
@@ -103,8 +104,8 @@ class Assistant {
   bool said_limit_ = false;
 };
 
-/// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added, in their
-/// order. With `best`, each answer is the best of several, with its "reward".
+/// Answers every row of `input` (JSON lines) and writes the rows to `output`, in order, with "output" (and "logprobs")
+/// added. With `best`, each answer is the best of several, with its "reward".
 void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs = false,
                  BestOf* best = nullptr);
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"

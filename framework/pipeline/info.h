@@ -1,4 +1,4 @@
-// dml info: facts about a model or adapter directory, and the reasons for which dml would refuse it.
+// dml info: describes a model or adapter directory, and why dml would reject it.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace dml {
 
 struct InfoRow {
-  std::string key, text;  // for people
-  Json value;             // for programs
+  std::string key, text;  // human-readable
+  Json value;             // machine-readable
 };
 
 struct DirectoryInfo {

@@ -54,8 +54,8 @@ InitResult init_recipe(const InitRequest& request) {
   if (!request.force && file_exists(result.path))
     throw UserError("{}: exists already; name another file with --output, or replace it with --force", result.path);
   check_order(request);
-  const ModelFacts model = look_at_model(request.model);
-  const DataFacts data = look_at_data(request.data, request.columns);
+  const ModelFacts model = examine_model(request.model);
+  const DataFacts data = examine_data(request.data, request.columns);
   const InitChoice choice = choose_settings(model, data, output_directory(result.path), request.adapter);
   const std::string name = shell_word(result.path), text = recipe_text(model, data, choice, name);
   const RecipeFile written = read_recipe(text, result.path);  // checks the recipe at once instead of in a later command

@@ -11,10 +11,10 @@ namespace dml {
 
 struct InitRequest {
   std::string model, data;
-  std::string output;  // the recipe's file; "" names it after the data, in the working directory
-  bool force = false;  // replaces a file that is there
+  std::string output;  // the recipe's file; "": named after the data, in the working directory
+  bool force = false;  // overwrite an existing file
   ColumnHints columns;
-  std::optional<AdapterKind> adapter;  // unset: by the model's size and the memory there is
+  std::optional<AdapterKind> adapter;  // unset: chosen by the model's size and the available memory
 };
 
 struct InitResult {
@@ -24,7 +24,7 @@ struct InitResult {
   std::string train, infer;        // the next commands
 };
 
-/// Writes the recipe. UserError for a model or data that cannot be used, and for a file that is there already.
+/// Writes the recipe. UserError for a model or data that cannot be used, and for a file that already exists.
 InitResult init_recipe(const InitRequest& request);
 
 /// "faq.yml" for "data/faq.csv".

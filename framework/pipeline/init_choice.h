@@ -1,4 +1,4 @@
-// dml init: chooses the settings of a run from the facts about model and data, each with its reason.
+// dml init: chooses the settings of a run from the properties of model and data, each with its reason.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace dml {
 
-/// Tokens of the examples that the sampled rows become.
+/// Token counts of the examples made from the sampled rows.
 struct LengthFacts {
-  std::vector<std::int64_t> sorted;  // of every example
+  std::vector<std::int64_t> sorted;  // lengths of all examples, ascending
   double mean = 0;
-  std::int64_t rows = 0;       // that were tokenized
-  std::int64_t untrained = 0;  // of these: nothing to train on
-  std::string failure;         // error of the first unreadable row; "": none
+  std::int64_t rows = 0;       // rows that were tokenized
+  std::int64_t untrained = 0;  // rows without trained tokens
+  std::string failure;         // error of the first unreadable row; "" if there is none
   std::int64_t failed = 0;
-  /// The smallest length that this share of the examples does not exceed.
+  /// The smallest length that this fraction of the examples does not exceed.
   std::int64_t quantile(double share) const;
   std::int64_t longest() const { return sorted.empty() ? 0 : sorted.back(); }
 };
@@ -33,13 +33,13 @@ struct InitChoice {
   MemoryPlan memory;  // of the largest micro-batch
   std::size_t available = 0;
   bool fits = true;
-  std::int64_t examples = 0;  // to train on, about
-  std::int64_t steps = 0;     // about
+  std::int64_t examples = 0;  // approximate number of training examples
+  std::int64_t steps = 0;     // approximate
   std::vector<std::string> notes;
 };
 
-/// `output_dir`: of the run. `adapter`: what is trained, where that is not to follow from the model's size. UserError
-/// when no row can be read, no row has anything to train on, or the model cannot be trained so.
+/// `output_dir`: of the run. `adapter`: overrides the choice by the model's size. UserError when no row can be read or
+/// has trained tokens, or when the model cannot be trained this way.
 InitChoice choose_settings(const ModelFacts& model, const DataFacts& data, const std::string& output_dir,
                            std::optional<AdapterKind> adapter = {});
 

@@ -1,5 +1,5 @@
-// dml init: the kind of rows by names and contents of columns: a conversation, question and answer, a document,
-// compared answers.
+// dml init: determines the kind of rows (conversations, questions and answers, documents, preference data) from names
+// and contents of columns.
 #pragma once
 
 #include "pipeline/init_data.h"

@@ -101,7 +101,7 @@ void sample_rows(const std::vector<SourceFile>& files, DataFacts& facts) {
 
 }  // namespace
 
-DataFacts look_at_data(const std::string& path, const ColumnHints& hints) {
+DataFacts examine_data(const std::string& path, const ColumnHints& hints) {
   DataFacts facts;
   facts.entry.path = path;
   std::vector<SourceFile> files = find_files(facts.entry);

@@ -1,4 +1,4 @@
-// dml init: examines data: files, format, the role of each column. Makes no choices; findings come with texts for the
+// dml init: examines data: files, format, the role of each column. It makes no choices; findings come with text for the
 // user.
 #pragma once
 
@@ -12,30 +12,30 @@
 
 namespace dml {
 
-/// Hints of the caller that override the guesses from the columns.
+/// The caller's hints, which override the guesses from the columns.
 struct ColumnHints {
   std::vector<std::string> user;  // several: instruction and its input
   std::optional<std::string> assistant, system, text;
-  bool chosen_only = false;  // pairs of answers: train on the chosen ones as on any others
+  bool chosen_only = false;  // preference pairs: train on the chosen answers as ordinary data
   bool empty() const { return user.empty() && !assistant && !system && !text; }
 };
 
 enum class DataKind { conversations, documents, tokens };
 
 struct DataFacts {
-  DatasetEntry entry;  // how a recipe reads it
+  DatasetEntry entry;  // the dataset entry for the recipe
   DataKind kind = DataKind::conversations;
   Rl rl = Rl::none;      // dpo for pairs of answers, kto for answers with a label
   std::string files;     // "faq.csv: CSV, its name ends in .csv, with semicolons between the columns"
   std::string contents;  // "user: Question, assistant: Answer"
   std::vector<std::string> notes;
-  std::int64_t rows = 0;  // of all files; an estimate where `rows_estimated`
+  std::int64_t rows = 0;  // of all files; an estimate if `rows_estimated`
   bool rows_estimated = false;
   std::size_t bytes = 0;     // of all files as stored
-  std::vector<Json> sample;  // rows, evenly spread over those that were read
+  std::vector<Json> sample;  // rows sampled evenly from those that were read
 };
 
-/// UserError when nothing can be read, and when no column can be told to hold text (with what there is).
-DataFacts look_at_data(const std::string& path, const ColumnHints& hints);
+/// UserError when nothing can be read, or when no column appears to hold text; it lists the columns.
+DataFacts examine_data(const std::string& path, const ColumnHints& hints);
 
 }  // namespace dml

@@ -9,11 +9,11 @@
 
 namespace dml {
 
-/// Bytes that one rank holds with a micro-batch of micro_batch_size examples of sequence_len tokens. `model`: type and
-/// size of the base's weights.
+/// Memory of one rank with a micro-batch of micro_batch_size examples of sequence_len tokens. `model`: dtype and size
+/// of the base's weights.
 MemoryPlan plan_of(const Recipe& recipe, const ModelSpec& spec, const ModelFacts& model);
 
-/// The spec of a `model_config:`.
+/// The spec that a `model_config:` describes.
 ModelSpec spec_of_config(const Json& config);
 
 }  // namespace dml

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "assembly/base_model.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_files.h"
@@ -78,7 +78,7 @@ void look_at_weights(ModelFacts& m) {
 
 }  // namespace
 
-ModelFacts look_at_model(const std::string& name) {
+ModelFacts examine_model(const std::string& name) {
   ModelFacts m;
   m.name = name;
   m.directory = model_directory(name);

@@ -1,4 +1,5 @@
-// dml merge: base and adapter become one model, tensor by tensor: a Hugging Face model directory, or a GGUF file.
+// dml merge: merges an adapter into its base, tensor by tensor, and writes a Hugging Face model directory or a GGUF
+// file.
 #pragma once
 
 #include <optional>
@@ -9,9 +10,9 @@
 
 namespace dml {
 
-/// `adapters`: DIR or DIR=WEIGHT, added up; empty: what the recipe trained. `output` must not exist as a non-empty
-/// directory; it is written atomically, after its logits have been compared with those of base and adapter. `gguf`:
-/// `output` is a GGUF file of this type ("": that of the base) instead.
+/// `adapters`: DIR or DIR=WEIGHT, added up; empty: the recipe's result. `output` must not exist as a non-empty
+/// directory; it is written atomically, after its logits were compared with those of base and adapter. `gguf`: write
+/// `output` as a GGUF file of this type ("": that of the base) instead.
 void merge(const RecipeFile& file, std::vector<std::string> adapters, const std::string& output,
            const std::optional<std::string>& gguf = {});
 

@@ -11,7 +11,7 @@
 #include "train/limits.h"
 #include "train/mlflow.h"
 #include "train/plateau.h"
-#include "train/preference_signs.h"
+#include "train/preference_warnings.h"
 #include "train/tensorboard.h"
 #include "train/trigger_file.h"
 #include "train/wandb.h"
@@ -127,9 +127,9 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
                                                 d.check_interval));
   if (const auto known = plan.objective->loss_at_start())
     all.push_back(std::make_unique<FirstLoss>(*known, plan.data.prepared.folder()));
-  if (plan.comm.rank() == 0) {  // equal rewards give no gradient; PreferenceSigns reports that at the end
+  if (plan.comm.rank() == 0) {  // equal rewards give no gradient; PreferenceWarnings reports that at the end
     if (plan.recipe.preference.rl == Rl::none) all.push_back(std::make_unique<ZeroGradient>());
-    else all.push_back(std::make_unique<PreferenceSigns>());
+    else all.push_back(std::make_unique<PreferenceWarnings>());
   }
   if (t.max_time) all.push_back(std::make_unique<TimeLimit>(started, *t.max_time));
   if (t.loss_watchdog_threshold)

@@ -131,7 +131,7 @@ std::vector<EarlierRun> earlier_runs(const std::string& output_dir) {
   return runs;
 }
 
-void set_earlier_run_aside(const std::string& output_dir, const std::vector<std::string>& inputs) {
+void archive_earlier_run(const std::string& output_dir, const std::vector<std::string>& inputs) {
   std::vector<fs::path> found;
   std::int64_t checkpoints = 0;
   bool result = false, steps = false;

@@ -1,5 +1,5 @@
-// The output directory of training runs: one run at a time writes into it, and a run that starts anew where an earlier
-// one lies moves that one, whole, into OUTPUT/earlier-N. Nothing of an earlier run is overwritten or removed.
+// The output directory of training runs. Only one run at a time writes to it. A new run moves an earlier run as a whole
+// into OUTPUT/earlier-N; nothing of an earlier run is overwritten or removed.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace dml {
 
-/// Held while a run writes into its output directory (rank 0). A run that dies, however, releases it.
+/// Held while a run writes to its output directory (rank 0). It is released however the process ends.
 class OutputLock {
  public:
-  /// UserError naming the holder when another run holds it for longer than `patience` seconds: a killed run may still
-  /// be exiting. The directory must exist.
+  /// UserError naming the owner when another run still holds it after `patience` seconds (a killed run may be exiting).
+  /// The directory must exist.
   OutputLock(const std::string& output_dir, const std::string& owner, double patience = 5);
 
  private:
@@ -30,11 +30,11 @@ struct EarlierRun {
 
 /// The folders of earlier runs, OUTPUT/earlier-N, oldest first.
 std::vector<EarlierRun> earlier_runs(const std::string& output_dir);
-/// Moves the run that lies in `output_dir`, its checkpoints, metrics and result, into earlier-N and says so: what it
-/// was, its size and how to remove it. Other files stay. `inputs` (base model, adapter to start from) must not be among
-/// what is moved: UserError.
-void set_earlier_run_aside(const std::string& output_dir, const std::vector<std::string>& inputs);
-/// Removes OUTPUT/earlier-N, or all of them when `name` is "earlier". UserError when there is none of that name.
+/// Moves the run in `output_dir` (its checkpoints, metrics and result) into earlier-N, and prints what it was, its size
+/// and how to remove it. Other files stay. UserError when `inputs` (base model, adapter to start from) are among the
+/// files to move.
+void archive_earlier_run(const std::string& output_dir, const std::vector<std::string>& inputs);
+/// Removes OUTPUT/earlier-N, or all of them if `name` is "earlier". UserError when there is none of that name.
 void remove_earlier_runs(const std::string& output_dir, const std::string& name);
 
 /// Bytes of all files in a folder.

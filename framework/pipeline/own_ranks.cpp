@@ -113,12 +113,12 @@ LayoutChoice launched_layout_of(const RecipeFile& file, const Topology& host) {
   return with_places(file, [&] { return fastest_layout_of(file.recipe, host, true); });
 }
 
-void tell_layout(const LayoutChoice& choice) {
+void pass_layout_to_ranks(const LayoutChoice& choice) {
   const Json told{{"threads", choice.layout.threads}, {"why", choice.why}};
   setenv(kLayoutVariable, told.dump(-1, ' ', true, Json::error_handler_t::replace).c_str(), 1);
 }
 
-std::optional<LayoutChoice> told_layout() {
+std::optional<LayoutChoice> layout_from_parent() {
   const char* text = std::getenv(kLayoutVariable);
   if (!text || !is_started_rank()) return std::nullopt;
   const Json told = parse_json(text, kLayoutVariable);

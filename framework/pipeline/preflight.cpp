@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/custom_evals.h"
 #include "assembly/job.h"
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 #include "assembly/objective_choice.h"
 #include "assembly/optimization.h"
-#include "assembly/own_evals.h"
 #include "assembly/reward_sources.h"
 #include "assembly/unfrozen.h"
 #include "assembly/vocabulary.h"
@@ -109,13 +109,13 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
                         : adapter.lora_model_dir             ? "lora_model_dir"
                                                              : "adapter";
   found.attempt(targets, [&] { check_targets(recipe, base, tokens); });
-  found.attempt("base_model", [&] { check_growth(base, tokens, adapter); });
+  found.attempt("base_model", [&] { check_resize(base, tokens, adapter); });
   found.attempt("sequence_len", [&] { check_length(recipe, base.spec); });
   found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe); });
   found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
                 [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
   found.attempt("rewards", [&] { RewardSources(recipe.preference); });
-  found.attempt("evals", [&] { own_evaluators(recipe, tokenizer, base.spec); });
+  found.attempt("evals", [&] { custom_evaluators(recipe, tokenizer, base.spec); });
   found.attempt("plugin_args", [&] { check_plugin_names(recipe.plugin.plugin_args); });
   if (recipe.train.objective) found.attempt("objective", [&] { make_objective(recipe, {}); });
   const auto try_rows = [&](auto& table) {
@@ -163,7 +163,8 @@ ExampleLengths check_rows_of(const Recipe& recipe, const Tokenizer* tokenizer, F
   for (auto& name : data.partial)
     out.notes.push_back(
         fmt::format("{} were checked, the rows behind them were not: dml preprocess --check reads all", name));
-  for (auto& doubt : data.doubts) out.notes.push_back(fmt::format("of the rows that were checked: {}", doubt));
+  for (auto& doubt : data.possible_problems)
+    out.notes.push_back(fmt::format("of the rows that were checked: {}", doubt));
   if (const std::int64_t rows = data.report.total(&DatasetReport::rows); data.partial.empty() && rows > 0)
     out.notes.push_back(fmt::format("{} checked", counted(rows, "row was", "rows were")));
   return {std::move(data.train_lengths), std::move(data.validation_lengths)};

@@ -1,5 +1,5 @@
 // The pass over the data before the first step that computes reference scores: log-probabilities of the answers under
-// the model that the run starts from. They are stored with the prepared data, so that later and resumed runs read them.
+// the model that the run starts from. They are stored with the prepared data, so later and resumed runs can read them.
 #pragma once
 
 #include <string>
@@ -15,20 +15,21 @@ struct ReferencePart {
   const Examples& examples;
   const Schedule& schedule;
   Loader& loader;
-  std::vector<double>* mismatched;  // null: none are needed
+  std::vector<double>* mismatched;  // null if not needed
 };
 
-/// Scores with all values unset, for `examples` stored examples and, where needed, every mismatched document.
+/// Sizes `scores` for `examples` stored examples and, if needed, every mismatched document, and sets all values to
+/// unknown.
 void forget(ReferenceScores& scores, std::int64_t examples, const std::vector<ReferencePart>& parts);
 /// Whether all scores of the parts are known.
 bool complete(const ReferenceScores& scores, const std::vector<ReferencePart>& parts);
 
-/// Reads stored scores; damaged ones, or those of another size, stay unknown.
+/// Reads stored scores; damaged ones, or those of another size, remain unknown.
 void read_references(const std::string& path, ReferenceScores& scores);
 /// Writes the scores atomically.
 void write_references(const std::string& path, const ReferenceScores& scores);
 
-/// Computes unknown scores with the model in its current state. A collective; the same bits on any number of ranks.
+/// Computes the unknown scores with the model's current values. A collective; the same bits for any number of ranks.
 void compute_references(const std::vector<ReferencePart>& parts, CausalLm& model, UnitHooks& hooks, Comm& comm,
                         ReferenceScores& scores);
 

@@ -1,5 +1,5 @@
-// report.html: a run on one self-contained page, offline: inline SVG, no script, light and dark, all text escaped.
-// loss.svg beside it is the loss chart alone.
+// report.html: a run on one self-contained page: inline SVG, no scripts, light and dark themes, all text escaped.
+// loss.svg is the loss chart as a separate file.
 #pragma once
 
 #include <string>
@@ -30,17 +30,17 @@ struct Report {
       facts;  // model, trained parameters, data, ranks, time, host, version …
   std::vector<StepMetrics> steps;
   std::vector<EvalMetrics> evals;
-  std::int64_t result_step = -1;    // of the weights that were written; −1: the last
-  std::vector<ReportTable> tables;  // statistics of the data and whatever else is worth a table
+  std::int64_t result_step = -1;    // step of the weights that were written; −1: the last
+  std::vector<ReportTable> tables;  // statistics of the data, and other tables
   std::vector<ReportSample> samples;
   std::vector<std::string> warnings;
-  std::string command;                   // that made the run
-  std::string recipe_name, recipe_text;  // the file
+  std::string command;                   // the command of the run
+  std::string recipe_name, recipe_text;  // the recipe file
 };
 
 /// The result of the run in one line, with details.
 struct Headline {
-  std::string what;  // "Reward", "Validation loss", or "Training loss" where nothing was validated; empty: too little
+  std::string what;  // "Reward", "Validation loss", or "Training loss" without a validation split; empty: too little
                      // was measured
   double from = 0, to = 0;
   std::string detail;  // steps, perplexity, the best step
@@ -49,21 +49,21 @@ struct Headline {
   bool worse() const { return !(greater_is_better ? to >= from : to <= from); }
 };
 
-/// Validation: the first evaluation and the last one up to the result. Training: the means of the first and the last
-/// tenth of the steps.
+/// Validation loss: from the first evaluation to the last one up to the result. Training loss: means of the first and
+/// last tenth of the steps.
 Headline headline(const Report& report);
 
 std::string report_html(const Report& report);
-/// Every chart of a report with a name for a file: loss, learning-rate, gradient-norm, tokens-per-second, memory, then
-/// a chart for each other metric of evaluations under its own name.
+/// All charts of a report with file names: loss, learning-rate, gradient-norm, tokens-per-second, memory, then one
+/// chart for each other evaluation metric under its own name.
 std::vector<std::pair<std::string, Chart>> report_charts(const Report& report);
 
-/// Parts of pages: the page around a body (markup), a table under its title, a chart in a frame.
+/// Building blocks of pages: the page around a body (markup), a table with its title, a chart in a figure.
 std::string page_html(const std::string& title, const std::string& subtitle, const std::string& body);
 std::string table_html(const ReportTable& table);
 std::string figure_html(Chart chart);
 
-/// The loss of every step, its moving average and the validation loss, as a picture of its own.
+/// The loss of every step, its moving average and the validation loss, as a standalone SVG file.
 std::string loss_svg(const Report& report);
 
 /// Writes `folder`/report.html and `folder`/loss.svg, each atomically. IoError when that fails.

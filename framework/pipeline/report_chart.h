@@ -1,4 +1,4 @@
-// Line charts as SVG text, drawn by ourselves: no library, no script, readable in light and dark.
+// Line charts as SVG text: no library, no scripts, readable in light and dark themes.
 #pragma once
 
 #include <string>
@@ -20,16 +20,16 @@ struct ChartMark {
 struct ChartSeries {
   std::string label;
   int colour = 1;                     // 1 … 6, one of the style sheet's colours
-  bool faint = false;                 // a thin line behind the others (the raw values under their average)
+  bool faint = false;                 // a thin line behind the others (raw values behind their average)
   bool dots = false;                  // marks every point, with its value as a tooltip
-  std::vector<ChartPoint> points;     // x never decreases; points that are not finite leave a gap
+  std::vector<ChartPoint> points;     // x is non-decreasing; points that are not finite leave a gap
   std::vector<ChartMark> marks = {};  // in the series' colour
 };
 
 struct Chart {
   std::string title, x_label;
   std::vector<ChartSeries> series;
-  bool log_y = false;  // only where every value is above zero; see suits_log_axis()
+  bool log_y = false;  // requires that every value is above zero; see suits_log_axis()
 };
 
 /// Size of a chart in its own units; `font` is the height of its text in them.
@@ -37,12 +37,12 @@ struct ChartLayout {
   double width, height, font;
 };
 inline constexpr ChartLayout kWideChart{1000, 340, 14};   // a page on a desktop
-inline constexpr ChartLayout kNarrowChart{400, 320, 14};  // the same on a phone
-inline constexpr ChartLayout kSmallChart{440, 230, 14};   // two beside each other
+inline constexpr ChartLayout kNarrowChart{400, 320, 14};  // a page on a phone
+inline constexpr ChartLayout kSmallChart{440, 230, 14};   // two charts side by side
 inline constexpr ChartLayout kPictureChart{600, 400,
-                                           19};  // a file of its own: 12 pixels high when it is shown 400 wide
+                                           19};  // a separate file: text is 12 pixels high when shown 400 wide
 
-/// One <svg> element. `standalone`: with namespace and style sheet, a file of its own; else the page brings the style.
+/// One <svg> element. `standalone`: a file of its own with namespace and style sheet; else the page provides the style.
 std::string chart_svg(const Chart& chart, const ChartLayout& layout, bool standalone = false);
 
 /// The style rules that the charts' classes refer to, light and dark.
@@ -52,19 +52,19 @@ std::string_view chart_style();
 /// times the smallest.
 bool suits_log_axis(const Chart& chart);
 
-/// Text that may stand in HTML and SVG, between tags and in quoted attributes; control characters and broken UTF-8
-/// become U+FFFD.
+/// Escapes text for HTML and SVG, between tags and in quoted attributes; control characters and invalid UTF-8 become
+/// U+FFFD.
 std::string escape_markup(std::string_view text);
 
 /// Round values between low and high, at most about `count` of them (steps of 1, 2 or 5 times a power of ten).
 std::vector<double> nice_ticks(double low, double high, int count);
 
-/// 1, 2 and 5 times powers of ten between low and high, both above zero; only powers of ten over more than three of
-/// them.
+/// 1, 2 and 5 times powers of ten between low and high, both above zero; only powers of ten if there are more than
+/// three.
 std::vector<double> log_ticks(double low, double high);
 
-/// Means over the neighbours on both sides, so that a slope is not delayed: a point that is n away weighs keep^n. At
-/// the end it is the exponential moving average.
+/// Weighted means over the neighbours on both sides, so that slopes are not delayed: a point n away has weight keep^n.
+/// At the end of the curve this is the exponential moving average.
 std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double keep);
 
 }  // namespace dml

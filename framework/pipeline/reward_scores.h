@@ -1,4 +1,4 @@
-// dml score of reward models: the rows of a file, or the pairs of a recipe's data.
+// dml score with a reward model: scores the rows of a file, or the pairs of a recipe's data.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 
 namespace dml {
 
-/// Writes a line of JSON for each row of a JSONL file. A row is {"messages": …}, {"prompt": …, "completion": …} or
-/// {"prompt": …, "chosen": …, "rejected": …}, where prompts and answers are texts or lists of messages; for models that
-/// judge steps it is {"prompt": …, "completions": [text]}. UserError "FILE:LINE: …".
+/// Passes one line of JSON per row of a JSONL file to `line`. A row is {"messages": …}, {"prompt": …, "completion": …}
+/// or {"prompt": …, "chosen": …, "rejected": …}, where prompts and answers are strings or lists of messages; for models
+/// that judge steps it is {"prompt": …, "completions": [text]}. UserError "FILE:LINE: …".
 void score_file(RewardModel& model, const std::string& path, const std::function<void(const std::string&)>& line);
 
 struct PairRewards {
@@ -22,8 +22,8 @@ struct PairRewards {
   double chosen = 0, rejected = 0;
 };
 
-/// The pairs of a recipe's data, in the order of the sources, by the reward model in output_dir, or in `adapter`. A
-/// collective; the same on every rank.
+/// Scores the pairs of a recipe's data, in the order of the sources, with the reward model in output_dir or `adapter`.
+/// A collective; the same on every rank.
 std::vector<PairRewards> score_pairs(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter);
 
 }  // namespace dml

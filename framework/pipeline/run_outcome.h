@@ -1,4 +1,4 @@
-// Whether a run made its model better: the loss, or the reward, at its beginning beside that of its result.
+// Whether a run improved its model: compares the loss, or the reward, at its beginning with that of its result.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ struct RunOutcome {
   std::string text() const;
 };
 
-/// The mean rewards of the steps that sampled (rl: grpo); empty where a run has none. Its loss is near 0 whatever it
-/// learns.
+/// The mean rewards of the steps that sampled (rl: grpo); empty if a run has none. The loss of such a run is near 0
+/// whatever it learns.
 std::vector<double> rewards_of(const std::vector<StepMetrics>& steps);
 
-/// Where there are rewards, their means over the first and last tenth of those steps. Else: validation loss of the
-/// first evaluation and of the one after `result_step`, whose weights are the result; without two evaluations the mean
+/// With rewards, their means over the first and last tenth of those steps. Else the validation loss of the first
+/// evaluation and of the one after `result_step`, whose weights are the result; without two evaluations, the mean
 /// training loss of the first and last tenth of the steps.
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& evals,
                       std::int64_t result_step);

@@ -73,7 +73,7 @@ void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Co
 std::string complete_base(BaseModel& base, const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm,
                           const DistributionStrategy& strategy) {
   quantise_base(base, recipe.model, recipe.adapter);
-  grow_vocabulary(base, tokens_with_rows(tokenizer, recipe.adapter), recipe.model, recipe.adapter, recipe.train.seed);
+  resize_vocabulary(base, tokens_with_rows(tokenizer, recipe.adapter), recipe.model, recipe.adapter, recipe.train.seed);
   check_room_for_values(base, recipe, comm, strategy);
   return base.examine(comm);
 }

@@ -1,6 +1,6 @@
-// Everything known about a run before its first step: data, model, strategy, optimizer, memory, and the state it starts
-// from. run_plan.cpp puts the parts together, run_plan_memory.cpp plans memory and time, run_plan_text.cpp describes it
-// to people, run_resume.cpp decides what may be resumed, run_reference.cpp asks the reference of preferences.
+// Everything known about a run before its first step: data, model, strategy, optimizer, memory, and the starting state.
+// run_plan.cpp builds it, run_plan_memory.cpp plans memory and time, run_plan_text.cpp describes it, run_resume.cpp
+// decides what may be resumed, run_reference.cpp computes reference scores.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@
 
 namespace dml {
 
-/// Every kind of memory with its size, in one line.
+/// All categories of memory with their sizes, in one line.
 std::string plan_text(const MemoryPlan& plan);
 
 /// The examples of a run and their schedule.
@@ -35,10 +35,10 @@ struct RunData {
   Examples train, validation;
   ReferenceScores references;  // reference scores of the answers, set by RunPlan::start()
   Schedule schedule;
-  std::optional<Schedule> eval_schedule;  // none without a validation split
+  std::optional<Schedule> eval_schedule;  // unset without a validation split
   Loader loader;
   Calendar calendar;
-  /// The largest micro-batch of prompts with other prompts' answers, of rl: kto.
+  /// The largest micro-batch of prompts with other prompts' answers, for rl: kto.
   CausalLm::Shape mismatched(const Recipe& recipe) const;
 };
 
@@ -54,7 +54,7 @@ struct RunPlan {
   BaseModel base;
   MappedWatch base_files;
   RunData data;
-  MemoryPlan memory;  // its `process` is taken before the model is there
+  MemoryPlan memory;  // its `process` is measured before the model is built
   std::unique_ptr<DistributionStrategy> strategy;
   std::string base_digest;
   TrainableModel trainable;
@@ -67,26 +67,26 @@ struct RunPlan {
   Companions companions;
   CheckpointFiles files;
   StepParts step_parts;
-  std::string why_this_layout;  // so many ranks and threads; "" where nobody chose
+  std::string layout_reason;  // the reason for the numbers of ranks and threads; "" if they were not chosen
 
   CausalLm& model() const { return *trainable.model; }
   StepPlan step_plan(std::int64_t step) const;
   /// Checks that ranks agree on their inputs; Error(distributed) with a table where they differ.
   void agree();
-  /// Distributes the model over the ranks, with the values of checkpoint `from` unless it is empty. Returns the state
-  /// that the run starts from.
+  /// Distributes the model over the ranks, with the values of checkpoint `from` unless it is empty. Returns the
+  /// starting state.
   TrainState start(const std::string& from);
   /// With load_best_model_at_end: loads the weights of the best evaluation from its checkpoint. Returns the step whose
   /// weights the model now has.
-  std::int64_t return_to_best(const TrainState& state);
+  std::int64_t load_best_model(const TrainState& state);
 
   /// Five lines: model, training, data, schedule, memory.
   std::vector<std::string> header() const;
   /// Further facts about data and schedule.
   std::vector<std::string> details() const;
-  /// On disk, of all ranks together.
+  /// Size on disk, of all ranks together.
   std::size_t checkpoint_bytes() const;
-  /// The largest micro_batch_size that fits into memory; 0: none.
+  /// The largest micro_batch_size that fits into memory; 0 if none does.
   std::int64_t largest_micro_batch();
   /// Estimates the seconds of training and evaluations from a short trial. For small models the trial takes real
   /// training steps, so do not use the plan for anything else afterwards.
@@ -98,11 +98,11 @@ struct RunPlan {
   double measured_token_seconds(double seconds);
   /// Bytes that the ranks of this host will still allocate, with `activations` bytes each.
   std::size_t still_needed(std::size_t activations) const;
-  /// Whether checkpoints are written from copies. A collective, of ranks that agree on what they train.
+  /// Decides whether checkpoints are written from copies. A collective; ranks agree on what they train.
   void plan_copies();
-  /// The settings that decide the result, as YAML.
+  /// The settings that affect the result, as YAML.
   std::string recipe_text() const;
-  /// Reads or computes data.references. `values_loaded`: the model is not the one that the run began with any more.
+  /// Reads or computes data.references. `values_loaded`: the model no longer has the values that the run began with.
   void find_references(bool values_loaded);
   std::string reference_path() const;
   TrainState load_values(const std::string& checkpoint);

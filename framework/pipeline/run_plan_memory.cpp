@@ -29,7 +29,7 @@ void RunPlan::plan_memory() {
   memory.trained = static_cast<std::size_t>(held.values);
   FrozenMemory frozen = frozen_memory(base, model(), source_storage(recipe.model, recipe.adapter));
   memory.frozen = frozen.mapped;
-  memory.frozen -= std::min(memory.frozen, trained->replaced());
+  memory.frozen -= std::min(memory.frozen, trained->unused_base_bytes());
   memory.owned = frozen.copied;
   memory.gradients = static_cast<std::size_t>(held.gradients);
   if (memory.frozen > 0 && !trained->changes_base() &&
@@ -101,7 +101,7 @@ std::int64_t RunPlan::largest_micro_batch() {
 
 double RunPlan::measured_token_seconds(double seconds) {
   start("");
-  StepWatcher nobody;
+  StepWatcher no_watcher;
   const std::int64_t steps = data.schedule.steps();
   auto since = Clock::now();
   std::int64_t tokens = 0;
@@ -109,7 +109,7 @@ double RunPlan::measured_token_seconds(double seconds) {
     fault_point("step", comm.rank(), s);
     trained->before_step(s, optimizer->state());
     const StepResult result = run_step(
-        step_parts, step_plan(s), [&](std::int64_t m) { return data.loader.load(s, m); }, nobody);
+        step_parts, step_plan(s), [&](std::int64_t m) { return data.loader.load(s, m); }, no_watcher);
     if (!std::isfinite(result.loss)) break;  // reported by the training
     tokens += result.sums.tokens;
     if (s == 0 && steps > 1) since = Clock::now(), tokens = 0;  // the first step includes page faults

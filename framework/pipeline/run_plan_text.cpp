@@ -65,9 +65,9 @@ std::vector<std::string> RunPlan::header() const {
     how_shared = fmt::format(" ({}", name);
     if (recipe.distribution.comm_dtype == DType::bf16)
       how_shared += fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", name, comm.size());
-    how_shared += why_this_layout.empty() ? ")" : fmt::format("; {})", why_this_layout);
-  } else if (!why_this_layout.empty()) {
-    how_shared = fmt::format(" ({})", why_this_layout);
+    how_shared += layout_reason.empty() ? ")" : fmt::format("; {})", layout_reason);
+  } else if (!layout_reason.empty()) {
+    how_shared = fmt::format(" ({})", layout_reason);
   }
   lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {}{}", counted(data.schedule.steps(), "step"),
                               counted(data.schedule.most_micro_batches(), "micro-batch"),

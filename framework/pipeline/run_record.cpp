@@ -75,7 +75,7 @@ RunRecord current_run(const RecipeFile& recipe, const std::vector<Override>& ove
   r.recipe = recipe.path;
   r.output_dir = recipe.recipe.train.output_dir;
   r.ranks = comm.size();
-  r.own_ranks = told_layout().has_value();
+  r.own_ranks = layout_from_parent().has_value();
   if (is_started_rank() && !r.own_ranks) {
     if (const char* text = std::getenv(kLaunchVariable)) {
       Json words = parse_json(text, kLaunchVariable);
@@ -132,7 +132,7 @@ RunRecord read_run_record(const std::string& output_dir) {
   return r;
 }
 
-std::vector<std::string> train_words(const RunRecord& r, const std::string& resume) {
+std::vector<std::string> train_arguments(const RunRecord& r, const std::string& resume) {
   std::vector<std::string> words{"train", r.recipe};
   for (const std::string& o : r.overrides) {
     const std::size_t equals = o.find('=');
@@ -151,7 +151,7 @@ std::string train_command(const RunRecord& r, const std::string& resume, const s
     words.push_back("launch");
     words.insert(words.end(), r.launch.begin(), r.launch.end());
   }
-  std::vector<std::string> train = train_words(r, resume);
+  std::vector<std::string> train = train_arguments(r, resume);
   words.insert(words.end(), train.begin(), train.end());
   return shell_text(words);
 }

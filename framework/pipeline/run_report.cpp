@@ -5,7 +5,7 @@
 
 #include "core/version.h"
 #include "diagnose/doctor.h"
-#include "train/preference_signs.h"
+#include "train/preference_warnings.h"
 #include "train/progress.h"
 
 namespace dml {
@@ -73,9 +73,9 @@ Report run_report(const RunPlan& plan, const MetricsLog& log, double seconds, st
   report.samples = before_and_after(log.samples());
   report.tables.push_back(data_table(plan));
   report.warnings = plan.data.prepared.report().warnings();
-  PreferenceSigns signs;  // of all steps, also of those before the run was resumed
-  for (const StepMetrics& step : log.steps()) signs.on_step(step);
-  for (std::string& line : signs.warnings()) report.warnings.push_back(std::move(line));
+  PreferenceWarnings found;  // of all steps, also of those before the run was resumed
+  for (const StepMetrics& step : log.steps()) found.on_step(step);
+  for (std::string& line : found.warnings()) report.warnings.push_back(std::move(line));
   report.command = command;
   report.recipe_name = file.path;
   report.recipe_text = file.text;

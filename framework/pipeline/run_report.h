@@ -1,4 +1,4 @@
-// The contents of report.html, gathered from the run's plan, its metrics and this host.
+// Collects the contents of report.html from the run's plan, its metrics and this host.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace dml {
 
-/// `seconds`: how long the run took; `result_step`: the step of the weights that were written; `command`: as for a
-/// shell.
+/// `seconds`: duration of the run; `result_step`: step of the weights that were written; `command`: the run's command
+/// line.
 Report run_report(const RunPlan& plan, const MetricsLog& log, double seconds, std::int64_t result_step,
                   const std::string& command);
 
-/// Pairs the first with the last text that was generated for each prompt.
+/// Pairs the first and the last text that was generated for each prompt.
 std::vector<ReportSample> before_and_after(const std::vector<SampleMetrics>& samples);
 
 }  // namespace dml

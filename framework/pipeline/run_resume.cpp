@@ -92,14 +92,14 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
           "with lr_scheduler: constant it could. To train its result further, start a new run from it: {}: {} and "
           "another output_dir",
           from, what, steps, planned, recipe.optim.lr_scheduler, s + 1, earlier.at(s), learning_rate.at(s),
-          trained->continued_by(), recipe.train.output_dir);
+          trained->continuation_key(), recipe.train.output_dir);
   if (comm.rank() == 0)
     log_info(
         "{} the run from {} to {} steps ({}). The steps already trained are the same in both, and so is the result",
         steps > planned ? "Extending" : "Shortening", planned, steps, what);
 }
 
-std::int64_t RunPlan::return_to_best(const TrainState& state) {
+std::int64_t RunPlan::load_best_model(const TrainState& state) {
   show_average(*optimizer, *strategy);
   if (!recipe.train.load_best_model_at_end || state.best_step < 0 || state.best_step == state.step) return state.step;
   if (state.best_step == 0) {
@@ -112,7 +112,7 @@ std::int64_t RunPlan::return_to_best(const TrainState& state) {
     throw UserError(
         "load_best_model_at_end: the best evaluation was after step {}, but its checkpoint {} is not complete: {}",
         state.best_step, best, problem);
-  files.return_to(best);
+  files.load_weights(best);
   if (best_metric.name == kEvalLoss && !best_metric.greater_is_better)
     log_info("The result has the weights of step {}, whose validation loss {:.4f} is the lowest", state.best_step,
              *state.best_metric);

@@ -1,4 +1,4 @@
-// dml score: the loss of every row of a recipe's data, of the base and of what was trained.
+// dml score: the loss of every row of a recipe's data under the base and the trained model.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace dml {
 
-/// Of every example, in the order of the sources, also of those that the recipe's `scores` drop; the same on every
-/// rank. `adapter` takes the place of the one in output_dir; "none": the base alone. A collective.
+/// Scores every example, in the order of the sources, including those that the recipe's `scores` drop; the same on
+/// every rank. `adapter` replaces the one in output_dir; "none": the base alone. A collective.
 std::vector<RowScore> score_rows(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter);
 
 }  // namespace dml

@@ -92,7 +92,7 @@ void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSec
 void advise_on_layout(const RunPlan& plan) {
   constexpr std::int64_t kTokensOfAThread = 128, kFewThreads = 4;
   const std::int64_t waiting = plan.recipe.train.micro_batches_per_step(1), longest = plan.data.schedule.longest();
-  if (!plan.why_this_layout.empty() || plan.comm.size() > 1 || threads() < kFewThreads || waiting < 2 ||
+  if (!plan.layout_reason.empty() || plan.comm.size() > 1 || threads() < kFewThreads || waiting < 2 ||
       longest >= kTokensOfAThread * threads())
     return;
   log_info(
@@ -130,7 +130,7 @@ class RunFolder {
   /// `from`: the checkpoint that the run resumes from.
   void prepare(const std::string& from, std::int64_t step) const {
     remove_left_over(path());
-    if (from.empty()) set_earlier_run_aside(path(), inputs_of(file_.recipe));
+    if (from.empty()) archive_earlier_run(path(), inputs_of(file_.recipe));
     write_file(path() + "/recipe.yml", file_.text);
     write_file(path() + "/recipe.resolved.yml", resolved_yaml(file_, true));
     write_run_record(path(), record_);
@@ -204,7 +204,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   RunFolder folder(file, record, comm);
 
   RunPlan plan(file, comm);
-  if (options.layout) plan.why_this_layout = options.layout->why;
+  if (options.layout) plan.layout_reason = options.layout->why;
   Observers observers = make_policies(plan, started);
   plan.agree();
   folder.make_and_lock();
@@ -242,7 +242,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
              plan.best_metric.name == kEvalLoss ? "the validation loss" : plan.best_metric.name,
              settings.early_stopping_patience.value_or(0));
   const std::string changed = trainer.checked_base();
-  const std::int64_t result_step = plan.return_to_best(trainer.state());
+  const std::int64_t result_step = plan.load_best_model(trainer.state());
   plan.files.write_result();
   if (!changed.empty())
     throw UserError("{}. The result in {} belongs to the earlier file", changed, settings.output_dir);

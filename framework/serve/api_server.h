@@ -1,5 +1,5 @@
-// The server: paths, keys, and the handler of each path. Requests are parsed on a few threads and answered on the
-// engine's.
+// The server: its paths, API keys, and a handler for each path. Requests are parsed on a few threads and answered on
+// the engine's thread.
 #pragma once
 
 #include <condition_variable>
@@ -32,7 +32,7 @@ class ApiServer {
   ~ApiServer();
 
   std::uint16_t port() const { return http_->port(); }
-  /// Refuses new requests; waits at most this long for answers under way.
+  /// Rejects new requests, and waits at most this long for those in progress.
   void finish(std::chrono::seconds most);
 
  private:
@@ -44,7 +44,7 @@ class ApiServer {
   void answer_or_refuse(const HttpRequest& request, const Reply& reply);
   void answer(const HttpRequest& request, const Reply& reply);
   void answer_options(const HttpRequest& request, const Reply& reply);
-  // The body of a GET of a known path. model_name: of /v1/models/NAME, else "".
+  // The answer to a GET of a known path. model_name: NAME of /v1/models/NAME, else "".
   HttpResponse document(const std::string& path, const std::string& model_name) const;
   void check_sender(const HttpRequest& request, bool open) const;
   void add_origin(const HttpRequest& request, HttpReply& reply) const;

@@ -1,7 +1,7 @@
-// A file of requests in OpenAI's batch format, answered by the engine without a server. A line is {"custom_id",
-// "method": "POST", "url", "body"}; the output has a line {"id", "custom_id", "response": {"status_code", "request_id",
-// "body"}, "error": null} for each, in the order of the input. A body that is wrong is answered with its error, as the
-// API does.
+// Answers a file of requests in OpenAI's batch format with the engine, without a server. A line is {"custom_id",
+// "method": "POST", "url", "body"}; for each, the output has a line {"id", "custom_id", "response": {"status_code",
+// "request_id", "body"}, "error": null}, in the order of the input. An invalid body is answered with its error, as by
+// the API.
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@ bool is_batch_file(const std::string& path);
 struct BatchCount {
   std::size_t answered = 0, refused = 0;
 };
-/// UserError with every line that is not a request, before the first is answered. `output` is written atomically.
+/// Answers all requests. UserError listing every line that is not a request, before the first is answered. `output` is
+/// written atomically.
 BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output);
 
 }  // namespace dml

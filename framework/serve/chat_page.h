@@ -1,4 +1,4 @@
-// The chat page: one HTML file without any other, embedded when the program is built (serve/chat_page.html).
+// The chat page: one self-contained HTML file (serve/chat_page.html), embedded at build time.
 #pragma once
 
 #include <string_view>

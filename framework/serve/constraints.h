@@ -11,10 +11,10 @@
 
 namespace dml {
 
-/// A cache of compiled constraints, the last used first. Thread-safe.
+/// A least-recently-used cache of compiled constraints. Thread-safe.
 class Constraints {
  public:
-  /// ApiError naming `param` where the constraint is wrong or not supported.
+  /// Compiles a constraint, or returns the cached one. ApiError naming `param` when it is invalid or not supported.
   std::shared_ptr<TokenConstraint> get(const AnswerFormat& format, const std::string& kind, const std::string& text,
                                        bool continued, const std::string& param);
   /// Frees large automata that no request uses.
@@ -27,7 +27,7 @@ class Constraints {
   };
   void forget_old();
   std::mutex mutex_;
-  std::list<Known> known_;  // the last used first
+  std::list<Known> known_;  // most recently used first
 };
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// Answers of /v1/embeddings.
+// The work of a request to /v1/embeddings.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// /v1/embeddings: the mean of the last layer's hidden states over the tokens, normalised to length 1.
+/// Returns the mean of the last layer's hidden states over the tokens, normalised to length 1.
 class EmbeddingAnswer : public Work {
  public:
   EmbeddingAnswer(RequestReader::Embedding asked, std::shared_ptr<HttpReply> reply, Metrics& metrics);

@@ -1,4 +1,4 @@
-// The endpoints of the API: from a path and a body to work for the engine. Shared by the server and batch files.
+// The endpoints of the API: make the engine's work from a path and a body. Shared by the server and batch files.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,12 @@ class Endpoints {
   Endpoints(const ServedModels& models, Metrics& metrics)
       : models_(models), metrics_(metrics), reader_(models, constraints_) {}
 
-  /// /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings.
+  /// Whether this is a path of the engine: /v1/chat/completions, /v1/completions, /v1/responses or /v1/embeddings.
   static bool answers(const std::string& path);
-  /// Sends the answer to `reply`. ApiError where the body is wrong. Thread-safe.
+  /// The work of a request, which sends its answer to `reply`. ApiError for an invalid body. Thread-safe.
   std::shared_ptr<Work> work(const std::string& path, const Json& body, std::shared_ptr<HttpReply> reply) const;
   const RequestReader& reader() const { return reader_; }
-  /// Called when the server is idle.
+  /// Releases memory; called when the server is idle.
   void rest() { constraints_.rest(); }
 
  private:

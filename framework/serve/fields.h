@@ -1,4 +1,4 @@
-// Fields of a request, read one by one with their types and ranges. Errors have the form of OpenAI's error object.
+// Reads the fields of a request one by one, checking types and ranges. Errors have the form of OpenAI's error object.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace dml {
 
-/// An answer other than 200: {"error": {"message", "type", "param", "code"}}.
+/// An error response: {"error": {"message", "type", "param", "code"}}.
 struct ApiError {
   int status = 400;
   std::string message, param = {}, code = {};
@@ -24,17 +24,17 @@ struct ApiError {
   HttpResponse response() const;
 };
 
-/// The error of a request whose work cannot be done, or not be completed.
+/// The error response for work that failed.
 ApiError error_of(const std::exception& why);
 ApiError closing_error();
 
 class Fields {
  public:
-  /// `path`: prefix of field names in errors ("stream_options."). `object` outlives this. ApiError unless it is an
-  /// object.
+  /// `path`: prefix of field names in errors ("stream_options."). `object` outlives this object. ApiError unless
+  /// `object` is a JSON object.
   explicit Fields(const Json& object, std::string path = "");
 
-  /// Null where the field is absent or null.
+  /// The field's value; null if it is absent or null.
   const Json* find(const std::string& name);
   bool has(const std::string& name) { return find(name) != nullptr; }
   double number(const std::string& name, double fallback, double low, double high);
@@ -44,7 +44,7 @@ class Fields {
   /// A string, or a list of strings; none may be empty.
   std::vector<std::string> texts(const std::string& name, std::size_t most);
   std::string path(const std::string& name) const { return path_ + name; }
-  /// ApiError for a field that no accessor has read and that is not in `ignored`.
+  /// ApiError for a field that was not read and is not in `ignored`.
   void refuse_others(const std::vector<std::string>& ignored);
   [[noreturn]] void wrong(const std::string& name, const std::string& why) const;
 

@@ -1,6 +1,6 @@
-// HTTP/1.1 for the server: requests come complete and checked, answers are sent whole or as a stream, from any thread.
-// Only http.cpp includes the library (GNU libmicrohttpd, one thread on epoll). It adds checks that the library does not
-// make: deadlines for slow headers and bodies, limits, contradicting lengths.
+// HTTP/1.1 for the server: requests are delivered complete and checked; answers are sent whole or as a stream, from any
+// thread. Only http.cpp includes the library (GNU libmicrohttpd, one thread on epoll). It adds checks that the library
+// does not make: deadlines for slow headers and bodies, limits, contradicting lengths.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ struct HttpRequest {
   std::multimap<std::string, std::string> headers;  // names in lower case
   std::string body;
 
-  /// The value of a header; "" where it is absent.
+  /// The value of a header; "" if it is absent.
   std::string header(const std::string& name) const {
     auto found = headers.find(name);
     return found == headers.end() ? "" : found->second;
@@ -33,7 +33,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// The answer to one request. Thread-safe. After the end of the connection all calls are ignored.
+/// The answer to one request. Thread-safe. Calls after the end of the connection are ignored.
 class HttpReply {
  public:
   virtual ~HttpReply() = default;
@@ -41,12 +41,12 @@ class HttpReply {
   virtual void add_header(const std::string& name, const std::string& value) = 0;
   /// Sends the whole answer. At most once, and not after begin().
   virtual void send(HttpResponse response) = 0;
-  /// Sends status and headers; the body follows in pieces.
+  /// Sends status and headers; write() then sends the body.
   virtual void begin(HttpResponse head) = 0;
   virtual void write(std::string_view piece) = 0;
   /// Ends the body.
   virtual void finish() = 0;
-  /// Whether the client has left or does not read, so that the rest of the answer may be dropped.
+  /// Whether the client has disconnected or does not read, so the rest of the answer may be dropped.
   virtual bool gone() const = 0;
 };
 
@@ -55,19 +55,20 @@ struct HttpOptions {
   std::uint16_t port = 0;  // 0: any
   std::size_t body_bytes = std::size_t{16} << 20;
   unsigned connections = 1000;
-  std::chrono::seconds request_time{10};            // until headers, and then a body at 1 kB/s, are there
-  std::chrono::seconds idle_time{30};               // of a connection that neither sends nor reads
-  std::size_t unread_bytes = std::size_t{4} << 20;  // bytes of a stream that its client has not read; more cancel it
+  std::chrono::seconds request_time{10};  // for the headers, then for the body at 1 kB/s or more
+  std::chrono::seconds idle_time{30};     // for a connection without traffic
+  std::size_t unread_bytes =
+      std::size_t{4}
+      << 20;  // maximum of streamed bytes that the client has not read; beyond it the request is cancelled
 };
 
 class HttpServer {
  public:
   using Handler = std::function<void(HttpRequest request, std::shared_ptr<HttpReply> reply)>;
-  /// Makes the answer to a request that is refused before it is complete, from (status, sentence).
+  /// Makes the response to a request that is rejected before it is complete, from status and reason.
   using Refusal = std::function<HttpResponse(int status, const std::string& why)>;
 
-  /// Listens, and serves from a thread of its own, on which `handler` is called. IoError where the address cannot be
-  /// bound.
+  /// Listens and serves on a thread of its own, which calls `handler`. IoError when the address cannot be bound.
   HttpServer(const HttpOptions& options, Handler handler, Refusal refusal);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

@@ -1,5 +1,5 @@
-// The state of a connection and of a request with its answer, shared by the library's thread, the threads that answer,
-// and the sweep for deadlines.
+// The state of a connection, and of a request with its answer; shared by the library's thread, the threads that answer,
+// and the check of deadlines.
 #pragma once
 
 #include <sys/socket.h>
@@ -25,13 +25,13 @@ struct Connection {
   std::mutex mutex;
   int socket = -1;
   SteadyClock::time_point since = SteadyClock::now();  // start of the request, or of the connection
-  bool receiving = true;                               // a request is not complete yet
+  bool receiving = true;                               // the request is incomplete
   std::size_t received = 0;
-  bool ended = false;  // the client had closed its side when the sweep last looked
-  bool late = false;   // the deadline had passed at the last sweep
+  bool ended = false;  // the client had closed its side at the last check of deadlines
+  bool late = false;   // the deadline had passed at the last check
 };
 
-// A request and its answer; the reply and the library hold references.
+// A request and its answer; referenced by HttpReply's user and by the library.
 struct Exchange : HttpReply {
   Exchange(MHD_Connection* c, std::shared_ptr<Connection> its, std::size_t most)
       : connection(c), own(std::move(its)), most_unread(most) {}
@@ -41,7 +41,7 @@ struct Exchange : HttpReply {
   std::shared_ptr<Connection> own;
   std::size_t most_unread;
   HttpRequest request;
-  int refused = 0;  // status of a refusal decided before the body arrived; 0: none
+  int refused = 0;  // status of a rejection before the body arrived; 0: not rejected
   std::string why;
   bool dispatched = false, suspended = false, over = false;
   bool answered = false, streams = false, finished = false, queued = false;
@@ -51,7 +51,7 @@ struct Exchange : HttpReply {
   std::string unread;
   std::size_t read = 0;  // bytes of `unread` that were sent
 
-  // Require the mutex.
+  // Resumes the connection. Call with `mutex` locked.
   void wake() {
     if (!suspended || over) return;
     suspended = false;
@@ -89,7 +89,7 @@ struct Exchange : HttpReply {
   }
   bool gone() const override { return left; }
   void resume();  // in http.cpp
-  // Requires the mutex. Drops the answer: the client has left, or reads too slowly.
+  // Drops the answer because the client has disconnected or reads too slowly. Call with `mutex` locked.
   void give_up() {
     left = true;
     if (!over && own->socket >= 0) ::shutdown(own->socket, SHUT_RDWR);

@@ -1,4 +1,4 @@
-// The messages of a chat request: checked, and spelled as chat templates know them.
+// Checks the messages of a chat request and converts them to the form of chat templates.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace dml {
 
-/// The `messages` of a request in the form that chat templates expect. The role `developer` becomes `system` where the
-/// template does not know it; reasoning of an assistant is `reasoning_content`, also where it is sent as `reasoning`.
-/// ApiError naming the message's field.
+/// The `messages` of a request in the form that chat templates expect. The role `developer` becomes `system` if the
+/// template does not use it; an assistant's reasoning is `reasoning_content`, also if sent as `reasoning`. ApiError
+/// naming the message's field.
 Json read_messages(Fields& fields, const std::string& chat_template);
 
 }  // namespace dml

@@ -17,10 +17,10 @@ class Metrics {
   explicit Metrics(std::string model);
 
   void set_load(std::size_t running, std::size_t waiting, double cache_usage);
-  /// Counts a prompt that was read; `cached`: tokens of it found in the cache.
+  /// Counts a prompt that was read; `cached`: number of its tokens found in the prefix cache.
   void read(std::int64_t cached);
   void prompt(std::int64_t tokens);
-  /// Seconds since the previous token, or, of the first one, since the request arrived.
+  /// Counts a token: seconds since the previous one, or, for the first, since the request arrived.
   void token(double seconds, bool first);
   struct Ended {
     double seconds = 0, writing_seconds = 0;  // since the request arrived, and since its first token
@@ -36,7 +36,7 @@ class Metrics {
  private:
   struct Histogram {
     std::vector<double> bounds;
-    std::vector<std::int64_t> counts;  // one more
+    std::vector<std::int64_t> counts;  // one more than bounds: the last bucket is unbounded
     double sum = 0;
     std::int64_t count = 0;
     void add(double x);

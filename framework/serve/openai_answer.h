@@ -1,4 +1,5 @@
-// Answers in the forms of the OpenAI API, whole or as a stream of events, made token by token on the engine's thread.
+// Answers in the formats of the OpenAI API, whole or as a stream of events, produced token by token on the engine's
+// thread.
 #pragma once
 
 #include <memory>
@@ -14,10 +15,10 @@
 
 namespace dml {
 
-/// "chatcmpl-…": random letters and digits that cannot be guessed.
+/// `prefix` followed by random letters and digits that cannot be guessed ("chatcmpl-…").
 std::string fresh_id(const std::string& prefix);
 
-/// Base of all answers: the texts of the choices, stops, usage.
+/// The base class of text answers: the texts of the choices, stops, usage.
 class TextAnswer : public Work {
  public:
   TextAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply, Metrics& metrics);
@@ -33,28 +34,28 @@ class TextAnswer : public Work {
     AnswerText text;
     StopText stop;
     std::string whole = {};                    // the answer so far
-    std::vector<Sampler::Choice> tokens = {};  // of it
+    std::vector<Sampler::Choice> tokens = {};  // the tokens of the answer
     std::vector<Sampler::Choice> prompt = {};  // with echo and logprobs
-    std::size_t told = 0;                      // tokens whose log-probabilities have been sent
+    std::size_t told = 0;                      // number of tokens whose log-probabilities were sent
     std::int64_t prompt_tokens = 0, cached = 0, offset = 0;
     std::string finish = {};  // "stop", "length" …
     bool begun = false, done = false;
-    bool echoed = false;  // the log-probabilities of the prompt have been sent
+    bool echoed = false;  // the log-probabilities of the prompt were sent
     ReplyParser reply{{}};
-    std::string content = {}, reasoning = {};  // of a chat
+    std::string content = {}, reasoning = {};  // for chats only
     std::vector<ToolCall> calls = {};
   };
-  /// Sends new text of a streamed choice; `last`: its last piece.
+  /// Sends new text of a streamed choice; `last`: nothing follows.
   virtual void tell(std::size_t i, const std::string& piece, bool last) = 0;
   virtual Json whole() = 0;
   virtual std::string prompt_text(std::size_t) const { return ""; }
-  /// Ends a stream; ends it with an error.
+  /// Ends a stream; end_with() ends it with an error.
   virtual void end_stream();
   virtual void end_with(const ApiError& e) { event(e.json()); }
 
   Json usage() const;
   Json envelope(const char* object) const;
-  /// The fields after the envelope in an answer that is not streamed.
+  /// Adds system_fingerprint, choices and usage to an answer that is not streamed.
   void finish_whole(Json& all, Json choices) const;
   void event(const Json& data) { reply_->write("data: " + dump(data) + "\n\n"); }
   std::string token_text(Token token) const;

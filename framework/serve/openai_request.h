@@ -1,4 +1,4 @@
-// Requests of the OpenAI API, checked: every field with its type and range, unknown ones refused.
+// Parses and checks requests of the OpenAI API: every field with its type and range; unknown ones are rejected.
 #pragma once
 
 #include <memory>
@@ -21,17 +21,17 @@ struct Asked {
   std::string model_name;
   bool chat = false, continued = false;  // continued: the answer extends the last message
   std::vector<std::vector<Token>> prompts;
-  std::vector<std::string> texts;  // of the prompts, for echo
+  std::vector<std::string> texts;  // texts of the prompts, for echo
   int n = 1;
-  EngineRequest engine;      // common to all choices; prompt, number and a limit by the context are set per choice
-  std::int64_t context = 0;  // largest number of tokens of a prompt and its answer
+  EngineRequest engine;      // common to all choices; prompt, number and max_new_tokens are set per choice
+  std::int64_t context = 0;  // maximum number of tokens of a prompt and its answer
   std::vector<std::string> stops;
-  bool include_stop = false;  // the stop text is a part of the answer
+  bool include_stop = false;  // the stop string is included in the answer
   bool stream = false, include_usage = false, echo = false, logprobs = false;
   int top_logprobs = 0;
-  ReplyParser::Format reply;  // of a chat
-  bool one_call = false;      // only the first of several tool calls is kept
-  bool specials = false;      // special tokens are shown to the parser of replies
+  ReplyParser::Format reply;  // for chats only
+  bool one_call = false;      // keep only the first of several tool calls
+  bool specials = false;      // decode special tokens for the reply parser
 };
 
 class RequestReader {
@@ -44,7 +44,7 @@ class RequestReader {
   std::vector<Token> chat_tokens(Fields& fields) const;
   /// The prompt of a chat as text, rendered by the template.
   std::string apply_template(const Json& body) const;
-  /// input, model and encoding of /v1/embeddings.
+  /// The fields input, model and encoding_format of /v1/embeddings.
   struct Embedding {
     std::size_t model = 0;
     std::string model_name;
@@ -53,7 +53,7 @@ class RequestReader {
   };
   Embedding embedding(const Json& body) const;
   std::size_t model_of(Fields& fields, std::string& name) const;
-  /// ApiError 400 context_length_exceeded.
+  /// ApiError 400 context_length_exceeded when prompt and answer exceed the context.
   void check_length(const std::vector<Token>& prompt, std::int64_t answer, const std::string& param) const;
 
  private:

@@ -89,7 +89,7 @@ ReplyParser::Piece ReplyParser::push(std::string_view text) {
   return out;
 }
 
-bool ReplyParser::become(State next, std::size_t skip) {
+bool ReplyParser::enter(State next, std::size_t skip) {
   pending_.erase(0, skip);
   state_ = next;
   return true;
@@ -114,7 +114,7 @@ bool ReplyParser::give_until(std::string& to, std::string_view mark, State next)
   std::string before;
   give(before, at);
   to += before.substr(0, before.find_last_not_of(kBlanks) + 1);
-  return become(next, mark.size());
+  return enter(next, mark.size());
 }
 
 // Parses pending text. True when the state changed, so that it must be called again.
@@ -143,7 +143,7 @@ bool ReplyParser::step(Piece& out) {
       else out.content += std::string(kCall) + pending_.substr(0, end) + std::string(kCalled);
       gap_ = true;
       format_.inside_call = false;
-      return become(State::content, end + kCalled.size());
+      return enter(State::content, end + kCalled.size());
     }
     case State::whole:
       return false;
@@ -157,13 +157,13 @@ bool ReplyParser::step_start() {
   const bool llama = format_.tools == ToolStyle::llama;
   if (format_.reasoning && front.starts_with(kThink)) {
     gap_ = true;
-    return become(State::reasoning, blanks + kThink.size());
+    return enter(State::reasoning, blanks + kThink.size());
   }
   if (llama && (front.starts_with('{') || front.starts_with(kPython)))
-    return become(State::whole, front.starts_with(kPython) ? blanks + kPython.size() : 0);
+    return enter(State::whole, front.starts_with(kPython) ? blanks + kPython.size() : 0);
   if (front.empty() || (format_.reasoning && kThink.starts_with(front)) || (llama && kPython.starts_with(front)))
     return false;
-  return become(State::content, 0);
+  return enter(State::content, 0);
 }
 
 std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text) const {

@@ -15,9 +15,9 @@ enum class ToolStyle {
   none,
   hermes,   // <tool_call>{"name": …, "arguments": {…}}</tool_call>, any number of them (Hermes, Qwen)
   mistral,  // [TOOL_CALLS][{"name": …, "arguments": {…}}], or [TOOL_CALLS]name[ARGS]{…}
-  llama     // the whole reply is {"name": …, "parameters": {…}}, perhaps after <|python_tag|>
+  llama     // the whole reply is {"name": …, "parameters": {…}}, optionally after <|python_tag|>
 };
-/// The format that a chat template uses; none where it renders no tools.
+/// The format that a chat template uses; none if it renders no tools.
 ToolStyle tool_style(const std::string& chat_template);
 
 struct ToolCall {
@@ -28,9 +28,9 @@ class ReplyParser {
  public:
   struct Format {
     ToolStyle tools = ToolStyle::none;
-    bool reasoning = false;         // <think> … </think> in front is reasoning
+    bool reasoning = false;         // the reply may begin with reasoning, <think> … </think>
     bool inside_reasoning = false;  // the prompt ends with <think>
-    bool inside_call = false;       // the prompt ends with the mark of a call
+    bool inside_call = false;       // the prompt ends with the tag that opens a call
   };
   explicit ReplyParser(const Format& format);
 
@@ -38,21 +38,21 @@ class ReplyParser {
     std::string content, reasoning;
     std::vector<ToolCall> calls;
   };
-  /// Adds text. Returns what is final; a prefix of a mark is held back.
+  /// Adds text; returns the parts that are final. A prefix of a tag is held back.
   Piece push(std::string_view text);
-  /// Returns the rest at the end of the reply. An incomplete call is content.
+  /// Returns the rest at the end of the reply. An incomplete call is returned as content.
   Piece finish();
 
  private:
   enum class State { start, reasoning, content, call, whole };
   bool step(Piece& out);
   bool step_start();
-  // Drops `skip` pending bytes and enters a state. Returns true.
-  bool become(State next, std::size_t skip);
-  // Moves the first `size` pending bytes to `to`, without the blanks of a gap.
+  // Drops `skip` pending bytes and switches to a state. Returns true.
+  bool enter(State next, std::size_t skip);
+  // Moves the first `size` pending bytes to `to`, without the whitespace of a gap.
   void give(std::string& to, std::size_t size);
-  // Moves the text before a mark and enters the next state after it. Without a mark: moves what is final and returns
-  // false.
+  // Moves the text before a tag to `to` and switches to `next` after it. Without a tag: moves the part that is final
+  // and returns false.
   bool give_until(std::string& to, std::string_view mark, State next);
   std::optional<std::vector<ToolCall>> calls_in(std::string_view text) const;
   std::size_t safe(std::string_view mark) const;
@@ -60,7 +60,7 @@ class ReplyParser {
   Format format_;
   State state_;
   std::string pending_;
-  bool gap_ = false;  // skipping blanks between reasoning and content, or after a call
+  bool gap_ = false;  // skipping whitespace between reasoning and content, or after a call
 };
 
 }  // namespace dml

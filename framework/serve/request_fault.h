@@ -8,7 +8,7 @@
 
 namespace dml {
 
-/// Status and message of a refusal by the headers; (0, "") where the request is accepted.
+/// Status and message of a rejection by the headers; (0, "") if the request is accepted.
 std::pair<int, std::string> request_fault(const HttpRequest& request, const std::string& version,
                                           std::size_t body_bytes);
 

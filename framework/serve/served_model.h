@@ -21,16 +21,16 @@ struct ServedModel {
 };
 
 struct ServedOptions {
-  std::optional<std::string> base_model;     // instead of the recipe's
+  std::optional<std::string> base_model;     // replaces the recipe's
   std::vector<std::string> adapters;         // NAME=DIR or DIR
-  std::optional<std::string> chat_template;  // a built-in name or a file, instead of the model's own
+  std::optional<std::string> chat_template;  // a built-in name or a file; replaces the model's own
   std::optional<std::int64_t> slots, context;
   DType cache = DType::f32;
 };
 
 class ServedModels {
  public:
-  /// Loads base and adapters. UserError where a file is missing or memory is too small.
+  /// Loads base and adapters. UserError when a file is missing or memory is insufficient.
   ServedModels(const Recipe* recipe, const ServedOptions& options);
   ~ServedModels();
 
@@ -43,8 +43,8 @@ class ServedModels {
   /// Defaults of request fields: from the recipe, generation_config.json, then OpenAI's.
   const GenerationOptions& defaults() const { return defaults_; }
   const EngineOptions& engine_options() const { return engine_; }
-  /// In the order of list(). Requests for adapters are batched with those for the base where the adapters leave its
-  /// weights unchanged.
+  /// The engine's models, in the order of list(). Requests for adapters are batched with those for the base if the
+  /// adapters leave its weights unchanged.
   const std::vector<EngineModel>& models() const { return models_; }
   const std::string& description() const { return description_; }
 

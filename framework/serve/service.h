@@ -22,7 +22,7 @@ namespace dml {
 
 class Service {
  public:
-  /// `queue`: requests that may wait beside those that are computed.
+  /// `queue`: maximum number of requests that wait in addition to those running.
   Service(
       std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
       std::function<void()> at_rest = [] {});
@@ -30,15 +30,15 @@ class Service {
 
   /// False when the queue is full.
   bool submit(std::shared_ptr<Work> work);
-  /// Completes running and queued requests, for at most this time; cancels the rest.
+  /// Completes running and queued requests for at most this time, then cancels the rest.
   void finish(std::chrono::seconds most);
 
  private:
   struct Active {
     std::shared_ptr<Work> work;
-    std::map<RequestId, std::size_t> requests;  // still under way
+    std::map<RequestId, std::size_t> requests;  // still running
   };
-  struct Request {  // under way in the engine
+  struct Request {  // running in the engine
     Active* owner;
     std::int64_t prompt = 0, generated = 0;  // tokens
     Clock::time_point started = Clock::now(), first_token = {};
@@ -57,7 +57,7 @@ class Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Work>> arrived_;
-  std::size_t waiting_ = 0;  // arrived, or in the engine without a place
+  std::size_t waiting_ = 0;  // arrived, or waiting in the engine for a slot
   bool idle_ = true, stopping_ = false, cutting_ = false;
   // Used by the engine's thread only.
   std::vector<std::unique_ptr<Active>> active_;

@@ -1,4 +1,4 @@
-// The tools of a chat request: their form for the template, and the constraint on calls.
+// The tools of a chat request: their form for the template, and the constraint that calls satisfy.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,19 @@
 namespace dml {
 
 struct ToolsAsked {
-  Json list;                       // for the template; null: none
+  Json list;                       // for the template; null if there are none
   bool parse = false;              // tool calls are parsed out of the reply
-  bool one = false;                // only the first of several calls is kept
+  bool one = false;                // keep only the first of several calls
   bool required = false;           // the reply must be a call
   Json functions = Json::array();  // the functions that may be called
   std::string opened;              // the text that opens a call, appended to the prompt
 };
 
-/// tools, tool_choice and parallel_tool_calls. ApiError where they are wrong, or the template knows no tools.
+/// Reads tools, tool_choice and parallel_tool_calls. ApiError when they are invalid, or the template does not support
+/// tools.
 ToolsAsked read_tools(Fields& fields, ToolStyle style);
 
-/// A key for caching: equal texts mean equal constraints.
+/// A description of the constraint that serves as a cache key: equal strings mean equal constraints.
 std::string call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
                             const std::string& chat_template);
 std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text);

@@ -1,4 +1,4 @@
-// The work of one HTTP request: engine requests, and an object that turns their events into the answer.
+// The work of one HTTP request: makes engine requests and turns their events into the answer.
 #pragma once
 
 #include <exception>
@@ -8,19 +8,19 @@
 
 namespace dml {
 
-/// Created by the threads that parse requests, then used by the engine's thread alone.
+/// Created by the threads that parse requests, then used by the engine's thread only.
 class Work {
  public:
   virtual ~Work() = default;
   /// The engine requests. Called once, when the work begins.
   virtual std::vector<EngineRequest> take_requests() = 0;
-  /// Handles an event of request i; false: no more of its events are wanted.
+  /// Handles an event of request i; false: the request's remaining events are not needed, it is cancelled.
   virtual bool on_event(std::size_t i, const EngineEvent& event) = 0;
-  /// The client has left.
+  /// Whether the client has disconnected.
   virtual bool gone() const = 0;
-  /// The work failed; no more events will come.
+  /// Called when the work failed; no more events follow.
   virtual void fail(const std::exception& why) = 0;
-  /// The server is closing: completes the answer with what has been generated.
+  /// Called when the server closes: completes the answer with what was generated so far.
   virtual void cut_off() = 0;
 };
 

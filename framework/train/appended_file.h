@@ -1,4 +1,4 @@
-// A file that grows by whole writes, for logs that may be read while they are written.
+// A log file that is only appended to, each record in one write, so that other programs can read it while it grows.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@ namespace dml {
 
 class AppendedFile {
  public:
-  /// Opens or makes `path`. IoError.
+  /// Opens `path` for appending; creates it if it does not exist. IoError when that fails.
   explicit AppendedFile(std::string path);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
   const std::string& path() const { return path_; }
-  /// IoError when not all of it could be written.
+  /// Writes all of `bytes` at the end of the file. IoError when the disk takes less.
   void append(std::string_view bytes);
-  /// Cuts off what lies after the first `size` bytes.
+  /// Truncates the file to its first `size` bytes.
   void truncate(std::size_t size);
-  /// Flushes to the disk.
+  /// Flushes the file to the disk (fsync).
   void sync();
 
  private:

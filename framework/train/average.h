@@ -1,5 +1,5 @@
-// The weights of a schedule-free optimizer: trained at one point, evaluated and saved at another (optim/optimizer.h).
-// For other optimizers nothing happens.
+// Switches between the two sets of weights of an optimizer that averages: it trains one and evaluates and saves the
+// other (optim/optimizer.h). With any other optimizer these functions do nothing.
 #pragma once
 
 #include "dist/strategy.h"
@@ -7,12 +7,12 @@
 
 namespace dml {
 
-/// Replaces the values by the average on every rank. A collective, outside of steps.
+/// Replaces the values by their average on every rank. A collective, called between steps.
 void show_average(const Optimizer& optimizer, DistributionStrategy& strategy);
-/// Back to the training point, to the bit; also after optimizer state was read from a checkpoint.
+/// Restores the trained values, bit by bit. Also called after optimizer state was read from a checkpoint.
 void show_training_point(const Optimizer& optimizer, DistributionStrategy& strategy);
 
-/// work() with the average as the values.
+/// Calls work() while the average is in place; returns its result.
 template <class F>
 auto with_average(const Optimizer& optimizer, DistributionStrategy& strategy, F work) {
   show_average(optimizer, strategy);

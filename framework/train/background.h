@@ -1,5 +1,5 @@
-// Work beside the training: a thread that writes a checkpoint from copies while steps run. It touches files and what it
-// was given, nothing else; what ranks have to do together is done between steps (train/saver.h).
+// A thread that writes a checkpoint from copies of the values while training continues. It uses files and its own
+// copies only; everything that ranks do together happens between steps (train/saver.h).
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace dml {
 
-/// Long jobs check whether they were cancelled.
+/// A unit of work. A long one polls `stop` and returns early when a stop is requested.
 using Job = std::function<void(const std::stop_token& stop)>;
 using Jobs = std::vector<Job>;
 
@@ -26,7 +26,7 @@ class BackgroundWork {
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
 
-  /// Runs the jobs one after the other, until one throws. The jobs before have been waited for.
+  /// Runs the jobs one after the other, until one throws. Requires that the previous jobs were waited for.
   void start(Jobs jobs);
   bool busy() const { return busy_; }
   /// Waits for all jobs, and rethrows the exception of one that failed.
@@ -40,7 +40,7 @@ class BackgroundWork {
   std::jthread thread_;
 };
 
-/// Copies of values, in memory that is taken once and used again.
+/// Copies of values in a buffer that is allocated once and reused.
 class Snapshot {
  public:
   /// Reserves `bytes` bytes; earlier copies are dropped.
@@ -49,7 +49,7 @@ class Snapshot {
   std::span<T> copy(std::span<T> values) {
     return {reinterpret_cast<T*>(copy_bytes(std::as_bytes(values)).data()), values.size()};
   }
-  /// Bytes that a copy takes of so many.
+  /// The bytes of the buffer that a copy of `bytes` bytes occupies, with alignment.
   static std::size_t bytes(std::size_t bytes) {
     return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   }

@@ -1,4 +1,5 @@
-// Watches the files of the base model while a run maps them: pages that were lost, and files that were changed.
+// Watches the files of the base model while a run maps them: detects pages that can no longer be read, and files that
+// were modified.
 #pragma once
 
 #include <functional>
@@ -12,8 +13,8 @@ namespace dml {
 
 class BaseWatch {
  public:
-  /// `digest`: of the base as the run began with it; `examine`, a collective, gives that of the base as it is now.
-  /// `copied`: the run has copies of all values, so that what it computes does not depend on the files any more.
+  /// `digest`: the base's digest when the run began. `examine`: computes the digest of the base as it is now; a
+  /// collective. `copied`: the run holds copies of all values, so its results do not depend on the files any more.
   BaseWatch(Comm& comm, MappedWatch& files, std::string digest, std::function<std::string()> examine, bool copied)
       : comm_(comm), files_(files), digest_(std::move(digest)), examine_(std::move(examine)), copied_(copied) {}
 
@@ -25,10 +26,10 @@ class BaseWatch {
   const std::string& lost() const { return lost_; }
 
   struct Change {
-    std::string text;    // "" when the base is what it was
-    bool sound = false;  // the results are valid nevertheless
+    std::string text;    // what was modified; "" when the base is unchanged
+    bool sound = false;  // the results computed so far are valid nevertheless
   };
-  /// Compares the files with those that the run began with. A collective.
+  /// Compares the files with their state when the run began. A collective.
   Change change();
 
  private:

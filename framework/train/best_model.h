@@ -1,4 +1,4 @@
-// The best evaluation so far, and patience: a run may keep its best model, and stop when evaluations do not improve.
+// Tracks the best evaluation so far: a run may keep its best model, and stop early when evaluations stop improving.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@ namespace dml {
 class BestModel : public Observer {
  public:
   struct Settings {
-    Metric metric;                         // what makes a model better
-    bool save = false;                     // a checkpoint of every best model
+    Metric metric;                         // the metric that decides which model is the best
+    bool save = false;                     // save a checkpoint whenever the metric improves
     std::optional<std::int64_t> patience;  // finish after this many evaluations without improvement
   };
   explicit BestModel(Settings settings) : settings_(std::move(settings)) {}
 
   const Metric& metric() const { return settings_.metric; }
   Action on_start(const RunFacts&) override { return ending(); }
-  /// Evaluations without the metric count neither way. A value that is not a number is never the best.
+  /// An evaluation without the metric neither improves it nor counts towards patience. NaN is never the best value.
   Action on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) override;
   void write_state(TrainState& state) const override;
   void read_state(const TrainState& state, const std::string& source) override;

@@ -1,4 +1,4 @@
-// Cyclic redundancy checks of 32 bits, reflected, a byte at a time: enough for logs of a few hundred bytes a step.
+// Reflected CRC-32, computed one byte at a time: fast enough for logs of a few hundred bytes a step.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 namespace dml {
 
 enum class Crc32 : std::uint32_t {
-  ieee = 0xEDB88320,        // of zlib, PNG, Ethernet
-  castagnoli = 0x82F63B78,  // CRC-32C: of TensorFlow's records, iSCSI
+  ieee = 0xEDB88320,        // CRC-32 of zlib, PNG and Ethernet
+  castagnoli = 0x82F63B78,  // CRC-32C of TFRecord files and iSCSI
 };
 
 template <Crc32 polynomial>

@@ -2,7 +2,7 @@
 // min(decay, (1 + t)/(10 + t)) after t steps, so that the first weights are soon forgotten. The average is evaluated,
 // sampled and saved; training continues from the weights themselves.
 //
-// While the average is shown, it and the weights are swapped.
+// While the average is in use, it and the trained weights are swapped.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class AveragedOptimizer : public ShadowOptimizer {
   void show_training_point(std::span<const OptimizerSlice> slices) const override { swap(slices); }
 
  private:
-  double kept(std::int64_t done, const OptimizerStep&) const override {
+  double decay(std::int64_t done, const OptimizerStep&) const override {
     const auto t = static_cast<double>(done);
     return std::min(decay_, (1 + t) / (10 + t));
   }

@@ -1,6 +1,6 @@
-// Measurements of a model during training. An evaluator gives values with names, in an order and with a direction;
-// the loss over the validation split is the first of them (train/validation_loss.h). Any value can choose the best
-// model, decide when to stop early, and is logged.
+// Measurements of a model during training. An evaluator returns named values in a fixed order, each with a direction
+// (whether greater is better). The loss over the validation split is the first of them (train/validation_loss.h). Any
+// value can select the best model and stop a run early; all are logged.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct EvaluationContext {
   DistributionStrategy& strategy;
   Comm& comm;
   std::int64_t step = 0;  // optimizer steps done
-  /// Called during an evaluation with the number of this rank's parts that are done.
+  /// Called after each of this rank's micro-batches with the number that are done.
   std::function<void(std::int64_t done, std::int64_t total)> part = [](std::int64_t, std::int64_t) {};
 };
 
@@ -36,7 +36,7 @@ struct EvaluationResult {
 /// The point of a run at which an evaluation takes place.
 struct EvaluationMoment {
   std::int64_t step = 0;   // optimizer steps done; 0: before training
-  bool scheduled = false;  // by eval_steps, eval_strategy …, and after the last step
+  bool scheduled = false;  // due by eval_steps, eval_strategy …, or after the last step
 };
 
 class Evaluator {
@@ -45,10 +45,10 @@ class Evaluator {
   /// The values that evaluate() appends, known before the run begins.
   virtual std::vector<Metric> metrics() const = 0;
   virtual bool due(const EvaluationMoment& moment) const { return moment.scheduled; }
-  /// A collective: called on all ranks, all of which append the same values. Samples count on rank 0 only. The model's
-  /// memory and length are left as they were found.
+  /// A collective: every rank appends the same values; samples are read on rank 0 only. The model's working memory and
+  /// sequence lengths are restored before it returns.
   virtual void evaluate(const EvaluationContext& context, EvaluationResult& result) = 0;
-  /// Bytes that it takes on this rank: of the model's working memory, and in addition to it.
+  /// Bytes that an evaluation takes on this rank: of the model's working memory, and in addition to it.
   struct Memory {
     std::size_t working = 0, beside = 0;
   };

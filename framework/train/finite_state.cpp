@@ -25,7 +25,7 @@ FiniteState::FiniteState(DistributionStrategy& strategy, const StateLayout& layo
     }
 }
 
-std::int64_t FiniteState::first_bad(const Range& s) {
+std::int64_t FiniteState::first_nonfinite(const Range& s) {
   if (s.dtype == DType::f32) {
     const auto* floats = reinterpret_cast<const float*>(s.bytes.data());
     return kernels::first_not_finite(std::span(floats, s.bytes.size() / sizeof(float)));
@@ -43,12 +43,12 @@ std::int64_t FiniteState::first_bad(const Range& s) {
 }
 
 bool FiniteState::finite() const {
-  return std::ranges::all_of(ranges_, [](const Range& s) { return first_bad(s) < 0; });
+  return std::ranges::all_of(ranges_, [](const Range& s) { return first_nonfinite(s) < 0; });
 }
 
 std::string FiniteState::damage() const {
   for (const Range& s : ranges_)
-    if (const std::int64_t bad = first_bad(s); bad >= 0)
+    if (const std::int64_t bad = first_nonfinite(s); bad >= 0)
       return fmt::format("{} of {}, element {}", s.name.empty() ? "the value" : "optimizer state '" + s.name + "'",
                          s.parameter->name, bad);
   return "";

@@ -1,6 +1,6 @@
-// Checks that values and optimizer state of a run are finite, so that the run stops before others are spoiled: before
-// every update (a damaged value would only show in the loss of the next step, when the update has spread it), before
-// every checkpoint, and where a run is resumed.
+// Checks that all values and optimizer state are finite, so that a damaged value stops the run before it spreads. Runs
+// before every update (later, the value would only show in the loss of the next step), before every checkpoint, and
+// after resuming.
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@ namespace dml {
 
 class FiniteState {
  public:
-  /// Checks what this rank holds, after the strategy has adopted the model. Both outlive this.
+  /// Covers what this rank holds; the strategy has adopted the model. Both arguments outlive this object.
   FiniteState(DistributionStrategy& strategy, const StateLayout& layout);
 
-  /// Allocates nothing; called in every step.
+  /// Whether everything is finite. Called in every step; does not allocate.
   bool finite() const;
-  /// The first value that is not finite: "'state1' of model.norm.weight, element 7"; "" where there is none.
+  /// Names the first value that is not finite, as in "'state1' of model.norm.weight, element 7"; "" if all are finite.
   std::string damage() const;
 
  private:
   struct Range {
-    std::string name;  // of the tensor of state; "" for values
+    std::string name;  // of the state tensor; "" for parameter values
     const Parameter* parameter;
     std::span<const std::byte> bytes;
     DType dtype;
   };
-  static std::int64_t first_bad(const Range& range);
+  static std::int64_t first_nonfinite(const Range& range);
 
   std::vector<Range> ranges_;
 };

@@ -1,4 +1,4 @@
-// Observers that end a run early or make it save: signals, a time limit, a loss that stays too high.
+// Observers that stop a run or request a checkpoint: signals, a time limit, a loss above a threshold.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace dml {
 
-/// Signals of this process; those of other ranks come with their answers.
+/// Turns signals that this process received into requests; the ranks combine their requests afterwards.
 class SignalRequests : public Observer {
  public:
-  /// `save_on_stop`: a checkpoint before a signal stops the run.
+  /// `save_on_stop`: save a checkpoint before a signal stops the run.
   explicit SignalRequests(bool save_on_stop) : save_on_stop_(save_on_stop) {}
   Action on_step(const StepMetrics&) override {
     const SignalRequest request = signals_.take();
@@ -25,7 +25,7 @@ class SignalRequests : public Observer {
   bool save_on_stop_;
 };
 
-/// The run saves and stops this many seconds after `start`.
+/// Saves and stops the run `seconds` seconds after `start`.
 class TimeLimit : public Observer {
  public:
   TimeLimit(Clock::time_point start, double seconds) : start_(start), seconds_(seconds) {}
@@ -39,7 +39,7 @@ class TimeLimit : public Observer {
   double seconds_;
 };
 
-/// Error(diverged) when the loss stays above a threshold for a number of steps in a row.
+/// Throws Error(diverged) when the loss exceeds `threshold` in `patience` consecutive steps.
 class LossWatchdog : public Observer {
  public:
   LossWatchdog(double threshold, std::int64_t patience) : threshold_(threshold), patience_(patience) {}

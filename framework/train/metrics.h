@@ -1,5 +1,5 @@
-// The metrics of a step and of an evaluation, and texts that the model generated. Values beside the fixed ones have
-// names, and keep the order in which their owner (an objective, an evaluator) gives them.
+// The metrics of a step and of an evaluation, and generated samples. Besides the fixed fields there are named values,
+// in the order in which an objective or evaluator returns them.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ struct Metric {
 /// One optimizer step. `step` counts from 1: the number of steps done.
 struct StepMetrics {
   std::int64_t step = 0;
-  double epoch = 0;      // passes over the data done, with the share of the current one
+  double epoch = 0;      // completed passes over the data plus the fraction of the current one
   double loss = 0;       // mean over the labelled tokens of the global batch, or as the objective says
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  std::int64_t tokens = 0;          // of the global batch
-  std::int64_t trained_tokens = 0;  // … that count in the loss
+  std::int64_t tokens = 0;          // number of tokens of the global batch
+  std::int64_t trained_tokens = 0;  // how many of them have a label
   double tok_s = 0, step_s = 0;
   std::size_t mem = 0;                  // resident bytes, summed over the ranks
   std::vector<NamedValue> values = {};  // the objective's terms
@@ -40,7 +40,7 @@ struct StepMetrics {
   bool operator==(const StepMetrics&) const = default;
 };
 
-/// The loss over the validation split: the first of all metrics.
+/// The name of the validation loss, which is the first metric of an evaluation.
 inline constexpr const char* kEvalLoss = "eval_loss";
 
 struct EvalMetrics {
@@ -49,19 +49,19 @@ struct EvalMetrics {
   std::vector<NamedValue> values = {};
 
   std::optional<double> value(std::string_view name) const;
-  /// Of kEvalLoss; NaN where this evaluation has none.
+  /// The value of kEvalLoss; NaN if this evaluation has none.
   double loss() const;
   /// exp(loss()).
   double perplexity() const;
   bool operator==(const EvalMetrics&) const = default;
 };
 
-/// For a terminal: "step 12: validation loss 1.2345, perplexity 3.44, eval_words_acc 0.5000".
+/// The line printed on a terminal: "step 12: validation loss 1.2345, perplexity 3.44, eval_words_acc 0.5000".
 std::string eval_line(const EvalMetrics& eval);
 /// The evaluations that have a loss.
 std::vector<EvalMetrics> with_loss(const std::vector<EvalMetrics>& evals);
 
-/// A generated text with the expected one, and with that of the model before training where it is known.
+/// A generated text, the expected text, and, if known, what the model generated before training (`base`).
 struct SampleMetrics {
   std::int64_t step = 0;
   std::string prompt, expected, text;

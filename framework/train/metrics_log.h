@@ -2,12 +2,12 @@
 //
 //   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"trained_tokens":…,"tok_s":…,"step_s":…,"mem":…}
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
-//   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…,"base":…}   base: what was said before the first step
+//   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…,"base":…}   base: the answer before the first step
 //
-// Named values stand after these fields, under their names. docs/metrics.md explains every field; a test compares that
-// page with what is written here. Steps never decrease along the file. A resumed run removes the lines after the step
-// it resumes from, so that the file reads like one uninterrupted run. A number that is not finite (a diverged loss) is
-// written as null.
+// Named values follow these fields under their own names. docs/metrics.md explains every field; a test compares that
+// page with the lines written here. Steps never decrease along the file. A resumed run first removes the lines after
+// the step it resumes from, so the file reads like that of one uninterrupted run. A number that is not finite (a
+// diverged loss) is written as null.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ struct RunMetrics {
   std::vector<EvalMetrics> evals;
   std::vector<SampleMetrics> samples;
 
-  /// Adds the lines of `text` up to the first one that is damaged, torn, or of a step after `last`; the bytes that were
-  /// read.
+  /// Parses the lines of `text` up to the first one that is damaged, incomplete, or of a step after `last`. Returns the
+  /// number of bytes consumed.
   std::size_t add(std::string_view text, const std::string& source, std::int64_t last = INT64_MAX);
 };
-/// Of a run's folder, also while it runs. UserError when there is no metrics.jsonl.
+/// Reads `folder`/metrics.jsonl, also of a run that is still in progress. UserError when the file does not exist.
 RunMetrics read_metrics(const std::string& folder);
 
 class MetricsLog : public Observer {
@@ -54,7 +54,7 @@ class MetricsLog : public Observer {
   Action on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) override;
   void before_save() override { sync(); }
 
-  /// Everything in the file, including the lines kept of the run that this one resumes.
+  /// The whole contents of the file, including the lines of the run that this one resumes.
   const std::vector<StepMetrics>& steps() const { return all_.steps; }
   const std::vector<EvalMetrics>& evals() const { return all_.evals; }
   const std::vector<SampleMetrics>& samples() const { return all_.samples; }

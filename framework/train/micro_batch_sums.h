@@ -1,5 +1,5 @@
-// Exchange of the sums of micro-batches between ranks. Every rank gets all of them in the order of the micro-batches,
-// so that sums have the same bits on any number of ranks.
+// Exchanges the sums of micro-batches between ranks. Every rank receives all of them in the order of the micro-batches,
+// so their total has the same bits for any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct MicroBatchSum {
 
 std::vector<MicroBatchSum> gather_sums(Comm& comm, std::vector<MicroBatchSum> mine);
 
-/// The sum of all; `index` means nothing.
+/// The total of `sums`, added in order; its `index` is meaningless.
 MicroBatchSum added_up(const std::vector<MicroBatchSum>& sums);
 
 }  // namespace dml

@@ -1,7 +1,7 @@
 // MLflow's file store: mlruns/EXPERIMENT/RUN with meta.yaml, a file for each parameter and tag, and a file for each
 // metric whose lines are "milliseconds value step". `mlflow ui --backend-store-uri DIR` shows it.
 //
-// A resumed training continues its MLflow run if that exists: metrics after the step it resumes from are removed.
+// A resumed run continues its MLflow run if that exists: metrics after the step it resumes from are removed.
 #pragma once
 
 #include <map>
@@ -17,11 +17,11 @@ class MlflowRun : public Observer {
  public:
   struct Settings {
     std::string root;                  // the folder `mlruns`
-    std::string experiment, run_name;  // "" for the run's name: that of the output directory
+    std::string experiment, run_name;  // run_name "": the name of the output directory
   };
   /// IoError when it cannot be written.
   explicit MlflowRun(Settings settings) : settings_(std::move(settings)) {}
-  /// Marks a run that did not come to its end as failed.
+  /// Marks a run that ended without on_end() as failed.
   ~MlflowRun() override;
 
   Action on_start(const RunFacts& facts) override;

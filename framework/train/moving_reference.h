@@ -12,12 +12,13 @@ namespace dml {
 
 class ReferenceOptimizer : public ShadowOptimizer {
  public:
-  /// alpha in (0, 1], steps > 0. UserError when `inner` averages its steps: its weights are not what the run gives.
+  /// alpha in (0, 1], steps > 0. UserError when `inner` averages its steps, because the weights it trains are not the
+  /// run's result.
   ReferenceOptimizer(std::unique_ptr<Optimizer> inner, double alpha, std::int64_t steps)
       : ShadowOptimizer(std::move(inner), "reference", "trl.sync_ref_model"), alpha_(alpha), steps_(steps) {}
 
  private:
-  double kept(std::int64_t, const OptimizerStep& step) const override {
+  double decay(std::int64_t, const OptimizerStep& step) const override {
     return (step.number + 1) % steps_ == 0 ? 1 - alpha_ : 1;
   }
 
@@ -25,8 +26,7 @@ class ReferenceOptimizer : public ShadowOptimizer {
   std::int64_t steps_;
 };
 
-/// The reference of an optimizer that has one and the weights change places, on every rank. A collective, outside of
-/// steps.
+/// Swaps the weights and the reference of a ReferenceOptimizer on every rank. A collective, called between steps.
 inline void swap_reference(const Optimizer& optimizer, DistributionStrategy& strategy) {
   const auto& moving = dynamic_cast<const ReferenceOptimizer&>(optimizer);
   strategy.update_values([&](std::span<const Shard> shards) { moving.swap(optimizer_slices(shards)); });

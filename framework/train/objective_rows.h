@@ -1,5 +1,5 @@
-// The objectives that a recipe may name in place of the one that follows from its data: losses of tokens, one function
-// a file, and those of plug-ins. A new one is a file, and its name here.
+// The objectives that a recipe may select instead of the default one of its data: token losses, one function per file,
+// and those of plug-ins. A new one is a file and an entry here.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace dml {
 
-/// What the settings of a recipe say to an objective.
+/// The settings of a recipe that an objective reads.
 struct ObjectiveSettings {
   kernels::ExtraLoss extra = {};    // label smoothing and z-loss
   bool weighted = false;            // rows or messages of the data have weights
@@ -22,9 +22,9 @@ struct ObjectiveSettings {
 
 struct ObjectiveKind {
   std::function<std::unique_ptr<Objective>(const ObjectiveSettings&)> make;
-  bool of_tokens = false;  // a loss of tokens, which preferences, rewards and reward models do not have; evaluations
+  bool of_tokens = false;  // a token loss: not for preferences, rewards or reward models; evaluations
                            // measure plain cross-entropy
-  std::string flag = {};   // a key of Axolotl's whose `true` means this objective
+  std::string flag = {};   // a key of Axolotl that selects this objective when it is true
 };
 Registry<ObjectiveKind>& objectives();
 

@@ -1,8 +1,8 @@
-// Observers of a run, and the actions that they request: metrics, progress, signals, time limit,
-// watchdog, early stopping. An observer is a file of its own, added to the list in pipeline/observers.cpp.
+// Observers of a run, and the actions they request: metrics, progress, signals, time limit, watchdog, early stopping.
+// An observer is a file of its own, and an entry in the list of pipeline/observers.cpp.
 //
-// An observer that answers with more than {}, or that takes part in collectives, is on the list of every rank; the
-// answers of all ranks together decide. One that only writes is on the list of rank 0 alone.
+// An observer that requests actions or takes part in collectives is created on every rank; the actions of all ranks are
+// combined. One that only writes is created on rank 0 alone.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace dml {
 
 /// Facts about a run at its start.
 struct RunFacts {
-  std::int64_t first_step = 0;  // steps done before: 0, or those of the checkpoint that the run resumes from
+  std::int64_t first_step = 0;  // steps already done: 0, or those of the checkpoint that is resumed
   std::int64_t steps = 0;       // of the whole run
   std::string output_dir = {};
   std::string resumed_from = {};                                   // a checkpoint; "" for a new run
-  std::vector<Metric> metrics = {};                                // that evaluations will give
+  std::vector<Metric> metrics = {};                                // of the evaluations to come
   std::vector<std::pair<std::string, std::string>> settings = {};  // keys of the recipe that have a value, as YAML
 };
 
@@ -56,21 +56,21 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual Action on_start(const RunFacts& /*facts*/) { return {}; }
-  /// Before each step; `done` steps have been made. The model is not in use.
+  /// Called before each step; `done` steps are finished. The model is not in use.
   virtual void before_step(std::int64_t /*done*/) {}
-  /// The learning rate of the next step, given the schedule's. Must be equal on all ranks.
+  /// The learning rate of the next step, given the schedule's. Must be the same on all ranks.
   virtual double learning_rate(double planned) const { return planned; }
-  /// Within a step or an evaluation (`what`): `done` of this rank's `total` micro-batches are finished.
+  /// Called within a step or an evaluation (`what`): `done` of this rank's `total` micro-batches are finished.
   virtual void on_part(std::string_view /*what*/, std::int64_t /*step*/, std::int64_t /*done*/,
                        std::int64_t /*total*/) {}
   virtual Action on_step(const StepMetrics& /*metrics*/) { return {}; }
   virtual Action on_eval(const EvalMetrics& /*metrics*/, const std::vector<SampleMetrics>& /*samples*/) { return {}; }
-  /// A checkpoint is about to be made: what is written so far goes to the disk.
+  /// Called before a checkpoint is written; flushes logs to the disk.
   virtual void before_save() {}
   virtual void on_save(const SavedCheckpoint& /*saved*/) {}
-  /// Training ended. Not called when an exception ends the run.
+  /// Called after the last step. Not called when an exception ends the run.
   virtual void on_end(const RunEnd& /*end*/) {}
-  /// State that a resumed run needs; `state` is part of every checkpoint.
+  /// Writes and reads state that a resumed run needs; `state` is part of every checkpoint, `source` names the file.
   virtual void write_state(TrainState& /*state*/) const {}
   virtual void read_state(const TrainState& /*state*/, const std::string& /*source*/) {}
 };

@@ -17,8 +17,8 @@ struct PlateauSettings {
   bool relative = true;  // threshold_mode: rel
 };
 
-/// From lr_scheduler_kwargs; UserError naming the first argument that is out of range. `mode: min` or `max` overrides
-/// the metric's direction.
+/// Reads lr_scheduler_kwargs; UserError for the first argument that is out of range. `mode: min` or `max` overrides the
+/// metric's direction.
 PlateauSettings plateau_settings(const Json& kwargs, Metric metric, double peak);
 
 class Plateau : public Observer {
@@ -36,7 +36,7 @@ class Plateau : public Observer {
   PlateauSettings settings_;
   std::optional<double> best_;
   double scale_ = 1;
-  std::int64_t bad_ = 0, cooling_ = 0;  // evaluations without improvement; evaluations of rest that are left
+  std::int64_t bad_ = 0, cooling_ = 0;  // evaluations without improvement; evaluations left in the cooldown
 };
 
 }  // namespace dml

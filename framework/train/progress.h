@@ -3,9 +3,9 @@
 // A terminal gets one line that is redrawn at most ten times a second:
 //   step 120/600  20% ████▏               loss 1.234  lr 2.00e-04  grad 0.81  812 tok/s  1.9 GB  0:42 < 3:20
 // Narrow terminals drop the least important fields. Anything else (a file, a CI log, a launcher) gets plain lines with
-// the time in front and no carriage return: one every log interval, and one whenever 30 s have passed since the last,
-// also within a step or an evaluation. Colour only on a terminal, without NO_COLOR. A write that fails is ignored: a
-// full disk or a reader that has gone costs lines, not the run.
+// a time stamp and no carriage return: one every log interval, and one whenever 30 s have passed since the last, also
+// within a step or an evaluation. Colour is used only on a terminal, and not with NO_COLOR. Write errors are ignored: a
+// full disk or a closed pipe costs lines, not the run.
 #pragma once
 
 #include <chrono>
@@ -19,11 +19,11 @@
 
 namespace dml {
 
-/// automatic: a bar on a terminal, else plain. none: no steps, but notes. silent: neither.
+/// automatic: a bar on a terminal, plain lines elsewhere. none: notes only, no steps. silent: nothing.
 enum class ProgressMode { automatic, bar, plain, none, silent };
 
 struct TerminalStyle {
-  bool redraw = false;  // a terminal that can go back to the start of its line
+  bool redraw = false;  // the terminal supports carriage returns
   bool colour = false;
   bool unicode = false;  // the locale is UTF-8
   int columns = 80;
@@ -36,13 +36,13 @@ TerminalStyle terminal_style(int fd);
 struct ProgressState {
   StepMetrics last;
   std::int64_t steps = 0;  // of the whole run
-  double elapsed = 0;      // seconds of this process
-  double left = 0;         // seconds
+  double elapsed = 0;      // seconds since this process started training
+  double left = 0;         // estimated seconds until the end
 };
 
 /// The redrawn line, at most `style.columns` − 1 wide, without CR.
 std::string progress_bar(const ProgressState& state, const TerminalStyle& style);
-/// The plain line, without the time in front.
+/// The plain line, without the time stamp.
 std::string progress_text(const ProgressState& state);
 /// "0:42", "12:05", "3:07:11".
 std::string clock_text(double seconds);
@@ -65,18 +65,18 @@ class Progress {
     Now now = std::chrono::steady_clock::now;
   };
 
-  /// `steps` of the run.
+  /// `steps`: number of steps of the whole run.
   Progress(std::int64_t steps, Options options);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void step(const StepMetrics& metrics);
-  /// Within step `step` or an evaluation (`what`): `done` of `total` micro-batches are through.
+  /// Progress within step `step` or an evaluation (`what`): `done` of `total` micro-batches are finished.
   void part(std::string_view what, std::int64_t step, std::int64_t done, std::int64_t total);
-  /// A line of its own (an evaluation, a saved checkpoint); the bar is redrawn below it.
+  /// Prints a line of its own (an evaluation, a saved checkpoint); the bar is redrawn below it.
   void note(std::string_view line);
-  /// Leaves the last state on the screen. Also done when destroyed.
+  /// Ends the display and leaves its last line on the screen. The destructor does the same.
   void finish();
 
  private:

@@ -1,5 +1,4 @@
-// Protobuf's wire format, as far as logs in other programs' formats need it: fields are appended to a string.
-// https://protobuf.dev/programming-guides/encoding
+// Protobuf's wire format, as far as the logs of TensorBoard and W&B need it: each function appends to a string.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ void add_double(std::string& out, int field, double value);
 /// A field of type string, bytes, or a message that is encoded already.
 void add_bytes(std::string& out, int field, std::string_view value);
 
-/// `value` as little-endian bytes.
+/// Appends the bytes of `value`, little-endian.
 template <class T>
 void add_raw(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);

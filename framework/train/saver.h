@@ -1,5 +1,5 @@
-// Checkpoints of a run, one at a time: written at once, or by a thread from copies while steps run. Every call is a
-// collective, between steps.
+// Writes the checkpoints of a run, one at a time: immediately, or from copies on a background thread while training
+// continues. Every call is a collective, made between steps.
 #pragma once
 
 #include <optional>
@@ -15,16 +15,16 @@ namespace dml {
 class CheckpointContents {
  public:
   virtual ~CheckpointContents() = default;
-  /// Both write into `folder`, which all ranks see, and return what is left to be written, which touches nothing but
-  /// files and copies: at once, or from copies in `room`. Collectives.
+  /// Both write into `folder`, which all ranks share, and return the remaining jobs, which use nothing but files and
+  /// copies. write() writes the current values directly; copy() copies them into `room` first. Collectives.
   virtual Jobs write(const std::string& folder) = 0;
   virtual Jobs copy(const std::string& folder, Snapshot& room) = 0;
 };
 
 struct SaverSettings {
   std::string output_dir;
-  std::int64_t save_total_limit = 0;  // checkpoints that are kept; 0: all
-  bool in_background = false;         // there is memory for copies
+  std::int64_t save_total_limit = 0;  // number of checkpoints to keep; 0: all
+  bool in_background = false;         // write from copies on a background thread
 };
 
 class Saver {
@@ -33,12 +33,12 @@ class Saver {
   Saver(const StepParts& parts, CheckpointContents& contents, SaverSettings settings)
       : parts_(parts), contents_(contents), settings_(std::move(settings)) {}
 
-  /// Begins the checkpoint of this moment; none is under way. `state` and `trainer` count on rank 0. Error(distributed)
-  /// when copies of a value differ between ranks.
+  /// Begins a checkpoint of the current values; none may be in progress. `state` and `trainer` are read on rank 0.
+  /// Error(distributed) when values that ranks replicate differ between them.
   void begin(const TrainState& state, const TrainerState& trainer);
-  /// Advances the checkpoint under way without waiting for its writing; its path when it has become complete, else "".
+  /// Advances the checkpoint in progress without waiting for its writes. Returns its path once it is complete, else "".
   std::string poll();
-  /// Like poll(), but waits until the checkpoint is complete; "" when none is under way.
+  /// Like poll(), but waits until the checkpoint is complete; "" when none is in progress.
   std::string finish();
   bool in_background() const { return settings_.in_background; }
 
@@ -46,7 +46,7 @@ class Saver {
   void begin_commit();
   std::string end();
 
-  /// The checkpoint under way; all but `committing` on rank 0.
+  /// The checkpoint in progress; all members but `committing` are used on rank 0 only.
   struct Save {
     std::optional<CheckpointWriter> writer;
     TrainState state;
@@ -60,7 +60,7 @@ class Saver {
   SaverSettings settings_;
   Snapshot snapshot_;
   std::optional<Save> saving_;
-  BackgroundWork work_;  // declared last, so that it ends before the members that it reads
+  BackgroundWork work_;  // declared last: it is destroyed, and its thread joined, before the members that it reads
 };
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// Row weights that a function finds together with the sums of the micro-batch.
+// Row weights that a function computes together with the sums of the micro-batch.
 #pragma once
 
 #include <utility>
@@ -9,11 +9,11 @@
 
 namespace dml {
 
-/// score(losses, weights) → LossSums, as RowWeights::weigh().
+/// `Score`: score(losses, weights) → LossSums, with the arguments of RowWeights::weigh().
 template <class Score>
 class ScoredRows : public RowWeights {
  public:
-  /// `squares`: where log Σ p² of the rows is wanted; null: nowhere.
+  /// `squares`: receives log Σ p² of each row; null if it is not needed.
   explicit ScoredRows(Score score, std::vector<float>* squares = nullptr)
       : score_(std::move(score)), squares_(squares) {}
   void weigh(std::span<const float> losses, std::span<float> weights) override { sums = score_(losses, weights); }

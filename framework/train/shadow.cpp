@@ -38,7 +38,7 @@ void ShadowOptimizer::step(std::span<const OptimizerSlice> slices, const Optimiz
   inner_->step(theirs, step);
   for (const OptimizerSlice& s : slices) {
     const Own mine = own(s);
-    const double share = kept(static_cast<std::int64_t>(*mine.steps), step);
+    const double share = decay(static_cast<std::int64_t>(*mine.steps), step);
     const float keep = as_float(share), take = as_float(1 - share);
     if (take > 0)
       each_element(s.size(), [=, shadow = mine.shadow, w = s.value.data()](std::int64_t i) {

@@ -1,7 +1,7 @@
-// A second set of weights beside any optimizer that follows the trained ones: s ← k·s + (1 − k)·w after each step. It
-// begins as the weights that the first step starts from.
+// A second set of weights (shadow) that follows the trained ones under any optimizer: s ← k·s + (1 − k)·w after each
+// step. It starts as a copy of the weights before the first step.
 //
-// The shadow is a plane of the optimizer's state, so checkpoints, resuming and sharding need no code for it.
+// The shadow is a plane of the optimizer's state, so checkpointing, resuming and sharding need no extra code.
 #pragma once
 
 #include <memory>
@@ -21,13 +21,14 @@ class ShadowOptimizer : public Optimizer {
   void swap(std::span<const OptimizerSlice> slices) const;
 
  protected:
-  /// `name`: of the plane. `key`: of the recipe; UserError with it where `inner` averages its steps itself.
+  /// `name`: the name of the plane. `key`: the recipe key that a UserError names when `inner` averages its steps
+  /// itself.
   ShadowOptimizer(std::unique_ptr<Optimizer> inner, std::string name, const char* key);
-  /// k in [0, 1] after a step, when `done` steps were made before it.
-  virtual double kept(std::int64_t done, const OptimizerStep& step) const = 0;
+  /// k in [0, 1] of the update after a step; `done` steps were made before that step.
+  virtual double decay(std::int64_t done, const OptimizerStep& step) const = 0;
 
  private:
-  /// Its part of a slice's state, which lies after the inner optimizer's.
+  /// The shadow's part of a slice's state, which follows the inner optimizer's.
   struct Own {
     float *shadow, *steps;
   };

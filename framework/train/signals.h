@@ -15,7 +15,7 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// The request since the last call; `stop` stays.
+  /// The request since the last call; `stop` persists once it was requested.
   SignalRequest take();
 };
 

@@ -1,5 +1,5 @@
-// The loss over a whole list of examples, divided over the ranks and added up in the order of the micro-batches: the
-// same bits on any number of ranks.
+// The loss over a whole split, evaluated on all ranks and added up in the order of the micro-batches: the same bits for
+// any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace dml {
 
-/// The examples, and how they are evaluated.
+/// The split, and the objects that evaluate it.
 struct SplitPasses {
   CausalLm& model;
   Objective& objective;
@@ -24,10 +24,10 @@ struct SplitPasses {
   std::function<void(std::int64_t done, std::int64_t total)> each = [](std::int64_t, std::int64_t) {};
 };
 
-/// The parts that a loss is divided into, by document; none for no division.
+/// Divides a loss into `count` parts by document; no division if count is 0.
 struct LossDivision {
   std::size_t count = 0;
-  /// The part that each document of a micro-batch belongs to, in their order.
+  /// Sets the part that each document of a micro-batch belongs to, in the order of the documents.
   std::function<void(std::int64_t step, std::int64_t micro_batch, std::vector<std::int32_t>& parts)> of;
 };
 

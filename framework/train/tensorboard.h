@@ -1,8 +1,8 @@
 // TensorBoard: an event file with a scalar for every number of a step and an evaluation, under the names that the
 // Trainer of transformers gives them (train/loss, eval/loss …), and the texts of samples.
 //
-// The file is a list of records: length (u64), its masked CRC-32C (u32), an Event in protobuf's encoding, the masked
-// CRC-32C of that. A resumed run adds a file; TensorBoard shows the later value of a step that is in both.
+// The file is a sequence of records: length (u64), its masked CRC-32C (u32), an Event message in protobuf encoding, its
+// masked CRC-32C (u32). A resumed run adds a file; for a step in both, TensorBoard shows the later value.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace dml {
 
 class TensorboardEvents : public Observer {
  public:
-  /// In `folder`, which is made. IoError when it cannot be written.
+  /// Creates `folder` and the event file in it. IoError when it cannot be written.
   explicit TensorboardEvents(std::string folder);
 
   Action on_start(const RunFacts& facts) override;
@@ -33,12 +33,12 @@ class TensorboardEvents : public Observer {
 
 namespace tensorboard {
 
-/// A record of an event file around these bytes.
+/// Wraps `data` as a record of an event file.
 std::string record(std::string_view data);
 /// The first event of a file; `wall_time` in seconds since 1970.
 std::string version_event(double wall_time);
 std::string event(double wall_time, std::int64_t step, const std::string& summary);
-/// Parts of a summary, which are simply put one after the other.
+/// Encoded values of a Summary message; a summary is their concatenation.
 std::string scalar(std::string_view tag, double value);
 std::string text(std::string_view tag, std::string_view text);
 /// "loss" → "train/loss", "eval_loss" → "eval/loss".

@@ -1,9 +1,8 @@
-// Cross-entropy of every trained token; its mean over the trained tokens of the global batch. In training, label
-// smoothing and z-loss may be added: then `loss` has them in it, and `nll` is the cross-entropy alone. Evaluations are
-// always plain.
+// Cross-entropy: its mean over the trained tokens of the global batch. In training, label smoothing and z-loss may be
+// added; then `loss` includes them and `nll` is the cross-entropy alone. Evaluations never include them.
 //
-// Where the batch gives weights, the loss is the mean by weight: Σ w · cross-entropy ÷ Σ w over the global batch. A
-// factor by token multiplies the cross-entropy, not the denominator; then `nll` is the cross-entropy alone, too.
+// If the batch has weights, the loss is the weighted mean Σ w · cross-entropy ÷ Σ w over the global batch. A factor per
+// token multiplies the cross-entropy, not the denominator; `nll` is the cross-entropy alone then, too.
 #pragma once
 
 #include <vector>
@@ -12,13 +11,13 @@
 
 namespace dml {
 
-/// The factor of a token's loss, from its cross-entropy −log p; a constant in the gradient.
+/// The factor of a token's loss as a function of its cross-entropy −log p; a constant in the gradient.
 using TokenFactor = double (*)(double cross_entropy);
 
 class TokenLoss : public Objective {
  public:
   TokenLoss() = default;
-  /// `weighted`: batches may give weights. With weights or a factor there is no `extra`.
+  /// `weighted`: batches may have weights. `extra` cannot be combined with weights or a factor.
   explicit TokenLoss(kernels::ExtraLoss extra, bool weighted = false, TokenFactor factor = nullptr)
       : extra_(extra), weighted_(weighted), factor_(factor) {}
 
@@ -33,7 +32,7 @@ class TokenLoss : public Objective {
   kernels::ExtraLoss extra_;
   bool weighted_ = false;
   TokenFactor factor_ = nullptr;
-  std::vector<float> token_losses_;  // of an evaluation with documents or weights
+  std::vector<float> token_losses_;  // used by evaluations with documents or weights
 };
 
 }  // namespace dml

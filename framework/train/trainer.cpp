@@ -43,8 +43,8 @@ class Trainer::Watch : public StepWatcher {
     BaseWatch& base = trainer_.parts_.base;
     const std::int64_t trouble = comm().max(base.lost_here() ? 2 : trainer_.finite_state_.finite() ? 0 : 1);
     if (trouble == 2) return base.find_lost(), false;
-    if (trouble == 1) trainer_.refuse_damage(fmt::format("step {} was not made", trainer_.state_.step + 1));
-    if (!result.finite()) return trainer_.refuse(result), false;
+    if (trouble == 1) trainer_.fail_on_damage(fmt::format("step {} was not made", trainer_.state_.step + 1));
+    if (!result.finite()) return trainer_.skip_or_fail(result), false;
     trainer_.refused_ = 0;
     trainer_.updated_at_ = trainer_.state_.step + 1;
     return true;
@@ -55,7 +55,7 @@ class Trainer::Watch : public StepWatcher {
   Trainer& trainer_;
 };
 
-void Trainer::refuse(const StepResult& result) {
+void Trainer::skip_or_fail(const StepResult& result) {
   // The rounding errors that bfloat16 gradients carry to the next step are not finite either.
   const std::int64_t patience = parts_.step.strategy.residuals().empty() ? settings_.nonfinite_patience : 1;
   const std::int64_t step = state_.step + 1;
@@ -72,7 +72,7 @@ void Trainer::refuse(const StepResult& result) {
         settings_.rows_of_step ? settings_.rows_of_step(state_.step, result.nonfinite) : "unknown");
 }
 
-void Trainer::refuse_damage(const std::string& what) {
+void Trainer::fail_on_damage(const std::string& what) {
   std::string damage;
   for (const std::string& found : parts_.step.comm.all_gather(finite_state_.damage()))
     if (damage.empty()) damage = found;
@@ -199,7 +199,7 @@ void Trainer::report_saved(const std::string& path) {
 void Trainer::begin_save() {
   finish_save();
   if (parts_.step.comm.max(finite_state_.finite() ? 0 : 1) > 0)
-    refuse_damage(fmt::format("no checkpoint was written after step {}", state_.step));
+    fail_on_damage(fmt::format("no checkpoint was written after step {}", state_.step));
   for (auto& o : parts_.observers) o->before_save();
   for (auto& o : parts_.observers) o->write_state(state_);
   parts_.saver.begin(state_, trainer_state());

@@ -1,4 +1,4 @@
-// The loop of a run: steps, evaluations, checkpoints, and those that watch. What it works on is made before (pipeline).
+// The training loop: steps, evaluations, checkpoints, observers. The pipeline creates the objects that it works on.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@
 
 namespace dml {
 
-/// All of it outlives the trainer.
+/// The objects of a run; all of them outlive the trainer.
 struct TrainerParts {
   const StepParts& step;
   const Schedule& schedule;
   Loader& loader;
   const LearningRate& learning_rate;
   std::vector<std::unique_ptr<Evaluator>>& evaluators;
-  std::vector<std::unique_ptr<Observer>>& observers;  // told in this order
+  std::vector<std::unique_ptr<Observer>>& observers;  // called in this order
   Saver& saver;
   BaseWatch& base;
-  const MetricsLog* history;  // on rank 0: what trainer_state.json tells
+  const MetricsLog* history;  // on rank 0: the source of trainer_state.json's log history; null elsewhere
 };
 
 struct TrainerSettings {
@@ -36,38 +36,39 @@ struct TrainerSettings {
   double max_grad_norm = 0;
   /// Whether an evaluation, or a checkpoint, is due after step s, counted from 0.
   std::function<bool(std::int64_t step)> evaluates, saves;
-  bool save_last = true;          // a checkpoint after the last step
-  bool save_when_stopped = true;  // where the base was lost, if nothing that a resumed run needs is lost with it
-  std::string resume_command;     // for people
-  /// Steps in a row without a finite loss and gradient that end the run; each is skipped.
+  bool save_last = true;  // save a checkpoint after the last step
+  bool save_when_stopped =
+      true;  // save what was computed when the base's files become unreadable, if a run can resume from it
+  std::string resume_command;  // printed in messages
+  /// The run ends after this many consecutive steps without a finite loss and gradient; each of them is skipped.
   std::int64_t nonfinite_patience = 1;
-  /// For people: the rows of these micro-batches of step s, or, without any, of the whole step.
+  /// Describes the rows of these micro-batches of step s, or of the whole step if none are given; for messages.
   std::function<std::string(std::int64_t step, std::span<const std::int64_t> micro_batches)> rows_of_step;
-  std::int64_t micro_batch_size = 1;  // for trainer_state.json, as are the epochs
+  std::int64_t micro_batch_size = 1;  // this and num_epochs are for trainer_state.json only
   double num_epochs = 1;
 };
 
 class Trainer {
  public:
-  /// `state`: of a new run, or of the checkpoint that it resumes from; the model and the strategy have its values.
+  /// `state`: that of a new run or of the resumed checkpoint; model and strategy already hold its values.
   Trainer(TrainerParts parts, TrainerSettings settings, TrainState state);
 
-  /// A collective. Error(diverged) when loss or gradients are not finite for too many steps, IoError when pages of the
-  /// base are lost, UserError when its files were changed.
+  /// Runs all remaining steps. A collective. Error(diverged) when loss or gradients are not finite for too many steps,
+  /// IoError when pages of the base cannot be read, UserError when its files were modified.
   RunEnd run();
   const TrainState& state() const { return state_; }
-  /// UserError when the base was changed in a way that makes what was computed wrong; else what has changed, or "". A
-  /// collective.
+  /// Checks the base's files: UserError if they were modified such that the results are wrong; else a description of
+  /// the modification, "" if there was none. A collective.
   std::string checked_base();
 
  private:
   class Watch;  // of a step
-  /// Error(diverged) when that was once too often; else the step is skipped.
-  void refuse(const StepResult& result);
-  /// Error(diverged) that names the damaged value. A collective.
-  [[noreturn]] void refuse_damage(const std::string& what);
+  /// Skips a step without a finite result; Error(diverged) if there were too many in a row.
+  void skip_or_fail(const StepResult& result);
+  /// Throws an Error(diverged) that names the damaged value. A collective.
+  [[noreturn]] void fail_on_damage(const std::string& what);
   Action start();
-  /// One step and what follows from it.
+  /// One step, then the evaluation and the checkpoint that are due after it.
   Action advance();
   StepMetrics step();
   /// Runs the evaluators that are due.
@@ -76,7 +77,7 @@ class Trainer {
   void begin_save();
   void finish_save() { report_saved(parts_.saver.finish()); }
   void report_saved(const std::string& path);
-  /// IoError when pages of the base are lost, with a checkpoint of what was computed before.
+  /// Throws an IoError if pages of the base cannot be read, after saving what was computed before.
   void stop_if_base_is_lost();
   Action agreed(const Action& mine);
   TrainerState trainer_state() const;
@@ -87,7 +88,7 @@ class Trainer {
   TrainerSettings settings_;
   TrainState state_;
   FiniteState finite_state_;
-  std::int64_t saved_at_ = -1, updated_at_ = 0, refused_ = 0;  // refused_: steps in a row
+  std::int64_t saved_at_ = -1, updated_at_ = 0, refused_ = 0;  // refused_: number of consecutive steps skipped
 };
 
 }  // namespace dml

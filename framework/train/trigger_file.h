@@ -1,4 +1,4 @@
-// A checkpoint on demand: when a certain file appears, the run saves and removes the file (Axolotl's
+// A checkpoint on demand: when the file `path` appears, the run saves a checkpoint and removes the file (Axolotl's
 // dynamic_checkpoint).
 #pragma once
 

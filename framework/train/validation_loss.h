@@ -1,5 +1,5 @@
-// The loss over the validation split: eval_loss, and, where the split has examples of several datasets, eval_NAME_loss
-// of each; and, under "eval_", what the objective logs beside its loss.
+// The loss over the validation split, eval_loss. If the split has examples of several datasets, also eval_NAME_loss of
+// each; and the objective's evaluated terms, prefixed with "eval_".
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@ namespace dml {
 class ValidationLoss : public Evaluator {
  public:
   struct Datasets {
-    std::vector<std::string> names;     // of the datasets, without the examples of any other
-    std::vector<std::int32_t> numbers;  // of each example of the split: an index into `names`
+    std::vector<std::string> names;     // names of the datasets
+    std::vector<std::int32_t> numbers;  // for each example of the split, an index into `names`
   };
-  /// `on_start`: also before training. With fewer than two datasets there is only one loss. `terms`: what the objective
-  /// logs beside its loss. Examples and schedule must outlive this.
+  /// `on_start`: evaluate before training as well. With fewer than two datasets there is only one loss. `terms`: the
+  /// objective's evaluated terms. Examples and schedule must outlive this object.
   ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start,
                  LoaderOptions loading = {}, std::span<const Metric> terms = {});
 

@@ -1,8 +1,8 @@
-// Weights & Biases, offline: a run in the form that `wandb sync DIR` uploads. Nothing is sent.
+// Weights & Biases offline runs: writes the folder that `wandb sync DIR` uploads. Nothing is sent.
 //
-// wandb/offline-run-DATE-ID/run-ID.wandb: a header of 7 bytes, then records of protobuf in LevelDB's log framing:
-// blocks of 32 KiB; a record, or a piece of one, has a CRC-32 of its type and data (u32), its length (u16), its type
-// (whole, first, middle, last). Source: wandb's sdk/internal/datastore.py and proto/wandb_internal.proto.
+// wandb/offline-run-DATE-ID/run-ID.wandb: a header of 7 bytes, then protobuf records in LevelDB's log format: blocks of
+// 32 KiB; each record or fragment has a CRC-32 of its type and data (u32), its length (u16) and its type (full, first,
+// middle, last). Source: wandb's sdk/internal/datastore.py and proto/wandb_internal.proto.
 #pragma once
 
 #include <string>
@@ -15,23 +15,23 @@
 
 namespace dml {
 
-/// Pieces of LevelDB's log, as wandb's files have them.
+/// Splits records into fragments of LevelDB's log format, as in wandb's files.
 class WandbFraming {
  public:
   /// The header of the file.
   static std::string header();
-  /// The bytes of one record at this place of the file.
+  /// Encodes one record at the current position of the file.
   std::string framed(std::string_view record);
 
  private:
-  std::size_t in_block_ = 7;  // bytes of the current block that are written: the header counts
+  std::size_t in_block_ = 7;  // bytes written of the current block, including the header
 };
 
 class WandbRun : public Observer {
  public:
   struct Settings {
-    std::string root;                                                       // the folder `wandb` is made in
-    std::string project = {}, entity = {}, name = {}, id = {}, group = {};  // "" where the recipe says nothing
+    std::string root;                                                       // parent of the folder `wandb`
+    std::string project = {}, entity = {}, name = {}, id = {}, group = {};  // "" if not set in the recipe
   };
   explicit WandbRun(Settings settings) : settings_(std::move(settings)) {}
 
@@ -45,7 +45,7 @@ class WandbRun : public Observer {
   using Values = std::vector<std::pair<std::string, double>>;
   void write(int field, const std::string& message);
   void history(std::int64_t step, const Values& values);
-  /// The values of the step written last: a row of history has all values of its step.
+  /// Writes the pending values as one row of the history, which holds all values of a step.
   void flush();
 
   Settings settings_;

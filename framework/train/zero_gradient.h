@@ -1,4 +1,4 @@
-// A sign that a run trains nothing: the gradient of a step is exactly zero although tokens count in its loss. The usual
+// Detects a run that trains nothing: the gradient of a step is exactly zero although it has trained tokens. The usual
 // reasons are weights of 0 in the data and trained modules that the loss does not depend on.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dml {
 
-/// Warns of the first such step of a run.
+/// Warns about the first such step of a run.
 class ZeroGradient : public Observer {
  public:
   Action on_step(const StepMetrics& metrics) override {
@@ -21,7 +21,7 @@ class ZeroGradient : public Observer {
     log_warning("{}", warning_);
     return {};
   }
-  /// "" until there was one.
+  /// The warning; "" if there was none.
   const std::string& warning() const { return warning_; }
 
  private:

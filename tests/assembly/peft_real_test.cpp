@@ -80,7 +80,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     TrainableModel trained;
     try {
       base = open_base_model(section);
-      grow_vocabulary(base, base.spec.vocab, section, adapter, 1);
+      resize_vocabulary(base, base.spec.vocab, section, adapter, 1);
       trained = make_trainable_model(base, section, adapter, 1);
     } catch (const UserError& e) {
       refused.insert(kind);

@@ -52,7 +52,7 @@ TEST(Vocabulary, GrowsWithoutChangingWhatWasThere) {
       ModelSection section;
       section.resize_token_embeddings_to_32x = true;
       section.mean_resizing_embeddings = mean;
-      grow_vocabulary(base, before + 3, section, {}, 1);
+      resize_vocabulary(base, before + 3, section, {}, 1);
       EXPECT_EQ(base.spec.vocab, (before + 3 + 31) / 32 * 32);
       auto model = make_inference_model(base, std::nullopt);
       auto now = logits(*model, kTokens);
@@ -84,7 +84,7 @@ TEST(Vocabulary, ANewPadTokenNeedsNoRowBesideAnAdapter) {
 
 TEST(Vocabulary, IsWrittenWithItsNewSize) {
   BaseModel base = base_of("llama_tiny");
-  grow_vocabulary(base, 100, {}, {}, 1);
+  resize_vocabulary(base, 100, {}, {}, 1);
   Training training;
   training.full = true;
   TensorSource source = base.source(std::nullopt);
@@ -106,11 +106,11 @@ TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
   adapter.adapter = AdapterKind::lora;
   adapter.lora_target_linear = true;
   ModelSection section;
-  EXPECT_THROW(grow_vocabulary(base, 100, section, adapter, 1), UserError);
+  EXPECT_THROW(resize_vocabulary(base, 100, section, adapter, 1), UserError);
   adapter.lora_modules_to_save = {"embed_tokens"};
-  EXPECT_THROW(grow_vocabulary(base, 100, section, adapter, 1), UserError);
+  EXPECT_THROW(resize_vocabulary(base, 100, section, adapter, 1), UserError);
   adapter.lora_modules_to_save = {"embed_tokens", "lm_head"};
-  grow_vocabulary(base, 100, section, adapter, 1);
+  resize_vocabulary(base, 100, section, adapter, 1);
   TrainableModel trained = make_trainable_model(base, section, adapter, 1);
   auto want = logits(*trained.model, {5, 99, 98});
   const testing_tools::TemporaryFolder folder;
@@ -132,7 +132,7 @@ TEST(Vocabulary, OfATiedModelGrowsAtBothEnds) {
   adapter.adapter = AdapterKind::lora;
   adapter.lora_target_linear = true;
   adapter.lora_modules_to_save = {"embed_tokens"};
-  grow_vocabulary(base, base.spec.vocab + 1, {}, adapter, 1);
+  resize_vocabulary(base, base.spec.vocab + 1, {}, adapter, 1);
   auto model = make_trainable_model(base, {}, adapter, 1).model;
   EXPECT_EQ(logits(*model, kTokens).size(), 62u);
 }
@@ -149,7 +149,7 @@ TEST(Vocabulary, GrowsForTrainedRows) {
     auto problem = [&] {
       BaseModel fresh = base_of(family);
       try {
-        grow_vocabulary(fresh, before + 2, {}, adapter, 1);
+        resize_vocabulary(fresh, before + 2, {}, adapter, 1);
       } catch (const UserError& e) {
         return std::string(e.what());
       }
@@ -168,7 +168,7 @@ TEST(Vocabulary, GrowsForTrainedRows) {
     adapter.peft_trainable_token_indices.by_module = {{"embed_tokens", {before, before + 1}},
                                                       {"lm_head", {before, before + 1}}};
     EXPECT_EQ(problem(), "");
-    grow_vocabulary(base, before + 2, {}, adapter, 1);
+    resize_vocabulary(base, before + 2, {}, adapter, 1);
     TrainableModel trained = make_trainable_model(base, {}, adapter, 1);
     for (Unit& u : trained.model->parameters.units())
       for (const Parameter& p : u.parameters)
@@ -187,9 +187,9 @@ TEST(Vocabulary, GrowsForTrainedRows) {
     start.adapter = AdapterKind::lora;
     start.lora_model_dir = folder.path();
     BaseModel third = base_of(family);
-    grow_vocabulary(third, before + 2, {}, start, 7);
+    resize_vocabulary(third, before + 2, {}, start, 7);
     EXPECT_EQ(logits(*make_trainable_model(third, {}, start, 7).model, tokens), want);
-    EXPECT_THROW(grow_vocabulary(third, before + 3, {}, start, 7), UserError);
+    EXPECT_THROW(resize_vocabulary(third, before + 3, {}, start, 7), UserError);
   }
 }
 

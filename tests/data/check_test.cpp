@@ -170,7 +170,7 @@ TEST_F(Check, ReadsNoMoreThanItIsTold) {
   data.min_sample_len = 5;
   found = check({.rows = 2});
   EXPECT_THAT(problems, IsEmpty());
-  EXPECT_THAT(found.doubts, ElementsAre(HasSubstr("all 2 rows were dropped")));
+  EXPECT_THAT(found.possible_problems, ElementsAre(HasSubstr("all 2 rows were dropped")));
 }
 
 // What the memory of a run is planned from, before there are prepared data.

@@ -11,12 +11,12 @@ namespace {
 using testing::ElementsAre;
 
 TEST(Autotune, MeasuresTheRunThatWasAskedFor) {
-  EXPECT_THAT(bench_words({"train", "a.yml", "--resume", "auto", "--lora_r", "8"}),
+  EXPECT_THAT(bench_arguments({"train", "a.yml", "--resume", "auto", "--lora_r", "8"}),
               ElementsAre("bench", "a.yml", "--lora_r", "8", "--warmup=1", "--steps=2", "--json"));
-  EXPECT_THAT(bench_words({"train", "a.yml", "--resume=none"}),
+  EXPECT_THAT(bench_arguments({"train", "a.yml", "--resume=none"}),
               ElementsAre("bench", "a.yml", "--warmup=1", "--steps=2", "--json"));
-  EXPECT_THROW(bench_words({"evaluate", "a.yml"}), UserError);
-  EXPECT_THROW(bench_words({"train"}), UserError);
+  EXPECT_THROW(bench_arguments({"evaluate", "a.yml"}), UserError);
+  EXPECT_THROW(bench_arguments({"train"}), UserError);
 }
 
 TEST(Autotune, ReadsARateAmongMessagesOrSaysWhyThereIsNone) {

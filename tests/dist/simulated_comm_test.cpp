@@ -94,11 +94,11 @@ TEST(SimulatedComm, SendsWhatTheRealRankSends) {
     auto strategy = strategies().at(name).make(comm, options);
     strategy->adopt(toy.store, 1);
     comm.set_other_ranks([&](int rank, Operation operation, std::span<std::byte> message) {
-      if (operation.channel != Reduction::kCutsChannel) return false;
+      if (operation.channel != Reduction::kSharesChannel) return false;
       const auto group = static_cast<int>(strategy->share(kTotal).stride);
-      const MicroBatches theirs = contiguous_share(kTotal, rank / group, kRanks / group);
-      const Reduction::Cut cut{theirs.first, theirs.count, kTotal};
-      std::ranges::copy(std::as_bytes(std::span(&cut, 1)), message.begin());
+      const MicroBatches range = contiguous_share(kTotal, rank / group, kRanks / group);
+      const Reduction::Share share{range.first, range.count, kTotal};
+      std::ranges::copy(std::as_bytes(std::span(&share, 1)), message.begin());
       return true;
     });
     comm.start_clock();

@@ -35,8 +35,8 @@ class WideFamily : public testing::TestWithParam<std::string> {
       u.grad = out.back().data();
     }
     model_->reserve(model_->measure(GoldenModel::shape(batch_), true));
-    UnitHooks nobody;
-    loss_ = model_->train(batch_.view(), {}, nobody);
+    UnitHooks no_hooks;
+    loss_ = model_->train(batch_.view(), {}, no_hooks);
     return out;
   }
 

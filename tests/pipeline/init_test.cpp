@@ -27,7 +27,7 @@ class InitData : public testing::Test {
     return path;
   }
   DataFacts look(const std::string& name, const std::string& text, const ColumnHints& hints = {}) const {
-    return look_at_data(write(name, text), hints);
+    return examine_data(write(name, text), hints);
   }
   std::string refused(const std::string& name, const std::string& text, const ColumnHints& hints = {}) const {
     try {
@@ -110,7 +110,7 @@ TEST_F(InitData, FindsDocuments) {
   EXPECT_EQ(lines.rows, 2);
   write("notes/a.md", "# A\n");
   write("notes/deep/b.txt", "B\n");
-  DataFacts notes = look_at_data(folder_.path() + "/notes", {});
+  DataFacts notes = examine_data(folder_.path() + "/notes", {});
   EXPECT_EQ(notes.entry.ds_type, "document");
   EXPECT_EQ(notes.rows, 2);
   EXPECT_EQ(look("c.jsonl", R"({"body":"a story","id":7})").entry.field, "body");

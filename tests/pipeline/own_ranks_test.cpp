@@ -115,13 +115,13 @@ TEST_F(OwnRanks, ShareTheStepOfOne) {
 TEST_F(OwnRanks, AreToldTheirLayout) {
   unsetenv("DML_LAYOUT");
   setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
-  EXPECT_FALSE(told_layout());
-  tell_layout({{4, 2}, "because"});
-  ASSERT_TRUE(told_layout());
-  EXPECT_EQ(told_layout()->layout.threads, 2);
-  EXPECT_EQ(told_layout()->why, "because");
+  EXPECT_FALSE(layout_from_parent());
+  pass_layout_to_ranks({{4, 2}, "because"});
+  ASSERT_TRUE(layout_from_parent());
+  EXPECT_EQ(layout_from_parent()->layout.threads, 2);
+  EXPECT_EQ(layout_from_parent()->why, "because");
   unsetenv("OMPI_COMM_WORLD_SIZE");
-  EXPECT_FALSE(told_layout()) << "no rank";
+  EXPECT_FALSE(layout_from_parent()) << "no rank";
   unsetenv("DML_LAYOUT");
 }
 

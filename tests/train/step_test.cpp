@@ -80,8 +80,8 @@ struct Refusing : StepWatcher {
 TEST(Step, LossAndNormAreMeansOverTheGlobalBatchsTrainedTokens) {
   auto comm = make_self_comm();
   TokenLoss objective;
-  StepWatcher nobody;
-  const StepResult result = trained(*comm, objective, nobody, 1).results[0];
+  StepWatcher no_watcher;
+  const StepResult result = trained(*comm, objective, no_watcher, 1).results[0];
   const GoldenBatch batch = golden_batch();
   GoldenModel whole("llama_tiny", false, batch);
   UnitHooks none;
@@ -99,9 +99,9 @@ TEST(Step, TheObjectiveSaysByWhatTheSumIsDividedAndWhatElseIsLogged) {
   auto comm = make_self_comm();
   TokenLoss plain;
   TenfoldLoss tenfold;
-  StepWatcher nobody;
-  const StepResult one = trained(*comm, plain, nobody, 1).results[0],
-                   ten = trained(*comm, tenfold, nobody, 1).results[0];
+  StepWatcher no_watcher;
+  const StepResult one = trained(*comm, plain, no_watcher, 1).results[0],
+                   ten = trained(*comm, tenfold, no_watcher, 1).results[0];
   EXPECT_DOUBLE_EQ(ten.loss, 10 * one.loss);
   EXPECT_DOUBLE_EQ(ten.grad_norm, 10 * one.grad_norm);
   const auto& terms = ten.sums.losses.terms;
@@ -114,10 +114,10 @@ TEST(Step, TheObjectiveSaysByWhatTheSumIsDividedAndWhatElseIsLogged) {
 TEST(Step, ThatIsNotAcceptedLeavesTheWeightsAsTheyAre) {
   auto comm = make_self_comm();
   TokenLoss objective;
-  StepWatcher nobody;
+  StepWatcher no_watcher;
   Refusing refusing;
-  const Trained before = trained(*comm, objective, nobody, 0), after = trained(*comm, objective, refusing, 2),
-                updated = trained(*comm, objective, nobody, 1);
+  const Trained before = trained(*comm, objective, no_watcher, 0), after = trained(*comm, objective, refusing, 2),
+                updated = trained(*comm, objective, no_watcher, 1);
   EXPECT_EQ(after.values, before.values);
   EXPECT_FALSE(after.results[1].updated);
   EXPECT_EQ(after.results[0].loss, after.results[1].loss);
@@ -128,8 +128,8 @@ TEST(Step, ThatIsNotAcceptedLeavesTheWeightsAsTheyAre) {
 TEST(Step, HasTheSameBitsOnAnyNumberOfRanks) {
   auto self = make_self_comm();
   TenfoldLoss objective;
-  StepWatcher nobody;
-  const Trained one = trained(*self, objective, nobody, 3);
+  StepWatcher no_watcher;
+  const Trained one = trained(*self, objective, no_watcher, 3);
   for (int ranks : {2, 3}) {
     run_thread_ranks(ranks, [&](Comm& comm) {
       TenfoldLoss own;

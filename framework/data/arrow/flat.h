@@ -1,5 +1,4 @@
-// FlatBuffers reader: tables whose fields are found through a table of offsets. Every offset is checked before it is
-// read.
+// FlatBuffers reader: tables whose fields are found through a vtable. Every offset is checked before it is used.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +32,11 @@ class FlatVector {
 
 class FlatTable {
  public:
-  /// The root of a buffer.
+  /// The root table of a buffer.
   explicit FlatTable(std::string_view bytes);
   FlatTable(std::string_view bytes, std::size_t at);
 
-  /// Fields by their number in the schema; the fallback where one is absent.
+  /// A field by its number in the schema; `fallback` if it is absent.
   template <class T>
   T number(int field, T fallback) const {
     const std::size_t place = find(field, sizeof(T));
@@ -48,11 +47,11 @@ class FlatTable {
   bool has(int field) const { return find(field, 1) > 0; }
   std::string_view text(int field) const;
   FlatTable table(int field) const;
-  /// `element`: bytes of one; 4 for tables.
+  /// `element`: bytes of one element; 4 for tables.
   FlatVector vector(int field, std::size_t element = 4) const;
 
  private:
-  std::size_t find(int field, std::size_t size) const;  // 0 where it is absent
+  std::size_t find(int field, std::size_t size) const;  // 0 if it is absent
   std::size_t follow(int field) const;
 
   std::string_view bytes_;

@@ -18,7 +18,7 @@
 
 namespace dml::arrow {
 
-/// Number i of a buffer.
+/// Number i of an array of T.
 template <class T>
 T load_at(std::string_view bytes, std::int64_t i) {
   T value;
@@ -30,7 +30,7 @@ T load_at(std::string_view bytes, std::int64_t i) {
 struct Array {
   const Field* field = nullptr;
   std::int64_t length = 0;
-  std::string_view validity;  // empty: all values are there
+  std::string_view validity;  // empty: no value is null
   std::string_view offsets;   // of lists and texts; views of text_view
   std::string_view values;
   std::vector<std::string_view> pieces;  // of text_view
@@ -40,7 +40,7 @@ struct Array {
 
 class Rows : public TableRows {
  public:
-  /// UserError where the file is not an Arrow file, or uses a type or compression that is not supported.
+  /// UserError when the file is not an Arrow file, or uses an unsupported type or compression.
   explicit Rows(const std::string& path);
   bool next(std::string& row) override;
 
@@ -58,7 +58,7 @@ class Rows : public TableRows {
   void write_value(const Array& array, std::int64_t i, std::string& out) const;
   void write_fixed(const Array& array, std::int64_t i, std::string& out) const;
   void write_map(const Array& entries, std::int64_t begin, std::int64_t end, std::string& out) const;
-  /// Value i of `offsets`: its range [begin, end) below `most`.
+  /// The range [begin, end) of value i, by `offsets`; UserError beyond `most`.
   std::pair<std::int64_t, std::int64_t> range(const Array& array, std::int64_t i, std::int64_t most) const;
   std::string_view text(const Array& array, std::int64_t i) const;
   std::string_view viewed_text(const Array& array, std::int64_t i) const;
@@ -74,11 +74,11 @@ class Rows : public TableRows {
   MappedFile file_;
   std::size_t at_ = 0;
   bool ended_ = false;
-  std::deque<std::size_t> blocks_;  // of a file: where its messages lie, dictionaries first
+  std::deque<std::size_t> blocks_;  // of the file format: offsets of its messages, dictionaries first
   bool is_file_ = false;
   std::vector<Field> fields_;
   std::vector<const Field*> columns_;
-  std::map<std::int64_t, Field> coded_;  // by the number of a dictionary, the type of its values
+  std::map<std::int64_t, Field> coded_;  // the value type of each dictionary, by its id
   std::map<std::int64_t, Dictionary> dictionaries_;
   std::vector<Array> batch_;
   std::deque<std::string> unpacked_;  // buffers of the batch

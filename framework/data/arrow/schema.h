@@ -10,7 +10,7 @@
 
 namespace dml::arrow {
 
-/// Those that dml turns into JSON; `other` are refused by name.
+/// The types that dml converts to JSON; `other` is rejected with the type's name.
 enum class Kind {
   null,
   whole,
@@ -36,17 +36,17 @@ struct Field {
   Kind kind = Kind::other;
   bool wide = false;            // offsets of 64 bits
   bool is_signed = true;        // whole numbers
-  int bytes = 0;                // of a value, or of the index of a dictionary; 0 where it has no fixed size
+  int bytes = 0;                // of a value, or of a dictionary index; 0 if the size varies
   std::int64_t size = 0;        // values of a list of fixed size
   std::int64_t per_second = 0;  // of times
   std::int64_t scale = 0;       // of decimals
   std::vector<Field> children;
-  std::optional<std::int64_t> dictionary;  // its number: the column holds indices
+  std::optional<std::int64_t> dictionary;  // id of the dictionary; the column holds indices into it
   int index_bytes = 4;
   bool index_signed = true;
 };
 
-/// FlatProblem where the schema is malformed.
+/// Reads the fields of a schema. FlatProblem when it is malformed.
 std::vector<Field> read_schema(const FlatTable& schema);
 
 }  // namespace dml::arrow

@@ -1,4 +1,4 @@
-// The entries of one column in one row group, page after page: levels, and a value where there is one.
+// Reads the entries of one column of one row group, page after page: levels, and a value if it is not null.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ class Column {
   Column(std::string_view file, const Chunk& chunk, const Node& node, std::string where)
       : file_(file), chunk_(&chunk), node_(&node), where_(std::move(where)), at_(chunk.begin), left_(chunk.values) {}
 
-  /// Whether there is another entry; loads its page.
+  /// Whether there is another entry; loads its page if necessary.
   bool more() { return entry_ < entries_ || load_next(); }
-  /// Of the entry that more() found.
+  /// Repetition and definition level of the entry that more() found.
   int rep() const { return reps_.empty() ? 0 : static_cast<int>(reps_[entry_]); }
   int def() const { return defs_.empty() ? 0 : static_cast<int>(defs_[entry_]); }
   bool has_value() const { return def() == node_->def; }
-  /// As JSON, appended.
+  /// Appends the value as JSON.
   void write_value(std::string& out) const;
   void advance() {
     value_ += has_value();
@@ -60,10 +60,10 @@ class Column {
   const Node* node_;
   std::string where_;
   std::size_t at_;
-  std::int64_t left_;  // entries of the chunk that are not loaded
+  std::int64_t left_;  // entries of the chunk not loaded yet
   std::string page_, store_, dictionary_page_, dictionary_store_;
-  bool dictionary_is_json_ = false;  // its values' bytes are their JSON
-  bool from_dictionary_ = false;     // the values of this page
+  bool dictionary_is_json_ = false;  // the dictionary's values are stored as JSON text
+  bool from_dictionary_ = false;     // whether this page's values are in the dictionary
   std::vector<Value> dictionary_, values_;
   std::vector<std::uint32_t> reps_, defs_;
   std::size_t entries_ = 0, entry_ = 0, value_ = 0;

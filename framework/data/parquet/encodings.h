@@ -30,15 +30,15 @@ struct Value {
 std::size_t read_hybrid(std::string_view in, int width, std::size_t count, std::vector<std::uint32_t>& out);
 /// Decodes levels in the deprecated bit-packed encoding, most significant bit first.
 std::size_t read_bit_packed(std::string_view in, int width, std::size_t count, std::vector<std::uint32_t>& out);
-/// Bits that a level up to `most` takes.
+/// Bits of a level whose maximum is `most`.
 int level_width(int most);
 
 struct Page {
   std::string_view values;
   std::int64_t encoding = 0;
-  std::size_t count = 0;  // values that are there
+  std::size_t count = 0;  // number of values that are not null
 };
-/// Decodes values of a column's type. `store` owns texts that had to be assembled; its elements must not move
+/// Decodes the values of a column's type. `store` owns strings that had to be assembled; its elements must not move
 /// afterwards.
 void read_values(const Page& page, const Node& column, const std::vector<Value>& dictionary, std::vector<Value>& out,
                  std::string& store);

@@ -63,7 +63,7 @@ void Rows::too_large() const {
 }
 
 // Whether the node is present by the entry of its first leaf; the other leaves must agree.
-bool Rows::is_there(const Node& node) {
+bool Rows::is_present(const Node& node) {
   bool there = false;
   for (std::size_t i = 0; i < node.leaves; ++i) {
     Column& c = columns_[node.first_leaf + i];
@@ -87,15 +87,15 @@ bool Rows::row_continues(const Node& node) {
   return on;
 }
 
-void Rows::pass_over(const Node& node) {
+void Rows::skip(const Node& node) {
   for (std::size_t i = 0; i < node.leaves; ++i) columns_[node.first_leaf + i].advance();
 }
 
 void Rows::write(const Node& node, std::string& out) {
   if (out.size() > kMostBytes) too_large();
   if (node.repetition == Repetition::repeated) return write_repeated(node, nullptr, out);
-  if (node.repetition == Repetition::optional && !is_there(node)) {
-    pass_over(node);
+  if (node.repetition == Repetition::optional && !is_present(node)) {
+    skip(node);
     out += "null";
     return;
   }
@@ -110,7 +110,7 @@ void Rows::write(const Node& node, std::string& out) {
 // The entries of a repeated node, with commas between them.
 template <class Entry>
 void Rows::write_entries(const Node& node, std::string& out, Entry&& entry) {
-  if (!is_there(node)) return pass_over(node);
+  if (!is_present(node)) return skip(node);
   for (bool first = true; first || row_continues(node); first = false) {
     if (!first) out += ',';
     if (out.size() > kMostBytes) too_large();

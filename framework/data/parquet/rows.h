@@ -17,7 +17,7 @@ namespace dml::parquet {
 
 class Rows : public TableRows {
  public:
-  /// UserError where the footer is malformed.
+  /// UserError when the footer is malformed.
   explicit Rows(const std::string& path);
 
   /// The next row as a JSON object; false at the end. UserError naming row group, column and byte.
@@ -34,16 +34,16 @@ class Rows : public TableRows {
   void write_repeated(const Node& node, const Node* list, std::string& out);
   void write_map(const Node& map, std::string& out);
   void write_value(Column& column, std::string& out);
-  bool is_there(const Node& node);
+  bool is_present(const Node& node);
   bool row_continues(const Node& node);
-  void pass_over(const Node& node);
+  void skip(const Node& node);
   [[noreturn]] void too_large() const;
 
   MappedFile file_;
   Footer footer_;
   std::vector<Column> columns_;
   std::size_t group_ = 0;
-  std::int64_t in_group_ = 0, row_ = 0;  // rows read of the open one, of all
+  std::int64_t in_group_ = 0, row_ = 0;  // rows read of the open row group, of the file
   bool open_ = false;
 };
 

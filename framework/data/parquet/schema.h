@@ -30,14 +30,14 @@ enum class Logical {
 struct Node {
   enum class Repetition { required, optional, repeated };
 
-  std::string name, key;  // key: as a JSON object has it, "\"name\":"
+  std::string name, key;  // key: the name as a JSON key, "\"name\":"
   Repetition repetition = Repetition::required;
   Physical physical = Physical::none;  // of a leaf
   Logical logical = Logical::none;
   std::int64_t length = 0, scale = 0;  // of fixed bytes; of decimals
-  int def = 0, rep = 0;                // levels that say that this node is there, and repeated
+  int def = 0, rep = 0;                // maximum definition and repetition level
   std::vector<Node> children;
-  std::size_t first_leaf = 0, leaves = 0;  // columns below it
+  std::size_t first_leaf = 0, leaves = 0;  // range of columns below this node
 
   bool is_leaf() const { return children.empty(); }
 };

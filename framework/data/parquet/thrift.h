@@ -15,7 +15,7 @@ class Thrift {
   /// `where`: prefix of error messages.
   Thrift(std::string_view bytes, std::string where) : bytes_(bytes), where_(std::move(where)) {}
 
-  /// Calls field(id, type) for every field of a struct; it must take the value, or skip() it.
+  /// Calls field(id, type) for every field of a struct; the callback must read the value or skip() it.
   template <class F>
   void fields(F&& field) {
     if (++depth_ > kDepth) fail("nested too deeply");
@@ -30,7 +30,7 @@ class Thrift {
     }
     --depth_;
   }
-  /// The elements of a list: element(type) for each.
+  /// Calls element(type) for each element of a list.
   template <class F>
   void elements(Type type, F&& element) {
     if (type != list && type != set) fail("a list is expected");

@@ -36,11 +36,11 @@ void put_integer(std::int64_t x, const Node& node, std::string& out) {
       return put_decimal({reinterpret_cast<const char*>(&turned), 8}, node.scale, out);
     }
     case Logical::unsigned_number:
-      if (node.physical == Physical::int32) put_whole(static_cast<std::uint32_t>(x), out);
+      if (node.physical == Physical::int32) put_int(static_cast<std::uint32_t>(x), out);
       else out += std::to_string(static_cast<std::uint64_t>(x));
       return;
     default:
-      put_whole(x, out);
+      put_int(x, out);
   }
 }
 

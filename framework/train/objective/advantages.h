@@ -1,5 +1,5 @@
-// From rewards to advantages: how much better a completion is than the others of its prompt (GRPO, Shao et al. 2024),
-// with several rewards normalised one by one for GDPO. Formulas as in TRL's GRPOTrainer.
+// Advantages from rewards: how much better a completion is than the others of its prompt (GRPO, Shao et al. 2024); for
+// GDPO each reward is normalised separately first. Formulas as in TRL's GRPOTrainer.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +8,28 @@
 
 namespace dml {
 
-/// The divisor of advantages.
+/// The scope of the standard deviation that advantages are divided by.
 enum class RewardScale { group, batch, none };
 
 struct AdvantageSettings {
-  std::int64_t group = 8;            // completions of a prompt; they are neighbours
-  std::vector<double> weights = {};  // of the rewards
+  std::int64_t group = 8;            // completions per prompt; they are consecutive
+  std::vector<double> weights = {};  // one per reward
   RewardScale scale = RewardScale::group;
-  bool normalise_each = false;  // each reward within its prompt before they are added up, then their sum over the batch
+  bool normalise_each =
+      false;  // normalise each reward within its group, add them up, then normalise the sum over the batch
 };
 
 struct Advantages {
-  std::vector<double> values;   // of each completion
+  std::vector<double> values;   // one per completion
   std::vector<double> rewards;  // weighted sums
-  double reward_std = 0;        // mean of the groups' deviations, or that of the batch
-  double zero_std = 0;          // share of the completions whose prompt has equal rewards: they train nothing
+  double reward_std = 0;        // mean of the groups' standard deviations, or that of the batch
+  double zero_std = 0;          // fraction of the completions in groups with equal rewards; their advantages are 0
 };
 
-/// rewards: by reward function, one value per completion. Deviations are of samples (n − 1), with 1e-4 added.
+/// rewards[f][c]: reward function f of completion c. Standard deviations are of samples (n − 1), with 1e-4 added.
 Advantages advantages_of(std::span<const std::vector<double>> rewards, const AdvantageSettings& settings);
 
-/// Mean, and deviation of the sample (0 for a single value).
+/// Mean and sample standard deviation (0 for a single value).
 struct MeanAndDeviation {
   double mean = 0, deviation = 0;
 };

@@ -1,4 +1,4 @@
-// Sums of log-probabilities by document, from the losses of the rows of a micro-batch; the logits are never there.
+// Sums of log-probabilities per document, from the losses of a micro-batch's rows; logits are never stored.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,15 @@
 namespace dml {
 
 struct DocumentScore {
-  double answer = 0;       // sum of log p over the tokens of the answer, those of its tail with their weight
-  double loss = 0;         // sum of −log p over them, without that weight
-  double tokens = 0;       // their number
+  double answer = 0;       // sum of log p over the answer's tokens, those of its tail times tail_weight
+  double loss = 0;         // sum of −log p over the answer's tokens, without tail_weight
+  double tokens = 0;       // number of the answer's tokens
   double prompt_loss = 0;  // sum of −log p over the labels before the answer
   double prompt_labels = 0;
-  double aligned =
-      0;  // sum of log p − log Σ p² over the answer, where the squares are known: how likely the model itself says it
+  double aligned = 0;  // sum of log p − log Σ p² over the answer, if `squares` are given
 };
 
-/// Calls visit(document, whether the row is of the answer, what its log p counts in the answer's score) for each
+/// Calls visit(document, whether the row belongs to the answer, weight of its log p in the answer's score) for each
 /// labelled row, in the order of the rows' losses.
 template <class F>
 void each_labelled_row(const PackedBatch& batch, F visit) {
@@ -37,12 +36,12 @@ void each_labelled_row(const PackedBatch& batch, F visit) {
 void score_documents(const PackedBatch& batch, std::span<const float> losses, std::vector<DocumentScore>& out,
                      std::span<const float> squares = {});
 
-/// The scores of a micro-batch's documents under the model as it is, without gradients.
+/// Scores the documents of a micro-batch with the model's current values; a forward pass without gradients.
 void score_documents(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks, std::vector<float>& losses,
                      std::vector<DocumentScore>& out, Adapters adapters = Adapters::on);
 
-/// A number for each document of a global batch, in the order of the micro-batches: the same on all ranks, with the
-/// same bits on any number of them. `batch_of` chooses what is scored for a micro-batch.
+/// Scores every document of a global batch, in the order of the micro-batches; the same bits on all ranks, for any
+/// number of ranks. `batch_of` chooses what is scored for a micro-batch.
 std::vector<std::vector<double>> score_global_batch(
     const GlobalBatch& global, const std::function<const PackedBatch&(const PackedBatch&)>& batch_of,
     Adapters adapters = Adapters::on);

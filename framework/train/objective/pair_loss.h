@@ -1,5 +1,5 @@
-// Losses of pairs: what a preferred and a rejected answer to the same prompt cost, given their log-probabilities under
-// the trained model (and under the reference). Pure functions in float64, each with its derivatives.
+// Losses of pairs of a chosen and a rejected answer to the same prompt, given their log-probabilities under the trained
+// model and, for some losses, the reference. Pure functions in float64, each with its derivatives.
 //
 // Notation: S the sum of log p over the tokens of an answer, n their number, u = S − S_reference of the chosen answer,
 // v of the rejected one, Δ = u − v. Formulas as in TRL's DPOTrainer, CPOTrainer and ORPOTrainer.
@@ -13,12 +13,13 @@
 
 namespace dml {
 
-/// One pair: sums of log p over the tokens of the answers, the same under the reference model, and numbers of tokens.
+/// One pair: sums of log p over the tokens of each answer under the trained model and under the reference, and numbers
+/// of tokens.
 struct PairScores {
   double chosen = 0, rejected = 0;
   double chosen_reference = 0, rejected_reference = 0;
   double chosen_tokens = 1, rejected_tokens = 1;
-  double log_weight = 0;  // the loss counts e^this, which has no gradient (WPO)
+  double log_weight = 0;  // the loss is multiplied by its exponential, a constant in the gradient (WPO)
 };
 
 /// A loss, and its derivatives by PairScores::chosen and ::rejected.
@@ -31,14 +32,14 @@ enum class Divergence { reverse_kl, forward_kl, js_divergence, alpha_divergence 
 
 struct PairSettings {
   double beta = 0.1;
-  double label_smoothing = 0;  // share of labels taken to be wrong
+  double label_smoothing = 0;  // assumed fraction of swapped labels
   double margin = 0;           // simpo: gamma ÷ beta
   Divergence divergence = Divergence::reverse_kl;
   double divergence_alpha = 0.5;
   double temperature = 0.05;  // discopop
 };
 
-/// Writes the loss of each pair. Some compare pairs with each other: `scores` are those of the whole batch of a step.
+/// Writes the loss of each pair. `scores` holds all pairs of a step's global batch where the row has `compares_pairs`.
 using PairFunction = void (*)(std::span<const PairScores> scores, const PairSettings& settings,
                               std::span<PairLoss> out);
 
@@ -46,18 +47,18 @@ struct PairLossRow {
   std::string name, help;
   PairFunction losses;
   bool compares_pairs = false;   // depends on the other pairs of the batch
-  bool needs_smoothing = false;  // is not defined for label_smoothing: 0
-  bool by_token_means = false;   // rewards are of means over tokens, not of sums
+  bool needs_smoothing = false;  // undefined for label_smoothing: 0
+  bool by_token_means = false;   // rewards are means over tokens instead of sums
 };
 
-/// Of `dpo_loss_type`: losses with a reference.
+/// The losses of `dpo_loss_type`, which use a reference.
 const std::vector<PairLossRow>& pair_losses();
-/// Of CPO, SimPO and ORPO: without a reference (the scores' reference fields are not read).
+/// The losses of CPO, SimPO and ORPO, which use no reference: they do not read the scores' reference fields.
 const std::vector<PairLossRow>& reference_free_losses();
-/// Null when there is no such row.
+/// The row of this name; null when there is none.
 const PairLossRow* find_pair_loss(const std::vector<PairLossRow>& rows, std::string_view name);
 
-/// The value of a loss where the trained model is the reference: what the first step of a run has to show.
+/// The loss when the trained model equals the reference, which is the loss of a run's first step.
 double loss_at_start(const PairLossRow& row, const PairSettings& settings);
 
 }  // namespace dml

@@ -1,6 +1,6 @@
-// Learning from pairs of answers: DPO and its relatives, CPO, SimPO, ORPO. A loss of a pair is a function of two sums
-// of log-probabilities, so its gradient is that of cross-entropy with a weight for each answer, known once both are
-// summed.
+// Preference training on pairs of answers: DPO and its variants, CPO, SimPO, ORPO. The loss of a pair is a function of
+// two sums of log-probabilities, so its gradient is that of cross-entropy with one weight per answer, known once both
+// sums are.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace dml {
 
-/// Which tokens of the chosen documents have cross-entropy added.
+/// The tokens of chosen documents whose cross-entropy is added to the loss.
 enum class NllTokens { none, answer, whole };
 
 struct PairObjectiveSettings {
@@ -20,13 +20,13 @@ struct PairObjectiveSettings {
   };
   std::vector<Term> terms = {};
   PairSettings loss = {};
-  bool reference = true;          // documents' reference scores are read …
-  DocumentReference source = {};  // … from here
-  /// Pairs count as much as the model itself would say their answers (WPO, Zhou et al. 2024): exp of the mean over the
-  /// tokens of log p − log Σ p², of both answers.
+  bool reference = true;          // whether the losses use reference scores
+  DocumentReference source = {};  // where the reference scores come from
+  /// Weights each pair by how likely the model itself would generate its answers (WPO, Zhou et al. 2024): the
+  /// exponential of the mean over tokens of log p − log Σ p², of both answers.
   bool weighting = false;
   NllTokens nll = NllTokens::none;
-  double nll_weight = 0;  // of the mean over the chosen tokens of the global batch
+  double nll_weight = 0;  // weight of the mean cross-entropy over the chosen tokens of the global batch
 };
 
 class PairObjective : public DocumentObjective {
@@ -46,12 +46,12 @@ class PairObjective : public DocumentObjective {
   void log_pair(const PairScores& pair, const PairLoss& loss, LossSums& sums) const;
 
   PairObjectiveSettings settings_;
-  bool compares_ = false;  // some loss depends on the whole batch
-  bool means_ = false;     // rewards are of means over tokens
+  bool compares_ = false;  // some loss compares the pairs of the whole global batch
+  bool means_ = false;     // rewards are means over tokens
   bool odds_ = false;
-  double nll_scale_ = 0;          // of a token's cross-entropy, in units of a pair's loss
-  std::vector<PairLoss> global_;  // of all pairs of the batch, where some loss compares them
-  // Of the micro-batch at hand; kept for their memory.
+  double nll_scale_ = 0;          // factor of a token's cross-entropy, relative to a pair's loss
+  std::vector<PairLoss> global_;  // losses of all pairs of the global batch, if compares_
+  // Buffers for the current micro-batch; members so that their memory is reused.
   std::vector<PairScores> pairs_;
   std::vector<double> weights_;                  // of the pairs
   std::vector<std::int32_t> chosen_, rejected_;  // documents of each pair

@@ -145,9 +145,9 @@ void PolicyObjective::find_logps(const GlobalBatch& global, std::int64_t first_s
 void PolicyObjective::find_reference(const PackedBatch& batch) {
   if (!reference_ || batch.documents() == 0) return;
   const Tempered tempered(*reference_, settings_.temperature);
-  UnitHooks nobody;
+  UnitHooks no_hooks;
   reference_losses_.resize(static_cast<std::size_t>(batch.trained()));
-  reference_->evaluate(batch, nobody, reference_losses_);
+  reference_->evaluate(batch, no_hooks, reference_losses_);
 }
 
 // Of each of its tokens, in units of the sum that divide() divides.

@@ -1,9 +1,8 @@
-// Learning from rewards (GRPO and its relatives): at the start of a step completions are sampled for its prompts and
-// scored (Completions), then an ordinary step is made with a weight for each of their tokens, the derivative of the
-// clipped ratio.
+// Training on rewards (GRPO and its variants): before a step, completions of its prompts are sampled and scored
+// (Completions). The step then weighs the cross-entropy of each of their tokens by the derivative of the clipped ratio.
 //
-// Several steps may share what was sampled at once (Schedule::Step::round, first_together); then the log-probabilities
-// of that moment are computed once, for the ratio.
+// Several steps may train on completions that were sampled together (Schedule::Step::round, first_together). The
+// log-probabilities at the time of sampling are then computed once, for the ratio.
 #pragma once
 
 #include <functional>
@@ -18,12 +17,12 @@ namespace dml {
 
 /// A generated completion.
 struct Completion {
-  std::vector<Token> text;  // prompt and completion, with the token that ended it
-  std::int32_t prompt = 0;  // tokens of the prompt
-  bool ended = false;       // by itself, not by its length
+  std::vector<Token> text;  // prompt and completion, including the stop token
+  std::int32_t prompt = 0;  // number of prompt tokens
+  bool ended = false;       // with a stop token, not by reaching the maximum length
   double advantage = 0;
-  std::vector<double> old_logps = {};        // when it was generated; empty: as in the step that trains on it
-  std::vector<double> reference_logps = {};  // in this step, where the reference follows the trained weights
+  std::vector<double> old_logps = {};  // log p of each token when it was sampled; empty: sampled by the current weights
+  std::vector<double> reference_logps = {};  // under the moving reference, in this step
 
   std::int64_t size() const { return std::ssize(text) - prompt; }
 };
@@ -32,14 +31,15 @@ struct Completion {
 class Completions {
  public:
   struct Sampled {
-    std::vector<std::vector<Completion>> steps;  // of each step that is sampled together, in the order of its examples
-    std::vector<NamedValue> values = {};         // for the log
+    std::vector<std::vector<Completion>>
+        steps;                            // one list per step that is sampled together, in the order of its examples
+    std::vector<NamedValue> values = {};  // values to log
   };
   virtual ~Completions() = default;
-  /// For the steps from `step` on that are generated together. A collective; the same on all ranks. UserError for
-  /// rewards that are not numbers.
+  /// Samples completions for step `step` and all steps that are sampled together with it. A collective; the result is
+  /// the same on all ranks. UserError when a reward is not a number.
   virtual Sampled sample(std::int64_t step, CausalLm& model, Comm& comm) = 0;
-  /// Bytes of the model's working memory, and beside it.
+  /// Bytes of the model's working memory, and in addition to it.
   struct Memory {
     std::size_t working = 0, beside = 0;
   };
@@ -48,16 +48,15 @@ class Completions {
 
 struct PolicyObjectiveSettings {
   PolicySettings loss = {};
-  double temperature = 1;       // probabilities are those of the logits divided by it
-  bool mask_truncated = false;  // completions that did not end have no loss
-  bool share_prompts = true;    // a prompt is computed once for the completions of a micro-batch
-  std::function<void()> swap_reference =
-      {};  // with beta above 0, in place of a model: it and the trained weights change places
+  double temperature = 1;                     // logits are divided by it
+  bool mask_truncated = false;                // truncated completions have no loss
+  bool share_prompts = true;                  // compute a prompt once for all its completions in a micro-batch
+  std::function<void()> swap_reference = {};  // for a moving reference: swaps it and the trained weights
 };
 
 class PolicyObjective : public Objective {
  public:
-  /// `reference`: with beta above 0, the model at the start, unless there is swap_reference.
+  /// `reference`: the model at the start of the run, for beta > 0 without swap_reference.
   PolicyObjective(PolicyObjectiveSettings settings, const Schedule& schedule, std::unique_ptr<Completions> completions,
                   std::unique_ptr<CausalLm> reference = {});
 
@@ -74,10 +73,11 @@ class PolicyObjective : public Objective {
   void restore(const Json& state, const std::string& source) override;
 
  private:
-  /// Documents of a list of completions as a micro-batch.
+  /// Packs completions into a micro-batch, one document each.
   PackedBatch packed(std::span<const Completion> completions, std::int64_t first);
   bool has_reference() const { return settings_.loss.beta > 0; }
-  /// log p of the completions' tokens, whose steps begin with first_step, under the model as it is. A collective.
+  /// Computes log p of the completions' tokens with the current values and stores it in member `to`. `steps` begins
+  /// with step `first_step`. A collective.
   void find_logps(const GlobalBatch& global, std::int64_t first_step, std::span<std::vector<Completion>> steps,
                   std::vector<double> Completion::*to);
   void find_reference(const PackedBatch& batch);
@@ -92,10 +92,10 @@ class PolicyObjective : public Objective {
   std::unique_ptr<CausalLm> reference_;
   std::vector<Metric> terms_;
   Completions::Sampled sampled_;
-  std::int64_t sampled_at_ = -1, step_ = -1;  // global steps
-  std::span<const Completion> now_;           // of the step at hand
+  std::int64_t sampled_at_ = -1, step_ = -1;  // counted over the whole run
+  std::span<const Completion> now_;           // completions of the current step
   std::vector<NamedValue> values_;
-  // Of the micro-batch at hand; kept for their memory.
+  // Buffers for the current micro-batch; members so that their memory is reused.
   std::vector<Token> tokens_, labels_;
   std::vector<std::int32_t> positions_, starts_, shared_;
   std::vector<float> losses_, reference_losses_;

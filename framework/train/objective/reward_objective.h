@@ -1,5 +1,5 @@
-// Training a reward model on pairs (Bradley and Terry 1952; formulas as in TRL's RewardTrainer): the head gives one
-// number r for a document, read at its last token, and the chosen answer's is to be the larger.
+// Trains a reward model on pairs (Bradley and Terry 1952; formulas as in TRL's RewardTrainer): the head outputs one
+// number r per document, at its last token, and r of the chosen answer should be greater.
 //
 //   loss = −log σ(r_chosen − r_rejected − margin) + centring · (r_chosen + r_rejected)²
 #pragma once
@@ -11,13 +11,13 @@
 
 namespace dml {
 
-/// The derivatives are those by the two rewards.
+/// The loss of one pair, with its derivatives with respect to the two rewards.
 PairLoss reward_loss(double chosen, double rejected, double margin, double centring);
 
 class RewardObjective : public DocumentObjective {
  public:
   explicit RewardObjective(double centring);
-  /// losses: the rewards of the documents.
+  /// `losses`: here the documents' rewards.
   LossSums score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) override;
 
  private:

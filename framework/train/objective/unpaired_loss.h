@@ -1,4 +1,4 @@
-// Losses of single answers that people found good or bad (KTO, Ethayarajh et al. 2024; formulas as in TRL's
+// Losses of single answers labelled desirable or undesirable (KTO, Ethayarajh et al. 2024; formulas as in TRL's
 // KTOTrainer).
 #pragma once
 
@@ -7,16 +7,17 @@ namespace dml {
 struct UnpairedSettings {
   double beta = 0.1;
   double desirable_weight = 1, undesirable_weight = 1;
-  bool apo_zero = false;  // apo_zero_unpaired: without the divergence
+  bool apo_zero = false;  // apo_zero_unpaired, which does not use the divergence
 };
 
-/// A loss, and its derivative by the sum of the answer's log-probabilities.
+/// A loss, and its derivative with respect to the answer's sum of log-probabilities.
 struct UnpairedLoss {
   double value = 0, by_score = 0;
 };
 
-/// gain: the answer's sum of log-probabilities less that of the reference. divergence: how far the model has moved from
-/// the reference, max(0, mean gain of answers to other prompts) over the whole batch of a step; it has no gradient.
+/// gain: the answer's sum of log-probabilities minus that under the reference. divergence: estimate of the KL
+/// divergence from the reference, max(0, mean gain of mismatched prompts and answers) over the global batch; a constant
+/// in the gradient.
 UnpairedLoss unpaired_loss(double gain, bool desirable, double divergence, const UnpairedSettings& settings);
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// Learning from single answers that people found good or bad (KTO). How far the model has moved from the reference is
-// estimated from each prompt with the answer of the document before it in the step, over the whole step.
+// Preference training on single answers labelled desirable or undesirable (KTO). The KL divergence from the reference
+// is estimated over the global batch, from each prompt with the answer of the preceding document of the step.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace dml {
 
 class UnpairedObjective : public DocumentObjective {
  public:
-  /// mismatched: the largest batch of prompts with other prompts' answers, for the memory plan.
+  /// mismatched: the largest micro-batch of prompts with other prompts' answers, for the memory plan.
   UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched, DocumentReference reference = {});
 
   std::optional<double> loss_at_start() const override;
@@ -26,9 +26,9 @@ class UnpairedObjective : public DocumentObjective {
 
   UnpairedSettings settings_;
   CausalLm::Shape mismatched_;
-  double divergence_ = 0, desirable_ = 0, undesirable_ = 0;  // of the global batch: kl, and numbers of documents
+  double divergence_ = 0, desirable_ = 0, undesirable_ = 0;  // of the global batch: KL divergence, numbers of documents
   std::vector<DocumentLoss> losses_;
-  std::vector<double> slopes_;  // of the losses, by the sums of log-probabilities
+  std::vector<double> slopes_;  // derivatives of the losses with respect to the sums of log-probabilities
 };
 
 }  // namespace dml

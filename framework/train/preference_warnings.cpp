@@ -1,4 +1,4 @@
-#include "train/preference_signs.h"
+#include "train/preference_warnings.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 6> kNames = {
 
 }  // namespace
 
-Action PreferenceSigns::on_step(const StepMetrics& metrics) {
+Action PreferenceWarnings::on_step(const StepMetrics& metrics) {
   static_assert(kNames.size() == kValues);
   Values now;
   now.fill(std::numeric_limits<double>::quiet_NaN());
@@ -39,7 +39,7 @@ Action PreferenceSigns::on_step(const StepMetrics& metrics) {
 }
 
 // Comparisons with NaN are false, so values that were not logged give no warning.
-std::vector<std::string> PreferenceSigns::warnings() const {
+std::vector<std::string> PreferenceWarnings::warnings() const {
   std::vector<std::string> out;
   if (seen_ < static_cast<std::int64_t>(2 * kSteps)) return out;
   auto mean = [](const auto& steps, Value which) {
@@ -72,7 +72,7 @@ std::vector<std::string> PreferenceSigns::warnings() const {
   return out;
 }
 
-void PreferenceSigns::on_end(const RunEnd&) {
+void PreferenceWarnings::on_end(const RunEnd&) {
   for (const std::string& line : warnings()) log_warning("{}", line);
 }
 

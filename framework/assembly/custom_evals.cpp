@@ -1,4 +1,4 @@
-#include "assembly/own_evals.h"
+#include "assembly/custom_evals.h"
 
 #include "assembly/eval_tasks.h"
 #include "core/error.h"
@@ -51,8 +51,8 @@ class OwnEvaluation : public Evaluator {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Evaluator>> own_evaluators(const Recipe& recipe, const Tokenizer& tokenizer,
-                                                       const ModelSpec& spec) {
+std::vector<std::unique_ptr<Evaluator>> custom_evaluators(const Recipe& recipe, const Tokenizer& tokenizer,
+                                                          const ModelSpec& spec) {
   std::vector<std::unique_ptr<Evaluator>> out;
   const std::vector<EvalEntry>& entries = recipe.evaluation.evals;
   if (entries.empty()) return out;

@@ -1,4 +1,4 @@
-#include "assembly/model_place.h"
+#include "assembly/model_location.h"
 
 #include <cstdlib>
 #include <map>

@@ -1,0 +1,20 @@
+// Resolves what `base_model` may name: a folder, a GGUF file, or a model of the Hub in the local cache. For a GGUF
+// file, its config and tokenizer are extracted once to a folder in the user's cache, so that code that reads them from
+// a folder works.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/model_files.h"
+#include "model/spec.h"
+
+namespace dml {
+
+/// The folder with config.json and the tokenizer: `name` itself, the one extracted from a GGUF file, or a snapshot in
+/// the Hub's cache. Thread-safe.
+std::string model_directory(const std::string& name);
+
+/// Opens the weights of a folder or GGUF file.
+ModelFiles open_model_files(const std::string& name, const ModelSpec& spec);
+
+}  // namespace dml
