@@ -13,13 +13,12 @@ namespace {
 
 constexpr std::size_t kMaxList = 65536, kMaxTokens = std::size_t{1} << 22;
 
-/// Fields that change what an adapter computes and that dml does not do; "empty" values are the ones that change
-/// nothing.
+/// Fields that change what an adapter computes and that dml does not support, unless they are "empty".
 constexpr const char* kRefused[] = {
     "alora_invocation_tokens", "arrow_config",      "kasa_config", "layer_replication", "lora_ga_config",
     "megatron_config",         "monteclora_config", "use_bdlora",  "use_qalora",        "velora_config"};
 
-/// PEFT's names for what a model with an adapter does.
+/// PEFT's task_type of each head.
 using TaskType = std::pair<HeadKind, std::string>;
 const std::vector<TaskType>& task_types() {
   static const std::vector<TaskType> all = {{HeadKind::causal_lm, "CAUSAL_LM"},
@@ -56,7 +55,7 @@ std::string init_name(const Json& json, const std::string& source) {
   throw UserError("{}: 'init_lora_weights' must be true, false or a name, is {}", source, dump(*it).substr(0, 80));
 }
 
-// vars(LoftQConfig(...)); PEFT asks for 2, 4 or 8 bits.
+// The fields of LoftQConfig; PEFT supports 2, 4 and 8 bits.
 std::int64_t loftq_iterations(const Json& json, const std::string& source) {
   const Json* config = object_at(json, "loftq_config", source);
   if (!config) return 1;
@@ -122,7 +121,7 @@ WideJson token_rows_json(const std::vector<TokenRows>& all) {
   return out;
 }
 
-/// A list, or a text that is a pattern.
+/// Reads a list of names, or a string that is a pattern.
 void read_names(const Json& json, const char* key, const std::string& source, std::vector<std::string>& names,
                 std::string& pattern) {
   auto it = json.find(key);
@@ -142,7 +141,7 @@ double alpha(const Json& object, const char* key, double fallback, const std::st
   return a;
 }
 
-/// PEFT's alpha is a whole number wherever it can be.
+/// PEFT writes alpha as an integer where possible.
 WideJson alpha_json(double a) {
   if (a == std::floor(a) && std::abs(a) < 1e15) return static_cast<std::int64_t>(a);
   return a;
@@ -242,7 +241,7 @@ std::string adapter_config_text(const AdapterConfig& c) {
   j["megatron_core"] = "megatron.core";
   j["modules_to_save"] = list_or_null(c.modules_to_save);
   j["peft_type"] = "LORA";
-  j["peft_version"] = "0.21.0";  // whose layout this is
+  j["peft_version"] = "0.21.0";  // the version that has this layout
   j["qalora_group_size"] = 16;
   j["r"] = c.r;
   j["rank_pattern"] = WideJson::object();

@@ -45,7 +45,7 @@ SafetensorsFile open_weights(const std::string& directory) {
 }
 
 constexpr std::string_view kPrefix = "base_model.model.";
-/// What PEFT's file may hold of an embedding or head that it wraps, beside the plain weight.
+/// Suffixes under which PEFT may save an embedding or head that it wraps, besides the plain weight.
 constexpr const char* kEndForms[] = {".weight",
                                      ".modules_to_save.weight",
                                      ".original_module.weight",
@@ -53,7 +53,7 @@ constexpr const char* kEndForms[] = {".weight",
                                      ".token_adapter.base_layer.weight",
                                      ".token_adapter.trainable_tokens_delta"};
 
-/// The embedding or head whose values a key may hold; null: neither's.
+/// The embedding or head to which a key belongs; null if to neither.
 const WeightName* end_of(std::string_view key, const std::vector<WeightName>& ends) {
   for (const WeightName& w : ends)
     for (const char* form : kEndForms)
@@ -61,14 +61,15 @@ const WeightName* end_of(std::string_view key, const std::vector<WeightName>& en
   return nullptr;
 }
 
-/// The tensor with an expected key, or with the other one that PEFT writes for a module trained whole.
+/// Finds a tensor by its expected key, or by the other key that PEFT uses for a fully trained module.
 const TensorView* find_in(const SafetensorsFile& file, const AdapterTensor& t) {
   const TensorView* found = file.find(t.key);
   if (found || t.kind != AdapterTensor::Kind::saved || !t.key.ends_with(".weight")) return found;
   return file.find(t.key.substr(0, t.key.size() - 7) + ".modules_to_save.weight");
 }
 
-/// Every tensor that is missing, of another shape, or not expected; all at once.
+/// Compares the tensors with the expected ones: one UserError with every tensor that is missing, unexpected or of
+/// another shape.
 void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expected, const ModelSpec& spec) {
   std::vector<std::string> lines, keys;
   for (auto& e : expected) {
@@ -95,7 +96,7 @@ void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expe
   throw UserError(text);
 }
 
-/// Whether the file holds the base's embedding or head, as it does for a vocabulary that was resized.
+/// Whether the file contains the base's embedding or head, as it does for a resized vocabulary.
 bool holds_base_ends(const SafetensorsFile& file, const AdapterPlan& plan, const ModelSpec& spec) {
   return std::ranges::any_of(end_weights(spec), [&](const WeightName& w) {
     auto has = [&](const char* form) { return file.find(fmt::format("{}{}{}", kPrefix, w.module(), form)); };
@@ -104,7 +105,7 @@ bool holds_base_ends(const SafetensorsFile& file, const AdapterPlan& plan, const
   });
 }
 
-/// The last part of a path or of "owner/name".
+/// The last component of a path or of "owner/name".
 std::string base_name(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path.substr(path.rfind('/') + 1);
@@ -177,7 +178,7 @@ void write_adapter(const std::string& directory, const AdapterConfig& config, co
 }
 
 std::string adapter_card(const AdapterConfig& c) {
-  std::string base = c.base_model.empty() ? "null" : dump(Json(c.base_model));  // a JSON text is a YAML text
+  std::string base = c.base_model.empty() ? "null" : dump(Json(c.base_model));  // a JSON string is a valid YAML string
   std::string targets = c.all_linear                ? "every linear layer"
                         : !c.target_pattern.empty() ? "`" + c.target_pattern + "`"
                                                     : fmt::format("{}", fmt::join(c.target_modules, ", "));

@@ -1,5 +1,6 @@
-// Adapter folders: PEFT's (adapter_config.json + adapter_model.safetensors) and mlx-lm's (adapter_config.json +
-// adapters.safetensors), read and written. What is read is checked whole against the model before any of it is used.
+// Reads and writes adapter folders: PEFT's (adapter_config.json + adapter_model.safetensors) and mlx-lm's
+// (adapter_config.json + adapters.safetensors). A folder is checked against the model as a whole before any of it is
+// used.
 #pragma once
 
 #include <cstddef>
@@ -15,36 +16,35 @@
 
 namespace dml {
 
-/// PEFT's adapter_config.json as an object. Unknown keys that change the mathematics are refused by name.
-/// `model_type` chooses the targets when target_modules is null; empty: they stay empty.
+/// Parses PEFT's adapter_config.json. UserError naming unknown keys that change the mathematics. `model_type`
+/// determines the targets if target_modules is null; "": they stay empty.
 AdapterConfig read_adapter_config(const Json& json, const std::string& source, const std::string& model_type = "");
-/// The text of adapter_config.json, byte for byte as PEFT lays it out: sorted keys, indent 2, no final newline.
+/// The text of adapter_config.json, byte for byte as PEFT writes it: sorted keys, indent 2, no final newline.
 std::string adapter_config_text(const AdapterConfig& config);
 
-/// An adapter in memory: a few megabytes, as float32 in PEFT's layout whatever the file held.
+/// An adapter in memory, as float32 in PEFT's layout whatever the dtype of the file.
 struct Adapter {
   AdapterConfig config;
   AdapterPlan plan;
-  std::vector<AdapterTensor> tensors;                // what the file holds of adapter_tensors(config, …)
+  std::vector<AdapterTensor> tensors;                // the tensors of adapter_tensors(config, …) that are in the file
   std::map<std::string, std::vector<float>> values;  // by key
 };
 
-/// Reads a folder of either kind, against the model it is for. `base_model` (a path or name; may be empty) is compared
-/// with the one the adapter was made for: a difference is a warning, a difference in shapes a UserError that lists them
-/// all.
+/// Reads a folder of either kind and checks it against the model's spec: a UserError lists all tensors of other shapes.
+/// A `base_model` (path or name; may be empty) other than the one the adapter was trained on is a warning.
 Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const std::string& base_model = "");
 
-/// Just the config, of either kind of folder.
+/// Reads only the config, of either kind of folder.
 AdapterConfig read_adapter_config_of(const std::string& directory, const std::string& model_type = "");
 
-/// The rows that an adapter's file gives embedding or head, where they are more than those of `spec`; else spec.vocab.
-/// The adapter of a vocabulary that was resized holds them all. `directory` may be no folder of PEFT's.
+/// The number of rows of embedding or head in an adapter's file if it exceeds spec.vocab, as after resizing the
+/// vocabulary; else spec.vocab. `directory` need not be a PEFT folder.
 std::int64_t vocabulary_of(const std::string& directory, const ModelSpec& spec);
 
-/// Where writing takes values from: the tensor's float32 values in PEFT's layout.
+/// Supplies a tensor's values to write_adapter(): float32 in PEFT's layout.
 using AdapterValues = std::function<std::span<const float>(const AdapterTensor&)>;
 
-/// Values of the base as it is stored: what the tensor's shape says of `dtype`.
+/// A tensor of the base in its stored dtype; the number of elements is that of the tensor's shape.
 struct StoredValues {
   DType dtype = DType::f32;
   const void* data = nullptr;
@@ -52,11 +52,11 @@ struct StoredValues {
 using BaseValues = std::function<StoredValues(const AdapterTensor&)>;
 
 /// Writes adapter_config.json, adapter_model.safetensors and README.md into an existing folder. Tensors of Kind::base
-/// are those of `base`, in the type they have; without it, of `values`. Others are rounded to `dtype`.
+/// are taken from `base` in their dtype, or from `values` if it is empty. All others are rounded to `dtype`.
 void write_adapter(const std::string& directory, const AdapterConfig& config, const std::vector<AdapterTensor>& tensors,
                    const AdapterValues& values, const BaseValues& base = {}, DType dtype = DType::f32);
 
-/// The model card: front matter for the Hub, then a few lines for people.
+/// The model card: front matter for the Hub, then a short description.
 std::string adapter_card(const AdapterConfig& config);
 
 }  // namespace dml

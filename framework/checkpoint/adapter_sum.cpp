@@ -16,7 +16,7 @@ std::string pattern_of(const std::string& module) {
   return out;
 }
 
-/// A tensor of the base, or a row of it, that an adapter gives its own values.
+/// Names the tensors of the base, and rows of them, that an adapter replaces by its own values.
 std::vector<std::string> own_values(const AdapterPlan& plan) {
   std::vector<std::string> out;
   for (auto* list : {&plan.saved, &plan.biases})
@@ -33,12 +33,12 @@ std::set<std::string> changed_modules(const AdapterPlan& plan) {
   return out;
 }
 
-/// Whether the head of a tied model follows what the adapter does to the embedding.
+/// Whether, in a tied model, what the adapter does to the embedding applies to the head as well.
 bool changes_both_ends(const AdapterPlan& plan, const ModelSpec& spec) {
   return spec.tied && !plan.parts_ends && changed_modules(plan).contains(end_weights(spec)[0].module());
 }
 
-// Of one adapter: every module has the ranks of all together, and a scale of 1.
+// The config of the sum: every module has the sum of the ranks, and scale 1.
 AdapterConfig config_of_sum(const std::vector<WeightedAdapter>& adapters, const ModelSpec& spec) {
   AdapterConfig config;
   config.base_model = adapters[0].adapter.config.base_model;
@@ -138,7 +138,7 @@ Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spe
         for (std::size_t i = 0; i < to.size(); ++i) to[i] += scale * from[i];
         continue;
       }
-      if (t.kind != AdapterTensor::Kind::b) {  // rows follow one another; what is saved whole is there once
+      if (t.kind != AdapterTensor::Kind::b) {  // rows are concatenated; a module that is saved whole occurs once
         to.insert(to.end(), from.begin(), from.end());
         continue;
       }

@@ -1,6 +1,6 @@
-// Several adapters of one base as one: ΔW = Σ wᵢ sᵢ Bᵢ Aᵢ is the product of the A's one below the other and the B's
-// side by side, each B with its weight and scale in it. Exact, and to the model an adapter like any other. Adapters
-// that are no such product are added up as weights (assembly/inference_model.cpp).
+// Adds several adapters of one base up to one adapter: ΔW = Σ wᵢ sᵢ Bᵢ Aᵢ is the product of the A's stacked vertically
+// and the B's horizontally, each B multiplied by its weight and scale. The sum is exact and used like any other
+// adapter. Adapters that are not such products are added up as weights (assembly/inference_model.cpp).
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ struct WeightedAdapter {
   double weight = 1;
 };
 
-/// UserError for what has no sum: a tensor, a bias or a row that two of them train, or one trains and another adapts,
-/// or that has a weight; a tied model that one of them parts and another does not.
+/// UserError for adapters that cannot be added up: a tensor, bias or row that two of them train, or that one trains and
+/// another adapts, or that has a weight other than 1; a tied model whose head one of them unties and another does not.
 void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelSpec& spec);
-/// Whether each adds a product BA to the base as it lies in its files: not DoRA, which scales the whole weight, and not
-/// adapters that changed the base at their start.
+/// Whether each adapter adds a product BA to the base as stored: not DoRA, which scales the whole weight, and not
+/// adapters that modify the base at initialisation.
 bool are_products(const std::vector<WeightedAdapter>& adapters);
-/// For products without conflicts. Biases that were trained where they are (AdapterPlan::biases) are not in it.
+/// The sum of products without conflicts, except biases that were trained in place (AdapterPlan::biases).
 Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spec);
 
 }  // namespace dml

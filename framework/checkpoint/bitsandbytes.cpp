@@ -16,7 +16,7 @@ constexpr std::string_view kState = ".quant_state.bitsandbytes__nf4";
 constexpr std::array<std::string_view, 4> kParts = {".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map"};
 constexpr JsonLimits kLimits{std::size_t{1} << 16, 4, 64, 256};
 
-// What bitsandbytes says about a tensor.
+// bitsandbytes' description of a tensor's quantisation.
 struct QuantState {
   Json json;
   std::string source;
@@ -88,7 +88,8 @@ class Reader {
     auto offset = static_cast<float>(json_number(state, "nested_offset", 0, source));
     std::vector<float> out(codes.size());
     for (std::size_t i = 0; i < out.size(); ++i) {
-      volatile float scaled = map[codes[i]] * most[i / static_cast<std::size_t>(size)];  // rounded before the sum
+      volatile float scaled =
+          map[codes[i]] * most[i / static_cast<std::size_t>(size)];  // volatile: rounded before it is added
       out[i] = scaled + offset;
     }
     return out;
@@ -107,7 +108,7 @@ bool is_bitsandbytes_config(const Json& config, const std::string& source) {
   const char* advice =
       "of these, bitsandbytes' nf4, AWQ, GPTQ and mlx-lm's 4 bits can be read; take the unquantised model";
   if (config.value("model_type", "") == "gpt_oss" && found->is_object() && found->value("quant_method", "") == "mxfp4")
-    return false;  // its experts are used as they are stored
+    return false;  // its experts are used in their stored format
   if (!found->is_object()) throw UserError("{}: 'quantization_config' is not an object", source);
   if (auto method = json_string(*found, "quant_method", "bitsandbytes", source); method != "bitsandbytes")
     throw UserError("{}: 'quantization_config': quantised by '{}'; {}", source, method.substr(0, 40), advice);

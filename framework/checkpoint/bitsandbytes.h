@@ -1,5 +1,5 @@
-// Weights that bitsandbytes has quantised to nf4 already, as transformers saves them: the codes stay bit for bit, the
-// scales are expanded.
+// Reads weights that bitsandbytes quantised to nf4, as transformers saves them: codes are used bit for bit,
+// double-quantised scales are expanded.
 //
 //   NAME (U8)                              codes, (n + 1) / 2 × 1
 //   NAME.absmax                            F32 per block, or U8 when it is quantised in turn, then with
@@ -17,23 +17,23 @@
 
 namespace dml {
 
-/// What a matrix becomes: QuantisedMatrix says how many of each. With scale_codes, scales are those of scale_blocks().
+/// A quantised matrix; QuantisedMatrix defines the sizes. With scale_codes, `scales` are those of scale_blocks().
 struct Quantised {
   std::vector<std::uint8_t> codes;
   std::vector<float> scales;
   std::vector<std::uint8_t> scale_codes;
 };
 
-/// Whether config.json says that the folder's linear layers are nf4 of bitsandbytes. UserError when it names another
+/// Whether, by config.json, the linear layers are quantised to bitsandbytes' nf4. UserError when it names another
 /// quantisation.
 bool is_bitsandbytes_config(const Json& config, const std::string& source);
-/// Whether this tensor is stored so.
+/// Whether this tensor is quantised by bitsandbytes.
 bool is_bitsandbytes(const ModelFiles& base, const std::string& name);
-/// Whether such a tensor was in 16 bits before.
+/// Whether the original dtype of such a tensor had 16 bits.
 bool is_bitsandbytes_in_16_bits(const ModelFiles& base, const std::string& name);
-/// UserError when anything about the tensor is not as the comment above says.
+/// Reads one matrix. UserError unless its tensors have the form described above.
 Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, DType scheme);
-/// Whether a tensor only belongs to the quantised form of another one.
+/// Whether a tensor is only a component of another, quantised one.
 bool is_bitsandbytes_part(std::string_view name);
 
 }  // namespace dml

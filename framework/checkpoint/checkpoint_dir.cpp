@@ -27,7 +27,7 @@ constexpr JsonLimits kLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
 std::string join(const std::string& directory, std::string_view name) { return (fs::path(directory) / name).string(); }
 
-/// −1 unless the whole text is a number as we write it.
+/// The number that `digits` is, in the form in which we write it; −1 otherwise.
 std::int64_t number_of(std::string_view digits) {
   std::int64_t n = -1;
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
@@ -40,7 +40,7 @@ bool is_plain_name(const std::string& name) {
   return std::ranges::none_of(p, [](auto& part) { return part == ".." || part == "." || part.empty(); });
 }
 
-/// One file of a manifest: "" when it agrees.
+/// Why a file differs from its manifest row; "" if it does not.
 std::string file_problem(const std::string& directory, const std::string& name, const Json& row, bool contents) {
   std::string shown = escape_controls(name).substr(0, 120);
   if (!is_plain_name(name))
@@ -76,12 +76,12 @@ void remove_through_trash(const std::string& path) {
   fs::path p(path);
   std::string trash = (p.parent_path() / fmt::format(".trash-{}-{}", p.filename().string(), getpid())).string();
   std::error_code error;
-  fs::rename(path, trash, error);  // from here on it is no longer listed as a checkpoint
+  fs::rename(path, trash, error);  // it is no longer listed as a checkpoint
   if (!error) fs::remove_all(trash, error);
   if (error) log_warning("{}: cannot be removed: {}", path, error.message());
 }
 
-/// A killed process that was not waited for yet is still listed, but no longer runs.
+/// Whether a process has ended. A killed process is still listed until its parent waits for it.
 bool is_gone(pid_t process) {
   if (kill(process, 0) != 0) return errno == ESRCH;
   std::ifstream file(fmt::format("/proc/{}/stat", process));
@@ -92,7 +92,7 @@ bool is_gone(pid_t process) {
          (stat[name_end + 2] == 'Z' || stat[name_end + 2] == 'X');
 }
 
-/// The process that ".NAME.tmp-PID…" belongs to; 0 for trash, which belongs to no process; −1 for other names.
+/// The process that owns ".NAME.tmp-PID…"; 0 for trash, which has no owner; −1 for other names.
 pid_t owner_of(const std::string& name) {
   if (name.starts_with(".trash-checkpoint-")) return 0;
   auto at = name.rfind(".tmp-");
@@ -245,7 +245,7 @@ void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::
   for (auto& c : list_checkpoints(output_dir))
     if (manifest_problem(c.path, false).empty()) valid.push_back(c);
   bool have_best = std::ranges::find(valid, best_step, &Checkpoint::step) != valid.end();
-  std::int64_t places = limit - (have_best ? 1 : 0);  // for others than the best
+  std::int64_t places = limit - (have_best ? 1 : 0);  // number of checkpoints to keep besides the best
   for (std::size_t i = 0; i < valid.size(); ++i) {
     if (valid[i].step == best_step) continue;
     if (i > 0 && places <= 0) remove_through_trash(valid[i].path);

@@ -1,9 +1,9 @@
-// Checkpoint folders "OUTPUT/checkpoint-STEP": written so that a kill at any instant leaves the earlier ones and either
-// this one whole or nothing.
+// Checkpoint folders "OUTPUT/checkpoint-STEP". They are written such that a kill at any time leaves earlier checkpoints
+// intact, and this one either complete or absent.
 //
-// manifest.json is written last and names every file with its size and XXH3-128. A folder is a checkpoint when its
-// manifest says so and its files agree; everything else is passed over with the reason. The files `latest` and `best`
-// are hints for people: discovery reads manifests.
+// manifest.json is written last and lists every file with its size and XXH3-128. A folder is a valid checkpoint if its
+// files match its manifest; others are skipped with a reason. The files `latest` and `best` are for users only:
+// checkpoints are found by their manifests.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ class CheckpointWriter {
  public:
   CheckpointWriter(std::string output_dir, std::int64_t step);
 
-  /// Fill this folder: weights, config, tokenizer …
+  /// The temporary folder to write weights, config, tokenizer … into.
   const std::string& path() const { return folder_.path(); }
-  /// Writes state, trainer state and manifest, makes the folder appear, and points `latest` (and `best`, when this step
-  /// is the best) at it. Returns its path.
+  /// Writes state, trainer state and manifest, renames the folder to its final name, and updates `latest` (and `best`
+  /// if this step is the best). Returns the final path.
   std::string commit(const TrainState& state, const TrainerState& trainer);
 
  private:
@@ -32,9 +32,9 @@ class CheckpointWriter {
   DirectoryWriter folder_;
 };
 
-/// Writes DIRECTORY/manifest.json over all files in it, subfolders included; `facts` are added.
+/// Writes DIRECTORY/manifest.json, which lists all files in it and its subfolders; `facts` are added.
 void write_manifest(const std::string& directory, const Json& facts);
-/// Why the folder is not whole; "" when it is. Without `contents` only names and sizes are compared.
+/// Why the folder does not match its manifest; "" if it does. Without `contents` only names and sizes are compared.
 std::string manifest_problem(const std::string& directory, bool contents = true);
 
 struct Checkpoint {
@@ -48,21 +48,21 @@ struct FoundCheckpoint {
 
 /// All "checkpoint-STEP" folders, newest first, valid or not.
 std::vector<Checkpoint> list_checkpoints(const std::string& output_dir);
-/// The newest whose contents agree with its manifest.
+/// The newest valid checkpoint; contents are compared with the manifests.
 FoundCheckpoint find_checkpoint(const std::string& output_dir);
-/// Reads dml_state.json; UserError when the folder is not whole.
+/// Reads dml_state.json. UserError when the folder is not a valid checkpoint.
 TrainState load_train_state(const std::string& checkpoint);
 
-/// Clears what killed runs of this folder left behind: temporary files and folders whose process is gone, or goes
-/// within `patience` seconds.
+/// Removes what killed runs left in this folder: temporary files and folders whose process has ended, or ends within
+/// `patience` seconds.
 void remove_left_over(const std::string& output_dir, double patience = 0);
-/// Clears the temporary folders that killed writers of the very folder `target` left beside it.
+/// Removes the temporary folders that killed writers of `target` left beside it.
 void remove_left_over_of(const std::string& target);
-/// Removes one checkpoint, valid or not; `latest` and `best` do not name it any more.
+/// Removes a checkpoint, valid or not, and any reference to it in `latest` and `best`.
 void remove_checkpoint(const Checkpoint& checkpoint);
 
-/// Keeps at most `limit` valid checkpoints (0: all), the newest and `best_step` always among them; clears what killed
-/// runs of this folder left behind. Folders that are not valid checkpoints are never touched.
+/// Removes old checkpoints: keeps at most `limit` valid ones (0: all), always including the newest and `best_step`.
+/// Also removes what killed runs left. Folders that are not valid checkpoints are not touched.
 void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::int64_t best_step = -1);
 
 }  // namespace dml

@@ -1,5 +1,4 @@
-// The fields of a family's config.json, listed once: the same list reads a config into a ModelSpec and writes one from
-// it.
+// The fields of a family's config.json, listed once: the same list converts a config to a ModelSpec and back.
 #pragma once
 
 #include <functional>
@@ -13,9 +12,9 @@ class ConfigFields {
   explicit ConfigFields(const ConfigReader& from) : from_(&from) {}
   explicit ConfigFields(Json& to) : to_(&to) {}
 
-  /// Null while a config is written.
+  /// The source while reading; null while writing.
   const ConfigReader* reader() const { return from_; }
-  /// Null while one is read.
+  /// The destination while writing; null while reading.
   Json* writer() const { return to_; }
 
   /// Sizes, epsilon, activation and rotary embedding of the Llama-like families.
@@ -23,19 +22,20 @@ class ConfigFields {
   void flag(const char* key, bool& value, bool fallback);
   void integer(const char* key, std::int64_t& value, std::int64_t fallback);
   void number(const char* key, double& value, double fallback);
-  /// As `number`, above 0 and at most 1e6.
+  /// Like number(), but must be above 0 and at most 1e6.
   void positive(const char* key, double& value, double fallback);
-  /// 0: null in the file.
+  /// Like number(); 0 is written as null.
   void cap(const char* key, double& value, double fallback);
   /// One key for the biases of q, k, v and o.
   void attention_bias(ModelSpec& spec, const char* key = "attention_bias", bool fallback = false);
-  /// Whether there are norms on q and k, which the family has over `over`.
+  /// Whether q and k are normalised; `over`: the scope of this family's q and k norms.
   void qk_norm(ModelSpec& spec, const char* key, QkNormSpec::Over over);
-  /// "sliding_window" on every layer, null or absent: `fallback`, 0 for none.
+  /// "sliding_window", the same for every layer; `fallback` if it is null or absent, 0 for none.
   void same_windows(ModelSpec& spec, std::int64_t fallback);
-  /// "sliding_window" on the layers that "layer_types" calls sliding; without that key, where is_sliding(layer).
+  /// "sliding_window" for the layers that "layer_types" calls sliding, or, without that key, those with
+  /// is_sliding(layer).
   void windows(ModelSpec& spec, std::int64_t fallback, const std::function<bool(std::int64_t)>& is_sliding);
-  /// Writes the fields after the family's own: the rotary embedding.
+  /// Writes the fields that follow the family's own: the rotary embedding.
   void finish(const ModelSpec& spec);
 
  private:

@@ -15,7 +15,7 @@ struct ActivationName {
   const char* name;
   Activation activation;
 };
-// transformers has several names for one formula. The first name of each is what we write.
+// transformers has several names for some formulas. The first name of each is the one that we write.
 constexpr ActivationName kActivations[] = {
     {"silu", Activation::silu},          {"swish", Activation::silu},
     {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
@@ -155,7 +155,7 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
   spec.heads = required("num_attention_heads");
   spec.kv_heads =
       integer(defaults.kv_key, is_null(defaults.kv_key) || defaults.kv_heads == 0 ? spec.heads : defaults.kv_heads);
-  if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);  // says what is wrong before it is divided by
+  if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);  // reports the error before a division by it
   if (spec.layers > 2048) throw UserError("{}: 'num_hidden_layers' must be 1 to 2048, is {}", source_, spec.layers);
   const bool shared_out = is_null("head_dim") || (!has("head_dim") && defaults.head_dim == 0);
   if (!shared_out) {
@@ -178,7 +178,7 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
   spec.eos = tokens("eos_token_id", defaults.eos < spec.vocab ? defaults.eos : -1);
   spec.pad = token("pad_token_id", -1);
   if (spec.pad >= spec.vocab)
-    spec.pad = -1;  // older Llama folders name a token that was never added; nothing is padded
+    spec.pad = -1;  // older Llama folders name a pad token that was never added; it is not used
   const bool nested = defaults.ropes_of_layers && nested_ropes();
   spec.rope = nested ? read_rope_of("full_attention", "rope_theta", spec, defaults) : read_rope(spec, defaults);
 }
@@ -249,8 +249,8 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const ch
   return rope;
 }
 
-// transformers' standardize_rope_params(): the original length beside rope_parameters wins against the one inside, and
-// Phi-3 always has one beside.
+// As in transformers' standardize_rope_params(): the original length next to rope_parameters overrides the one inside,
+// and Phi-3 always has one.
 void ConfigReader::read_scaling(RopeSpec& rope, const Json& object, const std::string& place, bool beside,
                                 const ModelSpec& spec) const {
   constexpr const char* kOriginal = "original_max_position_embeddings";

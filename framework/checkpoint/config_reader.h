@@ -1,5 +1,6 @@
-// The parts of config.json that all families share: sizes under their two spellings, rotary embedding in both dialects
-// (rope_theta + rope_scaling, and rope_parameters), attention windows, ids. The families' quirks are in families/.
+// Reads the parts of config.json that all families share: sizes under their two spellings, rotary embedding in both
+// forms (rope_theta + rope_scaling, and rope_parameters), attention windows, token ids. What differs by family is in
+// families/.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +13,26 @@
 
 namespace dml {
 
-/// Defaults of transformers for a family, and its spelling of keys.
+/// A family's defaults in transformers, and its spelling of keys.
 struct ConfigDefaults {
   double norm_eps = 1e-6;
   bool tied = false;
   std::int64_t head_dim = 0;  // 0: hidden / heads
   std::int64_t kv_heads = 0;  // 0: as many as heads
   double rope_theta = 10000;
-  double partial_rotary = 0;  // share of a head that turns; 0: always 1, whatever the config says
+  double partial_rotary = 0;  // fraction of a head that is rotated; 0: always 1, the key is not read
   std::int64_t max_positions = 2048;
   Token bos = 1, eos = 2;  // −1: none
   const char* activation = "silu";
   const char *eps_key = "rms_norm_eps", *activation_key = "hidden_act";
   const char *kv_key = "num_key_value_heads", *ffn_key = "intermediate_size";
   const char *theta_key = "rope_theta", *partial_key = "partial_rotary_factor";
-  bool derived_head_dim = false;  // heads are hidden / heads wide, whatever the config says
-  bool ffn_of_hidden = false;     // an MLP without a size is 4 · hidden wide
-  bool ropes_of_layers = false;   // "rope_parameters" may hold an object for each kind of layer
-  bool phi3_rope = false;  // longrope alone, which first folders call yarn; its original length is 4096 if not given
-  bool ntk_alpha = false;  // HunYuan: "dynamic" with "alpha" is a larger base from the start
-  RopeSpec rope = {};      // without rope parameters, if it has a scaling (Apertus)
+  bool derived_head_dim = false;  // head_dim is always hidden / heads; the key is not read
+  bool ffn_of_hidden = false;     // the default MLP width is 4 · hidden
+  bool ropes_of_layers = false;   // "rope_parameters" may have an object per layer type
+  bool phi3_rope = false;  // only longrope, called yarn in early releases; its original length is 4096 if not given
+  bool ntk_alpha = false;  // HunYuan: "dynamic" with "alpha" is a larger fixed base
+  RopeSpec rope = {};      // the rope if the config has no rope parameters (Apertus)
 };
 
 class ConfigReader {
@@ -39,13 +40,13 @@ class ConfigReader {
   ConfigReader(const Json& config, std::string source) : config_(config), source_(std::move(source)) {}
 
   const std::string& source() const { return source_; }
-  /// Whether the family has read this key, so that it takes effect.
+  /// Whether the family reads this key, so that it takes effect.
   bool asked(const std::string& key) const { return asked_.contains(key); }
-  /// Present and not null.
+  /// Whether the key is present and not null.
   bool has(const char* key) const;
-  /// The value of a key that is there.
+  /// The value of a present key.
   const Json& at(const char* key) const { return config_[note(key)]; }
-  /// Present and null, which in some keys means something else than absent.
+  /// Whether the key is present and null, which for some keys differs from absent.
   bool is_null(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t fallback) const {
     return json_integer(config_, note(key), fallback, source_);
@@ -57,34 +58,34 @@ class ConfigReader {
     return json_string(config_, note(key), fallback, source_);
   }
 
-  /// A list; empty when it is not there.
+  /// A list of integers; empty if absent.
   std::vector<std::int64_t> integers(const char* key) const;
 
-  /// "dtype" or "torch_dtype"; "float32" when neither is there.
+  /// "dtype" or "torch_dtype"; "float32" if both are absent.
   std::string dtype() const;
-  /// The first of the keys that is there, as an activation; UserError for one we do not have.
+  /// The activation named by the first present key. UserError for an unsupported one.
   kernels::Activation activation(std::initializer_list<const char*> keys, std::string_view fallback) const;
-  /// An id, null (none), or absent (the fallback).
+  /// A token id; −1 if null, `fallback` if absent.
   Token token(const char* key, Token fallback) const;
   std::vector<Token> tokens(const char* key, Token fallback) const;
 
-  /// Sizes, norms' epsilon, ids and rotary embedding of the Llama-like families.
+  /// Reads sizes, the epsilon of norms, token ids and rotary embedding of Llama-like families.
   void read_common(ModelSpec& spec, const ConfigDefaults& defaults) const;
   RopeSpec read_rope(const ModelSpec& spec, const ConfigDefaults& defaults) const;
-  /// The rotary embedding of one kind of layer ("sliding_attention") in a nested rope_parameters; without an entry of
-  /// its own, the plain one with the base that stands under `theta_key`, or else in the defaults.
+  /// The rotary embedding of one layer type ("sliding_attention") in nested rope_parameters. Without an entry of its
+  /// own, it is unscaled, with its base from `theta_key` or else the defaults.
   RopeSpec read_rope_of(const char* layer_type, const char* theta_key, const ModelSpec& spec,
                         const ConfigDefaults& defaults) const;
 
-  /// Whether "rope_parameters" holds an object for each kind of layer.
+  /// Whether "rope_parameters" has an object per layer type.
   bool nested_ropes() const;
 
-  /// Above 0, or the fallback; 0 when null.
+  /// The window, above 0; `fallback` if absent, 0 if null.
   std::int64_t sliding_window(std::int64_t fallback) const;
-  /// `window` on every layer. The families that ask for this do not read "layer_types" in transformers: UserError where
-  /// that key says otherwise.
+  /// `window` on every layer, for families that do not read "layer_types" in transformers. UserError when that key
+  /// contradicts it.
   std::vector<std::int64_t> same_windows(const ModelSpec& spec, std::int64_t window) const;
-  /// `window` on layers that are sliding by "layer_types", or, without that key, by `is_sliding(layer)`.
+  /// `window` on the layers that "layer_types" calls sliding, or, without that key, those with is_sliding(layer).
   template <class F>
   std::vector<std::int64_t> windows(const ModelSpec& spec, std::int64_t window, F is_sliding) const {
     if (has("layer_types")) return windows_of_types(spec, window);
@@ -108,7 +109,7 @@ class ConfigReader {
   mutable std::set<std::string> asked_;
 };
 
-/// "silu" …; the name transformers uses.
+/// The activation's name in transformers: "silu" ….
 std::string activation_name(kernels::Activation activation);
 
 }  // namespace dml

@@ -1,5 +1,6 @@
-// ModelSpec → config.json, in the dialect that every transformers from 4.30 on reads (torch_dtype, rope_theta,
-// rope_scaling). read_model_config() of the result gives the same spec: tests/checkpoint/model_config_test.cpp.
+// Writes config.json from a ModelSpec, with the keys that every transformers from 4.30 on reads (torch_dtype,
+// rope_theta, rope_scaling). read_model_config() of the result gives the same spec:
+// tests/checkpoint/model_config_test.cpp.
 #include "checkpoint/config_fields.h"
 #include "checkpoint/model_config.h"
 #include "core/error.h"
@@ -24,7 +25,7 @@ Json config_json(const ModelSpec& spec, const std::string& dtype) {
   j["model_type"] = spec.model_type;
   j["vocab_size"] = spec.vocab;
   ConfigFields fields(j);
-  ModelSpec written = spec;  // the list of fields sets what has no key of its own
+  ModelSpec written = spec;  // the list of fields may set members that have no key
   family->fields(fields, written);
   fields.finish(spec);
   j["tie_word_embeddings"] = spec.tied;
@@ -40,8 +41,8 @@ Json config_json(const ModelSpec& spec, const std::string& dtype) {
 
 namespace {
 
-// A change of the rope in version 4's keys, where the config has version 5's: beside rope_parameters, transformers
-// would overlook rope_theta, and take rope_scaling without the base that stands in rope_parameters.
+// Applies a change of version 4's rope keys to a config with version 5's: beside rope_parameters, transformers would
+// ignore rope_theta, and would use rope_scaling without the base in rope_parameters.
 bool change_rope_parameters(Json& config, const std::string& key, const Json& value) {
   auto all = config.find("rope_parameters");
   if (all == config.end() || !all->is_object() || all->empty()) return false;
@@ -60,7 +61,7 @@ bool change_rope_parameters(Json& config, const std::string& key, const Json& va
   return true;
 }
 
-// Of a model with several parts, what is not said of the whole belongs to the text part.
+// The object that holds a key: in a multimodal model, keys that the whole config does not have belong to the text part.
 Json& place_of(Json& config, const std::string& key) {
   const bool whole = key == "dtype" || key == "torch_dtype" || key == "tie_word_embeddings" || config.contains(key);
   return whole || !config.contains("text_config") || !config["text_config"].is_object() ? config
@@ -76,8 +77,9 @@ Json rewrite_config(const Json& original, const Json& changes) {
     Json& part = place_of(out, key);
     if (change_rope_parameters(part, key, value)) continue;
     part[key == "dtype" && !new_dialect ? "torch_dtype" : key] = value;
-    if (key == "rope_parameters") part.erase("rope_scaling");                         // which would win
-    if (key == "dtype") out.erase("quantization"), out.erase("quantization_config");  // the weights are plain now
+    if (key == "rope_parameters") part.erase("rope_scaling");  // which would take precedence
+    if (key == "dtype")
+      out.erase("quantization"), out.erase("quantization_config");  // the weights are not quantised any more
   }
   return out;
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kRemembered = 1000;
 constexpr JsonLimits kLimits{std::size_t{1} << 20, 4, 2 * kRemembered, 8 * kRemembered};
 
-// What changes when a file does.
+// A description of the file that changes whenever its contents do.
 std::string identity(const std::string& path) {
   struct stat s;
   if (stat(path.c_str(), &s) != 0) throw UserError("{}: no such file", path);

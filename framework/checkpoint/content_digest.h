@@ -1,5 +1,5 @@
-// The digest of large files without reading them at every start: what was computed once is remembered beside the cache
-// that asks, under the file's path, size, inode and time of change.
+// Digests of large files without reading them at every start: computed digests are stored in a memo file, keyed by the
+// file's path, size, inode and modification time.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace dml {
 
-/// One digest of the contents of all files, in this order. `memo` is a file of ours; when it is missing, damaged or
-/// cannot be written, the files are read again, no more.
+/// One digest of the contents of all files, in this order. `memo`: the memo file; if it is missing, damaged or cannot
+/// be written, the files are read again.
 std::string content_digest(const std::vector<std::string>& paths, const std::string& memo);
 
 }  // namespace dml

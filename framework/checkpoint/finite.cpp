@@ -12,10 +12,10 @@
 namespace dml {
 namespace {
 
-// An exponent of ones alone: `mask` is the exponent's bits.
+// Index of the first value whose exponent bits (`mask`) are all ones.
 template <class Bits>
 std::int64_t first_with(Bits mask, std::span<const std::byte> bytes) {
-  constexpr std::size_t kTogether = 64;  // a number the compiler knows: it looks at a vector of them at a time
+  constexpr std::size_t kTogether = 64;  // a constant, so that the compiler vectorises the loop
   const std::size_t count = bytes.size() / sizeof(Bits);
   Bits values[kTogether];
   for (std::size_t at = 0; at < count; at += kTogether) {

@@ -1,4 +1,4 @@
-// Weights that are NaN or infinite are refused before anything is computed with them.
+// Rejects weights that are NaN or infinite before anything is computed with them.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@
 
 namespace dml {
 
-/// Which of the values in some bytes of a tensor is the first that is NaN or infinite as float32; -1 when none is, or
-/// when the type holds no numbers that dml reads. As fast as memory: made for bytes that are read anyway.
+/// Index of the first value that is NaN or infinite as float32; −1 if there is none, or if dml does not read the dtype
+/// as numbers. Runs at memory bandwidth.
 std::int64_t first_not_finite(DType dtype, std::span<const std::byte> bytes);
-/// The UserError of a tensor's bad value, with its place by row and column.
+/// Throws the UserError for a tensor's non-finite value, with its row and column.
 [[noreturn]] void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element);
 
-/// The values of a tensor as float32, piece by piece; UserError naming tensor and element where one is no number. Pages
-/// of the file that were read are given back.
+/// Reads a tensor as float32 block by block; UserError naming tensor and element of a value that is not finite. Pages
+/// of the file that were read are released.
 class FiniteValues {
  public:
-  static constexpr std::int64_t kPiece = std::int64_t{1} << 22;  // values that are float32 at a time
+  static constexpr std::int64_t kPiece = std::int64_t{1} << 22;  // values per block
 
-  /// UserError when it is of a type that cannot be read as numbers. Both outlive this.
+  /// UserError when the dtype cannot be read as numbers. Both arguments outlive this object.
   FiniteValues(const TensorView& tensor, const std::string& directory);
 
-  /// Elements [first, first + out.size()).
+  /// Reads elements [first, first + out.size()).
   void read(std::int64_t first, std::span<float> out) const;
   void scan() const;
 

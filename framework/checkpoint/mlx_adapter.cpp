@@ -19,7 +19,7 @@ std::string join(const std::string& directory, const char* name) {
 
 const char* suffix(Kind kind) { return kind == Kind::a ? ".lora_a" : kind == Kind::b ? ".lora_b" : ".m"; }
 
-/// (rows, cols) → (cols, rows).
+/// Transposes (rows, cols) to (cols, rows).
 std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::int64_t cols) {
   std::vector<float> out(x.size());
   for (std::int64_t i = 0; i < rows; ++i)
@@ -28,7 +28,7 @@ std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::
   return out;
 }
 
-/// mlx-lm's shape of a tensor of PEFT.
+/// The shape of a PEFT tensor in mlx-lm.
 std::vector<std::int64_t> mlx_shape(const AdapterTensor& t) {
   auto shape = t.shape;
   std::ranges::reverse(shape);
@@ -60,7 +60,7 @@ AdapterConfig read_mlx_config(const Json& json, const std::string& source, const
   c.dropout = json_number(*it, "dropout", 0, inside);
   c.use_dora = type == "dora";
   c.base_model = json_string(json, "model", "", source);
-  // What mlx-lm's config says, if the weights are not available.
+  // The modules listed in mlx-lm's config, if the weights are not available.
   auto keys = it->find("keys");
   if (weights) c.target_modules = modules_in(*weights);
   else if (keys != it->end() && keys->is_array())

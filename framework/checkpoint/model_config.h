@@ -1,5 +1,5 @@
-// config.json ↔ ModelSpec. The families are rows of one table; whatever in a config changes the mathematics is
-// honoured or refused by name, whatever does not is ignored.
+// Converts config.json to a ModelSpec and back. Families are rows of one table. A setting that changes the mathematics
+// is either supported or rejected by name; others are ignored.
 #pragma once
 
 #include <string>
@@ -12,18 +12,19 @@ namespace dml {
 
 class ConfigFields;
 
-/// A row of the table: all that dml knows of a family beside its blocks.
+/// A row of the table: everything dml knows about a family except its blocks.
 struct Family {
   std::string model_type, architecture, help;
-  void (*fields)(ConfigFields& config, ModelSpec& spec);  // reads a config, and writes one
+  void (*fields)(ConfigFields& config, ModelSpec& spec);  // reads or writes a config
   const Naming* naming = &kLlamaNaming;
 };
 
-/// A model of several parts whose text part, under "text_config", is a family's: that part is trained, the rest stays.
+/// A multimodal model whose text part, under "text_config", belongs to a family: that part is trained, the rest is
+/// unchanged.
 struct Wrapper {
   std::string_view model_type, architecture, family;
   const Naming* naming;
-  std::int64_t vocab = 0, heads = 0;  // of a text_config that does not say
+  std::int64_t vocab = 0, heads = 0;  // defaults of its text_config
 };
 /// Null if there is none.
 const Wrapper* find_wrapper(std::string_view model_type);
@@ -34,36 +35,36 @@ const Family* find_family(std::string_view model_type);
 std::vector<std::string> default_targets(std::string_view model_type);
 
 class ModelFiles;
-/// Takes from the files what config.json does not say: the names, where a family has more than one kind, and the layout
-/// of experts (tensors of their own, stacked, or mxfp4), whatever the family has by default.
+/// Sets what config.json does not tell from the files: the tensor names, if a family has several variants, and the
+/// layout of experts (separate tensors, stacked, or mxfp4).
 void fit_to_files(ModelSpec& spec, const ModelFiles& files);
 
-/// A config as an object (config.json, or `model_config:` of a recipe). `source` stands before errors. Checked.
+/// Parses a config (config.json, or `model_config:` of a recipe) and checks the spec. `source`: prefix of errors.
 ModelSpec read_model_config(const Json& config, const std::string& source);
 
-/// DIRECTORY/config.json, with the end-of-text ids of generation_config.json added. Checked.
+/// Reads DIRECTORY/config.json, adding the EOS ids of generation_config.json, and checks the spec.
 ModelSpec read_model_spec(const std::string& directory);
 
-/// The config of a model trained from scratch, so that read_model_config() gives the same spec again.
-/// `dtype`: "float32", "bfloat16" or "float16".
+/// The config of a model trained from scratch; read_model_config() of it gives the same spec. `dtype`: "float32",
+/// "bfloat16" or "float16".
 Json config_json(const ModelSpec& spec, const std::string& dtype);
 
-/// `original` with some keys set (as transformers 5 spells them: "dtype", not "torch_dtype"); keeps unknown keys, their
-/// order and the dialect. A null removes nothing: it is written as null. With a new dtype, weights are no longer
-/// quantised: keys that say so are removed.
+/// `original` with some keys changed (in the spelling of transformers 5: "dtype", not "torch_dtype"); keeps unknown
+/// keys, their order and the spelling in use. A null value is written as null. A new dtype means that weights are not
+/// quantised any more: the keys about quantisation are removed.
 Json rewrite_config(const Json& original, const Json& changes);
 
 /// The architecture of a model with this head: "LlamaForCausalLM", "LlamaForSequenceClassification" …
 std::string architecture_of(const Family& family, HeadKind head);
-/// The class of a model with this head where transformers (5.0) has none by that name, so that only dml reads the
+/// The class name of a model with this head if transformers (5.0) has no such class, so that only dml can load the
 /// result; else "".
 std::string class_missing_in_transformers(const ModelSpec& spec);
 
-/// What config.json says of a head that is none of a language model; nothing of others.
+/// The keys of config.json for a head other than a language model's; empty for a language model.
 Json head_settings(const ModelSpec& spec);
 
-/// The dropout that a config asks of training in transformers, as "attn_pdrop 0.1, resid_pdrop 0.1"; "" if none. dml
-/// trains without it.
+/// The dropout that a config requests for training, as "attn_pdrop 0.1, resid_pdrop 0.1"; "" if none. dml trains
+/// without it.
 std::string config_dropout(const Json& config);
 
 /// Indented by 2, with a final newline, as Hugging Face writes it.

@@ -24,7 +24,7 @@ bool is_inside(const std::string& path, const std::string& folder) {
   return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
 }
 
-/// The shard's path, or a UserError when it leads out of the folder.
+/// The shard's path; UserError when it is outside the folder.
 std::string confined(const std::string& directory, const std::string& shard, const std::string& index_path) {
   std::string shown = escape_controls(shard).substr(0, 200);
   if (shard.empty() || shard.find('\0') != std::string::npos || fs::path(shard).is_absolute())
@@ -68,7 +68,7 @@ void ModelFiles::open_sharded(const std::string& index_path) {
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     throw UserError("{}: no 'weight_map' object", index_path);
 
-  std::map<std::string, std::size_t> opened;  // shard name → place in files_
+  std::map<std::string, std::size_t> opened;  // shard name → index in files_
   for (auto& [tensor, shard] : index["weight_map"].items()) {
     if (!shard.is_string())
       throw UserError("{}: weight_map '{}' is not the name of a file", index_path, tensor.substr(0, 200));
@@ -84,7 +84,7 @@ void ModelFiles::open_sharded(const std::string& index_path) {
     if (!view)
       throw UserError("{}: tensor '{}' is said to be in {}, which has no such tensor", index_path,
                       escape_controls(tensor).substr(0, 200), escape_controls(it->first).substr(0, 200));
-    tensors_.push_back(*view);  // weight_map is a tree: names come in order
+    tensors_.push_back(*view);  // weight_map is ordered by name
   }
   if (index.contains("metadata") && index["metadata"].is_object() && index["metadata"].contains("total_size")) {
     auto& total = index["metadata"]["total_size"];
@@ -163,7 +163,7 @@ void ModelWriter::open() {
   writer_ = std::make_unique<SafetensorsWriter>(join(directory_, shards_.file_name(shard_)), shards_[shard_]);
 }
 
-/// Before the next tensor: opens the shard it belongs to.
+/// Advances to the next tensor and opens its shard.
 void ModelWriter::advance() {
   DML_CHECK(next_ < order_.size(), "all declared tensors are written");
   if (in_shard_ == shards_[shard_].size()) {

@@ -16,7 +16,7 @@ class ModelFiles {
  public:
   /// Opens and checks every file. Throws UserError.
   explicit ModelFiles(const std::string& directory);
-  /// Tensors of files of another kind, sorted by name; `backing` owns what they point at.
+  /// Tensors of another file format, sorted by name; `backing` owns their data.
   ModelFiles(std::string name, std::vector<TensorView> tensors, std::vector<std::string> paths,
              std::shared_ptr<const void> backing)
       : directory_(std::move(name)),
@@ -27,8 +27,8 @@ class ModelFiles {
   const std::string& directory() const { return directory_; }
   /// All tensors, by name.
   const std::vector<TensorView>& tensors() const { return tensors_; }
-  /// Folders saved from the bare decoder lack the first part of its names ("wte.weight" for "transformer.wte.weight"):
-  /// they are found by the full name all the same.
+  /// Finds a tensor by its full name, also in folders that were saved from the bare decoder and so lack the first part
+  /// of their names ("wte.weight" for "transformer.wte.weight").
   const TensorView* find(std::string_view name) const;
   /// Bytes of all tensors.
   std::size_t bytes() const;
@@ -46,19 +46,19 @@ class ModelFiles {
   std::vector<TensorView> tensors_;
 };
 
-/// Which tensors go to which file.
+/// Assigns tensors to files.
 class ModelShards {
  public:
-  /// Bytes of a file's tensors at most; a larger tensor gets a file of its own.
+  /// Maximum bytes of the tensors of a file; a larger tensor gets a file of its own.
   static constexpr std::size_t kDefaultBytes = 5'000'000'000;
 
   ModelShards(std::vector<TensorInfo> tensors, std::size_t max_bytes);
 
   std::size_t size() const { return shards_.size(); }
-  /// In the order in which they were given.
+  /// The tensors of a file, in the order in which they were given.
   const std::vector<TensorInfo>& operator[](std::size_t shard) const { return shards_[shard]; }
   std::string file_name(std::size_t shard) const;
-  /// model.safetensors.index.json, where there is more than one file.
+  /// Writes model.safetensors.index.json if there are several files.
   void write_index(const std::string& directory) const;
 
  private:

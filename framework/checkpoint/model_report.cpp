@@ -14,12 +14,14 @@ namespace {
 
 constexpr std::size_t kMaxLines = 12;
 
-/// Tables that older files carry and that follow from the config: rotary frequencies, causal masks.
+/// Whether a tensor is a table that older files contain and that follows from the config: rotary frequencies, causal
+/// masks.
 bool is_derived(std::string_view name) {
   return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }
 
-/// "embed … 512 rows, config.json says 500" reads better than two shapes, and is the commonest mistake.
+/// The error for a tensor of another shape. For the most common mistake it names the rows and vocab_size instead of two
+/// shapes.
 std::string misshapen(const WeightName& w, const TensorView& t) {
   auto wanted = w.tensor_shape();
   std::string text =
@@ -29,7 +31,7 @@ std::string misshapen(const WeightName& w, const TensorView& t) {
   return text;
 }
 
-// Codes, and powers of two beside them.
+// Checks an mxfp4 tensor: its codes and its power-of-two scales.
 void check_mxfp4(const ModelFiles& files, const WeightName& w, const TensorView& codes,
                  std::set<const TensorView*>& used, std::vector<std::string>& errors) {
   const TensorView* scales = files.find(w.mxfp4_scales());
@@ -53,10 +55,10 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
   ModelReport out;
   std::set<const TensorView*> used;
   for (auto& w : weight_names(spec)) {
-    if (w.first_row > 0) continue;  // a fused tensor is looked at once
+    if (w.first_row > 0) continue;  // a fused tensor is checked once
     const TensorView* t = files.find(w.tensor);
     const bool new_head = w.role == WeightRole::head && spec.head != HeadKind::causal_lm;
-    if (!t && new_head) continue;  // of a language model: it starts at random
+    if (!t && new_head) continue;  // the file is of a language model: the new head is initialised randomly
     if (!t) {
       out.errors.push_back(fmt::format("tensor '{}' is missing", w.tensor));
       continue;

@@ -1,4 +1,4 @@
-// Whether the weights of a folder are those its config.json promises: asked before any memory is taken.
+// Compares the weights of a folder with its config.json before any memory is allocated.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace dml {
 
 struct ModelReport {
-  std::vector<std::string> errors;    // tensors that are missing, of another shape, or in a type that cannot be read
+  std::vector<std::string> errors;    // tensors that are missing, of another shape, or of an unsupported dtype
   std::vector<std::string> warnings;  // a separate head in a tied model; tensors that are not used
 };
 

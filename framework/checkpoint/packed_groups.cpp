@@ -65,7 +65,7 @@ class Unpacker {
     return *t;
   }
 
-  // Matrices that were left in full have their usual name, and no codes.
+  // Matrices that were not quantised have their usual name and no codes.
   void add(const WeightName& w) {
     const std::string stem = w.tensor.substr(0, w.tensor.rfind(".weight"));
     const bool mlx = config_.format == PackedFormat::mlx;
@@ -126,7 +126,7 @@ class Unpacker {
         });
   }
 
-  // desc_act sorts the columns by their importance; then a group is no range of a row.
+  // With desc_act, columns are sorted by importance and a group is not a contiguous range of a row.
   void check_order(const std::string& stem, std::int64_t cols, std::int64_t group) {
     const TensorView* order = find(stem + ".g_idx");
     if (!order) return;

@@ -30,7 +30,7 @@ bool is_in_16_bits(const ModelFiles& base, const std::string& name) {
   return t && dtype_bits(t->dtype) == 16;
 }
 
-// The tensor as the layout wants it, or a UserError.
+// Returns the tensor with the expected dtype and shape, or throws a UserError.
 const TensorView& expect(const SafetensorsFile& file, const TensorInfo& wanted) {
   const TensorView* t = file.find(wanted.name);
   if (!t) throw UserError("{}: tensor '{}' is missing", file.path(), wanted.name);
@@ -59,7 +59,7 @@ QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, DTyp
   build(spec, base, why);
 }
 
-// "" when the folder is there, whole and loaded.
+// Loads the folder; returns "", or why it cannot be used.
 std::string QuantisedBase::ready_or_why(const ModelFiles& base, const std::string& note) {
   if (!file_exists(folder_)) return "not there yet";
   std::string problem = manifest_problem(folder_);

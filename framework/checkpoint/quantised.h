@@ -1,21 +1,16 @@
-// The frozen base in 4 or 8 bits: quantised once, found again by its digest, mapped from then on.
+// The frozen base quantised to 4 or 8 bits: quantised once, stored in a cache by its digest, and mapped from there.
 //
-// ROOT/DIGEST/ holds one safetensors file per decoder layer and manifest.json, written last. DIGEST stands for the
-// contents of the weight files, the names and shapes taken from them, the scheme and the version of this layout.
-//   nf4    NAME (U8)                 two codes a byte
-//          NAME.absmax (U8)          a code of the scale of every block of 64 values, row by row
-//          NAME.nested_absmax (F32)  the scales' mean, then the largest magnitude of every 256 of them without it
-//   int8   NAME (I8)                 (out, in)
-//          NAME.scale (F32)          one per row
+// ROOT/DIGEST/ contains one safetensors file per decoder layer and manifest.json, which is written last. DIGEST covers
+// the contents of the weight files, the names and shapes read from them, the scheme and the version of this layout.
 //
-// NF4 values are float32, unless the base is in 16 bits: then they are rounded to bf16, as by bitsandbytes in a model
-// that computes in bf16. On disk the two are alike.
+// NF4 values are expanded to float32, or, if the base has 16 bits, rounded to bf16, as by bitsandbytes in a model that
+// computes in bf16. The stored form is the same.
 //
-// Double quantisation makes 4.13 bits a weight, on disk and in memory: the kernels expand the few scales of a panel as
-// they unpack it. A base that bitsandbytes quantised keeps the scales that follow from its own tables: NAME.absmax
-// (F32).
+// Double quantisation takes 4.13 bits per weight on disk and in memory: the kernels expand the few scales of a panel
+// when they unpack it. For a base that bitsandbytes quantised, the expanded scales of its own tables are stored:
+// NAME.absmax (F32).
 //
-// Quantised are the linear layers of the decoder; embeddings, norms, biases and the output head stay as they are.
+// The linear layers of the decoder are quantised; embeddings, norms, biases and the output head are not.
 #pragma once
 
 #include <algorithm>
@@ -32,30 +27,30 @@
 
 namespace dml {
 
-/// A weight matrix that gets quantised, as (out, in).
+/// A weight matrix to be quantised, as (out, in).
 struct QuantisedMatrix {
-  std::string name;  // of the tensor in the base's files
+  std::string name;  // name of the tensor in the base's files
   std::int64_t layer = 0, rows = 0, cols = 0;
-  bool transposed = false;            // the files have it as (in, out)
+  bool transposed = false;            // stored as (in, out) in the files
   std::vector<std::int64_t> shape{};  // in the files
-  StoredOrder order{};                // … where it is transposed
+  StoredOrder order{};                // order of a transposed tensor
 
   std::int64_t size() const { return rows * cols; }
   TensorInfo codes(DType scheme) const;
   TensorInfo scales(DType scheme) const;
-  TensorInfo scale_codes() const;   // nf4 with double quantisation has these
-  TensorInfo scale_blocks() const;  // two instead
+  TensorInfo scale_codes() const;   // for nf4 with double quantisation, these
+  TensorInfo scale_blocks() const;  // two replace scales()
 };
 
 struct QuantisedLayout {
   std::vector<QuantisedMatrix> matrices;  // in the order of the layers
-  std::vector<std::string> left_out;      // fused tensors whose parts begin within a block
+  std::vector<std::string> left_out;      // fused tensors that are not quantised, since a part begins within a block
 };
 QuantisedLayout quantised_layout(const ModelSpec& spec, DType scheme);
 
-/// Writes the layer files into `folder`, tensor by tensor: memory for one layer's result and 16 MB of float32 is
-/// enough. UserError naming every tensor that is missing or has another shape; the tensor and element that is NaN or
-/// infinite (the tensors that are not quantised are looked through as well).
+/// Writes the layer files into `folder`, tensor by tensor; memory use is one layer's result plus 16 MB. UserError
+/// naming every tensor that is missing or has another shape, or the first element that is NaN or infinite (tensors that
+/// are not quantised are checked as well).
 void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, DType scheme,
                      const std::string& folder);
 /// "layer-0007.safetensors"
@@ -65,25 +60,25 @@ class QuantisedBase {
  public:
   static constexpr int kVersion = 2;
 
-  /// Found in `root`, or built there by one process while others wait. What is damaged or of another version is built
-  /// anew.
+  /// Opens the base in the cache `root`, or builds it there while other processes wait. A damaged one, or one of
+  /// another version, is rebuilt.
   QuantisedBase(const ModelSpec& spec, const ModelFiles& base, DType scheme, const std::string& root);
 
-  /// Nothing for a tensor that is not quantised. The view lives as long as this object.
+  /// The quantised tensor; empty if it is not quantised. The view is valid as long as this object.
   std::optional<StoredTensor> find(const std::string& name) const;
 
   DType scheme() const { return scheme_; }
   std::string_view scheme_name() const { return dtype_row(scheme_).name; }
   const std::string& folder() const { return folder_; }
-  /// Codes and scales.
+  /// Bytes of codes and scales.
   std::size_t bytes() const { return bytes_; }
   /// Number of quantised weights.
   std::int64_t weights() const;
-  /// For each of them, scales included.
+  /// Bits per quantised weight, scales included.
   double bits() const {
     return 8.0 * static_cast<double>(bytes_) / static_cast<double>(std::max<std::int64_t>(1, weights()));
   }
-  /// One line for people: where it was found, or why it was built.
+  /// A message: where the base was found, or why it was built.
   const std::string& note() const { return note_; }
   const std::vector<std::string>& left_out() const { return layout_.left_out; }
 

@@ -1,4 +1,4 @@
-// From the base's files to codes and scales, one layer file at a time.
+// Quantises the base's tensors to codes and scales, one layer file at a time.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -20,7 +20,7 @@ using kernels::kNf4Block, kernels::kNf4ScaleBlock;
 
 std::int64_t blocks(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
-// Calls take(first, values) for consecutive pieces of the matrix as (out, in), of a multiple of `grain` values each.
+// Calls take(first, values) for consecutive blocks of the matrix as (out, in), each of a multiple of `grain` values.
 void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64_t grain,
                 const std::function<void(std::int64_t, std::span<const float>)>& take) {
   if (m.transposed) {
@@ -47,7 +47,7 @@ void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64
   }
 }
 
-// Double quantisation.
+// Quantises the scales (double quantisation).
 void nest_scales(Quantised& q) {
   q.scale_codes.resize(q.scales.size());
   std::vector<float> blocks_of(
@@ -113,7 +113,7 @@ QuantisedLayout quantised_layout(const ModelSpec& spec, DType scheme) {
   QuantisedLayout layout;
   std::set<std::string> seen, out_of_step;
   const auto names = weight_names(spec);
-  for (const WeightName& w : names)  // a part of a fused tensor must begin with a block
+  for (const WeightName& w : names)  // a part of a fused tensor must begin at a block boundary
     if (is_linear(w) && scheme == DType::nf4 && w.first_row * w.cols % kNf4Block != 0) out_of_step.insert(w.tensor);
   for (const WeightName& w : names)
     if (is_linear(w) && !out_of_step.contains(w.tensor) && seen.insert(w.tensor).second)

@@ -1,7 +1,7 @@
 // One safetensors file: reading through a mapping, writing as a stream.
 //
-// Layout: 8 bytes little-endian header length, JSON header padded with spaces to a multiple of 8, data. A file that
-// opens is valid: every view lies in the file and has the size its shape says.
+// Layout: 8 bytes little-endian header length, JSON header padded with spaces to a multiple of 8, data. Opening a file
+// validates it: every view is inside the file and has the size of its shape.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct TensorView {
   std::span<const std::byte> bytes;
 
   std::int64_t size() const;
-  /// Whether it is in blocks of ggml, as quantised matrices of GGUF files are.
+  /// Whether it is in a ggml block format, as quantised matrices of GGUF files are.
   bool quantised() const;
   /// Whether its values can be read as float32.
   bool readable() const { return quantised() || is_readable_float(dtype); }
-  /// Elements [first, first + count) as float32; readable() ones.
+  /// Reads elements [first, first + count) as float32; requires readable().
   void read(std::int64_t first, std::int64_t count, float* out) const;
   /// Whether the data may be used in place as elements of its dtype.
   bool aligned() const;
@@ -48,7 +48,7 @@ class SafetensorsFile {
   explicit SafetensorsFile(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
-  /// By name.
+  /// The tensors, sorted by name.
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const TensorView* find(std::string_view name) const;
   /// The tensor, or a UserError naming the nearest.
@@ -71,26 +71,26 @@ struct TensorInfo {
   std::size_t bytes() const { return static_cast<std::size_t>(dtype_bytes(dtype, size())); }
 };
 
-/// Where everything lies in a file that holds these tensors.
+/// The layout of a file with these tensors.
 struct SafetensorsLayout {
-  /// In the order of the file: wide elements first, so that all stay aligned, then by name.
+  /// In the order of the file: larger element types first, so that all stay aligned, then by name.
   std::vector<TensorInfo> tensors;
-  std::string front;                 // header with its length
-  std::vector<std::size_t> offsets;  // of every tensor, from the start of the file
+  std::string front;                 // header, preceded by its length
+  std::vector<std::size_t> offsets;  // of each tensor, from the start of the file
   std::size_t size = 0;              // of the finished file
 
   explicit SafetensorsLayout(std::vector<TensorInfo> declared,
                              const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 };
 
-/// Writes front to back: all tensors are declared first, then their data is appended in the order of tensors(), in any
-/// pieces. The file appears with commit().
+/// Writes a file sequentially: all tensors are declared first, then their data is appended in the order of tensors(),
+/// in pieces of any size. commit() renames the file to its final name.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors,
                     const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
-  /// In the order of the file.
+  /// The tensors in the order of the file.
   const std::vector<TensorInfo>& tensors() const { return layout_.tensors; }
   void append(const void* data, std::size_t size);
   /// float32 values, rounded to `dtype`.
@@ -102,7 +102,7 @@ class SafetensorsWriter {
   FileWriter file_;
 };
 
-/// A small file in one go: `values(info)` gives each tensor's float32 values.
+/// Writes a small file; `values(info)` returns each tensor's float32 values.
 void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
                        const std::function<std::span<const float>(const TensorInfo&)>& values,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});

@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-/// A name as it may stand in a message: short and without control characters.
+/// A name for a message: shortened and without control characters.
 std::string shown(std::string_view name) {
   std::string s = escape_controls(name.substr(0, 80));
   if (std::size_t tail = incomplete_utf8_tail(s)) s.resize(s.size() - tail);
@@ -65,7 +65,7 @@ class HeaderReader {
     fail("expected '{}'", c);
   }
 
-  /// "{" key ":" value, … "}"; `value` is called after the colon.
+  /// Parses "{" key ":" value, … "}"; calls `value` after each colon.
   template <class F>
   void members(F value) {
     expect('{');
@@ -156,7 +156,7 @@ class HeaderReader {
     return copy ? std::string_view(*copy) : text_.substr(start, end - start);
   }
 
-  /// Digits only: no sign, point, exponent or leading zero.
+  /// Parses digits only: no sign, point, exponent or leading zero.
   std::uint64_t read_number() {
     skip_space();
     std::size_t start = at_;
@@ -252,7 +252,7 @@ class HeaderReader {
   std::size_t at_ = 0;
 };
 
-/// Ranges in order touch each other, begin at 0 and end with the file.
+/// Checks that the ranges, in order, are contiguous, start at 0 and end at the end of the file.
 void check_cover(const SafetensorsHeader& header, std::uint64_t data_bytes, const std::string& source) {
   std::uint64_t cursor = 0;
   for (auto& e : header.entries) {

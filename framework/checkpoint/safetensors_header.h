@@ -1,10 +1,10 @@
-// The header of a safetensors file, read strictly: a JSON object of NAME: {dtype, shape, data_offsets} and an optional
-// "__metadata__" of texts, nothing else.
+// Strict parser for the header of a safetensors file: a JSON object of NAME: {dtype, shape, data_offsets} and an
+// optional "__metadata__" of strings, nothing else.
 //
-// Accepted is a subset of what the reference implementation accepts (github.com/huggingface/safetensors, "Format"):
-// the byte ranges cover the data without holes, overlaps or remainder; shape × dtype gives exactly the range; no name
-// occurs twice. Read by hand because a DOM of a million entries takes seconds and a gigabyte; here an entry costs some
-// fifty bytes and names stay in the mapped file.
+// It accepts a subset of what the reference implementation accepts (github.com/huggingface/safetensors, "Format"): the
+// byte ranges cover the data without gaps, overlaps or remainder; shape × dtype gives exactly the range; no name occurs
+// twice. It is hand-written because a DOM of a million entries takes seconds and a gigabyte; here an entry takes about
+// fifty bytes, and names are views of the mapped file.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct SafetensorsHeader {
   static constexpr int kMaxRank = 8;
 
   struct Entry {
-    std::string_view name;     // into the text, or into `unescaped`
+    std::string_view name;     // a view of the text, or of an element of `unescaped`
     std::uint64_t begin, end;  // bytes from the start of the data
-    std::uint32_t first_dim;   // into `dims`
+    std::uint32_t first_dim;   // index into `dims`
     std::uint8_t rank;
     DType dtype;
   };
@@ -38,7 +38,7 @@ struct SafetensorsHeader {
   std::span<const std::int64_t> shape(const Entry& e) const { return std::span(dims).subspan(e.first_dim, e.rank); }
 };
 
-/// `text` must outlive the result; `data_bytes` is what follows it in the file. Throws UserError with the byte's place.
+/// `text` must outlive the result; `data_bytes`: number of bytes after it in the file. UserError with the byte offset.
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_bytes, const std::string& source);
 
 }  // namespace dml

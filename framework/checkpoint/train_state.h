@@ -1,5 +1,6 @@
-// Where a run stands: everything beside weights and optimizer that a resumed run needs to be the uninterrupted one.
-// dml_state.json is ours; trainer_state.json is written beside it in transformers' form for the tools that read it.
+// The state of a run: everything besides weights and optimizer state that a resumed run needs to continue as if
+// uninterrupted. dml_state.json is dml's own; trainer_state.json is written beside it in the format of transformers for
+// other tools.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,24 @@ namespace dml {
 
 struct TrainState {
   std::int64_t step = 0;           // optimizer steps done
-  double epoch = 0;                // passes over the data, with the fraction
-  std::int64_t pass = 0, row = 0;  // data position: rows of pass `pass` before `row` are used up
+  double epoch = 0;                // passes over the data, with a fraction
+  std::int64_t pass = 0, row = 0;  // data position: pass `pass` continues at row `row`
   std::uint64_t seed = 0;
   std::int64_t tokens = 0, trained_tokens = 0;
-  std::string recipe, data, base, numerics;  // digests that must agree when the run is resumed
+  std::string recipe, data, base, numerics;  // digests that must match when the run is resumed
   std::optional<double> best_metric;
   std::int64_t best_step = -1;
-  Json extra = Json::object();  // small things of their owners: loss average, early stopping, log position
+  Json extra = Json::object();  // state of observers: loss average, early stopping, log position
 
   bool operator==(const TrainState&) const = default;
 };
 
 std::string train_state_text(const TrainState& state);
-/// UserError for anything missing, of another type or of a newer format; `source` in front.
+/// Parses dml_state.json. UserError for anything missing, of another type or of a newer format; `source`: prefix of
+/// errors.
 TrainState read_train_state(const Json& json, const std::string& source);
 
-/// trainer_state.json of transformers: keys sorted, indent 2.
+/// The contents of transformers' trainer_state.json: sorted keys, indent 2.
 struct TrainerState {
   std::int64_t step = 0, max_steps = 0, logging_steps = 1, save_steps = 0, eval_steps = 0, batch_size = 1, tokens = 0;
   double epoch = 0, epochs = 1, flops = 0;

@@ -1,4 +1,4 @@
-// The table of families, in groups of relatives: a new family is a row in one of them.
+// The table of model families, in groups of similar ones. A new family is a row in one of them.
 #pragma once
 
 #include <vector>
@@ -16,15 +16,15 @@ inline void layer_norm(ModelSpec& spec) {
   spec.norm.bias = true;
 }
 
-FamilyGroup llama_families();   // Llama and what differs from it in a few switches
-FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, whose norms stand after the blocks
+FamilyGroup llama_families();   // Llama and families that differ from it in a few switches
+FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, which normalise after the blocks
 FamilyGroup gemma_families();   // Gemma
 FamilyGroup phi_families();     // Phi, GLM
 FamilyGroup cohere_families();  // Command; StableLM, Nemotron, StarCoder 2: LayerNorm
-FamilyGroup expert_families();  // those with mixtures of experts
+FamilyGroup expert_families();  // mixtures of experts
 FamilyGroup gpt_families();     // GPT-2, GPT-NeoX, Falcon, BLOOM, MPT
 
-/// Of fit_to_files(): how the files hold experts.
+/// The part of fit_to_files() that determines how the files store experts.
 void fit_expert_layout(ModelSpec& spec, const ModelFiles& files);
 
 }  // namespace dml
