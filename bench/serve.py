@@ -2,6 +2,7 @@
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -48,23 +49,19 @@ def rate(server, clients, tokens):
     return sum(sum(first < t <= last for t in s.times) for s in streams) / (last - first)
 
 
-def batch_seconds(args, model, count, tokens, folder):
-    """(wall, processor) seconds of a batch of so many answers."""
+def batch(args, model, count, tokens, folder):
+    """Tokens a second while answers of a batch are written, as dml says, and its processor seconds."""
     path = os.path.join(folder, "batch.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         for i in range(count):
             body = {"prompt": prompt(i), "max_tokens": tokens, "temperature": 0, "logit_bias": {"2": -100}}
             file.write(json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": body}) + "\n")
-    before, begin = os.times(), time.monotonic()
-    text_of([os.environ["DML"], "serve", "--base-model", model, "--threads", str(args.threads), "--input", path, "--output", path + ".out"])
+    before = os.times()
+    done = subprocess.run([os.environ["DML"], "serve", "--base-model", model, "--threads", str(args.threads), "--input", path,
+                           "--output", path + ".out"], check=True, stderr=subprocess.PIPE, text=True)
     after = os.times()
-    return time.monotonic() - begin, after.children_user + after.children_system - before.children_user - before.children_system
-
-
-def batch_rate(args, model, folder):
-    """Of the engine without HTTP, by the difference of two runs."""
-    short, long = (batch_seconds(args, model, 16, n, folder)[0] for n in (args.tokens // 4, args.tokens))
-    return 16 * (args.tokens - args.tokens // 4) / (long - short)
+    said = float(re.search(r"at ([0-9.]+) tokens/s", done.stderr)[1])
+    return said, after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def gaps_beside_a_long_prompt(server, tokens):
@@ -92,7 +89,7 @@ def own_cost(args, tiny, folder):
     rate(server, 16, 400)
     served = (server.cpu() - before) / (16 * 400)
     server.end()
-    alone = (batch_seconds(args, tiny, 16, 400, folder)[1] - batch_seconds(args, tiny, 16, 50, folder)[1]) / (16 * 350)
+    alone = (batch(args, tiny, 16, 400, folder)[1] - batch(args, tiny, 16, 50, folder)[1]) / (16 * 350)
     return served, alone
 
 
@@ -128,7 +125,7 @@ def main():
         text_of([os.environ["DML"], "convert", model, "--format", "gguf", "--dtype", "bf16", "--output", gguf])
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(args.repeats):  # in turns
-            engine.append(batch_rate(args, model, scratch))
+            engine.append(batch(args, model, 16, args.tokens, scratch)[0])
             server = Server(os.environ["DML"], "--base-model", model, "--threads", str(args.threads))
             rate(server, 1, 4)
             for n in measured:

@@ -86,15 +86,6 @@ struct Infer {
   }
 };
 
-void show_speed(const GenerationSpeed& s) {
-  std::string rate;
-  if (s.new_seconds > 0 && s.new_tokens > 0)
-    rate = fmt::format(" at {:.0f} tokens/s", static_cast<double>(s.new_tokens) / s.new_seconds);
-  const std::string known = s.cached_tokens > 0 ? fmt::format(" ({} of them in the cache)", s.cached_tokens) : "";
-  log_info("Prompt: {} tokens{}, {:.2f} s. Generated: {} tokens{}", s.prompt_tokens, known, s.prompt_seconds,
-           s.generated, rate);
-}
-
 // "a,b\\,c" → "a", "b,c".
 std::vector<std::string> parse_stops(const std::string& text) {
   std::vector<std::string> out{""};
@@ -148,7 +139,7 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
   if (!in.adapters.empty() && in.adapters[0] != "none") served.adapters = in.adapters;
   const ServedModels models(recipe, served);
   const BatchCount count = answer_batch(models, *in.input, *in.output);
-  log_info("{}: {} answered, {} refused", *in.output, count.answered, count.refused);
+  log_info("{}: {}", *in.output, count.text());
 }
 
 // --reward and --best-of; they go with sampling.
@@ -278,7 +269,7 @@ int run_infer(const std::vector<std::string>& words) {
     assistant.keep_cache();
     chat(assistant);
   }
-  show_speed(assistant.speed());
+  log_info("{}", assistant.speed().text());
   return 0;
 }
 

@@ -133,7 +133,7 @@ class StopSignals {
 int answer_file(const ServedModels& models, const std::string& input, const std::string& output) {
   log_info("{}", models.description());
   const BatchCount count = answer_batch(models, input, output);
-  log_info("{}: {} answered, {} refused", output, count.answered, count.refused);
+  log_info("{}: {}", output, count.text());
   return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "generate/engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -32,6 +34,15 @@ GenerationSpeed& GenerationSpeed::operator+=(const GenerationSpeed& more) {
   prompt_seconds += more.prompt_seconds;
   new_seconds += more.new_seconds;
   return *this;
+}
+
+std::string GenerationSpeed::text() const {
+  const std::string known = cached_tokens > 0 ? fmt::format(" ({} of them in the cache)", cached_tokens) : "";
+  const std::string rate = new_seconds > 0 && new_tokens > 0
+                               ? fmt::format(" at {:.1f} tokens/s", static_cast<double>(new_tokens) / new_seconds)
+                               : "";
+  return fmt::format("Prompt: {} tokens{}, {:.2f} s. Generated: {} tokens{}", prompt_tokens, known, prompt_seconds,
+                     generated, rate);
 }
 
 Engine::Engine(std::vector<EngineModel> models, const EngineOptions& options)

@@ -36,6 +36,8 @@ struct GenerationSpeed {
   double prompt_seconds = 0, new_seconds = 0;
 
   GenerationSpeed& operator+=(const GenerationSpeed& more);
+  /// "Prompt: 12 tokens (8 of them in the cache), 0.10 s. Generated: 30 tokens at 15.2 tokens/s"
+  std::string text() const;
 };
 
 struct EngineOptions {

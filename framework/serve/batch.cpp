@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr JsonLimits kLine{.bytes = std::size_t{64} << 20, .depth = 64, .object_keys = 65536};
 constexpr std::size_t kMostErrors = 20;
+constexpr std::chrono::seconds kLastStep{60};
 
 struct BatchRow {
   std::string custom_id, url;
@@ -136,6 +138,10 @@ bool is_batch_file(const std::string& path) {
   return is;
 }
 
+std::string BatchCount::text() const {
+  return fmt::format("{} answered, {} refused. {}", answered, refused, speed.text());
+}
+
 BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output) {
   const std::vector<BatchRow> rows = batch_rows(input);
   FileWriter out(output);
@@ -172,6 +178,8 @@ BatchCount answer_batch(const ServedModels& models, const std::string& input, co
     out.write(output_line(rows[i], response));
     open.pop_front();
   }
+  service.finish(kLastStep);  // all are answered
+  count.speed = service.speed();
   out.commit();
   return count;
 }

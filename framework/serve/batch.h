@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "generate/engine.h"
 #include "serve/served_model.h"
 
 namespace dml {
@@ -15,6 +16,10 @@ bool is_batch_file(const std::string& path);
 
 struct BatchCount {
   std::size_t answered = 0, refused = 0;
+  GenerationSpeed speed = {};
+
+  /// "14 answered, 1 refused. Prompt: …"
+  std::string text() const;
 };
 /// Answers all requests. UserError listing every line that is not a request, before the first is answered. `output` is
 /// written atomically.

@@ -32,6 +32,8 @@ class Service {
   bool submit(std::shared_ptr<Work> work);
   /// Completes running and queued requests for at most this time, then cancels the rest.
   void finish(std::chrono::seconds most);
+  /// Of all requests so far. Only after finish().
+  const GenerationSpeed& speed() const { return engine_.speed(); }
 
  private:
   struct Active {

@@ -28,7 +28,8 @@ TEST_F(Batches, AreAnsweredInTheirOrderAndTheSameWayByBothCommands) {
   const Ended served =
       dml({"serve", "--base-model", base_directory(), "--input", file, "--output", at("served.jsonl")});
   ASSERT_EQ(served.exit, 0) << served.err;
-  EXPECT_THAT(served.err, HasSubstr("13 answered, 1 refused"));
+  EXPECT_THAT(served.err, HasSubstr("13 answered, 1 refused. Prompt: "));
+  EXPECT_THAT(served.err, HasSubstr(" tokens/s"));
   const Ended inferred =
       dml({"infer", "--base-model", base_directory(), "--input", file, "--output", at("inferred.jsonl")});
   ASSERT_EQ(inferred.exit, 0) << inferred.err;
