@@ -19,6 +19,7 @@ constexpr std::int64_t kFewRows = 8, kDots = 4;
 // more at a time where another product has just read them.
 constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
 constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
+constexpr std::int64_t kSummed = 28;   // rows of the whole sum that one task adds up
 
 std::int64_t parts_of(std::int64_t size, std::int64_t part) { return (size + part - 1) / part; }
 
@@ -72,30 +73,38 @@ class TokenSums {
     sums_ = scratch.take<float>(all * size_).data();
   }
 
+  // Whether there is a range for every thread.
+  bool enough() const { return terms_.total(ranges) >= threads(); }
+
   // Calls before(term, first, count) for the next few tokens, `step` at most, before they are summed.
   template <class F>
   void sum(std::int64_t step, F before) const {
     parallel_tiles(terms_, ranges, [&](const Term& term, TileOf at) {
-      const std::int64_t width = term.wide.cols, rank = term.thin.cols;
-      const std::int64_t first = at.i * range(term), last = std::min(first + range(term), term.wide.rows);
-      for (std::int64_t t = first; t < last; t += step) {
-        const std::int64_t tokens = std::min(step, last - t);
-        before(at.entry, t, tokens);
-        for (std::int64_t w = 0; w < width; w += kNarrow)
-          loops().small_gemm(std::min(kNarrow, width - w), rank, tokens, term.wide.row(t) + w, 1, width,
-                             term.thin.row(t), rank, term.alpha, sums_ + at.number * size_ + w * rank, rank, t > first);
-      }
+      add_range(term, at.i, {0, term.wide.cols}, step, at.number,
+                [&](std::int64_t t, std::int64_t tokens) { before(at.entry, t, tokens); });
+    });
+  }
+  // The same sums by tasks of some columns each, as many as keep all threads busy.
+  void sum(std::int64_t step) const {
+    constexpr std::int64_t kTasksOfThread = 4;
+    const std::int64_t parts = parts_of(kTasksOfThread * threads(), std::max<std::int64_t>(1, terms_.total(ranges)));
+    auto cols = [parts](const Term& t) { return parts_of(parts_of(t.wide.cols, parts), kNarrow) * kNarrow; };
+    auto tiles = [cols](const Term& t) { return ranges(t) > 0 ? ranges(t) * parts_of(t.wide.cols, cols(t)) : 0; };
+    parallel_tiles(terms_, tiles, [&](const Term& term, TileOf at) {
+      const std::int64_t across = parts_of(term.wide.cols, cols(term)), first = at.i % across * cols(term);
+      add_range(term, at.i / across, {first, std::min(first + cols(term), term.wide.cols)}, step,
+                first_range(at.entry) + at.i / across, [](std::int64_t, std::int64_t) {});
     });
   }
 
   // Calls add(term, first, rows): the rows of a term's whole sum from `first` on.
   template <class F>
   void finish(F add) const {
-    auto tiles = [](const Term& term) { return term.wide.rows > 0 ? parts_of(term.wide.cols, kNarrow) : 0; };
+    auto tiles = [](const Term& term) { return term.wide.rows > 0 ? parts_of(term.wide.cols, kSummed) : 0; };
     parallel_tiles(terms_, tiles, [&](const Term& term, TileOf at) {
-      const std::int64_t rank = term.thin.cols, first = at.i * kNarrow;
-      float* own = sums_ + firsts_[static_cast<std::size_t>(at.entry)] * size_ + first * rank;
-      const Mat whole{own, std::min(kNarrow, term.wide.cols - first), rank};
+      const std::int64_t rank = term.thin.cols, first = at.i * kSummed;
+      float* own = sums_ + first_range(at.entry) * size_ + first * rank;
+      const Mat whole{own, std::min(kSummed, term.wide.cols - first), rank};
       for (std::int64_t r = 1; r < ranges(term); ++r) loops().add_scaled(own + r * size_, 1, whole.data, whole.size());
       add(at.entry, first, whole);
     });
@@ -106,6 +115,25 @@ class TokenSums {
     return std::max({kFewestTokens, 2 * t.thin.cols, (t.wide.rows + kMostRanges - 1) / kMostRanges});
   }
   static std::int64_t ranges(const Term& t) { return parts_of(t.wide.rows, range(t)); }
+  std::int64_t first_range(std::int64_t term) const { return firsts_[static_cast<std::size_t>(term)]; }
+
+  // Some columns of the i-th range of a term, which is the `number`-th of all.
+  struct Columns {
+    std::int64_t first, end;
+  };
+  template <class F>
+  void add_range(const Term& term, std::int64_t i, Columns cols, std::int64_t step, std::int64_t number,
+                 F before) const {
+    const std::int64_t width = term.wide.cols, rank = term.thin.cols;
+    const std::int64_t first = i * range(term), last = std::min(first + range(term), term.wide.rows);
+    for (std::int64_t t = first; t < last; t += step) {
+      const std::int64_t tokens = std::min(step, last - t);
+      before(t, tokens);
+      for (std::int64_t w = cols.first; w < cols.end; w += kNarrow)
+        loops().small_gemm(std::min(kNarrow, cols.end - w), rank, tokens, term.wide.row(t) + w, 1, width,
+                           term.thin.row(t), rank, term.alpha, sums_ + number * size_ + w * rank, rank, t > first);
+    }
+  }
 
   const TaskList<Term>& terms_;
   std::span<std::int64_t> firsts_;  // the number of a term's first range
@@ -187,12 +215,14 @@ void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratc
     const AdapterUpGradient g = adapters[i];
     narrow_product(g.dy.slice(first, count), g.b.data, g.scale, g.ddown.slice(first, count));
   };
-  if (!sums)
-    return parallel_tiles(
+  auto products = [&] {
+    parallel_tiles(
         adapters, [](const AdapterUpGradient& g) { return parts_of(g.dy.rows, kRows); },
         [&](const AdapterUpGradient& g, TileOf at) {
           product(at.entry, at.i * kRows, std::min(kRows, g.dy.rows - at.i * kRows));
         });
+  };
+  if (!sums) return products();
   Arena::Scope scope(scratch);
   auto term = [&](std::int64_t i) {
     const AdapterUpGradient g = adapters[i];
@@ -200,7 +230,12 @@ void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratc
   };
   const TaskList<Term> terms(adapters.size(), term);
   TokenSums tokens(terms, scratch);
-  tokens.sum(kTokensOfTwo, product);
+  if (tokens.enough()) {
+    tokens.sum(kTokensOfTwo, product);
+  } else {  // reads dy twice
+    products();
+    tokens.sum(kTokensOfTwo);
+  }
   tokens.finish([&](std::int64_t i, std::int64_t first, ConstMat rows) {
     if (Mat db = adapters[i].db; !db.empty()) loops().add_scaled(rows.data, 1, db.row(first), rows.size());
   });
@@ -233,7 +268,7 @@ void lora_down_backward(const TaskList<AdapterDownGradient>& adapters, Arena& sc
   };
   const TaskList<Term> terms(adapters.size(), term);
   TokenSums tokens(terms, scratch);
-  tokens.sum(kTokensOfOne, [](std::int64_t, std::int64_t, std::int64_t) {});
+  tokens.sum(kTokensOfOne);
   tokens.finish([&](std::int64_t i, std::int64_t first, ConstMat rows) {
     const Mat da = adapters[i].da;
     float* transposed = thread_scratch(rows.size()).data();

@@ -12,6 +12,7 @@
 #include "core/parallel.h"
 #include "kernels/elementwise.h"
 #include "kernels/packed_panels.h"
+#include "kernels/packed_together.h"
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
 
@@ -21,20 +22,19 @@ namespace {
 constexpr std::int64_t kSlabRows = 1036;  // packed at a time where the rows are not: 74 · 14, about two megabytes
 constexpr std::int64_t kShareCols = 128;  // columns of a task's last step that a thread takes at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
-constexpr double kPacking = 10;           // cost of packing a value, in multiply-adds
-constexpr double kFar = 20;               // additional cost where another core wrote the value
+constexpr double kClearly = 0.95;         // of the time of tasks by themselves, to work together instead
 
 // The division of an (m, n) result for a number of threads: the parts that finish first, with what packing costs. Every
 // part packs its own, as what another core has just packed is slow to fetch; a thread reads another's slab only when it
-// would otherwise be idle another's slab.
+// would otherwise be idle.
 struct Parts {
   std::int64_t rows, cols;
+  double time = 0;  // of a unit of the depth, in multiply-adds
 };
 Parts parts_of(std::int64_t m, std::int64_t n, std::int64_t cores) {
   const std::int64_t mr = product_loops().mr, nr_pair = 2 * product_loops().nr, fewest = ceil_div(m, kSlabRows);
   const std::int64_t most_down = std::max(fewest, ceil_div(m, 8 * mr)), most_across = ceil_div(n, nr_pair);
   Parts best{m, n};
-  double least = 0;
   for (std::int64_t down = fewest; down <= most_down && down <= 4 * cores + fewest; ++down)
     for (std::int64_t across = 1; across <= most_across && across <= 4 * cores; ++across) {
       Parts p{round_up(ceil_div(m, down), mr), round_up(ceil_div(n, across), nr_pair)};
@@ -43,8 +43,8 @@ Parts parts_of(std::int64_t m, std::int64_t n, std::int64_t cores) {
       // Rows are written by the thread that has them in every operation (core/parallel.h); of those of a task that
       // takes a part of the columns only, others wrote the rest.
       const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
-      double time = static_cast<double>(ceil_div(tasks, cores)) * (rows * cols + kPacking * (rows + cols) + far * rows);
-      if (p.rows <= round_up(kSlabRows, mr) && (least == 0 || time < least)) best = p, least = time;
+      p.time = static_cast<double>(ceil_div(tasks, cores)) * (rows * cols + kPacking * (rows + cols) + far * rows);
+      if (p.rows <= round_up(kSlabRows, mr) && (best.time == 0 || p.time < best.time)) best = p;
     }
   return best;
 }
@@ -212,6 +212,11 @@ void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Fac
 void packed_products(const TaskList<Product>& products) {
   if (dry_run()) return;
   const Cuts cuts = cut(products);
+  if (products.size() == 1 && cuts.tasks() > 0) {
+    const Product p = products[0];
+    const Together how = together(p, threads());
+    if (how.steps > 0 && how.time < kClearly * cuts.of[0].part.time) return multiply_together(p, how);
+  }
   const std::span<Shared> shared = shared_for(cuts.tasks());
   std::atomic<std::int64_t> begun = 0;
   auto take_last_step = [&](std::int64_t i, const PartOfProduct& part, float* room) {

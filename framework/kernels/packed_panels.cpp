@@ -93,16 +93,32 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
            [&](At row, At rows, At col, At some) { return values_of(f, row, rows, col, some, room); });
 }
 
+std::int64_t row_floats(const Factor& f, const Factor* tail, Side side, std::int64_t depth) {
+  return row_floats(f, side, depth) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
+}
+
+void pack_rows(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count, const Step& at,
+               float* to, float* room) {
+  const std::int64_t pitch = row_floats(f, tail, side, at.deep);
+  pack_part(f, side, first, count, at.k, at.deep, pitch, to, room);
+  if (tail)
+    pack_part(*tail, side, first, count, 0, tail->depth(), pitch, to + block_of(side) * row_floats(f, side, at.deep),
+              room);
+}
+
+std::int64_t room_to_pack(std::int64_t count, std::int64_t depth) {
+  return std::max(product_loops().nr * depth, std::max(kTransposedRows, product_loops().kr) * count);
+}
+
 namespace {
 
-// Such rows, in `to` unless they are packed already; after them the tail's.
+// Rows of a step, in `to` unless they are packed already.
 const float* packed_part(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count,
-                         std::int64_t k, std::int64_t depth, float* to, float* room) {
-  const std::int64_t own = row_floats(f, side, depth);
-  if (f.packed) return f.packed + round_up(f.count(), block_of(side)) * row_floats(f, side, k) + first * own;
-  const std::int64_t pitch = own + (tail ? row_floats(*tail, side, tail->depth()) : 0);
-  pack_part(f, side, first, count, k, depth, pitch, to, room);
-  if (tail) pack_part(*tail, side, first, count, 0, tail->depth(), pitch, to + block_of(side) * own, room);
+                         const Step& at, float* to, float* room) {
+  if (f.packed)
+    return f.packed + round_up(f.count(), block_of(side)) * row_floats(f, side, at.k) +
+           first * row_floats(f, side, at.deep);
+  pack_rows(f, tail, side, first, count, at, to, room);
   return to;
 }
 
@@ -118,7 +134,7 @@ PrefetchRange bytes_of(const Factor& f, std::int64_t first, std::int64_t count, 
 
 // Floats of a row in the widest step of a product, the tail's after the last. Both factors use the first one's step.
 std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side, std::int64_t step) {
-  return row_floats(f, side, std::min(step, f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
+  return row_floats(f, tail, side, std::min(step, f.depth()));
 }
 
 }  // namespace
@@ -130,7 +146,14 @@ std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows) {
 
 const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Step& at,
                        float* to) {
-  return packed_part(a, at.ends ? &tail->a : nullptr, Side::a, row, rows, at.k, at.deep, to, nullptr);
+  return packed_part(a, at.ends ? &tail->a : nullptr, Side::a, row, rows, at, to, nullptr);
+}
+
+void multiply_packed(const Factor& b, const Factor* tail, const Step& at, std::int64_t rows, std::int64_t cols,
+                     const float* left, const float* right, float* c, std::int64_t ldc, Write mode,
+                     PrefetchRange ahead) {
+  product_loops().gemm(rows, cols, filled(at.deep) + (tail ? filled(tail->depth()) : 0),
+                       stays_bf16(b, Side::b) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add, ahead);
 }
 
 Panels::Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols)
@@ -141,7 +164,7 @@ Panels::Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_
 std::int64_t Panels::room() const {
   if (b_.packed) return 0;
   const std::int64_t deep = std::max(std::min(step_, b_.depth()), tail_ ? tail_->b.depth() : 0);
-  return panel() + std::max(product_loops().nr * deep, std::max(kTransposedRows, product_loops().kr) * cols_);
+  return panel() + room_to_pack(cols_, deep);
 }
 
 std::int64_t Panels::panel() const {
@@ -160,9 +183,8 @@ void Panels::multiply(std::int64_t rows, const float* left, const Step& at, std:
       ahead = bytes_of(b_, next, std::min(width, end - next), at.k, at.deep);
     else if (later < b_.depth())
       ahead = bytes_of(b_, stop - cols, std::min(cols_, cols), later, std::min(step_, b_.depth() - later));
-    const float* right = packed_part(b_, behind, Side::b, col, width, at.k, at.deep, room, room + panel());
-    product_loops().gemm(rows, width, filled(at.deep) + (behind ? filled(behind->depth()) : 0),
-                         stays_bf16(b_, Side::b) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add, ahead);
+    const float* right = packed_part(b_, behind, Side::b, col, width, at, room, room + panel());
+    multiply_packed(b_, behind, at, rows, width, left, right, c, ldc, mode, ahead);
   }
 }
 

@@ -1,5 +1,5 @@
 // Factors of packed products in the layout that the register block reads: steps of the depth, sizes, and packing. Used
-// by packed.cpp only.
+// by packed.cpp and packed_together.cpp only.
 #pragma once
 
 #include "kernels/packed.h"
@@ -14,8 +14,9 @@ inline std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_di
 inline std::int64_t block_of(Side side) { return side == Side::a ? product_loops().mr : product_loops().nr; }
 /// Depth of a step of a product whose first factor is `a`.
 std::int64_t step_of(const Factor& a);
-/// Floats of one row of a panel.
+/// Floats of one row of a panel; with those of a tail that follows, unless it is null.
 std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth);
+std::int64_t row_floats(const Factor& f, const Factor* tail, Side side, std::int64_t depth);
 
 /// One step of the depth.
 struct Step {
@@ -32,10 +33,21 @@ inline Step last_step(std::int64_t depth, std::int64_t step, bool with_tail) {
 void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
                std::int64_t pitch, float* to, float* room);
 
+/// Rows of a factor at the depths of a step, packed into `to`; after them the tail's, unless it is null.
+void pack_rows(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count, const Step& at,
+               float* to, float* room);
+/// Floats of `room` that packing takes: `depth` of `count` rows.
+std::int64_t room_to_pack(std::int64_t count, std::int64_t depth);
+
 /// Floats of `rows` rows of the first factor in a step, and those rows, packed into `to` unless they are.
 std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows);
 const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Step& at,
                        float* to);
+
+/// c (rows, cols) = or += the product of packed rows of both factors at a step; `tail` is b's.
+void multiply_packed(const Factor& b, const Factor* tail, const Step& at, std::int64_t rows, std::int64_t cols,
+                     const float* left, const float* right, float* c, std::int64_t ldc, Write mode,
+                     PrefetchRange ahead = {});
 
 /// The second factor, packed panel by panel.
 class Panels {

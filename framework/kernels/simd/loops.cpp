@@ -123,23 +123,40 @@ void use_precision(DType wanted) { choice().choose(wanted); }
 bool has_fast_bf16() { return choice().products.fast_bf16; }
 const char* isa_name() { return kNames[static_cast<int>(isa())]; }
 
+namespace {
 // In large pages: a second-level cache goes by physical addresses, and scattered small pages crowd in some of its sets.
-std::span<float> thread_scratch(std::int64_t floats) {
-  constexpr std::size_t kLine = 64, kLargePage = std::size_t{2} << 20;
-  thread_local std::unique_ptr<float, Free> block;
-  thread_local std::int64_t size = 0;
-  if (size < floats) {
-    block.reset();
-    size = 0;
-    std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
-    const std::size_t unit = bytes > kLargePage / 4 ? kLargePage : kLine;
-    bytes = (bytes + unit - 1) / unit * unit;
-    block.reset(static_cast<float*>(std::aligned_alloc(unit, bytes)));
-    if (!block) throw std::bad_alloc();
-    if (unit == kLargePage) madvise(block.get(), bytes, MADV_HUGEPAGE);
-    size = static_cast<std::int64_t>(bytes / sizeof(float));
+class Scratch {
+ public:
+  std::span<float> take(std::int64_t floats) {
+    constexpr std::size_t kLine = 64, kLargePage = std::size_t{2} << 20;
+    if (size_ < floats) {
+      block_.reset();
+      size_ = 0;
+      std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
+      const std::size_t unit = bytes > kLargePage / 4 ? kLargePage : kLine;
+      bytes = (bytes + unit - 1) / unit * unit;
+      block_.reset(static_cast<float*>(std::aligned_alloc(unit, bytes)));
+      if (!block_) throw std::bad_alloc();
+      if (unit == kLargePage) madvise(block_.get(), bytes, MADV_HUGEPAGE);
+      size_ = static_cast<std::int64_t>(bytes / sizeof(float));
+    }
+    return {block_.get(), static_cast<std::size_t>(floats)};
   }
-  return {block.get(), static_cast<std::size_t>(floats)};
+
+ private:
+  std::unique_ptr<float, Free> block_;
+  std::int64_t size_ = 0;
+};
+}  // namespace
+
+std::span<float> thread_scratch(std::int64_t floats) {
+  thread_local Scratch scratch;
+  return scratch.take(floats);
+}
+
+std::span<float> shared_scratch(std::int64_t floats) {
+  thread_local Scratch scratch;
+  return scratch.take(floats);
 }
 
 }  // namespace dml::kernels

@@ -133,5 +133,7 @@ const Loops& loops();
 /// A block of this thread's own scratch memory, 64-byte aligned; grows and stays, so that a steady state allocates
 /// nothing. The next call on the same thread gives the same block.
 std::span<float> thread_scratch(std::int64_t floats);
+/// Another such block, for what all threads of this thread's next parallel_for read or write.
+std::span<float> shared_scratch(std::int64_t floats);
 
 }  // namespace dml::kernels
