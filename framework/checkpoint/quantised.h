@@ -2,6 +2,11 @@
 //
 // ROOT/DIGEST/ contains one safetensors file per decoder layer and manifest.json, which is written last. DIGEST covers
 // the contents of the weight files, the names and shapes read from them, the scheme and the version of this layout.
+//   nf4    NAME (U8)                 two codes per byte
+//          NAME.absmax (U8)          a code of the scale of every block of 64 values, row by row
+//          NAME.nested_absmax (F32)  the mean of the scales, then the largest deviation from it of every 256 scales
+//   int8   NAME (I8)                 (out, in)
+//          NAME.scale (F32)          one per row
 //
 // NF4 values are expanded to float32, or, if the base has 16 bits, rounded to bf16, as by bitsandbytes in a model that
 // computes in bf16. The stored form is the same.
