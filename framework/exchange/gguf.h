@@ -14,23 +14,23 @@
 
 namespace dml {
 
-/// How a tensor's elements are stored: an element type, or blocks of them (kernels/quant_ggml.h).
+/// The storage of a tensor's elements: an element type, or a block format (kernels/quant_ggml.h).
 struct GgmlType {
   std::string_view name;  // "q4_k"
   std::uint32_t id;
-  std::int64_t values, bytes;    // of a block; 1 and the element's size without blocks
-  std::optional<DType> dtype{};  // unset: a type that is known, but neither read nor written
+  std::int64_t values, bytes;    // of a block; for an element type, 1 and its size
+  std::optional<DType> dtype{};  // unset: a known type that dml neither reads nor writes
 
   std::int64_t size(std::int64_t elements) const { return elements / values * bytes; }
 };
-/// All that a file may have.
+/// All types that a file may contain.
 std::span<const GgmlType> ggml_types();
-/// null for an unknown one.
+/// The type with this id; null if it is unknown.
 const GgmlType* ggml_type(std::uint32_t id);
 const GgmlType& ggml_type(DType dtype);
 const GgmlType* ggml_type(std::string_view name);
 
-/// The value of a key: a number, a boolean, a text, or an array of these. Numbers keep their type.
+/// The value of a key: a number, a boolean, a string, or an array of these. Numbers keep their type.
 class GgufValue {
  public:
   enum class Type : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, array, u64, i64, f64 };
@@ -45,17 +45,17 @@ class GgufValue {
   static GgufValue i32s(std::span<const std::int32_t> x);
   static GgufValue f32s(std::span<const float> x);
   static GgufValue bytes(std::string_view x);
-  /// As a file has it: `raw` are the elements of a number or array of numbers.
+  /// A value as stored in a file: `raw` holds the elements of a number or array of numbers.
   GgufValue(Type type, Type element, std::string raw, std::vector<std::string> strings)
       : type_(type), element_(element), raw_(std::move(raw)), texts_(std::move(strings)) {}
 
   Type type() const { return type_; }
-  /// Of an array; else type().
+  /// The element type of an array; else type().
   Type element() const { return type_ == Type::array ? element_ : type_; }
   bool is_text() const { return type_ == Type::text; }
   bool is_number() const { return type_ != Type::text && type_ != Type::array && type_ != Type::boolean; }
   bool is_array_of_texts() const { return type_ == Type::array && element_ == Type::text; }
-  /// Elements of an array; 1 without one.
+  /// Number of elements of an array; 1 for other values.
   std::size_t count() const;
   /// Element i of numbers or booleans.
   double number(std::size_t i = 0) const;
@@ -65,7 +65,7 @@ class GgufValue {
   const std::vector<std::string>& strings() const { return texts_; }
   const std::string& raw() const { return raw_; }
 
-  /// Bytes of one element; 0 for texts and arrays.
+  /// Bytes of one element; 0 for strings and arrays.
   static std::size_t width(Type type);
 
  private:
@@ -77,9 +77,9 @@ class GgufValue {
 /// Keys in the order of the file.
 class GgufMetadata {
  public:
-  /// A key that is not there yet.
+  /// Adds a key that does not exist yet.
   void add(std::string key, GgufValue value) { entries_.emplace_back(std::move(key), std::move(value)); }
-  /// Replaces the value of a key that is there.
+  /// Replaces the value of an existing key.
   void set(std::string key, GgufValue value);
   const GgufValue* find(std::string_view key) const;
   const std::vector<std::pair<std::string, GgufValue>>& all() const { return entries_; }
@@ -90,14 +90,14 @@ class GgufMetadata {
 
 struct GgufTensorInfo {
   std::string name;
-  std::vector<std::int64_t> shape;  // outermost first, as safetensors has it; a file has it the other way round
+  std::vector<std::int64_t> shape;  // outermost first, as in safetensors; a file stores the reverse
   const GgmlType* type = nullptr;
 
   std::int64_t elements() const;
   std::int64_t bytes() const { return type->size(elements()); }
 };
 
-/// Writes front to back; the file appears with commit().
+/// Writes a file sequentially; commit() renames it to its final name.
 class GgufWriter {
  public:
   static constexpr std::int64_t kAlignment = 32;
@@ -105,7 +105,7 @@ class GgufWriter {
   GgufWriter(const std::string& path, const GgufMetadata& metadata, std::vector<GgufTensorInfo> tensors);
 
   const std::vector<GgufTensorInfo>& tensors() const { return tensors_; }
-  /// The next bytes of the tensors' data, one tensor after another, in any pieces that end with a tensor.
+  /// Appends data of the tensors in order, in pieces of any size that do not span two tensors.
   void append(const void* data, std::size_t size);
   void commit();
 

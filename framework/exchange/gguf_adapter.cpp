@@ -14,7 +14,7 @@ namespace {
 
 using Kind = AdapterTensor::Kind;
 
-// llama.cpp multiplies by what makes latent queries, keys and values without looking for an adapter.
+// llama.cpp applies no adapter to the matrices that produce latent queries, keys and values.
 bool is_passed_over(const GgufTensor& t, const ModelSpec& spec) {
   const WeightRole role = t.sources[0].role;
   return spec.latent &&
@@ -59,7 +59,7 @@ struct Part {
   std::vector<float> values;
 };
 
-// Rows of q and k in llama.cpp's order.
+// Permutes the rows of q and k to llama.cpp's order.
 std::vector<float> ordered(std::span<const float> b, std::int64_t rows, std::int64_t r, const RowOrder& order) {
   std::vector<float> out(b.size());
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(b.begin() + order.source(i) * r, r, out.begin() + i * r);
@@ -101,13 +101,13 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const M
     const auto a = values(Kind::a, m.module.name), b = values(Kind::b, m.module.name);
     Part down{{t.name + ".lora_a", {m.r, cols}, &stored}, {a.begin(), a.end()}};
     Part up{{t.name + ".lora_b", {rows, m.r}, &stored}, {b.begin(), b.end()}};
-    if (m.module.embedding) {  // looked up by token: rows are tokens
+    if (m.module.embedding) {  // an embedding's rows are tokens
       down = {{t.name + ".lora_a", {rows, m.r}, &stored}, transposed(a, m.r, rows)};
       up.info.shape = {cols, m.r};
     } else if (t.order) {
       up.values = ordered(b, rows, m.r, t.order);
     }
-    // One alpha for all: what a module's own scale differs by goes into B.
+    // The file has a single alpha: a module's scale relative to it is multiplied into B.
     if (const double factor = m.scale * static_cast<double>(m.r) / alpha; std::abs(factor - 1) > 1e-12)
       for (float& x : up.values) x = static_cast<float>(x * factor);
     parts.push_back(std::move(down));

@@ -1,4 +1,4 @@
-// The keys of a GGUF file → ModelSpec → config.json: the inverse of gguf_keys.cpp.
+// Converts the keys of a GGUF file to a ModelSpec and config.json: the inverse of gguf_keys.cpp.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -34,7 +34,7 @@ class SpecOf {
   }
 
  private:
-  // Architectures that several families share are told apart by what only one of them has.
+  // Families that share an architecture are distinguished by keys or tensors that only one of them has.
   const F& find() const {
     std::vector<std::string> names;
     const bool mixture = whole("expert_count", 0) > 0, slides = whole("attention.sliding_window", 0) > 0;
@@ -50,7 +50,7 @@ class SpecOf {
   std::int64_t whole(std::string_view name) const { return file_.integer(key(name)); }
   std::int64_t whole(std::string_view name, std::int64_t fallback) const { return file_.integer(key(name), fallback); }
   double real(std::string_view name, double fallback) const { return shortest(file_.number(key(name), fallback)); }
-  // The file has float32; config.json the decimal number that it was made from.
+  // The decimal number that a float32 of the file was made from, for config.json.
   static double shortest(double x) { return std::strtod(fmt::format("{}", static_cast<float>(x)).c_str(), nullptr); }
   bool has(std::string_view tensor) const { return file_.find(tensor) != nullptr; }
   template <class... Args>
@@ -100,7 +100,7 @@ class SpecOf {
                .out = has("blk.0.attn_output.bias"),
                .mlp = has("blk.0.ffn_up.bias"),
                .head = has("output.bias")};
-    if (has("blk.0.attn_q_norm.weight")) s_.qk_norm.over = QkNormSpec::Over::own;  // which kind says the family
+    if (has("blk.0.attn_q_norm.weight")) s_.qk_norm.over = QkNormSpec::Over::own;  // the family defines its scope
     s_.residual.parallel = file_.truth(key("use_parallel_residual"), family_.has(F::parallel_only));
     if (family_.has(F::scales)) {
       s_.embedding_scale = real("embedding_scale", 1);
@@ -109,7 +109,7 @@ class SpecOf {
     } else if (family_.has(F::logit_scale)) {
       s_.logit_scale = real("logit_scale", 1);
     }
-    // Where the family has no key for it, this is what llama.cpp computes.
+    // The value that llama.cpp computes if the architecture has no key.
     if (s_.model_type.starts_with("gemma") || family_.has(F::scales)) {
       s_.scores.scale = family_.score_scale(s_);
       if (const double given = real("attention.scale", 0); given > 0) s_.scores.scale = given;
@@ -142,7 +142,7 @@ class SpecOf {
     LatentSpec& l = s_.latent;
     l.q_rank = whole("attention.q_lora_rank", 0), l.kv_rank = whole("attention.kv_lora_rank");
     l.rope = whole("rope.dimension_count");
-    // Files whose keys and values are read as what they are made of have other lengths for that.
+    // Files that store latent keys and values uncompressed have other key lengths.
     l.nope = whole("attention.key_length_mla", whole("attention.key_length")) - l.rope;
     l.value = whole("attention.value_length_mla", whole("attention.value_length"));
     s_.kv_heads = s_.heads;
@@ -178,7 +178,7 @@ class SpecOf {
       r.original_positions = whole("rope.scaling.original_context_length");
       r.beta_fast = real("rope.scaling.yarn_beta_fast", 32), r.beta_slow = real("rope.scaling.yarn_beta_slow", 1);
       r.mscale_all_dim = 10 * real("rope.scaling.yarn_log_multiplier", 0);
-      r.truncate = s_.model_type != "gpt_oss";  // as its models say; no key holds it
+      r.truncate = s_.model_type != "gpt_oss";  // as in its models; there is no key for it
     }
     if (has("rope_freqs.weight")) llama3();
     if (has("rope_factors_long.weight")) {
@@ -201,8 +201,8 @@ class SpecOf {
     return {x.begin(), x.end()};
   }
 
-  // The file has the factors; Hugging Face has what they were computed from. All published models have the frequencies
-  // 1 and 4.
+  // The file has the factors; Hugging Face has the parameters that they were computed from. All published models use
+  // low and high frequency factors 1 and 4.
   void llama3() {
     const std::vector<double> given = floats("rope_freqs.weight");
     if (given.empty() || s_.head_dim != 2 * std::ssize(given))
@@ -232,7 +232,7 @@ Json gguf_config(const GgufFile& file) {
   const std::int64_t type = file.integer("general.file_type", 0);
   const ModelSpec spec = SpecOf(file).read();
   Json config = config_json(spec, type == 32 ? "bfloat16" : type == 0 ? "float32" : "float16");
-  // Two norms before blocks that stand side by side, where the usual Falcon has one.
+  // The parallel blocks have two norms; most Falcon models have one.
   if (spec.model_type == "falcon" && file.find("blk.0.attn_norm_2.weight"))
     config["new_decoder_architecture"] = true, config["num_ln_in_parallel_attn"] = 2;
   return config;

@@ -14,10 +14,10 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 22;  // values in memory at a time
-constexpr std::int64_t kTask = std::int64_t{1} << 16;   // … and those of one task
+constexpr std::int64_t kPiece = std::int64_t{1} << 22;  // values in memory at once
+constexpr std::int64_t kTask = std::int64_t{1} << 16;   // values of one task
 
-// "1.1B", "135M", as gguf-py writes it.
+// The number of weights as gguf-py writes it: "1.1B", "135M".
 std::string size_label(std::int64_t weights) {
   auto x = static_cast<double>(weights);
   for (auto [least, unit] : {std::pair{1e12, 'T'}, {1e9, 'B'}, {1e6, 'M'}, {0.0, 'K'}})
@@ -28,7 +28,7 @@ std::string size_label(std::int64_t weights) {
   return "0K";
 }
 
-// For experts in mxfp4, whose rows of gate and up are interleaved.
+// Reads rows of experts in mxfp4, whose gate and up rows are interleaved.
 void read_coded_rows(const ModelFiles& files, const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
   const TensorView &codes = *files.find(w.tensor), &scales = *files.find(w.mxfp4_scales());
   kernels::Weight all{DType::mxfp4, w.tensor_rows, w.cols, codes.bytes.data()};
@@ -38,7 +38,7 @@ void read_coded_rows(const ModelFiles& files, const WeightName& w, std::int64_t 
     kernels::unpack(all, order.place((w.first_row + first + r) * w.cols) / w.cols, 1, 0, w.cols, out + r * w.cols);
 }
 
-// Rows of a tensor in the file's order.
+// Reads rows of a tensor in the file's order.
 void read_rows(const GgufTensor& t, const WeightRows& rows, std::int64_t first, std::int64_t count, float* out) {
   if (t.sources.empty()) {
     std::copy_n(t.values.begin() + first, count, out);
@@ -59,8 +59,8 @@ void read_rows(const GgufTensor& t, const WeightRows& rows, std::int64_t first, 
   }
 }
 
-// Blocks of 32 as ggml quantises them: the scale is the power of two under the largest value, divided by 4. Values that
-// were mxfp4 come back as they were.
+// Quantises blocks of 32 as ggml does: the scale is the largest power of two not above the largest magnitude, divided
+// by 4. Values that came from mxfp4 are restored exactly.
 void encode_mxfp4(std::span<const float> values, std::uint8_t* out) {
   constexpr float kCodes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   constexpr std::size_t kValues = 32;
@@ -124,7 +124,7 @@ class Encoder {
   const GgufExport& what_;
 };
 
-// One number for each layer.
+// Writes xIELU's scalars as arrays with one number per layer.
 void write_xielu(const GgufExport& what, GgufMetadata& m) {
   std::map<WeightRole, std::vector<float>> scalars;
   for (const WeightName& w : weight_names(what.spec))

@@ -1,4 +1,4 @@
-// A model as one GGUF file: for llama.cpp and everything built on it.
+// Writes a model as one GGUF file, for llama.cpp and programs based on it.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace dml {
 
-/// Rows [first, first + count) of a weight as (out, in) float32. Called from many threads.
+/// Reads rows [first, first + count) of a weight as (out, in) float32. Thread-safe.
 using WeightRows = std::function<void(const WeightName& weight, std::int64_t first, std::int64_t count, float* out)>;
 
-/// Those of a model folder; `files` outlives it.
+/// Reads the rows of a model folder; `files` outlives it.
 WeightRows rows_of_files(const ModelFiles& files);
 
 struct GgufExport {
   std::string name;       // general.name
-  std::string directory;  // with the tokenizer, and what errors begin with
+  std::string directory;  // folder of the tokenizer, and prefix of errors
   const ModelSpec& spec;
   const GgufFileType& type;
   WeightRows rows;
@@ -29,16 +29,16 @@ struct GgufExport {
 };
 
 struct GgufReport {
-  std::map<std::string, std::int64_t> tensors;  // by type
+  std::map<std::string, std::int64_t> tensors;  // number of tensors by type
   std::int64_t bytes = 0, weights = 0;
-  std::int64_t other_blocks = 0;  // matrices whose rows are no whole number of the type's blocks
+  std::int64_t other_blocks = 0;  // matrices whose rows are not a multiple of the type's block
 };
 
-/// Says size and types.
+/// Logs size and types of a written file.
 void log_gguf(const std::string& path, const GgufFileType& type, const GgufReport& report);
 
-/// Some rows at a time, so memory does not grow with the model. UserError for what the file cannot hold; then there is
-/// none.
+/// Writes the file a few rows at a time, so memory does not grow with the model. UserError for what the file cannot
+/// hold; no file is left then.
 GgufReport write_gguf(const GgufExport& what, const std::string& path);
 
 }  // namespace dml

@@ -19,7 +19,7 @@ bool GgufFamily::turns(const ModelSpec& spec, std::int64_t layer) const {
 }
 
 double GgufFamily::score_scale(const ModelSpec& s) const {
-  // llama.cpp tells Gemma's 27B models by their number of layers.
+  // llama.cpp recognises Gemma's 27B models by their number of layers.
   const bool by_width = (model_type == "gemma2" && s.layers == 46) || (model_type == "gemma3_text" && s.layers == 62);
   const std::int64_t width = by_width ? s.hidden / s.heads : s.latent ? s.latent.nope + s.latent.rope : s.head_dim;
   return 1 / std::sqrt(static_cast<double>(width));

@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-// A name as a message shows it: short, and in one line.
+// A name for a message: shortened, on one line.
 std::string shown_name(std::string_view name) {
   std::string out = escape_controls(name.substr(0, 100));
   std::ranges::replace(out, '\n', ' ');
@@ -110,7 +110,7 @@ class GgufFile::Parser {
     return value->integer();
   }
 
-  // Gives its offset.
+  // Parses a tensor info; returns the tensor's offset.
   std::uint64_t read_info() {
     const std::size_t begin = at_;
     GgufTensorView t;

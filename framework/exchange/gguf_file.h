@@ -1,5 +1,5 @@
-// A GGUF file, mapped. A file that opens is valid: every key is read, every tensor lies in the file and has the size
-// that its shape and type say. Nothing is allocated before the file is seen to be large enough for it.
+// A mapped GGUF file. Opening it validates it: every key is parsed, and every tensor is inside the file and has the
+// size of its shape and type. Memory is allocated only for counts that the file's size allows.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@ struct GgufTensorView : GgufTensorInfo {
 
 class GgufFile {
  public:
-  static constexpr std::size_t kMaxFront = std::size_t{256} << 20;  // keys and infos
-  static constexpr std::uint64_t kMaxTexts = 1u << 22;              // of one array
+  static constexpr std::size_t kMaxFront = std::size_t{256} << 20;  // maximum size of keys and tensor infos
+  static constexpr std::uint64_t kMaxTexts = 1u << 22;              // maximum number of strings of an array
 
-  /// UserError with the path, the byte and what was expected there.
+  /// UserError with the path, the byte offset and what was expected there.
   explicit GgufFile(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
   const GgufMetadata& metadata() const { return metadata_; }
-  /// In the order of the file.
+  /// The tensors in the order of the file.
   const std::vector<GgufTensorView>& tensors() const { return tensors_; }
   const GgufTensorView* find(std::string_view name) const;
   /// Bytes before the tensors' data.
   std::size_t front() const { return front_; }
 
-  /// A key that must be there, of the kind asked for, or a UserError naming it.
+  /// The value of a required key; UserError naming it when it is absent or of another type.
   std::int64_t integer(std::string_view key) const;
   double number(std::string_view key) const;
   std::string text(std::string_view key) const;

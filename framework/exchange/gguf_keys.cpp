@@ -1,4 +1,4 @@
-// A model's sizes and settings as the keys of its GGUF file.
+// Writes a model's sizes and settings as keys of its GGUF file.
 #include <algorithm>
 #include <cmath>
 
@@ -135,7 +135,7 @@ class KeyWriter {
     windows();
   }
 
-  // Of YaRN with mscale_all_dim, which llama.cpp computes itself.
+  // The factor of YaRN with mscale_all_dim, which llama.cpp computes itself.
   double latent_factor() const {
     if (!s_.latent || s_.rope.scaling != RopeScaling::yarn || s_.rope.factor <= 1) return 1;
     const double m = 0.1 * s_.rope.mscale_all_dim * std::log(s_.rope.factor) + 1;

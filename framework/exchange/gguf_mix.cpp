@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-// Whether layer i of n gets more bits: the first and the last eighth, and every third between.
+// Whether layer i of n gets more bits: the first and last eighth, and every third layer between them.
 bool gets_more(std::int64_t i, std::int64_t n) { return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2; }
 
 bool stays_float32(const GgufTensor& t) {
@@ -19,7 +19,7 @@ bool stays_float32(const GgufTensor& t) {
   return routes || role == WeightRole::positions || t.name.ends_with("_norm.weight") || !t.name.ends_with(".weight");
 }
 
-// Eight experts: attention is a small part of the model, and stays finer.
+// With eight experts, attention is a small part of the model and keeps more bits.
 constexpr std::int64_t kFineExperts = 8;
 
 DType wanted(const GgufFileType& file, const GgufTensor& t, bool ends, const ModelSpec& spec) {
@@ -43,7 +43,7 @@ DType wanted(const GgufFileType& file, const GgufTensor& t, bool ends, const Mod
   return file.base;
 }
 
-// Rows that are no whole number of blocks.
+// The type for rows that are not a multiple of the block size.
 DType fitting(DType s, std::int64_t cols, bool ends) {
   const auto whole = [&](DType x) { return cols % ggml_type(x).values == 0; };
   if (whole(s)) return s;

@@ -1,5 +1,5 @@
-// The file types of llama.cpp: which block format every tensor gets. llama-quantize gives some tensors more bits than
-// the type's name says (its function llama_tensor_get_type).
+// llama.cpp's file types: the block format of each tensor. As in llama-quantize, some tensors get more bits than the
+// file type's name says (its function llama_tensor_get_type).
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 namespace dml {
 
 struct GgufFileType {
-  std::string_view name;  // as in --dtype
+  std::string_view name;  // value of --dtype
   std::uint32_t id;       // general.file_type
   DType base;
   std::string_view help;
 };
 const std::vector<GgufFileType>& gguf_file_types();
-/// UserError naming the nearest.
+/// The file type of this name. UserError naming the nearest one.
 const GgufFileType& gguf_file_type(const std::string& name);
 
 /// The type of each tensor, in the order given.

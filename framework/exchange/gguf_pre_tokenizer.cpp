@@ -1,5 +1,5 @@
-// llama.cpp tells pre-tokenizers apart by what they make of one text: the SHA-256 of Python's str(list of ids). The
-// digest depends on the vocabulary, so a tokenizer trained from scratch is known by its pattern alone.
+// llama.cpp identifies pre-tokenizers by their result on one text: the SHA-256 of Python's str(list of ids). The digest
+// depends on the vocabulary, so a tokenizer trained from scratch is identified by its pattern only.
 #include "core/sha.h"
 #include "exchange/gguf_vocabulary.h"
 #include "tokenizer/text/scanner.h"
@@ -58,7 +58,7 @@ std::string pre_tokenizer_of_digest(std::string_view digest) {
 std::string pre_tokenizer_of_pattern(std::string_view pattern, bool digits) {
   if (pattern == Scanner::gpt2_pattern()) return digits ? "smollm" : "gpt-2";
   if (pattern == Scanner::cl100k_pattern(3)) return digits ? "" : "llama-bpe";
-  if (pattern == Scanner::cl100k_pattern(1)) return "qwen2";  // digits stand alone in it anyway
+  if (pattern == Scanner::cl100k_pattern(1)) return "qwen2";  // the pattern splits digits anyway
   return {};
 }
 

@@ -9,13 +9,13 @@
 namespace dml {
 namespace {
 
-// Of experts, without "blk.N." and ".weight" or ".bias".
+// The name of an expert weight's module, without "blk.N." and ".weight" or ".bias".
 std::string expert_module(const WeightName& w) {
   const char* of = w.expert == kSharedExpert ? "shexp" : "exps";
   return fmt::format("ffn_{}_{}", w.role == WeightRole::gate ? "gate" : w.role == WeightRole::up ? "up" : "down", of);
 }
 
-// Without "blk.N." and ".weight" or ".bias": of weights whose name depends on nothing but their role.
+// Names of modules, without "blk.N." and ".weight" or ".bias", for weights whose name depends only on their role.
 const std::map<WeightRole, const char*> kModules{{WeightRole::embed, "token_embd"},
                                                  {WeightRole::embed_norm, "token_embd_norm"},
                                                  {WeightRole::positions, "position_embd"},
@@ -42,7 +42,7 @@ const std::map<WeightRole, const char*> kModules{{WeightRole::embed, "token_embd
 std::string module_name(const WeightName& w, const GgufFamily& family, const ModelSpec& spec) {
   if (w.expert != -1) return expert_module(w);
   const bool fused = w.fused();
-  // Falcon's second norm is that of attention.
+  // Of Falcon's two norms, the second one belongs to attention.
   const bool two_norms = family.has(GgufFamily::parallel_only) && !spec.residual.shared_norm;
   switch (w.role) {
     case WeightRole::input_norm:
@@ -134,7 +134,7 @@ std::int64_t RowOrder::source(std::int64_t row) const {
     return row - in_head + in_head % 2 * (head_dim / 2) + in_head / 2;
   }
   if (kind == Kind::same) return row;
-  // Of each key/value head its queries, its key, its value; there all queries, all keys, all values.
+  // Source: queries, key and value of each key/value head. Target: all queries, all keys, all values.
   const std::int64_t group = heads / kv_heads * head_dim, stride = group + 2 * head_dim, queries = heads * head_dim;
   if (row < queries) return row / group * stride + row % group;
   const std::int64_t other = (row - queries) % (kv_heads * head_dim), of = (row - queries) / (kv_heads * head_dim);

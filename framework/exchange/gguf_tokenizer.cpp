@@ -1,4 +1,4 @@
-// The tokenizer of a GGUF file as files of Hugging Face.
+// Converts the tokenizer of a GGUF file to files of Hugging Face.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -153,7 +153,7 @@ Json post_processor(const V& v) {
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
 }
 
-// Vocabulary and merges are written by hand: as a tree they would take many times their size.
+// Vocabulary and merges are written directly, since a JSON tree would take many times their size.
 std::string byte_level_json(const V& v, const std::string& where) {
   Json front = {{"version", "1.0"},
                 {"truncation", nullptr},

@@ -32,7 +32,7 @@ std::string with_spaces(std::string text) {
   return text;
 }
 
-// The model's own tables: tokenizer.json, or vocab.json with merges.txt.
+// Reads the model's own tables: tokenizer.json, or vocab.json with merges.txt.
 TokenizerJson read_tables(const std::string& directory) {
   const std::string file = directory + "/tokenizer.json";
   if (file_exists(file)) return parse_tokenizer_json(MappedFile(file).text(), file);
@@ -42,7 +42,7 @@ TokenizerJson read_tables(const std::string& directory) {
   return json;
 }
 
-// The pattern of a tokenizer.json's pre-tokenizer, and whether digits are split off before.
+// The pattern of tokenizer.json's pre-tokenizer, and whether digits are split off first.
 struct Splitter {
   std::string pattern;
   bool digits = false;
@@ -84,7 +84,7 @@ class Reader {
       try {
         pieces = parse_sentencepiece_model(read_file(model, SentencePieceModel::kMaxFile), model);
       } catch (const UserError&) {
-        if (!json) throw;  // of another kind (tiktoken's), and not what we read
+        if (!json) throw;  // tokenizer.model is of another kind (tiktoken), which is not read
       }
     }
     if (!json) from_sentencepiece(*pieces);
@@ -182,7 +182,8 @@ class Reader {
     if (json.root.contains("normalizer")) out_.charsmap = charsmap_of(json.root["normalizer"]);
   }
 
-  // SentencePiece merges the pair whose result has the best score. Without its model, the merges in their order tell.
+  // SentencePiece merges the pair whose result has the best score. Without its model, scores follow from the order of
+  // the merges.
   void scores(const TokenizerJson& json, const std::optional<SentencePieceModel>& pieces) {
     out_.scores.assign(out_.tokens.size(), 0);
     if (pieces && pieces->bpe && pieces->pieces.size() <= out_.tokens.size() &&
@@ -206,7 +207,7 @@ class Reader {
     }
   }
 
-  // The same tokens by scores: what llama.cpp will do.
+  // Warns when encoding by scores, as llama.cpp does, gives other tokens.
   void compare_with_sentencepiece() const {
     SentencePieceModel model;
     model.bpe = model.byte_fallback = out_.model == "llama";
@@ -246,7 +247,7 @@ class Reader {
     }
   }
 
-  // One token for every row of the embedding.
+  // Pads or truncates the vocabulary to one token per row of the embedding.
   void fit() {
     const auto rows = static_cast<std::size_t>(spec_.vocab);
     if (out_.tokens.size() > rows)
@@ -275,7 +276,7 @@ class Reader {
     out_.add_eos = puts(pipeline_->post_processor.back, out_.eos);
     out_.chat_template = pipeline_->chat_template;
     out_.named_templates = pipeline_->named_templates;
-    // Other tokens that end an answer.
+    // Further stop tokens.
     std::vector<Token> ends;
     const std::string config = directory_ + "/tokenizer_config.json";
     if (file_exists(config))

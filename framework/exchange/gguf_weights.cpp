@@ -14,10 +14,10 @@
 namespace dml {
 namespace {
 
-// Memory of our own among views into a mapped file.
+// Allocated memory, besides views of the mapped file.
 using OwnBytes = std::vector<std::byte>;
 
-// What the views point at.
+// The owner of the memory that the views refer to.
 struct Backing {
   std::shared_ptr<const GgufFile> file;
   std::list<std::string> names;
@@ -41,7 +41,7 @@ class Mapper {
     for (const GgufTensor& t : gguf_tensors(spec_, family)) {
       const GgufTensorView* stored = file.find(t.name);
       if (!stored && t.sources.size() == 1 && t.sources[0].role == WeightRole::kv) add_latent(t.sources[0], used);
-      if (!stored) continue;  // who misses it says so, by the name in Hugging Face's model
+      if (!stored) continue;  // the model's checks report it by its name in Hugging Face's model
       used[stored->name] = true;
       if (!t.sources.empty()) add(t, *stored);
     }
@@ -75,7 +75,7 @@ class Mapper {
     std::span<const std::byte> data = stored.data;
     if (plan.order) data = reordered(plan, stored);
     if (one) return add_view(first, stored, data);
-    const std::size_t each = data.size() / plan.sources.size();  // a norm of every head
+    const std::size_t each = data.size() / plan.sources.size();  // one norm per head
     for (std::size_t i = 0; i < plan.sources.size(); ++i)
       add_view(plan.sources[i], stored, data.subspan(i * each, each));
   }
@@ -86,7 +86,7 @@ class Mapper {
     views_.push_back({own_->names.back(), *stored.type->dtype, own_->shapes.back(), data});
   }
 
-  // Rows in Hugging Face's order, as they are stored.
+  // Copies rows in Hugging Face's order, in their stored type.
   std::span<const std::byte> reordered(const GgufTensor& plan, const GgufTensorView& stored) {
     const std::int64_t rows = plan.rows();
     const auto row = static_cast<std::size_t>(stored.bytes() / rows);
@@ -98,8 +98,8 @@ class Mapper {
     return copy;
   }
 
-  // Experts that Hugging Face stacks in one tensor, where llama.cpp has one for gate and one for up. Rows are copied as
-  // they are stored; a tensor of (in, out) is of values.
+  // Gathers experts that Hugging Face stacks in one tensor while llama.cpp has separate gate and up tensors. Rows are
+  // copied in their stored type; tensors of (in, out) must have an element type.
   void gather(const GgufTensor& plan, const GgufTensorView& stored) {
     const WeightName& first = plan.sources[0];
     const bool by_value = first.reordered();
@@ -127,8 +127,8 @@ class Mapper {
     release_pages(stored.data);
   }
 
-  // Blocks of a scale and 32 codes, the second half's in the high nibbles, become scales and codes with neighbours in a
-  // byte.
+  // Converts blocks of a scale and 32 codes, the second half in the high nibbles, to separate scales and codes with
+  // adjacent values in a byte.
   void gather_codes(const GgufTensor& plan, const GgufTensorView& stored) {
     constexpr std::size_t kBlock = 17, kCodes = 16;
     const WeightName& first = plan.sources[0];
@@ -166,7 +166,8 @@ class Mapper {
     return *place->second;
   }
 
-  // DeepSeek's projection of keys and values of every head, which files of today hold as two: keys turned, and values.
+  // Restores DeepSeek's projection of the keys and values of every head, which current files store as two tensors:
+  // transposed keys, and values.
   void add_latent(const WeightName& w, std::map<std::string_view, bool>& used) {
     const LatentSpec& l = spec_.latent;
     const std::string prefix = fmt::format("blk.{}.", w.layer);
@@ -215,7 +216,7 @@ class Mapper {
     }
   }
 
-  // Values that differ from those of the file: without Gemma's 1 in norms, and turned.
+  // Converts values that differ from the file's: subtracts the 1 that was added to Gemma's norms, transposes.
   void add_values(const GgufTensor& plan, const GgufTensorView& stored) {
     const std::int64_t rows = plan.rows(), cols = plan.cols();
     std::vector<float> values(static_cast<std::size_t>(rows * cols));
@@ -233,7 +234,7 @@ class Mapper {
 
   ModelSpec spec_;
   std::shared_ptr<Backing> own_ = std::make_shared<Backing>();
-  std::map<std::string, OwnBytes*> stacks_;  // that several tensors of the file fill
+  std::map<std::string, OwnBytes*> stacks_;  // filled from several tensors of the file
   std::vector<TensorView> views_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kMark = "# Written by dml";
 
-// What a Jinja template is known by, and the same in the language of Go's text/template.
+// A substring that identifies a Jinja template, and the same template in Go's text/template.
 struct KnownTemplate {
   std::string_view sign;
   std::string_view text;
@@ -50,7 +50,7 @@ const std::vector<KnownTemplate>& known_templates() {
   return templates;
 }
 
-// A text in the quotes of a Modelfile.
+// Quotes a text for a Modelfile.
 std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {

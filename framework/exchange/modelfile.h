@@ -1,4 +1,4 @@
-// A Modelfile beside a GGUF file: what ollama needs to run it (ollama's docs, modelfile.mdx).
+// Writes a Modelfile next to a GGUF file, with which ollama can run it (ollama's docs, modelfile.mdx).
 #pragma once
 
 #include <string>
@@ -7,13 +7,12 @@
 
 namespace dml {
 
-/// FROM, the chat template in ollama's language where the file's is one of the usual ones, a stop for every token that
-/// ends an answer, and the sampling of generation_config.json in `directory`. Without TEMPLATE, ollama takes the file's
-/// own template or none.
+/// The text of the Modelfile: FROM, the chat template in ollama's language if it is one of the known ones, a stop for
+/// every stop token, and the sampling settings of generation_config.json in `directory`. Without TEMPLATE, ollama uses
+/// the file's own template or none.
 std::string ollama_modelfile(const GgufFile& file, const std::string& directory);
 
-/// Writes "Modelfile" into the folder of a GGUF file, unless one that dml has not written is there. Says what to do
-/// with it.
+/// Writes "Modelfile" into the folder of a GGUF file unless one exists that dml did not write, and logs how to use it.
 void write_modelfile(const std::string& gguf, const std::string& directory);
 
 }  // namespace dml
