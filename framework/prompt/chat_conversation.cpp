@@ -17,7 +17,7 @@ using jinja::Text;
 
 constexpr std::string_view kBlanks = " \t\r\n\v\f";
 
-/// A range of characters of a content, trained or masked independently of its turn.
+/// A character range of a message's content, trained or masked independently of its turn.
 struct Detail {
   std::int64_t begin = 0, end = 0;  // characters, end exclusive
   bool trained = false;
@@ -65,7 +65,8 @@ class Reader {
       messages.push_back(Json{{"role", "system"}, {"content", *system}});
     for (std::size_t i = 0; i < list.size(); ++i) {
       Json m = mapped(list[i], i);
-      if (i == 0 && !messages.empty() && m["role"] == "system") messages.clear();  // the conversation has its own
+      if (i == 0 && !messages.empty() && m["role"] == "system")
+        messages.clear();  // the conversation has its own system message
       messages.push_back(std::move(m));
     }
     if (e_.drop_system_message && !messages.empty() && messages[0]["role"] == "system")
@@ -105,7 +106,7 @@ class Reader {
     return it == o_.role_names.end() ? spelling : it->second;
   }
 
-  /// Which turns are trained: the message's own flag, then its details, then its role; of these the last N.
+  /// Decides which turns are trained: by the message's own flag, then its details, then its role; of these, the last N.
   void decide(const std::vector<Json>& messages) {
     std::int64_t left = e_.train_on_turns > 0 ? e_.train_on_turns : static_cast<std::int64_t>(messages.size());
     out_.turns.resize(messages.size());
@@ -135,7 +136,7 @@ class Reader {
     }
   }
 
-  /// {"train": true} or {"weight": 1} on a part of a content.
+  /// The flag {"train": true} or {"weight": 1} of a content part.
   static const Json* part_flag(const Json& part) {
     if (!part.is_object()) return nullptr;
     for (const char* spelling : {"train", "weight"})
@@ -173,11 +174,11 @@ class Reader {
     t.has_text = content.str().find_first_not_of(kBlanks) != std::string::npos;
 
     jinja::Dict d;
-    // a role of plain letters can spell no special token, and templates put it between the halves of one
+    // A role of letters cannot spell a special token, and templates insert it between two halves of one.
     const bool plain = std::all_of(t.role.begin(), t.role.end(),
                                    [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == ' '; });
     d.set("role", Text(t.role, plain ? 0 : mark(turn, false, false)));
-    // a turn of tool calls alone has content None, as its template expects; any other has a text
+    // A turn with only tool calls has content None, as its template expects; any other has a string.
     if (has_content || !t.calls_tools) d.set("content", content);
     else d.set("content", nullptr);
     if (has_thinking) d.set(Text(e_.template_thinking_key), thinking);
@@ -191,7 +192,7 @@ class Reader {
     return d;
   }
 
-  /// A string, or a list of {type: text, text, train}: one text with ranges that are trained or masked.
+  /// Reads a string, or a list of {type: text, text, train}: one text with trained and masked ranges.
   Text text_of(const Json& value, int turn, std::string_view key, bool with_details) {
     const auto i = static_cast<std::size_t>(turn);
     const bool trained = by_turn_[i];
@@ -221,8 +222,8 @@ class Reader {
     return out;
   }
 
-  /// message_field_training_detail: [{begin_offset, end_offset (inclusive), train}]; what no detail covers is not
-  /// trained.
+  /// Applies message_field_training_detail: [{begin_offset, end_offset (inclusive), train}]; characters outside all
+  /// ranges are not trained.
   Text detailed(const std::string& s, int turn) {
     const auto i = static_cast<std::size_t>(turn);
     const bool trained = out_.turns[i].trained;
@@ -263,7 +264,7 @@ class Reader {
     return out;
   }
 
-  /// Reasoning before an answer, in one of the known pairs of tags, becomes a field of its own.
+  /// Splits reasoning at the start of the content, in one of the known pairs of tags, into a field of its own.
   static bool split_thinking(Text& content, Text& thinking) {
     struct Tags {
       std::string_view open, close, answer_open, answer_close;
@@ -309,8 +310,8 @@ class Reader {
   const DatasetEntry& e_;
   const std::string& field_;
   Conversation out_;
-  std::vector<const Json*> details_;  // message_field_training_detail of every message
-  std::vector<char> by_turn_;         // trained as a whole, not because of a part
+  std::vector<const Json*> details_;  // message_field_training_detail of each message
+  std::vector<char> by_turn_;         // whether the turn is trained as a whole, not because of a part
 };
 
 }  // namespace

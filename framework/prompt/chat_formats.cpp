@@ -5,14 +5,14 @@
 namespace dml {
 namespace {
 
-/// For all: a content as text, whether it is a string or a list of parts.
+/// Macro: a content as text, whether it is a string or a list of parts.
 constexpr std::string_view kWords = R"J(
 {%- macro words(content) -%}
   {{- content if content is string else content | selectattr('text', 'defined') | map(attribute='text') | join -}}
 {%- endmacro -%}
 )J";
 
-/// user and assistant must alternate after an optional system message; `rest` are the turns without it.
+/// Requires that user and assistant alternate after an optional system message; `rest` are the turns without it.
 constexpr std::string_view kTurns = R"J(
 {%- set has_system = messages[0].role == 'system' -%}
 {%- set rest = messages[1:] if has_system else messages -%}
@@ -122,7 +122,7 @@ constexpr std::string_view kPhi35 = R"J(
 {{- '<|assistant|>\n' if add_generation_prompt -}}
 )J";
 
-/// The system text is the one that Phi-4-reasoning was trained with.
+/// The system text is that of Phi-4-reasoning's training.
 constexpr std::string_view kPhi4 = R"J(
 {%- set preface = 'You are Phi, a language model trained by Microsoft to help users. Your role as an assistant involves thoroughly exploring questions through a systematic thinking process before providing the final precise and accurate solutions. This requires engaging in a comprehensive cycle of analysis, summarizing, exploration, reassessment, reflection, backtracing, and iteration to develop well-considered thinking process. Please structure your response into two main sections: Thought and Solution using the specified format: <think> {Thought section} </think> {Solution section}. In the Thought section, detail your reasoning process in steps. Each step should include detailed considerations such as analysing questions, summarizing relevant findings, brainstorming new ideas, verifying the accuracy of the current steps, refining any errors, and revisiting previous steps. In the Solution section, based on various attempts, explorations, and reflections from the Thought section, systematically present the final solution that you deem correct. The Solution section should be logical, accurate, and concise and detail necessary steps needed to reach the conclusion. Now, try to solve the following question through the above guidelines:' -%}
 {%- set has_system = messages and messages[0].role == 'system' -%}

@@ -1,5 +1,5 @@
-// Chat templates that come with dml, as data. They render what the models' own templates render for conversations of
-// plain text and, where the model knows tools, for tool calls.
+// The built-in chat templates. They render plain conversations, and tool calls where the model supports tools, like the
+// models' own templates.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace dml {
 struct ChatFormat {
   std::string name, help;
   std::string source;      // Jinja
-  std::string terminator;  // what ends a turn, when that is not the tokenizer's eos token
+  std::string terminator;  // the end-of-turn token if it is not EOS
 };
 
 /// In the order of `dml list`.
 const std::vector<ChatFormat>& chat_formats();
-/// nullptr when there is none of this name.
+/// The template of this name; null if there is none.
 const ChatFormat* find_chat_format(std::string_view name);
 
 }  // namespace dml

@@ -10,7 +10,7 @@ using jinja::Run;
 
 constexpr std::string_view kSpaces = " \t\r\n";
 
-/// Neighbouring spans of one turn, without another turn's in between.
+/// Adjacent spans of one turn, without another turn's in between.
 struct TurnSpan {
   int turn = -1;
   std::vector<Run> spans;
@@ -21,7 +21,7 @@ struct TurnSpan {
 struct End {
   std::size_t begin = 0, end = 0;
   bool eos = false, eot = false;
-  float weight = 1;  // of the turn that it ends
+  float weight = 1;  // weight of the turn that it ends
 };
 
 class Masker {
@@ -101,7 +101,7 @@ class Masker {
     set(e.begin, e.end, trained ? e.weight : 0);
   }
 
-  /// The end token that starts at `at`, the longest one.
+  /// The longest end token that starts at `at`.
   End end_at(std::size_t at) const {
     End e;
     const auto rest = std::string_view(r_.text).substr(at);
@@ -115,7 +115,7 @@ class Masker {
     return e;
   }
 
-  /// The first eos and the first eot after a turn, with nothing but blanks before them.
+  /// The first EOS and the first end-of-turn token after a turn, if only whitespace precedes them.
   std::vector<End> ends_behind(std::size_t at, std::size_t next) const {
     std::vector<End> out;
     bool eos = false, eot = false;
@@ -137,8 +137,8 @@ class Masker {
     return next;
   }
 
-  /// Where the generation prompt, or as much of it as is there, ends; `begin` when it is not there. A part of it counts
-  /// up to its last complete tag or line.
+  /// The end of the generation prompt, or of a prefix of it; `begin` if it is absent. A prefix counts up to its last
+  /// complete tag or line.
   std::size_t behind_generation_prompt(std::size_t before, std::size_t begin) const {
     std::size_t best = 0, best_at = begin;
     for (std::size_t at = before; !prompt_.empty() && at < begin; ++at) {
@@ -177,9 +177,9 @@ class Masker {
   const Conversation& c_;
   const EndTokens& ends_;
   const std::string& prompt_;
-  std::vector<float> learn_;  // per byte: the weight of what is trained, else 0
+  std::vector<float> learn_;  // per byte: weight of trained text, else 0
   std::vector<TurnSpan> turn_spans_;
-  std::size_t behind_ = 0;  // where the turn before and its end tokens stop
+  std::size_t behind_ = 0;  // end of the previous turn and its end tokens
   End last_eos_, last_eot_;
 };
 

@@ -1,12 +1,13 @@
-// A rendered conversation → pieces, trained or read. Labels come from the marks of one render:
+// Divides a rendered conversation into trained and untrained pieces, by the marks of a single render:
 //
 //   <|im_start|>assistant\n<think>\n R \n</think>\n\n C <|im_end|>\n
 //                                  ~~~~~~~~~~~~~~~~~~~ ~~~~~~~~~~      trained of a trained turn
 //
-// The content of the turn is trained, with the template's text between two ranges of it. When there is such text
-// (reasoning, tool calls), the template's own opening of it is trained too, from the generation prompt on, and for tool
-// calls all up to the end token: the model has to write these itself. After the turn an eos or eot token is trained as
-// train_on_eos and train_on_eot say. {% generation %} widens what is trained to its block. Cost: linear in the text.
+// The content of a trained turn is trained, including template text between two ranges of it. If there is such text
+// (reasoning, tool calls), the template text from the generation prompt to the content is trained, too, and for tool
+// calls everything up to the end token, since the model has to generate it. An EOS or end-of-turn token after the turn
+// is trained according to train_on_eos and train_on_eot. A {% generation %} block is trained as a whole. Runs in linear
+// time.
 #pragma once
 
 #include <string>
@@ -24,7 +25,8 @@ struct EndTokens {
   TrainOnEnd train_on_eos = TrainOnEnd::turn, train_on_eot = TrainOnEnd::turn;
 };
 
-/// The whole text. `generation_prompt` is what the template writes before an answer ("" when unknown).
+/// Returns the whole text as one segment. `generation_prompt`: what the template writes before an answer ("" if
+/// unknown).
 Segment mask(jinja::RenderResult rendered, const Conversation& conversation, const EndTokens& ends,
              const std::string& generation_prompt);
 

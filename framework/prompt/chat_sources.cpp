@@ -1,5 +1,5 @@
-// Rows that are conversations in another shape: columns of a table, and ChatGPT's export. Each becomes a row with a
-// list of messages; from there on it is an ordinary conversation.
+// Rows that are conversations in another form: columns of a table, and ChatGPT's export. Each is converted to a row
+// with a list of messages and then handled like any conversation.
 #include <algorithm>
 #include <utility>
 
@@ -45,7 +45,7 @@ class Reshaped : public PromptStrategy {
   std::string name_, detail_;
 };
 
-// The conversation strategy for rows with plain messages, the dataset's other keys kept.
+// The chat strategy for rows with plain messages; the dataset's other keys are kept.
 std::unique_ptr<PromptStrategy> plain_chat(const PromptContext& context) {
   const DatasetEntry plain;
   DatasetEntry dataset = *context.dataset;
@@ -60,12 +60,12 @@ std::unique_ptr<PromptStrategy> plain_chat(const PromptContext& context) {
 
 // ---- columns
 
-// Texts of several columns, those that are not empty, a blank line between them.
+// Joins the non-empty texts of several columns with blank lines.
 std::string column_texts(const Json& record, const std::vector<std::string>& columns) {
   std::string out;
   for (const std::string& column : columns) {
     auto it = record.find(column);
-    if (it == record.end()) text_column(record, column);  // says what there is instead
+    if (it == record.end()) text_column(record, column);  // throws an error that lists the columns
     if (it->is_null()) continue;
     const std::string text = trimmed(it->is_number() || it->is_boolean() ? dump(*it) : text_column(record, column));
     if (!text.empty()) out += (out.empty() ? "" : "\n\n") + text;
@@ -73,7 +73,7 @@ std::string column_texts(const Json& record, const std::vector<std::string>& col
   return out;
 }
 
-// A row without a question or an answer keeps no turn that could be trained on, and is dropped with that reason.
+// For a row without a question or an answer, no turn is left to train on, and it is dropped with that reason.
 Json messages_of_columns(const Json& record, const std::map<std::string, std::vector<std::string>>& columns,
                          bool prompt) {
   auto text_of = [&](const char* role) {
@@ -91,7 +91,7 @@ Json messages_of_columns(const Json& record, const std::map<std::string, std::ve
 
 // ---- ChatGPT
 
-// What a message says: the texts among its parts (the rest is pictures and files), "" when it says nothing.
+// The text parts of a message (others are images and files); "" if there is none.
 std::string chatgpt_text(const Json& message) {
   auto content = message.find("content");
   if (content == message.end() || !content->is_object()) return "";
@@ -106,7 +106,7 @@ std::string chatgpt_text(const Json& message) {
   return out;
 }
 
-// Whether the user saw it: no hidden system text, no call of a tool.
+// Whether the user saw the message: not a hidden system message or a tool call.
 bool chatgpt_shown(const Json& message) {
   if (auto to = message.find("recipient"); to != message.end() && to->is_string() && *to != "all") return false;
   auto metadata = message.find("metadata");
@@ -115,7 +115,7 @@ bool chatgpt_shown(const Json& message) {
   return hidden == metadata->end() || !hidden->is_boolean() || !hidden->get<bool>();
 }
 
-// The nodes of the conversation that was last shown, from its end to its beginning.
+// The nodes of the branch shown last, from its end to its beginning.
 std::vector<const Json*> chatgpt_path(const Json& mapping, std::string id) {
   std::vector<const Json*> path;
   while (!id.empty()) {
@@ -129,7 +129,7 @@ std::vector<const Json*> chatgpt_path(const Json& mapping, std::string id) {
   return path;
 }
 
-// Without current_node (older exports): the newest branch, a node's last child again and again.
+// Without current_node (older exports), the end of the newest branch: following the last child of each node.
 std::string chatgpt_end(const Json& record, const Json& mapping) {
   if (std::string end = json_string(record, "current_node", "", "row"); !end.empty()) return end;
   std::string id;
@@ -145,8 +145,8 @@ std::string chatgpt_end(const Json& record, const Json& mapping) {
   return id;
 }
 
-// Turns alternate, as templates want them: what one side says in several messages is one turn. What follows the last
-// answer is left out.
+// Merges consecutive messages of one side into a turn, since templates require alternating turns. Messages after the
+// last answer are dropped.
 Json messages_of_chatgpt(const Json& record, bool prompt) {
   auto mapping = record.find("mapping");
   if (mapping == record.end() || !mapping->is_object())
@@ -169,7 +169,8 @@ Json messages_of_chatgpt(const Json& record, bool prompt) {
     if (role == "assistant") answered = messages.size();
   }
   if (!prompt && answered > 0) messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(answered), messages.end());
-  if (messages.empty()) messages.push_back({{"role", "user"}, {"content", ""}});  // dropped: it has no answer
+  if (messages.empty())
+    messages.push_back({{"role", "user"}, {"content", ""}});  // the row is dropped later, since it has no answer
   return {{kMessages, std::move(messages)}};
 }
 

@@ -55,7 +55,7 @@ ChosenTemplate by_name(const PromptContext& c, const std::string& name, const st
   throw UserError("unknown chat_template '{}'{}", name, did_you_mean(name, names));
 }
 
-/// One level of the recipe: nothing, a name, a text, or both (which must be jinja then).
+/// Chooses the template of one level of the recipe: none, a name, a text, or both (the name must be jinja then).
 bool choose(const PromptContext& c, const std::string& name, const std::string& text, ChosenTemplate& out) {
   if (name.empty() && text.empty()) return false;
   if (!text.empty() && !name.empty() && name != "jinja")
@@ -195,7 +195,8 @@ class ChatTemplate : public PromptStrategy {
     return r;
   }
 
-  /// What the template adds for an answer, from a conversation of one question. "" when it cannot render that.
+  /// What the template adds for an answer, found by rendering a conversation of one question; "" if it cannot render
+  /// that.
   std::string find_generation_prompt() const {
     const std::string probe =
         dump(Json{{options_.entry.field_messages, Json::array({Json{{"role", "user"}, {"content", "?"}}})}});
@@ -210,7 +211,7 @@ class ChatTemplate : public PromptStrategy {
     }
   }
 
-  /// Where no turn is trained: whose they are.
+  /// The reason why no turn is trained, listing the roles.
   std::string untrained_reason(const Conversation& c) const {
     std::vector<std::string> roles;
     for (const Turn& turn : c.turns) {
@@ -221,8 +222,8 @@ class ChatTemplate : public PromptStrategy {
                        roles.empty() ? "none" : fmt::format("{}", fmt::join(roles, ", ")));
   }
 
-  /// A template that takes a trained turn through an operation without marks cannot be masked: say so rather than learn
-  /// nothing.
+  /// UserError when the template passes a trained turn through an operation that loses marks, so that it cannot be
+  /// masked.
   void check_marks(const Conversation& c, const jinja::RenderResult& r) const {
     if (!r.marks_lost) return;
     std::vector<char> seen(c.turns.size(), 0);
@@ -287,7 +288,7 @@ TrainedEnds trained_ends(const Rendered& example, const std::vector<std::string>
   std::size_t longest = 1;
   for (auto& token : end_tokens) longest = std::max(longest, token.size());
   for (const Segment& s : example.segments) {
-    std::string run;  // the end of the trained text so far; blanks that are only read do not end it
+    std::string run;  // the end of the trained text so far; untrained whitespace does not end it
     auto close = [&] {
       const std::size_t size = run.find_last_not_of(kTrimmed) + 1;
       const std::string_view text = std::string_view(run).substr(0, size);

@@ -1,4 +1,5 @@
-// Conversations through a chat template: chosen, rendered once, masked from the marks of that render.
+// Renders conversations with a chat template: the template is chosen, the conversation rendered once, and the labels
+// follow from the marks of that render.
 #pragma once
 
 #include <memory>
@@ -9,33 +10,33 @@
 
 namespace dml {
 
-/// The template's text and where it comes from ("chatml, built in", "the tokenizer's", "FILE").
+/// A template's text, and its origin for messages ("chatml, built in", "the tokenizer's", "FILE").
 struct ChosenTemplate {
   std::string source, origin;
 };
 
-/// The dataset's choice, else the recipe's, else the tokenizer's. A chat_template_jinja alone means `jinja`, for a
-/// dataset as for the recipe. UserError when there is none.
+/// The template of the dataset, else of the recipe, else of the tokenizer. A chat_template_jinja without chat_template
+/// means `jinja`, in both places. UserError when there is none.
 ChosenTemplate choose_chat_template(const PromptContext& context);
 
-/// UserError when the recipe's chat_template is unknown, whether a dataset uses it or not.
+/// UserError when the recipe's chat_template is unknown, even if no dataset uses it.
 void check_chat_template_name(const PromptContext& context);
 
-/// For `type: chat_template`.
+/// The strategy of `type: chat_template`.
 std::unique_ptr<PromptStrategy> make_chat_template(const PromptContext& context);
 
-/// Warnings about a template: an end token that it never writes. One line each, with the setting to add to the recipe.
+/// Warnings about a template that never writes an end token, one line each, with the setting to add to the recipe.
 std::vector<std::string> chat_template_warnings(const PromptContext& context);
 
-/// How many ranges of a rendered example are trained, and how many of these end with a trained end token. A model
-/// whose turns do not end so never learns to stop.
+/// The number of trained ranges of a rendered example, and of those that end with a trained end token. A model never
+/// learns to stop if turns do not end with one.
 struct TrainedEnds {
   int trained = 0, ended = 0;
 };
 TrainedEnds trained_ends(const Rendered& example, const std::vector<std::string>& end_tokens);
 
-/// Renders a template with these variables (an object), byte for byte. UserError naming the template's origin and line,
-/// or `place`, where the variables are from.
+/// Renders a template with `variables` (an object), byte for byte. UserError naming the template's origin and line, or
+/// `place`, the origin of the variables.
 std::string render_template(const ChosenTemplate& chosen, const Json& variables, const std::string& place);
 
 }  // namespace dml

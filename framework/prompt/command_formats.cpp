@@ -1,10 +1,10 @@
-// Command A: answers, tools and documents. Every turn ends before an opened one of the model, also where nothing is
-// asked of it.
+// Chat templates of Command A with tools and documents. Every turn is followed by an opened model turn, even if the
+// model is not asked anything.
 #include "prompt/tool_formats.h"
 
 namespace dml {
 
-/// What the three templates say in their system turn. `given`: a system message in front.
+/// The system turn of the three templates. `given`: the conversation starts with a system message.
 const std::string_view kCommandAWords = R"J(
 {%- set contextual = 'You are in contextual safety mode. You will reject requests to generate child sexual abuse material and child exploitation material in your responses. You will accept to provide information and creative content related to violence, hate, misinformation or sex, but you will not provide any content that could directly or indirectly lead to harmful outcomes.' -%}
 {%- set knowledge = 'Your information cutoff date is June 2024.\n\n' ~
@@ -51,8 +51,8 @@ const std::string_view kCommandA = R"J(
 {{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' + ('<|START_RESPONSE|>' if add_generation_prompt else '') -}}
 )J";
 
-/// Calls of tools, and documents as the results of one that the model never calls. A tool's result has the number of
-/// its call.
+/// Tool calls, and documents as the result of a tool that the model does not call. A tool result has the number of its
+/// call.
 const std::string_view kCommandATools = R"J(
 {%- set usage =
     'You have been trained to have advanced reasoning and tool-use capabilities and you should make best use of these skills to serve user\'s requests.\n' ~

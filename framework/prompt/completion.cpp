@@ -1,4 +1,5 @@
-// Plain text: every token is trained. A document longer than sequence_len continues in the next row (data/example.h).
+// Plain text: every token is trained. A document longer than sequence_len continues in the next example
+// (data/example.h).
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
 #include "recipe/recipe.h"

@@ -33,7 +33,7 @@ Each format below has a row and the text that dml makes from it. Text in ⟦ ⟧
 Special tokens are recognised only in the text of a template. A special token that is spelled out in a row stays text.
 )";
 
-// What the columns of instruction formats hold here.
+// Sample contents of the columns of instruction formats.
 const std::map<std::string, const char*>& cells() {
   static const std::map<std::string, const char*> table = {
       {"instruction", R"("Translate into French.")"},
@@ -69,7 +69,7 @@ const std::map<std::string, const char*>& cells() {
 constexpr const char* kConversation =
     R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}, {"role": "user", "content": "Bye"}, {"role": "assistant", "content": "See you."}]})";
 
-// Rows of the formats that are no instruction formats.
+// Sample rows of the other formats.
 const std::map<std::string, const char*>& rows() {
   static const std::map<std::string, const char*> table = {
       {"completion", R"({"text": "The French say bonjour."})"},
@@ -90,7 +90,7 @@ const std::map<std::string, const char*>& rows() {
   return table;
 }
 
-// With an input or without one.
+// A sample row with or without an input.
 std::string instruction_row(const InstructionFormat& format, bool input) {
   std::vector<std::string> columns;
   if (!format.system_column.empty()) columns.push_back(format.system_column);
@@ -170,7 +170,7 @@ std::string tokens() {
          sample.block(row);
 }
 
-// Keys of a conversation dataset, each with what it changes.
+// Keys of a conversation dataset, each with its effect.
 template <class Change>
 void add_sample(std::string& out, const char* title, const std::string& yaml, Change&& change, const char* row) {
   Sample sample;
@@ -263,7 +263,7 @@ std::string template_sections() {
     std::string text;
     try {
       text = sample.shown(kConversation);
-    } catch (const UserError&) {  // a template without a system role
+    } catch (const UserError&) {  // the template has no system role
       Json row = parse_json(kConversation, "row");
       row["messages"].erase(row["messages"].begin());
       text = sample.shown(dump(row));

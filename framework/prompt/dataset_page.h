@@ -1,5 +1,5 @@
-// recipes/DATASETS.md: every format with a row, the text it becomes and what of it is trained, made by the very code
-// that prepares data. A test keeps the page current.
+// recipes/DATASETS.md: every format with a sample row, the resulting text and its trained parts, made by the code that
+// prepares data. A test keeps the page current.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace dml {
 
-/// The text of an example with ⟦ ⟧ around what is trained, ‹bos› and ‹eos› where the tokenizer's own stand.
+/// The text of an example with ⟦ ⟧ around its trained parts, and ‹bos› and ‹eos› for the tokenizer's own tokens.
 std::string show_mask(const Rendered& example);
 
 std::string dataset_page();
 
-/// The row that the page shows for a `type`, as JSON.
+/// The sample row of a `type`, as JSON.
 std::string sample_row(const std::string& type);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// Two conversation formats from before chat templates: pygmalion and llama2_chat. Turns are tokenised one by one.
+// Two conversation formats that predate chat templates: pygmalion and llama2_chat. Turns are tokenised one by one.
 #include <algorithm>
 #include <utility>
 
@@ -70,8 +70,8 @@ class Pygmalion : public PromptStrategy {
   }
 };
 
-// [INST] question [/INST] answer eos, each pair beginning with bos; the system text stands inside the first question.
-// Without a system turn there is none: the default one of 2023 was withdrawn by the model's authors.
+// [INST] question [/INST] answer EOS, each pair beginning with BOS; the system text is inside the first question.
+// Without a system turn there is none: the model's authors withdrew the default one of 2023.
 class Llama2Chat : public PromptStrategy {
  public:
   explicit Llama2Chat(std::string bos) : bos_(std::move(bos)) {}

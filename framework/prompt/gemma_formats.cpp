@@ -3,7 +3,7 @@
 
 namespace dml {
 
-/// How Gemma 4 writes JSON and the schemas of tools: strings between <|"|>, keys in the order of the alphabet.
+/// Gemma 4's form of JSON and tool schemas: strings between <|"|>, keys in alphabetical order.
 const std::string_view kGemma4Tools = R"J(
 {%- macro quoted(text) -%}
   {{- '<|"|>' ~ text ~ '<|"|>' -}}
@@ -117,8 +117,8 @@ const std::string_view kGemma4Fields = R"J(
 {%- endmacro -%}
 )J";
 
-/// What the model thought, between <|channel> and <channel|>, is not shown again. The model continues its turn after
-/// what tools answered (tool_responses of its message).
+/// Reasoning between <|channel> and <channel|> is removed from history. The model continues its turn after tool results
+/// (tool_responses of its message).
 const std::string_view kGemma4 = R"J(
 {%- set thinks = enable_thinking is defined and enable_thinking -%}
 {%- set has_system = messages[0].role in ['system', 'developer'] -%}
@@ -146,7 +146,7 @@ const std::string_view kGemma4 = R"J(
 {%- endif -%}
 )J";
 
-/// Every part of a property is separated by a comma, and a property may have the name of a keyword.
+/// Every part of a property is separated by a comma; a property may have the name of a keyword.
 const std::string_view kGemma4UnifiedFields = R"J(
 {%- macro fields_of(properties, of_object=false) -%}
   {%- for key, p in properties | dictsort if not of_object or key not in ['description', 'type', 'properties', 'required', 'nullable'] -%}
@@ -174,7 +174,7 @@ const std::string_view kGemma4UnifiedFields = R"J(
 {%- endmacro -%}
 )J";
 
-/// Messages of the role tool, which follow the calls, are written into the turn of the model.
+/// Messages of the role tool, which follow the calls, are written into the model's turn.
 const std::string_view kGemma4Unified = R"J(
 {%- set thinks = enable_thinking is defined and enable_thinking -%}
 {%- set has_system = messages[0].role in ['system', 'developer'] -%}

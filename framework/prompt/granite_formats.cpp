@@ -1,10 +1,10 @@
-// IBM's Granite: dense models (3.2 and later) and mixtures of experts (3.0, 3.1).
+// Chat templates of IBM's Granite: dense models (3.2 and later) and mixtures of experts (3.0, 3.1).
 #include "prompt/tool_formats.h"
 
 namespace dml {
 
-/// What a system message says where none is given, and the turns. `controls` asks for citations or doubts where there
-/// are documents, and stands in the header of the answer.
+/// The default system message, and the turns. `controls` requests citations or hallucination checks of documents, in
+/// the header of the answer.
 const std::string_view kGraniteWords = R"J(
 {%- set has_controls = controls is defined and controls -%}
 {%- set preface = 'Knowledge Cutoff Date: April 2024.\nToday\'s Date: ' + strftime_now("%B %d, %Y") + '.\nYou are Granite, developed by IBM.' -%}

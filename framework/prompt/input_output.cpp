@@ -1,4 +1,4 @@
-// Rows without any template: segments of text, each marked trained or not. Axolotl's input_output.
+// Rows without a template: segments of text, each trained or not. Axolotl's input_output.
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
 
@@ -24,7 +24,7 @@ class InputOutput : public PromptStrategy {
   }
 
  private:
-  // Up to the last trained segment for a prompt.
+  // Renders the segments; for a prompt, those before the last trained one.
   Rendered rendered(const Json& record, bool prompt) const {
     Rendered out;
     const Json& segments = list_column(record, "segments");

@@ -1,5 +1,5 @@
-// Two-piece instruction formats: the prompt is read, the answer and its eos are trained. The pieces are tokenised
-// apart, as Axolotl does, so no token spans the seam.
+// Instruction formats of two pieces: a prompt, and the answer with its EOS, which are trained. As in Axolotl, they are
+// tokenised separately, so no token spans the boundary.
 #include <algorithm>
 #include <utility>
 
@@ -81,7 +81,7 @@ class Instruction : public PromptStrategy {
     return it->is_array() ? !it->empty() : !text_column(row, format_.input).empty();
   }
 
-  // The user's own formats take a missing or null column as empty.
+  // In custom formats a missing or null column counts as empty.
   const Json& lenient(const Json& record, Json& filled) const {
     if (!format_.lenient) return record;
     filled = record;
@@ -136,7 +136,7 @@ std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context) {
     if (field->empty() || field->find_first_of("{}|%[]") != std::string::npos)
       throw UserError("type: '{}' is not a column name", *field);
 
-  // Both placeholders at once, so that columns named after each other's placeholder stay apart.
+  // Replaces both placeholders in one pass, so that a column may be named like the other placeholder.
   auto columns = [&](std::string layout) {
     layout = renamed(renamed(std::move(layout), "instruction", "\x01"), "input", "\x02");
     return renamed(renamed(std::move(layout), "\x01", user.field_instruction), "\x02", user.field_input);

@@ -1,6 +1,5 @@
-// Instruction formats are data: one row says how the columns of a record are laid out as a prompt and an answer.
-// Layout texts and column names are those of Axolotl's formats of the same name, so that its recipes train the same
-// tokens.
+// Instruction formats as a table: a row defines how the columns of a record are laid out as prompt and answer. Texts
+// and column names are those of Axolotl's formats of the same name, so its recipes train the same tokens.
 #pragma once
 
 #include <string>
@@ -10,15 +9,16 @@ namespace dml {
 
 struct InstructionFormat {
   std::string name, help;
-  std::string without_input, with_input;  // layouts of the turn (prompt/layout.h); with_input "": there is no input
-  std::string answer = "{output}";        // what is trained
-  std::string input = "input";            // the column that chooses between the two: missing or empty is "without"
-  std::string system_column = {};         // text of the row that comes first …
-  std::string system_default = {};        // … or this where the row has no such column …
-  std::string system_layout = {};         // … laid out so ({system}), unless it is empty
-  bool joint = false;                     // prompt and answer are tokenised in one go
-  int ends = 1;                           // eos after the answer
-  bool lenient = false;                   // missing columns are empty
+  std::string without_input,
+      with_input;                   // layouts of the turn (prompt/layout.h); with_input "": the format has no input
+  std::string answer = "{output}";  // the trained part
+  std::string input = "input";      // the column that selects the layout: without_input if it is missing or empty
+  std::string system_column = {};   // column of the system text
+  std::string system_default = {};  // system text of rows without that column
+  std::string system_layout = {};   // layout of the system text ({system}), unless it is empty
+  bool joint = false;               // prompt and answer are tokenised together
+  int ends = 1;                     // number of EOS tokens after the answer
+  bool lenient = false;             // missing columns count as empty
 };
 
 const std::vector<InstructionFormat>& instruction_formats();

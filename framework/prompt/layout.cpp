@@ -31,7 +31,7 @@ bool has_list(const Json& record, const char* key) {
   return it != record.end() && it->is_array();
 }
 
-// Block style with sorted keys, as the creative_acr rows were made for.
+// Writes YAML in block style with sorted keys, as the creative_acr format does.
 void append_yaml(const Json& value, int indent, std::string& out) {
   std::vector<std::pair<std::string, const Json*>> members;
   for (auto& [key, member] : value.items()) members.emplace_back(key, &member);
@@ -90,9 +90,9 @@ Layout::Layout(std::string_view text, std::string_view what) : text_(text) {
 }
 
 void Layout::render(const Json& record, bool trained, Segment& out) const {
-  constexpr std::size_t kUsual = 512;  // what a few columns hold, so that the text need not grow
+  constexpr std::size_t kUsual = 512;  // typical length, reserved so that the text need not grow
   if (literals_ > 0) out.text.reserve(out.text.size() + literals_ + kUsual);
-  out.spans.reserve(out.spans.size() + parts_.size() + 1);  // what is behind it is small, too
+  out.spans.reserve(out.spans.size() + parts_.size() + 1);  // one more for the segment's end
   for (auto& part : parts_) {
     if (part.form == Form::literal) {
       out.add(part.text, trained, true);

@@ -1,5 +1,5 @@
-// A layout is text with columns of the record in it: "### Input:\n{input}\n". The text is markup, what the record says
-// is not, so that special tokens spelled out in data stay text.
+// A layout is text with placeholders for columns of the record: "### Input:\n{input}\n". Its own text is markup; text
+// of the record is not, so special tokens spelled out in data stay text.
 //
 //   {column}      text of the column          {a|b}   the first of these that the record has
 //   {column[]}    a list, as lines `- "item"` {column%}  nested values, as YAML
@@ -18,12 +18,12 @@ namespace dml {
 class Layout {
  public:
   Layout() = default;
-  /// UserError on a brace without its partner, naming `what`.
+  /// UserError for an unbalanced brace, naming `what`.
   explicit Layout(std::string_view text, std::string_view what = "format");
 
-  /// Appends the pieces. UserError when a column is missing or no text.
+  /// Appends the pieces. UserError when a column is missing or not a string.
   void render(const Json& record, bool trained, Segment& out) const;
-  /// Columns in the order they appear; the first of alternatives.
+  /// Columns in order of appearance; of alternatives, the first.
   std::vector<std::string> columns() const;
   const std::string& text() const { return text_; }
 
@@ -31,21 +31,21 @@ class Layout {
   enum class Form { literal, text, lines, yaml };
   struct Part {
     Form form = Form::literal;
-    std::string text;                  // of a literal
+    std::string text;                  // if literal
     std::vector<std::string> columns;  // alternatives
   };
   std::string text_;
   std::vector<Part> parts_;
-  std::size_t literals_ = 0;  // bytes of all of them
+  std::size_t literals_ = 0;  // bytes of all literals
 };
 
-/// The text in a column. UserError when it is missing or something else, with the type that would fit such rows.
+/// The string in a column. UserError when it is missing or not a string, suggesting the type that fits such rows.
 const std::string& text_column(const Json& record, const std::string& column);
-/// "" when the column is missing or null.
+/// The string in a column; "" if it is missing or null.
 std::string optional_text_column(const Json& record, const std::string& column);
 /// The list in a column.
 const Json& list_column(const Json& record, const std::string& column);
-/// "; it looks like …: use `type: …`", or "" when no format is recognised.
+/// "; it looks like …: use `type: …`", or "" if no format is recognised.
 std::string looks_like(const Json& record);
 
 }  // namespace dml

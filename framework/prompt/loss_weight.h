@@ -1,4 +1,4 @@
-// The weight that data give to a loss: of a row, or of a message.
+// The weight of a loss in the data: of a row, or of a message.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// A number from 0 to 1e6, or a boolean. UserError naming `field` on anything else.
+/// Reads a number from 0 to 1e6, or a boolean. UserError naming `field` for anything else.
 double loss_weight(const Json& value, const std::string& field);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// Chat templates of models from 2025 on, in their text forms: images, audio and documents are left out.
+// Text forms of the chat templates of models from 2025 on: images, audio and documents are omitted.
 #include "prompt/tool_formats.h"
 
 namespace dml {
@@ -29,7 +29,8 @@ const std::string_view kNemotronH = R"J(
 {{- '<|im_start|>assistant\n' if add_generation_prompt -}}
 )J";
 
-/// Tools come with the first message after the system's, or with tools_in_user_message: false in the system's.
+/// Tools are listed in the first message after the system message, or, with tools_in_user_message: false, in the system
+/// message.
 const std::string_view kLlama4 = R"J(
 {%- set has_system = messages and messages[0].role == 'system' -%}
 {%- set first = 1 if has_system else 0 -%}
@@ -68,8 +69,8 @@ const std::string_view kLlama4 = R"J(
 {{- '<|header_start|>assistant<|header_end|>\n\n' if add_generation_prompt -}}
 )J";
 
-/// Reasoning is shown for the last turn alone, and only with skip_think: false. Results of tools that follow each other
-/// are one turn.
+/// Reasoning is rendered for the last turn only, and only with skip_think: false. Consecutive tool results are one
+/// turn.
 const std::string_view kExaone4 = R"J(
 {%- macro tool_list() -%}
   {{- '# Available Tools\nYou can use none, one, or multiple of the following tools by calling them as functions to help with the user’s query.\nHere are the tools available to you in JSON format within <tool> and </tool> tags:\n' -}}

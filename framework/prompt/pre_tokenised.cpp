@@ -1,4 +1,4 @@
-// Rows that are tokens already. Nothing is added and no template is applied.
+// Rows that are already tokenised. Nothing is added and no template is applied.
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
 

@@ -1,4 +1,4 @@
-// The tables of preference formats: every `type:` a dataset can have where the recipe sets rl.
+// The tables of preference formats: every `type:` of a dataset in a recipe with rl.
 #include "prompt/preference.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ const std::vector<NamedFrame>& frames() {
   return all;
 }
 
-// A format, in each frame: where its texts are.
+// The columns of a format, which exists in each frame.
 struct Source {
   const char *name, *prompt, *chosen, *rejected;
   bool system = true;
@@ -55,7 +55,7 @@ const std::vector<Source>& pair_sources() {
   return all;
 }
 
-// Here `chosen` is the completion.
+// For labelled answers, `chosen` is the completion.
 const std::vector<Source>& labelled_sources() {
   static const std::vector<Source> all = {
       {"argilla", "instruction", "completion", ""}, {"argilla_chat", "completion[0]", "completion[1]", "", false},
@@ -98,7 +98,7 @@ void add_framed(const std::vector<Source>& sources, bool labelled, std::vector<R
     }
 }
 
-// Texts as they stand in the row, or lists of messages: each row decides.
+// Strings used unchanged, or lists of messages, decided row by row.
 class Passthrough : public PromptStrategy {
  public:
   explicit Passthrough(const PromptContext& context) : labelled_(context.rows == RowKind::labelled) {
@@ -117,7 +117,7 @@ class Passthrough : public PromptStrategy {
     try {
       chat_ = make_preference_chat(context, {});
     } catch (const UserError& error) {
-      no_chat_ = error.what();  // only rows of messages need a chat template
+      no_chat_ = error.what();  // an error only for rows of messages
     }
   }
 
@@ -140,7 +140,7 @@ class Passthrough : public PromptStrategy {
     const bool texts = std::ranges::none_of(std::array{"prompt", "chosen", "rejected", "completion"}, holds_messages);
     if (texts && !holds_messages("messages")) return *text_;
     if (chat_) return *chat_;
-    // A question to the model stands in a row in every spelling: without a template it is the text.
+    // Every format accepts a plain question to the model in `prompt`: without a template it is the text.
     if (texts && record.contains("prompt")) return *text_;
     throw UserError("the row holds messages: {}", no_chat_);
   }
@@ -165,13 +165,13 @@ std::unique_ptr<PromptStrategy> make_default_chat(const PromptContext& context) 
   return chat(context, {.prompt = e.field_messages, .chosen = e.field_chosen, .rejected = e.field_rejected});
 }
 
-// What both lists of messages begin with is the prompt; a column `prompt` beside them repeats it.
+// The prompt is the common prefix of both lists of messages; a column `prompt` repeats it.
 std::unique_ptr<PromptStrategy> make_common_chat(const PromptContext& context) {
   const DatasetEntry& e = *context.dataset;
   return chat(context, {.prompt = "", .chosen = e.field_chosen, .rejected = e.field_rejected});
 }
 
-// Rows of texts (system, input, chosen, rejected) as conversations of one turn.
+// Rows of strings (system, input, chosen, rejected) as conversations of one turn.
 std::unique_ptr<PromptStrategy> make_input_chat(const PromptContext& context) {
   const DatasetEntry& e = *context.dataset;
   return chat(context,

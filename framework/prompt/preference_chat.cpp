@@ -1,5 +1,5 @@
-// Preference rows that are conversations: the messages of the prompt and an answer, through a chat template. The answer
-// is trained, nothing of the prompt is.
+// Preference rows that are conversations: the messages of the prompt and an answer, rendered by a chat template. Only
+// the answer is trained.
 #include <algorithm>
 #include <utility>
 
@@ -66,7 +66,7 @@ class PreferenceChat : public PromptStrategy {
     return {{role_, role}, {content_, content}, {kTrained, trained}};
   }
 
-  // Messages as the record has them: a list, one message, or a text, which is one message of `role`.
+  // Reads messages: a list, one message, or a string, which is one message of `role`.
   Json messages(const Json& value, const std::string& field, const char* role, bool trained) const {
     if (value.is_string()) return Json::array({message(role, value, trained)});
     Json out = value.is_object() ? Json::array({value}) : value;
@@ -79,7 +79,7 @@ class PreferenceChat : public PromptStrategy {
     return out;
   }
 
-  // Without a column of its own, the prompt is what the two answers have in common.
+  // Without a prompt column, the prompt is the common prefix of the two answers.
   Json prompt_messages(const Json& record) const {
     if (auto own = record.find(fields_.prompt); own != record.end() && !own->is_null()) {
       Json out = messages(*own, fields_.prompt, "user", false);
@@ -88,7 +88,7 @@ class PreferenceChat : public PromptStrategy {
         out.insert(out.begin(), message("system", system, false));
       return out;
     }
-    if (labelled_) text_column(record, fields_.prompt);  // says what there is instead
+    if (labelled_) text_column(record, fields_.prompt);  // throws an error that lists the columns
     const Json chosen = messages(list_column(record, fields_.chosen), fields_.chosen, "user", false),
                rejected = messages(list_column(record, fields_.rejected), fields_.rejected, "user", false);
     Json common = Json::array();
@@ -96,14 +96,14 @@ class PreferenceChat : public PromptStrategy {
     while (common.size() < most && chosen[common.size()] == rejected[common.size()])
       common.push_back(chosen[common.size()]);
     if (common.size() == chosen.size() && common.size() == rejected.size() && !common.empty())
-      common.erase(common.size() - 1);  // equal answers: counted by the caller
+      common.erase(common.size() - 1);  // equal answers: the caller drops the row
     if (common.empty())
       throw UserError("'{}' and '{}' begin with different messages, so they have no prompt in common", fields_.chosen,
                       fields_.rejected);
     return common;
   }
 
-  // An answer may be given with the prompt before it.
+  // An answer may include the messages of the prompt.
   Json answer_messages(const Json& record, const Json& prompt, const std::string& field) const {
     auto found = record.find(field);
     if (found == record.end() || found->is_null()) throw UserError("'{}' is missing{}", field, looks_like(record));

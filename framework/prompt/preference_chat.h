@@ -1,4 +1,4 @@
-// Preference rows that are conversations, through a chat template.
+// Preference rows that are conversations, rendered by a chat template.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace dml {
 
-/// Columns of the messages.
+/// The columns of the messages.
 struct ChatPreference {
-  std::string prompt = "prompt";  // where it is missing: what chosen and rejected have in common
-  std::string system = {};        // where the prompt is a text: column of a text before it
+  std::string prompt = "prompt";  // if missing: the common prefix of chosen and rejected
+  std::string system = {};        // if the prompt is a string: column of the system text
   std::string chosen = "chosen", rejected = "rejected";
   std::string completion = "completion", label = "label";
 };

@@ -1,4 +1,4 @@
-// Where a preference format finds its texts in a record.
+// Locates the texts of a preference format in a record.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace dml {
 
-/// A place in a record: the first of some columns that the record has, and in it, perhaps, a message of a list.
+/// A place in a record: the first of several columns that the record has and, optionally, a message of the list in it.
 struct FieldPath {
   std::vector<std::string> columns;
-  int message = -1;  // content of this message of the list in the column; −1: the column itself is the text
+  int message = -1;  // index of a message in the column's list; −1: the column itself is the text
 
-  /// "prompt|input", "chosen[1].content"
+  /// Parses "prompt|input" or "chosen[1].content".
   static FieldPath parse(const std::string& text);
-  /// UserError when it is missing or no text.
+  /// The text. UserError when it is missing or not a string.
   std::string text(const Json& record) const;
   std::string name() const;
 };
 
-/// The answer's label, as a boolean or 0 and 1. UserError on anything else.
+/// The answer's label: a boolean, or 0 or 1. UserError for anything else.
 bool label_column(const Json& record, const std::string& column);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// Preference rows of plain texts: prompt and answers are columns, laid out in a frame (chatml, llama3, none).
+// Preference rows of strings: prompt and answers are columns, laid out in a frame (chatml, llama3, none).
 #include <algorithm>
 #include <utility>
 
@@ -70,7 +70,7 @@ class PreferenceText : public PromptStrategy {
     const std::string system = optional_text_column(record, format_.system);
     if (!system.empty()) system_.render(Json{{"system", system}}, false, segment);
     const std::string text = prompt_field_.text(record);
-    // What stands in the row is the whole text, with its special tokens.
+    // The row contains the whole text with its special tokens.
     if (format_.frame.literal) segment.add(text, false, true);
     else prompt_.render(Json{{"prompt", text}, {"system", system}}, false, segment);
     return segment;

@@ -1,4 +1,4 @@
-// A preference format whose prompt and answers are texts, as data: which columns, and the frame around them.
+// A preference format whose prompt and answers are strings: its columns, and the frame around them.
 #pragma once
 
 #include <memory>
@@ -13,19 +13,19 @@ namespace dml {
 struct PreferenceFrame {
   std::string system = {};
   std::string prompt = "{prompt}";
-  bool ends_text = true;  // the tokenizer's EOS is behind the answer, which has no end token of its own
+  bool ends_text = true;  // EOS is added after the answer, which has no end token of its own
   bool literal = false;   // special tokens in the row's texts are parsed
 };
 
 struct PreferenceAnswer {
-  std::string field;        // as FieldPath has it
+  std::string field;        // in the syntax of FieldPath
   std::string layout, key;  // placeholder {chosen}, {rejected} or {completion}; the key it comes from, for errors
   DocumentRole role;        // desirable: `label` decides
 };
 
 struct PreferenceFormat {
   std::string name;
-  std::string prompt;  // as FieldPath has it
+  std::string prompt;  // in the syntax of FieldPath
   std::string system;  // column; may be empty
   std::string label;   // column, of labelled answers
   PreferenceFrame frame;

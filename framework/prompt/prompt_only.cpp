@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-// Formats of pairs have prompts as well; those of texts come first where a name is in both tables.
+// Formats of pairs have prompts as well; formats of texts take precedence if a name is in both tables.
 RowKind kind_of(const DatasetType& type) {
   const bool pairs = !type.format && !prompt_strategies().find(type.name) && pair_strategies().find(type.name);
   return pairs ? RowKind::pairs : RowKind::text;
@@ -53,7 +53,7 @@ class PromptOnly : public PromptStrategy {
   }
 
   DatasetEntry dataset_;
-  bool as_it_is_ = false;  // the format reads `prompt` itself
+  bool as_it_is_ = false;  // the format itself reads `prompt`
   std::unique_ptr<PromptStrategy> format_;
 };
 

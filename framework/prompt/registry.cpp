@@ -1,4 +1,4 @@
-// The table of prompt strategies: every `type:` a dataset can have.
+// The table of prompt strategies: every `type:` of a dataset.
 #include "core/log.h"
 #include "prompt/chat_template.h"
 #include "prompt/preference.h"
@@ -24,7 +24,7 @@ std::unique_ptr<PromptStrategy> make_chatgpt_chat(const PromptContext& context) 
   return strategy;
 }
 
-// Conversations as sharegpt spells them, unless the dataset says otherwise.
+// Conversations with sharegpt's keys, unless the dataset sets others.
 std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
   DatasetEntry dataset = context.dataset ? *context.dataset : DatasetEntry{};
   const DatasetEntry defaults;
@@ -36,7 +36,7 @@ std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
   return make_chat(own);
 }
 
-// Keys that only some types read. Setting one for another type gives a warning, since the user expects an effect.
+// Warns about keys that the type does not read.
 void warn_of_idle_keys(const DatasetEntry& e) {
   const std::string& name = e.type.name;
   const bool format = e.type.format.has_value();

@@ -1,5 +1,5 @@
-// Prompt and steps are tokenised one by one, as TRL's PRMTrainer does it; after each step stands the separator, whose
-// last token has the step's label.
+// Prompt and steps are tokenised one by one, as in TRL's PRMTrainer. The separator follows each step; its last token
+// has the step's label.
 #include "prompt/stepwise.h"
 
 #include "core/error.h"
@@ -66,7 +66,7 @@ class Stepwise : public PromptStrategy {
 
   std::string separator_;
   bool last_;
-  std::int64_t most_;  // tokens of the steps; 0: any number
+  std::int64_t most_;  // maximum number of tokens of the steps; 0: no limit
 };
 
 }  // namespace

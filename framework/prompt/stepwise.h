@@ -1,5 +1,5 @@
-// Answers whose steps are judged one by one: {"prompt", "completions": [text], "labels": [boolean]}, for process reward
-// models.
+// Answers whose steps are labelled one by one, for process reward models: {"prompt", "completions": [text], "labels":
+// [boolean]}.
 #pragma once
 
 #include <memory>

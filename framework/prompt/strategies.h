@@ -1,4 +1,4 @@
-// The strategies that are no conversation templates, one factory each; prompt/registry.cpp names them.
+// The strategies other than chat templates, one factory each; prompt/registry.cpp gives them names.
 #pragma once
 
 #include <memory>
@@ -8,24 +8,25 @@
 
 namespace dml {
 
-/// A row of the table of instruction formats.
+/// The strategy of a row of the table of instruction formats.
 std::unique_ptr<PromptStrategy> make_instruction(const InstructionFormat& format, const PromptContext& context);
-/// The user's own format (`type:` as a table).
+/// The strategy of a custom format (`type:` as a table).
 std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context);
-/// Plain text, all of it trained: one document a row, cut into rows of sequence_len without loss.
+/// Plain text, trained as a whole: one document per row, split into examples of sequence_len tokens.
 std::unique_ptr<PromptStrategy> make_completion(const PromptContext& context);
-/// {"segments": [{"text", "label"}]}: each tokenised alone, nothing added; special tokens are written out in the text.
+/// {"segments": [{"text", "label"}]}: each is tokenised separately and nothing is added; special tokens are spelled out
+/// in the text.
 std::unique_ptr<PromptStrategy> make_input_output(const PromptContext& context);
-/// {"input_ids", "labels"?, "attention_mask"?}: taken as they are; positions with mask 0 are left out.
+/// {"input_ids", "labels"?, "attention_mask"?}: used as given; positions with mask 0 are dropped.
 std::unique_ptr<PromptStrategy> make_pre_tokenised(const PromptContext& context);
 /// {"conversations": [{"role": system|human|bot, "value"}]}
 std::unique_ptr<PromptStrategy> make_pygmalion(const PromptContext& context);
 /// {"conversations": [{"from": system|human|gpt, "value"}]} between [INST] and [/INST].
 std::unique_ptr<PromptStrategy> make_llama2_chat(const PromptContext& context);
-/// Conversations out of columns (`message_columns`), through a chat template.
+/// Conversations made of columns (`message_columns`), rendered by a chat template.
 std::unique_ptr<PromptStrategy> make_column_chat(const PromptContext& context);
-/// ChatGPT's conversations.json: {"mapping": {id: {"message", "parent", "children"}}, "current_node"}, through a chat
-/// template. The branch that was last shown is the conversation; hidden messages, tool calls and files are left out.
+/// ChatGPT's conversations.json: {"mapping": {id: {"message", "parent", "children"}}, "current_node"}, rendered by a
+/// chat template. The conversation is the branch shown last; hidden messages, tool calls and files are dropped.
 std::unique_ptr<PromptStrategy> make_chatgpt(const PromptContext& context);
 
 }  // namespace dml

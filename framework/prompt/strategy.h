@@ -1,5 +1,5 @@
-// A record of a dataset becomes pieces of text, each one trained or only read. What a piece says decides its labels; no
-// strategy ever sees token ids.
+// Prompt strategies convert a record of a dataset to pieces of text, each trained or not. Labels follow from the
+// pieces; no strategy ever sees token ids.
 #pragma once
 
 #include <functional>
@@ -21,17 +21,17 @@ enum class RowKind;
 
 struct Piece {
   std::string_view text;
-  bool trained = false;  // its tokens get labels
+  bool trained = false;  // its tokens have labels
   bool markup = false;   // template text: special tokens spelled out in it are parsed
 };
 
-/// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte
-/// that is no space is in). The pieces lie end to end in one string, as the tokenizer wants them.
+/// Text that is tokenised together. Labels follow from the spans of its pieces: a token belongs to the piece that
+/// contains its first byte that is not a space. The pieces are concatenated in one string, as the tokenizer requires.
 struct Segment {
   struct Span {
-    std::size_t end;  // in `text`; it begins where the one before ends
+    std::size_t end;  // offset in `text`; the span starts where the previous one ends
     bool trained, markup;
-    float weight = 1;  // of the losses of what is trained
+    float weight = 1;  // weight of the losses of its tokens
 
     bool continued_by(const Span& next) const {
       return trained == next.trained && markup == next.markup && weight == next.weight;
@@ -39,12 +39,12 @@ struct Segment {
   };
   std::string text;
   std::vector<Span> spans;
-  bool add_special = false;  // with the tokenizer's own bos (at the front of an example)
-  bool end_of_text = false;  // eos after it, unless the last id already is eos; an empty segment gets none
-  int ends = 1;              // how many eos that is
-  bool end_trained = false;  // … and whether that eos is trained
+  bool add_special = false;  // add the tokenizer's BOS (at the start of an example)
+  bool end_of_text = false;  // append EOS unless the last id is EOS or the segment is empty
+  int ends = 1;              // number of EOS tokens to append
+  bool end_trained = false;  // whether the appended EOS is trained
   Token label =
-      kIgnore;  // of the last token, where one is trained: the class of a step, instead of the tokens themselves
+      kIgnore;  // label of the last token, if set: the class of a step; the tokens themselves are not trained then
 
   void add(std::string_view piece, bool trained, bool markup) {
     text += piece;
@@ -71,14 +71,14 @@ struct Segment {
 /// One training example before tokenisation.
 struct Rendered {
   std::vector<Segment> segments;
-  std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: taken as they are, segments empty
-  bool chunk = false;  // longer than sequence_len: cut into rows without loss, whatever the strategy for length
-  std::string untrained_reason = {};        // why the row has no trained tokens, where the strategy knows it
-  std::int64_t most_after = 0;              // tokens after the first segment, which are cut; 0: any number
+  std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: used unchanged, `segments` is empty
+  bool chunk = false;  // if longer than sequence_len, split into several examples, whatever excess_length_strategy says
+  std::string untrained_reason = {};  // why the row has no trained tokens, if the strategy knows
+  std::int64_t most_after = 0;  // maximum number of tokens after the first segment; the rest is truncated; 0: no limit
   DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
 };
 
-/// A list of one, without the copy that a braced list makes.
+/// A list of one element, made without the copy of an initializer list.
 inline std::vector<Rendered> single(Rendered&& one) {
   std::vector<Rendered> out;
   out.push_back(std::move(one));
@@ -88,25 +88,25 @@ inline std::vector<Rendered> single(Rendered&& one) {
 class PromptStrategy {
  public:
   virtual ~PromptStrategy() = default;
-  /// One record → examples (usually one). UserError on a record it cannot read, naming the field; the caller adds the
-  /// file and line. Safe to call from many threads.
+  /// Converts a record to examples (usually one). UserError naming the field of a record that it cannot read; the
+  /// caller adds file and line. Thread-safe.
   virtual std::vector<Rendered> render(const Json& record) const = 0;
-  /// Sets `out` to that. A strategy for many short rows writes over what `out` held and so takes no memory of its own.
+  /// Like render(), but sets `out`. Strategies for many short rows override it to reuse the memory of `out`.
   virtual void render_into(std::vector<Rendered>& out, const Json& record) const { out = render(record); }
-  /// The text up to the point where the model speaks, for inference: same template as in training.
+  /// The text up to the point where the model answers, for inference; same template as in training.
   virtual Rendered prompt(const Json& record) const = 0;
-  /// Everything that decides what render() gives, for the cache key.
+  /// Everything that affects render(), for the cache key.
   virtual std::string fingerprint() const = 0;
   /// The inputs of fingerprint() by the names of their keys, so that a message can name what changed.
   virtual std::vector<std::pair<std::string, std::string>> inputs() const { return {{"type", fingerprint()}}; }
-  /// A line for the header: which format, template and mask.
+  /// A line for the header: format, template and mask.
   virtual std::string description() const = 0;
 };
 
-/// The arguments of a strategy's factory; they need not outlive its call.
+/// The arguments of a strategy's factory; they need not outlive the call.
 struct PromptContext {
   const DatasetEntry* dataset = nullptr;  // type, fields, roles, template of this dataset
-  RowKind rows = {};                      // what a row is: a text, a pair of answers, an answer with a label
+  RowKind rows = {};                      // the kind of rows: text, pair of answers, labelled answer, prompt
   bool train_on_inputs = false;
   std::string tokenizer_template;  // default template of the model directory
   std::vector<std::pair<std::string, std::string>> named_templates;
@@ -121,9 +121,9 @@ using PromptFactory = std::function<std::unique_ptr<PromptStrategy>(const Prompt
 /// alpaca, completion, chat_template, … with Axolotl's spellings ("alpaca:chat", "alpaca_chat.load_qa" …).
 Registry<PromptFactory>& prompt_strategies();
 
-/// UserError when the type is a name that no row of the table has, with the nearest one.
+/// UserError when no row of the table has the type's name, naming the nearest one.
 void check_prompt_type(const DatasetType& type, RowKind rows);
-/// The strategy for context.dataset->type: a row of the table, the user's own format, or pre-tokenised rows.
+/// The strategy of context.dataset->type: a row of the table, a custom format, or pre-tokenised rows.
 std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context);
 
 }  // namespace dml

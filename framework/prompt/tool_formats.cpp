@@ -2,8 +2,8 @@
 
 namespace dml {
 
-/// Tools, and the system message before the last user turn. "@" is a blank for the SentencePiece models and
-/// nothing for tekken.
+/// Tools, and the system message before the last user turn. "@" is replaced by a space for SentencePiece models and
+/// removed for tekken.
 const std::string_view kMistralTools = R"J(
 {%- macro call_id(id) -%}
   {%- if id is not defined or id | length != 9 -%}
@@ -56,7 +56,7 @@ const std::string_view kMistralTools = R"J(
 {%- endfor -%}
 )J";
 
-/// How Qwen's templates write tools, calls and results. Both templates share it.
+/// Tools, calls and results in Qwen's templates; shared by both.
 const std::string_view kQwenTools = R"J(
 {%- macro tool_list() -%}
   {{- '# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>' -}}
@@ -96,7 +96,7 @@ const std::string_view kQwen25 = R"J(
 {{- '<|im_start|>assistant\n' if add_generation_prompt -}}
 )J";
 
-/// Reasoning of turns before the last question is left out; the last turn always shows where its reasoning would be.
+/// Reasoning of turns before the last question is omitted; the last turn always has a place for its reasoning.
 const std::string_view kQwen3 = R"J(
 {%- set has_system = messages[0].role == 'system' -%}
 {%- if tools -%}
@@ -143,7 +143,8 @@ const std::string_view kQwen3 = R"J(
 {%- endif -%}
 )J";
 
-/// All system messages first; tool calls as fenced JSON; the answer to a tool's output follows it without a new header.
+/// All system messages come first; tool calls are fenced JSON; the answer to a tool's output follows it without a new
+/// header.
 const std::string_view kDeepseekV3 = R"J(
 {{- bos_token + messages | selectattr('role', 'equalto', 'system') | map(attribute='content') | join('\n\n') -}}
 {%- for m in messages -%}

@@ -1,6 +1,6 @@
-// Texts of the built-in chat templates that are long: those that know tools and tool calls (tool_formats.cpp), and
-// those of newer models (newer_formats.cpp), Gemma 4, Command A, Granite and the text forms of models that see, in
-// files of that name. chat_formats.cpp puts them together.
+// The longer built-in chat templates: those with tools (tool_formats.cpp), those of newer models (newer_formats.cpp),
+// and Gemma 4, Command A, Granite and the text forms of vision models in files of those names. chat_formats.cpp
+// combines them.
 #pragma once
 
 #include <string_view>

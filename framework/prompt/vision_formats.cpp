@@ -1,9 +1,9 @@
-// The text forms of templates of models that see: images are left out.
+// Text forms of the chat templates of vision models: images are omitted.
 #include "prompt/tool_formats.h"
 
 namespace dml {
 
-/// How Llama 3.2 and 4 list tools.
+/// The list of tools in Llama 3.2 and 4.
 const std::string_view kLlamaTools = R"J(
 {%- macro tool_list() -%}
   {{- 'Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.Do not use variables.\n\n' -}}
@@ -13,7 +13,8 @@ const std::string_view kLlamaTools = R"J(
 {%- endmacro -%}
 )J";
 
-/// Tools come with the first message behind the system's, or with tools_in_user_message: false in the system's.
+/// Tools are listed in the first message after the system message, or, with tools_in_user_message: false, in the system
+/// message.
 const std::string_view kLlamaVision = R"J(
 {%- set offered = custom_tools if custom_tools is defined else tools if tools is defined else none -%}
 {%- set has_tools = offered is not none -%}
@@ -49,7 +50,7 @@ const std::string_view kLlamaVision = R"J(
 {{- '<|start_header_id|>assistant<|end_header_id|>\n\n' if add_generation_prompt -}}
 )J";
 
-/// Nothing ends a turn.
+/// Turns have no end token.
 const std::string_view kLlava = R"J(
 {%- for m in messages -%}
   {{- m.role | upper + ': ' if m.role != 'system' -}}
@@ -58,7 +59,7 @@ const std::string_view kLlava = R"J(
 {{- 'ASSISTANT:' if add_generation_prompt -}}
 )J";
 
-/// The system message stands in front of the user's, where that is the last message.
+/// The system message precedes the user's message if that is the last one.
 const std::string_view kPixtral = R"J(
 {{- bos_token -}}
 {%- for m in rest -%}
