@@ -1,5 +1,5 @@
-// The tree of a template. One node type for expressions and one for statements: the kind says which children mean what.
-// Trees are never deeper than kMaxTreeDepth, so that walking and destroying them cannot exhaust the stack.
+// The syntax tree of a template, with one node type for expressions and one for statements; the kind defines which
+// members are used. Trees are at most kMaxTreeDepth deep, so recursion over them cannot overflow the stack.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Filters, tests, methods and functions of the language: tables of rows, each with the names of its parameters. The
-// semantics are Jinja 3.1's over Python values.
+// Filters, tests, methods and functions of the language as tables, each row with its parameter names. The semantics are
+// those of Jinja 3.1 on Python values.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class Bound {
  public:
   Bound(std::string_view function, std::string_view parameters, const Arguments& arguments);
   bool has(std::size_t i) const { return i < values_.size() && values_[i]; }
-  const Value& at(std::size_t i) const;  // throws where the argument is missing
+  const Value& at(std::size_t i) const;  // throws Failure if the argument is missing
   Value value(std::size_t i, Value fallback) const { return has(i) ? *values_[i] : std::move(fallback); }
   std::int64_t integer(std::size_t i, std::int64_t fallback) const {
     return has(i) && !values_[i]->is_none() ? values_[i]->integer() : fallback;
@@ -47,9 +47,9 @@ const Filter* find_filter(std::string_view name);
 const Test* find_test(std::string_view name);
 std::vector<std::string> filter_names();
 std::vector<std::string> test_names();
-/// A bound method of a string, list or dict; false when there is none.
+/// Finds a bound method of a string, list or dict; false if there is none.
 bool find_method(const Value& self, std::string_view name, Value& out);
-/// range, namespace, dict, raise_exception, strftime_now, joiner, cycler; false when there is none.
+/// Finds one of range, namespace, dict, raise_exception, strftime_now, joiner, cycler; false if there is none.
 bool find_function(std::string_view name, Value& out);
 
 /// The tables of filters; each is defined in the .cpp file of its name.
@@ -60,7 +60,7 @@ std::span<const Filter> text_methods();
 /// str % values: %s %r %d %i %f %g %e %x %o %c %% with flags, width and precision.
 Text format_percent(Interpreter& in, const Text& format, const Value& values);
 
-/// namespace(): the only mutable value.
+/// The result of namespace(), the only mutable value.
 class Namespace : public Object {
  public:
   std::string type_name() const override { return "Namespace"; }

@@ -1,4 +1,4 @@
-// The expression half of the interpreter.
+// The part of the interpreter that evaluates expressions.
 #include "core/error.h"
 #include "jinja/interpreter.h"
 #include "jinja/operators.h"

@@ -1,4 +1,4 @@
-// The expression half of the parser: tokens, precedences (Jinja 3.1's) and the depth of trees.
+// The parser for expressions: tokens, precedences (Jinja 3.1's) and limits on the depth of trees.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class ExpressionParser {
     (e->args.push_back(std::move(args)), ...);
     return measured(std::move(e));
   }
-  /// Sets the depth of a tree to that of its deepest child plus one. UserError where it is too deep.
+  /// Sets the depth of a tree to that of its deepest child plus one. UserError beyond the limit.
   ExprPtr measured(ExprPtr e);
   ExprPtr constant(std::size_t offset, Value value);
   ExprPtr binary(std::size_t offset, std::string op, ExprPtr a, ExprPtr b);

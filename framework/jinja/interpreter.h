@@ -1,4 +1,4 @@
-// Walks the tree of a template and writes its text. Steps, recursion and the size of values are limited.
+// Evaluates the tree of a template and writes its text. Steps, recursion and the size of values are limited.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace dml::jinja {
 
-/// The largest number of nested nodes, through macro calls; bounds the use of the stack.
+/// Maximum number of nested nodes, including macro calls; bounds the use of the stack.
 inline constexpr int kMaxRecursion = 1500;
 
 /// The variables of a block. A look-up searches the enclosing scopes, too; an assignment affects this scope only, so

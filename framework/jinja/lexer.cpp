@@ -66,8 +66,7 @@ class Lexer {
     if (!data.empty()) emit(Tok::data, std::string(data), begin);
   }
 
-  /// At a closing tag that starts at at_: moves behind it and trims white space as its sign says. False where there is
-  /// none.
+  /// If a closing tag starts at at_, moves past it and trims whitespace according to its sign; else returns false.
   bool close(std::string_view end, bool trims) {
     std::size_t at = at_;
     char sign = '\0';
@@ -86,14 +85,14 @@ class Lexer {
     fail(begin, "missing end of comment: expected '#}'");
   }
 
-  /// Reads {% raw %} … {% endraw %}; false where the tag is another one.
+  /// Reads {% raw %} … {% endraw %}; false for any other tag.
   bool raw_block(std::size_t begin) {
     const std::size_t back = at_;
     skip_space();
     if (!has("raw", at_)) return at_ = back, false;
     at_ += 3;
     skip_space();
-    if (!close("%}", false)) return at_ = back, false;  // the newline behind {% raw %} stays
+    if (!close("%}", false)) return at_ = back, false;  // the newline after {% raw %} is kept
     const std::size_t data = at_;
     for (std::size_t at = at_; at < s_.size(); ++at) {
       if (!has("{%", at)) continue;
@@ -149,7 +148,7 @@ class Lexer {
     const std::size_t begin = at_;
     std::size_t end = digits(begin);
     bool is_float = false;
-    const bool behind_dot = begin > 0 && s_[begin - 1] == '.';  // foo.0.1 are two look-ups
+    const bool behind_dot = begin > 0 && s_[begin - 1] == '.';  // foo.0.1 is two subscripts
     const std::string_view prefixes = "bBoOxX";
     if (s_[begin] == '0' && end == begin + 1 && end < s_.size() && prefixes.find(s_[end]) != std::string_view::npos) {
       for (++end; end < s_.size() && is_name_char(s_[end]); ++end) {
@@ -235,7 +234,7 @@ class Lexer {
     return v;
   }
 
-  /// Reads the digits of a character escape; a pair of surrogates is one character.
+  /// Reads the digits of a character escape; a surrogate pair is one character.
   char32_t code(std::size_t string_begin, int n) {
     char32_t v = hex(string_begin, n);
     if (v >= 0xd800 && v < 0xdc00 && has("\\u", at_)) {

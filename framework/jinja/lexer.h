@@ -1,6 +1,6 @@
-// Template text → tokens, with the white-space rules that chat templates assume: trim_blocks (the newline after a block
-// tag is removed), lstrip_blocks (blanks before a block tag on its line are removed), the signs "-" and "+", one
-// newline at the very end is removed, line ends become "\n".
+// Tokenizes a template with the whitespace rules that chat templates assume: trim_blocks (the newline after a block tag
+// is removed), lstrip_blocks (blanks before a block tag on its line are removed), the signs "-" and "+"; one newline at
+// the very end is removed, and line ends become "\n".
 #pragma once
 
 #include <cstddef>

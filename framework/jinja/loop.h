@@ -33,7 +33,7 @@ class Loop : public Object, public std::enable_shared_from_this<Loop> {
   /// loop(children) in a recursive loop.
   Value call(Interpreter& in, const Arguments& a) const override;
   std::string repr() const override;
-  /// Whether the values differ from those of the call before.
+  /// Whether the values differ from those of the previous call.
   bool changed(const std::vector<Value>& values);
   std::size_t index() const { return index_; }
 

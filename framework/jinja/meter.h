@@ -1,6 +1,6 @@
-// The cost of a render: the steps it has taken and the bytes its values hold. Values report their size when they are
-// created and destroyed (value.h), and comparisons count what they read, so that filters and operators need no code for
-// it. Values made outside of a render (the conversation, constants of the template) are not counted.
+// Measures the cost of a render: its steps and the bytes of its values. Values report their size when they are created
+// and destroyed (value.h), and comparisons count the bytes they read, so filters and operators need no code for it.
+// Values made outside of a render (the conversation, constants of the template) are not counted.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace dml::jinja {
 inline constexpr std::size_t kMaxHeld = std::size_t{24} << 20;  // bytes of all live values of a render
 inline constexpr std::size_t kBytesPerStep = 256;
 
-/// Counts the cost of this thread's render while it is alive.
+/// Counts the cost of this thread's render during its lifetime.
 class Meter {
  public:
   explicit Meter(std::int64_t max_steps);
@@ -19,7 +19,7 @@ class Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
-  /// Throw Failure where a limit is exceeded; no effect outside of a render.
+  /// Count steps, or bytes moved. Failure when a limit is exceeded; no effect outside of a render.
   static void work(std::int64_t steps);
   static void move(std::size_t bytes) { work(static_cast<std::int64_t>(bytes / kBytesPerStep)); }
 

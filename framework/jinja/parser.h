@@ -1,4 +1,4 @@
-// Tokens → tree, by recursive descent; the grammar and its precedences are Jinja 3.1's.
+// Recursive-descent parser; grammar and precedences are those of Jinja 3.1.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace dml::jinja {
 
-/// Throws UserError with the place. include, import, from, extends and block are refused by name: a chat template is
-/// one text. Filters and tests that do not exist are found here, too.
+/// Parses a template. UserError with the place of an error. include, import, from, extends and block are rejected,
+/// since a chat template is a single file; so are unknown filters and tests.
 Body parse_body(std::string_view source, std::string_view name);
 
 }  // namespace dml::jinja

@@ -1,4 +1,4 @@
-// Values as Python writes them: str(), repr(), json.dumps(), float formatting, strftime.
+// Formats values as Python does: str(), repr(), json.dumps(), floats, strftime.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace dml::jinja {
 
-/// str(value); marks are kept. Undefined is "".
+/// Python's str(value); marks are kept. Undefined is "".
 Text to_text(const Value& value);
-/// repr(value), as it appears inside of lists and dicts.
+/// Python's repr(value), as inside lists and dicts.
 Text repr(const Value& value);
-/// repr(float): the shortest digits that read back, an exponent below 1e-4 and from 1e16 on.
+/// Python's repr(float): the shortest digits that parse to the same value, with an exponent below 1e-4 and from 1e16
+/// on.
 std::string float_repr(double value);
 
 struct JsonStyle {
@@ -21,7 +22,7 @@ struct JsonStyle {
   std::string indent;                   // per level, when pretty
   std::string item = ", ", key = ": ";  // separators
 };
-/// json.dumps(value); marks of strings are kept.
+/// Python's json.dumps(value); marks of strings are kept.
 Text to_json(const Value& value, const JsonStyle& style);
 
 /// datetime.strftime for a time given in seconds since 1970 (UTC).

@@ -20,8 +20,8 @@ std::vector<Value> items_of(Interpreter& in, const Value& v) {
   return items;
 }
 
-/// Follows a path "a.b.0" of attributes and elements; None gives the value itself. `fallback` replaces each missing
-/// one.
+/// Follows a path "a.b.0" of attributes and elements; None returns the value itself. `fallback` replaces a missing
+/// value at each step.
 Value reach(Interpreter& in, Value v, const Value& path, const Value* fallback = nullptr) {
   if (path.is_none()) return v;
   auto enter = [&](const Value& key) {
@@ -184,7 +184,7 @@ Value map(Interpreter& in, const Value& v, const Arguments& a) {
   return Value::list(std::move(out), List::Kind::generator);
 }
 
-/// select/reject (by a test) and selectattr/rejectattr (by a test of an attribute); without a test, by truth.
+/// select/reject (by a test) and selectattr/rejectattr (by a test of an attribute); without a test, by truth value.
 Value choose(Interpreter& in, const Value& v, Arguments a, bool by_attribute, bool keep) {
   Value path;
   if (by_attribute) {

@@ -1,6 +1,6 @@
 // Chat templates: Jinja as Hugging Face compiles them (trim_blocks, lstrip_blocks, loop controls, {% generation %},
-// tojson without HTML escapes, raise_exception, strftime_now, nothing of the host within reach), rendered with
-// provenance: one render gives the text and which of its bytes came from which marked input.
+// tojson without HTML escapes, raise_exception, strftime_now; no access to the host), rendered with provenance: a
+// render returns the text and which of its bytes came from which marked input.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace dml::jinja {
 
 inline constexpr std::size_t kMaxSource = std::size_t{256} << 10;
 
-/// The time that strftime_now() gives: 26 July 2024, the default date of Llama 3's template. Training data must not
-/// depend on the day of their preparation; SOURCE_DATE_EPOCH (seconds since 1970) overrides it.
+/// The time that strftime_now() returns: 26 July 2024, the default date of Llama 3's template. Training data must not
+/// depend on the day they were prepared; SOURCE_DATE_EPOCH (seconds since 1970) overrides it.
 std::int64_t template_time();
 
 struct RenderOptions {
   std::int64_t now = template_time();
-  std::int64_t max_steps = 1'000'000;  // a step is a node visited or 256 bytes moved
+  std::int64_t max_steps = 1'000'000;  // a step is an evaluated node or 256 bytes moved
 };
 
 struct RenderResult {
@@ -35,13 +35,13 @@ struct RenderResult {
 
 class Template {
  public:
-  /// UserError "NAME:LINE:COLUMN: what" on a mistake in the template, or when it is too long.
+  /// Parses a template. UserError "NAME:LINE:COLUMN: what" for an error in it, or when it is too long.
   Template(std::string_view source, std::string name);
   ~Template();
   Template(Template&&) noexcept;
   Template& operator=(Template&&) noexcept;
 
-  /// `context` is a dict of the template's variables. Safe from many threads. UserError with the place of the failure.
+  /// Renders the template; `context` is a dict of its variables. Thread-safe. UserError with the place of a failure.
   RenderResult render(const Value& context, const RenderOptions& options = {}) const;
   const std::string& source() const { return source_; }
   const std::string& name() const { return name_; }

@@ -5,7 +5,7 @@
 namespace dml::jinja {
 namespace {
 
-/// The first run whose end is above `byte`.
+/// The first run that ends after `byte`.
 std::vector<Run>::const_iterator run_behind(const std::vector<Run>& runs, std::size_t byte) {
   return std::upper_bound(runs.begin(), runs.end(), byte, [](std::size_t b, const Run& r) { return b < r.end; });
 }

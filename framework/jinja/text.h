@@ -1,7 +1,6 @@
-// Strings that record the origin of their bytes. A Text is UTF-8 bytes plus runs [begin, end) → mark: the bytes that
-// were taken from a marked input (a message's content, say). Every operation that builds one text from others carries
-// the runs along, so that one render tells the origin of every byte of the output. A byte without a run comes from the
-// template.
+// Strings that record the origin of their bytes. A Text is UTF-8 bytes plus runs [begin, end) → mark: bytes that came
+// from a marked input (such as a message's content). Every operation that builds a text from others propagates the
+// runs, so one render yields the origin of every byte of the output. A byte without a run comes from the template.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +34,7 @@ class Text {
   bool empty() const { return bytes_.empty(); }
   /// Bytes of memory in use.
   std::size_t capacity() const { return bytes_.capacity() + runs_.capacity() * sizeof(Run); }
-  /// Sorted, disjoint, none empty; neighbours of one mark are one run.
+  /// Sorted, disjoint, not empty; adjacent runs with the same mark are merged.
   const std::vector<Run>& runs() const { return runs_; }
 
   Text& append(std::string_view bytes, Mark mark = 0);

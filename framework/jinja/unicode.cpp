@@ -11,7 +11,7 @@ namespace {
 
 utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
 
-/// Appends a character's mapping with the character's mark. Capitals of two letters are listed here.
+/// Appends the mapping of a character with its mark; handles uppercase mappings of two letters.
 void append_mapped(Text& out, char32_t c, char32_t mapped, bool upper_case, Mark mark) {
   std::string bytes;
   if (upper_case && c == U'ß') bytes = "SS";

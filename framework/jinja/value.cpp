@@ -8,8 +8,8 @@
 namespace dml::jinja {
 namespace {
 
-constexpr std::size_t kShared = 32;        // what a shared pointer and the allocator add
-constexpr std::size_t kComparedKeys = 16;  // in a step
+constexpr std::size_t kShared = 32;        // overhead of a shared pointer and the allocator
+constexpr std::size_t kComparedKeys = 16;  // per step
 
 template <class T>
 struct Weighed {
@@ -255,7 +255,7 @@ Value from_json(const Json& json, Mark mark) {
     case Json::value_t::object: {
       Dict dict;
       dict.items.reserve(json.size());
-      for (auto& [key, value] : json.items())  // keys are unique: the reader refuses duplicates
+      for (auto& [key, value] : json.items())  // keys are unique: the parser rejects duplicates
         dict.items.emplace_back(Text(key, mark), from_json(value, mark));
       return dict;
     }

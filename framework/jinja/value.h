@@ -1,6 +1,6 @@
-// Values of the template language, with Python's semantics where templates depend on them: truth, equality across
-// numbers, order, and what is printed. Lists and dicts cannot be changed once made (as in Jinja's immutable sandbox),
-// so values share structure freely and only a namespace can hold a cycle.
+// Values of the template language, with Python's semantics for truth, equality across number types, order and
+// formatting. Lists and dicts are immutable (as in Jinja's immutable sandbox), so values share structure freely and
+// only a namespace can form a cycle.
 #pragma once
 
 #include <compare>
@@ -23,7 +23,7 @@ inline constexpr int kMaxValueDepth = 300;
 /// The depth of a container whose deepest element has depth `deepest`; throws Failure beyond the limit.
 int nested(int deepest);
 
-/// A mistake found while rendering; the interpreter adds the place and makes a UserError of it.
+/// An error during rendering; the interpreter adds the place and converts it to a UserError.
 struct Failure {
   std::string text;
 };
@@ -37,7 +37,7 @@ class Object {
  public:
   virtual ~Object() = default;
   virtual std::string type_name() const = 0;
-  /// False, with an undefined value, where there is no such attribute.
+  /// Looks up an attribute; false, with `out` undefined, if there is none.
   virtual bool attribute(std::string_view name, Value& out) const;
   virtual bool callable() const { return false; }
   virtual Value call(Interpreter& interpreter, const Arguments& arguments) const;
@@ -82,7 +82,7 @@ class Value {
   Value(std::string_view text) : Value(Text(text)) {}
   Value(const char* text) : Value(Text(text)) {}
   Value(const std::string& text) : Value(Text(std::string_view(text))) {}
-  /// Throw Failure where nesting exceeds kMaxValueDepth, which bounds the recursion of all code that visits or frees a
+  /// Failure when nesting exceeds kMaxValueDepth, which bounds the recursion of all code that traverses or frees a
   /// value.
   Value(List list);
   Value(Dict dict);
@@ -103,7 +103,7 @@ class Value {
   bool is_dict() const { return std::holds_alternative<DictPtr>(data_); }
   bool is_object() const { return std::holds_alternative<ObjectPtr>(data_); }
 
-  /// These throw Failure (a TypeError in Python) on another type.
+  /// Accessors; Failure (a TypeError in Python) for another type.
   const Text& text() const;
   const List& list() const;
   const Dict& dict() const;
@@ -113,11 +113,11 @@ class Value {
   const ObjectPtr& object_ptr() const { return std::get<ObjectPtr>(data_); }
 
   bool truth() const;
-  /// Levels of lists and dicts inside; 0 for a scalar.
+  /// Nesting depth of lists and dicts; 0 for a scalar.
   int depth() const;
   /// The type's name in error messages: "str", "list", "dict object" …
   std::string type_name() const;
-  /// Throws for an undefined value: "'x' is undefined".
+  /// Failure for an undefined value: "'x' is undefined".
   const Value& defined() const;
   const std::string& undefined_message() const { return *std::get<Undefined>(data_).message; }
   bool same_object(const Value& other) const;
@@ -132,10 +132,10 @@ struct Arguments {
 };
 
 bool equal(const Value& a, const Value& b);
-/// Throws Failure for types without an order.
+/// Compares two values; Failure for types without an order.
 std::partial_ordering compare(const Value& a, const Value& b);
 
-/// Marks all strings of the document, keys included.
+/// Converts JSON; all strings, including keys, get the mark.
 Value from_json(const Json& json, Mark mark = 0);
 
 }  // namespace dml::jinja
