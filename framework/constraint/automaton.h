@@ -1,6 +1,6 @@
-// A constraint on generated text: states and the bytes that lead from one to the next. Every live state has
-// a completion, so text that follows the automaton never ends up where nothing is allowed. States are numbers, made
-// when they are first reached; their successors are kept, so following known text is a table look-up.
+// A constraint on generated text as a lazily built automaton over bytes. Every live state has a completion, so text
+// that follows the automaton never reaches a dead end. States are numbers, created when they are first reached;
+// transitions are cached, so following known text is a table look-up.
 #pragma once
 
 #include <array>
@@ -22,18 +22,18 @@ class Automaton {
   Automaton(const Automaton&) = delete;
   Automaton& operator=(const Automaton&) = delete;
 
-  /// kDead where the constraint allows no text at all.
+  /// The start state; kDead if the constraint allows no text at all.
   virtual State start() = 0;
   /// Whether the text may end here.
   virtual bool may_end(State state) = 0;
-  /// Whether any text may follow, so that special tokens may stand in it.
+  /// Whether any text may follow, so that special tokens are allowed in it.
   virtual bool free(State) { return false; }
   /// The state after one more byte; kDead if no allowed text continues with that byte.
   State after(State state, unsigned char byte) {
     if (state >= table_.size()) table_.resize(state + 1);
     auto& row = table_[state];
     if (!row) {
-      if (rows_ == kMostRows) {  // they can be found again
+      if (rows_ == kMostRows) {  // discarded rows are recomputed on demand
         for (auto& each : table_) each.reset();
         rows_ = 0;
       }
@@ -43,7 +43,7 @@ class Automaton {
     }
     const State known = (*row)[byte];
     if (known != kUnknown) return known;
-    const State next = step(state, byte);  // may make states, but no rows
+    const State next = step(state, byte);  // may create states, but no rows
     return (*table_[state])[byte] = next;
   }
 
@@ -55,7 +55,7 @@ class Automaton {
     }
     return state;
   }
-  /// The byte that must come next, if any may; nothing where there is more than one.
+  /// The only allowed next byte; empty if there are several or none.
   std::optional<unsigned char> only_byte(State state) {
     std::optional<unsigned char> only;
     for (int byte = 0; byte < 256; ++byte) {
@@ -65,7 +65,7 @@ class Automaton {
     }
     return only;
   }
-  /// Bytes of the tables and of what states stand for, about.
+  /// Approximate bytes of the tables and of the data of the states.
   virtual std::size_t bytes() const {
     return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>);
   }
@@ -79,26 +79,27 @@ class Automaton {
 
  private:
   static constexpr State kUnknown = UINT32_MAX - 1;
-  static constexpr std::size_t kMostRows = 8192;  // 8 MB: a text that counts its characters has a state for each
+  static constexpr std::size_t kMostRows =
+      8192;  // 8 MB; a constraint that counts characters has one state per character
   std::vector<std::unique_ptr<std::array<State, 256>>> table_;
   std::size_t rows_ = 0;
 };
 
-/// How JSON may be written: any, to check texts (white space: some at a time); or one, for texts that a model writes:
-/// at most one blank after a comma or colon, escapes only of what needs them, numbers without zeros at the end of a
-/// fraction. It could fill its whole answer with the others.
+/// The accepted forms of JSON. any: for checking texts (limited white space). one: a canonical form for generated
+/// texts, with at most one blank after a comma or colon, escapes only where required, and no trailing zeros in
+/// fractions; a model could fill its whole answer with the other forms.
 enum class JsonSpace { any, one };
 
-/// Constructors of the constraints that a request can have. All of them throw UserError, naming `source`, where the
-/// constraint is wrong or not supported; none is ever weakened.
+/// Factories of the constraints of requests. UserError naming `source` when a constraint is invalid or not supported;
+/// constraints are never weakened.
 std::unique_ptr<Automaton> schema_automaton(std::string_view json_schema, std::string_view source,
                                             JsonSpace space = JsonSpace::any);
-/// Any JSON object, as OpenAI's "json_object" asks for it.
+/// Any JSON object: OpenAI's "json_object".
 std::unique_ptr<Automaton> json_object_automaton(JsonSpace space = JsonSpace::any);
-/// Texts that match as a whole.
+/// Texts that match the expression as a whole.
 std::unique_ptr<Automaton> regex_automaton(std::string_view regex);
 std::unique_ptr<Automaton> choice_automaton(const std::vector<std::string>& choices);
-/// llama.cpp's grammar notation; the text is what its rule `root` gives.
+/// llama.cpp's grammar notation; texts derived from its rule `root`.
 std::unique_ptr<Automaton> grammar_automaton(std::string_view gbnf, std::string_view source);
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// Replies that may call tools: any text up to the mark that begins a call, then calls of the tools and nothing else.
-// What a model thinks first, between <think> and </think>, is text whatever stands in it.
+// Replies that may call tools: any text up to a mark that opens a call, then only valid calls. Reasoning between
+// <think> and </think> may be any text.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kThink = "<think>", kThought = "</think>";
 
-// How much of `mark` a text ends with whose end was its first `matched` bytes, after one more byte.
+// The length of the longest prefix of `mark` that a text ends with, given that length for the text without its last
+// byte.
 std::size_t matched_after(std::string_view mark, std::size_t matched, unsigned char byte) {
   const std::string end = std::string(mark.substr(0, matched)) + static_cast<char>(byte);
   for (std::size_t n = std::min(end.size(), mark.size()); n > 0; --n)
@@ -34,7 +35,7 @@ class CallAutomaton final : public Automaton {
     else start_ = state({Phase::head});
   }
   State start() override { return start_; }
-  bool free(State s) override {  // marks in front of and behind calls may be special tokens
+  bool free(State s) override {  // marks before and after calls may be special tokens
     const Place p = states_[s];
     if (p.phase == Phase::inside)
       return form_.close.empty() && !form_.again.empty() && form_.calls[p.which].rest->may_end(p.inner);
@@ -54,13 +55,13 @@ class CallAutomaton final : public Automaton {
 
  private:
   enum class Phase : std::uint8_t {
-    start,    // blanks so far, then `at` bytes of openers_[which]
-    thought,  // in what the model thinks; at: of </think>
-    text,     // at: of the mark
-    head,     // before a call; at: bytes that are read of the head of calls[which], the first with these bytes
-    inside,   // in calls[which], at its state `inner`
-    closing,  // at: of form_.close
-    behind    // a call is complete; at: of form_.again
+    start,    // white space, then `at` bytes of openers_[which]
+    thought,  // in reasoning; at: matched bytes of </think>
+    text,     // at: matched bytes of the mark
+    head,     // in a call's head; at: bytes read; calls[which] is the first call that has them
+    inside,   // in calls[which]; inner: its state
+    closing,  // at: matched bytes of form_.close
+    behind    // a call is complete; at: matched bytes of form_.again
   };
   struct Place {
     Phase phase;
@@ -110,7 +111,7 @@ class CallAutomaton final : public Automaton {
       if (now.size() < openers_[i].size()) return state({Phase::start, i, static_cast<std::uint32_t>(now.size())});
       return i < form_.marks.size() && !form_.anywhere ? marked() : state({Phase::thought});
     }
-    State out = state({Phase::text});  // no opener: what looked like one is text
+    State out = state({Phase::text});  // not an opener: what was matched is text
     for (unsigned char c : now) out = text(states_[out].at, c);
     return out;
   }

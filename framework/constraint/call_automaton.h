@@ -1,5 +1,4 @@
-// The form in which a family of models calls tools, as a constraint on its replies: text as it likes, and calls that
-// fit.
+// A family's form of tool calls, as a constraint on its replies: arbitrary text, and valid calls.
 #pragma once
 
 #include <memory>
@@ -11,21 +10,21 @@
 namespace dml {
 
 struct CallForm {
-  std::vector<std::string> marks;  // one of them begins the first call
-  bool anywhere = true;            // after any text; else only where the reply begins
-  std::string begun;               // the end of the mark that is the beginning of the call itself
+  std::vector<std::string> marks;  // one of these opens the first call
+  bool anywhere = true;            // calls may follow any text; else only at the start of the reply
+  std::string begun;               // suffix of the mark that already belongs to the call
   struct Call {
-    std::string head;  // stands before `rest`; ordered, and either all are empty or none
+    std::string head;  // text before `rest`; sorted; either all are empty or none
     std::shared_ptr<Automaton> rest;
   };
   std::vector<Call> calls;
-  std::string close, again;  // after each call; then before one more, with what has `begun` it; "": there is none
-  bool required = false;     // the reply begins after the mark, but for what has `begun` the call
-  bool thinks = false;       // <think> … </think> may stand in front
-  bool thinking = false;     // the prompt has opened it
+  std::string close, again;  // text after each call; text before a further call, including `begun`; "": only one call
+  bool required = false;     // a call is required: the reply starts after the mark, except for `begun`
+  bool thinks = false;       // <think> … </think> may precede
+  bool thinking = false;     // the prompt already contains <think>
 };
 
-/// Not for an empty mark. UserError where a tool's parameters allow no call.
+/// Marks must not be empty. UserError when a tool's parameters allow no call.
 std::unique_ptr<Automaton> call_automaton(CallForm form);
 
 }  // namespace dml

@@ -12,8 +12,7 @@ namespace {
 
 const std::string kHex = "[0-9A-Fa-f]{1,4}", kEncoded = "%[0-9A-Fa-f]{2}";
 
-// RFC 3339. Days that a month has; 29 February in years that 4 divides and 100 does not, or 400 does.
-// No year 0, which few programs know.
+// RFC 3339 dates: only days that exist; 29 February in years divisible by 4 but not by 100, or by 400.
 std::string date() {
   const std::string year = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])";
   const std::string leap = "(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)";
@@ -31,14 +30,14 @@ const std::string kDuration =
 const std::string kUuid = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}";
 const std::string kPointer = "(?:/(?:[^~/]|~[01])*)*";
 
-// RFC 1123. At most 253 characters, whatever the labels: four of any length, or up to nine shorter ones.
+// RFC 1123 hostnames of at most 253 characters: up to four labels of any length, or up to nine shorter ones.
 std::string hostname() {
   const std::string any = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
   const std::string less = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,25}[A-Za-z0-9])?";
   return "(?:" + any + "(?:\\." + any + "){0,3}|" + less + "(?:\\." + less + "){4,8})";
 }
 
-// Letters of some scripts that RFC 5892 allows in any place; so few of them that their ASCII form is short enough.
+// Letters of some scripts that RFC 5892 allows at any position; few enough that the ASCII form stays short.
 const std::string kLetters =
     "\\u00DF-\\u00F6\\u00F8-\\u00FF\\u03B1-\\u03C9\\u0430-\\u044F\\u3041-\\u3096\\u4E00-\\u9FA5\\uAC00-\\uD7A3";
 std::string any_hostname() {
@@ -46,14 +45,13 @@ std::string any_hostname() {
   return "(?:" + hostname() + "|" + label + "(?:\\." + label + "){0,8})";
 }
 
-// `more`: characters of the part in front of @ beside those of RFC 5322.
+// `more`: allowed characters of the part before @, in addition to RFC 5322.
 std::string email(const std::string& more, const std::string& host) {
   const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~" + more + "-]+";
   return atom + "(?:\\." + atom + ")*@" + host;
 }
 
-// Most regular expressions of ECMA-262: characters, escapes, classes of characters and of plain ranges, quantifiers,
-// and groups within groups.
+// Most regular expressions of ECMA-262: characters, escapes, classes, plain ranges, quantifiers, nested groups.
 std::string regex() {
   const std::string character = "[A-Za-z0-9 _.,:;@#%&=~<>!\"'/-]";
   const std::string escape = "\\\\[dDwWsStnrfv.*+?^$|()\\[\\]{}/\\\\-]";
@@ -74,21 +72,21 @@ std::string ipv4() {
   return octet + "(?:\\." + octet + "){3}";
 }
 
-// Eight groups, or "::" once in place of one or more.
+// Eight groups, or "::" once in place of one or more groups.
 std::string ipv6() {
   const std::string& h = kHex;
   std::string out = "(?:" + h + ":){7}" + h;
   for (int front = 0; front <= 6; ++front) {
     const std::string left =
         front == 0 ? "" : h + (front > 1 ? "(?::" + h + "){" + std::to_string(front - 1) + "}" : "");
-    const int most = 6 - front;  // after "::"
+    const int most = 6 - front;  // groups after "::"
     out += "|" + left + "::(?:" + h + (most > 0 ? "(?::" + h + "){0," + std::to_string(most) + "}" : "") + ")?";
   }
   return out + "|[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){6}::";
 }
 
 // RFC 3986.
-// `more`: characters beside those of RFC 3986, as RFC 3987 has them.
+// `more`: characters allowed in addition to RFC 3986, for RFC 3987.
 const std::string kInternational = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF";
 std::string path_character(const std::string& more = "") {
   return "(?:[A-Za-z0-9._~!$&'()*+,;=:@" + more + "-]|" + kEncoded + ")";

@@ -1,6 +1,5 @@
-// The `format`s of JSON Schema that are asserted, as languages. Where a format's grammar is long (hostnames, addresses,
-// URIs), the language here is a part of it, never more: a constraint may leave out a strange value, but lets no wrong
-// one pass.
+// The `format`s of JSON Schema that are asserted, as languages. For formats with a long grammar (hostnames, addresses,
+// URIs) the language is a subset of it: a constraint may exclude unusual values, but never accepts a wrong one.
 #pragma once
 
 #include <optional>
@@ -10,7 +9,7 @@
 
 namespace dml {
 
-/// Nothing for a name that is no format of the standard: those assert nothing.
+/// The language of a format; empty for a name that the standard does not define, which asserts nothing.
 std::optional<Languages::Id> format_language(Languages& languages, std::string_view name);
 
 }  // namespace dml

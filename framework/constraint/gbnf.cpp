@@ -1,4 +1,4 @@
-// Text to rules: literals, character classes, groups and repetitions, which become rules without a name.
+// Parses literals, character classes, groups and repetitions; the latter two become unnamed rules.
 #include "constraint/gbnf.h"
 
 #include <algorithm>
@@ -139,7 +139,7 @@ class GrammarParser {
     return out;
   }
 
-  // *, +, ? or {m,n} after the symbols from `begin` on, which become a rule of their own.
+  // Applies *, +, ? or {m,n} to the symbols from `begin` on, which become a rule of their own.
   void repetitions(Sequence& out, std::size_t begin) {
     while (true) {
       std::uint32_t least, most = UINT32_MAX;
@@ -294,7 +294,7 @@ void check_rules(std::vector<Rule>& rules, std::uint32_t root, std::string_view 
       return std::any_of(sequence.begin(), sequence.end(),
                          [&](auto& s) { return s.terminal ? s.set.empty() : !ends[s.rule]; });
     });
-  // Rules that a rule may begin with; `grows`: something follows there.
+  // Edges to rules that may come first in a rule; `grows`: other symbols follow.
   struct Edge {
     std::uint32_t to;
     bool grows;
@@ -318,7 +318,7 @@ void check_rules(std::vector<Rule>& rules, std::uint32_t root, std::string_view 
         reached[at] = 1;
         for (auto& next : first[at]) stack.push_back(next.to);
       }
-      // x* of an x that may be empty returns to itself with nothing left to do, which is harmless.
+      // x* with a possibly empty x recurs with nothing left to do, which is harmless.
       if (reached[r] && !(rules[r].name.empty() && empty[edge.to]))
         throw UserError("{}: {} is left-recursive: it begins with itself, which is not supported", source,
                         rules[r].name.empty() ? "a repetition" : fmt::format("rule '{}'", rules[r].name));

@@ -1,4 +1,4 @@
-// The rules of a grammar in llama.cpp's notation (GBNF).
+// Parser for grammars in llama.cpp's notation (GBNF).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dml {
 struct GrammarSymbol {
   bool terminal;
   std::uint32_t rule = 0;
-  std::vector<CodePoints> set;  // of a terminal, ascending
+  std::vector<CodePoints> set;  // for a terminal: sorted ranges
 };
 using GrammarSequence = std::vector<GrammarSymbol>;
 
@@ -21,15 +21,15 @@ struct GrammarRule {
   std::string name;
   std::vector<GrammarSequence> alternatives;
   bool defined = false;
-  std::size_t line = 0;  // where it is first named
+  std::size_t line = 0;  // line of its first mention
 };
 
 struct GrammarRules {
   std::vector<GrammarRule> rules;
   std::uint32_t root = 0;
 };
-/// Alternatives that can never end are taken out, so that every stack can be finished. UserError where the text is
-/// wrong, and for left recursion, which would grow stacks without reading anything.
+/// Parses a grammar. Alternatives that never terminate are removed, so every stack can be completed. UserError for a
+/// syntax error, and for left recursion, which would grow stacks without reading input.
 GrammarRules parse_gbnf(std::string_view text, std::string_view source);
 
 }  // namespace dml

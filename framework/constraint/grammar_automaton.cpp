@@ -1,6 +1,6 @@
-// llama.cpp's grammar notation (GBNF): rules of literals, character classes, alternatives and repetitions, which may
-// refer to each other and to themselves. A state is a set of stacks, one for each way to read the text so far; a stack
-// is a position in a rule and the stack below, to return to.
+// Automaton for llama.cpp's grammar notation (GBNF): rules of literals, character classes, alternatives and repetitions
+// that may refer to each other and to themselves. A state is a set of stacks, one per way to derive the text so far; a
+// stack is a position in a rule and the stack below, to return to.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -35,7 +35,7 @@ class GrammarAutomaton final : public Automaton {
   }
 
  private:
-  static constexpr std::uint32_t kEnd = UINT32_MAX;  // the stack of nothing left to read
+  static constexpr std::uint32_t kEnd = UINT32_MAX;  // the empty stack
   struct Stack {
     std::uint32_t rule, alternative, position, below;
     auto operator<=>(const Stack&) const = default;
@@ -47,14 +47,14 @@ class GrammarAutomaton final : public Automaton {
 
   std::uint32_t stack(Stack s) {
     const auto& sequence = rules_[s.rule].alternatives[s.alternative];
-    if (s.position == sequence.size()) return s.below;  // nothing to return for
+    if (s.position == sequence.size()) return s.below;  // tail call: nothing to return to here
     auto [it, fresh] = stack_ids_.try_emplace(s, static_cast<std::uint32_t>(stacks_.size()));
     if (fresh) stacks_.push_back(s);
     return it->second;
   }
   const GrammarSymbol& symbol(const Stack& s) const { return rules_[s.rule].alternatives[s.alternative][s.position]; }
 
-  // Adds the stacks before a terminal that this one leads to without reading.
+  // Adds the stacks, positioned before a terminal, that are reachable from this one without reading.
   void expand(std::uint32_t id, std::vector<std::uint32_t>& ways, std::set<std::uint32_t>& visited) {
     std::vector<std::uint32_t> work{id};
     while (!work.empty()) {

@@ -25,7 +25,7 @@ bool JsonAutomaton::may_end(State s) {
 }
 
 std::size_t JsonAutomaton::bytes() const {
-  constexpr std::size_t kKept = 2, kNode = 48;  // in a list and as a key
+  constexpr std::size_t kKept = 2, kNode = 48;  // each is stored in a list and as a key
   return Automaton::bytes() + languages_.bytes() + frames_.size() * (kKept * sizeof(Frame) + kNode) +
          records_.size() * (sizeof(Record) + kNode) + states_.size() * (kKept * sizeof(StateData) + kNode) +
          kKept * way_count_ * sizeof(FrameId);
@@ -63,7 +63,7 @@ JsonAutomaton::State JsonAutomaton::state(StateData data) {
   return it->second;
 }
 
-// Records are lists from the last byte to the first.
+// A record is a linked list from the last byte to the first.
 std::uint32_t JsonAutomaton::recorded(std::uint32_t before, unsigned char byte) {
   auto [it, fresh] = record_ids_.try_emplace({before, byte}, static_cast<std::uint32_t>(records_.size()));
   if (fresh) records_.push_back({before, records_[before].size + 1, byte});
@@ -151,13 +151,13 @@ void JsonAutomaton::read(FrameId id, unsigned char byte) {
   }
 }
 
-// Whether one blank is usual here.
+// Whether the canonical form has a blank here.
 bool JsonAutomaton::may_be_blank(const Frame& f, unsigned char byte) const {
   const bool inside = f.expects == Expects::value && frames_[f.below].expects != Expects::end;
   return byte == ' ' && f.space == 0 && (inside || f.expects == Expects::name);
 }
 
-// The texts of a number; those that a model should write, where there are any.
+// The texts of a number; in the canonical form, if it has any.
 JsonAutomaton::LanguageId JsonAutomaton::number(Formula f) {
   auto [it, fresh] = numbers_.try_emplace(f, Languages::kNone);
   if (!fresh) return it->second;
@@ -212,8 +212,8 @@ void JsonAutomaton::read_value(const Frame& f, unsigned char byte) {
   }
 }
 
-// A value has ended on top of `below`: what expects the rest. In an array of different items the value's text, the end
-// of the record, becomes a value that the next ones are not.
+// After a value on top of `below` has ended, returns the frame that expects the rest. In an array with unique items,
+// the value's text (the end of the record) is added to the values that later items must differ from.
 JsonAutomaton::FrameId JsonAutomaton::behind_value(FrameId below, std::uint32_t record) {
   Frame f = frames_[below];
   if (f.expects != Expects::next_item || !schema_.array(f.id).unique) return below;

@@ -1,6 +1,7 @@
-// Reads JSON text byte by byte against a Schema. JSON is parsed in one way only, so all ways in which the schema may
-// still be satisfied are at the same place of the text: a state is a set of stacks of frames, one for each way. Frames
-// are kept once and know the one below, so that states are short lists of numbers and equal ones are one.
+// Reads JSON text byte by byte against a Schema. JSON parses in only one way, so all alternatives in which the schema
+// may still be satisfied are at the same position of the text: a state is a set of stacks of frames, one per
+// alternative. Frames are interned and refer to the frame below, so states are short lists of numbers, and equal states
+// are one.
 //
 // json_automaton.cpp reads values, json_strings.cpp the characters of strings and names, json_containers.cpp arrays and
 // objects.
@@ -35,12 +36,12 @@ class JsonAutomaton final : public Automaton {
   using FrameId = std::uint32_t;
 
   static constexpr std::uint32_t kMostSpace =
-      20;  // bytes of white space between two tokens: a model may write it for ever
+      20;  // maximum white space between two tokens: a model could generate it endlessly
   static constexpr std::size_t kMostWays = 5000;
-  static constexpr std::uint32_t kDeepest = 200;  // arrays and objects within each other
+  static constexpr std::uint32_t kDeepest = 200;  // maximum nesting of arrays and objects
   static constexpr FrameId kNoFrame = UINT32_MAX;
 
-  // The next expected part of the text.
+  // The expected next part of the text.
   enum class Expects : std::uint8_t {
     value,         // id: formula
     first_item,    // after '[': an item or ']'. id: array shape; progress
@@ -56,13 +57,13 @@ class JsonAutomaton final : public Automaton {
     end            // after the whole value
   };
 
-  // How far a character of a string has been read, beside PartialCodePoint.
+  // Progress in an escape sequence, in addition to PartialCodePoint.
   enum class Escape : std::uint8_t { none, backslash, hex, low_backslash, low_u, low_hex };
 
   struct Frame {
     Expects expects;
     Escape escape = Escape::none;
-    bool records = false;      // this frame or one below needs the text read so far
+    bool records = false;      // this frame or one below needs the text read so far (the record)
     std::uint8_t space = 0;    // bytes of white space just read
     std::uint8_t digits = 0;   // hexadecimal digits read
     std::uint8_t missing = 0;  // PartialCodePoint
@@ -70,7 +71,7 @@ class JsonAutomaton final : public Automaton {
              last = 0;  // PartialCodePoint; of an escape, first: the value of its digits, last: the high surrogate
     FrameId below = kNoFrame;
     std::uint32_t id = 0, detail = 0, progress = 0, depth = 0,
-                  begin = 0;  // begin: where the item or name began in the record
+                  begin = 0;  // begin: start of the item or name in the record
     bool operator==(const Frame&) const = default;
   };
 
@@ -87,7 +88,7 @@ class JsonAutomaton final : public Automaton {
     }
   };
 
-  // How far an array or object is: counts, and what has been seen.
+  // Progress in an array or object: counts, and what was seen.
   using Progress = std::vector<std::uint32_t>;
 
   struct StateData {
@@ -97,7 +98,7 @@ class JsonAutomaton final : public Automaton {
   };
 
   State step(State s, unsigned char byte) override;
-  // Frames, states, records and progress: each kept once.
+  // Frames, states, records and progress are interned.
   FrameId frame(Frame f);
   State state(StateData data);
   std::uint32_t recorded(std::uint32_t before, unsigned char byte);
@@ -127,7 +128,7 @@ class JsonAutomaton final : public Automaton {
   void begin_item(const Frame& f, std::optional<unsigned char> byte);
   std::size_t words(const Schema::ObjectShape& s) const { return 2 + (s.groups.size() + 31) / 32; }
   Progress with_member(const Schema::ObjectShape& s, Progress p, std::uint32_t group) const;
-  // Whether another member of the same name would be counted twice.
+  // Whether a second member of the same name would be counted again.
   static bool counts_names(const Schema::ObjectShape& s, const Progress& p) { return p[0] < s.least && s.least > 1; }
   bool seen(const Progress& p, std::size_t group) const { return p[2 + group / 32] >> group % 32 & 1; }
   std::uint32_t required_left(const Schema::ObjectShape& s, const Progress& p) const;
@@ -163,7 +164,7 @@ class JsonAutomaton final : public Automaton {
   std::map<std::string, std::uint32_t> text_ids_;
   std::map<Formula, LanguageId> numbers_;
   std::size_t way_count_ = 0;  // of all states
-  std::vector<FrameId> ways_;  // of the step at work
+  std::vector<FrameId> ways_;  // of the current step
   std::uint32_t record_ = 0, record_before_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// Arrays and objects. Progress of an array: items so far (as far as they matter), how many of each count, then the
-// items that others must differ from. Of an object: members so far (as far as they matter), which wanted ones were
-// found, which names were seen; after that, while members still count, the other names.
+// Arrays and objects. Progress of an array: number of items (as far as it matters), number of items of each count, then
+// the items that others must differ from. Progress of an object: number of members (as far as it matters), which wanted
+// ones were found, which names were seen, and, while members still count, the other names.
 #include <algorithm>
 
 #include "constraint/json_automaton.h"
@@ -35,7 +35,7 @@ void JsonAutomaton::end_array(const Frame& f) {
   ways_.push_back(behind_value(f.below, record_));
 }
 
-// Whether what must still be counted fits.
+// Whether the required remaining items fit.
 bool JsonAutomaton::finishable(const Schema::ArrayShape& s, const Progress& p) {
   for (std::size_t i = 0; i < s.counted.size(); ++i) {
     const auto& c = s.counted[i];
@@ -52,7 +52,7 @@ bool JsonAutomaton::finishable(const Schema::ArrayShape& s, const Progress& p) {
   return true;
 }
 
-// An item begins, with its first byte or after a comma. For each count it is one of those or not.
+// Starts an item, with its first byte or after a comma. For each count, the item either satisfies it or not.
 void JsonAutomaton::begin_item(const Frame& f, std::optional<unsigned char> byte) {
   if (!item_possible(f)) return;
   const Schema::ArrayShape s = schema_.array(f.id);
@@ -65,7 +65,7 @@ void JsonAutomaton::begin_item(const Frame& f, std::optional<unsigned char> byte
     if (c.most == Schema::kNoLimit && p[1 + i] >= c.least) continue;
     std::vector<std::pair<Formula, Progress>> next;
     for (auto& [formula, after] : ways) {
-      // With a limit every item is either; without one it is enough to find some.
+      // With an upper limit, every item must be decided; without one it is enough to find some.
       next.push_back({c.most == Schema::kNoLimit ? formula : schema_.both(formula, schema_.negation(c.item)), after});
       next.push_back({schema_.both(formula, c.item), after});
       ++next.back().second[1 + i];
@@ -100,14 +100,14 @@ std::uint32_t JsonAutomaton::required_left(const Schema::ObjectShape& s, const P
   return n;
 }
 
-// The names that may come next, each with the label of its group.
+// The names that may come next, each labelled with its group.
 JsonAutomaton::LanguageId JsonAutomaton::names(std::uint32_t shape, std::uint32_t progress) {
   auto [it, fresh] = names_.try_emplace({shape, progress}, Languages::kNone);
   if (!fresh) return it->second;
-  const Schema::ObjectShape s = schema_.object(shape);  // a copy: shapes are added below
+  const Schema::ObjectShape s = schema_.object(shape);  // a copy, since shapes are added below
   const Progress p = progresses_[progress];
   if (s.most != Schema::kNoLimit && p[0] >= s.most) return Languages::kNone;
-  // No room but for those that must come.
+  // Only required members still fit.
   const bool only_required = s.most != Schema::kNoLimit && p[0] + required_left(s, p) >= s.most;
   const bool limited = s.most != Schema::kNoLimit || s.least > 0 || !s.wanted.empty();
   std::vector<std::pair<std::u32string, LanguageId>> single;
@@ -158,8 +158,8 @@ void JsonAutomaton::begin_member(Frame object) {
   }
 }
 
-// What the value of a member of this group may be: one that is wanted, or more than one, or none. `p` counts it
-// already.
+// The alternatives for the value of a member of this group: it satisfies none, one or several of the wanted formulas.
+// `p` already counts the member.
 std::vector<std::pair<JsonAutomaton::Formula, JsonAutomaton::Progress>> JsonAutomaton::member_ways(
     const Schema::ObjectShape& s, const Progress& p, std::uint32_t group) {
   const auto& member = s.groups[group];
@@ -176,7 +176,7 @@ std::vector<std::pair<JsonAutomaton::Formula, JsonAutomaton::Progress>> JsonAuto
   return ways;
 }
 
-// Whether the names that may still come suffice.
+// Whether the remaining names suffice.
 bool JsonAutomaton::object_finishable(const Schema::ObjectShape& s, const Progress& p) {
   std::uint32_t left = s.most == Schema::kNoLimit ? Schema::kNoLimit : s.most - std::min(s.most, p[0]);
   if (required_left(s, p) > left) return false;

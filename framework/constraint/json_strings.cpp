@@ -1,4 +1,4 @@
-// The characters of strings and names, with their escapes, against the language that they must be of.
+// Reads the characters of strings and names, including escapes, against their language.
 #include <algorithm>
 
 #include "constraint/json_automaton.h"
@@ -6,7 +6,7 @@
 
 namespace dml {
 
-// The code point has been read: on with the string's language.
+// Advances the string's language by a complete code point.
 void JsonAutomaton::character(Frame f, char32_t c) {
   f.id = languages_.after(f.id, c);
   if (f.id == Languages::kNone) return;
@@ -16,7 +16,7 @@ void JsonAutomaton::character(Frame f, char32_t c) {
   keep(f);
 }
 
-// Whether a character that may come next is written with a backslash.
+// Whether some possible next character is written with a backslash.
 bool JsonAutomaton::may_be_escaped(LanguageId id) {
   if (space_ == JsonSpace::any) return languages_.continues_in(id, 0, Languages::kLast);
   return languages_.continues_in(id, 0, 0x1F) || languages_.continues_in(id, '"', '"') ||
@@ -79,7 +79,7 @@ void JsonAutomaton::read_hex(Frame f, unsigned char byte) {
   f.first = f.first << 4 | digit;
   ++f.digits;
   const int bits = 4 * (4 - f.digits);
-  const char32_t from = f.first << bits, to = from | ((char32_t{1} << bits) - 1);  // what the four digits may be
+  const char32_t from = f.first << bits, to = from | ((char32_t{1} << bits) - 1);  // possible values of the four digits
   if (space_ == JsonSpace::one && from > 0x1F) return;
   auto astral = [&](char32_t high_from, char32_t high_to, char32_t low_from, char32_t low_to) {
     return languages_.continues_in(f.id, 0x10000 + ((high_from - 0xD800) << 10) + (low_from - 0xDC00),

@@ -10,8 +10,8 @@ namespace {
 using Id = Languages::Id;
 using Transition = Languages::Transition;
 
-constexpr std::size_t kMostNodes = 4'000'000;   // in all
-constexpr std::size_t kMostSearched = 200'000;  // states that one question about emptiness may visit
+constexpr std::size_t kMostNodes = 4'000'000;   // maximum number of expressions
+constexpr std::size_t kMostSearched = 200'000;  // maximum number of states that one emptiness test visits
 
 [[noreturn]] void too_complex() {
   throw UserError("the constraint is too complex: it needs more than {} states", kMostNodes);
@@ -84,7 +84,7 @@ Id Languages::concatenation(Id a, Id b) {
   if (a == kEmptyText) return b;
   if (b == kEmptyText) return a;
   if (a == kAnything && b == kAnything) return a;
-  if (nodes_[a].kind == Kind::concatenation) {  // to the right: (xy)b = x(yb)
+  if (nodes_[a].kind == Kind::concatenation) {  // right-associative: (xy)b = x(yb)
     const Id first = static_cast<Id>(nodes_[a].data[0]), rest = static_cast<Id>(nodes_[a].data[1]);
     return concatenation(first, concatenation(rest, b));
   }
@@ -102,7 +102,7 @@ Id Languages::concatenation(std::initializer_list<Id> parts) {
 
 Id Languages::either(std::vector<Id> parts) {
   std::vector<std::uint64_t> all;
-  std::vector<CodePoints> set;  // character classes become one
+  std::vector<CodePoints> set;  // character classes are merged
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Node& n = nodes_[parts[i]];
     if (parts[i] == kNone) continue;
@@ -124,7 +124,7 @@ Id Languages::either(std::vector<Id> parts) {
     nullable |= nodes_[part].nullable && part != kEmptyText;
     positive &= nodes_[part].positive;
   }
-  // The empty text adds nothing where another part has it already, unless it is marked.
+  // The empty text is redundant if another part accepts it, unless it is marked.
   if (nullable && all.front() == kEmptyText) all.erase(all.begin());
   if (all.size() == 1) return static_cast<Id>(all[0]);
   for (std::uint64_t part : all) nullable |= nodes_[part].nullable;
@@ -190,7 +190,7 @@ Id Languages::dictionary(std::vector<std::pair<std::u32string, Id>> entries) {
 
 // data: divisor, remainder so far, places, places used (0: no point yet; else 1 + digits after it)
 Id Languages::multiples(std::uint64_t divisor, std::uint32_t places) {
-  DML_CHECK(divisor > 0 && divisor < std::uint64_t{1'000'000'000'000'000'000});  // ten times as much fits
+  DML_CHECK(divisor > 0 && divisor < std::uint64_t{1'000'000'000'000'000'000});  // ten times the divisor fits 64 bits
   return intern({Kind::multiples, true, false, {divisor, 0, places, 0}});
 }
 
@@ -242,7 +242,7 @@ const std::vector<Transition>& Languages::raw_transitions(Id a) {
 
 bool Languages::empty(Id a) {
   if (emptiness_[a] != Emptiness::unknown) return emptiness_[a] == Emptiness::empty;
-  // Searched depth first: the first language that accepts the empty string proves the whole path to it not empty.
+  // Depth-first search: the first language that accepts the empty string proves that all on the path are not empty.
   std::vector<Id> stack{a}, seen;
   std::unordered_map<Id, Id> from{{a, a}};
   while (!stack.empty()) {

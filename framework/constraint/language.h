@@ -1,6 +1,6 @@
-// Sets of strings over Unicode code points, as extended regular expressions (with intersection and complement), read
-// one code point at a time by derivatives (Brzozowski, "Derivatives of regular expressions", 1964). Equal expressions
-// are one object with one number, so a derivative is computed once and a language behaves like a lazily built DFA.
+// Regular languages over Unicode code points, as extended regular expressions (with intersection and complement), read
+// one code point at a time by derivatives (Brzozowski, "Derivatives of regular expressions", 1964). Expressions are
+// interned, so a derivative is computed once and a language behaves like a lazily built DFA.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class Languages {
 
   Languages();
 
-  // Constructors; all of them simplify.
+  // Constructors; all of them normalise the expression.
   Id characters(std::vector<CodePoints> set);
   Id character(char32_t c) { return characters({{c, c}}); }
   Id any_character() { return characters({{0, kLast}}); }
@@ -45,13 +45,13 @@ class Languages {
   /// `a` from `least` to `most` times; kUnbounded has no upper limit.
   Id repetition(Id a, std::uint32_t least, std::uint32_t most);
   Id optional(Id a) { return either({kEmptyText, a}); }
-  /// The strings of a prefix tree: each text followed by its own tail. Cheap for thousands of texts.
+  /// A prefix tree: each text followed by its own tail. Efficient for thousands of texts.
   Id dictionary(std::vector<std::pair<std::u32string, Id>> entries);
-  /// Decimal digits, with at most one '.', of the multiples of divisor / 10^places. Anything else about the number's
-  /// syntax (signs, leading zeros) is left to an intersection. 0 < divisor < 10^18.
+  /// The decimals (digits with at most one '.') that are multiples of divisor / 10^places. Other syntax of numbers
+  /// (signs, leading zeros) is left to an intersection. 0 < divisor < 10^18.
   Id multiples(std::uint64_t divisor, std::uint32_t places);
-  /// The empty string, marked: labels() of a language tells which marks its empty string has. Not below all_of() or
-  /// complement().
+  /// The empty string with a mark: labels() returns the marks of the empty strings in a language. Not allowed inside
+  /// all_of() and complement().
   Id label(std::uint32_t mark);
 
   /// A language that refers to itself: define() says what it is. Its derivatives are those of its definition, which
@@ -59,27 +59,27 @@ class Languages {
   Id loop(bool nullable);
   void define(Id loop, Id definition) { loops_[nodes_[loop].data[0]] = definition; }
 
-  /// Whether the empty string is in it.
+  /// Whether the language contains the empty string.
   bool accepts_end(Id a) const { return nodes_[a].nullable; }
-  /// The marks that reading has arrived at.
+  /// The marks of the empty strings in the language.
   std::vector<std::uint32_t> labels(Id a) const;
 
   struct Transition {
     char32_t first, last;
-    Id next;  // never empty: some string follows
+    Id next;  // never an empty language
   };
-  /// Where each next code point leads, ascending and disjoint; code points that lead nowhere are left out.
-  /// Valid until the next call of a member that is not const.
+  /// The transitions, sorted and disjoint; code points that lead to an empty language are omitted. Valid until the next
+  /// call of a non-const member.
   std::span<const Transition> transitions(Id a);
-  /// The language after one code point; kNone where it leads nowhere.
+  /// The derivative by one code point; kNone if no string continues with it.
   Id after(Id a, char32_t c);
-  /// Whether some code point of the range may come next.
+  /// Whether some string continues with a code point of the range.
   bool continues_in(Id a, char32_t first, char32_t last);
-  /// Whether no string is in it. UserError when that takes too long to find out.
+  /// Whether the language is empty. UserError when the search takes too long.
   bool empty(Id a);
-  /// Bytes of all of them, about.
+  /// Approximate bytes of all expressions.
   std::size_t bytes() const { return bytes_; }
-  /// Whether multiples() is a part of it.
+  /// Whether the expression contains multiples().
   bool has_multiples(Id a) const { return has_multiples_[a]; }
 
  private:
@@ -99,7 +99,7 @@ class Languages {
   struct Node {
     Kind kind;
     bool nullable;
-    bool positive;                    // neither intersections nor complements within: never empty but for kNone
+    bool positive;                    // contains no intersection or complement, so only kNone is empty
     std::vector<std::uint64_t> data;  // ids of the parts, packed ranges, counts …
     bool operator==(const Node&) const = default;
   };

@@ -1,4 +1,4 @@
-// Derivatives: what an expression is behind one more code point.
+// Derivatives of expressions by code points.
 #include <algorithm>
 
 #include "constraint/language.h"
@@ -9,8 +9,8 @@ namespace {
 using Id = Languages::Id;
 using Transition = Languages::Transition;
 
-// Two lists of transitions side by side: `both` gets the targets of every range of code points, kNone where a list has
-// none.
+// Merges two lists of transitions: `both` is called with the targets of each range of code points, kNone where a list
+// has none.
 template <class Both>
 std::vector<Transition> merged(std::span<const Transition> a, std::span<const Transition> b, const Both& both) {
   std::vector<Transition> out;
@@ -38,7 +38,7 @@ std::vector<Transition> merged(std::span<const Transition> a, std::span<const Tr
   return out;
 }
 
-// Lists of transitions merged two by two, so that n of them cost n log n.
+// Merges lists of transitions pairwise, in O(n log n).
 template <class Both>
 std::vector<Transition> merged_by_pairs(std::vector<std::vector<Transition>> lists, const Both& both) {
   while (lists.size() > 1) {
@@ -53,7 +53,7 @@ std::vector<Transition> merged_by_pairs(std::vector<std::vector<Transition>> lis
 }  // namespace
 
 std::vector<Transition> Languages::derive(Id a) {
-  const Node n = nodes_[a];  // a copy: nodes_ grows below
+  const Node n = nodes_[a];  // a copy, since nodes_ grows below
   const auto part = [&](std::size_t i) { return static_cast<Id>(n.data[i]); };
   switch (n.kind) {
     case Kind::none:

@@ -9,7 +9,7 @@ namespace {
 
 using Id = Languages::Id;
 
-// Languages of magnitudes: digits without a sign, and perhaps a point and more digits.
+// Languages of magnitudes: digits without a sign, optionally with a fraction.
 class Magnitudes {
  public:
   explicit Magnitudes(Languages& l) : l_(l) {}
@@ -23,7 +23,7 @@ class Magnitudes {
   }
   Id text(std::string_view s) { return l_.literal(std::u32string(s.begin(), s.end())); }
   Id point() { return l_.character('.'); }
-  /// Nothing, or a point and digits.
+  /// An optional fraction.
   Id fraction() { return l_.optional(l_.concatenation(point(), digits(1))); }
   Id zero_fraction() {
     return l_.optional(l_.concatenation(point(), l_.repetition(l_.character('0'), 1, Languages::kUnbounded)));
@@ -36,15 +36,15 @@ class Magnitudes {
     if (d.fraction.empty()) return l_.concatenation(text(whole_of(d)), zero_fraction());
     return l_.concatenation({text(whole_of(d)), point(), text(d.fraction), zeros});
   }
-  /// Larger than d, whatever its sign says.
+  /// Magnitudes larger than that of d.
   Id above(const Decimal& d) {
     const std::string w = whole_of(d);
     const auto n = static_cast<std::uint32_t>(w.size());
     std::vector<Id> out{l_.concatenation({digit('1'), digits(n), fraction()})};  // more digits
-    for (std::uint32_t i = 0; i < n; ++i)  // a larger digit, the first that differs
+    for (std::uint32_t i = 0; i < n; ++i)                                        // the first differing digit is larger
       out.push_back(l_.concatenation(
           {text(w.substr(0, i)), digit(static_cast<char>(w[i] + 1)), digits(n - i - 1, n - i - 1), fraction()}));
-    std::vector<Id> behind;  // the same whole part, a larger fraction
+    std::vector<Id> behind;  // the same integer part, a larger fraction
     for (std::size_t i = 0; i < d.fraction.size(); ++i)
       behind.push_back(
           l_.concatenation({text(d.fraction.substr(0, i)), digit(static_cast<char>(d.fraction[i] + 1)), digits(0)}));
@@ -52,7 +52,7 @@ class Magnitudes {
     out.push_back(l_.concatenation({text(w), point(), l_.either(std::move(behind))}));
     return l_.either(std::move(out));
   }
-  /// Smaller than d.
+  /// Magnitudes smaller than that of d.
   Id below(const Decimal& d) {
     const std::string w = whole_of(d);
     const auto n = static_cast<std::uint32_t>(w.size());
@@ -69,7 +69,8 @@ class Magnitudes {
     if (!d.fraction.empty()) {
       std::vector<Id> behind;
       for (std::size_t i = 0; i < d.fraction.size(); ++i) {
-        if (i > 0) behind.push_back(text(d.fraction.substr(0, i)));  // shorter: less, since the last digit is no zero
+        if (i > 0)
+          behind.push_back(text(d.fraction.substr(0, i)));  // a proper prefix is smaller, since the last digit is not 0
         if (d.fraction[i] > '0')
           behind.push_back(l_.concatenation(
               {text(d.fraction.substr(0, i)), digit('0', static_cast<char>(d.fraction[i] - 1)), digits(0)}));
@@ -123,7 +124,7 @@ std::optional<Decimal> parse_decimal(std::string_view text, std::size_t most) {
 
 namespace {
 
-// Scientific notation, d.ddde±n, as far as a double goes.
+// Scientific notation, d.ddde±n, within the range of a double.
 Id exponent(Languages& l, Id sign) {
   Magnitudes m(l);
   const Id size = l.either({m.digits(1, 2), l.concatenation(m.digit('1', '2'), m.digits(2, 2)),

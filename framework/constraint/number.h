@@ -1,5 +1,5 @@
-// The texts of JSON numbers, as languages: all of them, those within bounds, those equal to one value, multiples. A
-// bound is a decimal, compared digit by digit, so no value is rounded.
+// The texts of JSON numbers as languages: all numbers, those within bounds, those equal to a value, multiples. Bounds
+// are decimals and compared digit by digit, so no value is rounded.
 #pragma once
 
 #include <optional>
@@ -19,20 +19,19 @@ struct Decimal {
   bool operator==(const Decimal&) const = default;
 };
 
-/// From the text of a JSON number, with or without an exponent; nothing where it has more than `most` digits.
+/// Parses the text of a JSON number, with or without an exponent; empty if it has more than `most` digits.
 std::optional<Decimal> parse_decimal(std::string_view text, std::size_t most = 400);
 
-/// JSON's numbers; with an exponent as far as a double goes (9.99e307).
+/// All JSON numbers; with an exponent, those within the range of a double (9.99e307).
 Languages::Id any_number(Languages& languages);
 /// Numbers without a fractional part: 3, 3.0, 3e2.
 Languages::Id any_integer(Languages& languages);
-/// Numbers, written without an exponent, at least `bound` (above it when `exclusive`).
+/// Numbers without an exponent that are at least `bound` (above it if `exclusive`).
 Languages::Id at_least(Languages& languages, const Decimal& bound, bool exclusive);
 Languages::Id at_most(Languages& languages, const Decimal& bound, bool exclusive);
-/// Numbers, written without an exponent, equal to `value`.
+/// Numbers without an exponent that equal `value`.
 Languages::Id equal_to(Languages& languages, const Decimal& value);
-/// Numbers, written without an exponent, that are multiples of `divisor` (not zero); nothing where it has too many
-/// digits.
+/// Numbers without an exponent that are multiples of `divisor` (not zero); empty if it has too many digits.
 std::optional<Languages::Id> multiple_of(Languages& languages, const Decimal& divisor);
 
 }  // namespace dml

@@ -22,9 +22,8 @@ bool reads_nothing(const Term& t) {
   return std::ranges::all_of(t.parts, [](auto& part) { return reads_nothing(*part); });
 }
 
-// From terms to languages, backwards: each term gets the language of what follows it, so that an assertion about what
-// is ahead is an intersection. Assertions about what is behind look at one character at most: what follows a place is
-// known for each kind of character that may stand before it.
+// Converts terms to languages from back to front: each term gets the language of what follows it, so a look-ahead
+// assertion is an intersection.
 class Builder {
  public:
   // [0]: at the beginning of the text; [1 + i]: after a character of kinds_[i].

@@ -1,7 +1,7 @@
 // Regular expressions as languages. The syntax is ECMA-262's with the u flag, which JSON Schema's `pattern` refers to:
-// classes, groups, alternatives, quantifiers (greedy or not, the language is the same), ^ and $, \b and \B, look-ahead,
-// look-behind of one character, \d \w \s \xHH \uHHHH \u{…} \p{General_Category}; and of other dialects \A, \Z and the
-// flags (?i) and (?s). What is no regular language (back-references) and longer look-behind are refused by name.
+// classes, groups, alternatives, quantifiers (greedy and lazy are equivalent), ^ and $ at the ends, look-ahead in a
+// sequence, \d \w \s \xHH \uHHHH \u{…} \p{General_Category}. Back-references (not regular), look-behind and word
+// boundaries are rejected.
 #pragma once
 
 #include <string_view>
@@ -10,9 +10,9 @@
 
 namespace dml {
 
-/// The texts in which the expression is found somewhere, as `pattern` means it. UserError names the place in `regex`.
+/// The texts that contain a match, as in `pattern`. UserError with the position in `regex`.
 Languages::Id regex_search(Languages& languages, std::string_view regex);
-/// The texts that the expression matches as a whole.
+/// The texts that match as a whole.
 Languages::Id regex_match(Languages& languages, std::string_view regex);
 
 }  // namespace dml

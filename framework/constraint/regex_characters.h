@@ -1,4 +1,4 @@
-// Sets of code points that escapes of regular expressions stand for: \d, \w, \s, \p{…}, and the complement of one.
+// The code points of escapes in regular expressions: \d, \w, \s, \p{…} and their complements.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace dml {
 
-/// \d, \w or \s by its letter, and with the capital its complement; empty for other letters.
+/// The set of \d, \w or \s by its letter, or its complement by the capital letter; empty for other letters.
 std::vector<CodePoints> class_escape(char32_t letter);
 
-/// The control character that \n, \r, \t, \f, \v or \0 stands for, by its letter; −1 for other letters.
+/// The control character of \n, \r, \t, \f, \v or \0 by its letter; −1 for other letters.
 int control_escape(char32_t letter);
 
-/// Code points of a general category of Unicode ("Lu", "L" or "Letter"); empty where there is none of this name.
+/// The code points of a Unicode general category ("Lu", "L" or "Letter"); empty for an unknown name.
 std::vector<CodePoints> general_category(const std::string& name);
 
 /// `set` with the capital of every small letter in it and the small letter of every capital.

@@ -1,4 +1,4 @@
-// The text of a regular expression to terms: ECMA's syntax, with what schemas borrow from other dialects.
+// Parses regular expressions: ECMA's syntax, plus what schemas borrow from other dialects.
 #include "constraint/regex_term.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ class Parser {
     return out;
   }
 
-  // "n}", "n,}" or "n,m}"; false where it is no quantifier, and '{' is a character.
+  // Parses "n}", "n,}" or "n,m}"; false if it is not a quantifier and '{' is a literal.
   bool counts(std::uint32_t& least, std::uint32_t& most) {
     if (!number(least)) return false;
     most = least;
@@ -143,7 +143,7 @@ class Parser {
       case U'?':
         fail("nothing to repeat");
       case U'\\': {
-        // As most schemas mean them, beside ECMA's ^ and $: the beginning and the end of the text.
+        // As in most schemas: \A and \Z like ECMA's ^ and $.
         if (take(U"\\A")) return make(Term::Kind::begin);
         if (take(U"\\Z") || take(U"\\z")) return make(Term::Kind::end);
         if (take(U"\\b")) return make(Term::Kind::boundary);
@@ -218,7 +218,7 @@ class Parser {
     return out;
   }
 
-  // After a backslash: adds the code points it stands for; true when that is a single one.
+  // After a backslash: adds the code points of the escape; returns whether it is a single one.
   bool escape(std::vector<CodePoints>& set, bool in_bracket) {
     if (!more()) fail("a backslash at the end");
     const char32_t c = text_[at_++];
@@ -233,7 +233,7 @@ class Parser {
     return true;
   }
 
-  // The character that the escape `c` stands for.
+  // The character of the escape `c`.
   char32_t character_escape(char32_t c, bool in_bracket) {
     if (const int control = control_escape(c); control >= 0) return static_cast<char32_t>(control);
     switch (c) {
@@ -259,7 +259,7 @@ class Parser {
     }
   }
 
-  // After \u: {…}, four digits, or the two escapes of a surrogate pair.
+  // Parses what follows \u: {…}, four digits, or the two escapes of a surrogate pair.
   char32_t unicode_escape() {
     if (take(U'{')) {
       char32_t value = 0;
@@ -275,7 +275,7 @@ class Parser {
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
   }
 
-  // After \p or \P: the members of {a general category}, or all others.
+  // Parses what follows \p or \P: the members of {a general category}, or all others.
   std::vector<CodePoints> property(bool inverse) {
     std::string name;
     if (!take(U'{')) fail("\\p needs {…}");

@@ -1,4 +1,4 @@
-// The syntax tree of a regular expression, before it becomes a language.
+// The syntax tree of a regular expression.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dml {
 struct RegexTerm;
 using RegexTermPtr = std::unique_ptr<RegexTerm>;
 
-/// Assertions read nothing; they need to know what follows them, and some what stands before.
+/// Assertions consume no text; their language depends on the terms after them, for some also on those before.
 struct RegexTerm {
   enum class Kind {
     language,
@@ -42,7 +42,7 @@ struct RegexTerm {
   }
 };
 
-/// UserError names the place of what is wrong or not supported.
+/// Parses a regular expression. UserError with the position of what is invalid or not supported.
 RegexTermPtr parse_regex(Languages& languages, std::string_view source);
 
 }  // namespace dml

@@ -14,8 +14,8 @@ using LanguageId = Languages::Id;
 
 namespace {
 
-constexpr std::size_t kMostWork = 1'000'000;  // formulas put together for one question: about a second
-constexpr std::uint32_t kLongestNumber = 60;  // characters: a model may write digits for ever
+constexpr std::size_t kMostWork = 1'000'000;  // formulas combined for one question; about a second
+constexpr std::uint32_t kLongestNumber = 60;  // characters; a model could generate digits endlessly
 
 bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::object; }
 
@@ -139,10 +139,11 @@ Formula Schema::resolved(Formula f) {
   return f;
 }
 
-// Some member whose value is none that `a` gives it: the first one of its names, so that the ways exclude each other.
+// Objects with a member whose value is not the one that `a` requires: the first such name, so that the alternatives
+// exclude each other.
 std::vector<Formula> Schema::other_values(const Atom& a) {
   std::vector<Formula> ways;
-  std::vector<std::pair<std::string, Formula>> right;  // those before
+  std::vector<std::pair<std::string, Formula>> right;  // earlier names with their required values
   auto some = [&](LanguageId names, Formula value, std::vector<std::pair<std::string, Formula>> named = {}) {
     Formula way = atom({.says = Atom::Says::some_member,
                         .kind = JsonKind::object,
@@ -172,7 +173,7 @@ Formula Schema::complement_of(std::uint32_t id) {
   if (auto it = complements_.find(id); it != complements_.end()) return it->second;
   const Atom& a = *atoms_[id];
   std::vector<Formula> ways;
-  auto counts = [&](Atom base) {  // fewer, or more
+  auto counts = [&](Atom base) {  // fewer or more
     if (a.least > 0) {
       base.least = 0, base.most = a.least - 1;
       ways.push_back(atom(base));
@@ -204,7 +205,7 @@ Formula Schema::complement_of(std::uint32_t id) {
       counts(a);
       break;
     case Atom::Says::unique:
-      left_out_ = true;  // arrays with equal items
+      left_out_ = true;  // arrays with equal items are dropped
       break;
     case Atom::Says::members:
       ways = other_values(a);
@@ -244,7 +245,7 @@ LanguageId Schema::scalar_of(Formula f, JsonKind kind, int depth) {
     case Node::Kind::reference:
       return scalar_of(resolved(f), kind, depth + 1);
     case Node::Kind::one_of:
-    case Node::Kind::choice: {  // without looking for overlaps: languages are closed under everything
+    case Node::Kind::choice: {  // overlaps need no search: languages are closed under all operations
       std::vector<LanguageId> parts, ways;
       for (auto p : n.branches()) parts.push_back(scalar_of(p, kind, depth + 1));
       for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -269,20 +270,20 @@ LanguageId Schema::scalar(Formula f, JsonKind kind) {
   auto key = std::pair(f, kind);
   if (auto it = scalars_.find(key); it != scalars_.end()) return it->second;
   LanguageId out = scalar_of(f, kind, 0);
-  // Languages of numbers with bounds know no exponents, nor do their complements.
+  // Languages of bounded numbers exclude exponents, as do their complements.
   if (kind == JsonKind::number) {
     if (out == Languages::kAnything) out = any_number(l_);
     else if (out != any_integer(l_))
       out = l_.all_of({out, l_.either({at_least(l_, {}, false), at_most(l_, {}, false)})});
-    // Of multiples a long one may be the only one, and is long to look for.
+    // The shortest multiple may be long, and takes long to find.
     if (!l_.has_multiples(out)) out = l_.all_of({out, l_.repetition(l_.any_character(), 1, kLongestNumber)});
   }
   if (l_.empty(out)) out = Languages::kNone;
   return scalars_[key] = out;
 }
 
-// A value is finite: what is asked about while it is being answered is taken to have none, and an answer that rests on
-// that is not kept.
+// Values are finite: a formula that is asked about while it is being decided is assumed to be unsatisfiable, and an
+// answer that depends on that assumption is not cached.
 bool Schema::satisfiable(Formula f) {
   f = resolved(f);
   if (f == kTrue || f == kFalse) return f == kTrue;
@@ -309,7 +310,7 @@ bool Schema::satisfiable(Formula f) {
       if (out) break;
     }
   }
-  array_shapes_.resize(arrays_before);  // they may rest on assumptions; arrays() and objects() make them again
+  array_shapes_.resize(arrays_before);  // they may depend on assumptions; arrays() and objects() recompute them
   object_shapes_.resize(objects_before);
   in_question_.pop_back();
   if (out || outermost || !assumed_) satisfiable_[f] = out;

@@ -1,13 +1,11 @@
-// A JSON Schema as formulas about one value. Every keyword is an atom about values of one type, and true of all other
-// types; schemas combine atoms by and, or and not. For each type a formula comes down to what a reader of JSON text can
-// follow: a language for strings and numbers, and a list of shapes, one of which an array or object must have. `not`,
-// `oneOf` and `if` are exact, since every atom has a complement among the atoms. Of a formula with very many
-// alternatives some are left out: a value may be rejected then that the schema allows, but none is accepted that it
-// does not.
+// A JSON Schema as formulas about one value. Every keyword is an atom about values of one type and true for all other
+// types; schemas combine atoms by and, or and not. For each type, a formula reduces to what an incremental reader of
+// JSON can check: a language for strings and numbers, and a list of alternative shapes for arrays and objects. `not`,
+// `oneOf` and `if` are exact, since every atom has a complement among the atoms. If a formula has very many
+// alternatives, some are dropped: then a valid value may be rejected, but an invalid one is never accepted.
 //
-// Drafts 4 to 2020-12, with local references. What is not supported is refused by keyword; keywords that assert nothing
-// (title, default, …) and unknown ones are left out, as the standard says. `format` is an assertion for the formats it
-// names.
+// Supports drafts 4 to 2020-12 with local references. Unsupported keywords are rejected; annotations (title, default,
+// …) and unknown keywords are ignored, as the standard says. `format` is asserted for known formats.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +22,7 @@
 
 namespace dml {
 
-/// JSON's kinds of values; true and false apart, so that each is a yes or no.
+/// The kinds of JSON values; true and false are kinds of their own, so a scalar kind has at most a language.
 enum class JsonKind : std::uint8_t { null, no, yes, number, string, array, object };
 inline constexpr int kJsonKinds = 7;
 
@@ -34,7 +32,7 @@ class Schema {
   static constexpr Formula kTrue = 0, kFalse = 1;
   static constexpr std::uint32_t kNoLimit = UINT32_MAX;
 
-  /// `source` is named in errors. UserError names the keyword and its place.
+  /// `source`: prefix of errors. UserError naming the keyword and its place.
   Schema(const Json& document, std::string source, Languages& languages);
   Schema(const Schema&) = delete;
   Schema& operator=(const Schema&) = delete;
@@ -42,7 +40,7 @@ class Schema {
 
   Formula root() const { return root_; }
 
-  /// Items at positions 0, 1 … are of `prefix`, those after it of `rest`.
+  /// An array: items at positions 0, 1 … satisfy `prefix`, those after it `rest`.
   struct Counted {
     Formula item;
     std::uint32_t from, least, most;  // of the items from position `from` on, `least` to `most` satisfy `item`
@@ -55,33 +53,34 @@ class Schema {
     bool unique = false;
   };
 
-  /// The members whose names are in `names` have values of `value`; a member belongs to exactly one group.
+  /// A group of members: those whose names are in `names` have values of `value`. Each member belongs to exactly one
+  /// group.
   struct Members {
-    std::string name;  // the only one, when `single`
+    std::string name;  // the only name, if `single`
     bool single = false, required = false;
     Languages::Id names = Languages::kNone;
     Formula value = kTrue;
-    std::uint32_t wanted = 0;  // bit i: a member of this group may be the one that wanted[i] asks for
+    std::uint32_t wanted = 0;  // bit i: a member of this group may satisfy wanted[i]
   };
   struct ObjectShape {
-    std::vector<Members> groups;  // names first, then languages of names
+    std::vector<Members> groups;  // single names first, then languages of names
     std::uint32_t least = 0, most = kNoLimit;
-    std::vector<Formula> wanted;  // for each, some member has such a value (its group says which may)
+    std::vector<Formula> wanted;  // each must be satisfied by some member (Members::wanted)
   };
 
-  /// The texts that a string or number may have; of the other scalars, kAnything or kNone.
+  /// The texts that a string or number may have; kAnything or kNone for other scalars.
   Languages::Id scalar(Formula f, JsonKind kind);
-  /// The shapes an array or object may have: any of them.
+  /// The alternative shapes of an array, and of an object.
   const std::vector<std::uint32_t>& arrays(Formula f);
   const std::vector<std::uint32_t>& objects(Formula f);
   const ArrayShape& array(std::uint32_t id) const { return array_shapes_[id]; }
   const ObjectShape& object(std::uint32_t id) const { return object_shapes_[id]; }
-  /// Whether there is a value that satisfies it.
+  /// Whether some value satisfies the formula.
   bool satisfiable(Formula f);
 
   Formula both(Formula a, Formula b) { return all_of({a, b}); }
   Formula negation(Formula f);
-  /// Exactly this value, as JSON Schema compares them: 1 is 1.0, members have no order.
+  /// Values equal to `value` as JSON Schema compares them: 1 equals 1.0, and members have no order.
   Formula equal(const Json& value);
 
  private:
@@ -89,7 +88,7 @@ class Schema {
   struct Node;
   struct Compiler;
   struct MemberFacts;
-  using Case = std::vector<std::uint32_t>;  // atoms that all hold
+  using Case = std::vector<std::uint32_t>;  // a conjunction of atoms
 
   Formula all_of(std::vector<Formula> parts);
   Formula any_of(std::vector<Formula> parts);
@@ -140,10 +139,10 @@ class Schema {
   std::vector<ArrayShape> array_shapes_;
   std::vector<ObjectShape> object_shapes_;
   std::unordered_map<Formula, bool> satisfiable_;
-  std::vector<Formula> in_question_;  // satisfiable() at work
-  bool assumed_ = false;              // an answer rests on one of them
-  std::size_t work_ = 0;              // formulas put together for the question at work
-  bool left_out_ = false;             // a formula has more cases than are looked at
+  std::vector<Formula> in_question_;  // formulas that satisfiable() is working on
+  bool assumed_ = false;              // the current answer depends on one of in_question_
+  std::size_t work_ = 0;              // number of formulas combined for the current question
+  bool left_out_ = false;             // alternatives of some formula were dropped
 };
 
 }  // namespace dml

@@ -1,6 +1,6 @@
-// Branches of oneOf that exclude each other by a constant: each has a `const` or `enum` of its own, or is an object
-// with such a member that must be there. At most one of them holds, so that together they are one branch with
-// alternatives. What is left of oneOf then becomes alternatives by what its branches have in common.
+// Branches of oneOf that exclude each other by a constant: each has a different `const` or `enum`, or is an object with
+// such a required member. At most one of them holds, so together they are a single branch with alternatives. The rest
+// of oneOf then becomes alternatives by what its branches have in common.
 #include <algorithm>
 #include <set>
 
@@ -12,11 +12,12 @@ using Formula = Schema::Formula;
 
 namespace {
 
-constexpr int kDeepestLook = 8;  // references and allOf within each other
+constexpr int kDeepestLook = 8;  // maximum nesting of references and allOf
 
 }  // namespace
 
-// Calls use(schema) for `s` and what it says by reference and allOf: whatever satisfies `s` satisfies those.
+// Calls use(schema) for `s` and for what it includes by reference and allOf, all of which hold for every value that
+// satisfies `s`.
 template <class Use>
 void Schema::Compiler::each_implied(const Json& s, int depth, Use use) {
   if (!s.is_object() || depth > kDeepestLook) return;
@@ -32,7 +33,7 @@ void Schema::Compiler::each_implied(const Json& s, int depth, Use use) {
   base_ = before;
 }
 
-// A list that has every value of the schema; null where it has others.
+// A list of all values of the schema; null if it is not limited to a list.
 const Json* Schema::Compiler::constants(const Json& s, std::deque<Json>& made) {
   const Json* out = nullptr;
   each_implied(s, 0, [&](const Json& implied) {
@@ -43,8 +44,8 @@ const Json* Schema::Compiler::constants(const Json& s, std::deque<Json>& made) {
   return out;
 }
 
-// By what a branch may differ from others: "" for its value, "." and a name for that of a member. `beside`: the schema
-// that the branches stand in, which may ask for objects and for the member. `object`: only objects are looked at.
+// The constants by which a branch may differ from others: "" is its value, "." and a name that of a member. `beside`:
+// the schema that contains oneOf, which may require objects and the member. `object`: only objects are considered.
 Schema::Compiler::Marks Schema::Compiler::marks(const Json& branch, const Json& beside, bool object) {
   Marks out;
   std::deque<Json> made;
@@ -70,7 +71,7 @@ Schema::Compiler::Marks Schema::Compiler::marks(const Json& branch, const Json& 
   return out;
 }
 
-// The largest group of branches that one mark keeps apart; fewer than two: there is none.
+// The largest group of branches that differ in one constant; fewer than two: there is none.
 std::vector<std::size_t> Schema::Compiler::excluding(const std::vector<Marks>& all) {
   std::map<std::string, std::vector<std::size_t>> by_mark;
   for (std::size_t i = 0; i < all.size(); ++i)
@@ -110,7 +111,7 @@ Formula Schema::Compiler::one_of_marked(std::vector<Formula> branches, std::vect
   }
 }
 
-// Branches that speak of members alone may exclude each other as objects, and all hold of other values.
+// Branches that only constrain members may exclude each other for objects, while all hold for other values.
 Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
   const std::vector<Formula> branches = subschemas(s, "oneOf", path);
   std::vector<Marks> marked, of_objects;
@@ -118,14 +119,14 @@ Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
     marked.push_back(marks(branch, s, false));
     of_objects.push_back(marks(branch, s, true));
   }
-  // Made before the others: parts are looked at in the order in which they were made, and `other` rules objects out.
+  // Created first: parts are evaluated in order of creation, and `other` rules objects out.
   const Formula object = schema_.of_kind(JsonKind::object), other = schema_.negation(object);
   const Formula any = one_of_marked(branches, marked), where_object = one_of_marked(branches, of_objects);
   if (any == where_object) return any;
   return schema_.any_of({schema_.both(object, where_object), schema_.both(other, any)});
 }
 
-// Not sorted: the same branch twice can never be the only one.
+// Not deduplicated: a branch that occurs twice can never be the only one.
 Formula Schema::one_of(std::vector<Formula> parts) {
   return parts.size() == 1 ? parts[0] : add({Node::Kind::one_of, std::move(parts)});
 }
@@ -135,7 +136,7 @@ Formula Schema::choice(std::vector<Formula> branches, const std::vector<Formula>
   return add({Node::Kind::choice, std::move(branches)});
 }
 
-// Exactly one of the branches: each, and none of those that it has a value in common with.
+// Exactly one branch: each branch without those that it shares a value with.
 Formula Schema::one_of_expanded(Formula f) {
   if (auto it = expanded_.find(f); it != expanded_.end()) return it->second;
   const Node node = nodes_[f];
@@ -144,8 +145,7 @@ Formula Schema::one_of_expanded(Formula f) {
   bool rests = false;
   auto overlap = [&](Formula a, Formula b) {
     assumed_ = false;
-    const bool out =
-        satisfiable(all_of({a, b})) || assumed_ || left_out_;  // where that is not sure, better one too many
+    const bool out = satisfiable(all_of({a, b})) || assumed_ || left_out_;  // if uncertain, treat them as overlapping
     rests = rests || assumed_;
     return out;
   };

@@ -1,4 +1,4 @@
-// Keywords of JSON Schema to formulas.
+// Compiles the keywords of JSON Schema to formulas.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -80,8 +80,7 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
   if (const Json* condition = member(s, "if"); condition && draft_ >= 7) {
     const Formula f = compile(*condition, path + "/if");
     const Json *then = member(s, "then"), *otherwise = member(s, "else");
-    // Two alternatives that exclude each other: where many conditions stand together, most combinations contradict
-    // themselves.
+    // As two exclusive alternatives: when many conditions are combined, most combinations contradict themselves.
     if (then || otherwise)
       out.push_back(sc.any_of({sc.all_of({f, then ? compile(*then, path + "/then") : kTrue}),
                                sc.all_of({sc.negation(f), otherwise ? compile(*otherwise, path + "/else") : kTrue})}));

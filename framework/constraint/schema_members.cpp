@@ -1,5 +1,5 @@
-// What the atoms of a case say of an object's members, merged into one shape: names with their values, and groups of
-// the other names with theirs.
+// Merges the atoms of a case about an object's members into one shape: names with their values, and groups of the other
+// names with theirs.
 #include <algorithm>
 #include <set>
 
@@ -14,16 +14,16 @@ using LanguageId = Languages::Id;
 
 namespace {
 
-constexpr std::size_t kMostGroups = 500;  // of names in one object
+constexpr std::size_t kMostGroups = 500;  // maximum number of groups of names in an object
 constexpr std::size_t kMostWanted = 31;   // bits
 
 }  // namespace
 
 struct Schema::MemberFacts {
-  std::vector<const Atom*> members;                  // about all of them
-  std::map<std::string, Formula> required;           // names that are there, with such values
-  std::vector<std::pair<LanguageId, Formula>> some;  // a member whose name is in a language has such a value
-  std::uint32_t least = 0, most = kNoLimit;          // members
+  std::vector<const Atom*> members;                  // atoms about all members
+  std::map<std::string, Formula> required;           // required names and their values
+  std::vector<std::pair<LanguageId, Formula>> some;  // some member whose name is in the language has such a value
+  std::uint32_t least = 0, most = kNoLimit;          // number of members
 };
 
 Schema::MemberFacts Schema::member_facts(const Case& c) {
@@ -73,14 +73,14 @@ Formula Schema::member_value(const MemberFacts& facts, const std::string& name) 
   return all_of(std::move(all));
 }
 
-// Whether a name must be there that cannot be: other contradictions may remain.
+// Whether a required name is impossible; other contradictions may remain.
 bool Schema::contradicts(const Case& c) {
   const MemberFacts facts = member_facts(c);
   if (facts.least > facts.most || facts.required.size() > facts.most) return true;
   return std::ranges::any_of(facts.required, [&](auto& name) { return !satisfiable(member_value(facts, name.first)); });
 }
 
-// The names that no atom speaks of by themselves, by the languages that they are in.
+// The names that no atom lists individually, grouped by the languages that contain them.
 std::vector<Schema::Members> Schema::other_members(const MemberFacts& facts, const std::vector<std::string>& names) {
   std::vector<LanguageId> languages;
   for (const Atom* a : facts.members)

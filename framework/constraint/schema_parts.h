@@ -9,10 +9,10 @@
 
 namespace dml {
 
-inline constexpr int kDeepestSchema = 100;   // subschemas within each other
-inline constexpr int kDeepestFormula = 200;  // formulas within formulas of one value
+inline constexpr int kDeepestSchema = 100;   // maximum nesting of subschemas
+inline constexpr int kDeepestFormula = 200;  // maximum nesting of formulas about one value
 
-/// A statement about values of one kind; true of values of another.
+/// A statement about values of one kind; true for values of other kinds.
 struct Schema::Atom {
   enum class Says { kind, text, items, item_count, counted, unique, members, member_count, some_member } says;
   JsonKind kind;
@@ -28,20 +28,20 @@ struct Schema::Node {
   enum class Kind { yes, no, atom, negation, all_of, any_of, one_of, choice, reference } kind;
   std::vector<std::uint32_t> parts;  // formulas; an atom's number; a reference's
 
-  /// Of one_of: its parts. Of choice: the first half, and for each of them what holds where it is the one, itself
-  /// included.
+  /// The branches of one_of or choice. The parts of a choice are its branches, followed by, for each branch, the
+  /// condition that holds if it is the chosen one, including the branch itself.
   std::vector<Formula> branches() const {
     return {parts.begin(), kind == Kind::choice ? parts.begin() + std::ssize(parts) / 2 : parts.end()};
   }
   Formula held(std::size_t i) const { return parts[kind == Kind::choice ? parts.size() / 2 + i : i]; }
 };
 
-/// Keywords to formulas, with the documents' identifiers and anchors.
+/// Compiles keywords to formulas; knows the document's identifiers and anchors.
 struct Schema::Compiler {
   Compiler(Schema& schema, const Json& document);
 
   Formula compile(const Json& s, const std::string& path);
-  /// The formula of reference i; compiled when it is first asked for.
+  /// The formula of reference i, compiled on first use.
   Formula target(std::uint32_t i);
 
  private:
@@ -87,7 +87,7 @@ struct Schema::Compiler {
   std::vector<Formula> subschemas(const Json& s, const char* keyword, const std::string& path);
   std::uint32_t count(const Json& s, const char* keyword, const std::string& path, std::uint32_t fallback);
   Formula has(const std::string& name);
-  const Json* object_of(const Json& s, const char* keyword, const std::string& path) const;  // null: not there
+  const Json* object_of(const Json& s, const char* keyword, const std::string& path) const;  // null if absent
   [[noreturn]] void refuse(const std::string& path, std::string_view keyword, std::string_view what) const;
 
   Schema& schema_;
@@ -95,16 +95,16 @@ struct Schema::Compiler {
   Json document_;
   std::deque<Json> meta_schemas_;  // that it refers to
   int draft_ = 2020;
-  std::map<std::string, Place> places_;         // by absolute URI, with fragment
-  std::map<const Json*, std::string> bases_;    // of every subschema
-  std::map<std::string, int> dynamic_anchors_;  // how often each occurs
+  std::map<std::string, Place> places_;         // by absolute URI with fragment
+  std::map<const Json*, std::string> bases_;    // base URI of every subschema
+  std::map<std::string, int> dynamic_anchors_;  // number of occurrences of each
   std::map<std::string, Formula> has_;
   struct Choice {
     std::vector<Formula> branches;
     Formula whole;
   };
-  std::vector<Choice> choices_;  // oneOfs beside an unevaluated keyword
-  int resources_ = 0;            // subschemas with an identifier of their own
+  std::vector<Choice> choices_;  // oneOfs next to an unevaluated… keyword
+  int resources_ = 0;            // number of subschemas with an identifier
   std::map<const Json*, Formula> compiled_;
   std::deque<Place> targets_;
   std::vector<std::optional<Formula>> target_formulas_;
@@ -113,7 +113,7 @@ struct Schema::Compiler {
   int depth_ = 0;
 };
 
-/// Null where the schema is no object, or has no such member.
+/// A member of a schema; null if the schema is not an object or has no such member.
 inline const Json* member(const Json& s, const char* key) {
   auto it = s.find(key);
   return it == s.end() ? nullptr : &*it;

@@ -1,4 +1,4 @@
-// Where references of a JSON Schema lead: identifiers and anchors of its subschemas, and their formulas once asked for.
+// Resolves references of a JSON Schema: identifiers and anchors of its subschemas, and their formulas on demand.
 #include <algorithm>
 
 #include "constraint/meta_schema.h"
@@ -13,7 +13,7 @@ namespace {
 
 std::string without_fragment(const std::string& uri) { return uri.substr(0, uri.find('#')); }
 
-// RFC 3986, 5.2, for what identifiers of schemas look like.
+// RFC 3986, 5.2, restricted to typical identifiers of schemas.
 std::string joined_uri(const std::string& base, const std::string& to) {
   if (to.empty()) return base;
   if (to[0] == '#') return without_fragment(base) + to;
@@ -52,7 +52,7 @@ std::string unescaped(std::string part) {  // of a JSON pointer in a URI fragmen
 
 }  // namespace
 
-// `names`: the members of `s` are named by the schema's author, as those of `properties` are.
+// `names`: the keys of `s` are chosen by the schema's author, as in `properties`.
 void Schema::Compiler::index(const Json& s, const std::string& path, std::string base, bool names) {
   static const std::set<std::string_view> kNamed{"properties",  "patternProperties", "$defs",
                                                  "definitions", "dependentSchemas",  "dependencies"},
@@ -69,7 +69,7 @@ void Schema::Compiler::index(const Json& s, const std::string& path, std::string
   }
   const char* id_key = draft_ == 4 ? "id" : "$id";
   const Json* ref = member(s, "$ref");
-  const bool alone = draft_ <= 7 && ref && ref->is_string();  // what stands beside $ref does not count
+  const bool alone = draft_ <= 7 && ref && ref->is_string();  // keywords next to $ref are ignored
   if (const Json* id = member(s, id_key); id && id->is_string() && !alone) {
     const std::string uri = joined_uri(base, id->get<std::string>());
     if (id->get_ref<const std::string&>().starts_with("#")) {
@@ -142,7 +142,7 @@ Formula Schema::Compiler::reference(const std::string& to, const std::string& pa
   return schema_.add({Node::Kind::reference, {it->second}});
 }
 
-// They lead elsewhere than $ref only where several subschemas have the anchor.
+// They resolve differently from $ref only if several subschemas have the anchor.
 void Schema::Compiler::dynamic_references(const Json& s, const std::string& path, std::vector<Formula>& out) {
   if (const Json* ref = member(s, "$dynamicRef"); ref && ref->is_string() && draft_ >= 2020) {
     const std::string to = ref->get<std::string>();
@@ -163,7 +163,7 @@ Formula Schema::Compiler::target(std::uint32_t i) {
   if (!target_formulas_[i]) {
     const Place place = targets_[i];
     target_formulas_[i] = compile(*place.json, place.path);
-    // What it refers to is compiled too, so that everything unsupported is refused before the first token.
+    // Compiles what it refers to as well, so that everything unsupported is rejected before the first token.
     for (std::size_t k = 0; k < targets_.size(); ++k)
       if (!target_formulas_[k] && depth_ == 0)
         target_formulas_[k] = compile(*Place(targets_[k]).json, Place(targets_[k]).path);

@@ -1,5 +1,5 @@
-// From formulas to the shapes of arrays and objects: a formula becomes cases, sets of atoms that all hold, and the
-// atoms of a case are merged into one shape (of an object: schema_members.cpp).
+// Converts formulas to shapes of arrays and objects: a formula is split into cases, conjunctions of atoms, and the
+// atoms of a case are merged into one shape (for objects: schema_members.cpp).
 #include <algorithm>
 #include <iterator>
 
@@ -13,14 +13,14 @@ using Formula = Schema::Formula;
 namespace {
 
 constexpr std::size_t kMostCases = 5000;     // shapes of one formula
-constexpr std::size_t kMostCombined = 500;   // of those that several parts make together
-constexpr std::size_t kMostPairs = 200'000;  // cases of one part with those of another
-constexpr std::size_t kMostCompared = 1500;  // with each other
-constexpr std::size_t kFewCases = 8;         // are not looked through for contradictions
+constexpr std::size_t kMostCombined = 500;   // cases of a combination of parts
+constexpr std::size_t kMostPairs = 200'000;  // pairs of cases of two parts
+constexpr std::size_t kMostCompared = 1500;  // cases compared with each other
+constexpr std::size_t kFewCases = 8;         // up to this number, contradictions are not searched for
 
 }  // namespace
 
-// What is true of every value of a case is not said again: equal cases, and those that another contains, are left out.
+// Removes duplicate cases and cases that another one implies.
 void Schema::simplify(std::vector<Case>& cases) {
   std::ranges::sort(cases, [](const Case& a, const Case& b) {
     return std::pair(a.size(), std::cref(a).get()) < std::pair(b.size(), std::cref(b).get());
@@ -48,7 +48,7 @@ std::vector<Schema::Case> Schema::any_case(const std::vector<std::uint32_t>& par
   return out;
 }
 
-// Cases of one part with those of another are as many as their product, but many of them contradict themselves.
+// Two parts have the product of their numbers of cases, but many combinations contradict themselves.
 std::vector<Schema::Case> Schema::every_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind,
                                              int depth) {
   std::vector<Case> out{{}};
@@ -75,12 +75,12 @@ std::vector<Schema::Case> Schema::every_case(const std::vector<std::uint32_t>& p
 
 void Schema::leave_out(std::vector<Case>& cases, std::size_t most) {
   if (cases.size() <= most) return;
-  cases.resize(most);  // the shortest say least
+  cases.resize(most);  // keeps the shortest, which are the most general
   left_out_ = true;
 }
 
-// The ways in which not all parts hold. A member that must be there with a value of its own fails in one way: none of
-// its name has that value. (As two ways, absent or different, such parts would multiply where many exclude each other.)
+// The cases in which not all parts hold. A required member with a value fails in one way: no member of its name has
+// that value. (Split into two, absent or different, such parts would multiply when many exclude each other.)
 const std::vector<std::uint32_t>& Schema::refutations(Formula f) {
   if (auto it = refutations_.find(f); it != refutations_.end()) return it->second;
   std::vector<std::uint32_t> parts = nodes_[f].parts, ways;
@@ -167,7 +167,7 @@ std::optional<std::uint32_t> Schema::merged_array(const Case& c) {
         DML_CHECK(false);
     }
   }
-  // An item that cannot be ends the array before it.
+  // An impossible item ends the array before it.
   for (std::size_t i = 0; i <= s.prefix.size() && i < s.most; ++i)
     if (!satisfiable(i < s.prefix.size() ? s.prefix[i] : s.rest)) s.most = static_cast<std::uint32_t>(i);
   if (!array_possible(s)) return std::nullopt;

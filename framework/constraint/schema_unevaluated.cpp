@@ -1,8 +1,8 @@
-// unevaluatedProperties and unevaluatedItems: schemas of the members and items that nothing beside them has looked at.
-// What looks at members and items stands in branches of anyOf, oneOf and if, which may hold or not: a member that a
-// branch looks at satisfies the schema, or that branch holds. (A branch need not fail to be left aside: its members are
-// then under the schema too, which asks for more.) Of one oneOf, each branch is followed by itself: where it holds no
-// other one does, so what is left after it is known, and many branches do not multiply.
+// unevaluatedProperties and unevaluatedItems: schemas of the members and items that no adjacent keyword evaluates.
+// Keywords that evaluate members and items may be in branches of anyOf, oneOf and if, which hold or not: a member that
+// a branch evaluates either satisfies the schema, or that branch holds. (A branch need not fail to be disregarded: its
+// members then satisfy the schema as well, which is stricter.) In one oneOf, each branch is tracked separately: if it
+// holds, no other one does, so the remaining members are known, and many branches do not multiply.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,22 +16,23 @@ namespace dml {
 
 using Formula = Schema::Formula;
 
-// What a subschema looks at in a value for which `when` holds.
+// What a subschema evaluates in values for which `when` holds.
 struct Schema::Compiler::Evaluated {
   Formula when = kTrue;
   std::vector<std::string> names{};
   std::vector<Languages::Id> patterns{};
-  bool members = false, items = false;  // all of them
-  Formula contains = kFalse;            // items that satisfy this
+  bool members = false, items = false;  // all members, all items
+  Formula contains = kFalse;            // evaluates items that satisfy this
   std::uint32_t first_items = 0;
-  // In a branch of a oneOf that always counts: which of choices_, which branch, and `when` where that branch holds.
+  // For a branch of a oneOf that always applies: the index in choices_, the branch, and in `when` the condition for
+  // that branch.
   std::size_t choice = kNoChoice, branch = 0;
   Formula within = kTrue;
 
   static constexpr std::size_t kNoChoice = SIZE_MAX;
 };
 
-// Of a branch that may hold, beside what it says of the branches within it.
+// The evaluations of a branch that may hold, combined with those of branches inside it.
 void Schema::Compiler::evaluated_if(const Json& branch, Formula holds, const std::string& path,
                                     std::vector<Evaluated>& out) {
   for (Evaluated& e : evaluated(branch, path)) {
@@ -41,10 +42,10 @@ void Schema::Compiler::evaluated_if(const Json& branch, Formula holds, const std
   }
 }
 
-// Of the branches of oneOf.
+// The evaluations of the branches of oneOf.
 void Schema::Compiler::evaluated_in_choice(const Json& s, const std::string& path, std::vector<Evaluated>& out) {
   const Json& list = *member(s, "oneOf");
-  const std::size_t number = choices_.size();  // branches may have choices of their own
+  const std::size_t number = choices_.size();  // branches may contain further choices
   choices_.emplace_back();
   std::vector<Formula> branches;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -111,11 +112,11 @@ std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated(const Json&
   return all;
 }
 
-// `value` for every member that is not looked at.
+// `value` for every member that is not evaluated.
 Formula Schema::Compiler::other_members(const std::vector<Evaluated>& all, Formula value) {
   Atom main{.says = Atom::Says::members, .kind = JsonKind::object, .formula = value};
-  std::vector<Formula> whole;                         // under which all are looked at
-  std::map<std::string, std::vector<Formula>> names;  // when each is looked at
+  std::vector<Formula> whole;                         // conditions under which all are evaluated
+  std::map<std::string, std::vector<Formula>> names;  // conditions under which each name is evaluated
   std::map<Languages::Id, std::vector<Formula>> patterns;
   for (const Evaluated& e : all) {
     if (e.members) whole.push_back(e.when);
@@ -148,7 +149,7 @@ Formula Schema::Compiler::other_members(const std::vector<Evaluated>& all, Formu
   return schema_.any_of(std::move(whole));
 }
 
-// `value` for every item that is not looked at.
+// `value` for every item that is not evaluated.
 Formula Schema::Compiler::other_items(const std::vector<Evaluated>& all, Formula value) {
   std::vector<Formula> whole;
   std::set<std::uint32_t> counts{0};
@@ -173,7 +174,7 @@ Formula Schema::Compiler::other_items(const std::vector<Evaluated>& all, Formula
   return schema_.any_of(std::move(whole));
 }
 
-// `value` for every member, or item, that is not looked at; branch by branch of the largest choice.
+// `value` for every member, or item, that is not evaluated; branch by branch of the largest choice.
 Formula Schema::Compiler::left_over(const std::vector<Evaluated>& all, Formula value, bool members) {
   auto left = [&](const std::vector<Evaluated>& looked_at) {
     return members ? other_members(looked_at, value) : other_items(looked_at, value);
@@ -195,7 +196,7 @@ Formula Schema::Compiler::left_over(const std::vector<Evaluated>& all, Formula v
     }
     ways.push_back(schema_.both(choice.branches[branch], left(here)));
   }
-  // Where branches may hold together: with what is left of one, few others do.
+  // For branches that may hold together; after one is fixed, few others hold.
   if (schema_.nodes_[choice.whole].kind == Node::Kind::one_of) return schema_.choice(choice.branches, ways);
   return schema_.any_of(std::move(ways));
 }

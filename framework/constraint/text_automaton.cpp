@@ -1,4 +1,4 @@
-// Constraints on the text as a whole that are regular: a regular expression, or one of some choices.
+// Regular constraints on the whole text: a regular expression, or a list of choices.
 #include <map>
 
 #include "constraint/automaton.h"

@@ -8,7 +8,7 @@
 namespace dml {
 
 namespace {
-constexpr std::size_t kMostBytes = std::size_t{32} << 20;  // of sets that are kept: 2048 with 128k tokens
+constexpr std::size_t kMostBytes = std::size_t{32} << 20;  // of cached sets: 2048 sets for 128k tokens
 }
 
 TokenTree::TokenTree(std::vector<std::string> texts, std::vector<std::pair<std::int32_t, std::string>> specials)
@@ -17,7 +17,7 @@ TokenTree::TokenTree(std::vector<std::string> texts, std::vector<std::pair<std::
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](std::int32_t i) { return text(i).empty(); });
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return text(a) < text(b); });
-  std::vector<std::uint32_t> path;  // the nodes of the text before
+  std::vector<std::uint32_t> path;  // the nodes of the previous text
   std::string before;
   for (std::int32_t id : order) {
     const std::string& now = text(id);

@@ -1,5 +1,5 @@
-// UTF-8 byte by byte: what has been read of a code point stands for a range of code points, so an automaton over code
-// points can be checked byte by byte. Surrogates and overlong forms do not occur.
+// Reads UTF-8 byte by byte: the bytes read of a code point determine a range of code points, so an automaton over code
+// points can check text byte by byte. Surrogates and overlong forms are rejected.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,13 @@
 
 namespace dml {
 
-/// A code point of which some bytes have been read: first … last is what it may become, `missing` the bytes to come.
+/// A partially read code point: first … last are its possible values, `missing` is the number of bytes to come.
 struct PartialCodePoint {
   std::uint8_t missing = 0;
   char32_t first = 0, last = 0;
 
   bool complete() const { return missing == 0; }
-  /// Reads the next byte, of a new code point when this one is complete. False where no UTF-8 has this byte here.
+  /// Reads the next byte, which starts a new code point if this one is complete. False for invalid UTF-8.
   bool read(unsigned char byte) {
     if (complete()) {
       if (byte < 0x80) return set(0, byte, byte, 0);
@@ -33,14 +33,14 @@ struct PartialCodePoint {
     if (high < first || low > last) return false;
     first = std::max(first, low);
     last = std::min(last, high);
-    // UTF-16's surrogates are no characters.
+    // Surrogates are not characters.
     if (first >= 0xD800 && last <= 0xDFFF) return false;
     return true;
   }
   bool operator==(const PartialCodePoint&) const = default;
 
  private:
-  // The bits that are known: those above the bytes which were missing before this one.
+  // The known bits: those above the bytes that were missing before this one.
   char32_t base() const { return first >> (6 * (missing + 1)) << (6 * (missing + 1)); }
   bool set(int n, char32_t low, char32_t span, char32_t least) {
     missing = static_cast<std::uint8_t>(n);
@@ -54,7 +54,7 @@ struct PartialCodePoint {
   }
 };
 
-/// Code points of a text; false in `valid` where it is no UTF-8.
+/// The code points of a text; sets `valid` to false if it is not UTF-8.
 inline std::u32string code_points(std::string_view text, bool* valid = nullptr) {
   std::u32string out;
   PartialCodePoint c;
