@@ -16,7 +16,7 @@ std::string trimmed(const std::string& text) {
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-/// The row's `expected`: a text or a list of texts, any of which will do.
+/// The row's `expected`: a string, or a list of alternatives.
 std::vector<std::string> expected_of(const Json& row) {
   std::vector<std::string> all;
   const Json& expected = row.at("expected");
@@ -52,7 +52,7 @@ class Expected : public AnswerCheck {
   Compare compare_;
 };
 
-/// A match anywhere in the answer, of the check's own pattern or the row's `regex`.
+/// Passes if the check's own pattern, or the row's `regex`, matches anywhere in the answer.
 class Matches : public AnswerCheck {
  public:
   explicit Matches(const CheckRequest& r) {
@@ -92,7 +92,7 @@ class ValidJson : public AnswerCheck {
   std::string name() const override { return "json_valid"; }
 };
 
-/// JSON that a schema allows: the check's own (a table, or a file) or the row's `schema`.
+/// Passes for JSON that satisfies the check's own schema (a table or a file) or the row's `schema`.
 class FollowsSchema : public AnswerCheck {
  public:
   explicit FollowsSchema(const CheckRequest& r) {
@@ -126,7 +126,7 @@ class FollowsSchema : public AnswerCheck {
   std::unique_ptr<Automaton> schema_;
 };
 
-/// At most so many characters; the score falls by what is above, to 0 at twice as many.
+/// Passes for at most `limit` characters; above it the score decreases linearly to 0 at twice the limit.
 class Length : public AnswerCheck {
  public:
   explicit Length(const CheckRequest& r) {

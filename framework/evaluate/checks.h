@@ -1,4 +1,4 @@
-// Checks of answers: a row and what the model said to it become pass or not, perhaps with a score and a critique.
+// Checks of answers: an answer and its row give pass or fail, optionally with a score and a critique.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace dml {
 
 struct Verdict {
-  bool counts = true;  // false: the check could not decide (a judge that failed)
+  bool counts = true;  // false: the check could not decide (the judge failed)
   bool pass = false;
   std::optional<double> score = {};
   std::string critique = {};
@@ -22,12 +22,12 @@ struct Verdict {
 class AnswerCheck {
  public:
   virtual ~AnswerCheck() = default;
-  /// "" when the check can be made of this row, else what is missing.
+  /// "" if the check can be applied to this row, else what is missing.
   virtual std::string problem_with(const Json& /*row*/) const { return ""; }
   virtual Verdict check(const EvalAnswer& answer, const Json& row) = 0;
   /// The name of its metric.
   virtual std::string name() const = 0;
-  /// Messages about failures so far.
+  /// Messages about the failures so far.
   virtual std::vector<std::string> problems() const { return {}; }
 };
 
@@ -36,15 +36,15 @@ using AnswerCheckFactory = std::function<std::unique_ptr<AnswerCheck>(const Chec
 Registry<AnswerCheckFactory>& answer_checks();
 /// Checks that need log-likelihoods: choice, continuation, perplexity.
 bool is_likelihood_check(const std::string& name);
-/// Every check, for errors and lists.
+/// The names of all checks, for errors and lists.
 std::vector<std::string> check_names();
 
-/// The problem of a row for the check choice; "" when there is none.
+/// Why a row does not fit the check `choice`; "" if it does.
 std::string problem_with_choices(const Json& row);
 
 /// exact_match of lm-evaluation-harness (evaluate/exact_match.cpp).
 std::unique_ptr<AnswerCheck> make_exact_match(const CheckRequest& request);
-/// The check of a judge: a program that stays and answers JSON lines (evaluate/judge.h).
+/// The check of a judge: a long-running program that answers JSON lines (evaluate/judge.h).
 std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& request);
 
 }  // namespace dml

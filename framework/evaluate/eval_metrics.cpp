@@ -1,4 +1,4 @@
-// What an evaluation's rows add up to: rates and means with their standard errors.
+// Aggregates an evaluation's rows to rates and means with standard errors.
 #include <algorithm>
 #include <cmath>
 
@@ -75,7 +75,7 @@ void Eval::add_choice(const std::vector<Json>& rows, EvalResult& result) const {
   }
 }
 
-// Sums over all rows; the error of the loss per token is that of the rows' mean.
+// Sums over all rows; the error of the loss per token is that of the mean over rows.
 void Eval::add_perplexity(const std::vector<Json>& rows, EvalResult& result) const {
   double sum = 0, tokens = 0, bytes = 0, words = 0;
   std::vector<double> each;
@@ -95,7 +95,7 @@ void Eval::add_perplexity(const std::vector<Json>& rows, EvalResult& result) con
   result.values.push_back({"bits_per_byte", sum / std::max(1.0, bytes) / std::log(2.0), 0, false});
 }
 
-// Of single texts after a prompt: whether the model would have written them, and how likely they are.
+// Single continuations: whether greedy decoding would generate them, and their log-likelihood.
 void Eval::add_continuation(const std::vector<Json>& rows, EvalResult& result) const {
   std::vector<double> greedy, each;
   for (const Json& row : rows) {

@@ -10,13 +10,13 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kGroup = 8;          // rows that are computed together
-constexpr std::size_t kMostProblems = 20;  // that are told
+constexpr std::size_t kGroup = 8;          // rows computed together
+constexpr std::size_t kMostProblems = 20;  // maximum number of reported problems
 
-/// A log-likelihood that JSON can hold; that of what a model holds to be impossible is a very low one.
+/// A log-likelihood as a finite number for JSON: −∞ becomes a very low one.
 double finite(double log_likelihood) { return std::isfinite(log_likelihood) ? log_likelihood : -1e30; }
 
-/// Restores what positions the model can compute.
+/// Restores the model's sequence length.
 class SameLength {
  public:
   explicit SameLength(CausalLm& model) : model_(model), length_(model.length()) {}
@@ -171,7 +171,7 @@ Json Eval::group(CausalLm& model, std::size_t first, std::size_t last) const {
   return out;
 }
 
-// Of the longest rows: a likelihood may read a whole text at once, answers are generated for a group.
+// Memory for the longest rows: a likelihood may read a whole text at once, answers are generated in groups.
 Eval::Memory Eval::memory(CausalLm& model) const {
   const SameLength same(model);
   const ModelSpec& spec = model.spec;

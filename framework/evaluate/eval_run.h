@@ -1,5 +1,5 @@
-// Runs evaluations on a model: rows are shared among the ranks in groups of a fixed size, so that no result depends on
-// how many ranks there are. Rank 0 makes the checks of answers; every rank ends with the same result.
+// Runs evaluations on a model: rows are divided among the ranks in groups of a fixed size, so results do not depend on
+// the number of ranks. Rank 0 applies the checks of answers; every rank returns the same result.
 #pragma once
 
 #include <functional>
@@ -14,23 +14,23 @@
 
 namespace dml {
 
-/// A task with its checks made and its rows looked at.
+/// A task whose checks are created and whose rows are verified.
 class Eval {
  public:
-  /// UserError with a line for everything that is wrong: unknown checks, patterns, schemas, programs, rows that lack
-  /// something, prompts that do not fit `context` tokens (0: not known yet).
+  /// UserError with one line per problem: unknown checks, patterns, schemas, programs, rows that lack something,
+  /// prompts that do not fit `context` tokens (0: not known yet).
   Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context);
 
-  /// A collective. `done(i, n)`: i of this rank's n groups are finished. The model's values must be readable on
-  /// every rank; its length is what it was in the end.
+  /// Runs the evaluation. A collective. Calls done(i, n) when i of this rank's n groups are finished. The model's
+  /// values must be readable on every rank; its sequence length is restored.
   using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
   EvalResult run(CausalLm& model, Comm& comm, const Progress& done = {});
-  /// Bytes that run() takes: of the model's working memory, and beside it (caches).
+  /// Bytes that run() takes: of the model's working memory, and in addition to it (caches).
   struct Memory {
     std::size_t working = 0, beside = 0;
   };
   Memory memory(CausalLm& model) const;
-  /// The metrics that run() gives, before it is run; a judge's score is not among them.
+  /// The metrics of run(), known in advance, except a judge's score.
   std::vector<EvalValue> metrics() const;
   const EvalTask& task() const { return task_; }
 
@@ -46,7 +46,7 @@ class Eval {
   Choices choices_of(const Json& row) const;
   /// The results of this rank's rows [first, last), as JSON by row.
   Json group(CausalLm& model, std::size_t first, std::size_t last) const;
-  /// The checks of answers, by rank 0.
+  /// Applies the checks of answers on rank 0.
   void check_answers_of(const std::vector<Json>& rows, Comm& comm, EvalResult& result);
   void add_answers(CausalLm& model, std::size_t first, std::size_t last, std::vector<Json>& out) const;
   void add_continuation(const std::vector<Json>& rows, EvalResult& result) const;
@@ -60,16 +60,16 @@ class Eval {
   bool choice_ = false, perplexity_ = false, continuation_ = false;
 };
 
-/// Metrics of `fail_below` that are below their limit, one line each: "NAME METRIC is 0.25, below 0.5".
+/// The metrics below their limit in `fail_below`, one line each: "NAME METRIC is 0.25, below 0.5".
 std::vector<std::string> below_limits(const EvalTask& task, const EvalResult& result);
 
-/// Mean of values and its standard error (deviation of the sample over √n; 0 for fewer than two).
+/// Mean and standard error (sample standard deviation over √n; 0 for fewer than two values).
 struct MeanAndError {
   double mean = 0, error = 0;
 };
 MeanAndError mean_and_error(const std::vector<double>& values);
 
-/// make(task) for each of them; UserError with what is wrong with all of them.
+/// Calls make(task) for each task; one UserError with the problems of all.
 template <class F>
 void each_task(std::vector<EvalTask> tasks, F make) {
   Problems problems;

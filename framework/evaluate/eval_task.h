@@ -1,8 +1,8 @@
-// An evaluation of one's own: rows, what is done with them, and what comes out.
+// A custom evaluation: its rows, its checks, and its results.
 //
-// A check either needs an answer (exact, contains, regex, json_valid, json_schema, command) or a log-likelihood
-// (choice, continuation, perplexity). Every check of an evaluation sees the same rows; answers are generated once for
-// all of them.
+// A check needs either an answer (exact, contains, regex, json_valid, json_schema, command) or a log-likelihood
+// (choice, continuation, perplexity). All checks of an evaluation use the same rows; answers are generated once for all
+// of them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct EvalRow {
   std::string place;  // "FILE:LINE"
 };
 
-/// A row's text under this key; "" where there is none.
+/// The string under this key; "" if there is none.
 inline std::string text_of(const Json& row, const char* key) {
   const auto found = row.find(key);
   return found != row.end() && found->is_string() ? found->get<std::string>() : "";
@@ -36,14 +36,14 @@ struct CheckRequest {
 struct EvalTask {
   std::string name;
   std::vector<EvalRow> rows;
-  bool raw = false;  // prompts go without a template
+  bool raw = false;  // prompts are used without a template
   std::int64_t max_new_tokens = 256;
-  std::vector<std::string> until = {};  // texts that end an answer; they are not part of it
+  std::vector<std::string> until = {};  // strings that end an answer; not included in it
   std::vector<CheckRequest> checks;
-  std::map<std::string, double> fail_below;  // by metric: the least value that passes
+  std::map<std::string, double> fail_below;  // by metric: the lowest value that passes
 };
 
-/// A value of an evaluation. `error` is its standard error: the sample's deviation over √n; 0 where there is none.
+/// A metric of an evaluation. `error`: its standard error (sample standard deviation over √n); 0 if there is none.
 struct EvalValue {
   std::string name;
   double value = 0, error = 0;
@@ -53,38 +53,38 @@ struct EvalValue {
 /// The answer to one row, and the results of its checks.
 struct EvalAnswer {
   std::string prompt, reference, output;
-  Json checks = Json::object();  // by check: {"pass": …} and what a judge added
+  Json checks = Json::object();  // by check: {"pass": …} and the judge's additions
 };
 
 struct EvalResult {
   std::string name;
   std::int64_t rows = 0;
   std::vector<EvalValue> values;
-  std::vector<EvalAnswer> answers;    // in the order of the rows; of checks that need answers
-  std::vector<std::string> problems;  // what a judge did wrong
+  std::vector<EvalAnswer> answers;    // in the order of the rows, if some check needs answers
+  std::vector<std::string> problems;  // failures of judges
 
   const EvalValue* find(const std::string& metric) const;
 };
 
-/// Conversion of rows to tokens and of tokens to text; shared by all models that are compared.
+/// Converts rows to tokens and tokens to text; shared by all compared models.
 class EvalPrompts {
  public:
   virtual ~EvalPrompts() = default;
   /// The prompt of a row, with the template unless `raw`. UserError for a row without one.
   virtual std::vector<Token> prompt(const Json& row, bool raw) const = 0;
-  /// The text of an answer that was generated after a prompt.
+  /// The text of the answer that was generated for a prompt.
   virtual std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const = 0;
-  /// Ids of a text without tokens that the tokenizer adds.
+  /// Token ids of a text without the tokens that the tokenizer adds.
   virtual std::vector<Token> plain(const std::string& text) const = 0;
-  /// The token before a text without context: BOS, else EOS; -1 where there is neither.
+  /// The token before a text without context: BOS, else EOS; −1 if there is neither.
   virtual Token prefix() const = 0;
-  /// The ids of context and of the continuation after it, where the prompt is raw text: spaces at the end of the
-  /// context belong to the continuation.
+  /// Token ids of a raw context and of the continuation after it: spaces at the end of the context belong to the
+  /// continuation.
   struct Continued {
     std::vector<Token> context, continuation;
   };
   virtual Continued continued(const std::string& context, const std::string& continuation) const = 0;
-  /// Ids that end an answer.
+  /// The stop tokens.
   virtual std::vector<Token> stop_tokens(bool raw) const = 0;
 };
 

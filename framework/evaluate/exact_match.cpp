@@ -1,7 +1,7 @@
-// exact_match, as lm-evaluation-harness makes it of generated answers. Filters turn the answer into what is compared,
-// in their order; then parts of both sides may be ignored. Options of the check:
+// exact_match of lm-evaluation-harness for generated answers. Filters transform the answer in order; then parts of both
+// sides may be ignored. Options of the check:
 //   filter     [{function: regex, regex_pattern: …, group_select: 0, fallback: "[invalid]"}, {function: take_first} …];
-//              a regex takes the first group of a match; also remove_whitespace, lowercase, uppercase
+//              a regex selects the first group of a match; also remove_whitespace, lowercase, uppercase
 //   regexes_to_ignore, ignore_case, ignore_punctuation, ignore_numbers
 #include <algorithm>
 #include <cctype>
@@ -45,7 +45,7 @@ Filter regex_filter(const Json& f) {
 Filter filter_of(const Json& f) {
   const std::string name = f.is_object() ? json_string(f, "function", "", kSource) : "";
   if (name == "regex") return regex_filter(f);
-  if (name == "take_first") return [](std::string text) { return text; };  // there is one answer
+  if (name == "take_first") return [](std::string text) { return text; };  // there is only one answer
   if (name == "lowercase") return [](std::string text) { return mapped(std::move(text), std::tolower); };
   if (name == "uppercase") return [](std::string text) { return mapped(std::move(text), std::toupper); };
   if (name == "remove_whitespace")

@@ -24,7 +24,7 @@ constexpr std::size_t kLongestLine = 1 << 20;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Until the descriptor is ready; false at the deadline.
+/// Waits until the descriptor is ready; false at the deadline.
 bool wait_for(int descriptor, short events, double deadline) {
   for (;;) {
     const double left = deadline - now();
@@ -36,7 +36,7 @@ bool wait_for(int descriptor, short events, double deadline) {
   }
 }
 
-/// Whether the first word of a command names a program that can be started.
+/// Whether the first word of a command names an executable program.
 bool can_run(const std::string& program) {
   if (program.find('/') != program.npos) return access(program.c_str(), X_OK) == 0;
   const char* path = std::getenv("PATH");
@@ -97,7 +97,7 @@ Judge::~Judge() { stop(); }
 
 bool Judge::start() {
   int input[2], output[2];
-  // A socket: writing to a judge that has gone is an error here, whatever SIGPIPE does.
+  // A socket pair, so that writing to a judge that has exited returns an error whatever SIGPIPE does.
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input) != 0) return false;
   if (pipe2(output, O_CLOEXEC) != 0) {
     close(input[0]), close(input[1]);
@@ -127,7 +127,7 @@ bool Judge::start() {
   return true;
 }
 
-// Its input ends, and it has a moment to go by itself.
+// Closes its input and gives it a moment to exit.
 void Judge::stop() {
   for (int* d : {&to_, &from_})
     if (*d >= 0) close(*d), *d = -1;

@@ -1,11 +1,11 @@
-// A judge: a program that is started once and reads a JSON line for every answer:
+// A judge: a program that is started once and reads one JSON line per answer:
 //   {"prompt": …, "reference": …, "output": …, "row": {…}}
-// and writes one back: {"pass": true, "score": 0.8, "critique": "…"} – score and critique may be missing, pass follows
-// from a score of at least 0.5 where it is missing.
+// and writes one line back: {"pass": true, "score": 0.8, "critique": "…"}. score and critique are optional; without
+// `pass`, a score of at least 0.5 passes.
 //
-// A judge that ends, does not answer in time, writes without end or writes something else has failed at that row: the
-// row does not count, the program is started again, and after a few failures no more is asked of it. It never ends the
-// run.
+// A judge fails at a row if it exits, does not answer in time, or writes anything else or without end. The row then
+// does not count and the program is restarted; after a few failures it is not used any more. A failing judge never ends
+// the run.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace dml {
 
 class Judge {
  public:
-  /// A shell command, or a program and its arguments. Nothing is started yet.
+  /// `command`: a shell command, or a program and its arguments. It is started by the first ask().
   Judge(std::vector<std::string> command, double timeout);
   ~Judge();
   Judge(const Judge&) = delete;
@@ -31,9 +31,9 @@ class Judge {
   bool start();
   void stop();
   bool write_line(const std::string& line, double deadline);
-  /// The results that are ready, without waiting.
+  /// Reads available output without waiting.
   void read_ahead();
-  /// The next line; false with `why` when there is none.
+  /// Reads the next line; false with `why` if there is none.
   bool read_line(std::string& line, double deadline, std::string& why);
   Verdict failed(const std::string& why);
 

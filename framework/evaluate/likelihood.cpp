@@ -8,9 +8,9 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kTokensTogether = 512;  // of the continuations that are computed in one call
+constexpr std::size_t kTokensTogether = 512;  // tokens of continuations computed in one call
 
-/// A batch that grows document by document.
+/// A batch to which documents are appended.
 struct Batch {
   std::vector<Token> tokens, labels;
   std::vector<std::int32_t> positions, starts{0};
@@ -28,13 +28,13 @@ void reserve(CausalLm& model, std::size_t bytes) {
   if (model.reserved() < bytes) model.reserve(bytes);
 }
 
-/// The part of a context that leaves room for a continuation.
+/// The last part of a context that leaves room for a continuation.
 std::span<const Token> fitting(std::span<const Token> context, std::size_t continuation, std::size_t most) {
   const std::size_t room = continuation > most ? 1 : most + 1 - continuation;
   return context.last(std::min(context.size(), room));
 }
 
-/// Both, of which the last most + 1 tokens are kept.
+/// The last most + 1 tokens of both.
 std::vector<Token> joined(std::span<const Token> context, std::span<const Token> continuation, std::size_t most) {
   std::vector<Token> tokens(context.begin(), context.end());
   tokens.insert(tokens.end(), continuation.begin(), continuation.end());

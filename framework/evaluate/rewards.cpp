@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostProblems = 20;
 
-/// Of the texts in the row's `choices`, the one that `answer` numbers.
+/// Compares with the text in the row's `choices` that `answer` selects.
 class Chosen : public AnswerCheck {
  public:
   Chosen() : equal_(answer_checks().at("exact").make({"exact", nullptr})) {}
@@ -26,7 +26,7 @@ class Chosen : public AnswerCheck {
 
 std::vector<std::string> reward_names() {
   std::vector<std::string> names = answer_checks().names();
-  names.insert(names.end(), {"choice", "model"});  // reward models belong to the caller
+  names.insert(names.end(), {"choice", "model"});  // the caller handles reward models
   return names;
 }
 

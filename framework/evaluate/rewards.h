@@ -1,4 +1,5 @@
-// Rewards: checks of answers as numbers. A check is worth its score, or 1 where it passes and 0 where it does not.
+// Rewards: checks of answers as numbers. The value of a check is its score or, without one, 1 if it passes and 0 if
+// not.
 #pragma once
 
 #include <memory>
@@ -12,16 +13,16 @@ namespace dml {
 
 class Rewards {
  public:
-  /// Options of a request beside those of the check: `weight` (1 unless given) and `name`. UserError with a line for
-  /// everything that is wrong: unknown checks and options, values, names that occur twice.
+  /// Requests have the options `weight` (default 1) and `name` in addition to those of the check. UserError with one
+  /// line per problem: unknown checks and options, values, duplicate names.
   explicit Rewards(const std::vector<CheckRequest>& requests);
 
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<double>& weights() const { return weights_; }
-  /// One line for every row that a check cannot be made of, at most 20.
+  /// One line per row to which a check cannot be applied, at most 20.
   std::vector<std::string> problems_with(std::span<const EvalRow> rows) const;
-  /// By reward: the value of each answer, given with its row. UserError naming the row where a program failed or a
-  /// value is not a number.
+  /// Values by reward and answer; each answer is given with its row. UserError naming the row when a program failed or
+  /// a value is not a number.
   std::vector<std::vector<double>> of(std::span<const EvalAnswer> answers, std::span<const EvalRow* const> rows);
 
  private:
