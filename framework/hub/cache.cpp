@@ -32,7 +32,7 @@ bool is_revision(std::string_view text) {
 
 std::string prefix_of(HubKind kind) { return kind == HubKind::model ? "models--" : "datasets--"; }
 
-// Names of the repositories in the cache, for suggestions.
+// The names of cached repositories, for suggestions.
 std::vector<std::string> known_names(HubKind kind, const std::string& cache) {
   constexpr std::size_t kMost = 1000;
   std::vector<std::string> known;

@@ -1,10 +1,10 @@
-// Models and datasets by their names on the Hugging Face Hub, in the cache that its tools share on this machine: names,
-// folders and the reading of what is there (huggingface_hub's docs, "Understand caching"). fetch.h fills it.
+// Finds models and datasets of the Hugging Face Hub by name in the local cache that its tools share (huggingface_hub's
+// docs, "Understand caching"). fetch.h fills it.
 //
 //   $HF_HUB_CACHE/models--ORG--NAME/refs/main                  the commit
 //                                  /snapshots/COMMIT/FILE      links into blobs/
 //                                  /blobs/DIGEST               contents, named by SHA-256 (large files) or git's SHA-1
-//                .locks/models--ORG--NAME/DIGEST.lock          held by who writes the blob
+//                .locks/models--ORG--NAME/DIGEST.lock          held while the blob is written
 #pragma once
 
 #include <optional>
@@ -17,28 +17,28 @@ enum class HubKind { model, dataset };
 /// "model"
 const char* name_of(HubKind kind);
 
-/// "ORG/NAME" or "NAME", and what follows an '@': a branch, tag or commit.
+/// "ORG/NAME" or "NAME", and a revision (after '@'): a branch, tag or commit.
 struct HubName {
   std::string id, revision = "main";
 
   /// "ORG/NAME", with "@REVISION" unless it is main.
   std::string text() const;
 };
-/// Empty where the text cannot be such a name.
+/// Parses a name; empty if the text cannot be one.
 std::optional<HubName> parse_hub_name(std::string_view text);
 
-/// HF_HUB_CACHE, or $HF_HOME/hub, or ~/.cache/huggingface/hub; "" where the environment names no home.
+/// HF_HUB_CACHE, else $HF_HOME/hub, else ~/.cache/huggingface/hub; "" if the environment defines no home.
 std::string hub_cache_directory();
 /// "models--ORG--NAME"
 std::string hub_folder_name(HubKind kind, const std::string& id);
 /// Whether a revision is a commit (40 hex digits), whose contents never change.
 bool is_hub_commit(std::string_view revision);
 
-/// The snapshot's folder; empty where it is not in the cache.
+/// The folder of the snapshot; empty if it is not in the cache.
 std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name);
 
-/// The error message for a name that was not found: "" when it can be no name of the Hub, else where it was looked for
-/// and how to get it, beginning with "; ".
+/// The end of an error message for a name that was not found: where it was looked for and how to get it, beginning with
+/// "; "; "" if it cannot be a name of the Hub.
 std::string hub_advice(HubKind kind, std::string_view name);
 
 }  // namespace dml

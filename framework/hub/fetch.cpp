@@ -32,8 +32,8 @@ bool fits_any(const std::vector<std::string>& patterns, const std::string& path)
   return std::ranges::any_of(patterns, [&](const std::string& pattern) { return fits(pattern, path); });
 }
 
-// Whether a file belongs to a model: config, tokenizer, template, card and safetensors, not in subfolders (original/,
-// onnx/).
+// Whether a file belongs to a model: config, tokenizer, template, card and safetensors, but not in subfolders
+// (original/, onnx/).
 bool belongs_to_model(const std::string& path) {
   static const std::vector<std::string> names{"config.json",
                                               "generation_config.json",
@@ -75,7 +75,7 @@ std::string in_bytes(std::uint64_t bytes) {
   return fmt::format("{:.1f} kB", value / 1e3);
 }
 
-// Logs progress every few seconds until it is destroyed.
+// Logs progress every few seconds while it exists.
 class Progress {
  public:
   Progress(std::string what, const std::atomic<std::uint64_t>& arrived, std::uint64_t all)
@@ -120,7 +120,7 @@ class Download {
     return bytes;
   }
 
-  // `whole`: all requested files are listed.
+  // `whole`: all requested files are in the listing.
   void run(bool whole = true) {
     for (const char* folder : {"/blobs", "/refs"}) make_directories(repository_ + folder);
     make_directories(locks_);
@@ -201,7 +201,8 @@ class Download {
     write_file(path, listing_.commit);
   }
 
-  // Removes partial downloads of files that the Hub has replaced. The lock is held, so no other process writes here.
+  // Removes partial downloads of files that were replaced on the Hub. Requires the lock, so that no other process
+  // writes here.
   void remove_parts() const {
     std::error_code error;
     for (fs::directory_iterator it(repository_ + "/blobs", error), end; !error && it != end; it.increment(error))
@@ -215,20 +216,20 @@ class Download {
   const HubListing& listing_;
   const std::string cache_, repository_, locks_;
   std::vector<HubFile> files_;
-  std::vector<std::unique_ptr<Transfer>> transfers_;  // one for each content
+  std::vector<std::unique_ptr<Transfer>> transfers_;  // one per distinct content
   std::mutex mutex_;
   std::size_t file_ = 0;
   std::uint64_t range_ = 0;
   std::exception_ptr error_;
 };
 
-// The list of all files of a dataset's commit, beside its snapshot, which may hold some of them.
+// The file next to a dataset's snapshot that lists all files of its commit, of which the snapshot may hold only some.
 std::string list_place(const std::string& snapshot) {
   const fs::path path(snapshot);
   return (path.parent_path().parent_path() / "listings" / path.filename()).string();
 }
 
-// Downloads the card alone, which lists the files. Returns the folder of the snapshot.
+// Downloads only the card, which lists the files. Returns the snapshot folder.
 std::string fetch_card(const HubClient& client, const FetchRequest& request, const HubListing& listing) {
   std::string names;
   std::vector<HubFile> card;
@@ -244,7 +245,7 @@ std::string fetch_card(const HubClient& client, const FetchRequest& request, con
   return download.snapshot();
 }
 
-// Whether the cache has all chosen files. Snapshots of huggingface_hub have no list and count as complete.
+// Whether the cache has all selected files. Snapshots by huggingface_hub have no list and count as complete.
 bool holds_all(const std::string& folder, const FileChoice& choose) {
   constexpr std::size_t kLongest = std::size_t{256} << 20;
   std::vector<std::string> names;
@@ -318,7 +319,7 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
       if (listed == kListings)
         throw IoError(fmt::format("{}: '{}' changes again and again while it is downloaded", what, file.what()));
       log_info("{}: '{}' has changed on the Hub; listing it again", what, file.what());
-    } catch (const HubDigestWrong& wrong) {  // damaged in transfer, or in the part of an earlier process
+    } catch (const HubDigestWrong& wrong) {  // damaged in transfer, or in an earlier process's partial download
       if (listed == kListings) throw;
       log_info("{}; trying again", wrong.what());
     }
@@ -332,7 +333,7 @@ std::optional<std::string> hub_folder(HubKind kind, const std::string& name, con
   const auto parsed = parse_hub_name(name);
   std::error_code unknown;
   if (!parsed || parsed->id.find('/') == std::string::npos) return found;
-  if (fs::exists(fs::path(parsed->id).parent_path(), unknown)) return found;  // a path with a wrong name at its end
+  if (fs::exists(fs::path(parsed->id).parent_path(), unknown)) return found;  // a path whose last component is wrong
   const HubClient client(HubOptions::from_environment());
   if (client.options().offline) return found;
   request.kind = kind;

@@ -1,6 +1,6 @@
-// Downloads a model or dataset of the Hub into the cache. Files in the cache are not downloaded again, partial ones are
-// continued; of several processes one downloads and the others wait. The snapshot gets its links file by file;
-// refs/REVISION is written last.
+// Downloads a model or dataset of the Hub into the cache. Files in the cache are not downloaded again, and partial
+// downloads are continued; of several processes one downloads while the others wait. Links of the snapshot are created
+// file by file; refs/REVISION is written last.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace dml {
 
-/// Chooses the files of a repository to download; its card (README.md), if it has one, is in `folder` already.
-/// UserError explaining why no file fits.
+/// Selects the files of a repository to download; its card (README.md), if any, is already in `folder`. UserError
+/// explaining why no file matches.
 using FileChoice =
     std::function<std::vector<std::string>(const std::string& folder, const std::vector<std::string>& files)>;
 
 struct FetchRequest {
   HubKind kind = HubKind::model;
   HubName name;
-  /// Globs ("*.gguf", "data/train-*"); without any, what a run reads: of a model config, tokenizer and safetensors, of
-  /// a dataset the files of rows.
+  /// Globs ("*.gguf", "data/train-*"). Default: the files that a run reads: config, tokenizer and safetensors of a
+  /// model, data files of a dataset.
   std::vector<std::string> include;
-  FileChoice choose;     // instead of `include`; not with dry_run
+  FileChoice choose;     // replaces `include`; not with dry_run
   bool dry_run = false;  // list only, write nothing
   int connections = 8;
   std::uint64_t range_bytes = std::uint64_t{16} << 20;
@@ -33,19 +33,20 @@ struct FetchRequest {
 
 struct Fetched {
   std::string commit, folder;            // of the snapshot
-  std::vector<HubFile> files;            // that were chosen
-  std::uint64_t bytes = 0, missing = 0;  // of these; of those, not in the cache before
+  std::vector<HubFile> files;            // the selected files
+  std::uint64_t bytes = 0, missing = 0;  // bytes of these; bytes of those that were not in the cache
 };
 
-/// UserError (name, access, no file fits, offline, no room) or IoError (network, disk, digest).
+/// Downloads the files. UserError (name, access, no matching file, offline, disk space) or IoError (network, disk,
+/// digest).
 Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request);
 
-/// The files of a listing that a request means; `folder`: of the snapshot.
+/// The files of a listing that a request selects; `folder`: of the snapshot.
 std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const FetchRequest& request,
                                   const std::string& folder = {});
 
-/// The snapshot's folder of a name that a recipe gives: the cache's, where it holds all files that `choose` names, or
-/// downloaded now, unless HF_HUB_OFFLINE is set. Nothing for a text that is no "ORG/NAME".
+/// The snapshot folder of a name in a recipe: from the cache if it holds all files that `choose` selects, else
+/// downloaded, unless HF_HUB_OFFLINE is set. Empty for a text that is not "ORG/NAME".
 std::optional<std::string> hub_folder(HubKind kind, const std::string& name, const FileChoice& choose = {});
 
 }  // namespace dml

@@ -29,7 +29,7 @@ struct CurlDeleter {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
-// One handle per thread, which keeps its connections.
+// One handle per thread, which reuses its connections.
 CURL* handle() {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -39,7 +39,7 @@ CURL* handle() {
   return curl.get();
 }
 
-// The state of one request without redirects, for its callbacks.
+// The state of one request (without redirects) for the callbacks.
 struct Hop {
   const WebRequest& request;
   WebAnswer& answer;
@@ -90,7 +90,7 @@ std::size_t on_upload(char* to, std::size_t, std::size_t most, void* context) {
   return n == 0 ? CURL_READFUNC_ABORT : n;
 }
 
-// libcurl sends a body again where a reused connection was closed.
+// Called when libcurl resends a body because a reused connection was closed.
 int on_rewind(void* context, curl_off_t offset, int origin) {
   if (origin != SEEK_SET || offset < 0) return CURL_SEEKFUNC_CANTSEEK;
   static_cast<Hop*>(context)->sent = static_cast<std::uint64_t>(offset);
@@ -158,7 +158,7 @@ void perform(const WebRequest& request, const std::string& url, WebAnswer& answe
   if (code != CURLE_OK) answer.failure = *words ? words : curl_easy_strerror(code);
 }
 
-// The target of a redirect; "" with a failure where it must not be followed.
+// The target of a redirect; "" and a failure if it must not be followed.
 std::string redirect_of(WebAnswer& answer, const std::string& from) {
   std::string to = answer.header("location");
   if (to.empty()) answer.failure = "a redirect without a Location";

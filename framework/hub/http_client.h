@@ -1,5 +1,5 @@
 // HTTP requests through libcurl, which only http_client.cpp includes. Redirects are followed here, so that the token is
-// sent to its own host only; no body is held in memory unless it is small.
+// sent to its own host only; large bodies are streamed.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace dml {
 using WebHeaders = std::map<std::string, std::string>;
 
 struct WebAnswer {
-  int status = 0;  // 0: there was none
+  int status = 0;  // 0: no response
   WebHeaders headers;
-  std::string body;      // at most 32 MiB; of an answer that `take` received, "" unless it is an error
-  std::string url;       // where the answer came from, after all redirects
-  WebHeaders first;      // headers of the first answer, before any redirect to another host
-  std::string failure;   // "" when the answer arrived whole, else libcurl's words
+  std::string body;      // at most 32 MiB; "" if `take` received it, unless it is an error
+  std::string url;       // URL of the response, after all redirects
+  WebHeaders first;      // headers of the first response, before any redirect to another host
+  std::string failure;   // "" if the response is complete, else libcurl's message
   bool refused = false;  // `take` returned false
 
   std::string header(const std::string& name) const;
@@ -37,25 +37,25 @@ struct WebRequest {
 
   std::string method = "GET", url;
   std::vector<std::string> headers;  // "Name: value"
-  std::string token;                 // of `token_origin`; goes nowhere else, whatever the redirects
+  std::string token;                 // sent to `token_origin` only, whatever the redirects
   std::string token_origin;          // "https://host[:port]"
   std::string body;
-  /// Instead of `body`: `size` bytes, read in pieces from `offset` on; 0 bytes read is an error.
+  /// Replaces `body`: `size` bytes, read in pieces starting at `offset`; 0 bytes read is an error.
   std::function<std::size_t(std::uint64_t offset, char* to, std::size_t most)> source;
   std::uint64_t size = 0;
-  /// Receives the body of an answer below 300, piece by piece; false refuses the rest of it.
+  /// Receives the body of a response below 300 in pieces; false rejects the rest of it.
   std::function<bool(const WebAnswer& head, std::string_view piece)> take;
-  double stall_seconds = 10;  // without a byte: HF_HUB_DOWNLOAD_TIMEOUT
+  double stall_seconds = 10;  // timeout without any byte received: HF_HUB_DOWNLOAD_TIMEOUT
 };
 
-/// Does not throw for network errors: see WebAnswer::failure. At most five redirects, to http(s) alone and never from
-/// https to http. Safe to call from many threads; a thread keeps its connections. Proxies and certificates are those of
-/// the environment (https_proxy, no_proxy, CURL_CA_BUNDLE, SSL_CERT_FILE, REQUESTS_CA_BUNDLE).
+/// Sends one request. Network errors are returned in WebAnswer::failure, not thrown. Follows at most five redirects, to
+/// http(s) only and never from https to http. Thread-safe; each thread reuses its connections. Proxies and certificates
+/// are those of the environment (https_proxy, no_proxy, CURL_CA_BUNDLE, SSL_CERT_FILE, REQUESTS_CA_BUNDLE).
 WebAnswer send_once(const WebRequest& request);
 
 /// "https://host[:port]" of a URL, in lower case.
 std::string origin_of(std::string_view url);
-/// Percent-encoded, but for letters, digits, "-_.~" and those of `keep`.
+/// Percent-encodes all but letters, digits, "-_.~" and the characters in `keep`.
 std::string url_encoded(std::string_view text, std::string_view keep = {});
 
 }  // namespace dml

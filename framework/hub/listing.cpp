@@ -16,7 +16,7 @@ bool is_digest(const std::string& text, std::size_t digits) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
-// The next page by the header Link: <URL>; rel="next". Only at the endpoint itself.
+// The URL of the next page from the header Link: <URL>; rel="next"; only at the endpoint itself.
 std::string next_page(const WebAnswer& answer, const std::string& endpoint) {
   const std::string link = answer.header("link");
   if (link.find("rel=\"next\"") == link.npos || !link.starts_with('<')) return {};

@@ -1,4 +1,4 @@
-// The contents of a repository of the Hub at a revision: its commit, and every file with size and digest.
+// Lists a repository of the Hub at a revision: its commit, and every file with size and digest.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,11 @@ struct HubListing {
   std::vector<HubFile> files;  // by path
 };
 
-/// UserError when there is no such repository or revision, or it may not be seen; when a path or digest is none.
+/// Lists the files. UserError when the repository or revision does not exist or is not accessible, or for an invalid
+/// path or digest.
 HubListing list_hub_files(const HubClient& client, HubKind kind, const HubName& name);
 
-/// Whether `path` may become a file below a folder: relative, without "." and "..", control characters and very long
+/// Whether `path` may be created below a folder: relative, without "." and "..", control characters and very long
 /// names.
 bool is_safe_hub_path(const std::string& path);
 

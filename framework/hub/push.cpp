@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kSample = 512, kFilesPerCall = 256;
-constexpr std::uint64_t kMostRegular = std::uint64_t{10} << 20;  // of a file that is sent in the commit itself
+constexpr std::uint64_t kMostRegular = std::uint64_t{10}
+                                       << 20;  // maximum size of a file that is sent in the commit itself
 constexpr const char* kLfs = "application/vnd.git-lfs+json";
 
 bool belongs(HubKind kind, const std::string& path) {
@@ -49,7 +50,7 @@ bool belongs(HubKind kind, const std::string& path) {
   static const std::vector<std::string> dataset{"*.json",     "*.jsonl",     "*.ndjson",  "*.csv",
                                                 "*.tsv",      "*.txt",       "*.parquet", "*.arrow",
                                                 "*.jsonl.gz", "*.jsonl.zst", "README.md", "LICENSE*"};
-  // Whether a file belongs to a model: optimizer state, the run's state and prepared data do not.
+  // Files that do not belong to a model: optimizer state, the run's state, prepared data.
   static const std::vector<std::string> state{"optimizer*", "state*.safetensors", "relora*", "ids.safetensors"};
   auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; };
   if (kind == HubKind::dataset) return std::ranges::any_of(dataset, fits);
@@ -66,7 +67,7 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  /// Bytes read; 0 at the end and on an error: the receiver then notices a wrong size.
+  /// Returns the number of bytes read; 0 at the end and on errors, which the receiver notices by the size.
   std::size_t read(std::uint64_t offset, char* to, std::size_t most) const {
     while (true) {
       const ssize_t n = pread(fd_, to, most, static_cast<off_t>(offset));
@@ -149,7 +150,7 @@ class Push {
     }
   }
 
-  // Asks the Hub which files belong in LFS, sending the beginning of each.
+  // Asks the Hub which files belong in LFS, sending the first bytes of each.
   void ask_how(std::size_t first, std::size_t last) {
     Json list = Json::array();
     for (std::size_t i = first; i < last; ++i) {
@@ -206,7 +207,7 @@ class Push {
     }
   }
 
-  // Sends to the hosts that the LFS server names; the token is sent to the Hub only.
+  // Uploads to the hosts that the LFS server names; the token is sent to the Hub only.
   WebAnswer put(const std::string& url, const Reader& reader, std::uint64_t begin, std::uint64_t size,
                 const std::string& path) const {
     WebRequest request = WebRequest::get(url);
@@ -232,7 +233,7 @@ class Push {
     const std::uint64_t part = given.is_string() ? std::strtoull(given.get<std::string>().c_str(), nullptr, 10)
                                : given.is_number_unsigned() ? given.get<std::uint64_t>()
                                                             : 0;
-    std::map<std::uint64_t, std::string> urls;  // the keys of digits, by number
+    std::map<std::uint64_t, std::string> urls;  // URLs of parts, by number
     for (auto& [key, value] : header.items())
       if (!key.empty() && key.find_first_not_of("0123456789") == std::string::npos && value.is_string())
         urls[std::strtoull(key.c_str(), nullptr, 10)] = value.get<std::string>();

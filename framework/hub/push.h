@@ -1,5 +1,5 @@
-// Pushes a folder to a repository of the Hub: large files through Git LFS (in parts, where the server asks for parts),
-// then one commit that makes all of it visible at once (huggingface_hub: _commit_api.py, lfs.py).
+// Pushes a folder to a repository of the Hub: large files through Git LFS (in several parts if the server requests it),
+// then one commit that makes all files visible at once (huggingface_hub: _commit_api.py, lfs.py).
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@ struct PushRequest {
   HubKind kind = HubKind::model;
   std::string id, revision = "main";
   std::string folder;                // the folder to push
-  std::string below;                 // folder of the repository; "" for its root
-  std::vector<std::string> include;  // globs; without any, what belongs to a model or adapter, or to a dataset
+  std::string below;                 // folder in the repository; "" for its root
+  std::vector<std::string> include;  // globs; default: the files of a model or adapter, or of a dataset
   std::string message = "Upload with dml";
-  bool make_private = false;  // when the repository is made
-  bool dry_run = false;       // list, and send nothing
+  bool make_private = false;  // create the repository as private
+  bool dry_run = false;       // only list the files
 };
 
 struct LocalFile {
-  std::string path;  // below the folder
+  std::string path;  // relative to the folder
   std::uint64_t size = 0;
 };
 
 struct Pushed {
   std::vector<LocalFile> files;
-  std::uint64_t bytes = 0, sent = 0;  // of these; of large files that the Hub did not have
-  std::string url;                    // of the commit
+  std::uint64_t bytes = 0, sent = 0;  // bytes of these; bytes of large files that were uploaded
+  std::string url;                    // URL of the commit
 };
 
 /// The files that would be pushed, by path. UserError when there are none. Optimizer state, prepared data and logs are
-/// no part of a result: they are taken only by name (`include`).
+/// included only by `include`.
 std::vector<LocalFile> files_to_push(const PushRequest& request);
 
-/// UserError (no token, no permission, no such folder) or IoError (network). Nothing is visible in the repository
-/// unless all of it is.
+/// Pushes. UserError (no token, no permission, no such folder) or IoError (network). The repository shows either all
+/// files or none.
 Pushed push_to_hub(const HubClient& client, const PushRequest& request);
 
 }  // namespace dml

@@ -52,7 +52,7 @@ int open_file(const std::string& path) {
 
 }  // namespace
 
-// The bytes [at, end) while they arrive. Exceptions must not pass through libcurl and are stored in `error`.
+// Receives the bytes [at, end). Exceptions must not pass through libcurl and are stored in `error`.
 struct Transfer::Stream {
   Transfer& owner;
   std::uint64_t begin, end, at;
@@ -193,7 +193,7 @@ void Transfer::fetch(const HubClient& client, const std::string& url, std::uint6
 void Transfer::download(const HubClient& client, const std::string& url, std::uint64_t begin, std::uint64_t end,
                         std::atomic<std::uint64_t>& arrived) {
   std::shared_lock guard(whole_);
-  if (ranges_ignored_) return;  // the server ignores ranges: the thread that noticed fetched everything
+  if (ranges_ignored_) return;  // the thread that noticed has downloaded the whole file
   Stream stream{*this, begin, end, begin, arrived, false, false, {}};
   int without_progress = 0, refused_ranges = 0;
   while (stream.at < end || (end == 0 && !stream.checked)) {
@@ -214,7 +214,7 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
       guard.unlock();
       return download_whole(client, url, arrived);
     }
-    if (answer.status == 416 && ++refused_ranges < 3) {  // of a part that the server no longer has: from the beginning
+    if (answer.status == 416 && ++refused_ranges < 3) {  // the range does not exist on the server any more: start over
       arrived -= stream.at - begin;
       stream.at = begin;
       continue;
@@ -226,8 +226,8 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
   }
 }
 
-// From a server without ranges, while no other process writes. Ranges that were fetched before are written again, so
-// that the digest begins anew.
+// Downloads the whole file from a server that ignores ranges, while no other process writes. Ranges downloaded before
+// are written again, and hashing starts over.
 void Transfer::download_whole(const HubClient& client, const std::string& url, std::atomic<std::uint64_t>& arrived) {
   const std::unique_lock guard(whole_);
   if (ranges_ignored_) return;
@@ -259,8 +259,7 @@ void Transfer::download_whole(const HubClient& client, const std::string& url, s
     if (!done_[r]) set_done(r), --left_;
 }
 
-// The digest follows the ranges in their order while later ones are fetched; what it reads is still in the system's
-// memory.
+// Hashes the completed ranges in order while later ones are downloaded; the data is read from the page cache.
 void Transfer::hash_ready(bool wait) {
   std::unique_lock guard(hashing_, std::defer_lock);
   if (wait) guard.lock();

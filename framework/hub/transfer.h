@@ -1,9 +1,9 @@
-// Download of one file of the Hub into the cache: fetched in ranges by several threads, resumed after a kill, and
-// accepted only with the size and digest that the Hub lists.
+// Downloads one file of the Hub into the cache: in ranges by several threads, resumable after a kill, and accepted only
+// with the size and digest that the Hub lists.
 //
-//   blobs/DIGEST.dml.incomplete   the bytes, each range at its place
-//   blobs/DIGEST.dml.parts        which ranges are whole: a byte each, after a line with size and length of a range
-//   blobs/DIGEST                  the finished file, by rename
+//   blobs/DIGEST.dml.incomplete   the bytes, each range at its offset
+//   blobs/DIGEST.dml.parts        a line with file size and range length, then one byte per range: complete or not
+//   blobs/DIGEST                  the complete file, renamed
 #pragma once
 
 #include <atomic>
@@ -23,13 +23,13 @@
 
 namespace dml {
 
-/// The Hub has another file now than it listed: list again.
+/// The file on the Hub differs from the listing, which must be repeated.
 class HubFileChanged : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The data that arrived was discarded; a further try starts over.
+/// The downloaded data had the wrong digest and was discarded; a retry starts over.
 class HubDigestWrong : public IoError {
  public:
   using IoError::IoError;
@@ -37,25 +37,24 @@ class HubDigestWrong : public IoError {
 
 class Transfer {
  public:
-  /// `blobs`: the folder; `locks`: that of the lock files; `range_bytes`: what a thread fetches at once.
+  /// `blobs`: the folder of blobs; `locks`: that of lock files; `range_bytes`: bytes per range.
   Transfer(HubFile file, std::string blobs, std::string locks, std::uint64_t range_bytes);
   ~Transfer();
 
   const HubFile& file() const { return file_; }
   std::uint64_t ranges() const { return ranges_; }
-  /// Bytes that a further run need not fetch, without opening anything.
+  /// Bytes that were already downloaded; opens no file.
   std::uint64_t already_there() const;
 
-  /// Fetches a range, unless it is there; the caller that completes the file checks its digest and gives it its name.
-  /// `arrived` is told of every byte. IoError, UserError or HubFileChanged. Safe to call from many threads, once for
-  /// each range.
+  /// Downloads a range unless it is complete. The caller that completes the file checks its digest and renames it.
+  /// `arrived` counts received bytes. IoError, UserError or HubFileChanged. Thread-safe; call once per range.
   void fetch(const HubClient& client, const std::string& url, std::uint64_t range, std::atomic<std::uint64_t>& arrived);
 
   static constexpr std::string_view kIncomplete = ".dml.incomplete", kParts = ".dml.parts";
 
  private:
   struct Stream;
-  bool open();  // whether the blob is there
+  bool open();  // returns whether the blob is in the cache
   void start_over();
   void forget_hashes();
   void download(const HubClient& client, const std::string& url, std::uint64_t begin, std::uint64_t end,
@@ -71,14 +70,14 @@ class Transfer {
   const std::uint64_t range_bytes_, ranges_;
 
   std::mutex opening_, hashing_;
-  std::shared_mutex whole_;  // shared by those who write a range
+  std::shared_mutex whole_;  // shared by the threads that write a range
   std::optional<FileLock> lock_;
   bool opened_ = false, there_ = false;  // there_: the blob is in the cache
-  bool ranges_ignored_ = false;          // by the server: the file comes in one piece
+  bool ranges_ignored_ = false;          // the server ignores ranges and sends the whole file
   int data_ = -1, parts_ = -1;
   std::unique_ptr<std::atomic<bool>[]> done_;
   std::atomic<std::uint64_t> left_{0};
-  std::uint64_t hashed_ = 0;  // ranges, from the front
+  std::uint64_t hashed_ = 0;  // number of hashed ranges, from the start
   Sha256 sha256_;
   Sha1 sha1_;
 };
