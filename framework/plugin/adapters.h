@@ -1,5 +1,5 @@
-// A row of a plug-in becomes a row of dml's own table: one file for each kind, which says what the kind's interface
-// means in the terms of the framework.
+// Adapters that turn a plug-in's row into a row of dml's own table: one file per kind, which maps the kind's interface
+// to the framework's.
 #pragma once
 
 #include "dml/plugin.h"
@@ -16,7 +16,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::Evaluator> row);
 void add_row(const Origin& origin, plugin::Row<plugin::Observer> row);
 void add_row(const Origin& origin, plugin::Row<plugin::Strategy> row);
 
-/// Adds a row to a table under all of its names.
+/// Adds a row to a table under all its names.
 template <class Table, class Thing, class Make>
 void add_names(Table& table, const plugin::Row<Thing>& row, const Make& make) {
   for (const std::string& name : row.spellings) table.add({name, row.help, make});

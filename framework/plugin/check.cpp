@@ -17,7 +17,7 @@ class PluginCheck : public AnswerCheck {
   std::string problem_with(const Json& row) const override {
     return guarded(origin_, [&] { return check_->problem_with(row); });
   }
-  // A failure is told, and the row does not count: it never loses the run.
+  // A failure is reported and the row does not count; it never ends the run.
   Verdict check(const EvalAnswer& answer, const Json& row) override {
     std::string failure;
     try {

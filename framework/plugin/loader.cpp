@@ -19,7 +19,7 @@
 namespace dml {
 namespace {
 
-/// Every name that optimizers answer to.
+/// All names of optimizers.
 std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
   for (const auto& row : optimizers().rows()) {
@@ -29,7 +29,7 @@ std::vector<std::string> optimizer_names() {
   return names;
 }
 
-/// Rows as they come; they reach the tables when all of them are known to be good.
+/// Collects rows; they are added to the tables once all of them are valid.
 class Staging : public plugin::Registry {
  public:
   explicit Staging(std::string plugin) : plugin_(std::move(plugin)) {}

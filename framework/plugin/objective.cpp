@@ -62,7 +62,7 @@ class PluginObjective : public DocumentObjective {
  private:
   Origin origin_;
   std::unique_ptr<plugin::Objective> objective_;
-  // Of the micro-batch at hand; kept for their memory.
+  // Buffers for the current micro-batch; members so that their memory is reused.
   std::vector<plugin::Document> shown_;
   std::vector<plugin::DocumentLoss> found_;
   std::vector<double> term_sums_;

@@ -1,4 +1,4 @@
-// Optimizers of plug-ins: planes of floats as state, slices one by one.
+// Optimizers of plug-ins: their state is planes of floats; slices are updated one by one.
 #include "core/parallel.h"
 #include "optim/arguments.h"
 #include "plugin/adapters.h"
@@ -23,7 +23,7 @@ class PluginOptimizer : public Optimizer {
       : origin_(std::move(origin)), rule_(std::move(rule)) {}
 
   StateLayout state() const override {
-    // The layout may outlive this.
+    // The layout may outlive this object.
     return StateLayout([origin = origin_, rule = rule_](const Parameter& p) { return state_of(origin, *rule, p); });
   }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {

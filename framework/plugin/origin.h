@@ -1,4 +1,4 @@
-// Which plug-in a row came from. What its code throws becomes a UserError that names it: one line on every rank.
+// The plug-in that a row came from. Exceptions of its code become a UserError that names it: one line on every rank.
 #pragma once
 
 #include <exception>
@@ -20,7 +20,7 @@ struct Origin {
 
 [[noreturn]] void plugin_failed(const Origin& origin, std::string_view what);
 
-/// Calls into a plug-in.
+/// Calls code of a plug-in and converts its exceptions.
 template <class Call>
 auto guarded(const Origin& origin, Call&& call) {
   try {
@@ -32,7 +32,7 @@ auto guarded(const Origin& origin, Call&& call) {
   }
 }
 
-/// Makes the object of a row from its checked arguments.
+/// Creates the object of a row from its checked arguments.
 template <class Thing>
 std::unique_ptr<Thing> make_of(const Origin& origin, const plugin::Row<Thing>& row, const Json& arguments) {
   std::unique_ptr<Thing> made = guarded(origin, [&] { return row.make(arguments); });
@@ -40,10 +40,10 @@ std::unique_ptr<Thing> make_of(const Origin& origin, const plugin::Row<Thing>& r
   return made;
 }
 
-/// A row's arguments as optimizers of dml have them.
+/// Converts a row's arguments to those of dml's optimizers.
 std::vector<Argument> own_arguments(const std::vector<plugin::Argument>& known);
-/// Every argument of a row: from `given`, else its default. UserError with a line for each that is unknown or wrong;
-/// `key`, the setting that gives them, in front.
+/// All arguments of a row: from `given`, else the default. UserError with one line per unknown or invalid argument,
+/// prefixed with `key`, the setting that gives them.
 Json checked_arguments(const std::vector<plugin::Argument>& known, const Json& given, const std::string& key);
 
 }  // namespace dml

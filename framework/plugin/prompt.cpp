@@ -12,7 +12,7 @@ Segment segment_of(const plugin::Example& example) {
   return out;
 }
 
-// An error that a format reports is one of the row; the reader adds file and line.
+// An error of a format concerns the row; the reader adds file and line.
 template <class Call>
 auto of_row(Call&& call) {
   try {

@@ -9,7 +9,7 @@ namespace dml {
 void add_row(const Origin& origin, plugin::Row<plugin::Schedule> row) {
   ScheduleShape shape;
   for (const plugin::Argument& a : row.arguments) shape.kwargs.push_back(a.name);
-  // Made once for each set of arguments: a schedule is asked at every step.
+  // Created once per set of arguments, since a schedule is evaluated in every step.
   struct Made {
     Json kwargs;
     std::unique_ptr<plugin::Schedule> schedule;

@@ -1,5 +1,5 @@
-// Distribution strategies of plug-ins. Every rank is a run of one rank to itself (dist/replicated.h) until its
-// gradients are summed; then the plug-in makes one gradient of those of all ranks.
+// Distribution strategies of plug-ins. Every rank works like a single rank (dist/replicated.h) until its gradients are
+// summed; then the plug-in combines the gradients of all ranks.
 #include "dist/replicated.h"
 #include "plugin/adapters.h"
 #include "plugin/tables.h"
@@ -48,14 +48,14 @@ class PluginStrategy : public DistributionStrategy {
   }
   void begin_micro_step(std::int64_t index) override { own_.begin_micro_step(index - mine_.first); }
   std::span<Shard> finish_gradients() override {
-    if (mine_.count == 0) {  // this rank adds nothing
+    if (mine_.count == 0) {  // this rank contributes nothing
       own_.begin_micro_step(0);
       for (std::size_t u = store_->units().size(); u-- > 0;) own_.after_backward(static_cast<int>(u));
     }
     const std::span<Shard> shards = own_.finish_gradients();
     Between ranks(comm_);
     std::size_t summed = store_->units().size();
-    for (const Shard& s : shards) {  // they lie unit by unit
+    for (const Shard& s : shards) {  // shards are ordered by unit
       if (s.unit == summed) continue;
       summed = s.unit;
       float* unit = s.grad.data() - s.parameter->offset - s.first;

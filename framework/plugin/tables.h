@@ -1,4 +1,4 @@
-// The tables that only plug-ins add rows to, and the arguments that a recipe gives them.
+// Tables of rows that only plug-ins add, and the arguments that a recipe gives them.
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@
 
 namespace dml {
 
-/// From the arguments of a row: plugin_args.NAME of the recipe.
+/// Creates an object from the row's arguments: plugin_args.NAME of the recipe.
 template <class Thing>
 using PluginFactory = std::function<std::unique_ptr<Thing>(const Json& given)>;
 
 Registry<PluginFactory<Evaluator>>& plugin_evaluators();
 Registry<PluginFactory<Observer>>& plugin_observers();
 
-/// plugin_args.NAME, or no arguments.
+/// plugin_args.NAME; an empty object if it is not set.
 Json arguments_of(const Json& plugin_args, const std::string& name);
-/// Tells of a row of a plug-in that plugin_args.NAME may give arguments to.
+/// Registers a row of a plug-in that plugin_args.NAME may configure.
 void takes_arguments(const std::string& name);
-/// UserError for a name of plugin_args that no loaded row has, with the nearest one.
+/// UserError for a name in plugin_args that no loaded row has, with the nearest one.
 void check_plugin_names(const Json& plugin_args);
 
 }  // namespace dml
