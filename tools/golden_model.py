@@ -166,7 +166,8 @@ class Config:
         self.scale = get("attention_multiplier") or (get("query_pre_attn_scalar") or self.head_dim) ** -0.5
         self.residual = get("residual_multiplier", 1.0)
         self.logit_scale = get("logit_scale", 1.0) / get("logits_scaling", 1.0)
-        self.interleaved = kind in ("deepseek_v3", "cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium")
+        self.interleaved = kind in ("deepseek_v3", "cohere", "cohere2", "glm", "glm4", "ernie4_5", "helium") and get("rope_interleave", True)
+        self.clip = get("clip_qkv")
         if not get("scale_attn_weights", True):
             self.scale = 1.0
         self.scales = [self.scale / (i + 1) if get("scale_attn_by_inverse_layer_idx") else self.scale
@@ -241,7 +242,10 @@ def inverse_frequencies(c, length):
         if not s.get("truncate", True):
             low, high = max(correction(s.get("beta_fast", 32)), 0), min(correction(s.get("beta_slow", 1)), d - 1)
         ramp = ((torch.arange(d // 2, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
-        attention = s.get("attention_factor") or 0.1 * math.log(factor) + 1
+        if s.get("mscale") and s.get("mscale_all_dim"):
+            attention = yarn_scale(s, "mscale") / yarn_scale(s, "mscale_all_dim")
+        else:
+            attention = s.get("attention_factor") or 0.1 * math.log(factor) + 1
         return inv / factor * ramp + inv * (1 - ramp), attention
     if kind in ("longrope", "su"):
         factors = s["long_factor"] if length > original else s["short_factor"]
@@ -249,6 +253,10 @@ def inverse_frequencies(c, length):
         attention = s.get("attention_factor") or math.sqrt(1 + math.log(max(ratio, 1)) / math.log(original))
         return inv / torch.tensor(factors, dtype=torch.float64), attention
     raise ValueError(kind)
+
+
+def yarn_scale(scaling, key):
+    return 0.1 * scaling.get(key, 0) * math.log(scaling.get("factor", 1)) + 1
 
 
 def rope_tables(c, positions, layer, lengths):
@@ -353,6 +361,8 @@ class Decoder:
             q, k, v = (self.linear(x, prefix + name) for name in (n.q, n.k, n.v))
         if c.width_norms:                                       # over the whole width
             q, k = self.norm(q, prefix + n.q_norm), self.norm(k, prefix + n.k_norm)
+        if c.clip:
+            q, k, v = (t.clamp(-c.clip, c.clip) for t in (q, k, v))
         return q.view(T, H, E), k.view(T, K, E), v.view(T, K, E)
 
     def normed(self, q, k, prefix):
@@ -409,13 +419,15 @@ class Decoder:
         def low_norm(y, name):                                  # its epsilon is 1e-6 whatever the config says
             return y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-6) * self.w[p + name + ".weight"]
 
-        q = self.linear(low_norm(self.linear(x, p + "q_a_proj"), "q_a_layernorm"), p + "q_b_proj").view(T, H, nope + rope)
+        asked = (self.linear(x, p + "q_proj") if c.raw["q_lora_rank"] is None else
+                 self.linear(low_norm(self.linear(x, p + "q_a_proj"), "q_a_layernorm"), p + "q_b_proj"))
+        q = asked.view(T, H, nope + rope)
         low = self.linear(x, p + "kv_a_proj_with_mqa")
         kv = self.linear(low_norm(low[:, :rank], "kv_a_layernorm"), p + "kv_b_proj").view(T, H, nope + value)
         q_turned, k_turned = self.turned(q[..., nope:], low[:, None, rank:], layer, positions, document)
         q = torch.cat([q[..., :nope], q_turned], -1)
         k = torch.cat([kv[..., :nope], k_turned.expand(T, H, rope)], -1)
-        scores = torch.einsum("thd,shd->hts", q, k) * (nope + rope) ** -0.5
+        scores = torch.einsum("thd,shd->hts", q, k) * (nope + rope) ** -0.5 * yarn_scale(c.scaling, "mscale_all_dim") ** 2
         seen = (torch.arange(T)[:, None] >= torch.arange(T)) & (document[:, None] == document)
         out = torch.einsum("hts,shd->thd", scores.masked_fill(~seen, -math.inf).softmax(-1), kv[..., nope:])
         return self.linear(out.reshape(T, H * value), p + "o_proj")
@@ -608,8 +620,11 @@ def tensor_shapes(c):
             nope, rope, value, rank, low = (c.raw[k] for k in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
                                                                "kv_lora_rank", "q_lora_rank"))
             a = p + "self_attn."
-            linear(a + "q_a_proj", low, D, c.qkv_bias), norm(a + "q_a_layernorm", low)
-            linear(a + "q_b_proj", c.heads * (nope + rope), low, False)
+            if low is None:
+                linear(a + "q_proj", c.heads * (nope + rope), D, False)
+            else:
+                linear(a + "q_a_proj", low, D, c.qkv_bias), norm(a + "q_a_layernorm", low)
+                linear(a + "q_b_proj", c.heads * (nope + rope), low, False)
             linear(a + "kv_a_proj_with_mqa", rank + rope, D, c.qkv_bias), norm(a + "kv_a_layernorm", rank)
             projections, H = [("self_attn.kv_b_proj", c.heads * (nope + value))], c.heads * value
         for name, rows in projections:

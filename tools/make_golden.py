@@ -39,7 +39,7 @@ def family(architecture, model_type, *changes, **more):
     config = dict(architectures=[architecture], model_type=model_type, **BASE)
     for change in (*changes, more):
         config.update(change)
-    return {k: v for k, v in config.items() if v is not None or k == "hidden_act" and config["model_type"] not in ("falcon", "bloom", "mpt")}
+    return {k: v for k, v in config.items() if v is not None or k == "q_lora_rank" or k == "hidden_act" and config["model_type"] not in ("falcon", "bloom", "mpt")}
 
 
 # One line a family: what is unlike Llama stands in it.
@@ -122,6 +122,8 @@ FAMILIES = {
                         num_hidden_layers=3, mlp_only_layers=[1]),
     "qwen3_moe": family("Qwen3MoeForCausalLM", "qwen3_moe", EXPERTS, head_dim=12, norm_topk_prob=True),
     "olmoe": family("OlmoeForCausalLM", "olmoe", EXPERTS, norm_topk_prob=False, moe_intermediate_size=None),
+    "olmoe_clip": family("OlmoeForCausalLM", "olmoe", EXPERTS, norm_topk_prob=True, moe_intermediate_size=None, clip_qkv=1.1,
+                         attention_bias=True),
     "granitemoe": family("GraniteMoeForCausalLM", "granitemoe", EXPERTS, LOCAL, moe_intermediate_size=None, embedding_multiplier=3.0,
                          attention_multiplier=0.3, residual_multiplier=0.4, logits_scaling=1.6),
     "gpt_oss": family("GptOssForCausalLM", "gpt_oss", EXPERTS, LOCAL, moe_intermediate_size=None, head_dim=12, attention_bias=True,
@@ -132,6 +134,12 @@ FAMILIES = {
                           moe_intermediate_size=24, n_shared_experts=2, first_k_dense_replace=1, q_lora_rank=20, kv_lora_rank=12,
                           qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, norm_topk_prob=True, routed_scaling_factor=2.5,
                           num_key_value_heads=4, head_dim=4),
+    "deepseek_v3_plain": family("DeepseekV3ForCausalLM", "deepseek_v3", n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1,
+                                moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=0, q_lora_rank=None, kv_lora_rank=12,
+                                qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=12, norm_topk_prob=False, routed_scaling_factor=1.5,
+                                num_key_value_heads=4, head_dim=4, attention_bias=True, rope_interleave=False,
+                                rope_scaling=dict(type="yarn", factor=4.0, mscale=1.0, mscale_all_dim=0.8,
+                                                  original_max_position_embeddings=16)),
     "gpt2": dict(architectures=["GPT2LMHeadModel"], model_type="gpt2", vocab_size=61, n_embd=32, n_layer=2, n_head=4,
                  n_positions=24, n_inner=48, activation_function="gelu_new", layer_norm_epsilon=1e-5,
                  torch_dtype="bfloat16", bos_token_id=1, eos_token_id=1),

@@ -16,13 +16,20 @@ struct ActivationName {
   Activation activation;
 };
 // transformers has several names for some formulas. The first name of each is the one that we write.
-constexpr ActivationName kActivations[] = {
-    {"silu", Activation::silu},          {"swish", Activation::silu},
-    {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
-    {"gelu_python", Activation::gelu},   {"gelu_python_tanh", Activation::gelu_tanh},
-    {"relu", Activation::relu},          {"gelu_accurate", Activation::gelu_tanh},
-    {"relu2", Activation::relu2},        {"xielu", Activation::xielu}};
+constexpr ActivationName kActivations[] = {{"silu", Activation::silu},
+                                           {"swish", Activation::silu},
+                                           {"gelu", Activation::gelu},
+                                           {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                           {"gelu_new", Activation::gelu_tanh},
+                                           {"gelu_fast", Activation::gelu_tanh},
+                                           {"gelu_python", Activation::gelu},
+                                           {"gelu_python_tanh", Activation::gelu_tanh},
+                                           {"relu", Activation::relu},
+                                           {"gelu_accurate", Activation::gelu_tanh},
+                                           {"relu2", Activation::relu2},
+                                           {"xielu", Activation::xielu},
+                                           {"quick_gelu", Activation::quick_gelu},
+                                           {"tanh", Activation::tanh}};
 
 struct ScalingName {
   const char* name;

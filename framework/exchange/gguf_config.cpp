@@ -117,6 +117,7 @@ class SpecOf {
     s_.scores.softcap = real("attn_logit_softcapping", s_.model_type == "gemma2" ? 50 : 0);
     s_.final_softcap = real("final_logit_softcapping", s_.model_type == "gemma2" ? 30 : 0);
     s_.scores.most_alibi = real("attention.max_alibi_bias", 8);
+    s_.scores.clip = real("attention.clamp_kqv", 0);
   }
 
   void experts() {

@@ -124,6 +124,8 @@ class KeyWriter {
     else if (const double fixed = family_.score_scale(s_) * latent_factor(); std::abs(scale / fixed - 1) > 1e-6)
       refuse("a fixed scale of attention scores, {:.6g}; this model has {:.6g}", fixed, scale);
     if (s_.scores.by_layer) refuse("no scale_attn_by_inverse_layer_idx");
+    if (s_.scores.clip > 0 && s_.model_type == "mpt") real("attention.clamp_kqv", s_.scores.clip);
+    else if (s_.scores.clip > 0) refuse("no clip_qkv");
     if (s_.model_type == "gemma2") {
       if (!(s_.scores.softcap > 0 && s_.final_softcap > 0))
         refuse("soft-caps on scores and logits, which are off here");

@@ -64,6 +64,23 @@ void soft_cap(float cap, Mat x) {
                   [&](std::int64_t first, std::int64_t last) { loops().softcap(x.data + first, last - first, cap); });
 }
 
+void clip(ConstMat from, float limit, Mat to) {
+  ProfileScope profiled("clip");
+  DML_CHECK(from.size() == to.size());
+  parallel_ranges(to.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) to.data[i] = std::clamp(from.data[i], -limit, limit);
+  });
+}
+
+void clip_backward(ConstMat from, float limit, Mat d) {
+  ProfileScope profiled("clip_backward");
+  DML_CHECK(from.size() == d.size());
+  parallel_ranges(d.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i)
+      if (std::abs(from.data[i]) > limit) d.data[i] = 0;
+  });
+}
+
 void add_bias(const float* bias, Mat y) {
   ProfileScope profiled("add_bias");
   parallel_ranges(y.rows, rows_per_task(y.cols), [&](std::int64_t first, std::int64_t last) {

@@ -35,6 +35,10 @@ void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t firs
 /// Conversion of activations to bfloat16 and back.
 void round_to_bf16(ConstMat from, MatrixView<bf16> to);
 void widen_bf16(MatrixView<bf16> from, Mat to);
+/// to = from, limited to ±limit. `to` may be `from`.
+void clip(ConstMat from, float limit, Mat to);
+/// The gradient of that, in place: zero where |from| is above the limit.
+void clip_backward(ConstMat from, float limit, Mat d);
 /// x = cap · tanh(x / cap).
 void soft_cap(float cap, Mat x);
 /// Index of the first value that is NaN or infinite, or −1.

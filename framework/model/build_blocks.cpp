@@ -49,6 +49,7 @@ void set_up_attention(Attention& a, const ModelSpec& spec, std::size_t layer) {
   a.q_norm.layer_norm = a.k_norm.layer_norm = spec.qk_norm.kind == NormKind::layer;
   a.norm_whole = spec.qk_norm.over == QkNormSpec::Over::all_heads;
   a.norm_after_rope = spec.qk_norm.after_rope;
+  a.clip = static_cast<float>(spec.scores.clip);
   if (spec.qk_norm.own()) {
     a.q_norms.assign(static_cast<std::size_t>(spec.heads), a.q_norm);
     a.k_norms.assign(static_cast<std::size_t>(spec.kv_heads), a.k_norm);

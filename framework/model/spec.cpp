@@ -161,6 +161,7 @@ void ModelSpec::check(const std::string& source) const {
   bad(!(scores.scale >= 0 && scores.scale < 1e3), fmt::format("query scale {} is out of range", scores.scale));
   bad(!(scores.softcap >= 0 && scores.softcap < 1e6),
       fmt::format("attention soft-cap {} is out of range", scores.softcap));
+  bad(!(scores.clip >= 0 && scores.clip < 1e6), fmt::format("clip_qkv {} is out of range", scores.clip));
   bad(!(final_softcap >= 0 && final_softcap < 1e6), fmt::format("final soft-cap {} is out of range", final_softcap));
   bad(!(embedding_scale > 0 && embedding_scale < 1e6),
       fmt::format("embedding scale {} is out of range", embedding_scale));

@@ -118,6 +118,7 @@ struct ScoreSpec {
   double scale = 0;       // 0: 1/sqrt(head_dim)
   bool by_layer = false;  // GPT-2: those of layer i, counted from 0, are divided by i + 1
   double softcap = 0;
+  double clip = 0;        // OLMoE, MPT: elements of q, k and v are limited to ±clip, behind the norms; 0: not
   bool sinks = false;     // gpt-oss: every head has a score that no key gave
   double most_alibi = 8;  // Positions::alibi: head i of n has the slope 2^(−most_alibi · i / n)
 

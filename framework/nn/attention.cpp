@@ -4,48 +4,11 @@
 #include <array>
 
 #include "core/error.h"
-#include "core/parallel.h"
 #include "kernels/elementwise.h"
+#include "nn/projected_heads.h"
 
 namespace dml {
 namespace {
-
-constexpr std::int64_t kRowsPerTask = 256;
-
-// Views every head as a row, for norms over heads.
-Mat as_rows(Mat m, std::int64_t width) { return {m.data, m.size() / width, width}; }
-
-// Columns of a matrix in equal groups: `width` of each, from `first` on.
-struct Columns {
-  std::int64_t groups, stride, first, width;
-};
-
-// The layout of one fused projection: per key-value head its queries, key and value.
-struct Fused {
-  const kernels::AttentionShape& shape;
-
-  std::int64_t queries() const { return shape.heads / shape.kv_heads * shape.head_dim; }
-  std::int64_t stride() const { return queries() + 2 * shape.head_dim; }
-  Columns q() const { return {shape.kv_heads, stride(), 0, queries()}; }
-  Columns k() const { return {shape.kv_heads, stride(), queries(), shape.head_dim}; }
-  Columns v() const { return {shape.kv_heads, stride(), queries() + shape.head_dim, shape.head_dim}; }
-};
-
-// Copies columns of `from` to a dense matrix; and back.
-void copy_columns(ConstMat from, Columns c, Mat to) {
-  parallel_ranges(from.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = first; t < last; ++t)
-      for (std::int64_t g = 0; g < c.groups; ++g)
-        std::copy_n(from.row(t) + g * c.stride + c.first, c.width, to.row(t) + g * c.width);
-  });
-}
-void put_columns(ConstMat from, Columns c, Mat to) {
-  parallel_ranges(from.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = first; t < last; ++t)
-      for (std::int64_t g = 0; g < c.groups; ++g)
-        std::copy_n(from.row(t) + g * c.width, c.width, to.row(t) + g * c.stride + c.first);
-  });
-}
 
 // Expands a matrix of computed rows in scratch to all rows that attention reads.
 Mat seen(ConstMat m, Pass& pass) {
@@ -53,43 +16,6 @@ Mat seen(ConstMat m, Pass& pass) {
   kernels::gather_rows(m, pass.shared.rows, all);
   return all;
 }
-
-// The norms of q or k: one for the heads together or each by itself, or one norm per head.
-struct HeadNorms {
-  const Norm& one;
-  const std::vector<Norm>& each;
-  bool whole;
-  std::int64_t head_dim;
-
-  explicit operator bool() const { return one || !each.empty(); }
-  void forward(Mat x, Mat y, Arena& scratch) const {
-    if (each.empty()) return one.forward(as_rows(x, width(x)), as_rows(y, width(x)));
-    Arena::Scope scope(scratch);
-    Mat head = scratch.matrix(x.rows, head_dim);
-    for (std::int64_t h = 0; h < std::ssize(each); ++h) {
-      copy_columns(x, one_head(h), head);
-      each[static_cast<std::size_t>(h)].forward(head, head);
-      put_columns(head, one_head(h), y);
-    }
-  }
-  // Backward of the norms, in place.
-  void backward(Mat d, Mat x, Arena& scratch) const {
-    if (each.empty())
-      return one.backward(as_rows(d, width(x)), as_rows(x, width(x)), as_rows(d, width(x)), Write::set, scratch);
-    Arena::Scope scope(scratch);
-    Mat head = scratch.matrix(x.rows, head_dim), dhead = scratch.matrix(x.rows, head_dim);
-    for (std::int64_t h = 0; h < std::ssize(each); ++h) {
-      copy_columns(x, one_head(h), head);
-      copy_columns(d, one_head(h), dhead);
-      each[static_cast<std::size_t>(h)].backward(dhead, head, dhead, Write::set, scratch);
-      put_columns(dhead, one_head(h), d);
-    }
-  }
-
- private:
-  std::int64_t width(Mat x) const { return whole ? x.cols : head_dim; }
-  Columns one_head(std::int64_t h) const { return {1, 0, h * head_dim, head_dim}; }
-};
 
 }  // namespace
 
@@ -99,8 +25,9 @@ Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std:
   s.q = SavedActivation::plan(queries, query_width(), policy, saved);
   s.k = SavedActivation::plan(tokens, key_width(), policy, saved);
   s.v = SavedActivation::plan(tokens, key_width(), policy, saved);
-  if (q_norm || !q_norms.empty()) s.q_plain = SavedActivation::plan(queries, query_width(), policy, saved);
-  if (k_norm || !k_norms.empty()) s.k_plain = SavedActivation::plan(tokens, key_width(), policy, saved);
+  if (clip > 0 || q_heads()) s.q_plain = SavedActivation::plan(queries, query_width(), policy, saved);
+  if (clip > 0 || k_heads()) s.k_plain = SavedActivation::plan(tokens, key_width(), policy, saved);
+  if (clip > 0) s.v_plain = SavedActivation::plan(tokens, key_width(), policy, saved);
   s.out = SavedActivation::plan(queries, query_width(), policy, saved);
   s.lse = saved.matrix(queries, shape.heads);
   s.q_proj = q.plan(queries, policy, saved);
@@ -146,7 +73,7 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
   if (qkv) {
     Mat fused = pass.arena.matrix(x.rows, qkv.out());
     qkv.forward(x, fused, Write::set, s.qkv_proj, pass);
-    const Fused columns{shape};
+    const FusedColumns columns{shape};
     copy_columns(fused, columns.k(), to.k);
     copy_columns(fused, columns.v(), to.v);
     if (queries) {
@@ -170,14 +97,13 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
   forward_beside(std::array{keys, values}, x, pass);
 }
 
-// The same after norms and rope.
+// The same after norms, clip and rope.
 Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& s,
                                         Pass& pass) const {
   Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena)};
-  const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
-      k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
   Arena::Scope scope(pass.arena);
-  const Projected plain{q_heads ? s.q_plain.open(pass.arena) : p.q, k_heads ? s.k_plain.open(pass.arena) : p.k, p.v};
+  const Projected plain{s.q_plain ? s.q_plain.open(pass.arena) : p.q, s.k_plain ? s.k_plain.open(pass.arena) : p.k,
+                        s.v_plain ? s.v_plain.open(pass.arena) : p.v};
   project_plain(x, queries, plain, s, pass);
   const std::span<const std::int32_t> all = (local_rope ? pass.rope_local : pass.rope).rows;
   std::vector<std::int32_t> some(queries ? queries->size() : 0);
@@ -186,14 +112,14 @@ Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32
   auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows,
                     const SavedActivation& kept, Mat heads) {
     if (norms && norm_after_rope) rotate(from, rope_rows, false, pass);
-    if (norms) {
-      norms.forward(from, heads, pass.arena);
-      kept.close(from);
-    }
+    if (norms) norms.forward(from, heads, pass.arena);
+    if (clip > 0) kernels::clip(norms ? heads : from, clip, heads);
+    if (kept) kept.close(from);
     if (!norms || !norm_after_rope) rotate(heads, rope_rows, false, pass);
   };
-  finish(plain.q, q_heads, queries ? std::span<const std::int32_t>(some) : all, s.q_plain, p.q);
-  finish(plain.k, k_heads, all, s.k_plain, p.k);
+  finish(plain.q, q_heads(), queries ? std::span<const std::int32_t>(some) : all, s.q_plain, p.q);
+  finish(plain.k, k_heads(), all, s.k_plain, p.k);
+  if (clip > 0) kernels::clip(plain.v, clip, p.v), s.v_plain.close(plain.v);
   s.q.close(p.q);
   s.k.close(p.k);
   s.v.close(p.v);
@@ -273,22 +199,34 @@ Attention::Gradients Attention::backward(ConstMat dy, std::span<const std::int32
   return d;
 }
 
+// The norms' outputs are computed again.
+void Attention::clip_backward(const SavedActivation& plain, const HeadNorms& norms, Mat d, Pass& pass) const {
+  Arena::Scope scope(pass.arena);
+  Mat before = plain.read(pass.arena);
+  if (norms) {
+    const Mat normed = pass.arena.matrix(before.rows, before.cols);
+    norms.forward(before, normed, pass.arena);
+    before = normed;
+  }
+  kernels::clip_backward(before, clip, d);
+}
+
 void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved& s, Mat dx, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   const std::span<const std::int32_t> rope_rows = (local_rope ? pass.rope_local : pass.rope).rows;
-  const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
-      k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
   auto start = [&](Mat heads, const HeadNorms& norms, const SavedActivation& plain) {
     if (!norms || !norm_after_rope) rotate(heads, rope_rows, true, pass);
+    if (clip > 0) clip_backward(plain, norms, heads, pass);
     if (norms) norms.backward(heads, plain.read(pass.arena), pass.arena);
     if (norms && norm_after_rope) rotate(heads, rope_rows, true, pass);
   };
-  start(d.q, q_heads, s.q_plain);
-  start(d.k, k_heads, s.k_plain);
+  start(d.q, q_heads(), s.q_plain);
+  start(d.k, k_heads(), s.k_plain);
+  if (clip > 0) kernels::clip_backward(s.v_plain.read(pass.arena), clip, d.v);
   if (latent) return latent.backward(d.q, d.k, d.v, x, s.latent, dx, pass);
   if (qkv) {
     Mat fused = pass.arena.matrix(d.q.rows, qkv.out());
-    const Fused columns{shape};
+    const FusedColumns columns{shape};
     put_columns(d.q, columns.q(), fused);
     put_columns(d.k, columns.k(), fused);
     put_columns(d.v, columns.v(), fused);

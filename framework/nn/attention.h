@@ -1,5 +1,6 @@
 // Multi-head causal attention with grouped keys and values over packed documents:
-//   q, k, v = proj(x);  (norms on q and k);  rope;  out = softmax(q kᵀ · scale) v per document;  y = or += o(out).
+//   q, k, v = proj(x);  (norms on q and k);  (clip);  rope;  out = softmax(q kᵀ · scale) v per document;  y = or +=
+//   o(out).
 #pragma once
 
 #include <span>
@@ -10,6 +11,7 @@
 #include "nn/latent.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/projected_heads.h"
 
 namespace dml {
 
@@ -21,6 +23,7 @@ struct Attention {
   bool norm_whole = false;             // q_norm and k_norm over the whole width instead of every head
   std::vector<Norm> q_norms, k_norms;  // or one for each head, with a weight of its own (StableLM)
   bool norm_after_rope = false;        // HunYuan; otherwise before it
+  float clip = 0;                      // OLMoE, MPT: elements of q, k and v are limited to ±clip; 0: not
   bool use_rope = true, local_rope = false;
   Latent latent;       // instead of q, k and v (DeepSeek)
   ParameterRef sinks;  // (heads): of gpt-oss: attention sinks
@@ -28,8 +31,8 @@ struct Attention {
   std::vector<float> slopes;  // (heads): of ALiBi, instead of rope
 
   struct Saved {
-    SavedActivation q, k, v;           // as attention reads them (after norm and rope)
-    SavedActivation q_plain, k_plain;  // before the norms, when there are norms
+    SavedActivation q, k, v;                    // as attention reads them (after norm and rope)
+    SavedActivation q_plain, k_plain, v_plain;  // before norms and clip, where there are any
     SavedActivation out;
     Mat lse;
     Latent::Saved latent;
@@ -83,6 +86,10 @@ struct Attention {
   void project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& saved,
                      Pass& pass) const;
   void rotate(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const;
+  HeadNorms q_heads() const { return {q_norm, q_norms, norm_whole, shape.head_dim}; }
+  HeadNorms k_heads() const { return {k_norm, k_norms, norm_whole, shape.head_dim}; }
+  /// d is zero where what `norms` gave of the `plain` values was clipped.
+  void clip_backward(const SavedActivation& plain, const HeadNorms& norms, Mat d, Pass& pass) const;
   void read_cached(const SequenceRows& rows, const Projected& p, std::int64_t layer, Mat out, Mat lse,
                    Pass& pass) const;
 };

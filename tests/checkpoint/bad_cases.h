@@ -114,6 +114,7 @@ inline constexpr Case kModelConfigs[] = {
     {"SparseStepZero", "qwen3_moe", R"({"decoder_sparse_step": 0})", "'decoder_sparse_step' must be above 0"},
     {"Jitter", "mixtral", R"({"router_jitter_noise": 1.5})", "router_jitter_noise must be at least 0 and below 1"},
     {"ScoringFunction", "deepseek_v3", R"({"scoring_func": "softmax"})", "a deepseek_v3 scores by sigmoid"},
+    {"NormsOfHunyuan", "hunyuan_v1_dense", R"({"use_qk_norm": false})", "a hunyuan_v1_dense has norms on q and k"},
     {"GateLimit", "gpt_oss", R"({"swiglu_limit": 5})", "'swiglu_limit' is 5, only 7 is supported"},
     {"PartsWithoutText", "gemma3", "{}", "no 'text_config', which a gemma3 has"},
     {"NoFamily", "", "{}", "no 'model_type'"},

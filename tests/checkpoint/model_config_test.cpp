@@ -78,6 +78,10 @@ TEST(ModelConfig, WindowsFollowTheFamily) {
               ElementsAre(0, 0, 0, 7));
   EXPECT_THAT(read("gemma2", R"({"head_dim": 8, "sliding_window": 7})").windows, ElementsAre(7, 0, 7, 0));
   EXPECT_TRUE(read("phi3", "{}").windows.empty());
+  const std::string types = R"("layer_types": ["full_attention", "sliding_attention", "full_attention",
+      "full_attention"])";
+  EXPECT_THAT(read("smollm3", R"({"sliding_window": 7, )" + types + "}").windows, ElementsAre(0, 7, 0, 0));
+  EXPECT_TRUE(read("smollm3", R"({"sliding_window": 7})").windows.empty());
 }
 
 TEST(ModelConfig, AbsentAndNullSoftCapsDiffer) {
@@ -175,6 +179,46 @@ TEST(ModelConfig, NullAndAbsentSizesFallBack) {
   EXPECT_EQ(s.bos, -1);
   EXPECT_EQ(s.pad, -1);
   EXPECT_EQ(read("qwen3", "{}").head_dim, 128);
+  for (const char* family : {"ernie4_5", "seed_oss"}) {
+    EXPECT_EQ(read(family, "{}").head_dim, 128);
+    EXPECT_EQ(read(family, R"({"head_dim": null})").head_dim, 8);
+  }
+  EXPECT_EQ(read("cohere2", R"({"head_dim": 16})").head_dim, 16);
+  EXPECT_EQ(read("bloom", R"({"hidden_size": null, "n_embed": 48, "n_layer": 2, "n_head": 4})").hidden, 48);
+}
+
+TEST(ModelConfig, BasesOfTheRopeThatNoKeyNames) {
+  auto base = [](const std::string& family) {
+    Json j = base_config(family);
+    for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) j.erase(key);
+    return read_model_config(j, "config.json").rope.theta;
+  };
+  for (auto [family, theta] : {std::pair{"llama", 1e4},
+                               {"cohere", 5e5},
+                               {"cohere2", 1e4},
+                               {"ernie4_5", 5e5},
+                               {"helium", 1e5},
+                               {"mixtral", 1e6},
+                               {"olmo2", 1e4},
+                               {"olmo3", 5e5},
+                               {"smollm3", 2e6},
+                               {"apertus", 12e6},
+                               {"gpt_oss", 15e4}})
+    EXPECT_EQ(base(family), theta) << family;
+  const ModelSpec nested = read("olmo3", R"({"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2},
+      "sliding_attention": {"rope_type": "default"}}})");
+  EXPECT_EQ(nested.rope.factor, 2);
+  EXPECT_EQ(nested.rope_local->scaling, RopeScaling::none);
+}
+
+TEST(ModelConfig, QueriesKeysAndValuesAreClippedWhereTheKeySaysSo) {
+  EXPECT_EQ(read("olmoe", R"({"clip_qkv": 7.5})").scores.clip, 7.5);
+  EXPECT_EQ(read("olmoe", R"({"clip_qkv": null})").scores.clip, 0);
+  const std::string sizes = R"("d_model": 32, "n_layers": 2, "n_heads": 4, "attn_config": {"clip_qkv": 6})";
+  const ModelSpec mpt = read("mpt", "{" + sizes + "}");
+  EXPECT_EQ(mpt.scores.clip, 6);
+  EXPECT_EQ(read_model_config(config_json(mpt, "float32"), "again"), mpt);
+  EXPECT_THAT(refusal([] { read("llama", R"({"clip_qkv": 6})"); }), HasSubstr("'clip_qkv' is 6"));
 }
 
 TEST(ModelConfig, EosOfTheGenerationConfigIsAdded) {

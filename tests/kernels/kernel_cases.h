@@ -185,6 +185,10 @@ inline double activation(Activation act, double x) {
       return x > 0 ? x : 0;
     case Activation::relu2:
       return x > 0 ? x * x : 0;
+    case Activation::quick_gelu:
+      return x / (1 + std::exp(-1.702 * x));
+    case Activation::tanh:
+      return std::tanh(x);
     case Activation::xielu:
       break;  // has a case of its own
   }

@@ -39,7 +39,8 @@ std::vector<Case> all_cases() {
     list.push_back(layer(t, d));
     list.push_back(layer(t, d, 1));
   }
-  for (auto act : {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2}) {
+  for (auto act : {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2,
+                   Activation::quick_gelu, Activation::tanh}) {
     list.push_back(gated(act, 3, 65));
     list.push_back(gated(act, 130, 96));
     list.push_back(plain(act, 3, 130));

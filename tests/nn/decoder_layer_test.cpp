@@ -19,7 +19,7 @@ struct Kind {
        whole_norms = false, own_head_norms = false;
   bool layer_norm = false, lora = false, biases = false;
   bool fused = false, norm_after_rope = false, interleaved = false, rope = true;
-  float residual_scale = 1;
+  float residual_scale = 1, clip = 0;
   std::int64_t window = 0;
   float softcap = 0;
   kernels::Activation activation = kernels::Activation::silu;
@@ -75,6 +75,7 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     }
     a.use_rope = k.rope;
     a.norm_after_rope = k.norm_after_rope;
+    a.clip = k.clip;
     a.o = linear("o", kWidth, a.query_width());
     a.norm_whole = k.whole_norms;
     if (k.head_norms || k.whole_norms) {
@@ -329,6 +330,9 @@ std::vector<Kind> kinds() {
   add("fused_by_head", [](Kind& k) { k.fused = k.biases = k.head_norms = true; });
   add("fused_by_head_lora", [](Kind& k) { k.fused = k.lora = k.parallel = true; });
   add("norms_behind_rope", [](Kind& k) { k.norm_after_rope = k.head_norms = true; });
+  add("clip", [](Kind& k) { k.clip = 2.1f; });
+  add("clip_whole_norms", [](Kind& k) { k.clip = 1.9f, k.whole_norms = true; });
+  add("clip_fused", [](Kind& k) { k.clip = 2.2f, k.fused = true, k.rope = false; });
   add("interleaved", [](Kind& k) { k.interleaved = true; });
   add("no_rope", [](Kind& k) { k.rope = false; });
   add("scaled_residuals", [](Kind& k) { k.residual_scale = 0.6f; });

@@ -21,7 +21,8 @@ constexpr std::int64_t kTokens = Documents::kTokens, kWidth = 8, kFfn = 12, kSha
 struct Mix {
   std::string name;
   kernels::RoutingRule rule{6, 2};
-  bool lora = false, biases = false, gated_shared = false, shared = false, correction = false;
+  bool lora = false, biases = false, gated_shared = false, shared = false;
+  float correction = 0;    // how far they are spread
   bool lora_bias = false;  // and no dropout
   float jitter = 0;
   RouterLosses losses{};
@@ -35,7 +36,7 @@ class Mixtures : public testing::TestWithParam<Mix> {
     const Mix& m = GetParam();
     moe.router.rule = m.rule;
     moe.router.gate = linear("router", m.rule.experts, kWidth, m.biases, false);
-    if (m.correction) moe.router.rule.correction = values.random(1, m.rule.experts, 0.3f).data;
+    if (m.correction > 0) moe.router.rule.correction = values.random(1, m.rule.experts, m.correction).data;
     for (std::int64_t e = 0; e < m.rule.experts; ++e) {
       const std::string name = fmt::format("experts.{}.", e);
       moe.experts.push_back({.gate = linear(name + "gate", kFfn, kWidth, m.biases, m.lora),
@@ -257,7 +258,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mix{.name = "groups",
             .rule = {.experts = 6, .chosen = 2, .sigmoid = true, .scale = 2.5f, .groups = 3, .chosen_groups = 2},
             .shared = true,
-            .correction = true},
+            .correction = 0.3f},
+        Mix{.name = "groups_below_zero",  // an open expert may lie below the scores of closed groups
+            .rule = {.experts = 8, .chosen = 4, .sigmoid = true, .groups = 4, .chosen_groups = 2},
+            .correction = 3},
         Mix{.name = "jitter", .jitter = 0.1f}, Mix{.name = "losses", .losses = {0.7, 0.05}}),
     name_of);
 

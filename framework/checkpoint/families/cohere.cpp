@@ -27,13 +27,9 @@ void cohere(ConfigFields& c, ModelSpec& s) {
 }
 
 void cohere2(ConfigFields& c, ModelSpec& s) {
-  command(c, s,
-          {.norm_eps = 1e-5,
-           .tied = true,
-           .max_positions = 8192,
-           .bos = 5,
-           .eos = 255001,
-           .eps_key = "layer_norm_eps"});
+  command(
+      c, s,
+      {.norm_eps = 1e-5, .tied = true, .max_positions = 8192, .bos = 5, .eos = 255001, .eps_key = "layer_norm_eps"});
   std::int64_t pattern = c.reader() ? c.reader()->integer("sliding_window_pattern", 4) : 4;
   c.windows(s, 4096, [&](std::int64_t layer) { return pattern < 1 || (layer + 1) % pattern != 0; });
   if (!c.reader()) return;

@@ -115,6 +115,7 @@ void olmoe(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .max_positions = 4096, .bos = -1, .eos = 50279});
   c.attention_bias(s);
   s.qk_norm.over = QkNormSpec::Over::all_heads;
+  c.cap("clip_qkv", s.scores.clip, 0);
   experts(c, s, "num_experts", "num_local_experts", {.experts = 64, .chosen = 8, .balance = 0.01});
   s.moe.ffn = s.ffn;
   c.flag("norm_topk_prob", s.moe.normalise, false);

@@ -102,7 +102,7 @@ void mpt_attention(const ConfigReader& c, ModelSpec& s) {
   if (!json_bool(all, "alibi", true, place))
     throw UserError("{}: 'alibi' is false; only an mpt with ALiBi is supported", place);
   if (json_bool(all, "qk_ln", false, place)) throw UserError("{}: 'qk_ln' is not supported", place);
-  if (json_number(all, "clip_qkv", 0, place) != 0) throw UserError("{}: 'clip_qkv' is not supported", place);
+  s.scores.clip = json_number(all, "clip_qkv", 0, place);
   if (const std::string type = json_string(all, "attn_type", "multihead_attention", place);
       type != "multihead_attention")
     throw UserError("{}: 'attn_type' is '{}', only 'multihead_attention' is supported", place, type.substr(0, 60));
@@ -122,6 +122,7 @@ void mpt(ConfigFields& c, ModelSpec& s) {
     to["expansion_ratio"] = s.ffn / s.hidden;
     to["attn_config"] = {{"alibi", true},
                          {"alibi_bias_max", s.scores.most_alibi},
+                         {"clip_qkv", s.scores.clip > 0 ? Json(s.scores.clip) : Json(nullptr)},
                          {"softmax_scale", s.scores.scale > 0 ? Json(s.scores.scale) : Json(nullptr)}};
   }
   s.activation = kernels::Activation::gelu;
@@ -183,8 +184,7 @@ constexpr Naming kBloom = [] {
 
 void bloom(ConfigFields& c, ModelSpec& s) {
   const bool first_spelling = c.reader() && c.reader()->has("n_embed");  // of BigScience's own files
-  old_sizes(c, s,
-            {first_spelling ? "n_embed" : "hidden_size", "n_layer", "n_head", "seq_length", nullptr, 2048, 1, 2});
+  old_sizes(c, s, {first_spelling ? "n_embed" : "hidden_size", "n_layer", "n_head", "seq_length", nullptr, 2048, 1, 2});
   bool behind = false;
   c.flag("apply_residual_connection_post_layernorm", behind, false);
   if (behind)

@@ -156,6 +156,22 @@ struct Relu2 {
   }
 };
 
+struct QuickGelu {
+  DML_INLINE static V value(V x) { return x / (1.f + exp(-1.702f * x)); }
+  DML_INLINE static void both(V x, V& value, V& slope) {
+    V s = 1.f / (1.f + exp(-1.702f * x));
+    value = x * s;
+    slope = s * (1.f + 1.702f * x * (1.f - s));
+  }
+};
+struct Tanh {
+  DML_INLINE static V value(V x) { return tanh(x); }
+  DML_INLINE static void both(V x, V& value, V& slope) {
+    value = tanh(x);
+    slope = 1.f - value * value;
+  }
+};
+
 template <class F>
 DML_INLINE void with_activation(int act, F f) {
   switch (act) {
@@ -167,8 +183,12 @@ DML_INLINE void with_activation(int act, F f) {
       return f(GeluTanh{});
     case 3:
       return f(Relu{});
-    default:
+    case 4:
       return f(Relu2{});
+    case 5:
+      return f(QuickGelu{});
+    default:
+      return f(Tanh{});
   }
 }
 
