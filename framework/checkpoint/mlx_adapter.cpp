@@ -116,7 +116,7 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
       throw UserError("an mlx-lm adapter has one rank and scale; '{}' has {} and {}, '{}' has {} and {}",
                       first.module.name, first.r, first.scale, m.module.name, m.r, m.scale);
     auto row = std::ranges::find_if(rows, [&](auto& w) { return w.module() == m.module.name; });
-    if (row->layer < 0) throw UserError("an mlx-lm adapter sits on layers only, not on '{}'", m.module.name);
+    if (row->layer < 0) throw UserError("an mlx-lm adapter can only adapt layers, not '{}'", m.module.name);
     lowest = std::min(lowest, row->layer);
     std::string number = "." + std::to_string(row->layer) + ".";
     keys.insert(m.module.name.substr(m.module.name.find(number) + number.size()));

@@ -82,7 +82,7 @@ void ModelFiles::open_sharded(const std::string& index_path) {
     }
     const TensorView* view = files_[it->second].find(tensor);
     if (!view)
-      throw UserError("{}: tensor '{}' is said to be in {}, which has no such tensor", index_path,
+      throw UserError("{}: tensor '{}' should be in {} by the index, but that file has no such tensor", index_path,
                       escape_controls(tensor).substr(0, 200), escape_controls(it->first).substr(0, 200));
     tensors_.push_back(*view);  // weight_map is ordered by name
   }

@@ -41,8 +41,8 @@ void check_mxfp4(const ModelFiles& files, const WeightName& w, const TensorView&
   if (codes.dtype != DType::u8)
     errors.push_back(fmt::format("tensor '{}' is {}, expected U8", w.tensor, safetensors_name(codes.dtype)));
   else if (w.cols % kernels::kMxfp4Block != 0)
-    errors.push_back(
-        fmt::format("tensor '{}': rows of {} are no whole blocks of {}", w.tensor, w.cols, kernels::kMxfp4Block));
+    errors.push_back(fmt::format("tensor '{}': rows of {} are not a multiple of the block size {}", w.tensor, w.cols,
+                                 kernels::kMxfp4Block));
   else if (!scales) errors.push_back(fmt::format("tensor '{}' is missing", w.mxfp4_scales()));
   else if (scales->dtype != DType::u8 || !std::ranges::equal(scales->shape, wanted))
     errors.push_back(fmt::format("tensor '{}' is {} {}, expected U8 {}", w.mxfp4_scales(),

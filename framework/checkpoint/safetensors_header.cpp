@@ -39,7 +39,7 @@ class HeaderReader {
       read_entry(key);
     });
     skip_space();
-    if (at_ != text_.size()) fail("something stands behind the header's closing brace");
+    if (at_ != text_.size()) fail("unexpected data after the header's closing brace");
   }
 
  private:
@@ -119,17 +119,17 @@ class HeaderReader {
       case 'u':
         break;
       default:
-        fail("unknown escape in a text");
+        fail("unknown escape in a string");
     }
     char32_t code = hex4();
     if (code >= 0xD800 && code < 0xDC00) {
-      if (text_.substr(at_, 2) != "\\u") fail("half of a surrogate pair");
+      if (text_.substr(at_, 2) != "\\u") fail("unpaired surrogate");
       at_ += 2;
       char32_t low = hex4();
-      if (low < 0xDC00 || low > 0xDFFF) fail("half of a surrogate pair");
+      if (low < 0xDC00 || low > 0xDFFF) fail("unpaired surrogate");
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     } else if (code >= 0xDC00 && code < 0xE000) {
-      fail("half of a surrogate pair");
+      fail("unpaired surrogate");
     }
     append_utf8(out, code);
   }
@@ -141,7 +141,7 @@ class HeaderReader {
     while (true) {
       if (at_ >= text_.size()) fail("text is cut off");
       char c = text_[at_];
-      if (static_cast<unsigned char>(c) < 0x20) fail("control character in a text");
+      if (static_cast<unsigned char>(c) < 0x20) fail("control character in a string");
       if (c == '"') break;
       if (c == '\\') {
         if (!copy) copy = &out_.unescaped.emplace_back(text_.substr(start, at_ - start));
@@ -168,7 +168,7 @@ class HeaderReader {
       ++at_;
     }
     bool more = at_ < text_.size() && (text_[at_] == '.' || text_[at_] == 'e' || text_[at_] == 'E');
-    if (start == at_ || more || (text_[start] == '0' && at_ - start > 1)) fail("expected a whole number, not negative");
+    if (start == at_ || more || (text_[start] == '0' && at_ - start > 1)) fail("expected a non-negative integer");
     return v;
   }
 
@@ -265,7 +265,7 @@ void check_cover(const SafetensorsHeader& header, std::uint64_t data_bytes, cons
     cursor = e.end;
   }
   if (cursor != data_bytes)
-    throw UserError("{}: {} bytes behind the last tensor belong to none", source, data_bytes - cursor);
+    throw UserError("{}: {} bytes after the last tensor belong to no tensor", source, data_bytes - cursor);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TrainState read_train_state(const Json& json, const std::string& source) {
   s.pass = count(json, "data_pass", source);
   s.row = count(json, "data_row", source);
   auto& seed = member(json, "seed", source);
-  if (!seed.is_number_unsigned()) throw UserError("{}: 'seed' must be a whole number, not negative", source);
+  if (!seed.is_number_unsigned()) throw UserError("{}: 'seed' must be a non-negative integer", source);
   s.seed = seed.get<std::uint64_t>();
   s.tokens = count(json, "tokens", source);
   s.trained_tokens = count(json, "trained_tokens", source);

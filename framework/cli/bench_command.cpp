@@ -65,7 +65,7 @@ BenchOptions checked(const Bench& b) {
   return o;
 }
 
-// "4,16,64" as numbers.
+// Parses "4,16,64".
 std::vector<int> thread_counts(const std::optional<std::string>& text) {
   std::vector<int> counts;
   if (!text) return counts;
@@ -174,7 +174,7 @@ int run_bench(const std::vector<std::string>& words) {
 }  // namespace
 
 Command bench_command() {
-  return {"bench", "measures speed and memory of a training step, on random tokens",
+  return {"bench", "measures speed and memory of a training step on random tokens",
           [] { return Bench().options.page(); }, run_bench};
 }
 

@@ -1,4 +1,4 @@
-// --kv-cache, the same for every command that has it.
+// The option --kv-cache, shared by several commands.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// UserError unless it is f32, bf16 or int8.
+/// Parses its value. UserError unless it is f32, bf16 or int8.
 DType cache_storage(const std::string& name);
 
 }  // namespace dml

@@ -31,7 +31,7 @@ constexpr const char* kChatHelp =
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// While a conversation lasts, SIGINT sets a flag instead of ending the process.
+// During a conversation, SIGINT sets a flag instead of ending the process.
 class CatchInterrupts {
  public:
   CatchInterrupts() {
@@ -80,14 +80,14 @@ const std::vector<Setting>& settings() {
   return table;
 }
 
-// "word  the rest " → "word", "the rest".
+// Splits "word  the rest " into "word" and "the rest".
 std::pair<std::string, std::string> cut(const std::string& line) {
   const auto space = std::min(line.find(' '), line.size()), rest = line.find_first_not_of(' ', space);
   if (rest == line.npos) return {line.substr(0, space), ""};
   return {line.substr(0, space), line.substr(rest, line.find_last_not_of(' ') + 1 - rest)};
 }
 
-// One row of JSON, after what the file has.
+// Appends a row of JSON to a file.
 void append_row(const std::string& path, const Json& row) {
   const std::string line = dump(row) + "\n";
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -137,7 +137,7 @@ class Chat {
     }
   }
 
-  // False to leave.
+  // Executes a command; false to leave the chat.
   bool command(const std::string& line) {
     const auto [name, rest] = cut(line);
     if (name == "/exit" || name == "/quit") return false;
@@ -189,7 +189,7 @@ class Chat {
     answer(0);
   }
 
-  // Answers the last message. Without a chat template it stands alone.
+  // Answers the last message; without a chat template, only that message is the prompt.
   void answer(std::size_t attempt) {
     std::string text;
     try {

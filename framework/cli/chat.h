@@ -10,16 +10,16 @@ namespace dml {
 
 class Assistant;
 
-/// Reads lines until /exit or the end of the input; answers go to standard output. Ctrl-C ends an answer, not the
-/// program.
+/// Reads lines until /exit or the end of the input; answers go to standard output. Ctrl-C ends the current answer, not
+/// the program.
 void chat(Assistant& assistant);
 
-/// `/set KEY VALUE`: UserError with the nearest key, or the range of the value.
+/// Executes `/set KEY VALUE`. UserError with the nearest key, or the range of the value.
 void set_generation_option(GenerationOptions& options, const std::string& key, const std::string& value);
 /// All keys with their values, one line each.
 std::string generation_options_text(const GenerationOptions& options);
 
-/// Takes back the last question and what answers it; false when there is none.
+/// Removes the last question and everything after it; false if there is none.
 bool undo_exchange(Json& messages);
 
 }  // namespace dml

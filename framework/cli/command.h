@@ -1,5 +1,5 @@
-// The command table: a name, a line of help, a page of help with examples, and what it does. The dispatcher, `dml
-// help`, the manual pages, the shell completions and the tests read the same rows.
+// The command table: name, one-line summary, help page with examples, and function. The dispatcher, `dml help`, the
+// manual pages, the shell completions and the tests read the same rows.
 #pragma once
 
 #include <functional>
@@ -13,13 +13,13 @@ namespace dml {
 struct Command {
   std::string name, summary;
   std::function<CommandPage()> page;
-  /// Takes the words after the command's name; returns the exit code.
+  /// Runs the command with the arguments after its name; returns the exit code.
   std::function<int(const std::vector<std::string>& words)> run;
 };
 
 const std::vector<Command>& commands();
 
-/// Runs "dml WORDS…": finds the command, turns exceptions into one line on stderr and an exit code.
+/// Runs "dml WORDS…": finds the command, and turns exceptions into one line on stderr and an exit code.
 int run_command_line(const std::vector<std::string>& words);
 
 }  // namespace dml

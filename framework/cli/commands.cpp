@@ -1,5 +1,5 @@
-// The table of commands: what follows `dml` on the command line, and the function that runs it. It is the only such
-// table: the overview, the help pages and whatever else lists commands are made from commands().
+// The table of commands with their functions. The overview, the help pages and all other lists of commands are
+// generated from commands().
 #include "cli/command.h"
 
 #include <unistd.h>

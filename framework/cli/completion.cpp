@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-// What begins with @ is completed by what exists.
+// The completions of a value; entries that begin with @ stand for existing files, recipes, … .
 std::vector<std::string> hint_words(const ValueHint& hint) {
   std::vector<std::string> out = hint.words;
   if (hint.files) out.emplace_back("@files");
@@ -29,14 +29,14 @@ std::string joined_hint(const std::string& placeholder) {
 
 std::string key_hint(const KeyHelp& key) { return key.path ? "@files" : fmt::format("{}", fmt::join(key.values, " ")); }
 
-/// A help text's first sentence, short enough for a list.
+/// The first sentence of a help text, shortened for a list.
 std::string brief(const std::string& text) {
   std::string out = text.substr(0, std::min(text.find(". "), text.find("; ")));
   if (out.ends_with('.')) out.pop_back();
   return out;
 }
 
-/// In single quotes of bash, zsh and fish.
+/// Quotes text with single quotes for bash, zsh and fish.
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";
   for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -168,7 +168,7 @@ std::string bash_script() {
 
 // ---- zsh
 
-/// In a description of _arguments.
+/// Escapes text for a description of zsh's _arguments.
 std::string described(const std::string& text) {
   std::string out;
   for (char c : brief(text)) {

@@ -1,6 +1,6 @@
-// Shell completions from the table of commands and the recipe's field list: commands, their options and words, the
-// values of both, and recipe keys where a command takes them. The scripts are complete in themselves; they do not call
-// dml.
+// Shell completions generated from the table of commands and the recipe's field list: commands, their options and
+// arguments, values of both, and recipe keys for commands that accept them. The scripts are self-contained; they do not
+// call dml.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace dml {
 /// "bash", "zsh", "fish".
 const std::vector<std::string>& completion_shells();
 
-/// The script for one of them; UserError for any other.
+/// The script for a shell; UserError for an unknown one.
 std::string completion_script(const std::string& shell);
 
 }  // namespace dml

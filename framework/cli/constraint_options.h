@@ -1,4 +1,4 @@
-// The options that constrain generated text, the same for every command that has them.
+// The options that constrain generated text, shared by several commands.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct ConstraintOptions {
   bool any() const { return schema || regex || grammar || !choices.empty(); }
   /// Adds --schema, --regex, --grammar and --choice.
   void add_to(Options& options);
-  /// Null when none was given. UserError when more than one was, or it is not supported.
+  /// The constraint; null if none was given. UserError when more than one was given, or it is not supported.
   std::unique_ptr<Automaton> automaton(JsonSpace space) const;
 };
 

@@ -40,7 +40,7 @@ struct Preprocess {
   }
 };
 
-// Every problem is a line of the result.
+// Prints every problem as a line.
 int check_all_rows(const RecipeFile& file, const Tokenizer& tokenizer) {
   const Recipe& recipe = file.recipe;
   std::int64_t problems = 0;
@@ -60,7 +60,7 @@ int check_all_rows(const RecipeFile& file, const Tokenizer& tokenizer) {
 
 int preprocess(std::vector<std::string> words) {
   Preprocess p;
-  // As Axolotl's, --debug may stand without a number.
+  // As in Axolotl, --debug may have no number.
   for (auto word = words.begin(); word != words.end(); ++word)
     if (*word == "--debug" && (word + 1 == words.end() || word[1].starts_with("--"))) *word = "--debug=5";
   p.options.parse(words);
@@ -131,12 +131,12 @@ int tokenize(const std::vector<std::string>& words) {
     return dump(Json(tokenizer->decode(ids_of(ids, *tokenizer, place)))) + "\n";
   };
   if (t.text || t.file) {
-    // What a file holds is one text, its last newline included.
+    // A file is one text, including its last newline.
     std::string text = t.text ? *t.text : read_file(*t.file);
     print(t.decode ? decode(parse_json(text, t.text ? "--text" : *t.file), t.text ? "--text" : *t.file) : encode(text));
     return 0;
   }
-  // Read as datasets are: bounded rows, unpacked on the way, and errors that are no end of the file.
+  // Read like a dataset: bounded rows, decompression, and read errors that are not mistaken for the end of the file.
   RowReader reader({*t.input, RowForm::json_lines, ""});
   Json row;
   for (RawRow raw; reader.next(raw);) {

@@ -1,4 +1,4 @@
-// dml diff: the settings in which two recipes differ, with defaults and what dml derives from other settings.
+// dml diff: the settings in which two recipes differ, including defaults and derived settings.
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
@@ -17,7 +17,7 @@ struct DiffWords {
   DiffWords() {
     options.about(
         "Prints the settings in which two recipes differ, a line each: KEY: VALUE -> OTHER VALUE. Both are resolved "
-        "first, so that order, comments and values which are the default do not count. Exit code 0, also where nothing "
+        "first, so order, comments and default values do not count. Exit code 0, even if nothing "
         "differs.");
     options.positional("RECIPE", before, "a recipe, or the resolved one that a run has written");
     options.positional("OTHER", after, "the recipe to compare it with");

@@ -1,4 +1,4 @@
-// grammar: what a constraint on generated text accepts, line by line.
+// dml grammar: checks a constraint on generated text, and lines of a file against it.
 #include "cli/constraint_options.h"
 #include "cli/output.h"
 #include "cli/stages.h"

@@ -1,4 +1,4 @@
-// fetch, push: models and datasets of the Hugging Face Hub.
+// dml fetch, dml push: models and datasets of the Hugging Face Hub.
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
@@ -23,15 +23,16 @@ struct Fetch {
   Fetch() {
     options.about(
         "Downloads a model or dataset of the Hugging Face Hub into the cache that its other tools share (HF_HOME, "
-        "HF_HUB_CACHE), and prints the folder. What is there is not downloaded again, and what was interrupted is "
-        "continued; every file is checked against the digest that the Hub lists. The token is HF_TOKEN or the token "
-        "file; HF_ENDPOINT names a mirror. Of a model, config, tokenizer and safetensors are downloaded; of a dataset, "
-        "the files of rows.");
+        "HF_HUB_CACHE), and prints the folder. Files in the cache are not downloaded again, and interrupted downloads "
+        "are continued; every file is checked against the digest that the Hub lists. The token is HF_TOKEN or the "
+        "token "
+        "file; HF_ENDPOINT names a mirror. By default, config, tokenizer and safetensors of a model are downloaded, "
+        "and the data files of a dataset.");
     options.positional("ORG/NAME", name, "name of a model, or of a dataset");
     options.text("revision", revision, "branch, tag or commit; default: main", "REVISION");
-    options.texts("include", request.include, "only files that fit this pattern (may be given several times)", "GLOB");
+    options.texts("include", request.include, "only files that match this pattern; may be repeated", "GLOB");
     options.flag("dataset", dataset, "the name is that of a dataset");
-    options.flag("dry-run", request.dry_run, "list the files, and download nothing");
+    options.flag("dry-run", request.dry_run, "list the files without downloading them");
   }
 };
 
@@ -67,19 +68,18 @@ struct PushWords {
        "dml push outputs/lora org/pirate-lora --dry-run  what would be sent"}};
   PushWords() {
     options.about(
-        "Uploads a result to a repository of the Hugging Face Hub, which is made when it does not exist: weights, "
-        "configuration, tokenizer, template and model card; no checkpoints, no optimizer state, no logs. All of it "
-        "becomes visible in one commit, or nothing. The token, which needs write access, is HF_TOKEN or the token "
+        "Uploads a result to a repository of the Hugging Face Hub, which is created if necessary: weights, "
+        "configuration, tokenizer, template and model card; no checkpoints, no optimizer state, no logs. All files "
+        "become visible in one commit, or none. The token, which needs write access, is HF_TOKEN or the token "
         "file. Prints the address of the commit.");
     options.positional("DIR", request.folder, "the directory of a model or adapter, or of files of rows");
     options.positional("ORG/NAME", request.id, "the repository");
-    options.flag("private", request.make_private, "make a new repository private");
+    options.flag("private", request.make_private, "create the repository as private");
     options.text("revision", revision, "branch; default: main", "BRANCH");
-    options.texts("include", request.include, "push the files that fit this pattern (may be given several times)",
-                  "GLOB");
+    options.texts("include", request.include, "push only files that match this pattern; may be repeated", "GLOB");
     options.flag("dataset", dataset, "the repository is a dataset");
     options.text("message", message, "summary of the commit");
-    options.flag("dry-run", request.dry_run, "list the files, and send nothing");
+    options.flag("dry-run", request.dry_run, "list the files without uploading them");
   }
 };
 

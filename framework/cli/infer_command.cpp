@@ -1,4 +1,4 @@
-// infer: one prompt, a conversation, or a file of rows.
+// dml infer: answers one prompt, a conversation, or a file of rows.
 #include <cmath>
 
 #include "assembly/hub_files.h"
@@ -60,33 +60,33 @@ struct Infer {
     options.integer("max-new-tokens", max_new_tokens,
                     "the longest answer in tokens (256); prompt and answer never exceed the context");
     options.number("temperature", temperature, "sampling temperature (0.7); 0 is greedy");
-    options.integer("top-k", top_k, "sample from the k likeliest tokens");
-    options.number("top-p", top_p, "sample from the likeliest tokens whose probabilities add up to this");
-    options.number("min-p", min_p, "leave out tokens less likely than this fraction of the likeliest");
-    options.number("repetition-penalty", repetition_penalty, "above 1: tokens that occurred become less likely");
-    options.number("presence-penalty", presence_penalty, "subtracted from the logits of tokens that occurred");
+    options.integer("top-k", top_k, "sample from the k most likely tokens");
+    options.number("top-p", top_p, "sample from the most likely tokens whose probabilities add up to this");
+    options.number("min-p", min_p, "drop tokens less likely than this fraction of the most likely one");
+    options.number("repetition-penalty", repetition_penalty,
+                   "above 1: tokens that already occurred become less likely");
+    options.number("presence-penalty", presence_penalty, "subtracted from the logits of tokens that already occurred");
     options.number("frequency-penalty", frequency_penalty, "the same, times the number of occurrences");
-    options.text("stop", stop, "texts that end the answer, separated by commas; '\\,' is a comma, '\\n' a newline");
+    options.text("stop", stop, "strings that end the answer, separated by commas; '\\,' is a comma, '\\n' a newline");
     constraint.add_to(options);
     options.flag("logprobs", logprobs, "print JSON with each token and its log-probability");
     options.integer("seed", seed, "seed of the sampler (0)");
-    options.flag("greedy", greedy, "always take the likeliest token");
+    options.flag("greedy", greedy, "always take the most likely token");
     options.text("reward", reward, "a reward model: answer with the best of --best-of", "DIR");
-    options.integer("best-of", best_of, "so many answers are sampled, and --reward chooses one of them (8)");
-    options.integer("num-beams", num_beams, "beam search with this many beams (1: none)");
-    options.number("length-penalty", length_penalty,
-                   "of beam search: log-probabilities are divided by length to this power (1)");
+    options.integer("best-of", best_of, "number of answers to sample, from which --reward chooses (8)");
+    options.integer("num-beams", num_beams, "number of beams; above 1: beam search (1)");
+    options.number("length-penalty", length_penalty, "beam search: scores are divided by length to this power (1)");
     options.text("kv-cache", kv_cache,
                  "element type of the key-value cache (f32). bf16 and int8 take a half and a quarter of the memory; "
                  "answers may differ",
                  "f32|bf16|int8");
-    options.flag("raw", raw, "use the prompt as it is, without a template");
+    options.flag("raw", raw, "use the prompt without a template");
     options.integer("threads", threads, "threads (all cores)");
     options.take_overrides(overrides);
   }
 };
 
-// "a,b\\,c" → "a", "b,c".
+// Splits "a,b\\,c" into "a" and "b,c".
 std::vector<std::string> parse_stops(const std::string& text) {
   std::vector<std::string> out{""};
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -121,7 +121,7 @@ void choose_beams(const Infer& in, GenerationOptions& options) {
         "with it");
 }
 
-// Requests of OpenAI's batch format say themselves how they are answered.
+// Answers a file in OpenAI's batch format, whose requests have their own sampling settings.
 void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOptions& generation) {
   if (in.max_new_tokens || in.top_k || in.seed || in.num_beams || in.temperature || in.top_p || in.min_p ||
       in.repetition_penalty || in.presence_penalty || in.frequency_penalty || in.length_penalty || in.stop ||
@@ -142,7 +142,7 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
   log_info("{}: {}", *in.output, count.text());
 }
 
-// --reward and --best-of; they go with sampling.
+// Checks --reward and --best-of, which require sampling; returns the number of answers.
 std::int64_t answers_to_choose_from(const Infer& in, const GenerationOptions& generation) {
   constexpr std::int64_t kDefault = 8, kMost = 1024;
   if (!in.reward && in.best_of) throw UserError("--best-of needs --reward DIR, a reward model that chooses");
@@ -198,7 +198,7 @@ void check_words(const Infer& in) {
   if (in.threads && *in.threads < 1) throw UserError("--threads: {} is not 1 or more", *in.threads);
 }
 
-// What the command line says wins over the recipe's and the model's defaults.
+// Command-line settings override the recipe's and the model's defaults.
 void choose_sampling(const Infer& in, SamplingOptions& s) {
   constexpr double kMost = 1e9;
   auto within = [](const char* name, double x, double low, double high) {
@@ -276,7 +276,7 @@ int run_infer(const std::vector<std::string>& words) {
 }  // namespace
 
 Command infer_command() {
-  return {"infer", "generates text with the base model or with what was trained", [] { return Infer().options.page(); },
+  return {"infer", "generates text with the trained model or the base", [] { return Infer().options.page(); },
           run_infer};
 }
 

@@ -1,4 +1,4 @@
-// init: a recipe that is already right, out of a model directory and data.
+// dml init: writes a working recipe for a model directory and data.
 #include <unistd.h>
 
 #include <cstdio>
@@ -33,21 +33,23 @@ struct Init {
                    "dml init                                                       asks for model and data"}};
   Init() {
     options.about(
-        "Looks at a model's directory, its tokenizer and the columns of the data, and writes a commented recipe: "
+        "Examines a model's directory, its tokenizer and the columns of the data, and writes a commented recipe: "
         "format and columns of the data, chat template, special tokens, sequence length from the lengths of the rows, "
         "training method, batch size and memory for this machine, learning rate. Prints what it found and the next "
-        "commands. Without MODEL or DATA it asks, on a terminal. An existing file is never replaced without --force.");
+        "commands. Without MODEL or DATA, it asks for them on a terminal. An existing file is replaced only with "
+        "--force.");
     options.positional("MODEL", request.model,
                        "a model's directory, a GGUF file, or a model of the Hugging Face Hub, which is downloaded; a "
                        "directory with a tokenizer alone is for a model from scratch",
                        false);
     options.positional("DATA", request.data,
                        "a file or a folder: CSV, JSON, chat exports (ChatGPT, ShareGPT), text, Markdown", false);
-    options.text("output", output, "the recipe's file, also -o; without: named after the data, in this folder", "FILE");
-    options.flag("force", request.force, "replace a recipe that is there");
-    options.text("adapter", adapter,
-                 "lora, qlora, or none for training every weight; without: by the model's size and the memory there is",
-                 "none|lora|qlora");
+    options.text("output", output, "the recipe's file, also -o; default: named after the data, in this folder", "FILE");
+    options.flag("force", request.force, "replace an existing recipe");
+    options.text(
+        "adapter", adapter,
+        "lora, qlora, or none for training every weight; default: by the model's size and the available memory",
+        "none|lora|qlora");
     options.texts("user", request.columns.user, "the column of the question; given again, the columns are joined",
                   "COLUMN");
     options.text("assistant", request.columns.assistant, "the column of the answer", "COLUMN");
@@ -58,8 +60,8 @@ struct Init {
   }
 };
 
-// Asks until there is an answer (or `otherwise`, where that is given) of which `problem_of` says "". UserError at the
-// end of the input.
+// Asks until problem_of(answer) is "", with `otherwise` as the default answer if it is not empty. UserError at the end
+// of the input.
 std::string ask(const std::string& question, const std::string& otherwise,
                 const std::function<std::string(const std::string&)>& problem_of) {
   while (true) {
@@ -81,7 +83,7 @@ std::string problem_of_path(const std::string& path) {
   return file_exists(path) ? "" : fmt::format("{}: no such file or directory", path);
 }
 
-// A name of the Hub is no problem, unless it begins with a folder that is here.
+// Why `name` is not a model; a name of the Hub is accepted unless it begins with an existing folder.
 std::string problem_of_model(const std::string& name) {
   const auto slash = name.find('/');
   const bool of_hub = slash != name.npos && parse_hub_name(name) && !file_exists(name.substr(0, slash));
@@ -93,7 +95,7 @@ void ask_for_the_rest(Init& in) {
   if (!r.model.empty() && !r.data.empty()) return;
   if (!isatty(STDIN_FILENO))
     throw UserError(
-        "init needs a model and data: dml init MODEL DATA [-o RECIPE] (it asks for them on a terminal only)");
+        "init needs a model and data: dml init MODEL DATA [-o RECIPE] (it asks for them only on a terminal)");
   if (r.model.empty()) r.model = ask("Model (a directory, or org/name of the Hugging Face Hub):", "", problem_of_model);
   if (r.data.empty()) r.data = ask("Data (a file or a folder):", "", problem_of_path);
   if (!in.output)

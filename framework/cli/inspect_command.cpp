@@ -1,4 +1,4 @@
-// inspect: what was prepared, row by row, as a page, or against another folder.
+// dml inspect: shows prepared data: row by row, as a page, or compared with another folder.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -17,7 +17,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kFound = 10;  // rows shown of a search
+constexpr std::int64_t kFound = 10;  // rows shown by --search
 
 struct Inspect {
   std::string what;
@@ -62,12 +62,12 @@ struct Inspect {
   }
 };
 
-// What there is to look at, opened from a recipe or from the folder itself.
+// The data to inspect, opened from a recipe or a prepared folder.
 struct Subject {
   std::optional<RecipeFile> recipe;
-  std::unique_ptr<Tokenizer> tokenizer;  // null for a folder whose tokenizer is not there
+  std::unique_ptr<Tokenizer> tokenizer;  // null for a folder whose tokenizer was not found
   Prepared prepared;
-  std::optional<ScheduleOptions> plan;  // needs a recipe
+  std::optional<ScheduleOptions> plan;  // only with a recipe
 
   static Subject open(const Inspect& in) {
     Subject out;
@@ -115,7 +115,7 @@ void show_dropped(const Prepared& prepared, bool json) {
                : fmt::format("{}: {}{}\n", row.place, row.reason, row.detail.empty() ? "" : ", " + row.detail));
 }
 
-// Rows in the order of their scores, each under a line with its values.
+// Shows rows in the order of their scores, each with a line of its values.
 void show_scores(const Inspect& in, const Subject& subject) {
   const std::vector<RowScore> scores = read_scores(*in.scores);
   const std::vector<std::size_t> order = sorted_scores(scores, in.by.value_or("loss"), in.lowest);
@@ -162,7 +162,7 @@ std::vector<std::int64_t> choose(const Inspect& in, const Subject& subject, cons
   } else if (in.packed) {
     chosen = packed_row(subject, examples, *in.packed);
   } else if (in.random && !examples.empty()) {
-    // Different rows, by a partial shuffle; at most as many as there are.
+    // Distinct rows, by a partial shuffle; at most as many as exist.
     chosen.resize(static_cast<std::size_t>(examples.size()));
     std::iota(chosen.begin(), chosen.end(), 0);
     std::mt19937_64 chance(std::random_device{}());

@@ -42,13 +42,13 @@ int run_ranks(const std::vector<std::string>& line, bool trains) {
 
 int train_on_own_ranks(std::vector<std::string> words, const LayoutChoice& choice) {
   words.insert(words.begin(), "train");
-  // Ranks do not see the terminal behind mpirun.
+  // Ranks do not see the terminal behind mpirun, so they are told.
   if (progress_mode() == ProgressMode::automatic && terminal_style(STDERR_FILENO).redraw)
     words.push_back("--progress=bar");
   const std::vector<std::string> line = line_of_ranks(request_of(choice, std::move(words)));
   log_debug("{}", shell_text(line));
   pass_layout_to_ranks(choice);
-  set_threads(1);  // signals must reach run_launcher(), not a thread that has nothing to do
+  set_threads(1);  // signals must reach run_launcher(), not an idle thread
   return run_ranks(line, true);
 }
 

@@ -1,4 +1,4 @@
-// Starting ranks: what dml launch and dml train have in common.
+// Starts ranks; shared by dml launch and dml train.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 
 namespace dml {
 
-/// The mpirun line of the request on this host, with the output options of this command for the ranks.
+/// The mpirun command of the request on this host, with this command's output options for the ranks.
 std::vector<std::string> line_of_ranks(LaunchRequest request);
-/// Runs it (run_launcher()) and says when a signal ended a rank. `trains`: signals save and stop. The exit code.
+/// Runs the command by run_launcher(), and reports when a signal ended a rank. `trains`: signals save and stop. Returns
+/// the exit code.
 int run_ranks(const std::vector<std::string>& line, bool trains);
 
-/// dml train with these words (a recipe and options), on ranks that this process starts and waits for.
+/// Runs dml train with these arguments (a recipe and options) on ranks that this process starts and waits for.
 int train_on_own_ranks(std::vector<std::string> words, const LayoutChoice& choice);
-/// The choice, or one rank where mpirun cannot start so many.
+/// The choice, or one rank if mpirun cannot start that many.
 LayoutChoice startable(LayoutChoice choice);
 
 }  // namespace dml

@@ -23,7 +23,7 @@ struct LineEditor::State {
 
 LineEditor::LineEditor() : state_(std::make_unique<State>()) {
   if (isatty(STDIN_FILENO) != 1) return;
-  // The editor counts characters by the locale; numbers stay as they are.
+  // The editor counts characters by the locale; number formatting is not affected.
   const char* encoding = std::setlocale(LC_CTYPE, "");
   if (!encoding || std::string(encoding) == "C" || std::string(encoding) == "POSIX")
     std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -59,7 +59,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   errno = 0;
   const char* typed = el_gets(state_->editor, &count);
   if (!typed || count <= 0) {
-    if (count == -1 && errno == EINTR) {  // Ctrl-C: what was typed is dropped
+    if (count == -1 && errno == EINTR) {  // Ctrl-C: drops the typed text
       el_reset(state_->editor);
       std::fputs("\n", stderr);
       return "";

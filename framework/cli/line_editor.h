@@ -1,4 +1,4 @@
-// Lines typed by a person: on a terminal with editing and history, from a pipe as they come.
+// Reads lines of input: with editing and history on a terminal, unchanged from a pipe.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,11 @@ namespace dml {
 
 class LineEditor {
  public:
-  /// Reads standard input. Prompts go to standard error, so that standard output holds results alone.
+  /// Reads standard input. Prompts go to standard error, so that standard output contains only results.
   LineEditor();
   ~LineEditor();
 
-  /// The next line without its newline; nothing at the end of the input. An interrupt (Ctrl-C) gives an empty line.
+  /// The next line without its newline; empty at the end of the input. An interrupt (Ctrl-C) gives an empty line.
   std::optional<std::string> read(const std::string& prompt);
 
  private:

@@ -6,7 +6,7 @@
 #include "cli/command.h"
 
 int main(int argc, char** argv) {
-  // A reader of our output that goes away, or a limit on the size of a file, must not end a run: writing fails instead.
+  // A closed pipe or a file size limit must not end a run: the write returns an error instead.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   return dml::run_command_line(std::vector<std::string>(argv + 1, argv + argc));

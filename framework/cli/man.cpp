@@ -13,7 +13,7 @@
 namespace dml {
 namespace {
 
-/// Text in roff: no character of it is a request or an escape, everything beyond ASCII is named by its code point.
+/// Escapes text for roff: no character is a request or an escape, and characters beyond ASCII are named by code point.
 std::string roff(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {

@@ -1,5 +1,5 @@
-// Manual pages from the table of commands and the recipe's field list, as roff (man macros): dml(1), dml-COMMAND(1) and
-// dml-recipe(5).
+// Manual pages generated from the table of commands and the recipe's field list, in roff (man macros): dml(1),
+// dml-COMMAND(1) and dml-recipe(5).
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ struct ManPage {
   std::string roff;
 };
 
-/// dml(1), or dml-NAME(1) of one command, or dml-recipe(5) for "recipe". UserError with the nearest name otherwise.
+/// dml(1), dml-NAME(1) for a command, or dml-recipe(5) for "recipe". UserError with the nearest name otherwise.
 ManPage man_page(const std::string& name);
-/// All of them.
+/// All manual pages.
 std::vector<ManPage> man_pages();
 
 }  // namespace dml

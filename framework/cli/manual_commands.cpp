@@ -1,4 +1,4 @@
-// man, completion: the table of commands for man(1) and for shells.
+// dml man, dml completion: the table of commands for man(1) and shells.
 #include "cli/completion.h"
 #include "cli/man.h"
 #include "cli/options.h"
@@ -45,8 +45,8 @@ struct Completion {
   std::string shell;
   Options options{"completion",
                   "completion bash|zsh|fish",
-                  {"source <(dml completion bash)                                    this bash only",
-                   "dml completion bash > ~/.local/share/bash-completion/completions/dml  every bash",
+                  {"source <(dml completion bash)                                    this bash session only",
+                   "dml completion bash > ~/.local/share/bash-completion/completions/dml  every bash session",
                    "dml completion fish > ~/.config/fish/completions/dml.fish        every fish"}};
   Completion() {
     options.about(

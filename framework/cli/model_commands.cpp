@@ -1,4 +1,4 @@
-// info, convert: model and adapter directories as they lie there.
+// dml info, dml convert: describe and convert model and adapter directories.
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"

@@ -1,4 +1,4 @@
-// launch, doctor, ckpt: what running a job needs besides training.
+// dml launch, dml doctor, dml ckpt: operating jobs.
 #include "cli/launching.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -25,7 +25,7 @@ namespace {
 struct Launch {
   LaunchRequest request;
   SlurmRequest slurm;
-  std::optional<std::string> submit;  // to a scheduler
+  std::optional<std::string> submit;  // name of the scheduler
   std::optional<std::int64_t> nodes, ranks_per_node;
   bool dry_run = false, autotune = false;
   Options options{
@@ -44,27 +44,27 @@ struct Launch {
         "ranks, prints it and runs it. On one machine, dml train starts ranks by itself where they are faster.");
     options.integer(
         "ranks", request.ranks,
-        "number of ranks; also -n N. Default: in training as many as should be fastest, else one per core; with a "
+        "number of ranks; also -n N. Default: for training the estimated fastest number, else one per core; with a "
         "hostfile its slots");
     options.flag("autotune", autotune,
-                 "measure the recipe's step under every number of ranks that divides the cores of this host, the rest "
-                 "being threads, and start the run with the fastest");
+                 "measure the recipe's step with every number of ranks that divides the cores of this host (the others "
+                 "become threads), and start the run with the fastest");
     options.text("hostfile", request.hostfile, "one line per host: NAME slots=RANKS", "FILE");
     options.integer("threads", request.threads, "threads per rank. Default: the host's cores, shared among its ranks");
     options.text("interface", request.interface, "network interface between the hosts, such as eth0", "NAME");
     options.text("submit", submit,
-                 "a batch system, slurm: write a job script to COMMAND-RECIPE.slurm in this directory and submit it. "
-                 "It saves before its time is up or when it must make room, goes back to the queue and resumes",
+                 "a batch system (slurm): write a job script to COMMAND-RECIPE.slurm in this directory and submit it. "
+                 "It saves before its time limit or when preempted, is requeued, and resumes",
                  "slurm");
     options.integer("nodes", nodes, "with --submit: number of hosts. Default: 1");
     options.integer("ranks-per-node", ranks_per_node, "with --submit: ranks on each. Default: 1");
-    options.text("time", slurm.time, "with --submit: longest time of the job, as minutes, HH:MM:SS or DAYS-HH:MM:SS",
+    options.text("time", slurm.time, "with --submit: time limit of the job, as minutes, HH:MM:SS or DAYS-HH:MM:SS",
                  "TIME");
     options.text("partition", slurm.partition, "with --submit: partition (queue) of the job", "NAME");
     options.text("account", slurm.account, "with --submit: account that the job is charged to", "NAME");
-    options.flag("dry-run", dry_run, "print the command line, or the job script, and start nothing");
+    options.flag("dry-run", dry_run, "print the command line or job script without starting anything");
   }
-  /// The words before the command are ours.
+  /// Parses the options before COMMAND, which belong to dml launch.
   void parse(const std::vector<std::string>& words) {
     std::vector<std::string> own;
     std::size_t i = 0;
@@ -78,7 +78,7 @@ struct Launch {
     options.parse(own);
     request.command.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   }
-  /// Its own words again, for a run to be resumed with.
+  /// Its own options as arguments, for resuming a run.
   std::vector<std::string> own_words() const {
     std::vector<std::string> out;
     if (request.ranks) out.insert(out.end(), {"-n", std::to_string(*request.ranks)});
@@ -91,12 +91,12 @@ struct Launch {
 
 CommandPage launch_page() {
   CommandPage page = Launch().options.page();
-  page.words.push_back({"COMMAND RECIPE …", "", "the command to run on every rank, with its own words"});
+  page.words.push_back({"COMMAND RECIPE …", "", "the command to run on every rank, with its arguments"});
   page.runs_command = true;
   return page;
 }
 
-// Writes the script and gives it to sbatch, which prints the number of the job.
+// Writes the script and passes it to sbatch, which prints the job number.
 int submit(Launch& l) {
   if (*l.submit != "slurm") throw UserError("launch: --submit {}: expected slurm", *l.submit);
   l.slurm.nodes = l.nodes.value_or(1);
@@ -113,7 +113,7 @@ int submit(Launch& l) {
 }
 
 RecipeFile recipe_of_training(const std::vector<std::string>& command, RecipeUse use) {
-  bench_arguments(command);  // checks what it is
+  bench_arguments(command);  // UserError unless it is a training
   std::string path;
   std::optional<std::string> resume;
   std::vector<Override> overrides;
@@ -125,7 +125,8 @@ RecipeFile recipe_of_training(const std::vector<std::string>& command, RecipeUse
   return load_recipe(path, overrides, use);
 }
 
-// Measures, and asks for the fastest. A step of a recipe without batch_size has micro-batches for any number of ranks.
+// Measures layouts and requests the fastest one. Without batch_size, a step has enough micro-batches for any number of
+// ranks.
 void autotune(LaunchRequest& request) {
   for (const auto& [option, given] : {std::pair{"-n", request.ranks.has_value()},
                                       {"--threads", request.threads.has_value()},
@@ -142,7 +143,7 @@ void autotune(LaunchRequest& request) {
   log_info("Fastest: {} (dml launch -n {} --threads {})", best.text(), best.layout.ranks, best.layout.threads);
 }
 
-// As many ranks as are fastest by the model of diagnose/layout.h.
+// Requests the fastest number of ranks by the model of diagnose/layout.h.
 void propose_ranks(LaunchRequest& request) {
   const Topology host = own_host();
   if (host.cores < kFewCores || request.ranks || request.threads || request.hostfile) return;
@@ -181,14 +182,14 @@ int launch(const std::vector<std::string>& words) {
 struct Doctor {
   std::string recipe;
   std::vector<Override> overrides;
-  Options options{
-      "doctor",
-      "doctor [RECIPE]",
-      {"dml doctor                       this host", "dml doctor recipe.yml            and whether this recipe fits it",
-       "mpirun -np 4 dml doctor          all ranks, and the network between them"}};
+  Options options{"doctor",
+                  "doctor [RECIPE]",
+                  {"dml doctor                       this host",
+                   "dml doctor recipe.yml            and whether this recipe can run on it",
+                   "mpirun -np 4 dml doctor          all ranks, and the network between them"}};
   Doctor() {
     options.about(
-        "Examines what decides how well a run goes: processor, cores, memory, OpenBLAS, MPI, disks; under mpirun also "
+        "Examines what affects a run: processor, cores, memory, OpenBLAS, MPI, disks; under mpirun also "
         "binding, clocks and the network between ranks. Exits with 2 when something would make a run fail.");
     options.positional("RECIPE", recipe, "also examine the threads, output_dir and data folder of this recipe", false);
     options.take_overrides(overrides);

@@ -14,8 +14,9 @@ struct Options::State {
   explicit State(std::string command) : app("", "dml " + command) {}
   CLI::App app;
   CommandPage page;
-  std::vector<std::string> names;                                        // "--prompt"
-  std::map<std::string, std::function<void(const std::string&)>> texts;  // read here: to CLI11 an empty value is none
+  std::vector<std::string> names;  // "--prompt"
+  std::map<std::string, std::function<void(const std::string&)>>
+      texts;  // parsed here, since CLI11 treats an empty value as none
   std::vector<Override>* overrides = nullptr;
 };
 
@@ -82,8 +83,8 @@ void Options::take_overrides(std::vector<Override>& overrides) {
 
 void Options::parse(const std::vector<std::string>& words) {
   State& s = *state_;
-  // Words that are not the command's own options are recipe keys: "--key value" or "--key=value". A value that begins
-  // with a dash ("--min-p -1") is glued to its option, or CLI11 takes it for another one.
+  // Options that are not the command's own are recipe keys: "--key value" or "--key=value". A value that begins with a
+  // dash ("--min-p -1") is joined to its option, since CLI11 would take it for another option.
   std::vector<std::string> own, keys;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (take_output_option(words, i)) continue;
@@ -105,14 +106,14 @@ void Options::parse(const std::vector<std::string>& words) {
       if (name == word && i + 1 < words.size() && !words[i + 1].starts_with("--")) keys.push_back(words[++i]);
     }
   }
-  std::ranges::reverse(own);  // CLI11 reads from the back
+  std::ranges::reverse(own);  // CLI11 expects the arguments in reverse order
   try {
     s.app.parse(std::move(own));
   } catch (const CLI::ParseError& e) {
     throw UserError("{}\nusage: dml {}", e.what(), s.page.usage);
   }
   if (auto rest = s.app.remaining(); !rest.empty())
-    throw UserError("unexpected word '{}'\nusage: dml {}", rest[0], s.page.usage);
+    throw UserError("unexpected argument '{}'\nusage: dml {}", rest[0], s.page.usage);
   if (s.overrides && !keys.empty()) *s.overrides = parse_overrides(keys);
 }
 

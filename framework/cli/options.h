@@ -1,5 +1,5 @@
-// The words after a command: flags and options of the command, positional words, and (for commands that read a recipe)
-// overrides of recipe keys. Unknown options are errors with the nearest name; nothing is passed on in silence.
+// Parser of a command's arguments: its flags and options, positional arguments, and (for commands that read a recipe)
+// overrides of recipe keys. Unknown options are errors with the nearest name; nothing is silently passed on.
 #pragma once
 
 #include <functional>
@@ -15,15 +15,15 @@ namespace dml {
 
 class Options {
  public:
-  /// `usage`: the line shown with an error, without "dml ". An example is a command line, and what it does after two
-  /// or more spaces.
+  /// `usage`: shown with errors, without "dml ". An example is a command line, followed by two or more spaces and what
+  /// it does.
   Options(std::string command, std::string usage, std::vector<std::string> examples);
   ~Options();
 
-  /// A paragraph of the manual page: what the command reads, does and writes.
+  /// The paragraph of the manual page: what the command reads, does and writes.
   void about(std::string text);
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
-  /// All words that are left; at least one.
+  /// All remaining arguments; at least one.
   void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
   /// Help pages show `placeholder` as the value, and shells complete it accordingly (see value_hint()).
@@ -36,12 +36,12 @@ class Options {
                const std::string& placeholder = "N");
   void number(const std::string& name, std::optional<double>& value, const std::string& help,
               const std::string& placeholder = "X");
-  /// Whatever else looks like an option is a recipe key.
+  /// Treats every other option as a recipe key.
   void take_overrides(std::vector<Override>& overrides);
 
-  /// Throws UserError.
+  /// Parses the arguments. UserError.
   void parse(const std::vector<std::string>& words);
-  /// The page that help, manual page and completions show.
+  /// The page for help, manual page and completions.
   CommandPage page() const;
 
  private:

@@ -43,7 +43,7 @@ void show_notes(const RecipeFile& file, bool brief, bool missing) {
   if (fold)
     log_info("note: {} keys were translated or have no effect; 'dml validate {}' lists them", file.notices.size(),
              file.path);
-  for (auto& line : file.notices)  // settings that will not be carried out are always listed
+  for (auto& line : file.notices)  // settings without effect are always listed
     if (!fold || line.starts_with("not done")) log_info("note: {}", line);
   for (auto& line : file.warnings) log_warning("{}", line);
   if (missing)

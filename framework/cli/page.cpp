@@ -11,13 +11,13 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kWidth = 100;  // columns of a help page
-constexpr std::size_t kIndent = 29;  // where the help of an option begins
+constexpr std::size_t kIndent = 29;  // column where the help of an option begins
 
 std::size_t columns(std::string_view text) {  // of UTF-8, one per code point
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// Breaks at spaces; lines after the first are indented.
+/// Wraps text at spaces; lines after the first are indented.
 std::string wrapped(const std::string& text, std::size_t indent) {
   std::string out;
   std::size_t column = indent;

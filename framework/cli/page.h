@@ -1,5 +1,4 @@
-// The help page of a command. `dml help`, the manual pages and the shell completions are
-// three renderings of these values.
+// The help page of a command. `dml help`, the manual pages and the shell completions are three renderings of it.
 #pragma once
 
 #include <string>
@@ -9,29 +8,29 @@
 namespace dml {
 
 struct CommandOption {
-  std::string name;         // "--prompt"; of a word without dashes "RECIPE"
-  std::string placeholder;  // of its value: "TEXT", "DIR", "f32|bf16"; empty: the option takes no value
+  std::string name;         // "--prompt", or "RECIPE" for a positional argument
+  std::string placeholder;  // placeholder of the value: "TEXT", "DIR", "f32|bf16"; empty: the option takes no value
   std::string help;
 };
 
 struct CommandPage {
   std::string usage;                   // without "dml "
   std::string about;                   // a paragraph for the manual page
-  std::vector<std::string> examples;   // a command line; behind two or more spaces, what it does
-  std::vector<CommandOption> words;    // in their order
+  std::vector<std::string> examples;   // a command line, two or more spaces, and what it does
+  std::vector<CommandOption> words;    // positional arguments, in order
   std::vector<CommandOption> options;  // without --help
-  bool overrides = false;              // takes the recipe's keys as options
-  bool runs_command = false;           // its words are another command of the table, with that one's words
+  bool overrides = false;              // accepts the recipe's keys as options
+  bool runs_command = false;           // its arguments are another command with its arguments
 };
 
-/// An example in two parts: the command line, and what it does (may be empty).
+/// An example split into the command line and what it does (may be empty).
 struct Example {
   std::string line, meaning;
 };
 Example split_example(const std::string& example);
 
-/// How a shell completes a value, from its placeholder: parts between '|' in lower case are spellings; FILE, DIR,
-/// RECIPE, COMMAND and KEY stand for what exists. "auto|DIR|none" is two spellings or a directory.
+/// How a shell completes a value, derived from its placeholder: parts between '|' in lower case are literal words;
+/// FILE, DIR, RECIPE, COMMAND and KEY stand for existing ones. "auto|DIR|none" is two words or a directory.
 struct ValueHint {
   std::vector<std::string> words;
   bool files = false, directories = false, recipes = false, commands = false, keys = false;
@@ -44,7 +43,7 @@ struct ExitStatus {
   int code;
   std::string meaning;
 };
-/// Every status that a command may end with.
+/// All exit statuses of commands.
 const std::vector<ExitStatus>& exit_statuses();
 
 /// The page as `dml help COMMAND` prints it.

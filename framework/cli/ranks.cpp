@@ -13,8 +13,8 @@ namespace dml {
 namespace {
 
 // Most errors occur on every rank: a mistake in the recipe or the data, ranks that disagree, a loss that is not finite.
-// Rank 0 reports it and ends the others while they wait here. The first of them reports an error that rank 0 does not
-// have.
+// Rank 0 then reports the error and terminates the other ranks while they wait here. An error that rank 0 does not have
+// is reported by the first rank that has it.
 constexpr std::chrono::milliseconds kRankZeroFirst{3000}, kThenOneByOne{200};
 
 void let_others_report_first(int rank) {

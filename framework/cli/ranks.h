@@ -1,4 +1,4 @@
-// Commands that may run on several ranks.
+// Runs commands that support several ranks.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 namespace dml {
 
 /// Runs `body` on this rank of those that mpirun or srun started (or on one). An error is printed once, by rank 0 if it
-/// met it, else with the number of its rank, and ends all ranks with its exit code.
+/// has it, else with the number of the rank, and ends all ranks with its exit code.
 int run_on_ranks(const std::function<int(Comm&)>& body);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// validate, list, schema, version.
+// dml validate, dml list, dml schema, dml version.
 #include <cstdio>
 
 #include "assembly/eval_metrics.h"
@@ -33,11 +33,11 @@ struct Validate {
                    "dml validate recipe.yml --resolved --learning_rate 1e-4"}};
   Validate() {
     options.about(
-        "Lists every problem for which a later command would refuse this recipe, with its place: unknown keys, missing "
+        "Lists every problem for which a later command would reject this recipe, with its place: unknown keys, missing "
         "files, targets that the model does not have, rows that cannot be used, too little memory or disk space. Reads "
         "up to 32 MiB of each dataset and writes nothing.");
     options.positional("RECIPE", recipe, "the recipe");
-    options.flag("recipe-only", recipe_only, "open neither model nor data");
+    options.flag("recipe-only", recipe_only, "check only the recipe, not model and data");
     options.flag("resolved", resolved, "print every value of the recipe with its origin, and check nothing else");
     options.take_overrides(overrides);
   }
@@ -75,7 +75,7 @@ std::string shown_default(const Json& value) {
   return value.is_number() ? fmt::format("{:g}", value.get<double>()) : dump(value);
 }
 
-// Each with the arguments that optim_args takes.
+// Lists optimizers with their optim_args.
 void list_optimizers() {
   print("optimizers\n");
   for (const auto& row : optimizers().rows()) {

@@ -1,4 +1,4 @@
-// dml report: runs compared on one page, and charts as files.
+// dml report: compares runs on one page, and writes charts as files.
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
@@ -19,14 +19,14 @@ struct ReportWords {
                    "dml report outputs/a --charts charts --png"}};
   ReportWords() {
     options.about(
-        "Compares runs by what they wrote: curves over each other, the settings that differ, the last value of every "
-        "metric, and the answers to the same prompts beside those of the base. Also of runs that are still under way. "
+        "Compares runs by their output: overlaid curves, the settings that differ, the last value of every "
+        "metric, and the answers to the same prompts beside those of the base. Runs may still be in progress. "
         "The report of a single run, report.html, is written by the run itself.");
     options.positionals("DIR", folders, "output directories of runs");
     options.text("output", output, "the page to write; default: comparison.html", "FILE");
     options.text("charts", charts, "write the charts into this folder, each as an SVG file, in place of the page",
                  "DIR");
-    options.flag("png", png, "with --charts: as PNG files, too (needs rsvg-convert)");
+    options.flag("png", png, "with --charts: also as PNG files (needs rsvg-convert)");
   }
 };
 
@@ -48,7 +48,7 @@ int run_report_command(const std::vector<std::string>& words) {
 }  // namespace
 
 Command report_command() {
-  return {"report", "compares runs on a page; charts as files", [] { return ReportWords().options.page(); },
+  return {"report", "compares runs on an HTML page; writes charts", [] { return ReportWords().options.page(); },
           run_report_command};
 }
 

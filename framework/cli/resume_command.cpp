@@ -1,4 +1,4 @@
-// resume: starts a run again as it was started (run.json of its output directory), from its newest checkpoint.
+// dml resume: restarts a run as it was started (run.json of its output directory), from its newest checkpoint.
 #include <filesystem>
 
 #include "checkpoint/checkpoint_dir.h"
@@ -30,7 +30,7 @@ struct Resume {
         "Continues a run with the recipe, settings, launcher and number of ranks that it was started with, from its "
         "newest complete checkpoint. A setting given here replaces the run's, where the result stays exact.");
     options.positional("DIR", directory, "the output directory of a run, or one of its checkpoints");
-    options.flag("dry-run", dry_run, "print the command line and start nothing");
+    options.flag("dry-run", dry_run, "print the command line without starting anything");
     options.take_overrides(overrides);
   }
 };
@@ -44,7 +44,8 @@ std::string in_directory(const std::string& directory, const std::string& path) 
   return (fs::path(directory) / path).string();
 }
 
-// The run's folder may have been moved and its recipe edited: the run continues in this folder, with the recipe it had.
+// The run's folder may have been moved and its recipe edited: the run continues in this folder with its original
+// recipe.
 void follow(RunRecord& record, const std::string& folder) {
   const std::string own = folder + "/recipe.yml", given = in_directory(record.directory, record.recipe);
   if (file_exists(own) && (!file_exists(given) || read_file(given) != read_file(own))) {
@@ -58,7 +59,7 @@ void follow(RunRecord& record, const std::string& folder) {
   }
 }
 
-// The checkpoint to resume from: `directory` itself, or "auto" when it is a run's folder that has one.
+// The checkpoint to resume from: `directory` itself, or "auto" if it is a run's folder with a checkpoint.
 std::string checkpoint_of(const std::string& directory, const std::string& folder, const RunRecord& record) {
   if (directory != folder) {
     if (auto problem = manifest_problem(directory, false); !problem.empty())

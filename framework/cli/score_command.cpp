@@ -1,4 +1,4 @@
-// dml score: rows by their loss, or by the reward of their answers.
+// dml score: computes the loss of rows, or the rewards of their answers.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -45,7 +45,7 @@ struct Score {
   }
 };
 
-// Rows of a file by the reward model in a folder.
+// Scores the rows of a file with the reward model in a folder.
 int score_input(const Score& s) {
   if (!s.input)
     throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);

@@ -1,4 +1,4 @@
-// serve: the model behind an OpenAI-compatible HTTP server.
+// dml serve: the model behind an OpenAI-compatible HTTP server.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -32,36 +32,37 @@ struct Serve {
       {"dml serve recipe.yml                     then open http://127.0.0.1:8080",
        "dml serve --base-model DIR --port 9000",
        "dml serve --base-model DIR --adapter pirate=outputs/lora --adapter chef=outputs/chef",
-       "dml serve recipe.yml --input batch.jsonl --output answers.jsonl   answers a file and ends"}};
+       "dml serve recipe.yml --input batch.jsonl --output answers.jsonl   answers a file and exits"}};
   Serve() {
     options.about(
-        "Serves the model over HTTP as the OpenAI API has it: /v1/chat/completions, /v1/completions, /v1/embeddings "
+        "Serves the model over HTTP with the OpenAI API: /v1/chat/completions, /v1/completions, /v1/embeddings "
         "and /v1/models, with streams, and a chat page at /. The base and any number of adapters answer over one copy "
-        "of the weights; requests choose by `model`. Requests are answered together; an answer does not depend on the "
-        "others. It listens on this machine only unless --host says otherwise, which needs a key. SIGTERM and Ctrl-C "
-        "let answers under way end. With --input it answers a file of requests in OpenAI's batch format and listens "
-        "nowhere. docs/serve.md describes it.");
+        "of the weights; requests choose by `model`. Requests are batched; an answer does not depend on the other "
+        "requests. It listens on this machine only unless --host says otherwise, which needs a key. After SIGTERM or "
+        "Ctrl-C, running answers are completed. With --input it answers a file of requests in OpenAI's batch format "
+        "without listening. docs/serve.md describes it.");
     options.positional("RECIPE", recipe, "the recipe that trained the model", false);
     options.text("base-model", base_model, "a model directory instead of the recipe's", "DIR");
     options.texts("adapter", adapters, "an adapter directory and the name it answers under, NAME=DIR or DIR", "DIR");
     options.text("host", host, "the address to listen on (127.0.0.1); any other one needs a key", "ADDRESS");
-    options.integer("port", port, "the port to listen on (8080); 0: any that is free");
+    options.integer("port", port, "the port to listen on (8080); 0: any free port");
     options.text("api-key", api_key, "the key that clients must send; better in a file: other users see command lines",
                  "KEY");
     options.text("api-key-file", api_key_file,
                  "a file of keys, one a line, # begins a comment; only its owner may read it", "FILE");
-    options.flag("no-auth", no_auth, "listen on another address than this machine's without a key");
+    options.flag("no-auth", no_auth, "allow an address other than this machine's without a key");
     options.texts("cors-origin", origins,
-                  "a web page's origin that may use the server, as https://example.com; * is all", "ORIGIN");
+                  "origin of a web page that may use the server, such as https://example.com; *: all", "ORIGIN");
     options.text("chat-template", chat_template, "a built-in chat template or a Jinja file, instead of the model's",
                  "FILE|NAME");
-    options.integer("slots", slots, "requests that are answered at a time (16)");
-    options.integer("context", context, "tokens that prompt and answer may have together (the model's, at most 8192)");
+    options.integer("slots", slots, "number of requests answered at a time (16)");
+    options.integer("context", context,
+                    "maximum number of tokens of prompt and answer together (the model's, at most 8192)");
     options.text("kv-cache", cache,
                  "element type of the key-value cache (f32). bf16 and int8 take a half and a quarter of the memory; "
                  "answers may differ",
                  "f32|bf16|int8");
-    options.integer("queue", queue, "requests that may wait for a place (64); further ones get 429");
+    options.integer("queue", queue, "number of requests that may wait (64); further ones get 429");
     options.text("input", input,
                  "answer the requests of a file, {\"custom_id\", \"method\", \"url\", \"body\"} a line, and end",
                  "FILE");
@@ -110,7 +111,7 @@ ServerOptions server_options(const Serve& in) {
   return out;
 }
 
-// SIGTERM and SIGINT wait to be taken, by this thread; threads made later leave them alone as well.
+// Blocks SIGTERM and SIGINT in this thread and those created later; this thread waits for them.
 class StopSignals {
  public:
   StopSignals() {
@@ -138,7 +139,7 @@ int answer_file(const ServedModels& models, const std::string& input, const std:
 }
 
 int run_serve(const std::vector<std::string>& words) {
-  constexpr std::chrono::seconds kPatience{10};  // for answers under way, at the end
+  constexpr std::chrono::seconds kPatience{10};  // for running answers at shutdown
   Serve in;
   in.options.parse(words);
   if (in.recipe.empty() == !in.base_model)
@@ -173,8 +174,8 @@ int run_serve(const std::vector<std::string>& words) {
       server.http.host.find(':') == std::string::npos ? server.http.host : "[" + server.http.host + "]";
   log_info("listening on http://{}:{}", host, api.port());
   signals.wait();
-  log_info("closing; answers under way may end");
-  signals.let_through();  // the next one ends the process at once
+  log_info("closing; completing running answers");
+  signals.let_through();  // the next signal ends the process at once
   api.finish(kPatience);
   return 0;
 }
@@ -182,7 +183,7 @@ int run_serve(const std::vector<std::string>& words) {
 }  // namespace
 
 Command serve_command() {
-  return {"serve", "serves the model over HTTP, as the OpenAI API has it, with a chat page",
+  return {"serve", "serves the model over HTTP with the OpenAI API and a chat page",
           [] { return Serve().options.page(); }, run_serve};
 }
 

@@ -1,4 +1,4 @@
-// The commands, one function each: words in, exit code out. A new command is a file, and its name here.
+// The commands, one function each. A new command is a file and an entry here.
 #pragma once
 
 #include "cli/command.h"
@@ -40,7 +40,7 @@ Command man_command();
 Command completion_command();
 Command version_command();
 
-/// In the order of lists.
+/// In the order of the overview.
 inline constexpr Command (*kCommands[])() = {
     init_command,     validate_command,  diff_command,       preprocess_command, inspect_command, train_command,
     resume_command,   evaluate_command,  score_command,      sweep_command,      report_command,  watch_command,

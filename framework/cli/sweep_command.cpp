@@ -1,4 +1,4 @@
-// dml sweep: one recipe, many settings.
+// dml sweep: trains one recipe with many settings.
 #include <algorithm>
 
 #include "cli/options.h"
@@ -28,13 +28,13 @@ struct Sweep {
         "prepared data.");
     options.positional("RECIPE", recipe, "the recipe");
     options.text("grid", grid, "the grid", "FILE");
-    options.text("output", output, "a folder for the runs; default: output_dir of the recipe with -sweep behind it",
+    options.text("output", output, "a folder for the runs; default: output_dir of the recipe with -sweep appended",
                  "DIR");
     options.take_overrides(overrides);
   }
 };
 
-// A key of both would be read from one of them only.
+// A key must not be set by both, since only one of the values would be used.
 void check_set_once(const std::vector<Override>& overrides, const std::vector<SweepSettings>& grid) {
   Problems problems;
   for (const Override& o : overrides)
@@ -43,7 +43,7 @@ void check_set_once(const std::vector<Override>& overrides, const std::vector<Sw
   problems.raise();
 }
 
-// The recipe with what the command line and a row of the grid set.
+// The recipe with the settings of the command line and of one combination of the grid.
 RecipeFile with_settings(const Sweep& s, const SweepSettings& settings) {
   std::vector<Override> all = s.overrides;
   for (auto& [key, value] : settings.items())
@@ -57,7 +57,7 @@ int run_sweep_command(const std::vector<std::string>& words) {
   if (!s.grid) throw UserError("sweep needs --grid FILE");
   const std::vector<SweepSettings> grid = sweep_grid(read_file(*s.grid), *s.grid);
   check_set_once(s.overrides, grid);
-  Problems problems;  // every combination is read before the first one is trained
+  Problems problems;  // every combination is checked before the first one is trained
   for (const SweepSettings& settings : grid) try {
       with_settings(s, settings);
     } catch (const UserError& e) {

@@ -1,4 +1,4 @@
-// template: one conversation through a chat template, byte for byte as training sees it.
+// dml template: renders one conversation with a chat template, byte for byte as in training.
 #include "assembly/model_location.h"
 #include "cli/options.h"
 #include "cli/output.h"

@@ -1,4 +1,4 @@
-// tokenizer train: a tokenizer directory from text.
+// dml tokenizer train: trains a tokenizer on text and writes its directory.
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
@@ -40,9 +40,9 @@ struct TokenizerTrain {
     options.texts("special", request.training.special,
                   "a special token, like the markers of a chat template; may be repeated", "TOKEN");
     options.texts("token", request.training.tokens,
-                  "a text that is always one token (\\n and \\t are newline and tab); may be repeated", "TOKEN");
+                  "a string that is always one token (\\n and \\t are newline and tab); may be repeated", "TOKEN");
     options.flag("no-byte-fallback", no_byte_fallback, "unknown characters become the unknown token, not bytes");
-    options.flag("join-digits", join_digits, "numbers may be tokens; without: every digit is one");
+    options.flag("join-digits", join_digits, "numbers may be tokens; otherwise every digit is a token");
     options.number("character-coverage", coverage,
                    "share of the text whose characters get tokens of their own (0.9995)");
     options.text("normalization", normalization,
@@ -53,10 +53,10 @@ struct TokenizerTrain {
     options.text("eos", eos, "the token at the end of a text (</s>)", "TOKEN");
     options.text("pad", request.training.pad, "a padding token (none)", "TOKEN");
     options.integer("sample-mb", sample_mb, "train on at most so many MB of the text, spread evenly over it (1024)");
-    options.flag("force", request.force, "replace a tokenizer that is there");
+    options.flag("force", request.force, "replace an existing tokenizer");
   }
 
-  /// FILE and DIR are the words that no option takes.
+  /// FILE and DIR are the positional arguments.
   void parse(const std::vector<std::string>& words) {
     std::vector<std::string> own;
     bool value = false;
@@ -103,7 +103,7 @@ struct TokenizerTrain {
   }
 };
 
-// The tokenizer at work.
+// A tokenized example sentence.
 std::string example_of(const Tokenizer& tokenizer, const std::string& text) {
   std::string out;
   for (Token id : tokenizer.encode(text).ids) out += (out.empty() ? "" : "|") + tokenizer.piece(id);

@@ -1,4 +1,4 @@
-// train: in this process, or on ranks that it starts where those are faster.
+// dml train: trains in this process, or on ranks that it starts if they are faster.
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -38,7 +38,7 @@ struct Train {
   }
 };
 
-// The words of the command line, as the ranks get them.
+// The command-line arguments for the ranks.
 std::vector<std::string> words_of(const Train& t) {
   std::vector<std::string> words{t.recipe};
   if (t.resume) words.push_back("--resume=" + *t.resume);
@@ -51,7 +51,7 @@ int run_train(const std::vector<std::string>& words) {
   t.options.parse(words);
   std::optional<LayoutChoice> layout = layout_from_parent();
   std::error_code unknown;
-  // A recipe from a pipe can be read once.
+  // A recipe from a pipe can only be read once.
   if (!is_started_rank() && std::filesystem::is_regular_file(t.recipe, unknown)) {
     const RecipeFile file = load_recipe_to_run(t.recipe, t.overrides);
     layout = layout_of(file, own_host());

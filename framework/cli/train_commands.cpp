@@ -1,4 +1,4 @@
-// evaluate, merge, plan: the math half beside training.
+// dml evaluate, dml merge, dml plan.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -79,7 +79,7 @@ void print_losses(const std::vector<Evaluation>& rows, bool json) {
   }
 }
 
-// The recipe of `dml evaluate`: the file that is named, with the evaluations of another one where that is asked for.
+// The recipe of `dml evaluate`, with the evaluations of another file if one is given.
 RecipeFile evaluated_recipe(const Evaluate& e) {
   if (e.recipe.empty() && !(e.base_model && e.evals))
     throw UserError("evaluate needs a recipe, or --base-model DIR and --evals FILE");
@@ -178,11 +178,11 @@ struct Plan {
        "dml plan recipe.yml --ranks 2,8,64 --bandwidth 10Gbit --latency 0.05ms"}};
   Plan() {
     options.about(
-        "Says before a run starts how much memory it needs, by kind, how large a checkpoint is, how many steps it "
-        "takes and how long they take on this machine, and the largest micro_batch_size that fits.");
+        "Predicts a run: its memory by category, the size of a checkpoint, the number of steps and their time on this "
+        "machine, and the largest micro_batch_size that fits.");
     options.positional("RECIPE", recipe,
                        "the recipe; with --ranks it needs no datasets, and no base_model if it has a model_config");
-    options.flag("lr", lr, "draw the learning rate over the steps, and nothing else");
+    options.flag("lr", lr, "only draw the learning rate over the steps");
     options.text(
         "ranks", ranks,
         "predict step time and memory of every strategy on this many ranks, from a measurement on this machine");
@@ -241,7 +241,7 @@ int plan_ranks(const Plan& p) {
   return 0;
 }
 
-// The learning rate at the first and the last step, and at evenly spaced ones between them, with a bar.
+// Draws the learning rate at the first, the last and evenly spaced steps between them, with a bar each.
 int plan_learning_rate(const RecipeFile& file) {
   constexpr std::int64_t kLines = 40, kWidth = 50;
   auto self = make_self_comm();

@@ -1,4 +1,4 @@
-// dml watch: a run in the terminal, from another one than it runs in.
+// dml watch: follows a run in another terminal.
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,10 +29,10 @@ struct Watch {
   Options options{"watch", "watch DIR [--once]", {"dml watch outputs/run", "dml watch outputs/run --once"}};
   Watch() {
     options.about(
-        "Follows a run by what it writes into its output directory: steps, evaluations and samples, as the run itself "
-        "shows them. Ends with the run; Ctrl-C ends the watching alone.");
+        "Follows a run through its output directory: steps, evaluations and samples, as the run itself shows them. "
+        "Ends with the run; Ctrl-C ends only this command.");
     options.positional("DIR", folder, "the output directory of a run");
-    options.flag("once", once, "print what there is and end");
+    options.flag("once", once, "print the current state and exit");
   }
 };
 
@@ -40,7 +40,7 @@ bool under_way(const std::string& folder) {
   return file_exists(folder + "/.lock") && !FileLock::try_for(folder + "/.lock");
 }
 
-/// Steps of the whole run, from its recipe and how far it has come; 0 where that is not known yet.
+/// Number of steps of the whole run, from its recipe and its progress; 0 if not known yet.
 std::int64_t planned_steps(const std::string& folder, const RunMetrics& metrics) {
   const std::string path = folder + "/recipe.resolved.yml";
   if (!file_exists(path) || metrics.steps.empty()) return 0;
@@ -50,15 +50,16 @@ std::int64_t planned_steps(const std::string& folder, const RunMetrics& metrics)
   return last.epoch > 0 ? std::llround(static_cast<double>(last.step) * t.num_epochs / last.epoch) : 0;
 }
 
-/// What has been shown of a file of metrics, and what comes next.
+/// Tracks what was shown of a metrics file.
 class Follower {
  public:
   Follower(std::string folder, bool plain) : folder_(std::move(folder)), plain_(plain) {}
 
-  /// Shows what is new.
+  /// Shows new entries.
   void look() {
     RunMetrics now = read_metrics(folder_);
-    if (now.steps.size() < steps_ || now.evals.size() < evals_) steps_ = evals_ = samples_ = 0;  // the run began anew
+    if (now.steps.size() < steps_ || now.evals.size() < evals_)
+      steps_ = evals_ = samples_ = 0;  // the run was restarted
     if (!progress_ && !now.steps.empty()) {
       Progress::Options options;
       if (plain_) options.mode = ProgressMode::plain;
@@ -103,7 +104,8 @@ int run_watch(const std::vector<std::string>& words) {
   w.options.parse(words);
   Follower follower(w.folder, w.once);
   for (;;) {
-    const bool running = under_way(w.folder);  // asked first: what is written behind this look is seen by the next
+    const bool running =
+        under_way(w.folder);  // queried before reading, so that entries written in between are shown in the next round
     follower.look();
     if (w.once || !running) {
       follower.end();

@@ -104,7 +104,7 @@ Eval::Choices Eval::choices_of(const Json& row) const {
       if (out.context.empty()) out.context = prompts_.prompt(row, false);
       out.continuations.push_back(prompts_.plain(choice));
     }
-    if (out.continuations.back().empty()) throw UserError("choice '{}' has no tokens behind the prompt", choice);
+    if (out.continuations.back().empty()) throw UserError("choice '{}' has no tokens after the prompt", choice);
     out.characters.push_back(static_cast<double>(
         std::ranges::count_if(choice, [](char b) { return (static_cast<unsigned char>(b) & 0xc0) != 0x80; })));
     out.bytes.push_back(static_cast<double>(choice.size()));
@@ -118,7 +118,7 @@ EvalPrompts::Continued Eval::continuation_of(const Json& row) const {
   if (task_.raw) out = prompts_.continued(text_of(row, "prompt"), text);
   else out = {prompts_.prompt(row, false), prompts_.plain(text)};
   if (out.context.empty() || out.continuation.empty())
-    throw UserError("continuation '{}' has no tokens behind the prompt", text);
+    throw UserError("continuation '{}' has no tokens after the prompt", text);
   return out;
 }
 

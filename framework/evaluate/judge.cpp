@@ -177,8 +177,8 @@ void Judge::read_ahead() {
 Verdict Judge::failed(const std::string& why) {
   stop();
   ++failures_;
-  const std::string line =
-      fmt::format("judge '{}' {}{}", command_.back(), why, failures_ == kMostFailures ? "; it is asked no more" : "");
+  const std::string line = fmt::format("judge '{}' {}{}", command_.back(), why,
+                                       failures_ == kMostFailures ? "; it is not used any more" : "");
   if (std::ranges::find(problems_, line) == problems_.end()) problems_.push_back(line);
   return {.counts = false};
 }

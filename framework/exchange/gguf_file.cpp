@@ -28,7 +28,7 @@ class GgufFile::Parser {
   explicit Parser(GgufFile& into) : into_(into), text_(into.file_.text()) {}
 
   void parse() {
-    if (text_.substr(0, 4) != "GGUF") fail(0, "no GGUF file: it does not begin with 'GGUF'");
+    if (text_.substr(0, 4) != "GGUF") fail(0, "not a GGUF file: it does not begin with 'GGUF'");
     at_ = 4;
     const auto version = number<std::uint32_t>();
     if (version != 0 && version % 65536 == 0) fail(4, "the file is for big-endian machines");

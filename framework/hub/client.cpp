@@ -131,7 +131,7 @@ void HubClient::require_success(const WebAnswer& answer, const std::string& what
   const std::string code = answer.header("x-error-code"), reason = reason_of(answer), site = options_.endpoint;
   const std::string said = reason.empty() ? "" : fmt::format(" ({})", reason);
   if (!answer.failure.empty() && answer.status < 400)
-    throw IoError(fmt::format("{}: {} cannot be reached or broke off: {}", what, site, answer.failure));
+    throw IoError(fmt::format("{}: {} cannot be reached, or the connection was lost: {}", what, site, answer.failure));
   const bool no_repository = code == "RepoNotFound" || (answer.status == 404 && code.empty());
   const char* token =
       options_.token.empty() ? "no token is set (HF_TOKEN, or hf auth login)" : "the token may not see it";

@@ -317,7 +317,7 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
       return out;
     } catch (const HubFileChanged& file) {
       if (listed == kListings)
-        throw IoError(fmt::format("{}: '{}' changes again and again while it is downloaded", what, file.what()));
+        throw IoError(fmt::format("{}: '{}' keeps changing while it is downloaded", what, file.what()));
       log_info("{}: '{}' has changed on the Hub; listing it again", what, file.what());
     } catch (const HubDigestWrong& wrong) {  // damaged in transfer, or in an earlier process's partial download
       if (listed == kListings) throw;

@@ -291,7 +291,7 @@ void Transfer::finish() {
   if (digest != file_.digest || ftruncate(data_, static_cast<off_t>(file_.size)) != 0) {
     unlink(path(kIncomplete).c_str());
     unlink(path(kParts).c_str());
-    throw HubDigestWrong(fmt::format("{}: what arrived has the digest {}, the Hub lists {}; it was thrown away",
+    throw HubDigestWrong(fmt::format("{}: the download has the digest {}, the Hub lists {}; it was discarded",
                                      file_.path, digest, file_.digest));
   }
   sync_path(path(kIncomplete));

@@ -96,7 +96,7 @@ void sample_rows(const std::vector<SourceFile>& files, DataFacts& facts) {
   }
   if (facts.sample.empty()) throw UserError("{}", first_bad.empty() ? files[0].path + ": no rows" : first_bad);
   if (bad > 0)
-    facts.notes.push_back(fmt::format("{} of the rows looked at cannot be read, the first: {}", bad, first_bad));
+    facts.notes.push_back(fmt::format("{} of the sampled rows cannot be read, the first: {}", bad, first_bad));
 }
 
 }  // namespace

@@ -185,13 +185,13 @@ std::vector<Row> pair_rows() {
   const auto icr = std::ranges::find(out, "llama3.icr", &Row::name);
   out.push_back({"bradley_terry.llama3.icr", icr->help, icr->make});
   for (const char* name : {"bradley_terry.chat_template", "bradley_terry.chat_template.default"})
-    out.push_back({name, "system, input, chosen, rejected: texts, through a chat template", make_input_chat});
+    out.push_back({name, "system, input, chosen, rejected: strings, through a chat template", make_input_chat});
   out.push_back({"chat_template", "messages, chosen, rejected, through a chat template", make_default_chat});
   out.push_back({"chat_template.default", "the same", make_default_chat});
   out.push_back({"chat_template.argilla", "chosen and rejected as whole conversations, through a chat template",
                  make_common_chat});
   out.push_back({"chat_template.argilla_chat", "the same", make_common_chat});
-  out.push_back({"passthrough", "prompt, chosen, rejected: texts as they are, or messages", make_passthrough});
+  out.push_back({"passthrough", "prompt, chosen, rejected: strings used unchanged, or messages", make_passthrough});
   return out;
 }
 
@@ -200,7 +200,7 @@ std::vector<Row> labelled_rows() {
   add_framed(labelled_sources(), true, out);
   out.push_back({"chat_template", "messages, completion, label, through a chat template",
                  [](const PromptContext& c) { return chat(c, {.prompt = c.dataset->field_messages}); }});
-  out.push_back({"passthrough", "prompt, completion, label: texts as they are, or messages", make_passthrough});
+  out.push_back({"passthrough", "prompt, completion, label: strings used unchanged, or messages", make_passthrough});
   return out;
 }
 

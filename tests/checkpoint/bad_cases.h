@@ -180,7 +180,7 @@ inline constexpr Case kIndexes[] = {
     {"NamesAMissingShard", "", R"({"weight_map": {"model.norm.weight": "model-9.safetensors"}})",
      "'model-9.safetensors' is missing"},
     {"NamesATensorThatTheShardLacks", "", R"({"weight_map": {"d": "model-00001-of-00002.safetensors"}})",
-     "tensor 'd' is said to be in"},
+     "tensor 'd' should be in"},
     {"NamesNoText", "", R"({"weight_map": {"model.norm.weight": 3}})", "not the name of a file"},
     {"HasNoMap", "", R"({"weight_map": null})", "no 'weight_map' object"},
     {"HasAListAsMap", "", R"({"weight_map": []})", "no 'weight_map' object"},

@@ -109,7 +109,7 @@ TEST_F(HubCommands, TroublesEndInOneLine) {
   hub_.set_faults({{"429", {99, 0}}});
   expect_refused(fetch(), 5, {"model org/model", "limits the number of requests (429)"});
   hub_.set_faults({{"wrong bytes", {99}}});
-  expect_refused(fetch(), 5, {"what arrived has the digest", "it was thrown away"});
+  expect_refused(fetch(), 5, {"the download has the digest", "it was discarded"});
   hub_.set_faults({});
   hub_.add_made("models/org/model/model.safetensors", 1'000'000'000'000'000, std::string(64, 'a'), {});
   expect_refused(fetch(), 2, {"1000000.0 GB are needed", "HF_HOME or HF_HUB_CACHE names another folder"});

@@ -113,8 +113,8 @@ TEST_F(GgufFiles, ThatAreWrongAreRefusedWithTheirPlace) {
     std::string bytes, says;
   };
   const Case cases[] = {
-      {"", "no GGUF file"},
-      {"GGML" + good.substr(4), "no GGUF file"},
+      {"", "not a GGUF file"},
+      {"GGML" + good.substr(4), "not a GGUF file"},
       {with(good, 4, 1, 4), "version 1; 2 and 3"},
       {with(good, 4, 4, 4), "version 4"},
       {with(good, 4, 0x03000000, 4), "big-endian"},

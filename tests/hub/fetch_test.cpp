@@ -169,10 +169,10 @@ TEST_F(Fetching, TroublesThatStayAreErrorsAndNothingWrongIsAccepted) {
   for (const auto& [faults, said] : std::vector<std::pair<Faults, const char*>>{
            {{{"status", {99, 500}}}, "answered with status 500 (the server has a problem)"},
            {{{"429", {99, 0}}}, "limits the number of requests (429)"},
-           {{{"hang up", {999, 1}}}, "cannot be reached or broke off"},
-           {{{"cut", {999, 0}}}, "broke off"},
+           {{{"hang up", {999, 1}}}, "cannot be reached, or the connection was lost"},
+           {{{"cut", {999, 0}}}, "the connection was lost"},
            {{{"416", {99, 1}}}, "status 416"},
-           {{{"wrong bytes", {99, 1}}}, "it was thrown away"},
+           {{{"wrong bytes", {99, 1}}}, "it was discarded"},
            {{{"longer", {99, 1}}}, "more than the"}}) {
     fs::remove_all(hub_.cache());
     hub_.set_faults(faults);
