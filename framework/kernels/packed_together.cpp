@@ -1,8 +1,10 @@
 #include "kernels/packed_together.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/packed_panels.h"
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
@@ -70,6 +72,7 @@ Together together(const Product& p, std::int64_t threads) {
   const Operands o(p);
   Together best{.steps = std::min(o.steps(), kRoomOfThread * threads / o.size())};
   if (best.steps == 0) return best;
+  best.steps = ceil_div(o.steps(), ceil_div(o.steps(), best.steps));
   const std::int64_t most = kTasksOfThread * threads, fewest = ceil_div(m, kMostRows);
   for (std::int64_t down = fewest; down <= std::min(ceil_div(m, mr), std::max(fewest, most)); ++down)
     for (std::int64_t across = 1; across <= std::min(ceil_div(n, nr), std::max<std::int64_t>(1, most / down));
@@ -91,6 +94,10 @@ void multiply_together(const Product& p, const Together& how) {
   const std::int64_t down = ceil_div(p.c.rows, how.rows), across = ceil_div(p.c.cols, how.cols);
   for (std::int64_t first = 0; first < o.steps(); first += how.steps) {
     const std::int64_t last = std::min(first + how.steps, o.steps());
+    // Fewer steps than usual are a kind of call of their own for virtual threads (core/virtual_threads.h).
+    const char* name = innermost_operation().name;
+    std::optional<ProfileScope> fewer;
+    if (last - first < how.steps && name) fewer.emplace(name, 0, p.c.size() * p.a.depth() + last - first);
     pack_steps(o, first, last, room);
     parallel_for(down * across, [&](std::int64_t i) {
       const std::int64_t row = i / across * how.rows, col = i % across * how.cols;
