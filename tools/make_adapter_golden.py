@@ -130,7 +130,7 @@ def names(patterns, name):
     return any(name[:-len(".weight")].endswith(m) for m in patterns)
 
 
-def parts_ends(c):
+def unties_head(c):
     """Whether an adapter makes two matrices of the embedding and the head of a tied model."""
     ends = [EMBEDDING, HEAD]
     saves = any(names(c.get("modules_to_save") or [], e) for e in ends) and not c.get("ensure_weight_tying")
@@ -223,7 +223,7 @@ def write_kind(name, model, folder):
     spec = Config(json.load(open(os.path.join(model, "model/config.json"))))
     weights = read_safetensors(os.path.join(model, "model/model.safetensors"))
     batch = json.load(open(os.path.join(model, "batch.json")))
-    if spec.tied and parts_ends(c):
+    if spec.tied and unties_head(c):
         spec.tied, weights[HEAD] = False, weights[EMBEDDING]
     if c.get("base") == "nf4":
         weights = {k: nf4(w, nested=True) if "_proj." in k else w for k, w in weights.items()}

@@ -109,7 +109,7 @@ std::string init_name(LoraInit init) {
 
 TensorSource BaseModel::source(std::optional<DType> storage, const std::set<std::string>& whole) const {
   if (!files) return {};
-  const std::vector<WeightName> ends = end_weights(spec);
+  const std::vector<WeightName> ends = embedding_and_head(spec);
   std::shared_ptr<ConvertedTensors> known = converted.lock();
   if (!known) converted = known = std::make_shared<ConvertedTensors>();
   return [from = files, small = quantised, larger = resized, known = std::move(known), storage, whole,
@@ -279,7 +279,7 @@ void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& di
 }
 
 bool vocabulary_is_resized(const BaseModel& base) {
-  const TensorView* table = base.files ? base.files->find(end_weights(base.spec)[0].tensor) : nullptr;
+  const TensorView* table = base.files ? base.files->find(embedding_and_head(base.spec)[0].tensor) : nullptr;
   return table && table->shape[0] != base.spec.vocab;
 }
 
@@ -325,7 +325,7 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, std::op
   for (const Unit& u : model.parameters.units())
     for (const Parameter& p : u.parameters)
       passed_over.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
-  const std::string embedding = end_weights(model.spec)[0].tensor;
+  const std::string embedding = embedding_and_head(model.spec)[0].tensor;
   for (const WeightName& w : weight_names(model.spec)) {
     if (passed_over.contains(w.tensor) || is_resized(w.tensor)) continue;
     // The head of a tied model that an adapter parted is the embedding's file.

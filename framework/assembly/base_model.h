@@ -93,7 +93,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,
                                                const std::vector<std::string>& adapters = {});
 /// Like make_inference_model(), for an adapter whose base `host` already computes. `number`: its SequenceRows::adapter
-/// in the host (CausalLm::adopt); unset if the adapter needs a model of its own.
+/// in the host (CausalLm::attach_adapter); unset if the adapter needs a model of its own.
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,
                                                const std::vector<std::string>& adapters, CausalLm& host,
                                                std::optional<std::int32_t>& number);

@@ -10,15 +10,15 @@ constexpr double kSlack = 1e-9;  // tolerance of sums and products that should b
 
 }  // namespace
 
-Interval::Interval(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch,
+Interval::Interval(IntervalStrategy cadence, std::optional<double> steps, std::optional<double> per_epoch,
                    std::int64_t total_steps) {
-  if (cadence == Cadence::never) return;
-  if (steps && cadence != Cadence::epoch) {
+  if (cadence == IntervalStrategy::never) return;
+  if (steps && cadence != IntervalStrategy::epoch) {
     // Below 1: a share of the run. 0.07 of 100 steps is 7, although the product is slightly above.
     double n = *steps < 1 ? std::ceil(*steps * static_cast<double>(total_steps) - kSlack) : *steps;
     every_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(n));
   } else {
-    per_epoch_ = cadence == Cadence::epoch ? 1 : per_epoch.value_or(1);
+    per_epoch_ = cadence == IntervalStrategy::epoch ? 1 : per_epoch.value_or(1);
   }
 }
 
@@ -30,9 +30,10 @@ bool Interval::due(std::int64_t step, double before, double after) const {
 Calendar::Calendar(const TrainSection& train, const Schedule& schedule)
     : schedule_(schedule),
       evaluate_(train.eval_strategy, train.eval_steps, train.evals_per_epoch, schedule.steps()),
-      save_(train.save_strategy == Cadence::best ? train.eval_strategy : train.save_strategy,
-            train.save_strategy == Cadence::best ? train.eval_steps : train.save_steps,
-            train.save_strategy == Cadence::best ? train.evals_per_epoch : train.saves_per_epoch, schedule.steps()),
+      save_(train.save_strategy == IntervalStrategy::best ? train.eval_strategy : train.save_strategy,
+            train.save_strategy == IntervalStrategy::best ? train.eval_steps : train.save_steps,
+            train.save_strategy == IntervalStrategy::best ? train.evals_per_epoch : train.saves_per_epoch,
+            schedule.steps()),
       save_first_(train.save_first_step) {}
 
 bool Calendar::due(const Interval& interval, std::int64_t step) const {

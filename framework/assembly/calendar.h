@@ -12,7 +12,8 @@ namespace dml {
 class Interval {
  public:
   Interval() = default;
-  Interval(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch, std::int64_t total_steps);
+  Interval(IntervalStrategy cadence, std::optional<double> steps, std::optional<double> per_epoch,
+           std::int64_t total_steps);
   /// Whether an event is due after step s, counted from 0; `before` and `after`: the epochs done before and after step
   /// s.
   bool due(std::int64_t step, double before, double after) const;

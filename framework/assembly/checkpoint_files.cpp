@@ -16,7 +16,7 @@ bool CheckpointFiles::writes_state() const {
 }
 
 std::size_t CheckpointFiles::planned_copies(std::size_t state) const {
-  if (!settings().save_in_background || settings().save_strategy == Cadence::never) return 0;
+  if (!settings().save_in_background || settings().save_strategy == IntervalStrategy::never) return 0;
   return (settings().save_only_model ? 0 : state) + parts_.trained.copied_bytes();
 }
 

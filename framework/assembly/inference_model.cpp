@@ -13,7 +13,7 @@
 #include "core/parallel.h"
 #include "kernels/dora.h"
 #include "kernels/quant_nf4.h"
-#include "model/own_matrix.h"
+#include "model/owned_matrix.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -64,7 +64,7 @@ std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& ba
   ModelSpec spec = base.spec;
   std::set<std::string> whole;
   for (const WeightedAdapter& a : *given) {
-    spec.tied = spec.tied && !a.adapter.plan.parts_ends;
+    spec.tied = spec.tied && !a.adapter.plan.unties_head;
     for (const WeightName& w : a.adapter.plan.saved) whole.insert(w.tensor);
   }
   source->second = with_saved(base.source(storage, whole), *given);
@@ -94,7 +94,7 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, std::optional<DT
         terms.emplace_back(MergedRows(*frozen_at(*parts[i], w), &**lora, w.role == WeightRole::embed),
                            static_cast<float>((*given)[i].weight));
     if (terms.empty()) continue;
-    const OwnMatrix m = own_matrix(*model, w, false);
+    const OwnedMatrix m = copy_to_owned(*model, w, false);
     bytes += m.bytes();
     set_rows(m, [&](std::int64_t first, std::int64_t count, float* out) {
       const std::int64_t n = count * w.cols;
@@ -180,7 +180,7 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optio
                                                std::optional<std::int32_t>& number) {
   auto model = model_with(base, storage, adapters);
   keep_norms(*model);
-  number = host.adopt(*model);
+  number = host.attach_adapter(*model);
   if (!number) expand_scales(*model);
   return model;
 }

@@ -44,7 +44,7 @@ void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) 
   };
   std::vector<std::string> names;
   std::vector<Token> ids;
-  for (Token id : tokenizer.fresh)
+  for (Token id : tokenizer.untrained)
     if (id != tokenizer.pad && !trained(id)) {
       names.push_back(fmt::format("'{}'", tokenizer.piece(id)));
       ids.push_back(id);
@@ -155,7 +155,7 @@ void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen
         "launch",
         comm.local_size(), comm.host(), own, processors_of_launcher());
   set_threads(train.threads.value_or(fair));
-  kernels::take_blas_memory();
+  kernels::reserve_blas_memory();
 }
 
 }  // namespace dml

@@ -24,7 +24,7 @@ void set_head(ModelSpec& spec, const ModelSection& section, const std::string& s
 
 void require_head(const AdapterConfig& adapter, const ModelSpec& spec, const std::string& directory) {
   if (spec.head == HeadKind::causal_lm) return;
-  const std::string head = end_weights(spec)[1].module();
+  const std::string head = embedding_and_head(spec)[1].module();
   if (!AdapterRules(adapter, directory).saves(head))
     throw UserError(
         "{}: is an adapter of a language model, without '{}'; merge it into its base (dml merge) to start a reward "

@@ -64,7 +64,7 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
                         static_cast<std::size_t>(p.size())};
   const AdapterPlan plan = plan_adapter(config, model.spec, directory);
   auto tensors = adapter_tensors(config, model.spec, plan);
-  const std::string head = end_weights(model.spec)[1].tensor;
+  const std::string head = embedding_and_head(model.spec)[1].tensor;
   std::vector<float> unpacked;  // of a quantised one
   auto base = [&](const AdapterTensor& t) -> StoredValues {
     const kernels::Weight& w = t.module == head ? model.head.frozen : model.embedding.frozen;

@@ -19,9 +19,9 @@ TensorInfo tensor_of(const Shard& s, const StateTensor& t) {
   std::string name = fmt::format("{}/{}", t.name, s.parameter->name);
   if (!whole(s)) name += fmt::format("[{}:{}]", s.first, s.first + s.size);
   return {name, t.dtype,
-          t.each == 0               ? t.shape
-          : whole(s) && t.each == 1 ? s.parameter->shape
-                                    : std::vector{t.entries(s.size)}};
+          t.elements_per_entry == 0               ? t.shape
+          : whole(s) && t.elements_per_entry == 1 ? s.parameter->shape
+                                                  : std::vector{t.entries(s.size)}};
 }
 
 std::byte* entries_of(const Shard& s, const StateTensor& t) {
@@ -34,8 +34,9 @@ struct Entries {
 };
 Entries entries_between(const StateTensor& t, std::int64_t stored_first, std::int64_t own_first, std::int64_t first,
                         std::int64_t last) {
-  if (t.each == 0) return {0, 0, t.entries(0)};
-  return {(first - stored_first) / t.each, (first - own_first) / t.each, t.entries(last - first)};
+  if (t.elements_per_entry == 0) return {0, 0, t.entries(0)};
+  return {(first - stored_first) / t.elements_per_entry, (first - own_first) / t.elements_per_entry,
+          t.entries(last - first)};
 }
 
 }  // namespace
@@ -94,7 +95,7 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
       std::int64_t filled = 0;
       for (const Range& p : pieces[fmt::format("{}/{}", t.name, s.parameter->name)]) {
         std::int64_t end = p.last < 0 ? s.parameter->size() : p.last;
-        if (p.first < 0 || end < p.first || (t.each > 0 && p.first % t.each != 0) ||
+        if (p.first < 0 || end < p.first || (t.elements_per_entry > 0 && p.first % t.elements_per_entry != 0) ||
             t.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != t.dtype)
           throw UserError(
               "{}: tensor '{}' does not have the shape of this optimizer's state; was it written by another optimizer?",

@@ -9,7 +9,7 @@
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "model/adapter_start.h"
+#include "model/adapter_init.h"
 #include "model/build.h"
 
 namespace dml {
@@ -26,7 +26,7 @@ PruneMethod method_of(const std::string& name) {
 }
 
 // The tensor's, with the first row where it is one part of several.
-std::string name_of(const OwnMatrix& m) {
+std::string name_of(const OwnedMatrix& m) {
   return m.place.fused() ? fmt::format("{}[{}]", m.place.tensor, m.place.first_row) : m.place.tensor;
 }
 
@@ -42,7 +42,7 @@ std::map<std::string, std::size_t> numbers_of(const ParameterStore& parameters) 
 StateSlice slice_of(const Shard& s, std::size_t number, const StateLayout& layout) {
   StateSlice out{number, s.first, s.parameter->size(), {}};
   for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
-    DML_CHECK(t.dtype == DType::f32 && t.each == 1);  // rules.cpp asks for relora_prune_method: reset
+    DML_CHECK(t.dtype == DType::f32 && t.elements_per_entry == 1);  // rules.cpp asks for relora_prune_method: reset
     out.planes.push_back(
         s.state.subspan(static_cast<std::size_t>(t.offset) / sizeof(float), static_cast<std::size_t>(s.size)));
   }
@@ -63,7 +63,7 @@ Relora::Relora(CausalLm& model, const Recipe& recipe)
 void Relora::restart(std::int64_t done, DistributionStrategy& strategy, const StateLayout& state, Comm& comm) {
   strategy.gather_values();
   weights_.merge();
-  weights_.start_adapters(init_, seed_, done / every_);
+  weights_.reinit_adapters(init_, seed_, done / every_);
   publish_values(model_.parameters, strategy);
   prune(done / every_, strategy, state, comm);
   log_debug("step {}: the adapter was merged into the base and restarted", done);

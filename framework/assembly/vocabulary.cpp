@@ -90,19 +90,19 @@ TrainedEnds trained_ends(const AdapterConfig& config, const ModelSpec& spec, std
   resized.vocab = last;
   const AdapterPlan plan = plan_adapter(config, resized, "the recipe");
   auto trains = [&](const WeightName& w) {
-    const bool follows = w.role == WeightRole::head && spec.tied && !plan.parts_ends;
+    const bool follows = w.role == WeightRole::head && spec.tied && !plan.unties_head;
     if (plan.saves(w, spec) || plan.adapted(w.module())) return true;
     const TrainedRows* rows = plan.rows_of(follows ? WeightRole::embed : w.role);
     for (std::int64_t token = first; rows && token < last; ++token)
       if (std::ranges::find(rows->tokens, token) == rows->tokens.end()) return false;
     return rows != nullptr;
   };
-  const std::vector<WeightName> ends = end_weights(spec);
+  const std::vector<WeightName> ends = embedding_and_head(spec);
   return {trains(ends[0]), trains(ends[1])};
 }
 
 std::string advice(const ModelSpec& spec, std::int64_t first, std::int64_t last) {
-  const std::vector<WeightName> ends = end_weights(spec);
+  const std::vector<WeightName> ends = embedding_and_head(spec);
   const std::string both = fmt::format("[{}, {}]", last_part(ends[0].module()), last_part(ends[1].module()));
   if (last - first > 16) return fmt::format("lora_modules_to_save: {}", both);
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(last - first));
@@ -122,10 +122,10 @@ void take_base_ends(const std::string& directory, const BaseModel& base, const M
   const SafetensorsFile file(path);
   const AdapterConfig config = read_adapter_config_of(directory, spec.model_type);
   const AdapterPlan plan = plan_adapter(config, spec, directory + "/adapter_config.json");
-  const std::vector<WeightName> ends = end_weights(spec);
+  const std::vector<WeightName> ends = embedding_and_head(spec);
   for (const WeightName& w : ends) {
     const bool head = w.role == WeightRole::head;
-    if (head && spec.tied && !plan.parts_ends) continue;
+    if (head && spec.tied && !plan.unties_head) continue;
     const std::string stem = "base_model.model." + w.module();
     const TensorView* t = file.find(stem + ".original_module.weight");
     if (!t) t = file.find(stem + ".token_adapter.base_layer.weight");
@@ -162,7 +162,7 @@ void take_base_ends(const std::string& directory, const BaseModel& base, const M
 std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& adapter) {
   const std::int64_t tokens = tokenizer.size();
   const bool new_pad = tokenizer.pad && *tokenizer.pad + 1 == tokens && tokenizer.pad != tokenizer.eos &&
-                       std::ranges::find(tokenizer.fresh, *tokenizer.pad) != tokenizer.fresh.end();
+                       std::ranges::find(tokenizer.untrained, *tokenizer.pad) != tokenizer.untrained.end();
   return tokens - (new_pad && adapter.adapter != AdapterKind::none);
 }
 

@@ -84,7 +84,7 @@ void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expe
     }
   }
   std::ranges::sort(keys);
-  const std::vector<WeightName> ends = end_weights(spec);
+  const std::vector<WeightName> ends = embedding_and_head(spec);
   for (auto& t : file.tensors())
     if (!std::ranges::binary_search(keys, t.name) && !end_of(t.name, ends) && !t.name.ends_with(".base_layer.weight"))
       lines.push_back(fmt::format("'{}' {} belongs to no module of this adapter",
@@ -98,7 +98,7 @@ void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expe
 
 /// Whether the file contains the base's embedding or head, as it does for a resized vocabulary.
 bool holds_base_ends(const SafetensorsFile& file, const AdapterPlan& plan, const ModelSpec& spec) {
-  return std::ranges::any_of(end_weights(spec), [&](const WeightName& w) {
+  return std::ranges::any_of(embedding_and_head(spec), [&](const WeightName& w) {
     auto has = [&](const char* form) { return file.find(fmt::format("{}{}{}", kPrefix, w.module(), form)); };
     return has(".original_module.weight") || has(".token_adapter.base_layer.weight") ||
            (has(".weight") && !plan.saves(w, spec));
@@ -145,7 +145,7 @@ std::int64_t vocabulary_of(const std::string& directory, const ModelSpec& spec) 
   std::int64_t rows = spec.vocab;
   if (!file_exists(path)) return rows;
   const SafetensorsFile file(path);
-  const std::vector<WeightName> ends = end_weights(spec);
+  const std::vector<WeightName> ends = embedding_and_head(spec);
   for (const TensorView& t : file.tensors())
     if (t.shape.size() == 2 && !t.name.ends_with("_delta") && end_of(t.name, ends))
       rows = std::max(rows, static_cast<std::int64_t>(t.shape[0]));

@@ -35,7 +35,7 @@ std::set<std::string> changed_modules(const AdapterPlan& plan) {
 
 /// Whether, in a tied model, what the adapter does to the embedding applies to the head as well.
 bool changes_both_ends(const AdapterPlan& plan, const ModelSpec& spec) {
-  return spec.tied && !plan.parts_ends && changed_modules(plan).contains(end_weights(spec)[0].module());
+  return spec.tied && !plan.unties_head && changed_modules(plan).contains(embedding_and_head(spec)[0].module());
 }
 
 // The config of the sum: every module has the sum of the ranks, and scale 1.
@@ -44,7 +44,7 @@ AdapterConfig config_of_sum(const std::vector<WeightedAdapter>& adapters, const 
   config.base_model = adapters[0].adapter.config.base_model;
   ModelSpec parted = spec;
   for (const WeightedAdapter& a : adapters) {
-    parted.tied = parted.tied && !a.adapter.plan.parts_ends;
+    parted.tied = parted.tied && !a.adapter.plan.unties_head;
     config.lora_bias |= a.adapter.config.lora_bias;
     config.ensure_weight_tying |= a.adapter.config.ensure_weight_tying;
     for (const TrainedRows& rows : a.adapter.plan.rows) {
@@ -96,7 +96,7 @@ void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelS
           problems.add(
               fmt::format("{}: it has its own values of '{}', of which {} has rows", a.name, module, other.name));
       }
-      if (changes_both_ends(plan, spec) && other.adapter.plan.parts_ends)
+      if (changes_both_ends(plan, spec) && other.adapter.plan.unties_head)
         problems.add(fmt::format("{}: embedding and head of this tied model share its values, but {} parts them",
                                  a.name, other.name));
     }

@@ -1,7 +1,8 @@
-// One block of memory for a whole training step, handed out by moving a pointer: nothing is allocated inside a step.
+// A bump allocator over one block of memory for a whole training step: nothing is allocated inside a step.
 //
-// An arena without memory (`Arena::measuring()`) hands out addresses that are never touched and only counts; running a
-// step over it with kernels switched off (see core/parallel.h, DryRun) gives the exact memory plan of that step.
+// Arena::measuring() gives an arena without memory, whose addresses are never touched and which only counts bytes. A
+// step that runs over it with kernels switched off (DryRun in core/parallel.h) gives the exact memory plan of that
+// step.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ class Arena {
   Arena() = default;
   /// Reserves `bytes` (anonymous mmap, huge pages advised, pages appear on first touch). Throws Error(memory).
   explicit Arena(std::size_t bytes);
-  /// An arena that only counts. Its addresses must not be read or written.
+  /// An arena that only counts bytes. Its addresses must not be read or written.
   static Arena measuring();
   ~Arena();
   Arena(Arena&& other) noexcept;
@@ -27,18 +28,21 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
+  /// `count` uninitialised elements, aligned to kAlignment. More than the capacity is an internal error (DML_CHECK).
   template <class T>
   std::span<T> take(std::int64_t count) {
     return {static_cast<T*>(take_bytes(count, sizeof(T))), static_cast<std::size_t>(count)};
   }
+  /// A dense float32 matrix, uninitialised.
   Mat matrix(std::int64_t rows, std::int64_t cols) { return {take<float>(rows * cols).data(), rows, cols}; }
 
+  // In bytes.
   std::size_t used() const { return used_; }
   std::size_t high_water() const { return high_water_; }
   std::size_t capacity() const { return capacity_; }
   bool is_measuring() const { return measuring_; }
 
-  /// At the end of the block, releases everything that was taken inside it.
+  /// Releases, when it is destroyed, everything that was taken during its lifetime.
   class Scope {
    public:
     explicit Scope(Arena& arena) : arena_(arena), mark_(arena.used_) {}

@@ -1,4 +1,4 @@
-// Base64 (RFC 4648), with '=' at the end.
+// Base64 (RFC 4648) with '=' padding.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace dml {
 
 std::string to_base64(std::string_view bytes);
-/// Unset when a character is not one of the 64. The '=' may be missing.
+/// Decodes; the padding may be missing. Unset if a character is not one of the 64.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// bfloat16 and half precision as storage: conversions only, arithmetic is float32 everywhere.
+// bfloat16 and half precision as storage types: conversions only; arithmetic is in float32 everywhere.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ struct f16 {
 
 inline float to_float(bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
 
-/// Round to nearest even; NaN stays NaN.
+/// Rounds to nearest even; NaN stays NaN.
 inline bf16 to_bf16(float x) {
   auto u = std::bit_cast<std::uint32_t>(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return {static_cast<std::uint16_t>((u >> 16) | 0x40u)};
@@ -30,13 +30,13 @@ inline float to_float(f16 x) {
   return sign ? -tiny : tiny;
 }
 
-/// Round to nearest even; overflow becomes infinity.
+/// Rounds to nearest even; overflow becomes infinity.
 inline f16 to_f16(float x) {
   auto u = std::bit_cast<std::uint32_t>(x);
   std::uint32_t sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
   if (a > 0x7f800000u) return {static_cast<std::uint16_t>(sign | 0x7e00u)};
   if (a >= 0x477ff000u) return {static_cast<std::uint16_t>(sign | 0x7c00u)};
-  if (a < 0x38800000u) {  // subnormal: let the float adder round
+  if (a < 0x38800000u) {  // subnormal: the addition rounds
     float shifted = std::bit_cast<float>(a) + 0.5f;
     return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u))};
   }

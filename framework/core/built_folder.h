@@ -1,8 +1,8 @@
-// Folders named by the digest of what they were made from, ROOT/DIGEST; the first process that needs one builds it.
+// Cached folders, ROOT/DIGEST, named by the digest of their inputs. The first process that needs one builds it.
 //
-// Processes that ask for the same folder take its lock, ROOT/.DIGEST.lock: one builds, the others wait and find it
-// there. The system releases the lock of a killed process but leaves its files, ROOT/.DIGEST.lock and
-// ROOT/.DIGEST.tmp-…; the next process that builds in the root or finds a folder there removes them.
+// Processes that need the same folder take its lock, ROOT/.DIGEST.lock: one builds the folder, the others wait for it.
+// The system releases the lock of a killed process but leaves its files, ROOT/.DIGEST.lock and ROOT/.DIGEST.tmp-…; the
+// next process that builds in the root or finds a folder there removes them.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ class BuildLock {
 
  private:
   std::string root_, digest_;
-  FileLock lock_;  // on a file system without locks the atomic rename decides
+  FileLock lock_;  // without lock support in the file system, the atomic rename decides
 };
 
 /// For a process that holds no lock: removes temporary folders and lock files of all digests whose lock is free.

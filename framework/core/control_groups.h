@@ -1,5 +1,5 @@
-// Control groups: what the container or batch job of this process may use. The limits of every group that it is in
-// hold, so callers look at all of them.
+// Control groups (cgroups), by which a container or a batch system limits this process. The limits of every group on
+// the path from the root apply, so callers must check all of them.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@ namespace dml {
 
 struct ControlGroup {
   std::string folder;
-  bool unified = false;  // version 2: one folder for all controllers
+  bool unified = false;  // cgroup v2: one folder for all controllers
 };
 
 /// The text of /proc/self/cgroup.
 std::string own_control_groups();
-/// Folders below `root` of the groups in `groups` (lines "ID:CONTROLLERS:PATH") that may limit `controller`, and of
-/// those around them.
+/// The folders below `root` of the groups in `groups` (lines "ID:CONTROLLERS:PATH") and of their ancestors that may
+/// limit `controller`.
 std::vector<ControlGroup> control_groups(const std::string& groups, const std::string& root,
                                          const std::string& controller);
-/// Processors' worth of time that the groups allow; 0 without a limit.
+/// The processor time that the groups allow, in processors (2.5: two and a half); 0 without a limit.
 double processor_quota(const std::string& groups, const std::string& root);
 
 }  // namespace dml

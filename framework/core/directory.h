@@ -5,7 +5,7 @@
 
 namespace dml {
 
-/// UserError when `path` does not exist or is not a directory.
+/// Throws UserError if `path` does not exist or is not a directory.
 void require_directory(const std::string& path);
 
 }  // namespace dml

@@ -1,8 +1,7 @@
-// Errors, and the exit code with which each of them ends the program.
+// Errors, and the exit code of the program for each of them.
 //
-// UserError is for mistakes in what the user gave us (recipe, data, files). It holds problems: each is printed as one
-// line with its place, what was expected and the nearest valid choice. DML_CHECK is for our own mistakes. Nothing else
-// is thrown on purpose.
+// UserError reports mistakes in the user's input (recipe, data, files). It holds a list of problems; each is printed as
+// one line with its place, what was expected and the nearest valid choice. DML_CHECK reports bugs in dml.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +16,7 @@ namespace dml {
 
 enum class ExitCode : int {
   ok = 0,
-  internal = 1,      // a mistake in dml
+  internal = 1,      // a bug in dml
   user = 2,          // a mistake in the recipe, the data, the model files or the command line
   below_limit = 3,   // dml evaluate: a metric is below its fail_below
   diverged = 4,      // loss or gradients are NaN or infinite
@@ -37,11 +36,10 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// One thing that is wrong with what the user gave.
+/// One mistake in the user's input.
 struct Problem {
-  std::string key;  // the setting that names it: "datasets.0.path" of a recipe; "" where there is none
-  std::string
-      place;  // "recipe.yml:4:3", "rows.jsonl:17", "command line"; "" where unknown, or when `text` begins with it
+  std::string key;    // the setting concerned ("datasets.0.path" of a recipe); "" if there is none
+  std::string place;  // "recipe.yml:4:3", "rows.jsonl:17", "command line"; "" if unknown or if `text` begins with it
   std::string text;
 
   /// "PLACE: TEXT"
@@ -56,7 +54,7 @@ class UserError : public Error {
       : UserError(fmt::format(text, std::forward<Args>(args)...)) {}
   explicit UserError(std::vector<Problem> problems);
 
-  /// Names the setting that its problems are about, where they name none: throw UserError(…).about("lora_r").
+  /// A copy whose problems without a key have this one: throw UserError(…).about("lora_r").
   UserError about(const std::string& key) const;
   const std::vector<Problem>& problems() const& { return *problems_; }
   std::vector<Problem> problems() && { return *problems_; }  // for (auto& p : error.about("x").problems())
@@ -79,7 +77,7 @@ class Problems {
   void add(std::string text) { all_.push_back({"", "", std::move(text)}); }
   bool empty() const { return all_.empty(); }
   const std::vector<Problem>& all() const { return all_; }
-  /// Throws one UserError with all problems when there are any.
+  /// Throws one UserError with all problems, if there are any.
   void raise() const {
     if (!all_.empty()) throw UserError(all_);
   }

@@ -1,6 +1,6 @@
-// A lock between processes, as a file. The system releases it when its owner dies, however that happens; the file that
-// a killed owner leaves behind is no lock. Also across hosts where the file system has locks (NFS since version 4,
-// Lustre …).
+// A lock between processes, held on a file. The system releases it when its owner dies for any reason; a file that a
+// killed owner leaves behind does not lock. It works across hosts if the file system supports locks (NFS since version
+// 4, Lustre …).
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@ namespace dml {
 
 class FileLock {
  public:
-  /// Waits until no other process holds it. IoError when the file cannot be created.
+  /// Takes the lock; waits while another process holds it. Throws IoError if the file cannot be created.
   static FileLock wait_for(const std::string& path);
-  /// Unset when another process holds it.
+  /// Takes the lock if it is free; unset if another process holds it.
   static std::optional<FileLock> try_for(const std::string& path);
 
   FileLock(FileLock&& other) noexcept;
@@ -21,9 +21,9 @@ class FileLock {
   /// Removes the file and releases the lock.
   ~FileLock();
 
-  /// False on a file system without locks, where no process is excluded.
+  /// False on a file system without locks, where processes are not excluded.
   bool held() const { return held_; }
-  /// Writes who holds it into the file, for others to read.
+  /// Writes a description of the owner into the file, for messages of waiting processes.
   void describe(std::string_view owner) const;
 
  private:

@@ -1,4 +1,4 @@
-// Content digests: XXH3-128, as 32 hex digits. They find damage and tell contents apart; they are not a signature.
+// Content digests: XXH3-128 as 32 hex digits. They detect damage and identify contents; they are not cryptographic.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Hasher {
   Hasher& operator=(Hasher&&) noexcept;
 
   Hasher& bytes(const void* data, std::size_t size);
-  /// Length first, so that ("ab", "c") and ("a", "bc") differ.
+  /// Hashes the length first, so that ("ab", "c") and ("a", "bc") differ.
   Hasher& text(std::string_view s);
   Hasher& number(std::uint64_t n);
   std::string digest() const;
@@ -30,9 +30,9 @@ class Hasher {
 };
 
 std::string digest_of(std::string_view bytes);
-/// XXH3-64 of one piece, for tables that live in memory.
+/// XXH3-64 of one block of bytes, for hash tables in memory.
 std::uint64_t hash64(const void* data, std::size_t size, std::uint64_t seed = 0);
-/// Digest of a file's content, read through a mapping.
+/// Digest of a file's contents, read through a mapping.
 std::string digest_of_file(const std::string& path);
 
 }  // namespace dml

@@ -1,8 +1,8 @@
-// JSON, bounded: whatever is read from outside is parsed with limits on size, depth and object width, duplicate keys
-// are errors, and every error names the source and the place.
+// Bounded JSON: untrusted input is parsed with limits on size, depth and object width. Duplicate keys are errors, and
+// every error names the source and the position.
 //
-// Json keeps the order of keys (templates print it, and files we rewrite keep theirs). Its look-up is linear: files
-// with very wide objects (tokenizer vocabularies, safetensors headers) are read as WideJson, a tree map.
+// Json keeps the order of keys: templates print it, and files that dml rewrites keep theirs. Its look-up is linear, so
+// files with very wide objects (tokenizer vocabularies, safetensors headers) are read as WideJson, a tree map.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct JsonLimits {
   std::size_t elements = 1u << 24;  // in all
 };
 
-/// `source` is what an error says in front: "FILE" or "FILE:LINE". A byte order mark is skipped. Throws UserError.
+/// Errors begin with `source`: "FILE" or "FILE:LINE". A byte order mark is skipped. Throws UserError.
 Json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits = {});
 WideJson parse_wide_json(std::string_view text, std::string_view source, const JsonLimits& limits = {});
 
@@ -32,11 +32,11 @@ WideJson parse_wide_json(std::string_view text, std::string_view source, const J
 Json read_json(const std::string& path, const JsonLimits& limits = {});
 WideJson read_wide_json(const std::string& path, const JsonLimits& limits = {});
 
-/// Compact text; bytes that are not UTF-8 are replaced instead of throwing.
+/// Compact JSON text; bytes that are not UTF-8 become U+FFFD.
 std::string dump(const Json& value);
 
-/// One member with its type checked: an error reads "SOURCE: 'KEY' must be …, is …".
-/// The fallback is used when the key is absent or null.
+/// A member of an object, with its type checked; `fallback` if the key is absent or null. Throws UserError "SOURCE:
+/// 'KEY' must be …, is …".
 std::int64_t json_integer(const Json& object, const char* key, std::int64_t fallback, std::string_view source);
 double json_number(const Json& object, const char* key, double fallback, std::string_view source);
 bool json_bool(const Json& object, const char* key, bool fallback, std::string_view source);

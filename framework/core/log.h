@@ -1,5 +1,5 @@
-// Messages for people, on stderr; results go to stdout (cli/output.h). Only rank 0 prints, except for errors, which
-// carry the number of their rank.
+// Log messages on stderr; results go to stdout (cli/output.h). Only rank 0 prints, except for errors, which name their
+// rank.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace dml {
 enum class LogLevel { debug, info, warning, error, silent };
 
 void set_log_level(LogLevel level);
-/// Ranks other than 0 are silent below `error` and put "[rank N]" in front.
+/// Ranks other than 0 print errors only, prefixed with "[rank N]".
 void set_log_rank(int rank);
 
 void log_line(LogLevel level, const std::string& text);

@@ -1,4 +1,4 @@
-// Watches mapped files that must not change while they are in use, such as the weights of a base model during training.
+// Detects changes of mapped files that must not change while they are in use, such as a base model during training.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// Identifies a file and its contents: device, inode, size, time of the last modification.
+/// Identifies a file and its contents by device, inode, size and modification time.
 struct FileStamp {
   std::uint64_t device = 0, inode = 0;
   std::int64_t size = -1, seconds = 0, nanoseconds = 0;  // size −1: no such file
@@ -25,9 +25,9 @@ class MappedWatch {
 
   enum class Kind {
     none,
-    touched,   // another time, the same size: the contents may be the same
-    changed,   // written to, or cut: what is mapped is no longer what it was
-    replaced,  // another file, or none, has the name: what is mapped is still the old one
+    touched,   // another modification time, the same size: the contents may be the same
+    changed,   // written to or truncated: the mapped contents have changed
+    replaced,  // another file, or none, has the name; the mapping still shows the old file
   };
   struct Change {
     Kind kind = Kind::none;
@@ -35,13 +35,13 @@ class MappedWatch {
   };
   /// The most serious change since the files were recorded.
   Change change() const;
-  /// Records the files' present stamps.
+  /// Records the current stamps.
   void accept();
 
-  /// From now on, pages of these files that cannot be read (the file was cut short, or its disk fails) read as zeros
-  /// instead of ending the process. Callers must check lost() before they trust what they computed.
+  /// From this call on, pages of these files that cannot be read (the file was truncated, or its disk fails) read as
+  /// zeros instead of ending the process. Callers must check lost() before they use results.
   void tolerate_unreadable_pages();
-  /// The first of these files whose pages were lost; "" when there is none.
+  /// The first of these files with unreadable pages; "" if there is none.
   std::string lost() const;
 
  private:

@@ -1,4 +1,4 @@
-// 2-D views (rows × cols), row-major and dense, of activations and weights. They own no memory.
+// Non-owning 2-D views (rows × cols) of activations and weights, row-major and dense.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ bool addresses_limited() {
   return false;
 }
 
-std::size_t room_in_groups(const std::string& groups, const std::string& root) {
+std::size_t memory_left_in_groups(const std::string& groups, const std::string& root) {
   std::size_t room = SIZE_MAX;
   for (const ControlGroup& group : control_groups(groups, root, "memory"))
     room = std::min(room, room_in(group.folder, group.unified ? kVersion2 : kVersion1));
@@ -56,7 +56,7 @@ std::size_t room_in_groups(const std::string& groups, const std::string& root) {
 std::size_t available_memory() {
   std::size_t room = number_in("/proc/meminfo", "MemAvailable:");
   if (room != SIZE_MAX) room *= 1024;
-  room = std::min(room, room_in_groups(own_control_groups(), "/sys/fs/cgroup"));
+  room = std::min(room, memory_left_in_groups(own_control_groups(), "/sys/fs/cgroup"));
   return room == SIZE_MAX ? 0 : room;
 }
 

@@ -1,4 +1,4 @@
-// How much memory the processes of a job may still allocate on this host, under the limits of the machine, the
+// The memory that the processes of a job may still allocate on this host, under the limits of the machine, the
 // container and the batch job.
 #pragma once
 
@@ -7,16 +7,16 @@
 
 namespace dml {
 
-/// Bytes: the smaller of the system's available memory and the remainder of the control groups' limits; 0 where neither
+/// In bytes: the smaller of the system's available memory and what the limits of the control groups leave; 0 if neither
 /// is known.
 std::size_t available_memory();
 
-/// Whether the address space of the process is limited (`ulimit -v`, `-d`), so that available_memory() is of little
-/// use.
+/// Whether the address space of the process is limited (`ulimit -v`, `-d`); then available_memory() says little about
+/// what can be allocated.
 bool addresses_limited();
 
-/// Bytes that the control groups named in `groups` (the text of /proc/self/cgroup) still allow, read from their files
+/// The bytes that the control groups in `groups` (the text of /proc/self/cgroup) still allow, read from their files
 /// below `root`; SIZE_MAX without a limit. Reclaimable file pages count as free.
-std::size_t room_in_groups(const std::string& groups, const std::string& root);
+std::size_t memory_left_in_groups(const std::string& groups, const std::string& root);
 
 }  // namespace dml

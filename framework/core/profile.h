@@ -1,12 +1,13 @@
-// Time by operation: with DML_PROFILE=1 in the environment `dml train` and `dml bench` end with a table of
-// operations.
+// Time by operation: with DML_PROFILE=1 in the environment, `dml train` and `dml bench` print a table of operations at
+// the end.
 //
-// A ProfileScope at the entry of an operation counts the call and its own seconds, without those of nested scopes, so
-// the rows add up to the outermost scope. Switched off it costs one branch. Every thread has its own table; the report
-// shows that of the thread that drives the model, since the workers of a kernel run within the time of that kernel.
+// A ProfileScope at the entry of an operation counts the call and its seconds without those of nested scopes, so the
+// rows add up to the time of the outermost scope. While profiling is off it costs one branch. Every thread has its own
+// table; the report shows the table of the thread that drives the model, whose time includes the wait for the workers
+// of a kernel.
 //
-// With virtual threads (core/virtual_threads.h) seconds are the processor time of the one thread that does all the
-// work, calls that were not run again included, and `saved` is how much of it they would have saved.
+// With virtual threads (core/virtual_threads.h), seconds are the processor time of the single thread that does all the
+// work, including calls that were not repeated, and `saved` is how much of it the virtual threads would have saved.
 #pragma once
 
 #include <compare>
@@ -16,15 +17,15 @@
 
 namespace dml {
 
-/// On from the start when DML_PROFILE is set to something else than 0. To be switched between operations only.
+/// Initially true if DML_PROFILE is set to anything but 0. To be changed between operations only.
 extern bool profiling;
 
-/// Counts bytes of stored weights that an operation reads, on any thread, for the scope that it is within. For products
-/// of few rows, whose limit is the memory's rate.
+/// Adds bytes of stored weights that an operation reads, on any thread, to the current scope. For products of few rows,
+/// whose speed is limited by memory bandwidth.
 void count_weight_bytes(std::int64_t bytes);
 
-/// The operation of a scope. `name`: a literal. `operations`: floating-point operations that the call has to do,
-/// where that means something. `width`: a size that tells calls of as many operations apart.
+/// The operation of a scope. `name`: a string literal. `operations`: the floating-point operations of the call; 0 if
+/// not meaningful. `width`: a size that distinguishes calls with the same number of operations.
 struct ProfiledOperation {
   const char* name = nullptr;
   double operations = 0;
@@ -49,13 +50,13 @@ class ProfileScope {
   void end();
 
   ProfiledOperation what_;
-  double inside_ = 0, saved_inside_ = 0;  // in scopes within this one
+  double inside_ = 0, saved_inside_ = 0;  // seconds in nested scopes
   ProfileScope* outer_ = nullptr;
   double start_ = 0, saved_before_ = 0;
   std::int64_t bytes_before_ = 0, bytes_inside_ = 0;
 };
 
-/// The innermost ProfileScope of this thread; empty without one, or while profiling is off.
+/// The operation of the innermost ProfileScope of this thread; empty without one and while profiling is off.
 ProfiledOperation innermost_operation();
 
 struct ProfileRow {
@@ -69,8 +70,7 @@ struct ProfileRow {
 void reset_profile();
 /// The counts of this thread, in descending order of seconds.
 std::vector<ProfileRow> profile_rows();
-/// The rows as lines: name, calls, seconds, share, GFLOP/s where operations are known, GB/s of weights where their
-/// bytes are.
+/// The rows as lines of text: name, calls, seconds, share, GFLOP/s if operations are known, GB/s if weight bytes are.
 std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows);
 
 }  // namespace dml

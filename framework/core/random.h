@@ -1,7 +1,7 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 //
-// A number is a pure function of (seed, stream, index). There is no state to save, and neither threads nor ranks nor a
-// restart can change it.
+// A number is a pure function of (seed, stream, index). There is no state to save, and numbers depend on neither
+// threads, ranks nor restarts.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-/// The use of a random number; part of its address, so that two uses never share numbers.
+/// The purpose of a random number; part of its address, so that different purposes never share numbers.
 enum class Purpose : std::uint32_t {
   init = 1,
   dropout = 2,
@@ -34,7 +34,7 @@ enum class Purpose : std::uint32_t {
   rounding = 9
 };
 
-/// A stream of numbers addressed by index. `a` and `b` tell streams of one purpose apart (layer, step …).
+/// A stream of numbers addressed by index. `a` and `b` distinguish streams of one purpose (layer, step …).
 class Random {
  public:
   Random(std::uint64_t seed, Purpose purpose, std::uint64_t a = 0, std::uint32_t b = 0)
@@ -49,7 +49,7 @@ class Random {
     return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), high_[0], high_[1]},
                   key_);
   }
-  /// The stream's address: Philox key and the high half of its counter, for code that draws many blocks at once.
+  /// The stream's address: the Philox key and the high half of its counter, for code that draws many blocks at once.
   const std::array<std::uint32_t, 2>& key() const { return key_; }
   const std::array<std::uint32_t, 2>& high() const { return high_; }
   /// Uniform in [0, 1), 24 bits.
@@ -58,7 +58,7 @@ class Random {
   double uniform_double(std::uint64_t index) const;
   /// Standard normal, Box–Muller on words 2·index and 2·index + 1.
   float normal(std::uint64_t index) const;
-  /// Uniform integer in [0, bound); multiply-shift, bias below 2^-32 · bound.
+  /// Uniform integer in [0, bound) by multiply-shift; its bias is below 2^-32 · bound.
   std::uint64_t below(std::uint64_t index, std::uint64_t bound) const;
 
  private:

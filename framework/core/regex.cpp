@@ -75,8 +75,8 @@ std::string quoted(std::string_view pattern) {
 
 /// The code, or the library's message with the place in the pattern as it was written.
 std::pair<pcre2_code*, std::string> compile(std::string_view pattern, RegexSyntax syntax) {
-  if (pattern.size() > Regex::kLongest)
-    return {nullptr, fmt::format("it has {} bytes, the limit is {}", pattern.size(), Regex::kLongest)};
+  if (pattern.size() > Regex::kMaxPatternBytes)
+    return {nullptr, fmt::format("it has {} bytes, the limit is {}", pattern.size(), Regex::kMaxPatternBytes)};
   const Translated translated = translate(pattern, syntax);
   int error = 0;
   PCRE2_SIZE at = 0;

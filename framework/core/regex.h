@@ -1,6 +1,6 @@
-// Regular expressions of recipes, adapters and tokenizers, compiled and run by PCRE2 in this one place: what `dml
-// validate` accepts is what a run matches with. Patterns are hostile: length, steps, depth and memory of a search are
-// limited, and a pattern that backtracks without end is an error that names it, never a hang.
+// Regular expressions of recipes, adapters and tokenizers; the only wrapper of PCRE2, so `dml validate` accepts exactly
+// the patterns that a run can use. Patterns are untrusted: length, steps, depth and memory of a search are limited, and
+// catastrophic backtracking is an error that names the pattern.
 #pragma once
 
 #include <cstdint>
@@ -19,39 +19,39 @@ enum class RegexSyntax {
 
 class Regex {
  public:
-  static constexpr std::size_t kLongest = 4096;  // bytes of a pattern
+  static constexpr std::size_t kMaxPatternBytes = 4096;  // bytes of a pattern
 
-  /// UserError when the pattern does not compile or is longer than kLongest: "WHERE: regular expression 'P', character
-  /// N: reason".
+  /// UserError when the pattern does not compile or is longer than kMaxPatternBytes: "WHERE: regular expression 'P',
+  /// character N: reason".
   Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where);
   ~Regex();
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  /// Why a pattern cannot be used ("character 4: missing closing parenthesis"); "" when it can.
+  /// Why a pattern cannot be used ("character 4: missing closing parenthesis"); "" if it can.
   static std::string problem(std::string_view pattern, RegexSyntax syntax);
 
-  /// Whether the whole text matches (re.fullmatch). UserError when the limits are reached; so for all searches.
+  /// Whether the whole text matches (re.fullmatch). All searches throw UserError when they reach a limit.
   bool matches(std::string_view text) const;
   /// Whether a match begins at the start of the text (re.match).
   bool matches_start(std::string_view text) const;
-  /// Non-overlapping matches from left to right without the empty ones, as {begin, end} in bytes. The text must be
-  /// well-formed UTF-8 of less than 4 GB.
+  /// Sets `ranges` to the non-empty, non-overlapping matches from left to right, as {begin, end} in bytes. The text
+  /// must be well-formed UTF-8 of less than 4 GB.
   template <class Range>
   void find_all(std::string_view text, std::vector<Range>& ranges) const {
     ranges.clear();
     search(text, [&](std::uint32_t begin, std::uint32_t end, std::string_view) { ranges.push_back({begin, end}); });
   }
-  /// As re.findall: of every match (an empty one does not count) the first group that holds anything, or, without
-  /// groups, all of it. The text must be well-formed UTF-8.
+  /// For every non-empty match, its first non-empty group or, without groups, the match (like re.findall). The text
+  /// must be well-formed UTF-8.
   std::vector<std::string> captures(std::string_view text) const;
-  /// re.sub: the text without its matches.
+  /// The text without its matches (re.sub).
   std::string without_matches(std::string_view text) const;
 
  private:
   struct Compiled;
   bool match(std::string_view text, std::uint32_t anchors) const;
-  /// `captured`: the first group that holds anything; where there are no groups, the match.
+  /// `captured`: the first non-empty group; without groups, the match.
   using Found = std::function<void(std::uint32_t begin, std::uint32_t end, std::string_view captured)>;
   void search(std::string_view text, const Found& found) const;
   std::unique_ptr<Compiled> compiled_;

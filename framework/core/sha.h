@@ -1,5 +1,5 @@
-// SHA-256 and SHA-1 (FIPS 180-4), fed in pieces. They name contents where others decide the name: pre-tokenizers of
-// llama.cpp, files of a Hugging Face repository. Digests of dml itself are those of core/hash.
+// SHA-256 and SHA-1 (FIPS 180-4), computed incrementally. Used where other programs identify contents by them:
+// pre-tokenizers of llama.cpp, files of a Hugging Face repository. dml's own digests are in core/hash.h.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class Sha {
   Sha();
   Sha& update(const void* data, std::size_t size);
   Sha& update(std::string_view text) { return update(text.data(), text.size()); }
-  /// Lower-case hex digits. The object is used up.
+  /// The digest in lower-case hex digits. The object must not be used afterwards.
   std::string hex();
 
  private:

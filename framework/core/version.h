@@ -1,4 +1,4 @@
-// Version and build of the program.
+// The version and the build of the program.
 #pragma once
 
 namespace dml {

@@ -1,13 +1,13 @@
-// Work and span: how a program would scale on processors that are not there.
+// Estimates how the program would scale to more processors than this machine has (work and span).
 //
-// While a VirtualThreads is alive, threads() is its count, so work is cut as for that many threads. Every tile then
-// runs on the calling thread, and its processor time is measured. The tiles of each parallel_for are dealt to the
-// virtual threads by the pool's own rule: each has an equal run of consecutive tiles and helps the next ones
-// afterwards. Memory bandwidth, the clock rate under load and the start of a call are not part of the model.
+// While a VirtualThreads object exists, threads() returns its count, so work is split for that many threads. Every tile
+// runs on the calling thread, and its processor time is measured. The tiles of each parallel_for are assigned to the
+// virtual threads by the rule of the real pool: each thread has an equal share of consecutive tiles and then helps the
+// next threads. Memory bandwidth, the clock rate under load and the latency of starting a call are not modelled.
 //
-// A step makes the same calls for every layer. Of each kind the first `runs` are run; later ones count as these, each
-// tile at its shortest, and what they would have computed stays as it was. So every step runs the same calls, and the
-// one before has touched their memory.
+// A step makes the same calls for every layer. The first `runs` calls of each kind run; later ones are counted with the
+// shortest measured time of each tile, and their outputs stay unchanged. So every step runs the same calls, on memory
+// that the previous step has touched.
 #pragma once
 
 #include <compare>
@@ -22,24 +22,26 @@ namespace dml {
 class VirtualThreads {
  public:
   static constexpr int kRunAll = std::numeric_limits<int>::max();
-  /// `count` >= 1. Only one at a time, and none while tiles run. With `runs` below kRunAll results mean nothing, and
-  /// what is computed must not decide which memory is read: profiling has to be on, whose scopes tell kinds apart.
+  /// `count` >= 1. At most one object at a time, created while no tiles run. With `runs` below kRunAll, results are
+  /// meaningless, so they must not decide which memory is read; profiling must be on, since its scopes distinguish the
+  /// kinds of calls.
   explicit VirtualThreads(int count, int runs = kRunAll);
   ~VirtualThreads();
   VirtualThreads(const VirtualThreads&) = delete;
   VirtualThreads& operator=(const VirtualThreads&) = delete;
 };
 
-/// Number of virtual threads, 0 without a VirtualThreads.
+/// The number of virtual threads; 0 without a VirtualThreads object.
 int virtual_threads();
 
-/// Seconds until the last of `threads` threads is done with tiles that take `seconds` each.
+/// Seconds until the last of `threads` threads finishes; tile i takes seconds[i].
 double makespan(std::span<const double> seconds, int threads);
 
-/// Seconds that the virtual threads have saved so far on this thread: time of all tiles less the makespan of each call.
+/// Seconds that the virtual threads have saved so far on this thread: the time of all tiles minus the makespan of each
+/// call.
 double virtual_seconds_saved();
 
-/// A call of parallel_for; those that are equal are of one kind.
+/// Identifies the kind of a parallel_for call.
 struct VirtualCall {
   ProfiledOperation operation;
   const void* code = nullptr;
@@ -48,12 +50,13 @@ struct VirtualCall {
 };
 /// Adds a call, given the time of each of its tiles.
 void add_virtual_call(const VirtualCall& call, std::span<const double> seconds);
-/// Returns true if enough calls of this kind were measured; then this one is counted with their mean and need not run.
+/// Returns true if enough calls of this kind were measured. Then this call is counted with their times and must not
+/// run.
 bool repeat_virtual_call(const VirtualCall& call);
 
-/// Processor time of this thread in seconds. Other programs do not count in it.
+/// Processor time of this thread in seconds; other programs do not affect it.
 double thread_seconds();
-/// thread_seconds() plus the time of the calls that were not run.
+/// thread_seconds() plus the counted time of calls that were not run.
 double virtual_seconds();
 
 }  // namespace dml

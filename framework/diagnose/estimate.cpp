@@ -11,7 +11,7 @@ namespace dml {
 namespace {
 
 constexpr double kOperations = 5e11;  // of the trial: a few seconds on a slow machine
-constexpr std::int64_t kFewest = 64;
+constexpr std::int64_t kMinElements = 64;
 
 // Recomputation in the backward pass, as a share of the forward pass.
 double repeated(const CausalLm& model) {
@@ -25,7 +25,8 @@ double repeated(const CausalLm& model) {
 TokenTimes estimate_pass(CausalLm& model, const PackedBatch& batch) {
   const OperationCount all = count_operations(model, batch);
   auto each = all.forward / static_cast<double>(batch.size());
-  auto n = std::clamp(static_cast<std::int64_t>(kOperations / each), std::min(kFewest, batch.size()), batch.size());
+  auto n =
+      std::clamp(static_cast<std::int64_t>(kOperations / each), std::min(kMinElements, batch.size()), batch.size());
   auto count = static_cast<std::size_t>(n);
   std::vector<Token> labels(batch.tokens.begin(), batch.tokens.begin() + n);
   labels.back() = kIgnore;

@@ -26,7 +26,7 @@ OperationCount linear(const Linear& l, double rows, bool wants_dx) {
 
 double useful_tokens(const PackedBatch& batch) {
   std::int64_t n = 0;
-  for (std::int64_t d = 0; d < batch.documents(); ++d) n += batch.useful(d);
+  for (std::int64_t d = 0; d < batch.documents(); ++d) n += batch.labelled_length(d);
   return static_cast<double>(n);
 }
 
@@ -35,7 +35,7 @@ double attention_pairs(const PackedBatch& batch, std::int64_t window, bool label
   double pairs = 0;
   for (std::int64_t d = 0; d < batch.documents(); ++d) {
     const auto first = static_cast<std::size_t>(batch.starts[static_cast<std::size_t>(d)]);
-    for (std::size_t t = first; t < first + static_cast<std::size_t>(batch.useful(d)); ++t) {
+    for (std::size_t t = first; t < first + static_cast<std::size_t>(batch.labelled_length(d)); ++t) {
       if (labelled_only && batch.labels[t] == kIgnore) continue;
       std::int64_t seen = batch.positions[t] + 1;
       pairs += static_cast<double>(window > 0 ? std::min(seen, window) : seen);

@@ -65,7 +65,7 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
     }
   };
   attempt([&] { set_learning_rates(weightless.model().parameters, recipe.optim, recipe.adapter); });
-  const bool checkpoints = recipe.train.save_strategy != Cadence::never;
+  const bool checkpoints = recipe.train.save_strategy != IntervalStrategy::never;
   const std::size_t disk = weightless.result_bytes() + (checkpoints ? weightless.checkpoint_bytes() : 0);
   attempt([&] { check_disk_space(recipe.train.output_dir, disk); });
 

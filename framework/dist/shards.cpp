@@ -6,7 +6,7 @@
 #include "core/profile.h"
 #include "dist/float_work.h"
 #include "kernels/elementwise.h"
-#include "kernels/runs.h"
+#include "kernels/range_ops.h"
 
 namespace dml {
 namespace {
@@ -101,7 +101,7 @@ std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const PartR
       std::int64_t size = std::min(parts[s].first + range.last, parameter.offset + parameter.trained_end()) - first;
       // A parameter whose rule needs it whole has state only on the rank that owns all of it (whole_parameters.h).
       const bool whole = layout.whole(parameter), stateless = whole && size < parameter.trained_size();
-      const std::int64_t most = store.bf16_values && !whole ? kMostWidened : size;
+      const std::int64_t most = store.bf16_values && !whole ? kMaxWidenedElements : size;
       for (; size > 0; first += most, size -= most) {
         const std::int64_t own = std::min(size, most);
         shards.push_back({&parameter,

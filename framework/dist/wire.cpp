@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "dist/float_work.h"
-#include "kernels/runs.h"
+#include "kernels/range_ops.h"
 
 namespace dml {
 namespace {

@@ -129,7 +129,7 @@ Likelihoods::Greedy Likelihoods::greedy(std::span<const Token> context, std::spa
   std::vector<float> logits(asked * static_cast<std::size_t>(spec.vocab));
   const SequenceRows rows{&cache, 0, std::ssize(inputs), static_cast<std::int64_t>(asked)};
   const Mat to{logits.data(), static_cast<std::int64_t>(asked), spec.vocab};
-  const auto call = [&] { model_.generate(batch.view(), {&rows, 1}, to, kernels::Rows::packed); };
+  const auto call = [&] { model_.generate(batch.view(), {&rows, 1}, to, kernels::RowMethod::packed); };
   reserve(model_, model_.measure_calls(call, DryRun::Sizes::exact));
   call();
   Greedy out;

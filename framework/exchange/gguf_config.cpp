@@ -100,7 +100,7 @@ class SpecOf {
                .out = has("blk.0.attn_output.bias"),
                .mlp = has("blk.0.ffn_up.bias"),
                .head = has("output.bias")};
-    if (has("blk.0.attn_q_norm.weight")) s_.qk_norm.over = QkNormSpec::Over::own;  // the family defines its scope
+    if (has("blk.0.attn_q_norm.weight")) s_.qk_norm.over = QkNormSpec::Over::per_head;  // the family defines its scope
     s_.residual.parallel = file_.truth(key("use_parallel_residual"), family_.has(F::parallel_only));
     if (family_.has(F::scales)) {
       s_.embedding_scale = real("embedding_scale", 1);
@@ -116,7 +116,7 @@ class SpecOf {
     }
     s_.scores.softcap = real("attn_logit_softcapping", s_.model_type == "gemma2" ? 50 : 0);
     s_.final_softcap = real("final_logit_softcapping", s_.model_type == "gemma2" ? 30 : 0);
-    s_.scores.most_alibi = real("attention.max_alibi_bias", 8);
+    s_.scores.alibi_bias_max = real("attention.max_alibi_bias", 8);
     s_.scores.clip = real("attention.clamp_kqv", 0);
   }
 

@@ -36,7 +36,7 @@ class KeyWriter {
     attention();
     if (s_.positions == Positions::rope) rope();
     if (s_.positions == Positions::alibi && s_.model_type == "mpt")
-      real("attention.max_alibi_bias", s_.scores.most_alibi);
+      real("attention.max_alibi_bias", s_.scores.alibi_bias_max);
     problems_.raise();
   }
 
@@ -78,7 +78,7 @@ class KeyWriter {
     } else if (s_.logit_scale != 1 || s_.residual.scale != 1) {
       refuse("no scale of residuals and logits");
     }
-    if (s_.qk_norm.over == QkNormSpec::Over::own_stacked && s_.layers < 64)
+    if (s_.qk_norm.over == QkNormSpec::Over::per_head_stacked && s_.layers < 64)
       refuse("norms of q and k (use_qk_norm) only from 64 layers on");
     if (family_.architecture == "phi2" && s_.qk_norm) refuse("no norms of q and k (qk_layernorm)");
   }

@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "generate/decoding.h"
-#include "kernels/runs.h"
+#include "kernels/range_ops.h"
 
 namespace dml {
 namespace {

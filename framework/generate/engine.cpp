@@ -76,7 +76,7 @@ Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
   if (model.length() < o.context) model.set_length(o.context);
   const PlaceholderBinding bound(model.parameters, false);
   KvPool pool(spec.layers, spec.kv_heads, spec.head_dim, 0, o.cache);
-  auto call = [&](std::span<const std::int64_t> counts, bool all_outputs, kernels::Rows how) {
+  auto call = [&](std::span<const std::int64_t> counts, bool all_outputs, kernels::RowMethod how) {
     std::vector<KvCache> caches;
     std::vector<SequenceRows> rows;
     caches.reserve(counts.size());
@@ -101,11 +101,11 @@ Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
   }
   Memory memory;
   memory.working = model.measure_calls([&] {
-    call(counts, false, kernels::Rows::packed);
-    if (o.reports > 0) call(std::array{std::min(o.reports, o.context)}, true, kernels::Rows::packed);
+    call(counts, false, kernels::RowMethod::packed);
+    if (o.reports > 0) call(std::array{std::min(o.reports, o.context)}, true, kernels::RowMethod::packed);
     std::vector<std::int64_t> written(o.slots, 1);
     written[0] = std::min(1 + o.drafts, o.context);
-    call(written, true, kernels::Rows::dots);
+    call(written, true, kernels::RowMethod::dots);
   });
   memory.caches =
       static_cast<std::size_t>(KvPool::pages_of(o.cache_tokens) * KvPool::kTokens *

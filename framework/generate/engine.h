@@ -78,7 +78,7 @@ struct EngineEvent {
   std::exception_ptr failure{};            // end: why the request could not be answered
 };
 
-/// A model, or an adapter on it (CausalLm::adopt); rows of adapters of one base are computed together.
+/// A model, or an adapter on it (CausalLm::attach_adapter); rows of adapters of one base are computed together.
 struct EngineModel {
   CausalLm* base;
   std::int32_t adapter;

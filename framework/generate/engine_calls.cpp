@@ -29,7 +29,7 @@ void Engine::read(std::span<const Part> parts) {
   CausalLm& model = *model_of(*parts[0].sequence).base;
   const PackedBatch batch{tokens_, {}, positions_, {}};
   if (parts[0].sequence->request.embedding) model.embed(batch, rows_, {states_.data(), outputs, model.spec.hidden});
-  else model.generate(batch, rows_, {logits_.data(), outputs, vocab_}, kernels::Rows::packed);
+  else model.generate(batch, rows_, {logits_.data(), outputs, vocab_}, kernels::RowMethod::packed);
 
   std::vector<Sequence*> ready;
   std::vector<std::int64_t> rows;
@@ -121,7 +121,7 @@ void Engine::write(std::span<Sequence* const> which) {
   }
   if (written.empty()) return;
   model.generate({tokens_, {}, positions_, {}}, rows_, {logits_.data(), std::ssize(tokens_), vocab_},
-                 kernels::Rows::dots);
+                 kernels::RowMethod::dots);
   take_written(std::move(written));
 }
 

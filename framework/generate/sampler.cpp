@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "kernels/runs.h"
+#include "kernels/range_ops.h"
 
 namespace dml {
 namespace {

@@ -90,7 +90,7 @@ void rows_of_a_head(const AttentionRows& t) {
     done += kQueries;
     memory += QueryTile::floats(e);
   }
-  visit_keys(
+  for_each_key_tile(
       t, queries, kKeys, keys,
       [&](const KeyRows& tile, const float* k, const float* v) {
         loops().copy_block(tile.count, e, k, t.k.cols, tile.k);
@@ -101,7 +101,7 @@ void rows_of_a_head(const AttentionRows& t) {
 
 // How a document of so many rows is done.
 void (*way_of(const AttentionShape& shape, std::int64_t rows))(const AttentionRows&) {
-  if (!in_own_way(shape, rows)) return rows_of_a_head;
+  if (!uses_isa_attention(shape, rows)) return rows_of_a_head;
   if (product_loops().attention) return attention_rows_packed;
   return loops().attention_rows ? loops().attention_rows : rows_of_a_head;
 }

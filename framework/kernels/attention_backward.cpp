@@ -102,7 +102,7 @@ void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) 
     key += kKeys;
     memory += KeyTile::floats(e);
   }
-  visit_queries(
+  for_each_query_tile(
       t, keys, kQueries, QueryRows{0, 0, 0, dense, dense + kQueries * e, dense + 2 * kQueries * e},
       [&](const QueryRows& queries) {
         loop.copy_block(queries.rows, e, t.q.row(queries.row) + queries.head * e, t.q.cols, queries.q);
@@ -112,12 +112,12 @@ void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) 
 }
 
 void keys_of_a_head(const AttentionKeys& t) {
-  for_runs_of_keys(t, [&](std::int64_t first, std::int64_t last) { run_of_keys(t, first, last); });
+  for_each_key_range(t, [&](std::int64_t first, std::int64_t last) { run_of_keys(t, first, last); });
 }
 
 // How a document of so many rows is done.
 void (*way_of(const AttentionShape& shape, std::int64_t rows))(const AttentionKeys&) {
-  if (!in_own_way(shape, rows)) return keys_of_a_head;
+  if (!uses_isa_attention(shape, rows)) return keys_of_a_head;
   if (product_loops().attention) return attention_keys_packed;
   return loops().attention_keys ? loops().attention_keys : keys_of_a_head;
 }

@@ -188,7 +188,7 @@ void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) 
     tile.begin(t, key, last, room);
     key += kKeys;
   }
-  visit_queries(
+  for_each_query_tile(
       t, keys, kQueries, queries, [&](const QueryTile& tile) { tile.begin(t, dense); },
       [&](const KeyTile& tile, const QueryTile& seen, bool add) { tile.visit(t, seen, add, s, dp, p); });
 }
@@ -212,7 +212,7 @@ void attention_rows_packed(const AttentionRows& t) {
     tile.begin(t, done, room, dense);
     done += kQueries;
   }
-  visit_keys(
+  for_each_key_tile(
       t, queries, kKeys, keys,
       [&](const KeyRows& tile, const float* k, const float* v) {
         pack_to(Side::a, false, tile.count, e, k, t.k.cols, tile.k);
@@ -222,7 +222,7 @@ void attention_rows_packed(const AttentionRows& t) {
 }
 
 void attention_keys_packed(const AttentionKeys& t) {
-  for_runs_of_keys(t, [&](std::int64_t first, std::int64_t last) { backward::run_of_keys(t, first, last); });
+  for_each_key_range(t, [&](std::int64_t first, std::int64_t last) { backward::run_of_keys(t, first, last); });
 }
 
 }  // namespace dml::kernels

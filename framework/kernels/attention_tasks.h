@@ -9,11 +9,13 @@
 
 namespace dml::kernels {
 
-constexpr std::int64_t kOwnWayRows =
+constexpr std::int64_t kIsaAttentionMinRows =
     256;  // shortest document for it; the length of a document alone decides, so its bits do not depend on others
 
 /// Whether the instruction set's own implementation computes a document of `rows` rows.
-inline bool in_own_way(const AttentionShape& shape, std::int64_t rows) { return rows >= kOwnWayRows && !shape.slopes; }
+inline bool uses_isa_attention(const AttentionShape& shape, std::int64_t rows) {
+  return rows >= kIsaAttentionMinRows && !shape.slopes;
+}
 
 /// Sets rows [row, row + rows) of one head in out and lse; they belong to the document that begins at `begin`.
 struct AttentionRows {

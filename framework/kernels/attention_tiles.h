@@ -49,8 +49,8 @@ struct KeyRows {
 /// Calls fetch(keys, k, v) for tiles of `most` rows, k and v of the task's head, and visit(tile, keys) for the tiles of
 /// queries that see any of them.
 template <class Tile, class Fetch, class Visit>
-void visit_keys(const AttentionRows& t, std::span<Tile> queries, std::int64_t most, KeyRows keys, Fetch fetch,
-                Visit visit) {
+void for_each_key_tile(const AttentionRows& t, std::span<Tile> queries, std::int64_t most, KeyRows keys, Fetch fetch,
+                       Visit visit) {
   const std::int64_t at = t.head / (t.shape.heads / t.shape.kv_heads) * t.shape.head_dim;
   for (keys.first = t.begin + (queries.front().seen - t.begin) / most * most; keys.first < t.row + t.rows;
        keys.first += most) {
@@ -96,8 +96,8 @@ struct QueryRows {
 /// Calls fetch(queries) for tiles of `most` rows of every head of the task that may see one of the keys, and
 /// visit(tile, queries, add) for the tiles of keys that they see; the first visit sets their dq, the others add to it.
 template <class Tile, class Queries, class Fetch, class Visit>
-void visit_queries(const AttentionKeys& t, std::span<Tile> keys, std::int64_t most, Queries queries, Fetch fetch,
-                   Visit visit) {
+void for_each_query_tile(const AttentionKeys& t, std::span<Tile> keys, std::int64_t most, Queries queries, Fetch fetch,
+                         Visit visit) {
   const std::int64_t e = t.shape.head_dim, group = t.shape.heads / t.shape.kv_heads, end = keys.back().seen_until;
   for (queries.head = t.kv * group; queries.head < (t.kv + 1) * group; ++queries.head)
     for (queries.row = keys.front().first; queries.row < end; queries.row += most) {
@@ -117,7 +117,7 @@ void visit_queries(const AttentionKeys& t, std::span<Tile> keys, std::int64_t mo
 
 /// Calls run(first, last) for each run of keys of the task.
 template <class Run>
-void for_runs_of_keys(const AttentionKeys& t, Run run) {
+void for_each_key_range(const AttentionKeys& t, Run run) {
   constexpr std::int64_t kRun = AttentionKeys::kKeys;
   for (std::int64_t key = t.begin + t.strip * kRun; key < t.end; key += t.strips * kRun)
     run(key, std::min(key + kRun, t.end));

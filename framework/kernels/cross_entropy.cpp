@@ -138,7 +138,7 @@ double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
     if (low) c.down = down.slice(0, count);
     if (replaced) c.own = own.slice(0, count);
     const auto sums = some_of(log_sums, 0, count);
-    if (replaced) gemm_nt(hidden.slice(first, count), weight_of(replaced->rows), c.own, Write::set, Rows::packed);
+    if (replaced) gemm_nt(hidden.slice(first, count), weight_of(replaced->rows), c.own, Write::set, RowMethod::packed);
     logits_and_stats(c, {0, head.values, head.gradient}, t.softcap);
     log_sums_of(parts, panels, sums);
     add_log_squares(parts, squares, panels, sums, some_of(t.rows.log_squares, first, count));

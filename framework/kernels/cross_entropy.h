@@ -1,5 +1,5 @@
-// The loss head: logits = hidden · headᵀ (soft-capped if asked), −log softmax at the label, in chunks of rows and
-// panels of the vocabulary. The (N, V) logits never exist as a whole.
+// The loss head: logits = hidden · headᵀ (optionally soft-capped) and −log softmax at the label, in chunks of rows and
+// panels of the vocabulary. The logits (N, V) are never stored as a whole.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace dml::kernels {
 
-/// A low-rank term of the logits, + scale · down · bᵀ: an adapter on the head. ddown is set and db added to, unless
-/// empty.
+/// A low-rank term of the logits, + scale · down · bᵀ: an adapter on the head. Unless empty, ddown is set and db is
+/// added to.
 struct LowRankLogits {
   Mat down;    // (N,R)
   ConstMat b;  // (V,R)
@@ -21,25 +21,25 @@ struct LowRankLogits {
   Mat ddown, db;  // (N,R), (V,R)
 };
 
-/// Rows of the head that are trained by themselves: the logits of tokens[k] (ascending) are hidden · rows[numbers[k]].
-/// drows is added to, unless empty.
+/// Trained rows of a frozen head: the logits of tokens[k] (ascending) are hidden · rows[numbers[k]]. drows is added to
+/// unless empty.
 struct ReplacedRows {
   std::span<const std::int32_t> tokens, numbers;
   ConstMat rows;  // (K,D)
   Mat drows;
 };
 
-/// Added to the logits (V); its gradient is added to, unless null.
+/// A bias of the logits (V); `gradient` (V) is added to unless null.
 struct HeadBias {
   const float* value = nullptr;
   float* gradient = nullptr;
 };
 
-/// Terms that training may add to the cross-entropy of every row, with lse the logarithm of the sum of exp(logits):
+/// Optional terms of the loss of every row, with lse = log Σ exp(logits):
 ///   label smoothing ε (Szegedy et al. 2016, in the form of transformers' LabelSmoother): (1 − ε)·NLL + ε·mean over the
 ///   vocabulary of −log p, which is NLL + ε·(logit of the label − mean logit);
 ///   z-loss c (as in PaLM): + c·lse².
-/// Their sum over the rows is added to `sum`; the losses that cross_entropy() itself returns stay plain.
+/// Their sum over the rows is added to `sum`; the losses that cross_entropy() returns do not include them.
 struct ExtraLoss {
   float label_smoothing = 0, z_loss = 0;
   double sum = 0;
@@ -47,25 +47,26 @@ struct ExtraLoss {
   explicit operator bool() const { return label_smoothing > 0 || z_loss > 0; }
 };
 
-/// A float32 head that is never in memory as a whole: part k holds rows [starts[k], starts[k + 1]).
+/// A float32 head that is never in memory as a whole. Part k has rows [starts[k], starts[k + 1]).
 struct HeadParts {
   struct Rows {
     Weight values;
-    Mat gradient;  // to be added to; empty when not wanted
+    Mat gradient;  // to be added to; empty if not wanted
   };
-  static constexpr std::int64_t kRowUnit = 448;  // a part begins at a multiple of it
+  static constexpr std::int64_t kRowUnit = 448;  // parts begin at multiples of this row
   std::span<const std::int64_t> starts;
-  std::function<Rows(std::size_t part, bool gradient)> open;  // readable until the next one is opened
-  std::function<void(std::size_t part)> close;                // its gradient is final
+  std::function<Rows(std::size_t part, bool gradient)> open;  // valid until the next part is opened
+  std::function<void(std::size_t part)> close;                // called when its gradient is final
 };
 
-/// The labels of rows, and which of their losses are wanted.
+/// The labels of the rows and the requested outputs per row.
 struct RowLosses {
-  std::span<const Token> labels;        // (N), every one a valid token
-  std::span<float> losses = {};         // (N) set unless empty
-  std::span<float> log_squares = {};    // (N) set unless empty: log Σ p² over the vocabulary, p the softmax
-  std::span<const float> weights = {};  // (N) unless empty: factors of the rows' gradients, not of the returned sum
-  ExtraLoss* extra = nullptr;           // adds to gradients and to its own sum
+  std::span<const Token> labels;      // (N), all of them valid tokens
+  std::span<float> losses = {};       // (N) set unless empty
+  std::span<float> log_squares = {};  // (N) set unless empty: log Σ p² over the vocabulary, p the softmax
+  std::span<const float> weights =
+      {};                      // (N) unless empty: factors of the rows' gradients; they do not affect the returned sum
+  ExtraLoss* extra = nullptr;  // null: no additional terms
 };
 
 /// The inputs and outputs of the loss head.
@@ -74,11 +75,11 @@ struct HeadTask {
   RowLosses rows;
   float softcap = 0;
   HeadBias bias = {};
-  Mat dhidden = {};         // (N,D) set to the gradient of the sum, unless empty; may be `hidden` itself
-  bool low_memory = false;  // half as many logits at a time
+  Mat dhidden = {};         // (N,D) set to the gradient of the sum unless empty; may alias `hidden`
+  bool low_memory = false;  // process half as many logits at a time
 };
 
-/// A head as a whole; `gradient` (V,D), unless empty, is set or added to.
+/// A head in one piece; `gradient` (V,D) is set or added to unless empty.
 struct WholeHead {
   Weight values;
   Mat gradient = {};
@@ -87,12 +88,12 @@ struct WholeHead {
   const ReplacedRows* replaced = nullptr;
 };
 
-/// Returns the SUM of the row losses; gradients are of that sum.
+/// Returns the sum of the row losses; gradients are those of this sum.
 double cross_entropy(const HeadTask& task, const WholeHead& head, Arena& scratch);
 
-/// The same bits from a head in parts. Each part is opened twice: for the sums and for the gradients; dhidden must not
-/// be `hidden`. Logits of all but the first rows are computed twice as well. Parts are opened in the same order for
-/// every N, including 0.
+/// Gives the same bits with a head in parts. Each part is opened twice: for the sums and for the gradients. dhidden
+/// must not alias `hidden`. The logits of all but the first chunk of rows are computed twice. Parts are opened in the
+/// same order for every N, including 0.
 double cross_entropy(const HeadTask& task, const HeadParts& head, Arena& scratch);
 
 }  // namespace dml::kernels

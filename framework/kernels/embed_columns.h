@@ -10,7 +10,7 @@ namespace dml::kernels {
 
 /// y[t][r] = table[r][token[t]].
 void embed_columns(std::span<const Token> tokens, ConstMat table, Mat y);
-/// dtable[r][token[t]] += dy[t][r], in token order for every element: deterministic.
+/// dtable[r][token[t]] += dy[t][r], in the order of tokens for every element, so deterministic.
 void embed_columns_backward(std::span<const Token> tokens, ConstMat dy, Mat dtable);
 
 }  // namespace dml::kernels

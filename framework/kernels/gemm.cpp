@@ -106,7 +106,8 @@ void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool a
 }
 
 // Dot products with the same bits for any number of rows: eight rows at a time, over weights that stay in a core's
-// cache meanwhile. Fewer rows than the instruction set's own loops take (Loops::fewest_rows) are padded with zeros.
+// cache meanwhile. Fewer rows than the instruction set's own loops take (Loops::min_batched_rows) are padded with
+// zeros.
 void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, std::int64_t last) {
   constexpr std::int64_t kCachedBytes = 256 << 10, kUnit = 16;
   std::int64_t part = last - first;
@@ -116,7 +117,7 @@ void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, s
   for (std::int64_t n = first; n < last; n += part) {
     const std::int64_t end = std::min(n + part, last);
     for (std::int64_t r = 0; r < x.rows; r += kDotRows) {
-      const std::int64_t rows = std::min(kDotRows, x.rows - r), fewest = loops().fewest_rows(w);
+      const std::int64_t rows = std::min(kDotRows, x.rows - r), fewest = loops().min_batched_rows(w);
       if (rows >= fewest) {
         few_rows_nt(x.slice(r, rows), w, y.row(r) + n, y.cols, add, n, end);
         continue;
@@ -138,7 +139,7 @@ void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, s
 
 }  // namespace
 
-void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, Rows rows) {
+void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, RowMethod rows) {
   auto operations = [](const ForwardProduct& p) {
     return 2.0 * static_cast<double>(p.y.size()) * static_cast<double>(p.x.cols + p.down.cols);
   };
@@ -146,7 +147,7 @@ void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, Rows rows) {
   ProfileScope profiled("gemm_nt", profiling ? products.total(operations) : 0, profiling ? products.total(width) : 0);
   const bool add = mode == Write::add;
   auto as_dots = [&](const ForwardProduct& p) {
-    return rows == Rows::dots || (rows == Rows::by_count && p.x.rows <= kDotRows);
+    return rows == RowMethod::dots || (rows == RowMethod::by_count && p.x.rows <= kDotRows);
   };
   std::int64_t dots = 0, dot_rows = 0;
   for (std::int64_t i = 0; i < products.size(); ++i) {
@@ -158,10 +159,10 @@ void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, Rows rows) {
   if (dots > 0) {
     const std::int64_t part = rows_of_task(dot_rows);
     auto tiles = [&](const ForwardProduct& p) { return as_dots(p) && p.x.rows > 0 ? (p.w.rows + part - 1) / part : 0; };
-    parallel_tiles(products, tiles, [&](const ForwardProduct& p, TileOf tile) {
+    parallel_tiles(products, tiles, [&](const ForwardProduct& p, TileIndex tile) {
       const std::int64_t first = tile.i * part, last = std::min(first + part, p.w.rows);
       count_weight_bytes(bytes_of_rows(p.w, last - first));
-      if (rows == Rows::dots) dots_nt(p.x, p.w, p.y, add, first, last);
+      if (rows == RowMethod::dots) dots_nt(p.x, p.w, p.y, add, first, last);
       else few_rows_nt(p.x, p.w, p.y.data + first, p.y.cols, add, first, last);
     });
     auto up = [&](std::int64_t i) {
@@ -226,7 +227,7 @@ void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t
               static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
 
-void take_blas_memory() {
+void reserve_blas_memory() {
   constexpr std::size_t kBuffer = std::size_t{160} << 20;  // above OpenBLAS' request on current processors
   if (void* room = std::malloc(kBuffer)) std::free(room);
   else throw Error(ExitCode::memory, "no memory for the matrix library: it needs 160 MB of addresses for each thread");

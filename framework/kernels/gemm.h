@@ -1,6 +1,5 @@
-// The matrix products of linear layers, and OpenBLAS, on one thread, for what happens outside of a step. The bits of a
-// row of a product depend on that row and the weight alone: not on the number of threads, nor on what is computed
-// beside it, as long as rows are multiplied in the same way (Rows).
+// The matrix products of linear layers, and single-threaded OpenBLAS for use outside of a step. The bits of a row of a
+// product depend only on that row, the weight and the RowMethod, not on the number of threads or on other rows.
 #pragma once
 
 #include "core/matrix.h"
@@ -9,36 +8,34 @@
 
 namespace dml::kernels {
 
-/// How the rows of a product are multiplied, which differs in bits: as dots with weights straight from their storage
-/// (fast for few rows), or as packed products (packed.h). by_count: up to eight rows are dots. Who reads prompts and
-/// generates for a changing set of sequences passes one of the two.
-enum class Rows { by_count, dots, packed };
+/// How the rows of a product are multiplied; the methods differ in bits. dots: dot products with weights as stored,
+/// fast for few rows. packed: packed.h. by_count: dots for up to eight rows. Callers whose number of rows varies while
+/// a row's bits must not (generation) pass dots or packed.
+enum class RowMethod { by_count, dots, packed };
 
-/// y (T,N) = or += x (T,K) · wᵀ, w (N,K): the forward product of a linear layer. Where there is a `down` (T,R),
-/// + down · bᵀ, b (N,R): a layer with its adapter.
+/// y (T,N) = or += x (T,K) · wᵀ, w (N,K): the forward product of a linear layer; unless `down` (T,R) is empty, + down ·
+/// bᵀ, b (N,R): the layer's adapter.
 struct ForwardProduct {
   ConstMat x;
   Weight w;
   Mat y;
   ConstMat down = {}, b = {};
 };
-/// Those of several layers at once, each with rows of its own, at the rate of one. A row's bits are those of its
-/// product alone.
-void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, Rows rows = Rows::by_count);
-inline void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, Rows rows = Rows::by_count) {
+/// Several products at once, each with its own rows, at the speed of one. The bits are those of separate calls.
+void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, RowMethod rows = RowMethod::by_count);
+inline void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, RowMethod rows = RowMethod::by_count) {
   gemm_nt(ForwardProduct{x, w, y}, mode, rows);
 }
 inline void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode,
-                         Rows rows = Rows::by_count) {
+                         RowMethod rows = RowMethod::by_count) {
   gemm_nt(ForwardProduct{x, w, y, down, b}, mode, rows);
 }
 
-/// gemm_nn for a dy that lies in dense panels of `width` columns (the last may be narrower), one after another. Panels
-/// in several calls that add give the bits of one call.
+/// gemm_nn for a dy stored as consecutive dense panels of `width` columns (the last may be narrower). Several calls
+/// that add panels give the same bits as one call.
 void gemm_nn_panels(const float* dy, std::int64_t rows, std::int64_t width, const Weight& w, Mat dx, Write mode);
 
-/// dx (T,K) = or += dy (T,N) · w (N,K): the gradient of its input. Where there is a `ddown` (T,R), + ddown · a, a
-/// (R,K).
+/// dx (T,K) = or += dy (T,N) · w (N,K): the gradient of the input; unless `ddown` (T,R) is empty, + ddown · a, a (R,K).
 struct InputGradient {
   ConstMat dy;
   Weight w;
@@ -51,7 +48,7 @@ inline void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat 
   gemm_nn(InputGradient{dy, w, dx, ddown, a}, mode);
 }
 
-/// dw (N,K) = or += dyᵀ · x for dy (T,N), x (T,K): the gradient of its weight.
+/// dw (N,K) = or += dyᵀ · x, dy (T,N), x (T,K): the gradient of the weight.
 struct WeightGradient {
   ConstMat dy, x;
   Mat dw;
@@ -65,13 +62,13 @@ void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t
                 const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
                 std::int64_t ldc);
 
-/// Lets the BLAS take its working memory for this thread now: where there is none left, it would wait for it for ever.
-/// Error(memory).
-void take_blas_memory();
+/// Makes OpenBLAS allocate its buffer for this thread now; when memory runs out, it would otherwise retry forever.
+/// Throws Error(memory).
+void reserve_blas_memory();
 
-/// Measured single-thread sgemm rate in FLOP/s (2048³, best of a few): what speed is compared with.
+/// The measured rate of OpenBLAS's sgemm on one thread in FLOP/s (2048³, best of a few runs), as a reference of speed.
 double measured_sgemm_rate();
-/// Build and core names of the BLAS in use; part of the numerics fingerprint.
+/// The build and the core type of OpenBLAS; part of the fingerprint of the numerics.
 const char* blas_description();
 
 }  // namespace dml::kernels

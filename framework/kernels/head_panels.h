@@ -7,7 +7,7 @@
 
 #include "kernels/cross_entropy.h"
 #include "kernels/packed.h"
-#include "kernels/runs.h"
+#include "kernels/range_ops.h"
 
 namespace dml::kernels {
 

@@ -30,7 +30,7 @@ void each_tile(const TaskList<T>& all, std::int64_t row_tile, std::int64_t col_t
     const Mat m = matrix(entry);
     return m.empty() ? 0 : parts_of(m.cols, col_tile) * parts_of(m.rows, row_tile);
   };
-  parallel_tiles(all, tiles, [&](const T& entry, TileOf at) {
+  parallel_tiles(all, tiles, [&](const T& entry, TileIndex at) {
     const Mat m = matrix(entry);
     const std::int64_t across = parts_of(m.cols, col_tile), r = at.i / across * row_tile, c = at.i % across * col_tile;
     tile(entry, r, std::min(row_tile, m.rows - r), c, std::min(col_tile, m.cols - c));
@@ -79,7 +79,7 @@ class TokenSums {
   // Calls before(term, first, count) for the next few tokens, `step` at most, before they are summed.
   template <class F>
   void sum(std::int64_t step, F before) const {
-    parallel_tiles(terms_, ranges, [&](const Term& term, TileOf at) {
+    parallel_tiles(terms_, ranges, [&](const Term& term, TileIndex at) {
       add_range(term, at.i, {0, term.wide.cols}, step, at.number,
                 [&](std::int64_t t, std::int64_t tokens) { before(at.entry, t, tokens); });
     });
@@ -90,7 +90,7 @@ class TokenSums {
     const std::int64_t parts = parts_of(kTasksOfThread * threads(), std::max<std::int64_t>(1, terms_.total(ranges)));
     auto cols = [parts](const Term& t) { return parts_of(parts_of(t.wide.cols, parts), kNarrow) * kNarrow; };
     auto tiles = [cols](const Term& t) { return ranges(t) > 0 ? ranges(t) * parts_of(t.wide.cols, cols(t)) : 0; };
-    parallel_tiles(terms_, tiles, [&](const Term& term, TileOf at) {
+    parallel_tiles(terms_, tiles, [&](const Term& term, TileIndex at) {
       const std::int64_t across = parts_of(term.wide.cols, cols(term)), first = at.i % across * cols(term);
       add_range(term, at.i / across, {first, std::min(first + cols(term), term.wide.cols)}, step,
                 first_range(at.entry) + at.i / across, [](std::int64_t, std::int64_t) {});
@@ -101,7 +101,7 @@ class TokenSums {
   template <class F>
   void finish(F add) const {
     auto tiles = [](const Term& term) { return term.wide.rows > 0 ? parts_of(term.wide.cols, kSummed) : 0; };
-    parallel_tiles(terms_, tiles, [&](const Term& term, TileOf at) {
+    parallel_tiles(terms_, tiles, [&](const Term& term, TileIndex at) {
       const std::int64_t rank = term.thin.cols, first = at.i * kSummed;
       float* own = sums_ + first_range(at.entry) * size_ + first * rank;
       const Mat whole{own, std::min(kSummed, term.wide.cols - first), rank};
@@ -148,10 +148,10 @@ double operations_of(const TaskList<T>& adapters, F operations) {
 
 }  // namespace
 
-void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, Rows rows) {
+void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod rows) {
   ProfileScope profiled("lora_down", operations_of(adapters, [](auto& d) { return d.x.size() * d.a.rows; }));
   auto as_dots = [&](const AdapterDown& d) {  // transposing A would not pay
-    return rows == Rows::dots || (rows == Rows::by_count && d.x.rows <= kFewRows);
+    return rows == RowMethod::dots || (rows == RowMethod::by_count && d.x.rows <= kFewRows);
   };
   Arena::Scope scope(scratch);
   auto places = scratch.take<std::int64_t>(adapters.size());
@@ -163,22 +163,22 @@ void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, Rows rows)
     values += as_dots(d) ? 0 : d.a.size();
   }
   float* transposed = scratch.take<float>(values).data();
-  auto transposed_a = [&](TileOf at) { return transposed + places[static_cast<std::size_t>(at.entry)]; };
+  auto transposed_a = [&](TileIndex at) { return transposed + places[static_cast<std::size_t>(at.entry)]; };
 
   auto dots = [&](const AdapterDown& d) { return as_dots(d) && d.x.rows > 0 ? parts_of(d.a.rows, kDots) : 0; };
-  parallel_tiles(adapters, dots, [&](const AdapterDown& d, TileOf at) {
+  parallel_tiles(adapters, dots, [&](const AdapterDown& d, TileIndex at) {
     const std::int64_t first = at.i * kDots, count = std::min(kDots, d.a.rows - first);
     loops().dot_block(d.x.rows, count, d.x.cols, d.x.data, d.x.cols, d.a.row(first), d.a.cols, d.down.data + first,
                       d.a.rows, false);
   });
   if (values == 0) return;
   auto blocks = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.a.cols, kCols); };
-  parallel_tiles(adapters, blocks, [&](const AdapterDown& d, TileOf at) {
+  parallel_tiles(adapters, blocks, [&](const AdapterDown& d, TileIndex at) {
     const std::int64_t first = at.i * kCols, count = std::min(kCols, d.a.cols - first), rank = d.a.rows;
     loops().transpose(rank, count, d.a.data + first, d.a.cols, 1, transposed_a(at) + first * rank, rank);
   });
   auto products = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.x.rows, kRows); };
-  parallel_tiles(adapters, products, [&](const AdapterDown& d, TileOf at) {
+  parallel_tiles(adapters, products, [&](const AdapterDown& d, TileIndex at) {
     const std::int64_t first = at.i * kRows, count = std::min(kRows, d.x.rows - first);
     narrow_product(d.x.slice(first, count), transposed_a(at), 1, d.down.slice(first, count));
   });
@@ -218,7 +218,7 @@ void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratc
   auto products = [&] {
     parallel_tiles(
         adapters, [](const AdapterUpGradient& g) { return parts_of(g.dy.rows, kRows); },
-        [&](const AdapterUpGradient& g, TileOf at) {
+        [&](const AdapterUpGradient& g, TileIndex at) {
           product(at.entry, at.i * kRows, std::min(kRows, g.dy.rows - at.i * kRows));
         });
   };

@@ -1,6 +1,6 @@
-// The thin products of a low-rank adapter (rank R ≪ width): y += s · (x Aᵀ) Bᵀ with A (R,K), B (N,R). BLAS is slow at
-// these shapes, so they have their own kernels. Sums are made in an order that threads have no part in. Several
-// adapters, each with rows of its own, are worked on at once.
+// The products of a low-rank adapter (rank R ≪ width): y += s · (x Aᵀ) Bᵀ with A (R,K), B (N,R). They have their own
+// kernels, since BLAS is slow for these shapes. The order of sums does not depend on threads. Several adapters, each
+// with its own rows, are computed at once.
 #pragma once
 
 #include "core/arena.h"
@@ -14,7 +14,7 @@ struct AdapterDown {
   ConstMat x, a;
   Mat down;
 };
-void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, Rows rows = Rows::by_count);
+void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod rows = RowMethod::by_count);
 
 /// y (T,N) += scale · down (T,R) · bᵀ.
 struct AdapterUp {
@@ -24,7 +24,7 @@ struct AdapterUp {
 };
 void lora_up(const TaskList<AdapterUp>& adapters);
 
-/// Given dy: sets ddown (T,R) = scale · dy · b; adds scale · dyᵀ · down to db (N,R) when it is not empty.
+/// Given dy (T,N): sets ddown (T,R) = scale · dy · b; adds scale · dyᵀ · down to db (N,R) unless it is empty.
 struct AdapterUpGradient {
   ConstMat dy, down, b;
   float scale;
@@ -32,7 +32,7 @@ struct AdapterUpGradient {
 };
 void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratch);
 
-/// Given ddown: adds ddown · a to dx (T,K) when dx is not empty; adds ddownᵀ · x to da (R,K) likewise.
+/// Given ddown (T,R): adds ddown · a to dx (T,K) unless dx is empty, and ddownᵀ · x to da (R,K) unless da is empty.
 struct AdapterDownGradient {
   ConstMat ddown, x, a;
   Mat dx, da;

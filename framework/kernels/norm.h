@@ -8,9 +8,9 @@
 
 namespace dml::kernels {
 
-/// Rows are independent: x (T,D), w (D). y may be x. For per-head norms pass x as (T·heads, head_dim).
+/// x (T,D), w (D); y may be x. For norms of heads pass x as (T·heads, head_dim).
 void rms_norm(ConstMat x, const float* w, float offset, float eps, Mat y);
-/// Sets or adds to dx (dx may be dy with Write::set); adds to dw (D) when not null.
+/// Sets or adds to dx (which may be dy with Write::set); adds to dw (D) unless null.
 void rms_norm_backward(ConstMat dy, ConstMat x, const float* w, float offset, float eps, Mat dx, Write mode, float* dw,
                        Arena& scratch);
 

@@ -1,6 +1,6 @@
-// Rotary position embedding, rotate-half form as in Hugging Face: pairs (j, j + d/2) of the first d = 2 · table.cols
-// elements of every head turn by the angle position · inv_freq[j] (Su et al. 2021). Interleaved, as first published,
-// the pairs are (2j, 2j + 1).
+// Rotary position embedding (Su et al. 2021) in the rotate-half form of Hugging Face: pairs (j, j + d/2) of the first d
+// = 2 · cos.cols elements of every head are rotated by the angle position · inv_freq[j]. In the interleaved form, as
+// first published, the pairs are (2j, 2j + 1).
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct RopeTable {
   bool interleaved = false;
 };
 
-/// The angles of T tokens: token t is turned by row rows[t] of the table. Where the angle depends on the position
-/// alone, the rows are the positions.
+/// The angles of T tokens: those of token t are row rows[t] of the table. If angles depend on the position only, the
+/// rows are the positions.
 struct RopeAngles {
   RopeTable table;
   std::span<const std::int32_t> rows;
 };
 
-/// Turns x (T, heads · head_dim) in place; the angle's sign is flipped for the backward pass.
+/// Rotates x (T, heads · head_dim) in place; by the negative angles in the backward pass.
 void rope(Mat x, std::int64_t head_dim, const RopeAngles& angles, bool backward);
 
 }  // namespace dml::kernels

@@ -131,7 +131,7 @@ void dispatch(const RoutingRule& rule, const Routing& routing, Dispatch out) {
   for (std::size_t p = 0; p < routing.experts.size(); ++p) {
     std::int32_t& next = out.starts[at(routing.experts[p])];
     out.rows[p] = next;
-    out.places[at(next++)] = static_cast<std::int32_t>(p);
+    out.slots[at(next++)] = static_cast<std::int32_t>(p);
   }
   for (std::int64_t e = rule.experts; e > 0; --e) out.starts[at(e)] = out.starts[at(e) - 1];
   out.starts[0] = 0;
@@ -141,7 +141,7 @@ void gather_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::i
   ProfileScope profiled("gather_tokens");
   parallel_ranges(to.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      std::copy_n(from.row(d.places[at(first + i)] / chosen), to.cols, to.row(i));
+      std::copy_n(from.row(d.slots[at(first + i)] / chosen), to.cols, to.row(i));
   });
 }
 
@@ -150,18 +150,18 @@ void scatter_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::
   parallel_ranges(to.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t)
       for (std::int64_t i = 0; i < chosen; ++i) {
-        const std::int64_t place = t * chosen + (order == Order::rising ? i : chosen - 1 - i);
+        const std::int64_t place = t * chosen + (order == Order::ascending ? i : chosen - 1 - i);
         const std::int64_t row = d.rows[at(place)] - first;
         if (row >= 0 && row < from.rows) loops().add_scaled(from.row(row), 1, to.row(t), to.cols);
       }
   });
 }
 
-void weigh_rows(Mat x, const Dispatch& d, ConstMat weights, std::int64_t first) {
-  ProfileScope profiled("weigh_rows");
+void apply_row_weights(Mat x, const Dispatch& d, ConstMat weights, std::int64_t first) {
+  ProfileScope profiled("apply_row_weights");
   parallel_ranges(x.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      loops().set_scaled(x.row(i), weights.data[d.places[at(first + i)]], x.row(i), x.cols);
+      loops().set_scaled(x.row(i), weights.data[d.slots[at(first + i)]], x.row(i), x.cols);
   });
 }
 
@@ -169,27 +169,27 @@ void weight_gradients(ConstMat x, ConstMat y, const Dispatch& d, std::int64_t fi
   ProfileScope profiled("weight_gradients");
   parallel_ranges(x.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      dweights.data[d.places[at(first + i)]] = loops().dot(x.row(i), y.row(i), x.cols);
+      dweights.data[d.slots[at(first + i)]] = loops().dot(x.row(i), y.row(i), x.cols);
   });
 }
 
-void add_weighed_bias(ExpertBias bias, const Dispatch& d, ConstMat weights, std::int64_t first, Mat y) {
+void add_weighted_bias(ExpertBias bias, const Dispatch& d, ConstMat weights, std::int64_t first, Mat y) {
   parallel_ranges(y.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      loops().add_scaled(bias.values, bias.scale * weights.data[d.places[at(first + i)]], y.row(i), y.cols);
+      loops().add_scaled(bias.values, bias.scale * weights.data[d.slots[at(first + i)]], y.row(i), y.cols);
   });
 }
 
-void weighed_bias_backward(ConstMat dy, ExpertBias bias, const Dispatch& d, ConstMat weights, std::int64_t first,
-                           Mat dweights, float* dvalues) {
+void weighted_bias_backward(ConstMat dy, ExpertBias bias, const Dispatch& d, ConstMat weights, std::int64_t first,
+                            Mat dweights, float* dvalues) {
   parallel_ranges(dy.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      dweights.data[d.places[at(first + i)]] += bias.scale * loops().dot(dy.row(i), bias.values, dy.cols);
+      dweights.data[d.slots[at(first + i)]] += bias.scale * loops().dot(dy.row(i), bias.values, dy.cols);
   });
   constexpr std::int64_t kColumns = 256;
   parallel_ranges(dvalues ? dy.cols : 0, kColumns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = 0; i < dy.rows; ++i)
-      loops().add_scaled(dy.row(i) + begin, bias.scale * weights.data[d.places[at(first + i)]], dvalues + begin,
+      loops().add_scaled(dy.row(i) + begin, bias.scale * weights.data[d.slots[at(first + i)]], dvalues + begin,
                          end - begin);
   });
 }
@@ -230,15 +230,15 @@ void add_routing(ConstMat logits, const Routing& routing, RoutingSums& sums, Are
   sums.tokens += logits.rows;
 }
 
-void add_routing_gradient(ConstMat logits, std::span<const float> pull, float square, Mat dlogits) {
+void add_routing_gradient(ConstMat logits, std::span<const float> dprobability, float square, Mat dlogits) {
   parallel_ranges(logits.rows, kTokens, [&](std::int64_t first, std::int64_t last) {
     float* p = thread_scratch(logits.cols).data();
     for (std::int64_t t = first; t < last; ++t) {
       const auto lse = static_cast<float>(softmax(logits.row(t), logits.cols, p));
       float mean = 0;
-      for (std::int64_t e = 0; e < logits.cols; ++e) mean += pull[at(e)] * p[e];
+      for (std::int64_t e = 0; e < logits.cols; ++e) mean += dprobability[at(e)] * p[e];
       for (std::int64_t e = 0; e < logits.cols; ++e)
-        dlogits.row(t)[e] += p[e] * (pull[at(e)] - mean + 2 * square * lse);
+        dlogits.row(t)[e] += p[e] * (dprobability[at(e)] - mean + 2 * square * lse);
     }
   });
 }

@@ -1,5 +1,5 @@
-// A batch of operations of one kind: the products of a mixture's experts, each with its own rows and weight. A single
-// operation is a list of one.
+// A batch of operations of one kind, such as the products of a mixture's experts, each with its own rows and weight. A
+// single operation is a list of one.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace dml::kernels {
 
-/// A non-owning list whose entries are created on access. Under a DryRun any entry may have the rows of all.
+/// A non-owning list whose entries are created on access. During a DryRun any entry may have all rows.
 template <class T>
 class TaskList {
  public:
@@ -25,7 +25,7 @@ class TaskList {
   std::int64_t size() const { return size_; }
   T operator[](std::int64_t i) const { return entry_(object_, i); }
 
-  /// The sum of a count over all entries; under a DryRun the largest, since one may have all rows.
+  /// The sum of count(entry) over all entries; during a DryRun the largest, since one entry may have all rows.
   template <class F>
   auto total(F count) const {
     decltype(count(entry_(object_, 0))) sum{};
@@ -42,15 +42,15 @@ class TaskList {
   T (*entry_)(const void*, std::int64_t);
 };
 
-/// A buffer for the prefix sums of one parallel_tiles, of the calling thread.
+/// The calling thread's buffer for the prefix sums of a parallel_tiles() call.
 std::span<std::int64_t> tile_totals(std::int64_t entries);
 
-struct TileOf {
-  std::int64_t entry, i;  // the i-th of an entry
-  std::int64_t number;    // index over all entries
+struct TileIndex {
+  std::int64_t entry, i;  // tile i of an entry
+  std::int64_t number;    // index among the tiles of all entries
 };
 
-/// Calls tile(entry, TileOf) for every i in [0, count(entry)) of every entry, in one parallel_for.
+/// Calls tile(entry, index) for all count(entry) tiles of every entry, in one parallel_for.
 template <class T, class Count, class F>
 void parallel_tiles(const TaskList<T>& all, Count count, F tile) {
   if (dry_run() || all.size() == 0) return;
@@ -60,7 +60,7 @@ void parallel_tiles(const TaskList<T>& all, Count count, F tile) {
     ends[static_cast<std::size_t>(entry)] = total += count(all[entry]);
   parallel_for(total, [&](std::int64_t number) {
     const std::int64_t entry = std::ranges::upper_bound(ends, number) - ends.begin();
-    tile(all[entry], TileOf{entry, number - (entry > 0 ? ends[static_cast<std::size_t>(entry - 1)] : 0), number});
+    tile(all[entry], TileIndex{entry, number - (entry > 0 ? ends[static_cast<std::size_t>(entry - 1)] : 0), number});
   });
 }
 

@@ -14,7 +14,7 @@ struct Xielu {
 };
 
 void xielu(const Xielu& act, ConstMat x, Mat y);
-/// x comes in as the value and goes out as its gradient; the scalars' gradients are added to, unless null.
+/// Overwrites x by its gradient; adds to the gradients of the scalars unless null.
 void xielu_backward(const Xielu& act, ConstMat dy, Mat x, float* dalpha_p, float* dalpha_n, Arena& scratch);
 
 }  // namespace dml::kernels

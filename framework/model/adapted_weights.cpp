@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "kernels/stored_format.h"
-#include "model/adapter_start.h"
+#include "model/adapter_init.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -16,29 +16,29 @@ AdaptedWeights::AdaptedWeights(CausalLm& model, bool in_float32) : model_(model)
     if (kernels::is_quantised(frozen_at(model, w)->dtype))
       throw UserError("relora: '{}' is quantised: what is merged into it would be rounded away; use adapter: lora",
                       w.tensor);
-    matrices_.push_back(own_matrix(model, w, in_float32));
+    matrices_.push_back(copy_to_owned(model, w, in_float32));
   }
 }
 
 void AdaptedWeights::merge() {
-  for (const OwnMatrix& m : matrices_) {
+  for (const OwnedMatrix& m : matrices_) {
     const MergedRows merged(m.own, &**adapter_at(model_, m.place), m.place.role == WeightRole::embed);
     set_rows(m, [&](std::int64_t first, std::int64_t count, float* out) { merged.read(first, count, out); });
   }
 }
 
-void AdaptedWeights::start_adapters(const std::string& init, std::uint64_t seed, std::int64_t number) {
+void AdaptedWeights::reinit_adapters(const std::string& init, std::uint64_t seed, std::int64_t number) {
   std::set<std::uint32_t> started;  // parts of a fused matrix share A
-  for (const OwnMatrix& m : matrices_) {
+  for (const OwnedMatrix& m : matrices_) {
     const LoraAdapter& lora = **adapter_at(model_, m.place);
     const bool first_part = started.insert(lora.stream).second;
-    restart_adapter(lora, m.place.role == WeightRole::embed, init == "gaussian", first_part, seed, number);
-    if (lora.magnitude) start_magnitude(*linear_at(model_, m.place));
+    reinit_adapter(lora, m.place.role == WeightRole::embed, init == "gaussian", first_part, seed, number);
+    if (lora.magnitude) init_magnitude(*linear_at(model_, m.place));
   }
 }
 
 void AdaptedWeights::reset() {
-  for (const OwnMatrix& m : matrices_) restore(m);
+  for (const OwnedMatrix& m : matrices_) restore(m);
 }
 
 }  // namespace dml

@@ -1,35 +1,35 @@
-// The frozen matrices that an adapter sits on, in memory of the model's own, so that the adapter can be merged into
-// them during training: ReLoRA (Lialin et al. 2023), W ← W + s·BA, then A anew and B = 0. The sum of many merges has a
-// higher rank than any of them.
+// Copies of the frozen matrices that have an adapter, so that the adapter can be merged into them during training:
+// ReLoRA (Lialin et al. 2023), W ← W + s·BA, then A is drawn again and B = 0. The sum of many merges has a higher rank
+// than each of them.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "model/own_matrix.h"
+#include "model/owned_matrix.h"
 
 namespace dml {
 
 class AdaptedWeights {
  public:
-  /// Copies the matrices; bfloat16 stays what it is unless `in_float32`. UserError for a quantised one: what its codes
-  /// cannot hold would be lost at every merge.
+  /// Copies the matrices, to float32 with `in_float32`, otherwise in their own dtype. Throws UserError for a quantised
+  /// matrix, whose codes would lose most of a merge.
   AdaptedWeights(CausalLm& model, bool in_float32);
 
-  /// W becomes what weight and adapter compute together, rounded to its type.
+  /// Sets W to the merged values (weight_slots.h), rounded to its dtype.
   void merge();
-  /// A random, B zero, DoRA's magnitudes the lengths of the rows: the model computes what it did. `number` of the
-  /// restart, from 1 on: part of the address of the random numbers.
-  void start_adapters(const std::string& init, std::uint64_t seed, std::int64_t number);
-  /// As the model was loaded.
+  /// Draws A again and zeroes B; DoRA's magnitudes become the norms of the rows, so the model's function is unchanged.
+  /// `number` of the restart (from 1): part of the address of the random numbers.
+  void reinit_adapters(const std::string& init, std::uint64_t seed, std::int64_t number);
+  /// Restores the values that the model was loaded with.
   void reset();
 
-  const std::vector<OwnMatrix>& matrices() const { return matrices_; }
+  const std::vector<OwnedMatrix>& matrices() const { return matrices_; }
 
  private:
   CausalLm& model_;
-  std::vector<OwnMatrix> matrices_;
+  std::vector<OwnedMatrix> matrices_;
 };
 
 }  // namespace dml

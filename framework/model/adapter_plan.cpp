@@ -89,7 +89,7 @@ struct Ends {
   std::vector<std::int64_t> embedding_rows{}, head_rows{};
   bool saves_embedding = false, saves_head = false, adapts_embedding = false, adapts_head = false;
   bool one_copy = false;  // the head is the embedding, which is saved, or whose rows are trained
-  bool parts_ends = false;
+  bool unties_head = false;
 };
 
 void read_rows(const AdapterConfig& config, const ModelSpec& spec, Ends& ends, const std::string& source) {
@@ -122,7 +122,7 @@ void read_rows(const AdapterConfig& config, const ModelSpec& spec, Ends& ends, c
 }
 
 Ends ends_of(const AdapterConfig& config, const AdapterRules& rules, const ModelSpec& spec, const std::string& source) {
-  const std::vector<WeightName> both = end_weights(spec);
+  const std::vector<WeightName> both = embedding_and_head(spec);
   Ends e{both[0], both[1]};
   const std::string embedding = e.embedding.module(), head = e.head.module();
   e.saves_embedding = rules.saves(embedding), e.saves_head = rules.saves(head);
@@ -163,7 +163,7 @@ Ends ends_of(const AdapterConfig& config, const AdapterRules& rules, const Model
         source)
         .about("ensure_weight_tying");
   e.one_copy = (tie && saves) || (!e.embedding_rows.empty() && same_rows);
-  e.parts_ends = !e.one_copy && (saves || e.adapts_embedding || e.adapts_head || !e.head_rows.empty());
+  e.unties_head = !e.one_copy && (saves || e.adapts_embedding || e.adapts_head || !e.head_rows.empty());
   return e;
 }
 
@@ -211,12 +211,12 @@ const AdaptedExperts* AdapterPlan::experts_of(std::string_view key) const {
 }
 
 bool AdapterPlan::saves(const WeightName& w, const ModelSpec& spec) const {
-  const bool follows = w.role == WeightRole::head && spec.tied && !parts_ends;
+  const bool follows = w.role == WeightRole::head && spec.tied && !unties_head;
   return std::ranges::any_of(
       saved, [&](const WeightName& s) { return s.tensor == w.tensor || (follows && s.role == WeightRole::embed); });
 }
 
-std::vector<WeightName> end_weights(const ModelSpec& spec) {
+std::vector<WeightName> embedding_and_head(const ModelSpec& spec) {
   std::vector<WeightName> out;
   for (auto& w : weight_names(untied(spec)))
     if ((w.role == WeightRole::embed || w.role == WeightRole::head) && !w.bias) out.push_back(w);
@@ -227,9 +227,9 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
   refuse_unsupported(config, source);
   AdapterRules rules(config, source);
   const Ends ends = ends_of(config, rules, given, source);
-  const ModelSpec spec = ends.parts_ends ? untied(given) : given;
+  const ModelSpec spec = ends.unties_head ? untied(given) : given;
   AdapterPlan plan;
-  plan.parts_ends = ends.parts_ends;
+  plan.unties_head = ends.unties_head;
   Problems problems;
   auto modules = adaptable_modules(spec);
   for (auto& m : modules) {
@@ -276,11 +276,11 @@ AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec) {
     config.all_linear = false;
   }
   if (spec.head != HeadKind::causal_lm) {  // by the name that this family has for it
-    const std::string head = end_weights(spec)[1].module();
+    const std::string head = embedding_and_head(spec)[1].module();
     if (std::erase_if(config.modules_to_save, is_classifier) > 0) config.modules_to_save.push_back(head);
   }
   if (config.ensure_weight_tying && spec.tied) {
-    const std::vector<WeightName> both = end_weights(spec);
+    const std::vector<WeightName> both = embedding_and_head(spec);
     const std::string embedding = both[0].module(), head = both[1].module();
     auto names = [](const std::string& module) {
       return [&module](const std::string& name) { return module.ends_with(name); };

@@ -1,10 +1,11 @@
-// An AdapterConfig applied to a model: where adapters sit, what is trained whole or row by row, and which tensors
-// PEFT's file of it holds.
+// An AdapterConfig applied to a model: which modules get adapters, what is trained in full or by rows, and the tensors
+// of PEFT's file.
 //
-// The embedding and the head of a tied model are one matrix. PEFT wraps each of them by itself: an adapter that saves
-// or adapts one of them leaves the other at the base's values, and one that saves both trains two copies. Such a plan
-// parts the ends, and the model is built as an untied one whose head starts as the embedding. With ensure_weight_tying
-// one copy is trained for both, and rows of the embedding (trainable_token_indices) are the head's, too.
+// The embedding and the head of a tied model are one matrix, but PEFT wraps them separately: an adapter that saves or
+// adapts one of them leaves the other at the base's values, and one that saves both trains two copies. Such a plan
+// unties the head: the model is built as an untied one whose head is initialised with the embedding. With
+// ensure_weight_tying, one copy is trained for both, and trained rows of the embedding (trainable_token_indices) are
+// also those of the head.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +24,15 @@ struct AdaptedModule {
   double scale = 0;
 };
 
-/// A parameter of target_parameters.
+/// An adapted parameter of target_parameters.
 struct AdaptedExperts {
   ExpertParameter parameter;
-  std::string stem;  // of its tensors: the module, and after it ".base_layer" where down is adapted, too
+  std::string stem;  // prefix of its tensors: the module, followed by ".base_layer" if down is adapted, too
   std::int64_t r = 0;
   double scale = 0;
 };
 
-/// Rows of the embedding or the head, in the order of the config.
+/// Trained rows of the embedding or the head, in the order of the config.
 struct TrainedRows {
   WeightName weight;
   std::vector<std::int64_t> tokens;
@@ -41,45 +42,48 @@ struct AdapterPlan {
   std::vector<AdaptedModule> modules;  // in the order of the model
   std::vector<AdaptedExperts> experts;
   std::vector<WeightName> saved;   // one entry per tensor of modules_to_save
-  std::vector<WeightName> biases;  // trained where they are: bias all or lora_only
-  std::vector<TrainedRows> rows;   // of a tied model: the head has the embedding's
-  bool parts_ends = false;         // the spec is tied, and the adapter makes two matrices of one
+  std::vector<WeightName> biases;  // biases of the base that are trained: `bias` all or lora_only
+  std::vector<TrainedRows> rows;   // in a tied model those of the embedding are also the head's
+  bool unties_head = false;        // the spec is tied, and the adapter needs two matrices
 
   const AdaptedModule* adapted(std::string_view module) const;
   const TrainedRows* rows_of(WeightRole role) const;
-  /// Whose B the tensor of this name is; null: of no experts.
+  /// The experts whose B the tensor `key` is; null if none.
   const AdaptedExperts* experts_of(std::string_view key) const;
-  /// Whether a tensor of this model is trained whole; the head of a tied model is where the embedding is.
+  /// Whether a tensor is trained in full; the head of a tied model is if the embedding is.
   bool saves(const WeightName& weight, const ModelSpec& spec) const;
 };
 
-/// UserError when nothing is targeted, when a rank or alpha is impossible, or when a field asks for what dml cannot do.
+/// Throws UserError if nothing is targeted, if a rank or alpha is invalid, or if a field requests something that dml
+/// does not support.
 AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, const std::string& source);
 
-/// The config as PEFT writes it for this model: target_modules as a list where it was all_linear, modules_to_save with
-/// the embedding's name alone where one copy serves both ends.
+/// The config as PEFT writes it for this model: target_modules as a list instead of all_linear; modules_to_save with
+/// the embedding only if embedding and head are one copy.
 AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec);
 
-/// The tensors of adapter_model.safetensors, in the order of the plan.
+/// A tensor of adapter_model.safetensors.
 struct AdapterTensor {
   enum class Kind { a, b, b_bias, magnitude, saved, bias, rows, base };
   Kind kind;
-  std::string key;     // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
-  std::string module;  // "model.layers.0.self_attn.q_proj"; saved, bias, rows, base: the tensor's own name
+  std::string key;  // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+  std::string
+      module;  // "model.layers.0.self_attn.q_proj"; of saved, bias, rows and base: the tensor's name in the base
   std::vector<std::int64_t> shape;
-  std::string parameter{};  // whose values these are; "" with base: the base's, frozen
+  std::string parameter{};  // the parameter with its values; "" for base: frozen values of the base
 
-  /// Whether it holds values that are trained, and is no second copy of them.
+  /// Whether it has trained values and is not a second copy of another tensor.
   bool trained() const { return parameter == key; }
 };
+/// All tensors of the file, in the order of the plan.
 std::vector<AdapterTensor> adapter_tensors(const AdapterConfig& config, const ModelSpec& spec, const AdapterPlan& plan);
 
-/// The name that the parameter of a trained tensor of the base has in PEFT's file.
+/// The name in PEFT's file of a trained tensor of the base.
 std::string parameter_key(const WeightName& weight, const AdapterPlan& plan);
-/// The parameter that holds trained rows of a matrix.
+/// The name of the parameter with the trained rows of a matrix.
 std::string rows_key(const WeightName& weight);
 
-/// The embedding, then the head, also where the head is tied.
-std::vector<WeightName> end_weights(const ModelSpec& spec);
+/// The embedding and the head, even if the head is tied.
+std::vector<WeightName> embedding_and_head(const ModelSpec& spec);
 
 }  // namespace dml

@@ -31,12 +31,12 @@ class EndTensors {
  public:
   EndTensors(const AdapterConfig& config, const ModelSpec& spec, const AdapterPlan& plan,
              std::vector<AdapterTensor>& out)
-      : config_(config), spec_(spec), plan_(plan), out_(out), ends_(end_weights(spec)) {}
+      : config_(config), spec_(spec), plan_(plan), out_(out), ends_(embedding_and_head(spec)) {}
 
   void add() {
     const bool targeted = ends_are_targeted();
     for (const WeightName& w : ends_) {
-      const bool follows = spec_.tied && !plan_.parts_ends && w.role == WeightRole::head;
+      const bool follows = spec_.tied && !plan_.unties_head && w.role == WeightRole::head;
       if (targeted && config_.token_rows.empty()) {
         if (plan_.adapted(w.module())) base(w, ".base_layer.weight");
       } else if (config_.resized) {

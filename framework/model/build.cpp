@@ -1,15 +1,15 @@
 #include "model/build.h"
 
-#include "model/building.h"
+#include "model/build_state.h"
 
 namespace dml {
 
 std::unique_ptr<CausalLm> build_model(const ModelSpec& spec, const TensorSource& source, const Training& training,
                                       const std::string& source_name) {
   auto model = std::make_unique<CausalLm>();
-  Building b{spec, source, training, source_name, *model};
+  BuildState b{spec, source, training, source_name, *model};
   if (training.adapter) b.plan = plan_adapter(*training.adapter, spec, source_name);
-  if (b.plan.parts_ends) b.spec.tied = false;
+  if (b.plan.unties_head) b.spec.tied = false;
   model->spec = b.spec;
   std::vector<std::string> units{"embed"};
   for (std::int64_t l = 0; l < spec.layers; ++l) units.push_back(fmt::format("layers.{}", l));

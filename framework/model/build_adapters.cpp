@@ -4,8 +4,8 @@
 
 #include "kernels/quant_nf4.h"
 #include "kernels/stored_format.h"
-#include "model/adapter_start.h"
-#include "model/building.h"
+#include "model/adapter_init.h"
+#include "model/build_state.h"
 #include "model/low_rank_init.h"
 #include "model/weight_slots.h"
 
@@ -16,7 +16,7 @@ using kernels::Weight;
 
 class AdapterPlaces {
  public:
-  explicit AdapterPlaces(Building& building) : b_(building) {}
+  explicit AdapterPlaces(BuildState& state) : b_(state) {}
 
   void place_all() {
     if (b_.training.adapter) place_modules();
@@ -57,9 +57,9 @@ class AdapterPlaces {
         part.magnitude.cols = w.rows;
       }
       *slot = part;
-      if (auto rest = b_.rests.find(w.tensor); rest != b_.rests.end())
+      if (auto rest = b_.residuals.find(w.tensor); rest != b_.residuals.end())
         *frozen_at(b_.model, w) = rest->second.slice(w.first_row, w.rows);
-      if (part.magnitude) b_.fills.push_back([linear] { start_magnitude(*linear); });
+      if (part.magnitude) b_.fills.push_back([linear] { init_magnitude(*linear); });
     }
   }
 
@@ -83,11 +83,11 @@ class AdapterPlaces {
     lora.stream = b_.next_stream++;
     if (m.module.embedding)
       b_.fills.push_back(
-          [&b = b_, lora, name] { start_embedding_adapter(lora, b.training.adapter->init, b.training.seed, name); });
+          [&b = b_, lora, name] { init_embedding_adapter(lora, b.training.adapter->init, b.training.seed, name); });
     else if (starts_from_base(b_.training.adapter->init)) start_from_base(lora, m, w);
     else
       b_.fills.push_back(
-          [&b = b_, lora, name] { start_adapter(lora, b.training.adapter->init, b.training.seed, name); });
+          [&b = b_, lora, name] { init_adapter(lora, b.training.adapter->init, b.training.seed, name); });
     return lora;
   }
 
@@ -100,7 +100,7 @@ class AdapterPlaces {
     all.a = b_.model.parameters.add(unit, name + ".lora_A.weight", {p.experts * adapted.r, p.cols}, true);
     all.b = b_.model.parameters.add(unit, name + ".lora_B.weight", {p.experts * p.rows, adapted.r}, true);
     all.scale = static_cast<float>(adapted.scale);
-    b_.fills.push_back([&b = b_, all, name] { start_adapter(all, b.training.adapter->init, b.training.seed, name); });
+    b_.fills.push_back([&b = b_, all, name] { init_adapter(all, b.training.adapter->init, b.training.seed, name); });
     auto rows = [](ParameterRef ref, std::int64_t first, std::int64_t count) {
       ref.offset += first * ref.cols;
       ref.rows = count;
@@ -128,13 +128,13 @@ class AdapterPlaces {
     const WeightName& w = trained.weight;
     const auto count = static_cast<std::int64_t>(trained.tokens.size());
     const bool embedding = w.role == WeightRole::embed;
-    TrainedTokens& own = embedding ? b_.model.embedding.own : b_.model.head.own;
+    TrainedTokens& own = embedding ? b_.model.embedding.trained_tokens : b_.model.head.trained_tokens;
     own.rows = b_.model.parameters.add(unit_of(w, b_.spec), rows_key(w), {count, w.cols}, true);
     for (std::int64_t k = 0; k < count; ++k) own.numbers.push_back(static_cast<std::int32_t>(k));
     std::ranges::sort(own.numbers, {}, [&](std::int32_t k) { return trained.tokens[static_cast<std::size_t>(k)]; });
     for (std::int32_t k : own.numbers)
       own.tokens.push_back(static_cast<std::int32_t>(trained.tokens[static_cast<std::size_t>(k)]));
-    if (embedding && b_.spec.tied) b_.model.head.own = own;
+    if (embedding && b_.spec.tied) b_.model.head.trained_tokens = own;
     b_.fills.push_back([rows = own.rows, tokens = trained.tokens, matrix = *frozen_at(b_.model, w)] {
       for (std::size_t k = 0; k < tokens.size(); ++k)
         kernels::unpack(matrix, tokens[k], 1, 0, matrix.cols, rows.value().row(static_cast<std::int64_t>(k)));
@@ -160,10 +160,10 @@ class AdapterPlaces {
       return refuse("its parts do not begin at a block of NF4");
     std::vector<float> values(static_cast<std::size_t>(m.module.rows * m.module.cols));
     b_.tensor_values(w, stored, values.data());
-    auto start = std::make_shared<LowRankStart>(take_low_rank_part(
+    auto start = std::make_shared<LowRankFactors>(extract_low_rank(
         init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale, b_.training.adapter->loftq_iterations));
     const DType dtype = init == "loftq" ? DType::nf4 : stored ? stored->dtype : DType::f32;
-    Weight& rest = b_.rests[w.tensor];
+    Weight& rest = b_.residuals[w.tensor];
     rest = keep_values(dtype, std::move(values), m.module.rows, m.module.cols, quantised, b_.model.owned);
     const bool half = stored && (stored->bf16_values || stored->dtype == DType::bf16 || stored->dtype == DType::f16);
     rest.bf16_values = dtype == DType::nf4 && half;
@@ -173,11 +173,11 @@ class AdapterPlaces {
     });
   }
 
-  Building& b_;
+  BuildState& b_;
 };
 
 }  // namespace
 
-void place_adapters(Building& building) { AdapterPlaces(building).place_all(); }
+void place_adapters(BuildState& state) { AdapterPlaces(state).place_all(); }
 
 }  // namespace dml

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include "model/building.h"
+#include "model/build_state.h"
 
 namespace dml {
 namespace {
@@ -50,13 +50,13 @@ void set_up_attention(Attention& a, const ModelSpec& spec, std::size_t layer) {
   a.norm_whole = spec.qk_norm.over == QkNormSpec::Over::all_heads;
   a.norm_after_rope = spec.qk_norm.after_rope;
   a.clip = static_cast<float>(spec.scores.clip);
-  if (spec.qk_norm.own()) {
+  if (spec.qk_norm.per_head()) {
     a.q_norms.assign(static_cast<std::size_t>(spec.heads), a.q_norm);
     a.k_norms.assign(static_cast<std::size_t>(spec.kv_heads), a.k_norm);
   }
   a.use_rope = spec.positions == Positions::rope && !(layer < spec.without_rope.size() && spec.without_rope[layer]);
   a.local_rope = spec.rope_local && window > 0;
-  if (spec.positions == Positions::alibi) a.slopes = alibi_slopes(spec.heads, spec.scores.most_alibi);
+  if (spec.positions == Positions::alibi) a.slopes = alibi_slopes(spec.heads, spec.scores.alibi_bias_max);
   if (spec.latent) set_up_latent(a.latent, spec);
 }
 
@@ -73,7 +73,7 @@ void set_up_experts(Moe& moe, const ModelSpec& spec, std::uint32_t& next_stream)
 
 }  // namespace
 
-void set_up_blocks(Building& b) {
+void set_up_blocks(BuildState& b) {
   const ModelSpec& spec = b.spec;
   b.model.embedding.scale = static_cast<float>(spec.embedding_scale);
   b.model.embedding.norm = b.model.head.norm = norm_of(spec);

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "kernels/cross_entropy.h"
-#include "model/adapter_start.h"
-#include "model/building.h"
+#include "model/adapter_init.h"
+#include "model/build_state.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -15,7 +15,7 @@ using kernels::Weight;
 
 class BaseWeights {
  public:
-  explicit BaseWeights(Building& building) : b_(building) {}
+  explicit BaseWeights(BuildState& state) : b_(state) {}
 
   void place_all() {
     for (bool in_parts : {false, true})  // what is small comes first
@@ -73,7 +73,7 @@ class BaseWeights {
   // Its own rows alone: the tensor is large, and has every expert's.
   void attach_expert(const WeightName& w, const std::optional<StoredTensor>& stored) {
     std::vector<float> values(static_cast<std::size_t>(w.rows * w.cols));
-    b_.start_of(w, stored).values(w.first_row * w.cols, (w.first_row + w.rows) * w.cols, values.data());
+    b_.init_of(w, stored).values(w.first_row * w.cols, (w.first_row + w.rows) * w.cols, values.data());
     Linear& linear = *linear_at(b_.model, w);
     if (w.bias) linear.frozen_bias = own(std::move(values));
     else
@@ -85,9 +85,9 @@ class BaseWeights {
   void attach_coded(const WeightName& w, const StoredTensor& stored) {
     const std::int64_t size = w.tensor_rows / w.experts, within = w.first_row - w.expert * size;
     Weight whole = stored.as_matrix(w.tensor_rows, w.cols);
-    Weight own = whole.slice(w.expert * size + (w.alternate ? (within > 0 ? 1 : 0) : within), 1);
+    Weight own = whole.slice(w.expert * size + (w.interleaved ? (within > 0 ? 1 : 0) : within), 1);
     own.rows = w.rows;
-    own.row_step = w.alternate ? 2 : 1;
+    own.row_step = w.interleaved ? 2 : 1;
     linear_at(b_.model, w)->frozen = own;
   }
 
@@ -118,9 +118,9 @@ class BaseWeights {
       whole = b_.model.parameters.add(unit_of(w, b_.spec), name, shape, !w.vector, part_rows(w));
       if (w.reordered()) b_.model.reordered[name] = w.order();
       if (b_.training.full && b_.training.unfrozen) train_rows(w, whole.unit->parameters.back());
-      if (b_.training.values.in_parts) b_.starts[name] = b_.start_of(w, stored);
+      if (b_.training.values.in_parts) b_.starts[name] = b_.init_of(w, stored);
       else if (b_.training.values.bf16)
-        b_.fills.push_back([start = b_.start_of(w, stored), whole] { round_start(start, whole); });
+        b_.fills.push_back([start = b_.init_of(w, stored), whole] { round_start(start, whole); });
       else b_.fills.push_back([&b = b_, w, stored, ref = whole] { b.tensor_values(w, stored, ref.value().data); });
     }
     ParameterRef part = whole;
@@ -131,7 +131,7 @@ class BaseWeights {
   }
 
   // Some values at a time: those of a whole tensor in float32 are twice what is kept of them.
-  static void round_start(const TensorStart& start, const ParameterRef& whole) {
+  static void round_start(const TensorInit& start, const ParameterRef& whole) {
     constexpr std::int64_t kAtOnce = std::int64_t{1} << 22;
     const Parameter& p = whole.unit->parameters[whole.index];
     std::vector<float> values(static_cast<std::size_t>(std::min(p.size(), kAtOnce)));
@@ -182,12 +182,12 @@ class BaseWeights {
     }
   }
 
-  Building& b_;
+  BuildState& b_;
   std::map<std::string, ParameterRef> whole_;
 };
 
 }  // namespace
 
-void place_weights(Building& building) { BaseWeights(building).place_all(); }
+void place_weights(BuildState& state) { BaseWeights(state).place_all(); }
 
 }  // namespace dml

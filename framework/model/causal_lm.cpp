@@ -65,7 +65,7 @@ struct CausalLm::PassPlan {
 
 // What documents share is computed once where it is the same in every one of them.
 Trim CausalLm::trim_of(bool backward) const {
-  return rope_.differ_by_document() || (backward && noise > 0) ? Trim::useful : Trim::shared_once;
+  return rope_.differ_by_document() || (backward && noise > 0) ? Trim::labelled : Trim::shared_prefixes;
 }
 
 double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const PassOptions& how) {
@@ -84,7 +84,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
             how.seed.seed,
             how.seed.micro_batch};
   pass.low_memory = save_rounded;
-  pass.base_alone = how.adapters == Adapters::off;
+  pass.base_only = how.adapters == Adapters::off;
   pass.shared = trimmed_batch.shared;
   pass.hooks = &hooks;
   RouterSums routers({spec.moe.balance, spec.moe.z}, spec.moe.experts, arena_);

@@ -1,6 +1,6 @@
-// A decoder-only language model: embedding, layers, loss head. Recomputation and sharding act in two visible loops over
-// the layers (forward, backward); hooks tell a distribution strategy when a unit is needed and when its gradient is
-// final. Unit 0 is the embedding, 1 … L the layers, L + 1 the head.
+// A decoder-only language model: embedding, layers, loss head. Recomputation and sharding are handled in the two loops
+// over the layers (forward, backward); hooks tell a distribution strategy when a unit is needed and when its gradient
+// is final. Unit 0 is the embedding, 1 … L are the layers, L + 1 is the head.
 #pragma once
 
 #include <limits>
@@ -24,31 +24,31 @@
 
 namespace dml {
 
-/// Which activations backward recomputes instead of reading them: none, gate and up of the MLP, or whole layers.
+/// The activations that backward recomputes: none, gate and up of the MLP, or those of whole layers.
 enum class RecomputePolicy { nothing, mlp, layers };
 
 /// Whether a pass includes the adapters or computes the base alone.
 enum class Adapters { on, off };
 
-/// Computes the weight of each labelled row in the gradient.
+/// Computes a weight of each labelled row in the gradient from the losses of all rows.
 class RowWeights {
  public:
   virtual ~RowWeights() = default;
-  /// losses (N): −log p of the labels (of a reward model: the outputs), in the order of their positions; writes weights
-  /// (N), factors of the gradients of these losses.
+  /// losses (N): −log p of the labels in the order of positions (the outputs of a reward model). Sets weights (N), the
+  /// factors of the gradients of these losses.
   virtual void weigh(std::span<const float> losses, std::span<float> weights) = 0;
-  /// A buffer of `rows` floats for log Σ p² of each row, p over the vocabulary, which is filled before weigh() is
-  /// called; empty: not wanted.
+  /// A buffer (rows) that is set to log Σ p² over the vocabulary of each row before weigh() is called; empty: not
+  /// wanted.
   virtual std::span<float> squares(std::size_t /*rows*/) { return {}; }
 };
 
-/// Numbers that address the dropout masks of a micro-batch.
+/// The address of a micro-batch's dropout masks.
 struct PassSeed {
   std::uint64_t seed = 0, micro_batch = 0;
 };
 
-/// Values and gradients count as bound while this lives, so that memory can be measured before they are: whole, or with
-/// `in_parts` as the strategy that is going to bind them has announced.
+/// Binds values and gradients to placeholder addresses during its lifetime, so that memory can be measured before a
+/// strategy binds them: as whole units or, with `in_parts`, as the store's values_in_parts and gradients_in_parts say.
 class PlaceholderBinding {
  public:
   PlaceholderBinding(ParameterStore& parameters, bool in_parts);
@@ -68,80 +68,81 @@ class CausalLm {
   std::vector<DecoderLayer> layers;
   LossHead head;
   ParameterStore parameters;
-  std::vector<std::vector<float>> owned;         // frozen values that are not used straight from a file
+  std::vector<std::vector<float>> owned;         // frozen values that are not views of a file
   std::shared_ptr<const void> backing;           // keeps mapped files alive
-  std::map<std::string, StoredOrder> reordered;  // parameters whose files hold them in another order
+  std::map<std::string, StoredOrder> reordered;  // parameters that files store in another order
   RecomputePolicy recompute = RecomputePolicy::nothing;
-  std::int64_t recompute_layers = std::numeric_limits<std::int64_t>::max();  // the first ones, which `recompute` is for
-  bool save_rounded = false;                                                 // activations are saved in bfloat16
-  double noise = 0;                                                          // NEFTune's alpha: see train()
+  std::int64_t recompute_layers =
+      std::numeric_limits<std::int64_t>::max();  // `recompute` applies to so many layers from the first on
+  bool save_rounded = false;                     // save activations in bfloat16
+  double noise = 0;                              // NEFTune's alpha: see train()
 
-  /// The policy of a layer: `recompute` for the first `recompute_layers`, nothing for the others.
+  /// The policy of a layer.
   RecomputePolicy recompute_of(std::int64_t layer) const {
     return layer < recompute_layers ? recompute : RecomputePolicy::nothing;
   }
 
-  /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError
-  /// where the position embeddings are learned and there are fewer than `length`.
+  /// Prepares for documents of up to `length` tokens; call it before the first batch and before longer ones. Throws
+  /// UserError if the position embeddings are learned and fewer than `length`.
   void set_length(std::int64_t length);
   std::int64_t length() const { return rope_.length(); }
 
-  /// Forward and backward of one micro-batch: returns the sum of its label losses; gradients of that sum are added to
-  /// whatever the units' grad pointers are bound to. With `noise`, every embedding gets U(−1, 1) · noise / √(L·D)
-  /// added, L the tokens of its document (NEFTune, Jain et al. 2023). With `weights`, the gradients are those of the
-  /// weighted sum; the returned sum is not weighted. With `extra`, its losses have a part in the gradients, and their
-  /// sum is added to it; the returned sum is without them.
+  /// Forward and backward of one micro-batch. Returns the sum of the losses of its labels and adds the gradients of
+  /// this sum to the bound gradients. With `noise`, U(−1, 1) · noise / √(L·D) is added to every embedding, L being the
+  /// number of tokens of its document (NEFTune, Jain et al. 2023). With `weights`, the gradients are those of the
+  /// weighted sum; the returned sum is not weighted. With `extra`, the gradients include its terms, whose sum is added
+  /// to `extra`; the returned sum does not include them.
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr,
                kernels::ExtraLoss* extra = nullptr);
-  /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order, row_squares log Σ p²
-  /// there.
+  /// Forward only. Returns the sum of the losses of the labels. Unless empty, row_losses (N) is set to the loss and
+  /// row_squares (N) to log Σ p² of each labelled position, in order.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {},
                   Adapters adapters = Adapters::on, std::span<float> row_squares = {});
-  /// Logits (sum of SequenceRows::outputs, V) after the last new rows of every sequence; fills their caches. Keys keep
-  /// the angles they were cached with; with a dynamic NTK rope those are of the length the text had then, as in
-  /// transformers.
+  /// Appends new rows to the caches of sequences and sets logits (Σ SequenceRows::outputs, V) of the last new rows of
+  /// every sequence. Cached keys keep their rope angles; with dynamic NTK scaling these depend on the length of the
+  /// text at that time, as in transformers.
   ///
-  /// Rows that read a text are packed products, rows that write one (a token for each sequence) are dots; `rows` says
-  /// which, by_count: they read where a sequence has more than one. A row's bits depend on its text and on that alone,
-  /// so a text may be read in parts of any length, together with any other sequences.
+  /// Prefill (several rows of a sequence) uses packed products, decoding (one row per sequence) dots; `rows` selects
+  /// the method, by_count by the number of rows. The bits of a row depend only on its text, so a text may be prefilled
+  /// in chunks of any length, together with any other sequences.
   void generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits,
-                kernels::Rows rows = kernels::Rows::by_count) {
+                kernels::RowMethod rows = kernels::RowMethod::by_count) {
     outputs_of(batch, sequences, rows, logits, {});
   }
-  /// Like generate(), but returns the outputs of the last layer after the final norm, states (outputs, D), instead of
+  /// Like generate(), but sets states (outputs, D), the outputs of the last layer after the final norm, instead of
   /// logits.
   void embed(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat states) {
-    outputs_of(batch, sequences, kernels::Rows::packed, {}, states);
+    outputs_of(batch, sequences, kernels::RowMethod::packed, {}, states);
   }
-  /// Lets rows of generate() and embed() be another model's on the same frozen weights, a base's adapter: the number
-  /// that their SequenceRows::adapter names it by. Nothing where the two differ in more than adapters of linear layers
-  /// outside of experts, embedding and head. `other` outlives this.
-  std::optional<std::int32_t> adopt(CausalLm& other);
-  /// Losses of continuations: the rows of each sequence follow what its cache holds, and are cached as well. row_losses
-  /// holds one loss per labelled row, in order.
+  /// Attaches the adapter of `other`, a model with the same frozen weights, so that rows of generate() and embed() can
+  /// use it: returns its number for SequenceRows::adapter. Unset if the models differ in more than adapters of linear
+  /// layers (except experts), embedding and head. `other` must outlive this model.
+  std::optional<std::int32_t> attach_adapter(CausalLm& other);
+  /// Losses of continuations: the rows of each sequence continue its cache and are appended to it. Sets row_losses (N)
+  /// to the loss of each labelled row, in order.
   void continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences, std::span<float> row_losses);
-  /// Whether the cache of a sequence that grows from `from` to `to` tokens must be recomputed: where longrope switches
-  /// to its long factors, the cached keys were rotated with the short ones.
+  /// Whether the cache of a sequence that grows from `from` to `to` tokens must be recomputed: when longrope switches
+  /// to its long factors, since the cached keys were rotated with the short ones.
   bool cache_expires(std::int64_t from, std::int64_t to) const;
-  /// A number that is equal for sequences with the same angles at the same positions, whose common beginnings may share
-  /// a cache.
+  /// An identifier of the rope angles of a sequence of `length` tokens. Sequences with equal identifiers may share
+  /// cached prefixes.
   std::int64_t angles_of(std::int64_t length) const;
 
-  /// Bytes of working memory, found by a dry run of the call, which touches no memory: an upper bound for every
-  /// micro-batch with at most these numbers of tokens, trained tokens and documents, whichever of its tokens are
-  /// trained.
+  /// The shape of a micro-batch, for measure().
   struct Shape {
     std::int64_t tokens = 0, trained = 0, documents = 1;
-    bool weighted = false;  // train() is given weights
-    bool smoothed = false;  // … and label smoothing
-    bool shared = false;    // documents have beginnings in common (PackedBatch::shared)
+    bool weighted = false;  // train() is called with weights
+    bool smoothed = false;  // … with label smoothing
+    bool shared = false;    // documents share prefixes (PackedBatch::shared)
     bool squared = false;   // log Σ p² is wanted
   };
+  /// Bytes of working memory, measured by a dry run: an upper bound for every micro-batch with at most this many
+  /// tokens, trained tokens and documents, whichever of its tokens are trained.
   std::size_t measure(Shape shape, bool backward);
-  /// Bytes of working memory for this micro-batch alone.
+  /// Bytes of working memory for this micro-batch only.
   std::size_t measure(const PackedBatch& batch, bool backward);
-  /// Bytes of working memory that `calls` on this model take, run with kernels switched off: an upper bound for these
-  /// calls and for smaller ones, or with Sizes::exact the memory of these calls alone.
+  /// Bytes of working memory of `calls` on this model, which run with kernels switched off: an upper bound for these
+  /// and all smaller calls or, with Sizes::exact, the memory of these calls only.
   template <class F>
   std::size_t measure_calls(F&& calls, DryRun::Sizes sizes = DryRun::Sizes::bound) {
     DryRun dry(sizes);
@@ -152,12 +153,12 @@ class CausalLm {
   /// Allocates the working memory of all later calls.
   void reserve(std::size_t bytes) { arena_ = Arena(bytes); }
   std::size_t reserved() const { return arena_.capacity(); }
-  /// The lowest layer that a gradient must reach: −1 the embedding, L none.
+  /// The lowest layer that backward must reach: −1 is the embedding, L none.
   std::int64_t lowest_trained() const;
 
  private:
-  void outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows, Mat logits,
-                  Mat states);
+  void outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::RowMethod rows,
+                  Mat logits, Mat states);
   const Embedding* embedding_of(const AdapterRows& rows) const;
   const LossHead* head_of(const AdapterRows& rows) const;
   void embed_rows(Mat x, const Pass& pass);
@@ -179,14 +180,15 @@ class CausalLm {
   void finish_unit(int unit, UnitHooks& hooks);
   double head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const PassOptions& how);
 
-  struct Adopted {
-    const Embedding* embedding;  // null: as this model's
+  struct AttachedModel {
+    const Embedding* embedding;  // null: that of this model
     const LossHead* head;
   };
-  std::vector<Adopted> adopted_;
+  std::vector<AttachedModel> attached_;
   RopeTables rope_;
   Arena arena_;
-  std::vector<SavedActivation> inputs_;  // per layer, into the arena: lists kept so that a step allocates nothing
+  std::vector<SavedActivation>
+      inputs_;  // per layer, in the arena; the vectors are members so that a step allocates nothing
   std::vector<DecoderLayer::Saved> saved_;
 };
 

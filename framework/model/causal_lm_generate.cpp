@@ -82,7 +82,7 @@ std::int64_t CausalLm::angles_of(std::int64_t length) const {
                                            : std::max(kind(spec.rope), spec.rope_local ? kind(*spec.rope_local) : 0);
 }
 
-std::optional<std::int32_t> CausalLm::adopt(CausalLm& other) {
+std::optional<std::int32_t> CausalLm::attach_adapter(CausalLm& other) {
   ModelSpec its = other.spec;
   its.tied = spec.tied;  // an adapter on one of the ends parts them
   if (!(its == spec)) return {};
@@ -92,20 +92,20 @@ std::optional<std::int32_t> CausalLm::adopt(CausalLm& other) {
   for (const WeightName& w : names)
     if (Linear* linear = w.layer >= 0 && !w.bias ? linear_at(*this, w) : nullptr) {
       const auto& lora = linear_at(other, w)->lora;
-      linear->adapters.resize(adopted_.size(), nullptr);
+      linear->adapters.resize(attached_.size(), nullptr);
       linear->adapters.push_back(lora ? &*lora : nullptr);
     }
-  adopted_.push_back({same_embedding(embedding, other.embedding) ? nullptr : &other.embedding,
-                      same_head(head, other.head, spec) ? nullptr : &other.head});
-  return static_cast<std::int32_t>(adopted_.size()) - 1;
+  attached_.push_back({same_embedding(embedding, other.embedding) ? nullptr : &other.embedding,
+                       same_head(head, other.head, spec) ? nullptr : &other.head});
+  return static_cast<std::int32_t>(attached_.size()) - 1;
 }
 
 const Embedding* CausalLm::embedding_of(const AdapterRows& rows) const {
-  const Embedding* own = rows.adapter < 0 ? nullptr : adopted_[static_cast<std::size_t>(rows.adapter)].embedding;
+  const Embedding* own = rows.adapter < 0 ? nullptr : attached_[static_cast<std::size_t>(rows.adapter)].embedding;
   return own ? own : &embedding;
 }
 const LossHead* CausalLm::head_of(const AdapterRows& rows) const {
-  const LossHead* own = rows.adapter < 0 ? nullptr : adopted_[static_cast<std::size_t>(rows.adapter)].head;
+  const LossHead* own = rows.adapter < 0 ? nullptr : attached_[static_cast<std::size_t>(rows.adapter)].head;
   return own ? own : &head;
 }
 
@@ -118,7 +118,7 @@ void CausalLm::embed_rows(Mat x, const Pass& pass) {
     table.forward(x.slice(first, count), {}, some);
   };
   if (dry_run())  // whichever rows are whose
-    for (const Adopted& a : adopted_)
+    for (const AttachedModel& a : attached_)
       if (a.embedding) embed(*a.embedding, 0, x.rows);
   if (pass.adapters.empty()) return embed(embedding, 0, x.rows);
   each_run(
@@ -128,22 +128,22 @@ void CausalLm::embed_rows(Mat x, const Pass& pass) {
 void CausalLm::end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat logits, Mat states) {
   auto finish = [&](const LossHead& end, std::int64_t first, std::int64_t count) {
     if (states.data) end.norm.forward(x.slice(first, count), states.slice(first, count));
-    else end.logits(x.slice(first, count), logits.slice(first, count), arena_, kernels::Rows::dots);
+    else end.logits(x.slice(first, count), logits.slice(first, count), arena_, kernels::RowMethod::dots);
   };
   if (dry_run())
-    for (const Adopted& a : adopted_)
+    for (const AttachedModel& a : attached_)
       if (a.head) finish(*a.head, 0, x.rows);
   if (groups.empty()) return finish(head, 0, x.rows);
   each_run(
       groups, [&](const AdapterRows& rows) { return head_of(rows); }, finish);
 }
 
-void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows,
+void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::RowMethod rows,
                           Mat logits, Mat states) {
   Arena::Scope step(arena_);
-  if (rows == kernels::Rows::by_count)
-    rows = batch.size() > std::ssize(sequences) ? kernels::Rows::packed : kernels::Rows::dots;
-  const bool reads = rows == kernels::Rows::packed;
+  if (rows == kernels::RowMethod::by_count)
+    rows = batch.size() > std::ssize(sequences) ? kernels::RowMethod::packed : kernels::RowMethod::dots;
+  const bool reads = rows == kernels::RowMethod::packed;
   auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
   auto groups = arena_.take<AdapterRows>(std::ssize(sequences)),
        end_groups = arena_.take<AdapterRows>(std::ssize(sequences));
@@ -161,7 +161,7 @@ void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows
   Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
             rope_.local(batch.positions, documents, arena_)};
   pass.rows = rows, pass.generates = true;
-  if (!adopted_.empty() && !dry_run()) pass.adapters = groups, pass.end_adapters = end_groups;
+  if (!attached_.empty() && !dry_run()) pass.adapters = groups, pass.last_row_adapters = end_groups;
   Mat x = arena_.matrix(batch.size(), spec.hidden);
   embed_rows(x, pass);
   const std::size_t last = layers.size() - 1;
@@ -175,7 +175,7 @@ void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows
   layers[last].forward_cached(x, sequences, reads ? &ends : nullptr, static_cast<std::int64_t>(last), top, pass);
   if (!dry_run())
     for (const SequenceRows& s : sequences) s.cache->advance(s.count);
-  if (top.rows > 0) end_rows(top, reads ? pass.end_adapters : pass.adapters, logits, states);
+  if (top.rows > 0) end_rows(top, reads ? pass.last_row_adapters : pass.adapters, logits, states);
 }
 
 void CausalLm::continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences,
@@ -186,7 +186,7 @@ void CausalLm::continue_losses(const PackedBatch& batch, std::span<const Sequenc
     documents[i] = {sequences[i].first, sequences[i].count, sequences[i].cache->length() + sequences[i].count};
   Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
             rope_.local(batch.positions, documents, arena_)};
-  pass.rows = kernels::Rows::by_count;
+  pass.rows = kernels::RowMethod::by_count;
   Mat x = arena_.matrix(batch.size(), spec.hidden);
   embedding.forward(x, {}, pass);
   for (std::size_t l = 0; l < layers.size(); ++l)

@@ -11,8 +11,8 @@ std::vector<ExpertParameter> expert_parameters(const ModelSpec& spec) {
   for (std::int64_t l = 0; l < spec.layers; ++l) {
     if (!spec.sparse(l)) continue;
     const std::string layer = fmt::format("model.layers.{}.", l);
-    const bool alternate = m.layout == ExpertLayout::transposed || m.layout == ExpertLayout::mxfp4;
-    out.push_back({layer + m.naming->target_gate_up, l, m.experts, 2 * m.ffn, spec.hidden, false, alternate});
+    const bool interleaved = m.layout == ExpertLayout::transposed || m.layout == ExpertLayout::mxfp4;
+    out.push_back({layer + m.naming->target_gate_up, l, m.experts, 2 * m.ffn, spec.hidden, false, interleaved});
     out.push_back({layer + m.naming->target_down, l, m.experts, spec.hidden, m.ffn, true, false});
   }
   return out;
@@ -24,7 +24,7 @@ namespace {
 template <class F>
 void each_place(const ExpertParameter& p, std::int64_t rank, F copy) {
   for (std::int64_t row = 0; row < p.rows; ++row) {
-    const std::int64_t own = p.alternate ? row % 2 * (p.rows / 2) + row / 2 : row;
+    const std::int64_t own = p.interleaved ? row % 2 * (p.rows / 2) + row / 2 : row;
     for (std::int64_t e = 0; e < p.experts; ++e)
       for (std::int64_t j = 0; j < rank; ++j)
         copy(static_cast<std::size_t>((row * rank + j) * p.experts + e),

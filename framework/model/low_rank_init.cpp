@@ -78,7 +78,7 @@ Matrix diagonalise(Matrix& m) {
 // The r largest singular values by block iteration: v spans more and more of the leading right singular vectors; inside
 // its span the problem is that of a small symmetric matrix (Rayleigh–Ritz). A matrix with a short side is spanned at
 // once.
-LowRankStart pissa(ConstMat w, std::int64_t r, double scale) {
+LowRankFactors pissa(ConstMat w, std::int64_t r, double scale) {
   const std::int64_t side = std::min(w.rows, w.cols), width = side <= kWhole ? side : std::min(side, 2 * r + 16);
   std::vector<float> span(static_cast<std::size_t>(width * w.cols)), image(static_cast<std::size_t>(width * w.rows));
   Mat v{span.data(), width, w.cols}, z{image.data(), width, w.rows};
@@ -107,8 +107,8 @@ LowRankStart pissa(ConstMat w, std::int64_t r, double scale) {
     found = energy;
     if (!settled) continue;
 
-    LowRankStart out{std::vector<float>(static_cast<std::size_t>(r * w.cols)),
-                     std::vector<float>(static_cast<std::size_t>(w.rows * r))};
+    LowRankFactors out{std::vector<float>(static_cast<std::size_t>(r * w.cols)),
+                       std::vector<float>(static_cast<std::size_t>(w.rows * r))};
     parallel_for(r, [&](std::int64_t k) {
       std::int64_t e = order[static_cast<std::size_t>(k)];
       double sigma = std::sqrt(std::max(0.0, gram.at(e, e)));
@@ -129,13 +129,13 @@ LowRankStart pissa(ConstMat w, std::int64_t r, double scale) {
 }
 
 // Q and R up to signs that cancel in BA. Only the first r columns of W decide them.
-LowRankStart olora(ConstMat w, std::int64_t r) {
+LowRankFactors olora(ConstMat w, std::int64_t r) {
   std::vector<float> columns(static_cast<std::size_t>(r * w.rows));
   for (std::int64_t k = 0; k < r; ++k)
     for (std::int64_t o = 0; o < w.rows; ++o) columns[static_cast<std::size_t>(k * w.rows + o)] = w.row(o)[k];
   Mat q{columns.data(), r, w.rows};
   orthonormalise(q);
-  LowRankStart out{std::vector<float>(static_cast<std::size_t>(r * w.cols)), std::vector<float>(columns.size())};
+  LowRankFactors out{std::vector<float>(static_cast<std::size_t>(r * w.cols)), std::vector<float>(columns.size())};
   kernels::gemm_nn(q, kernels::weight_of(w), {out.a.data(), r, w.cols}, Write::set);
   for (std::int64_t k = 0; k < r; ++k)
     for (std::int64_t o = 0; o < w.rows; ++o) out.b[static_cast<std::size_t>(o * r + k)] = q.row(k)[o];
@@ -143,7 +143,7 @@ LowRankStart olora(ConstMat w, std::int64_t r) {
 }
 
 // w -= scale · BA.
-void take_away(const LowRankStart& start, std::int64_t r, double scale, Mat w) {
+void take_away(const LowRankFactors& start, std::int64_t r, double scale, Mat w) {
   parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
     kernels::sgemm_tile(false, false, last - first, w.cols, r, static_cast<float>(-scale), start.b.data() + first * r,
                         r, start.a.data(), w.cols, 1, w.row(first), w.cols);
@@ -158,14 +158,14 @@ void round_to_nf4(std::span<float> w) {
   kernels::dequantize_nf4(codes, scales, w);
 }
 
-LowRankStart loftq(Mat w, std::int64_t r, std::int64_t iterations) {
+LowRankFactors loftq(Mat w, std::int64_t r, std::int64_t iterations) {
   const std::vector<float> whole(w.data, w.data + w.size());
   std::vector<float> rest(whole.size());
   Mat left{rest.data(), w.rows, w.cols};
   for (std::int64_t i = 0;; ++i) {
     round_to_nf4(w.flat());
     for (std::size_t k = 0; k < rest.size(); ++k) rest[k] = whole[k] - w.data[k];
-    LowRankStart start = pissa(left, r, 1);
+    LowRankFactors start = pissa(left, r, 1);
     if (i + 1 == iterations) return start;
     std::ranges::copy(whole, w.data);
     take_away(start, r, 1, w);
@@ -176,11 +176,11 @@ LowRankStart loftq(Mat w, std::int64_t r, std::int64_t iterations) {
 
 bool starts_from_base(const std::string& init) { return init == "pissa" || init == "olora" || init == "loftq"; }
 
-LowRankStart take_low_rank_part(const std::string& init, Mat w, std::int64_t r, double scale,
+LowRankFactors extract_low_rank(const std::string& init, Mat w, std::int64_t r, double scale,
                                 std::int64_t loftq_iterations) {
   DML_CHECK(starts_from_base(init) && r <= std::min(w.rows, w.cols));
   if (init == "loftq") return loftq(w, r, loftq_iterations);
-  LowRankStart start = init == "pissa" ? pissa(w, r, scale) : olora(w, r);
+  LowRankFactors start = init == "pissa" ? pissa(w, r, scale) : olora(w, r);
   take_away(start, r, scale, w);
   return start;
 }

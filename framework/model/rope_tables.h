@@ -1,8 +1,8 @@
-// Cosines and sines of the rotary embedding for every position, with all scalings Hugging Face knows.
+// Cosines and sines of the rotary embedding for every position, with all rope scalings of transformers.
 //
-// Two scalings depend on the length of the document: longrope takes its long factors, and dynamic NTK its larger base,
-// for documents beyond the length that the model was first trained for. transformers asks for the longest sequence of a
-// call; here every document counts by itself, so packing and the batch's other documents change nothing.
+// Two scalings depend on the length of the text: beyond the original context length, longrope uses its long factors and
+// dynamic NTK a larger base. transformers uses the longest sequence of a call; dml uses the length of each document, so
+// results depend on neither packing nor the other documents of the batch.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,15 @@
 
 namespace dml {
 
-/// Sets `inverse` (rotary dim / 2, rounded up) to the inverse frequencies for a document of `length` tokens; returns
-/// the factor on cos and sin. `dim`: the rotary dim where it is odd (of a share of a head), 0: twice the frequencies.
+/// Sets `inverse` (rotary dim / 2, rounded up) to the inverse frequencies of a document of `length` tokens; returns the
+/// factor of cos and sin. `dim`: the rotary dim if it is odd (with partial rope); 0: twice the number of frequencies.
 double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::int64_t length,
                         std::span<double> inverse, std::int64_t dim = 0);
 
-/// Longer documents than this have other frequencies; never, for most scalings.
+/// The length beyond which documents have other frequencies; the maximum int64 for most scalings.
 std::int64_t rope_switch(const RopeSpec& rope, std::int64_t max_positions);
 
-/// Tokens [first, first + count) of a pass are of a document of `length` tokens, in generation: so far.
+/// Tokens [first, first + count) of a pass belong to a document of `length` tokens (in generation: so far).
 struct RopeDocument {
   std::int64_t first = 0, count = 0, length = 0;
 };
@@ -35,11 +35,11 @@ class RopeTables {
   RopeTables() = default;
   RopeTables(const ModelSpec& spec, std::int64_t length);
   std::int64_t length() const { return length_; }
-  /// Whether documents of up to this length may differ in their angles.
+  /// Whether documents of up to length() tokens may have different angles.
   bool differ_by_document() const { return std::min(full_.last, local_.last) < length_; }
 
-  /// The angles of a pass over `documents`, whose tokens stand at `positions`. Whatever depends on the documents is
-  /// taken from the arena: nothing, unless documents may be long enough to have other frequencies.
+  /// The angles of a pass over `documents`, whose tokens have `positions`. Memory is taken from the arena only if
+  /// documents may differ in their angles.
   kernels::RopeAngles full(std::span<const std::int32_t> positions, std::span<const RopeDocument> documents,
                            Arena& arena) const {
     return angles(full_, positions, documents, arena);
@@ -53,7 +53,8 @@ class RopeTables {
   struct Table {
     RopeSpec rope;
     std::int64_t half = 0, dim = 0, max_positions = 0;
-    std::int64_t last = std::numeric_limits<std::int64_t>::max();  // longest document of the first rows: rope_switch()
+    std::int64_t last =
+        std::numeric_limits<std::int64_t>::max();  // the longest document that uses the first rows: rope_switch()
     std::vector<float> cos, sin;
     void add_rows(std::int64_t count, std::int64_t length);
   };

@@ -27,7 +27,7 @@ class Visited {
   Visited(const PackedBatch& given, Trim how)
       : given_(given),
         every_token_(how == Trim::every_token),
-        once_(how == Trim::shared_once && !given.shared.empty()) {}
+        once_(how == Trim::shared_prefixes && !given.shared.empty()) {}
 
   struct Document {
     std::size_t number, first;
@@ -39,7 +39,7 @@ class Visited {
     for (std::int64_t d = 0; d < given_.documents(); ++d) {
       const auto i = static_cast<std::size_t>(d);
       const std::int32_t first = given_.starts[i], whole = given_.starts[i + 1] - first;
-      const auto rows = every_token_ ? whole : static_cast<std::int32_t>(given_.useful(d));
+      const auto rows = every_token_ ? whole : static_cast<std::int32_t>(given_.labelled_length(d));
       if (once_) common = std::min(common, given_.shared[i]);
       if (rows == 0) continue;
       std::int32_t shared = std::min(common, before);
@@ -62,7 +62,7 @@ TrimmedBatch trimmed(const PackedBatch& given, Arena& arena, Trim how) {
   auto tokens = arena.take<Token>(given.size()), labels = arena.take<Token>(given.size());
   auto positions = arena.take<std::int32_t>(given.size()), starts = arena.take<std::int32_t>(given.documents() + 1);
   auto documents = arena.take<std::int32_t>(given.documents());
-  const bool once = how == Trim::shared_once && !given.shared.empty();
+  const bool once = how == Trim::shared_prefixes && !given.shared.empty();
   auto rows = arena.take<std::int32_t>(once ? given.size() : 0),
        firsts = arena.take<std::int32_t>(once ? given.size() : 0);
   auto seen_starts = arena.take<std::int32_t>(once ? given.documents() + 1 : 0);

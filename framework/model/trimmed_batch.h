@@ -1,5 +1,4 @@
-// The part of a batch that a pass has to compute: no documents without a label, and after the last layer only rows with
-// a label.
+// The part of a batch that a pass has to compute: documents with a label and, after the last layer, rows with a label.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +13,30 @@
 
 namespace dml {
 
-/// The positions that feed a label, and their labels, as dense lists.
+/// The positions with a label, and their labels, as dense arrays.
 struct Labelled {
   std::span<std::int32_t> rows;
   std::span<Token> labels;
 };
 Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& arena);
 
-/// Documents without a label are left out, and what a document shares with the one before it (PackedBatch::shared), up
-/// to its first label.
+/// A batch without documents that have no label, and optionally without what a document shares with the previous one
+/// (PackedBatch::shared) before its first label.
 struct TrimmedBatch {
   PackedBatch batch;
-  std::span<std::int32_t> documents;  // the number that each has in the given batch
-  SharedBeginnings shared = {};
+  std::span<std::int32_t> documents;  // the index of each in the given batch
+  SharedPrefixes shared = {};
 };
-/// every_token: as the losses of routers count them; shared_once: useful tokens, what documents share only once.
-enum class Trim { every_token, useful, shared_once };
-/// A bound assumes that every token is used. A dry run does not write the copies.
+/// every_token: keeps all tokens, since router losses count them. labelled: the tokens of a document up to its last
+/// label. shared_prefixes: of these, shared prefixes once.
+enum class Trim { every_token, labelled, shared_prefixes };
+/// A bounding dry run keeps every token. A dry run does not write the copies.
 TrimmedBatch trimmed(const PackedBatch& given, Arena& arena, Trim how);
 
-/// A document has its whole length, however much of it is computed.
+/// The documents for rope; their lengths include tokens that are not computed.
 std::span<RopeDocument> rope_documents(const PackedBatch& given, const TrimmedBatch& trimmed_batch, Arena& arena);
 
-/// NEFTune's noise on embeddings, as if the given batch were computed as a whole.
+/// Adds NEFTune's noise to the embeddings x; the noise is that of the whole given batch.
 void add_noise(double alpha, const Random& random, const PackedBatch& given, const TrimmedBatch& trimmed_batch, Mat x);
 
 }  // namespace dml

@@ -51,7 +51,7 @@ class Lister {
     matrix(WeightRole::o, names_.o, s.hidden, s.latent ? s.heads * s.latent.value : q, s.bias.out);
     if (s.scores.sinks)
       out_.push_back({WeightRole::sinks, false, layer_, full("self_attn.sinks"), s.heads, 1, true, 0, s.heads});
-    if (s.qk_norm.own()) {
+    if (s.qk_norm.per_head()) {
       head_norms(WeightRole::q_norm, names_.q_norm, s.heads);
       head_norms(WeightRole::k_norm, names_.k_norm, s.kv_heads);
     } else if (s.qk_norm) {
@@ -143,7 +143,7 @@ class Lister {
                      expert * all + first,
                      m.experts * all,
                      transposed && !bias};
-        w.expert = expert, w.experts = m.experts, w.alternate = (transposed || coded) && role != WeightRole::down;
+        w.expert = expert, w.experts = m.experts, w.interleaved = (transposed || coded) && role != WeightRole::down;
         w.coded = coded && !bias;
         out_.push_back(std::move(w));
       }
@@ -170,7 +170,7 @@ class Lister {
   }
   void head_norms(WeightRole role, const char* module, std::int64_t heads) {
     const std::int64_t width = spec_.head_dim;
-    const bool stacked = spec_.qk_norm.over == QkNormSpec::Over::own_stacked;
+    const bool stacked = spec_.qk_norm.over == QkNormSpec::Over::per_head_stacked;
     for (std::int64_t h = 0; h < heads; ++h) {
       if (stacked)
         out_.push_back({role, false, layer_, full(module) + ".weight", width, 1, true, h * width, heads * width});

@@ -194,8 +194,8 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
       const std::optional<LoraAdapter>* lora = merge ? adapter_at(model, w) : nullptr;
       const Mat all{values.data(), table.rows, table.cols};
       matrix_values(table, lora ? *lora : none, w.role == WeightRole::embed, all);
-      if (merge && w.role == WeightRole::embed) replace_rows(e.own, all);
-      if (merge && w.role == WeightRole::head) replace_rows(model.head.own, all);
+      if (merge && w.role == WeightRole::embed) replace_rows(e.trained_tokens, all);
+      if (merge && w.role == WeightRole::head) replace_rows(model.head.trained_tokens, all);
     }
   }
   if (!rows[0].reordered()) return values;

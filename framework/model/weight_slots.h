@@ -1,5 +1,4 @@
-// Where a named weight sits inside a CausalLm, and what a tensor's values are now: trained ones, and with the adapter
-// merged if asked.
+// Finds a named weight inside a CausalLm and reads the current values of tensors, optionally with the adapter merged.
 #pragma once
 
 #include <vector>
@@ -9,21 +8,21 @@
 
 namespace dml {
 
-/// The linear layer or norm that a weight belongs to; null when it belongs to neither.
+/// The linear layer, or the norm, that a weight belongs to; null if there is none.
 Linear* linear_at(CausalLm& model, const WeightName& weight);
 Norm* norm_at(CausalLm& model, const WeightName& weight);
-/// The place of a vector beside them: a scalar of an activation, or the head's bias; both null for others.
+/// Another vector: a scalar of an activation, or the head's bias. Both pointers are null for other weights.
 struct VectorPlace {
   ParameterRef* trained = nullptr;
   const float** frozen = nullptr;
 };
 VectorPlace vector_at(CausalLm& model, const WeightName& weight);
-/// Where a matrix has its adapter, and its frozen values: of linear layers, embedding and head; null for others.
+/// The adapter and the frozen values of a matrix of a linear layer, the embedding or the head; null for other weights.
 std::optional<LoraAdapter>* adapter_at(CausalLm& model, const WeightName& weight);
 kernels::Weight* frozen_at(CausalLm& model, const WeightName& weight);
 
-/// Rows of a matrix with its adapter, W + s·BA, with DoRA scaled by m / ‖W + s·BA‖; an embedding's rows are tokens,
-/// W + s·AᵀBᵀ. Without an adapter W itself. All that is given outlives this.
+/// Rows of a matrix with its adapter merged: W + s·BA, with DoRA scaled by m / ‖W + s·BA‖; for an embedding, whose rows
+/// are tokens, W + s·AᵀBᵀ; without an adapter W. The arguments must outlive the object.
 class MergedRows {
  public:
   MergedRows(const kernels::Weight& weight, const LoraAdapter* lora, bool embedding);
@@ -37,9 +36,8 @@ class MergedRows {
   std::vector<float> norms_;  // DoRA's
 };
 
-/// All values of the tensor `rows` describe (the weights of one tensor, as weight_names() lists them), in the file's
-/// orientation. With `merge`, W + s·BA (DoRA: scaled by m / ‖W + s·BA‖) for layers with an adapter, and the trained
-/// rows of embedding and head in their places.
+/// All values of a tensor in the file's layout. `rows`: the weights of this tensor, as listed by weight_names(). With
+/// `merge`, the adapters are merged (MergedRows) and trained rows of embedding and head replace those of the base.
 std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> rows, bool merge);
 
 }  // namespace dml

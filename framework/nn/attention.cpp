@@ -83,18 +83,18 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
     }
     return copy_columns(fused, columns.q(), to.q);
   }
-  const LinearBeside keys{&k, to.k, &s.k_proj}, values{&v, to.v, &s.v_proj};
-  if (!queries && !latent) return forward_beside(std::array{LinearBeside{&q, to.q, &s.q_proj}, keys, values}, x, pass);
-  ConstMat asking = x;
+  const FusedLinear keys{&k, to.k, &s.k_proj}, values{&v, to.v, &s.v_proj};
+  if (!queries && !latent) return forward_fused(std::array{FusedLinear{&q, to.q, &s.q_proj}, keys, values}, x, pass);
+  ConstMat query_rows = x;
   if (queries) {
     Mat picked = pass.arena.matrix(to.q.rows, x.cols);
     if (!queries->empty()) kernels::gather_rows(x, *queries, picked);
-    asking = picked;
+    query_rows = picked;
   }
-  Pass how = queries ? pass.alone() : pass;
-  if (latent) return latent.forward(x, asking, s.latent, to.q, to.k, to.v, pass, how);
-  q.forward(asking, to.q, Write::set, s.q_proj, how);
-  forward_beside(std::array{keys, values}, x, pass);
+  Pass how = queries ? pass.for_last_rows() : pass;
+  if (latent) return latent.forward(x, query_rows, s.latent, to.q, to.k, to.v, pass, how);
+  q.forward(query_rows, to.q, Write::set, s.q_proj, how);
+  forward_fused(std::array{keys, values}, x, pass);
 }
 
 // The same after norms, clip and rope.
@@ -127,7 +127,7 @@ Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32
 }
 
 void Attention::attend(const Projected& p, Mat out, Mat lse, Pass& pass) const {
-  const SharedBeginnings& shared = pass.shared;
+  const SharedPrefixes& shared = pass.shared;
   if (!shared) return kernels::attention(shape_now(), p.q, p.k, p.v, pass.batch.starts, out, lse);
   Arena::Scope scope(pass.arena);
   const Mat seen_out = pass.arena.matrix(std::ssize(shared.rows), out.cols),
@@ -140,7 +140,7 @@ void Attention::attend(const Projected& p, Mat out, Mat lse, Pass& pass) const {
 // Outputs go on from the first of equal rows alone; a row's own gradients are the sums of what all of them give.
 void Attention::attend_backward(ConstMat dout, const Projected& p, ConstMat out, ConstMat lse, const Gradients& d,
                                 Pass& pass) const {
-  const SharedBeginnings& shared = pass.shared;
+  const SharedPrefixes& shared = pass.shared;
   if (!shared)
     return kernels::attention_backward(shape_now(), dout, p.q, p.k, p.v, out, lse, pass.batch.starts, d.q, d.k, d.v,
                                        pass.arena);
@@ -267,7 +267,7 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
     kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
     kernels::store_rows(p.k.slice(rows.first, rows.count), keys, before);
     kernels::store_rows(p.v.slice(rows.first, rows.count), values, before);
-    if (!ends && pass.rows == kernels::Rows::packed) {
+    if (!ends && pass.rows == kernels::RowMethod::packed) {
       read_cached(rows, p, layer, out, s.lse, pass);
       continue;
     }
@@ -278,7 +278,7 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
     }
   }
   if (!queries.empty()) kernels::attention_decode(shape_now(), queries, pass.arena);
-  Pass how = ends ? pass.alone() : pass;
+  Pass how = ends ? pass.for_last_rows() : pass;
   if (y.rows > 0) o.forward(narrowed(out, pass), y, Write::set, s.o_proj, how);
 }
 

@@ -23,7 +23,7 @@ ConstMat DecoderLayer::normed(const Norm& norm, ConstMat x, Pass& pass) const {
   return h;
 }
 
-ConstMat DecoderLayer::normed_again(const Norm& norm, const SavedActivation& x, Pass& pass) const {
+ConstMat DecoderLayer::recompute_norm(const Norm& norm, const SavedActivation& x, Pass& pass) const {
   Mat h = x.read(pass.arena);
   if (!norm || x.whole.data) return normed(norm, h, pass);
   norm.forward(h, h);
@@ -108,7 +108,7 @@ void DecoderLayer::backward(Mat d, const SavedActivation& x, std::span<const std
     Mat dh = pass.arena.matrix(d.rows, d.cols);
     {
       Arena::Scope inner(pass.arena);
-      mlp.backward(dm, normed_again(mlp_norm, s.mid, pass), s.mlp, dh, pass);
+      mlp.backward(dm, recompute_norm(mlp_norm, s.mid, pass), s.mlp, dh, pass);
     }
     if (mlp_norm) mlp_norm.backward(dh, s.mid.read(pass.arena), d, Write::add, pass.arena);
     else kernels::add_scaled(dh, 1, d);
@@ -124,7 +124,7 @@ void DecoderLayer::backward(Mat d, const SavedActivation& x, std::span<const std
   Mat dh = want_dh ? pass.arena.matrix(x.rows(), x.cols()) : Mat{};
   {
     Arena::Scope inner(pass.arena);
-    attention.backward_projections(gradients, normed_again(attention_norm, x, pass), s.attention, dh, pass);
+    attention.backward_projections(gradients, recompute_norm(attention_norm, x, pass), s.attention, dh, pass);
   }
   if (!want_dh) return;
   if (attention_norm) attention_norm.backward(dh, x.read(pass.arena), dx, Write::add, pass.arena);
@@ -153,7 +153,7 @@ void DecoderLayer::forward_cached(ConstMat x, std::span<const SequenceRows> sequ
     attention.forward_cached(normed(attention_norm, x, pass), sequences, ends, layer, attended, pass);
   }
   if (y.rows == 0) return;
-  Pass rest = ends ? pass.alone() : pass;
+  Pass rest = ends ? pass.for_last_rows() : pass;
   if (attention_post_norm) attention_post_norm.forward(attended, attended);
   // In a parallel layer the MLP reads x; otherwise x + attention.
   if (!parallel) kernels::add_scaled(attended, residual_scale, y);

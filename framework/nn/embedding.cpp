@@ -37,8 +37,10 @@ void Embedding::look_up(Mat y, Pass& pass) const {
       kernels::embed_part(batch.tokens, first, rows.weight(), scale, y);
     });
   if (y.rows == 0) return;
-  if (own && !pass.base_alone) kernels::embed_rows(batch.tokens, own.tokens, own.numbers, own.rows.value(), scale, y);
-  if (lora && !pass.base_alone) {
+  if (trained_tokens && !pass.base_only)
+    kernels::embed_rows(batch.tokens, trained_tokens.tokens, trained_tokens.numbers, trained_tokens.rows.value(), scale,
+                        y);
+  if (lora && !pass.base_only) {
     Arena::Scope scope(pass.arena);
     Mat down = pass.arena.matrix(y.rows, lora->a.rows);
     kernels::embed_columns(batch.tokens, lora->a.value(), down);
@@ -58,8 +60,8 @@ void Embedding::backward(Mat dy, ConstMat saved, Pass& pass) const {
       pass.end_gradient(rows);
     });
   if (dy.rows == 0) return;
-  if (Mat d = own ? own.rows.grad() : Mat{}; !d.empty())
-    kernels::embed_rows_backward(batch.tokens, own.tokens, own.numbers, dy, scale, d);
+  if (Mat d = trained_tokens ? trained_tokens.rows.grad() : Mat{}; !d.empty())
+    kernels::embed_rows_backward(batch.tokens, trained_tokens.tokens, trained_tokens.numbers, dy, scale, d);
   if (lora) {
     Arena::Scope scope(pass.arena);
     Mat down = pass.arena.matrix(dy.rows, lora->a.rows), ddown = pass.arena.matrix(dy.rows, lora->a.rows);

@@ -7,7 +7,7 @@
 namespace dml {
 
 struct FeedForward : Mlp {
-  Moe moe;  // where it has experts, the MLP is empty
+  Moe moe;  // with experts, the MLP is empty
 
   struct Saved {
     Mlp::Saved mlp;

@@ -1,6 +1,7 @@
-// Hooks that the model calls around its units, for strategies that shard or reduce them. nn knows nothing about MPI.
+// Hooks that the model calls around its units, for strategies that shard parameters or reduce gradients.
 //
-// The calls of a pass and their order do not depend on the micro-batch, which may be empty.
+// The calls of a pass and their order do not depend on the micro-batch, which may even be empty; so strategies can
+// communicate in them.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,10 @@ class UnitHooks {
   /// The unit's gradient of this micro-batch is final.
   virtual void after_backward(int /*unit*/) {}
 
-  /// For the parts of a unit after its first (nn/parameter.h), called between the hooks of the unit. before_values: the
-  /// part is about to be read; direction 1 if the following part is next, −1 if the preceding one.
-  /// before_part_gradient: its gradient is about to be added to. after_part_gradient: that gradient is final.
+  /// Hooks for the parts of a unit after the first (nn/parameter.h), called between the hooks of the unit.
+  /// before_values: the part is about to be read; `direction` is 1 if the following part is needed next, −1 if the
+  /// preceding one. before_part_gradient: its gradient is about to be added to. after_part_gradient: its gradient is
+  /// final.
   virtual void before_values(std::size_t /*unit*/, std::size_t /*part*/, int /*direction*/) {}
   virtual void before_part_gradient(std::size_t /*unit*/, std::size_t /*part*/) {}
   virtual void after_part_gradient(std::size_t /*unit*/, std::size_t /*part*/) {}

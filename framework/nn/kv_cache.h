@@ -1,5 +1,5 @@
-// Keys and values of sequences under generation, all layers: a pool of pages, and for each sequence the pages that hold
-// its tokens. Pages are counted, so that sequences with the same beginning may share them; rows are only ever appended.
+// A paged cache of keys and values of all layers: a pool of pages, and for each sequence a table of the pages with its
+// tokens. Pages are reference-counted, so that sequences can share prefixes. Rows are only appended.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace dml {
 
-/// Pages of kTokens rows each of keys and of values in every layer. Memory is reserved once, and touched when it is
-/// used.
+/// Pages of kTokens rows of keys and values in every layer. Memory is reserved once; the system provides it at the
+/// first use.
 class KvPool {
  public:
   static constexpr std::int64_t kTokens = 16;
   using Page = std::int32_t;
 
-  /// `heads` keys and as many values a token, in float32, bfloat16 or int8.
+  /// `heads`: key/value heads. `dtype`: f32, bf16 or int8.
   KvPool(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t pages, DType dtype = DType::f32);
 
   static std::int64_t pages_of(std::int64_t tokens) { return (tokens + kTokens - 1) / kTokens; }
@@ -28,13 +28,13 @@ class KvPool {
   std::int64_t pages() const { return std::ssize(users_); }
   std::int64_t free() const { return std::ssize(free_); }
   int users(Page page) const { return users_[static_cast<std::size_t>(page)]; }
-  /// A free page with one user, the one behind `before` if that is free (rows that lie together are read faster).
-  /// There must be one.
+  /// Allocates a page with one user: the page after `before` if it is free, since adjacent rows are read faster. There
+  /// must be a free page.
   Page take(Page before);
   void share(Page page) { ++users_[static_cast<std::size_t>(page)]; }
   void release(Page page);
 
-  /// All rows of a layer.
+  /// The rows of all pages of a layer.
   const kernels::CachedRows& keys(std::int64_t layer) const { return layers_[static_cast<std::size_t>(layer)].keys; }
   const kernels::CachedRows& values(std::int64_t layer) const {
     return layers_[static_cast<std::size_t>(layer)].values;
@@ -50,12 +50,12 @@ class KvPool {
   std::set<Page> free_;
 };
 
-/// The rows of one sequence.
+/// The cached rows of one sequence.
 class KvCache {
  public:
-  /// Pages of a pool, taken as they are needed (reserve()).
+  /// A cache in pages of a pool, which reserve() allocates.
   explicit KvCache(KvPool& pool) : pool_(&pool) {}
-  /// Room for `capacity` tokens in memory of its own.
+  /// A cache with its own memory for `capacity` tokens.
   KvCache(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t capacity,
           DType dtype = DType::f32);
   ~KvCache() { clear(); }
@@ -69,23 +69,22 @@ class KvCache {
   /// The first `count` rows of a layer.
   kernels::CachedRows keys(std::int64_t layer, std::int64_t count) const { return view(pool_->keys(layer), count); }
   kernels::CachedRows values(std::int64_t layer, std::int64_t count) const { return view(pool_->values(layer), count); }
-  /// Appends `rows` rows, which every layer has written.
+  /// Increases the length by `rows` after every layer has written them.
   void advance(std::int64_t rows) { length_ += rows; }
   /// Drops all rows after the first `length`.
   void truncate(std::int64_t length) { length_ = length; }
-  /// Copies `other`, a cache of the same shape, of which the first `same` rows are equal already. Both own their
-  /// memory.
+  /// Copies `other`, a cache of the same shape whose first `same` rows are equal already. Both have their own memory.
   void copy(const KvCache& other, std::int64_t same);
 
-  // With a pool.
-  /// Begins with pages that others have filled, which it shares.
+  // The following are for caches in a pool.
+  /// Starts an empty cache with filled pages of other sequences, which it shares.
   void begin(std::span<const KvPool::Page> pages);
-  /// Takes pages until there is room for `tokens` tokens.
+  /// Allocates pages for `tokens` tokens in total.
   void reserve(std::int64_t tokens);
   std::span<const KvPool::Page> table() const { return table_; }
-  /// Gives all pages back.
+  /// Releases all pages.
   void clear();
-  /// For measuring: sets the length without taking pages. The rows must not be touched.
+  /// For memory measurements: sets the length without allocating pages. The rows must not be read.
   void assume(std::int64_t tokens);
 
   /// Bytes of keys and values of one token in all layers.
@@ -96,17 +95,17 @@ class KvCache {
 
   std::unique_ptr<KvPool> own_;
   KvPool* pool_ = nullptr;
-  std::vector<KvPool::Page> table_;  // empty with memory of its own
+  std::vector<KvPool::Page> table_;  // empty if the cache has its own memory
   std::int64_t capacity_ = 0, length_ = 0;
 };
 
-/// New rows of one sequence inside a batch that is generated together.
+/// The new rows of one sequence in a batch.
 struct SequenceRows {
   KvCache* cache = nullptr;
-  std::int64_t first = 0, count = 0;  // rows of the batch
-  std::int64_t outputs = 1;           // how many of the last ones are wanted after the last layer
-  std::int64_t length = 0;            // of the whole text that is read, which angles may depend on; 0: up to these rows
-  std::int32_t adapter = -1;          // of those on the model (CausalLm::adopt); −1: the model itself
+  std::int64_t first = 0, count = 0;  // range of rows of the batch
+  std::int64_t outputs = 1;           // how many of the last rows need an output of the last layer
+  std::int64_t length = 0;            // length of the whole prompt, on which rope may depend; 0: up to these rows
+  std::int32_t adapter = -1;  // number of an attached adapter (CausalLm::attach_adapter); −1: the model itself
 };
 
 }  // namespace dml

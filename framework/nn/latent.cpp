@@ -53,22 +53,22 @@ Latent::Saved Latent::plan(std::int64_t tokens, std::int64_t queries, SavePolicy
   return s;
 }
 
-void Latent::forward(ConstMat x, ConstMat asking, const Saved& s, Mat q, Mat k, Mat v, Pass& pass,
-                     Pass& asking_pass) const {
+void Latent::forward(ConstMat x, ConstMat queries, const Saved& s, Mat q, Mat k, Mat v, Pass& pass,
+                     Pass& query_pass) const {
   Arena::Scope scope(pass.arena);
   const std::int64_t width = head_dim();
   Linear::Saved low_q = s.q_a, high_q = s.q_b, low_kv = s.kv_a, high_kv = s.kv_b;
-  Mat all_q = pass.arena.matrix(asking.rows, q_b.out());
+  Mat all_q = pass.arena.matrix(queries.rows, q_b.out());
   if (q_a) {
-    Mat low = s.q_low.open(pass.arena), normed = pass.arena.matrix(asking.rows, q_a.out());
-    q_a.forward(asking, low, Write::set, low_q, asking_pass);
+    Mat low = s.q_low.open(pass.arena), normed = pass.arena.matrix(queries.rows, q_a.out());
+    q_a.forward(queries, low, Write::set, low_q, query_pass);
     q_norm.forward(low, normed);
     s.q_low.close(low);
-    q_b.forward(normed, all_q, Write::set, high_q, asking_pass);
+    q_b.forward(normed, all_q, Write::set, high_q, query_pass);
   } else {
-    q_b.forward(asking, all_q, Write::set, high_q, asking_pass);
+    q_b.forward(queries, all_q, Write::set, high_q, query_pass);
   }
-  each_row(asking.rows, [&](std::int64_t t) {
+  each_row(queries.rows, [&](std::int64_t t) {
     for (std::int64_t h = 0; h < heads; ++h) {
       const float* from = all_q.row(t) + h * (nope + rope);
       float* to = q.row(t) + h * width;

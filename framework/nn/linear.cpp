@@ -36,8 +36,8 @@ void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mod
 }
 
 LinearRows::Range LinearRows::of_tokens(std::int64_t first, std::int64_t count) const {
-  if (places.empty()) return {std::max<std::int64_t>(0, first - first_row), std::min(rows, first + count - first_row)};
-  auto row_of = [&](std::int64_t token) { return std::ranges::lower_bound(places, token * chosen) - places.begin(); };
+  if (slots.empty()) return {std::max<std::int64_t>(0, first - first_row), std::min(rows, first + count - first_row)};
+  auto row_of = [&](std::int64_t token) { return std::ranges::lower_bound(slots, token * chosen) - slots.begin(); };
   return {row_of(first), row_of(first + count)};
 }
 
@@ -61,7 +61,7 @@ bool any_of(const TaskList<LinearRows>& layers, F is) {
 }
 // Whether the pass includes a layer's own adapter.
 auto adapted_in(const Pass& pass) {
-  return [&pass](const LinearRows& r) { return r.linear->lora && !pass.base_alone; };
+  return [&pass](const LinearRows& r) { return r.linear->lora && !pass.base_only; };
 }
 
 // Matrices as wide as each layer's rank, in scratch.
@@ -294,14 +294,14 @@ void forward_linears(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Writ
 }
 
 // Trained weights may be shards that are gathered for one product at a time.
-void forward_beside(std::span<const LinearBeside> layers, ConstMat x, Pass& pass) {
-  const bool frozen = std::ranges::none_of(layers, [](const LinearBeside& l) { return bool(l.linear->weight); });
+void forward_fused(std::span<const FusedLinear> layers, ConstMat x, Pass& pass) {
+  const bool frozen = std::ranges::none_of(layers, [](const FusedLinear& l) { return bool(l.linear->weight); });
   if (!pass.generates || !frozen || x.rows == 0) {
-    for (const LinearBeside& l : layers) l.linear->forward(x, l.y, Write::set, *l.saved, pass);
+    for (const FusedLinear& l : layers) l.linear->forward(x, l.y, Write::set, *l.saved, pass);
     return;
   }
   auto rows = [&](std::int64_t i) {
-    const LinearBeside& l = layers[static_cast<std::size_t>(i)];
+    const FusedLinear& l = layers[static_cast<std::size_t>(i)];
     return GeneratedRows{{l.linear, 0, x.rows, pass.first_row, *l.saved}, x, l.y};
   };
   const TaskList<GeneratedRows> all(std::ssize(layers), rows);

@@ -1,9 +1,8 @@
-// y = x Wᵀ (+ b) (+ s · ((x Aᵀ) Bᵀ + c)), W frozen and stored in any type, or trainable; with an adapter optionally
-// DoRA.
+// y = x Wᵀ (+ b) (+ s · ((x Aᵀ) Bᵀ + c)), W frozen in any dtype or trainable; an adapter may be DoRA.
 //
-// A frozen W gets no gradient; an adapter keeps only x Aᵀ between forward and backward (DoRA also its unscaled output).
-// In generation rows of one product may have different adapters: they are added after it, so a row's bits depend
-// neither on the other rows nor on their adapters.
+// A frozen W gets no gradient; an adapter saves only x Aᵀ for backward (DoRA also its unscaled output). In generation,
+// rows of one product may have different adapters, which are added after the product, so the bits of a row depend
+// neither on other rows nor on their adapters.
 #pragma once
 
 #include <optional>
@@ -23,8 +22,7 @@ struct Linear {
   const float* frozen_bias = nullptr;
   ParameterRef bias;
   std::optional<LoraAdapter> lora;
-  std::vector<const LoraAdapter*>
-      adapters;  // of other models on this weight, for rows that Pass::adapters lists; null: none
+  std::vector<const LoraAdapter*> adapters;  // of attached models, for the rows that Pass::adapters lists; null: none
 
   struct Saved {
     Mat down;               // x Aᵀ (T, R)
@@ -41,38 +39,37 @@ struct Linear {
   std::int64_t out() const { return weight ? weight.rows : frozen.rows; }
   bool trains() const { return weight || bias || lora; }
 
-  /// Allocates what forward saves for backward, for T tokens.
+  /// Allocates what forward saves for backward of `tokens` rows.
   Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   /// x (T, in) → y (T, out).
   void forward(ConstMat x, Mat y, Write mode, Saved& saved, Pass& pass) const;
-  /// Adds parameter gradients; sets or adds to dx (T, in) unless it is empty. x is the input forward saw.
+  /// Adds parameter gradients; sets or adds to dx (T, in) unless it is empty. x is forward's input.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Write mode, Pass& pass) const;
 };
 
-/// Rows [row, row + rows) of what goes through several layers at once: those of `linear`, `first_row` of all its rows
-/// the first of them.
+/// One layer of a batch of layers that are computed together: rows [row, row + rows) of the common input and output
+/// belong to `linear`. Its dropout mask counts them from `first_row`.
 struct LinearRows {
   const Linear* linear;
   std::int64_t row, rows, first_row;
   Linear::Saved saved;
-  bool biased = true;  // false: the caller adds biases, those of adapters too, and computes their gradients
-  // Of rows that were gathered: row i is of the batch's token places[i] / chosen, ascending. Else it is of token
-  // first_row + i.
-  std::span<const std::int32_t> places = {};
+  bool biased = true;  // false: the caller adds the biases, including those of adapters, and computes their gradients
+  // Gathered rows: row i belongs to token slots[i] / chosen of the batch, ascending. Empty: to token first_row + i.
+  std::span<const std::int32_t> slots = {};
   std::int64_t chosen = 1;
 
   struct Range {
     std::int64_t first, last;
   };
-  /// Which of these rows are of the batch's tokens [first, first + count).
+  /// The rows that belong to tokens [first, first + count) of the batch.
   Range of_tokens(std::int64_t first, std::int64_t count) const;
 };
 
-/// Calls f(adapter, first, last) for every adapter that has a part in rows [first, last) of these, counted from the
-/// first of them. Under a DryRun each may have all.
+/// Calls f(adapter, first, last) for every adapter and its rows [first, last) of `r`. During a DryRun every adapter may
+/// have all rows.
 template <class F>
 void each_adapter(const LinearRows& r, const Pass& pass, F f) {
-  if (pass.base_alone) return;
+  if (pass.base_only) return;
   const Linear& l = *r.linear;
   if (l.lora) return f(*l.lora, std::int64_t{0}, r.rows);
   if (dry_run()) {
@@ -88,18 +85,19 @@ void each_adapter(const LinearRows& r, const Pass& pass, F f) {
   }
 }
 
-/// A layer that reads the same input as others do, and where its output goes.
-struct LinearBeside {
+/// A layer of forward_fused(), with its output.
+struct FusedLinear {
   const Linear* linear;
   Mat y;
   Linear::Saved* saved;
 };
-/// y = forward(x) of each, with the bits of each alone. In generation they are one product: with few rows a product
-/// takes no longer than its weights are read, and threads would wait for each other after each.
-void forward_beside(std::span<const LinearBeside> layers, ConstMat x, Pass& pass);
+/// Computes y = forward(x) of several layers with the same input; the bits are those of separate calls. In generation
+/// they run as one product: a product of few rows is limited by the time to read its weights, and separate products
+/// would add a synchronisation each.
+void forward_fused(std::span<const FusedLinear> layers, ConstMat x, Pass& pass);
 
-/// Forward and backward of all of them together, as fast as one layer. Layers may have no rows. Under a DryRun each has
-/// all.
+/// Forward and backward of several layers, each with its own rows, at the speed of one layer. Layers without rows are
+/// allowed. During a DryRun every layer has all rows.
 void forward_linears(const kernels::TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass);
 void backward_linears(const kernels::TaskList<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode,
                       Pass& pass);

@@ -36,7 +36,7 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
   if (x.rows == 0) return 0;
   auto dhead = d.empty() || !weight ? ParameterRef::Gradient{} : weight.whole_grad();
   // The gradient of h is written over h unless A's gradient still reads h.
-  const LoraAdapter* adapter = lora && !pass.base_alone ? &*lora : nullptr;
+  const LoraAdapter* adapter = lora && !pass.base_only ? &*lora : nullptr;
   Mat dh = d.empty() ? Mat{} : adapter ? pass.arena.matrix(x.rows, x.cols) : h;
   kernels::LowRankLogits low;
   if (adapter) {
@@ -47,9 +47,11 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
     low.ddown = pass.arena.matrix(x.rows, adapter->a.rows);
     low.db = adapter->b.grad();
   }
-  const bool replaces = own && !pass.base_alone;
+  const bool replaces = trained_tokens && !pass.base_only;
   kernels::ReplacedRows replaced;
-  if (replaces) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
+  if (replaces)
+    replaced = {trained_tokens.tokens, trained_tokens.numbers, trained_tokens.rows.value(),
+                d.empty() ? Mat{} : trained_tokens.rows.grad()};
   double sum = kernels::cross_entropy(
       {h, rows, softcap, bias_of(!d.empty()), dh, pass.low_memory},
       {value(), dhead.values, dhead.mode, adapter ? &low : nullptr, replaces ? &replaced : nullptr}, pass.arena);
@@ -106,16 +108,17 @@ double LossHead::loss_in_parts(ConstMat h, const kernels::RowLosses& rows, Mat d
                                 kernels::HeadParts{starts, open, close}, pass.arena);
 }
 
-void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows how) const {
+void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::RowMethod how) const {
   Arena::Scope scope(arena);
   Mat h = arena.matrix(x.rows, x.cols);
   hidden(x, h);
   kernels::gemm_nt(h, value(), logits, Write::set, how);
-  if (own) {
-    Mat rows = arena.matrix(x.rows, own.rows.rows);
-    kernels::gemm_nt(h, kernels::weight_of(own.rows.value()), rows, Write::set, how);
-    for (std::size_t k = 0; !dry_run() && k < own.tokens.size(); ++k)
-      for (std::int64_t i = 0; i < x.rows; ++i) logits.row(i)[own.tokens[k]] = rows.row(i)[own.numbers[k]];
+  if (trained_tokens) {
+    Mat rows = arena.matrix(x.rows, trained_tokens.rows.rows);
+    kernels::gemm_nt(h, kernels::weight_of(trained_tokens.rows.value()), rows, Write::set, how);
+    for (std::size_t k = 0; !dry_run() && k < trained_tokens.tokens.size(); ++k)
+      for (std::int64_t i = 0; i < x.rows; ++i)
+        logits.row(i)[trained_tokens.tokens[k]] = rows.row(i)[trained_tokens.numbers[k]];
   }
   if (lora) {
     Mat down = arena.matrix(x.rows, lora->a.rows);

@@ -1,5 +1,5 @@
-// Final norm, projection to the vocabulary and cross-entropy. Reads labelled rows only; the logits of a step never
-// exist as a whole. A head with a single output (a reward model's) has no cross-entropy: the "loss" of a row is its
+// Final norm, projection to the vocabulary and cross-entropy, of labelled rows only; the logits of a step are never
+// stored as a whole. A head with a single output (a reward model) has no cross-entropy: the "loss" of a row is its
 // output.
 #pragma once
 
@@ -17,27 +17,28 @@ namespace dml {
 
 struct LossHead {
   Norm norm;
-  kernels::Weight frozen;  // (V, D); the embedding's in tied models
+  kernels::Weight frozen;  // (V, D); the embedding in tied models
   ParameterRef weight;
-  const float* frozen_bias = nullptr;  // (V); Phi
+  const float* frozen_bias = nullptr;  // (V) (Phi)
   ParameterRef bias;
   float scale = 1, softcap = 0;     // applied to the logits, in this order
-  std::optional<LoraAdapter> lora;  // without a magnitude
-  TrainedTokens own;                // of a frozen matrix without an adapter; the embedding's in tied models
+  std::optional<LoraAdapter> lora;  // not DoRA
+  TrainedTokens
+      trained_tokens;  // trained rows of a frozen matrix without an adapter; those of the embedding in tied models
 
-  bool trains() const { return norm.trains() || weight || bias || lora || own; }
+  bool trains() const { return norm.trains() || weight || bias || lora || trained_tokens; }
   kernels::Weight value() const { return weight ? weight.weight() : frozen; }
   bool outputs_rewards() const { return (weight ? weight.rows : frozen.rows) == 1; }
 
-  /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses. d (N, D), unless empty, is set to
-  /// the gradient of the sum, and parameter gradients are added. With a single output, rows.losses are the outputs, and
-  /// there are no squares and no `extra`.
+  /// x (N, D): the rows with a label. Returns the sum of the row losses. Unless d (N, D) is empty, it is set to the
+  /// gradient of the sum and parameter gradients are added. With a single output, rows.losses are the outputs;
+  /// log_squares and `extra` are not supported.
   double loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const;
-  /// logits (N, V) of x (N, D).
-  void logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows rows = kernels::Rows::by_count) const;
+  /// Sets logits (N, V) from x (N, D).
+  void logits(ConstMat x, Mat logits, Arena& arena, kernels::RowMethod rows = kernels::RowMethod::by_count) const;
 
  private:
-  /// scale · norm(x): the head is linear, so the logits are scaled.
+  /// h = scale · norm(x); since the projection is linear, this scales the logits.
   void hidden(ConstMat x, Mat h) const;
   void hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const;
   double outputs(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const;

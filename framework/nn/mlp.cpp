@@ -52,8 +52,8 @@ void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const
 }
 
 void Mlp::project(ConstMat x, Mat to_gate, Mat to_up, Saved& s, Pass& pass) const {
-  const std::array both{LinearBeside{&gate, to_gate, &s.gate_proj}, LinearBeside{&up, to_up, &s.up_proj}};
-  forward_beside(std::span(both).subspan(gate ? 0 : 1), x, pass);
+  const std::array both{FusedLinear{&gate, to_gate, &s.gate_proj}, FusedLinear{&up, to_up, &s.up_proj}};
+  forward_fused(std::span(both).subspan(gate ? 0 : 1), x, pass);
 }
 
 void Mlp::activate(ConstMat gated, ConstMat upped, Mat h) const {

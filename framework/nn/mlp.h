@@ -1,8 +1,8 @@
-// The feed-forward block: y = or += down(act(gate(x)) · up(x)), or down(act(up(x))) where there is no gate.
+// The feed-forward block: y = or += down(act(gate(x)) · up(x)), or down(act(up(x))) without a gate.
 //
-// It is the widest part of a model, so it works on some rows at a time (12 MB of the inner width, at least some 512):
-// few enough that what it computes on the way stays small, enough that the products stay fast. Where its own weights
-// are trained all rows go at once: a gradient of a weight is a pass over that weight's size.
+// Its activations are the widest of a model, so it works on chunks of rows (12 MB of the inner width, at least about
+// 512 rows): small enough to save memory, large enough for fast products. If its own weights are trained, all rows are
+// one chunk, since every chunk would add a pass over the weight gradients.
 #pragma once
 
 #include "kernels/gated_act.h"
@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// The scalars of an xIELU; beta and eps are constants.
+/// The scalars of xIELU (kernels/xielu.h); beta and eps are constants.
 struct XieluScalars {
   ParameterRef alpha_p, alpha_n;
   const float *frozen_p = nullptr, *frozen_n = nullptr, *beta = nullptr, *eps = nullptr;
@@ -25,10 +25,10 @@ struct XieluScalars {
 struct Mlp {
   kernels::Activation activation = kernels::Activation::silu;
   Linear gate, up, down;    // gate is empty in families without one
-  XieluScalars xielu = {};  // of that activation, without a gate
+  XieluScalars xielu = {};  // only for that activation, which has no gate
 
   struct Saved {
-    SavedActivation gate, up;  // empty when backward is to compute them again
+    SavedActivation gate, up;  // empty if backward recomputes them
     Linear::Saved gate_proj, up_proj, down_proj;
 
     Saved slice(std::int64_t first, std::int64_t count) const;
@@ -39,16 +39,16 @@ struct Mlp {
 
   Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const;
-  /// Sets dx unless it is empty. Consumes saved: gate and up are overwritten by their own gradients.
+  /// Adds parameter gradients; sets dx unless it is empty. Overwrites the saved gate and up by their gradients.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
-  /// h from what gate (empty where there is none) and up gave.
+  /// Computes h (T, F) from the outputs of gate (empty without one) and up.
   void activate(ConstMat gated, ConstMat upped, Mat h) const;
 
  private:
   template <class F>
   void each_part(std::int64_t rows, const Saved& saved, Pass& pass, F part) const;
   void project(ConstMat x, Mat to_gate, Mat to_up, Saved& saved, Pass& pass) const;
-  /// gated and upped become their own gradients.
+  /// Overwrites gated and upped by their gradients.
   void activate_backward(ConstMat dh, Mat gated, Mat upped, Pass& pass) const;
 };
 

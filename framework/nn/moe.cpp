@@ -90,7 +90,7 @@ Linear::Saved Moe::part(const Saved& s, Role role, std::int64_t expert, std::int
 }
 
 // Whether the experts' values or gradients are bound one expert at a time.
-bool Moe::alone(bool backwards) const {
+bool Moe::one_at_a_time(bool backwards) const {
   auto in_parts = [&](const Linear& l) {
     return l.weight && (!l.weight.unit->value || (backwards && !l.weight.unit->grad));
   };
@@ -101,7 +101,7 @@ bool Moe::alone(bool backwards) const {
 template <class F>
 void Moe::each_chunk(std::int64_t tokens, const Saved& s, bool backwards, Pass& pass, F chunk) const {
   const std::int64_t all = tokens * router.rule.chosen;
-  const bool one = alone(backwards);
+  const bool one = one_at_a_time(backwards);
   // No expert has more rows than there are tokens.
   const std::int64_t some = std::max(kRows, kElements / std::max(width(), experts[0].down.out()) / 16 * 16);
   const std::int64_t limit = one ? tokens : std::min(all, trains_whole() ? std::max(tokens, some) : some);
@@ -143,7 +143,7 @@ LinearRows Moe::layer(const Chunk& chunk, Role role, std::int64_t i, const Saved
                   part(s, role, r.expert, r.first, r.count)};
   rows.biased = role != kDown;  // its biases are added with the rows' weights
   if (!dry_run())
-    rows.places = s.dispatch.places.subspan(static_cast<std::size_t>(r.first), static_cast<std::size_t>(r.count));
+    rows.slots = s.dispatch.slots.subspan(static_cast<std::size_t>(r.first), static_cast<std::size_t>(r.count));
   rows.chosen = router.rule.chosen;
   return rows;
 }
@@ -194,13 +194,13 @@ void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
     if (up_part) up_part.close(upped);
     Mat h = pass.arena.matrix(count, width()), out = in;  // the input is overwritten
     experts[0].activate(gated, upped, h);
-    kernels::weigh_rows(h, s.dispatch, s.router.routing.weights, first);
+    kernels::apply_row_weights(h, s.dispatch, s.router.routing.weights, first);
     project(chunk, kDown, h, out, s, pass);
     each_bias(chunk, s, pass, [&](const Chunk::Rows& r, kernels::ExpertBias bias, float*) {
-      kernels::add_weighed_bias(bias, s.dispatch, s.router.routing.weights, r.first,
-                                out.slice(r.first - first, r.count));
+      kernels::add_weighted_bias(bias, s.dispatch, s.router.routing.weights, r.first,
+                                 out.slice(r.first - first, r.count));
     });
-    kernels::scatter_tokens(out, s.dispatch, chosen, first, kernels::Order::rising, y);
+    kernels::scatter_tokens(out, s.dispatch, chosen, first, kernels::Order::ascending, y);
   });
 }
 
@@ -233,21 +233,21 @@ void Moe::backward_experts(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Mat 
     if (down_trains) {
       weighed = pass.arena.matrix(count, width());
       kernels::copy(h, weighed);
-      kernels::weigh_rows(weighed, s.dispatch, weights, first);
+      kernels::apply_row_weights(weighed, s.dispatch, weights, first);
     }
     project_backward(chunk, kDown, dout, weighed, s, dh, Write::set, pass);
     kernels::weight_gradients(dh, h, s.dispatch, first, dweights);
     each_bias(chunk, s, pass, [&](const Chunk::Rows& r, kernels::ExpertBias bias, float* dbias) {
-      kernels::weighed_bias_backward(dout.slice(r.first - first, r.count), bias, s.dispatch, weights, r.first, dweights,
-                                     dbias);
+      kernels::weighted_bias_backward(dout.slice(r.first - first, r.count), bias, s.dispatch, weights, r.first,
+                                      dweights, dbias);
     });
-    kernels::weigh_rows(dh, s.dispatch, weights, first);
+    kernels::apply_row_weights(dh, s.dispatch, weights, first);
     if (gates) kernels::gated_act_backward(experts[0].activation, dh, gated, upped);
     else kernels::activate_backward(experts[0].activation, dh, upped);
     Mat din = dx.empty() ? Mat{} : pass.arena.matrix(count, hidden);
     project_backward(chunk, kUp, upped, in, s, din, Write::set, pass);
     if (gates) project_backward(chunk, kGate, gated, in, s, din, Write::add, pass);
-    if (!dx.empty()) kernels::scatter_tokens(din, s.dispatch, chosen, first, kernels::Order::falling, dx);
+    if (!dx.empty()) kernels::scatter_tokens(din, s.dispatch, chosen, first, kernels::Order::descending, dx);
   });
 }
 

@@ -1,17 +1,16 @@
-// A mixture of experts in the place of an MLP: y = Σ over a token's k experts of weight · expert(x), + shared(x).
+// A mixture of experts instead of an MLP: y = Σ over a token's k experts of weight · expert(x), + shared(x).
 //
-// A router chooses the experts of every token (kernels/routing.h). An expert sees the rows of its tokens alone,
-// gathered one after the other in the order of the experts; nothing is padded and no token is dropped. A row's weight
-// multiplies the inner activation, since down is linear, so backward finds the weight's gradient without the expert's
-// output:
+// A router chooses the experts of every token (kernels/routing.h). Rows are gathered in the order of the experts;
+// nothing is padded and no token is dropped. The routing weight multiplies the inner activation, which is equivalent
+// since down is linear; so backward computes its gradient without the expert's output:
 //   h = act(gate(x)) · up(x);  y += down(w · h) + w · bias;  dw = (downᵀ dy) · h + dy · bias
-// bias being down's own and that of an adapter on it.
+// where bias is that of down plus that of an adapter on it.
 //
-// The products of all experts that have rows are made at once (nn/linear.h, LinearRows). Rows are worked on some at a
-// time, whole experts where they fit, so that scratch memory does not depend on the routing. Where experts are trained
-// in full and their values or gradients are sharded, each is processed once and in order, with or without rows, since
-// other ranks wait for its exchange. Backward processes them from the last to the first in any case, so the order of
-// sums is the same.
+// The products of all experts with rows run as one batch (nn/linear.h, LinearRows). Rows are processed in chunks, of
+// whole experts where they fit, so that scratch memory does not depend on the routing. If experts are fully trained and
+// their values or gradients are sharded, each expert is processed once and in order, with or without rows, since other
+// ranks take part in its communication. Backward always processes experts from the last to the first, so the order of
+// sums does not depend on sharding.
 #pragma once
 
 #include <vector>
@@ -32,29 +31,29 @@ struct Router {
   };
   Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   void forward(ConstMat x, const Saved& saved, Pass& pass) const;
-  /// Adds to dx unless it is empty.
+  /// dweights (T, k). Adds parameter gradients; adds to dx unless it is empty.
   void backward(ConstMat dweights, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 };
 
 struct Moe {
   Router router;
-  std::vector<Mlp> experts;  // gate, up and down of each
-  Mlp shared;                // reads every token; may be absent
-  Linear shared_gate;        // (1, D): the shared expert's output times its sigmoid; may be absent
-  float jitter = 0;          // training: x is multiplied by U(1 − jitter, 1 + jitter), as Mixtral does
-  std::uint32_t stream = 0;  // the address of those numbers
+  std::vector<Mlp> experts;  // E of them
+  Mlp shared;                // processes every token; optional
+  Linear shared_gate;        // (1, D): its sigmoid multiplies the shared expert's output; optional
+  float jitter = 0;          // in training, x is multiplied by U(1 − jitter, 1 + jitter) (Mixtral)
+  std::uint32_t stream = 0;  // random stream of the jitter
 
   struct Saved {
     Router::Saved router;
     kernels::Dispatch dispatch;
-    SavedActivation gate, up;  // (T · k, F) in the order of the rows; empty when backward is to compute them again
-    std::span<float> low[3];   // of gate, up, down: adapters' x Aᵀ, row after row
+    SavedActivation gate, up;  // (T · k, F) in the order of the experts; empty if backward recomputes them
+    std::span<float> low[3];   // gate, up, down: the adapters' x Aᵀ, row after row
     SavedActivation plain[3];  // DoRA: outputs before scaling (T · k, out)
     Mat norms[3];              // DoRA: (E, out)
     Mlp::Saved shared;
     Linear::Saved shared_gate;
     Mat shared_score;            // (T, 1)
-    SavedActivation shared_out;  // (T, D), where it has a gate
+    SavedActivation shared_out;  // (T, D), if it has a gate
   };
 
   explicit operator bool() const { return !experts.empty(); }
@@ -64,14 +63,14 @@ struct Moe {
 
   Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const;
-  /// Sets dx unless it is empty. Consumes saved.
+  /// Adds parameter gradients; sets dx unless it is empty. Overwrites `saved`.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 
  private:
   enum Role { kGate, kUp, kDown };
   struct Chunk;
   bool trains_whole() const;
-  bool alone(bool backwards) const;
+  bool one_at_a_time(bool backwards) const;
   LinearRows layer(const Chunk& chunk, Role role, std::int64_t i, const Saved& saved) const;
   template <class F>
   void each_bias(const Chunk& chunk, const Saved& saved, const Pass& pass, F f) const;

@@ -1,4 +1,4 @@
-// RMSNorm or LayerNorm over the width, its weight frozen or trainable.
+// RMSNorm or LayerNorm over the width (kernels/norm.h), frozen or trainable.
 #pragma once
 
 #include "nn/parameter.h"
@@ -16,9 +16,9 @@ struct Norm {
   explicit operator bool() const { return frozen || weight; }
   bool trains() const { return weight || bias; }
 
-  /// Rows of x are normalised each by itself; y may be x.
+  /// Normalises every row of x; y may be x.
   void forward(ConstMat x, Mat y) const;
-  /// Sets or adds to dx unless it is empty; adds parameter gradients. dx may be dy with Write::set.
+  /// Adds parameter gradients; sets or adds to dx unless it is empty. With Write::set, dx may be dy.
   void backward(ConstMat dy, ConstMat x, Mat dx, Write mode, Arena& scratch) const;
 
  private:

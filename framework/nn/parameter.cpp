@@ -43,7 +43,7 @@ Mat ParameterRef::value() const {
 }
 
 kernels::Weight ParameterRef::weight() const {
-  const bf16* at = bound().halves();
+  const bf16* at = bound().bf16s();
   return at ? kernels::Weight{DType::bf16, rows, cols, at} : kernels::weight_of(value());
 }
 
@@ -129,7 +129,7 @@ std::int64_t ParameterStore::widened_bytes() const {
 
 void ParameterStore::widen(std::size_t unit) {
   const Unit& u = units_[unit];
-  const bf16* values = (u.value ? u.value : u.parts[0].value).halves();
+  const bf16* values = (u.value ? u.value : u.parts[0].value).bf16s();
   if (dry_run() || !u.widened || !values) return;
   for (const Parameter& p : u.parameters)
     for (std::int64_t i = 0; p.widened_at >= 0 && i < p.size(); ++i)
@@ -190,13 +190,13 @@ void mask_gradient(const Unit& unit, std::size_t part) {
 void set_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<const float> values) {
   const BoundValues to = unit.value.from(p.offset + first);
   if (float* floats = to.floats()) std::ranges::copy(values, floats);
-  else std::ranges::transform(values, to.halves(), to_bf16);
+  else std::ranges::transform(values, to.bf16s(), to_bf16);
 }
 
 void read_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<float> out) {
   const BoundValues from = unit.value.from(p.offset + first);
   if (const float* floats = from.floats()) std::copy_n(floats, out.size(), out.begin());
-  else std::transform(from.halves(), from.halves() + out.size(), out.begin(), [](bf16 x) { return to_float(x); });
+  else std::transform(from.bf16s(), from.bf16s() + out.size(), out.begin(), [](bf16 x) { return to_float(x); });
 }
 
 std::int64_t ParameterStore::trainable() const {

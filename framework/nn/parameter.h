@@ -1,6 +1,6 @@
 // Trainable parameters, grouped into units: the embedding, each decoder layer, the head. A unit is one contiguous block
-// of values and one of gradients; it is what gets reduced and saved. Its parts are what gets gathered, and given up
-// again, by strategies that shard.
+// of values and one of gradients, which are reduced and saved as a whole. Strategies that shard gather and release its
+// parts.
 //
 //   unit "layers.3"   [ norms, biases │    q    │    k    │    v    │    o    │    gate    │     up     │    down    ]
 //   parts               0: all that     1         2         3         4         5            6            7
@@ -26,11 +26,11 @@ struct Parameter {
   std::string name;                                   // as in the Hugging Face or PEFT file
   std::int64_t offset = 0;                            // floats from the start of the unit
   std::vector<std::int64_t> shape;                    // one or two dimensions, as stored
-  bool decay = false;                                 // weight decay applies (matrices, not norms and biases)
-  float learning_rate_scale = 1;                      // LoRA+ and the like
-  std::int64_t trained_first = 0, trained_last = -1;  // elements that are trained; −1: to the end
-  bool stale = false;                                 // not yet written since begin_gradient()
-  std::int64_t widened_at = -1;                       // in Unit::widened; −1: a matrix, which has no copy there
+  bool decay = false;                                 // whether weight decay applies (matrices, not norms and biases)
+  float learning_rate_scale = 1;                      // factor of this parameter's learning rate (LoRA+, lr_groups)
+  std::int64_t trained_first = 0, trained_last = -1;  // trained elements [first, last); −1: to the end
+  bool stale = false;                                 // gradient not yet written since begin_gradient()
+  std::int64_t widened_at = -1;  // offset of its float32 copy in Unit::widened; −1: none (a matrix)
 
   std::int64_t size() const {
     std::int64_t n = 1;
@@ -41,10 +41,10 @@ struct Parameter {
   std::int64_t trained_size() const { return trained_end() - trained_first; }
 };
 
-/// The trained rows of a parameter, for rules that work on matrices.
+/// The trained rows of a parameter, for optimizers that work on matrices.
 struct MatrixShape {
   std::int64_t rows = 1, cols = 0;
-  bool matrix = false;  // false: one dimension, or rows that are trained in part; then it is a single row
+  bool matrix = false;  // false: a vector, or partly trained rows; treated as a single row
 };
 inline MatrixShape trained_matrix(const Parameter& p) {
   const std::int64_t size = p.trained_size();
@@ -52,9 +52,9 @@ inline MatrixShape trained_matrix(const Parameter& p) {
   return {size / p.shape[1], p.shape[1], true};
 }
 
-/// Where values are bound: in float32, or in bfloat16 where the store keeps them so.
+/// The memory that values are bound to, in float32 or (ParameterStore::bf16_values) in bfloat16.
 struct BoundValues {
-  std::byte* data = nullptr;  // null: none are bound
+  std::byte* data = nullptr;  // null: not bound
   DType dtype = DType::f32;
 
   BoundValues() = default;
@@ -62,16 +62,16 @@ struct BoundValues {
   BoundValues(std::byte* values, DType type) : data(values), dtype(type) {}
 
   explicit operator bool() const { return data != nullptr; }
-  /// The same from an element on.
+  /// The values from `element` on.
   BoundValues from(std::int64_t element) const { return {data + dtype_bytes(dtype, element), dtype}; }
-  /// As what they are; null for those of the other type.
+  /// Typed pointers; null for values of the other dtype.
   float* floats() const { return dtype == DType::f32 ? reinterpret_cast<float*>(data) : nullptr; }
-  bf16* halves() const { return dtype == DType::bf16 ? reinterpret_cast<bf16*>(data) : nullptr; }
+  bf16* bf16s() const { return dtype == DType::bf16 ? reinterpret_cast<bf16*>(data) : nullptr; }
 };
 
-/// A range of a unit. Bound by strategies that do not bind the whole unit.
+/// A contiguous range of a unit, which some strategies bind instead of the whole unit.
 struct UnitPart {
-  std::int64_t first = 0, last = 0;  // floats of the unit, from a multiple of 1024
+  std::int64_t first = 0, last = 0;  // in floats of the unit; `first` is a multiple of 1024
   BoundValues value = {};
   float* grad = nullptr;
 
@@ -82,28 +82,29 @@ struct Unit {
   std::string name;  // "embed", "layers.3", "head"
   std::size_t number = 0;
   std::vector<Parameter> parameters;
-  std::vector<UnitPart> parts = std::vector<UnitPart>(1);  // the first one may be empty
-  std::int64_t size = 0;                                   // floats, parameters at multiples of 256
-  BoundValues value;                                       // owned by the store; null where a strategy binds the parts'
-  float* widened = nullptr;  // beside values in bfloat16, what kernels read in float32: vectors
-  float* grad = nullptr;     // owned and rebound by the distribution strategy; null, and so are the parts': not wanted
+  std::vector<UnitPart> parts = std::vector<UnitPart>(1);  // the first may be empty
+  std::int64_t size = 0;                                   // in floats; parameters begin at multiples of 256
+  BoundValues value;         // owned by the store; null if a strategy binds the parts instead
+  float* widened = nullptr;  // with values in bfloat16: float32 copies of the vectors, which kernels read
+  float* grad = nullptr;     // owned and bound by the distribution strategy; if null, as are those of the parts, no
+                             // gradients are wanted
 };
 
-/// Where a layer finds a parameter: the pointers of unit and part may be rebound, so they are looked up at use.
+/// A layer's reference to a parameter. Pointers of units and parts may be rebound, so they are looked up at every use.
 struct ParameterRef {
   Unit* unit = nullptr;
   std::size_t index = 0;  // in the unit
   std::int64_t offset = 0, rows = 0, cols = 0;
-  std::size_t part = 0;  // where it begins; 0: among what is small
+  std::size_t part = 0;  // the part in which it begins; 0: the part of the small parameters
 
   explicit operator bool() const { return unit != nullptr; }
-  /// In float32; of a store in bfloat16, vectors alone.
+  /// The values in float32; if the store holds bfloat16, vectors only.
   Mat value() const;
-  /// As it is stored: what products read.
+  /// The values as stored, for products.
   kernels::Weight weight() const;
-  /// The gradient, to be added to; empty when no gradients are wanted.
+  /// The gradient, to be added to; empty if none is wanted.
   Mat grad() const;
-  /// The gradient for a kernel that writes every element: the first write of a step sets it instead of adding.
+  /// The gradient for a kernel that writes every element: the first write of a step sets it, later ones add.
   struct Gradient {
     Mat values;
     Write mode = Write::add;
@@ -117,59 +118,59 @@ struct ParameterRef {
   BoundValues bound() const;
 };
 
-/// Zeroes the gradient of a part outside the trained elements of its parameters.
+/// Zeroes the gradient of untrained elements in a part.
 void mask_gradient(const Unit& unit, std::size_t part);
 
-/// Owns the values of all trainable parameters. Units are declared first, then allocate() fixes the addresses.
+/// Owns the values of all trainable parameters. Parameters are added first; then allocate() fixes their addresses.
 class ParameterStore {
  public:
   ParameterStore() = default;
   ParameterStore(ParameterStore&&) = default;
   ParameterStore& operator=(ParameterStore&&) = default;
 
-  /// Number of units is fixed at the start, so that references to them stay valid.
+  /// Creates all units at once, so that references to them stay valid.
   void create_units(std::vector<std::string> names);
-  /// `part_rows` > 0: in parts of its own, each of so many rows (the last may have fewer); such parameters come after
-  /// a unit's others.
+  /// Adds a parameter to a unit. `part_rows` > 0: it has its own parts of so many rows each (the last may have fewer);
+  /// such parameters must be added after the unit's others.
   ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
                    std::int64_t part_rows = 0);
-  /// Values in bfloat16 from allocate() on, for an optimizer that rounds them so (optim/bf16_weights.h). Products
-  /// read matrices as they are; norms, biases and the like have a copy in float32 beside them, which widen() renews.
+  /// Set before allocate(): values are stored in bfloat16, for an optimizer that rounds them (optim/bf16_weights.h).
+  /// Products read bfloat16 matrices; norms, biases and other vectors have a float32 copy, which widen() updates.
   bool bf16_values = false;
   std::int64_t value_width() const { return bf16_values ? sizeof(bf16) : sizeof(float); }
-  /// Zeroed values for all units; `values` false: a strategy binds its own.
+  /// Allocates zeroed values for all units; `values` false: a strategy binds its own memory.
   void allocate(bool values = true);
-  /// Of all values, and of the copies beside them.
+  /// Bytes of all values, including the float32 copies.
   std::int64_t value_bytes() const { return floats() * value_width() + widened_bytes(); }
   std::int64_t widened_bytes() const;
-  /// After a unit's small values, which have to be bound, were changed.
+  /// Updates the float32 copies of a unit (of all units) after values have changed; they must be bound.
   void widen(std::size_t unit);
   void widen();
-  /// Memory as values of this store, to be bound by a unit or a part.
+  /// `memory` as values of this store's dtype, to be bound to a unit or a part.
   BoundValues values_at(std::byte* memory) const { return {memory, bf16_values ? DType::bf16 : DType::f32}; }
   /// A copy of the units without values and gradients.
   ParameterStore outline() const;
-  /// Writes elements [first, last) of a parameter's starting values, for a strategy that never holds it whole. Set
-  /// where allocate() is left to that strategy.
+  /// Writes elements [first, last) of a parameter's initial values. Set if a strategy that never holds a parameter as a
+  /// whole allocates the values.
   std::function<void(const Parameter& parameter, std::int64_t first, std::int64_t last, float* out)> start;
-  /// The first and the last unit are never needed at the same time, and the first unit's values in forward only, so
-  /// they may share a buffer. False where the head reads the embedding.
+  /// Whether the values of the first and the last unit may share a buffer: they are never needed at the same time, and
+  /// those of the first only in forward. False if the head reads the embedding.
   bool embedding_and_head_share_buffer = false;
   /// Whether the strategy binds values, or gradients, part by part instead of whole.
   bool values_in_parts = false, gradients_in_parts = false;
-  /// Frees the values: a strategy that shards them binds memory of its own.
+  /// Frees the values; for strategies that shard them.
   void release();
 
-  /// Begins a new gradient without zeroing it: the first write of each parameter sets it (ParameterRef::whole_grad).
+  /// Begins a new gradient without zeroing it: the first write to each parameter sets it (ParameterRef::whole_grad).
   void begin_gradient();
-  /// Zeroes those parts of a unit's gradient that this step did not write, and the padding between its parameters.
+  /// Zeroes what this step did not write of a unit's gradient, and the padding between parameters.
   void end_gradient(std::size_t unit);
 
   std::vector<Unit>& units() { return units_; }
   const std::vector<Unit>& units() const { return units_; }
-  /// Trainable floats (padding not counted).
+  /// The number of trainable elements, without padding.
   std::int64_t trainable() const;
-  /// Floats of all units, padding counted.
+  /// The number of elements of all units, with padding.
   std::int64_t floats() const;
 
  private:
@@ -177,9 +178,9 @@ class ParameterStore {
   Arena values_, widened_;
 };
 
-/// Sets elements [first, first + values.size()) of a parameter of a unit whose values are bound whole.
+/// Sets elements [first, first + values.size()) of a parameter. The unit's values must be bound as a whole.
 void set_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<const float> values);
-/// out (n) = the same in float32.
+/// Reads elements [first, first + out.size()) as float32.
 void read_values(const Unit& unit, const Parameter& p, std::int64_t first, std::span<float> out);
 
 }  // namespace dml

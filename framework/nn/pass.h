@@ -1,4 +1,4 @@
-// The data of one pass through the model that every block needs.
+// What every block needs to know about the current pass through the model.
 #pragma once
 
 #include <cstdint>
@@ -14,49 +14,49 @@
 
 namespace dml {
 
-/// Rows of a call, and the adapter that they are computed with (Linear::adapters); −1: none.
+/// A range of rows and the index of their adapter in Linear::adapters; −1: none.
 struct AdapterRows {
   std::int64_t first = 0, count = 0;
   std::int32_t adapter = -1;
 };
 
-/// Documents with a common beginning, which is computed once; attention reads it in each of them.
-struct SharedBeginnings {
-  std::span<const std::int32_t> rows;    // of each row that attention sees, the computed one
-  std::span<const std::int32_t> firsts;  // of each computed row, the first that attention sees of it
-  std::span<const std::int32_t> starts;  // of the documents that attention sees, as PackedBatch::starts
+/// Documents with a common prefix, which is computed once. Attention sees it in each of these documents.
+struct SharedPrefixes {
+  std::span<const std::int32_t> rows;  // for each row that attention sees, the computed row
+  std::span<const std::int32_t>
+      firsts;  // for each computed row, its first occurrence among the rows that attention sees
+  std::span<const std::int32_t> starts;  // PackedBatch::starts of the documents that attention sees
 
   explicit operator bool() const { return !rows.empty(); }
 };
 
 struct Pass {
   const PackedBatch& batch;
-  Arena& arena;                          // scratch; a block releases what it takes
+  Arena& arena;                          // scratch memory; a block releases what it takes
   kernels::RopeAngles rope, rope_local;  // rope_local: sliding layers of families that have two
   bool training = false;                 // dropout is on
-  std::uint64_t seed = 0;         // with micro_batch and the module's own number: the address of its dropout mask
-  std::uint64_t micro_batch = 0;  // global number of the micro-batch since the start of training
-  std::int64_t first_row =
-      0;  // number of the first row of a block's input, where it works on some of the rows at a time
-  kernels::Rows rows = kernels::Rows::packed;
-  bool generates = false;                          // rows of several sequences, each with an adapter of its own or none
-  std::span<const AdapterRows> adapters = {};      // of generation, in order; rows of none need not be listed
-  std::span<const AdapterRows> end_adapters = {};  // of the rows that alone() is for
-  bool low_memory = false;  // smaller blocks of work, where memory counts more than the last percent of speed
+  std::uint64_t seed = 0;                // with micro_batch and the module's number, the address of its dropout mask
+  std::uint64_t micro_batch = 0;         // global number of the micro-batch since the start of training
+  std::int64_t first_row = 0;  // index of the first row of a block's input, if a block is given a chunk of the rows
+  kernels::RowMethod rows = kernels::RowMethod::packed;
+  bool generates = false;                      // generation: rows of several sequences, each with or without an adapter
+  std::span<const AdapterRows> adapters = {};  // generation: the rows with an adapter, in order
+  std::span<const AdapterRows> last_row_adapters = {};  // … of the rows of for_last_rows()
+  bool low_memory = false;                              // use smaller blocks: less memory, slightly slower
   UnitHooks* hooks = nullptr;
-  RouterSums* routers = nullptr;  // sums for the router losses of mixtures of experts; null: not wanted
-  bool base_alone = false;        // adapters are off
-  SharedBeginnings shared = {};   // empty: documents share no beginning
+  RouterSums* routers = nullptr;  // accumulates the router losses of mixtures of experts; null: not wanted
+  bool base_only = false;         // adapters are disabled
+  SharedPrefixes shared = {};     // empty: no shared prefixes
 
-  /// A copy of this pass for the last rows of every sequence, each of which is multiplied as a single row (Rows::dots).
-  Pass alone() const {
+  /// A copy of this pass for the last rows of every sequence, which are multiplied one by one (RowMethod::dots).
+  Pass for_last_rows() const {
     Pass other = *this;
-    other.rows = kernels::Rows::dots;
-    other.adapters = end_adapters;
+    other.rows = kernels::RowMethod::dots;
+    other.adapters = last_row_adapters;
     return other;
   }
 
-  // For parameters with parts of their own; the values of all others are available between the hooks of their unit.
+  // Call the hooks of a parameter with its own parts; other parameters are available between the hooks of their unit.
   void need(const ParameterRef& p, int direction) const {
     if (hooks && p.part > 0) hooks->before_values(p.unit->number, p.part, direction);
   }

@@ -10,7 +10,7 @@ RouterSums::RouterSums(RouterLosses losses, std::int64_t experts, Arena& arena) 
   if (!losses) return;
   sums_.chosen = arena.take<double>(experts);
   sums_.probability = arena.take<double>(experts);
-  pull_ = arena.take<float>(experts);
+  dprobability_ = arena.take<float>(experts);
   if (dry_run()) return;
   std::ranges::fill(sums_.chosen, 0);
   std::ranges::fill(sums_.probability, 0);
@@ -23,19 +23,19 @@ void RouterSums::add(ConstMat logits, const kernels::Routing& routing, Arena& sc
 double RouterSums::close(double weight) {
   open_ = false;
   if (!losses_ || dry_run() || sums_.tokens == 0) return 0;
-  const auto n = static_cast<double>(sums_.tokens), experts = static_cast<double>(pull_.size());
+  const auto n = static_cast<double>(sums_.tokens), experts = static_cast<double>(dprobability_.size());
   double balance = 0;
-  for (std::size_t e = 0; e < pull_.size(); ++e) {
+  for (std::size_t e = 0; e < dprobability_.size(); ++e) {
     const double share = experts * sums_.chosen[e] / n;
     balance += share * sums_.probability[e] / n;
-    pull_[e] = static_cast<float>(weight * losses_.balance * share / n);
+    dprobability_[e] = static_cast<float>(weight * losses_.balance * share / n);
   }
   square_ = static_cast<float>(weight * losses_.z / n);
   return weight * (losses_.balance * balance + losses_.z * sums_.square / n);
 }
 
 void RouterSums::add_gradient(ConstMat logits, Mat dlogits) const {
-  if (losses_) kernels::add_routing_gradient(logits, pull_, square_, dlogits);
+  if (losses_) kernels::add_routing_gradient(logits, dprobability_, square_, dlogits);
 }
 
 }  // namespace dml

@@ -1,12 +1,11 @@
-// The losses that keep experts in use, over all mixtures of a model and one micro-batch. Over its N tokens and L
-// layers, with f_e the share of tokens · layers sent to expert e and p_e the mean of its probability (softmax of the
-// logits):
+// The auxiliary losses of routers over all mixture layers and one micro-batch. For N tokens and L layers, with f_e the
+// share of tokens · layers routed to expert e and p_e the mean of its probability (softmax of the logits):
 //
 //   balance · E · Σ_e f_e p_e                      Fedus et al. 2021; transformers' load_balancing_loss_func
 //   z · mean of log² Σ exp(logits)                  Zoph et al. 2022
 //
-// A product of two means is no sum over tokens: micro-batches have a loss each, and count by their trained tokens, as
-// the rest of the loss does.
+// A product of two means is not a sum over tokens, so every micro-batch has its own loss, weighted by its trained
+// tokens like the rest of the loss.
 #pragma once
 
 #include "core/arena.h"
@@ -20,8 +19,8 @@ struct RouterLosses {
   explicit operator bool() const { return balance != 0 || z != 0; }
 };
 
-/// The sums of these losses in one pass. Forward adds every layer's tokens, close() computes the losses, backward reads
-/// the factors.
+/// Accumulates these losses in one pass: forward adds every layer's tokens, close() computes the losses, backward adds
+/// their gradients.
 class RouterSums {
  public:
   RouterSums() = default;
@@ -30,15 +29,15 @@ class RouterSums {
   bool open() const { return open_; }
   bool wanted() const { return static_cast<bool>(losses_); }
   void add(ConstMat logits, const kernels::Routing& routing, Arena& scratch);
-  /// The loss, times `weight`, the trained tokens of the micro-batch.
+  /// Returns the loss times `weight`, the number of trained tokens of the micro-batch.
   double close(double weight);
-  /// dlogits += its gradient.
+  /// dlogits (T, E) += the gradient of the losses.
   void add_gradient(ConstMat logits, Mat dlogits) const;
 
  private:
   RouterLosses losses_;
   kernels::RoutingSums sums_;
-  std::span<float> pull_;
+  std::span<float> dprobability_;
   float square_ = 0;
   bool open_ = false;
 };

@@ -1,7 +1,7 @@
 // An activation that forward saves for backward: in float32, or rounded to bfloat16 in half the memory.
 //
-// Forward writes to open() and then calls close(), or hands values that live elsewhere to save(); backward calls
-// read(). Saved in float32, open() and read() are the memory itself, nothing is converted and no bit changes.
+// Forward writes to open() and then calls close(), or calls save() with values stored elsewhere; backward calls read().
+// With float32, open() and read() return the memory itself, without conversion.
 #pragma once
 
 #include "core/arena.h"
@@ -12,8 +12,8 @@ namespace dml {
 
 /// Which activations a layer saves between forward and backward.
 struct SavePolicy {
-  bool mlp = true;       // gate and up of the MLP; otherwise backward computes them again
-  bool rounded = false;  // in bfloat16
+  bool mlp = true;       // gate and up of the MLP; otherwise backward recomputes them
+  bool rounded = false;  // saved in bfloat16
 };
 
 struct SavedActivation {
@@ -32,7 +32,7 @@ struct SavedActivation {
   Mat open(Arena& scratch) const;
   void close(ConstMat written) const;
   void save(ConstMat values) const;
-  /// The values, in scratch where they were rounded. The last reader may overwrite them.
+  /// The values, in scratch memory if they were rounded. The last reader may overwrite them.
   Mat read(Arena& scratch) const;
 };
 

@@ -11,7 +11,7 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to 
 }  // namespace
 
 std::int64_t StateTensor::entries(std::int64_t elements) const {
-  if (each > 0) return (elements + each - 1) / each;
+  if (elements_per_entry > 0) return (elements + elements_per_entry - 1) / elements_per_entry;
   std::int64_t count = 1;
   for (std::int64_t d : shape) count *= d;
   return count;

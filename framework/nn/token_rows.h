@@ -1,4 +1,4 @@
-// Trained rows of a frozen embedding or head, which replace those of the matrix (PEFT's trainable tokens).
+// Trained rows of a frozen embedding or head, which replace rows of the matrix (PEFT's trainable tokens).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace dml {
 
 struct TrainedTokens {
   ParameterRef rows;                  // (K, D)
-  std::vector<std::int32_t> tokens;   // K of them, ascending
-  std::vector<std::int32_t> numbers;  // … and which row each of them has
+  std::vector<std::int32_t> tokens;   // (K), ascending
+  std::vector<std::int32_t> numbers;  // (K): the index in `rows` of each token
 
   explicit operator bool() const { return static_cast<bool>(rows); }
 };

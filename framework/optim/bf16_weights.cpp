@@ -51,7 +51,7 @@ StateLayout Bf16Optimizer::state() const {
 
 std::size_t Bf16Optimizer::working_bytes(const Parameter& parameter) const {
   const std::int64_t size = parameter.trained_size(),
-                     slice = layout_.whole(parameter) ? size : std::min(size, kMostWidened);
+                     slice = layout_.whole(parameter) ? size : std::min(size, kMaxWidenedElements);
   return inner_->working_bytes(parameter) + static_cast<std::size_t>(slice) * sizeof(float);
 }
 

@@ -1,8 +1,8 @@
-// Optimizers: pure functions of (value, gradient, state, step) over slices; they hold no state themselves, so the
-// strategy that shards the state or saves it needs no help from here.
+// Optimizers: pure functions of (value, gradient, state, step) over slices of parameters. They hold no state;
+// distribution strategies allocate, shard and save it.
 //
-// A rule is a file of this folder with rows for the registry (optim/rules.h). A row owns everything about its
-// optimizer: its name, the other spellings that recipes use, its arguments, and how it is made.
+// Every update rule is a file of this folder with rows for the registry (optim/rules.h). A row holds everything about
+// its optimizer: its name and aliases in recipes, its arguments and its factory.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,20 @@
 
 namespace dml {
 
-/// A stretch of one parameter, or all of it where the layout says so; `state` as the optimizer's layout says.
+/// A contiguous range of a parameter's elements, or the whole parameter if the layout requires it. `state` has the
+/// optimizer's layout.
 struct OptimizerSlice {
   std::span<float> value;
   std::span<const float> grad;
   std::span<float> state;
   const Parameter* parameter = nullptr;
-  std::int64_t first = 0;        // its first element, of the parameter
-  std::span<bf16> value16 = {};  // instead of `value` where values are kept in bfloat16; Bf16Optimizer alone takes it
+  std::int64_t first = 0;        // index of its first element in the parameter
+  std::span<bf16> value16 = {};  // instead of `value` for values stored in bfloat16; only Bf16Optimizer supports it
 
   std::int64_t size() const { return static_cast<std::int64_t>(value.empty() ? value16.size() : value.size()); }
 };
 
-/// The slices of anything shaped like dist's Shard.
+/// Converts a range of dist's Shard to slices.
 template <class Shards>
 std::vector<OptimizerSlice> optimizer_slices(const Shards& shards) {
   std::vector<OptimizerSlice> slices;
@@ -44,63 +45,63 @@ std::vector<OptimizerSlice> optimizer_slices(const Shards& shards) {
 struct OptimizerStep {
   double learning_rate = 0;
   std::int64_t number = 0;    // 0, 1, …
-  double gradient_scale = 1;  // multiplies every gradient first: 1 / trained tokens, times the clipping factor
+  double gradient_scale = 1;  // factor of every gradient: 1 / trained tokens, times the clipping factor
 };
 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Its state per parameter; all zero before the first step.
+  /// The layout of its state, which is zero before the first step.
   virtual StateLayout state() const = 0;
-  /// Slices are updated one by one: those of a step may come in several calls.
+  /// Updates every slice independently; the slices of a step may be passed in several calls.
   virtual void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const = 0;
-  /// Bytes of working memory for a parameter that it updates whole.
+  /// Bytes of working memory for updating a whole parameter.
   virtual std::size_t working_bytes(const Parameter&) const { return 0; }
-  /// Whether it trains at one point and its result is another point, the average of its steps (schedule-free). Then
-  /// whoever evaluates, samples, saves or ends a run shows the average first, and goes back to the training point
-  /// before the next step. The training point comes back bit by bit.
+  /// Whether the result is not the training point but an average of it (schedule-free). Then callers must switch values
+  /// to the average before they evaluate, sample, save or end the run, and back to the training point before the next
+  /// step, which restores it exactly.
   virtual bool averages() const { return false; }
-  virtual void show_average(std::span<const OptimizerSlice>) const {}
-  virtual void show_training_point(std::span<const OptimizerSlice>) const {}
-  /// Advice on its settings, shown before a run; "" for none.
+  virtual void switch_to_average(std::span<const OptimizerSlice>) const {}
+  virtual void switch_to_training_point(std::span<const OptimizerSlice>) const {}
+  /// Advice on its settings, printed before a run; "" if none.
   virtual std::string advice() const { return ""; }
 };
 
-/// The most working memory that any of these parameters takes.
+/// The maximum of working_bytes() over the parameters.
 std::size_t working_bytes(const Optimizer& optimizer, const ParameterStore& parameters);
 
-/// Settings of a recipe for the optimizer; unset: the optimizer's default.
+/// A recipe's settings of the optimizer; unset: the optimizer's default.
 struct OptimizerSettings {
   double weight_decay = 0;
   std::optional<double> beta1 = {}, beta2 = {}, epsilon = {}, beta3 = {}, epsilon2 = {};
-  Json args = Json::object();                    // optim_args; they win over the above
-  std::vector<std::string> target_modules = {};  // optim_target_modules, of the low-rank ones
-  std::string schedule = "constant";             // its name
+  Json args = Json::object();                    // optim_args, which take precedence over the above
+  std::vector<std::string> target_modules = {};  // optim_target_modules, of low-rank optimizers
+  std::string schedule = "constant";             // name of the learning-rate schedule
   std::uint64_t seed = 0;                        // of random projections
 };
 
-/// An argument of an optimizer: its type is its default's.
+/// An argument of an optimizer. Its type is that of its default, `fallback`.
 struct Argument {
   enum class From { args, weight_decay, beta1, beta2, beta3, epsilon, epsilon2 };
   std::string name, help;
   Json fallback;
-  From from = From::args;               // the setting that gives it, unless optim_args do
-  double below = 1e300;                 // numbers: in [0, below)
-  std::vector<std::string> words = {};  // texts: the only ones allowed
+  From from = From::args;               // the setting whose value it takes if optim_args does not set it
+  double below = 1e300;                 // upper bound of numbers, which must be in [0, below)
+  std::vector<std::string> words = {};  // allowed values of a text; empty: any
 };
 
 struct OptimizerKind {
   using Factory = std::function<std::unique_ptr<Optimizer>(const OptimizerSettings&)>;
   struct Spelling {
-    std::string name, notice = {};  // a notice where it stands for something a little different
+    std::string name, notice = {};  // notice: printed if it is not an exact synonym
   };
 
   Factory factory;
   std::vector<Argument> arguments = {};
-  std::vector<Spelling> spellings = {};  // of recipes, besides its name
-  std::string notice = {};               // told once where a recipe names it
-  bool takes_targets = false;            // reads target_modules
-  bool by_element = true;                // state in float32, one entry an element: it can be pruned (ReLoRA)
+  std::vector<Spelling> spellings = {};  // aliases in recipes
+  std::string notice = {};               // printed if a recipe names it
+  bool takes_targets = false;            // uses target_modules
+  bool by_element = true;                // state in float32, one entry per element, so it can be pruned (ReLoRA)
 
   OptimizerKind(Factory make, std::vector<Argument> args = {},
                 std::vector<Spelling> names = {})  // NOLINT: a factory is a kind

@@ -25,12 +25,12 @@ double floor_of(const ScheduleSettings& s) {
   return argument(s, "min_lr_rate", argument(s, "min_lr_ratio", s.min_lr_ratio.value_or(0)));
 }
 
-double constant(const ScheduleSettings&, const SchedulePlace&) { return 1; }
-double linear(const ScheduleSettings&, const SchedulePlace& at) { return 1 - at.p(); }
+double constant(const ScheduleSettings&, const SchedulePosition&) { return 1; }
+double linear(const ScheduleSettings&, const SchedulePosition& at) { return 1 - at.p(); }
 
-double cosine(const ScheduleSettings& s, const SchedulePlace& at) {
+double cosine(const ScheduleSettings& s, const SchedulePosition& at) {
   double floor = s.quadratic_warmup ? 0 : floor_of(s);
-  SchedulePlace place = at;
+  SchedulePosition place = at;
   if (s.constant_lr_ratio) {
     place.steps = std::floor(at.steps * *s.constant_lr_ratio);
     place.step = std::min(at.step, place.steps);
@@ -38,21 +38,21 @@ double cosine(const ScheduleSettings& s, const SchedulePlace& at) {
   return above(floor, std::max(0.0, half_cosine(2 * argument(s, "num_cycles", 0.5) * place.p())));
 }
 
-double cosine_with_restarts(const ScheduleSettings& s, const SchedulePlace& at) {
+double cosine_with_restarts(const ScheduleSettings& s, const SchedulePosition& at) {
   double p = at.p();
   return p >= 1 ? 0 : half_cosine(std::fmod(p * argument(s, "num_cycles", 1), 1.0));
 }
 
-double polynomial(const ScheduleSettings& s, const SchedulePlace& at) {
+double polynomial(const ScheduleSettings& s, const SchedulePosition& at) {
   return above(argument(s, "lr_end", 1e-7) / s.peak, std::pow(std::max(0.0, 1 - at.p()), argument(s, "power", 1)));
 }
 
-double inverse_sqrt(const ScheduleSettings& s, const SchedulePlace& at) {
+double inverse_sqrt(const ScheduleSettings& s, const SchedulePosition& at) {
   double timescale = argument(s, "timescale", at.warmup > 0 ? at.warmup : 10000);
   return 1 / std::sqrt((at.step + timescale - at.warmup) / timescale);
 }
 
-double warmup_stable_decay(const ScheduleSettings& s, const SchedulePlace& at) {
+double warmup_stable_decay(const ScheduleSettings& s, const SchedulePosition& at) {
   double decay = argument(s, "num_decay_steps", std::floor(0.1 * at.steps));
   double stable = argument(s, "num_stable_steps", at.steps - at.warmup - decay);
   double into = at.step - at.warmup - stable;
@@ -68,14 +68,14 @@ double warmup_stable_decay(const ScheduleSettings& s, const SchedulePlace& at) {
 }
 
 // Chen et al., "REX: Revisiting Budgeted Training with an Improved Schedule", 2021.
-double rex(const ScheduleSettings& s, const SchedulePlace& at) {
+double rex(const ScheduleSettings& s, const SchedulePosition& at) {
   double left = std::max(0.0, 1 - at.p());
   return above(floor_of(s), left / (0.1 + 0.9 * left));
 }
 
 // Smith & Topin, "Super-convergence", 2018, in PyTorch's two phases: up from peak/div_factor, down to that ÷
 // final_div_factor.
-double one_cycle(const ScheduleSettings& s, const SchedulePlace& at) {
+double one_cycle(const ScheduleSettings& s, const SchedulePosition& at) {
   double low = 1 / argument(s, "div_factor", 25), end = low / argument(s, "final_div_factor", 1e4);
   double top = argument(s, "pct_start", at.warmup / at.steps) * at.steps - 1, last = at.steps - 1;
   std::string strategy = json_string(s.kwargs, "anneal_strategy", "cos", kSource);

@@ -37,14 +37,14 @@ struct ScheduleSettings {
 std::int64_t warmup_length(const ScheduleSettings& settings);
 
 /// Where a step stands.
-struct SchedulePlace {
+struct SchedulePosition {
   double step, warmup, steps;  // s, W, T
   double p() const { return steps > warmup ? (step - warmup) / (steps - warmup) : 1; }
 };
 
 /// A schedule's shape: factor of the peak after the warm-up, and the keyword arguments it understands.
 struct ScheduleShape {
-  std::function<double(const ScheduleSettings& settings, const SchedulePlace& place)> factor;
+  std::function<double(const ScheduleSettings& settings, const SchedulePosition& place)> factor;
   std::vector<std::string> kwargs;
   bool own_warmup = false;
 };

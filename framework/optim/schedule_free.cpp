@@ -66,7 +66,7 @@ class ScheduleFree : public Optimizer {
         "constant, not {}",
         schedule_);
   }
-  void show_average(std::span<const OptimizerSlice> slices) const override {
+  void switch_to_average(std::span<const OptimizerSlice> slices) const override {
     const float factor = as_float(1 - 1 / beta_);
     for (const OptimizerSlice& s : slices) {
       float *w = s.value.data(), *z = plane(s, 0, kCounterFloats), *y = plane(s, 1, kCounterFloats);
@@ -77,7 +77,7 @@ class ScheduleFree : public Optimizer {
       });
     }
   }
-  void show_training_point(std::span<const OptimizerSlice> slices) const override {
+  void switch_to_training_point(std::span<const OptimizerSlice> slices) const override {
     for (const OptimizerSlice& s : slices)
       each_element(s.size(), [w = s.value.data(), y = plane(s, 1, kCounterFloats)](std::int64_t i) { w[i] = y[i]; });
   }

@@ -236,7 +236,7 @@ class Chooser {
     a.lora_dropout = 0;
     a.lora_target_linear = true;
     if (tokenizer_->size() > model_.tokenizer->size()) {
-      for (const WeightName& w : end_weights(model_.spec))
+      for (const WeightName& w : embedding_and_head(model_.spec))
         a.lora_modules_to_save.push_back(w.module().substr(w.module().rfind('.') + 1));
       a.peft_ensure_weight_tying = model_.spec.tied;
     }

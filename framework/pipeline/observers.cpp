@@ -137,8 +137,9 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
   if (const OptimSection& o = plan.recipe.optim; o.lr_scheduler == "reduce_lr_on_plateau")
     all.push_back(
         std::make_unique<Plateau>(plateau_settings(o.lr_scheduler_kwargs, plan.best_metric, o.learning_rate)));
-  all.push_back(std::make_unique<BestModel>(BestModel::Settings{
-      plan.best_metric, t.save_strategy == Cadence::best || t.load_best_model_at_end, t.early_stopping_patience}));
+  all.push_back(std::make_unique<BestModel>(
+      BestModel::Settings{plan.best_metric, t.save_strategy == IntervalStrategy::best || t.load_best_model_at_end,
+                          t.early_stopping_patience}));
   if (plan.comm.rank() == 0)
     for (auto& row : plugin_observers().rows())
       all.push_back(row.make(arguments_of(plan.recipe.plugin.plugin_args, row.name)));

@@ -29,7 +29,7 @@ TrainState RunPlan::start(const std::string& from) {
   read_optimizer_state(from, *strategy, optimizer->state());
   if (const std::string damage = FiniteState(*strategy, optimizer->state()).damage(); !damage.empty())
     throw UserError("{}: {} is not a finite number; resume from an earlier checkpoint", from, damage);
-  show_training_point(*optimizer, *strategy);
+  switch_to_training_point(*optimizer, *strategy);
   if (!strategy->residuals().empty() && !read_residuals(from, *strategy, strategy_name(recipe, comm), comm) &&
       comm.rank() == 0)
     log_warning(
@@ -100,7 +100,7 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
 }
 
 std::int64_t RunPlan::load_best_model(const TrainState& state) {
-  show_average(*optimizer, *strategy);
+  switch_to_average(*optimizer, *strategy);
   if (!recipe.train.load_best_model_at_end || state.best_step < 0 || state.best_step == state.step) return state.step;
   if (state.best_step == 0) {
     log_warning(

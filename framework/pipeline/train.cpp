@@ -176,11 +176,11 @@ TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, c
     if (!value.empty()) s.facts.settings.push_back({key, value});
   s.max_grad_norm = plan.recipe.optim.max_grad_norm;
   s.evaluates = [&plan](std::int64_t step) { return !plan.evaluators.empty() && plan.data.calendar.evaluates(step); };
-  const bool best_only = t.save_strategy == Cadence::best;
+  const bool best_only = t.save_strategy == IntervalStrategy::best;
   s.saves = [&plan, best_only, first = t.save_first_step](std::int64_t step) {
     return best_only ? first && step == 0 : plan.data.calendar.saves(step);
   };
-  s.save_last = !best_only && t.save_strategy != Cadence::never;
+  s.save_last = !best_only && t.save_strategy != IntervalStrategy::never;
   s.save_when_stopped = t.save_on_signal;
   s.resume_command = shell_text({program_name(), "resume", record.output_dir});
   s.nonfinite_patience = t.nonfinite_patience;
@@ -208,7 +208,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   Observers observers = make_policies(plan, started);
   plan.agree();
   folder.make_and_lock();
-  if (speaks && settings.save_strategy != Cadence::never)
+  if (speaks && settings.save_strategy != IntervalStrategy::never)
     check_disk_space(settings.output_dir, plan.checkpoint_bytes());
   const std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
   const TrainState state = plan.start(from);

@@ -15,7 +15,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::Schedule> row) {
     std::unique_ptr<plugin::Schedule> schedule;
   };
   shape.factor = [origin, row, made = std::make_shared<Made>()](const ScheduleSettings& settings,
-                                                                const SchedulePlace& place) {
+                                                                const SchedulePosition& place) {
     if (!made->schedule || made->kwargs != settings.kwargs)
       *made = {settings.kwargs,
                make_of(origin, row, checked_arguments(row.arguments, settings.kwargs, "lr_scheduler_kwargs"))};

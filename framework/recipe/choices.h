@@ -1,10 +1,10 @@
-// The choices that settings of a recipe offer.
+// Enumerations of a recipe's settings.
 #pragma once
 
 namespace dml {
 
 enum class AdapterKind { none, lora, qlora };
-enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B both (PEFT's `false`)
+enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B (PEFT's `false`)
 enum class ExcessLength { drop, truncate, raise, split_turns };
 enum class BadRow { error, skip };
 enum class TrainOnEnd {
@@ -12,15 +12,16 @@ enum class TrainOnEnd {
   turn,
   last,
   all
-};                                          // turns whose end tokens are trained: none, trained ones, the last, all
+};  // turns whose end-of-turn token is trained: none, the trained ones, the last, all
 enum class Recompute { none, layer, mlp };  // gradient_checkpointing: false, true, mlp
-enum class Bf16 { off, on, automatic };     // automatic: where the processor has instructions for it
+enum class Bf16 { off, on, automatic };     // automatic: on if the processor has bf16 instructions
 enum class Bf16Weights {
   off,
   kahan,
   stochastic
-};  // trained weights are bfloat16 between steps; how what rounding loses is kept
-enum class Cadence { automatic, never, steps, epoch, best };
+};  // trained weights stored in bfloat16: how rounding errors are compensated (optim/bf16_weights.h)
+// When to evaluate and save, as transformers' IntervalStrategy; automatic: see TrainSection.
+enum class IntervalStrategy { automatic, never, steps, epoch, best };
 
 enum class RowKind {
   text,
@@ -28,12 +29,12 @@ enum class RowKind {
   labelled,
   prompts,
   steps
-};  // of data: follows from rl, reward_model, process_reward_model
+};  // the kind of the data's rows; follows from rl, reward_model, process_reward_model
 enum class ModelTask {
   causal_lm,
   reward,
   process_reward
-};  // what the head gives: text, a number for a text, classes of steps
+};  // the output of the head: a token, a number per text, a class per step
 enum class Rl { none, dpo, ipo, orpo, simpo, cpo, kto, grpo, gdpo };
 
 }  // namespace dml

@@ -327,10 +327,10 @@ const std::vector<EnumRow<Bf16Weights>>& enum_rows() {
   return rows;
 }
 template <>
-const std::vector<EnumRow<Cadence>>& enum_rows() {
-  static const std::vector<EnumRow<Cadence>> rows = {{"auto", Cadence::automatic}, {"no", Cadence::never},
-                                                     {"false", Cadence::never},    {"steps", Cadence::steps},
-                                                     {"epoch", Cadence::epoch},    {"best", Cadence::best}};
+const std::vector<EnumRow<IntervalStrategy>>& enum_rows() {
+  static const std::vector<EnumRow<IntervalStrategy>> rows = {
+      {"auto", IntervalStrategy::automatic}, {"no", IntervalStrategy::never},    {"false", IntervalStrategy::never},
+      {"steps", IntervalStrategy::steps},    {"epoch", IntervalStrategy::epoch}, {"best", IntervalStrategy::best}};
   return rows;
 }
 

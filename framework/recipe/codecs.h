@@ -1,4 +1,4 @@
-// Codecs of the member types that occur in recipe.h, and Table::add, which finds the one for a member.
+// Codecs of all member types of recipe.h, and Table::add, which selects the codec of a member.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace dml::recipe {
 
-/// Kind<T>: the typed half of a codec.
+/// Kind<T>: how values of type T are read, written and described.
 template <class T>
 struct Kind;
 
@@ -67,7 +67,7 @@ struct Kind<Json> {
   static Json schema(const Field&) { return {{"type", "object"}}; }
 };
 
-/// Of a type whose values have spellings.
+/// A type whose values have spellings (EnumRow).
 template <class E>
 struct Spelled {
   static std::vector<std::string> spellings(const Field& f) {
@@ -108,14 +108,14 @@ template <class E>
 requires std::is_enum_v<E>
 struct Kind<E> : Spelled<E> {
 };
-/// Unset is a choice, too: "auto".
+/// An unset DType has a spelling, too: "auto".
 template <>
 struct Kind<std::optional<DType>> : Spelled<std::optional<DType>> {};
 
 template <class T>
 struct Kind<std::optional<T>> {
   static void read(const Node& n, std::optional<T>& to, const Field& f, const std::string& path, Reading& r) {
-    if (n.is_scalar() && n.text.empty()) return;  // "" is unset, too
+    if (n.is_scalar() && n.text.empty()) return;  // "" also means unset
     if (stands_for_none(n, f)) {
       to.reset();
       r.off.insert(path);
@@ -130,7 +130,7 @@ struct Kind<std::optional<T>> {
   static Json schema(const Field& f) { return Kind<T>::schema(f); }
 };
 
-/// A struct with a table of its own.
+/// A struct with its own table.
 template <class S>
 requires(std::is_same_v<S, SpecialTokens> || std::is_same_v<S, DatasetEntry> || std::is_same_v<S, PromptFormat> ||
          std::is_same_v<S, LrGroup> || std::is_same_v<S, ScoreFilter> || std::is_same_v<S, TrlSettings> ||

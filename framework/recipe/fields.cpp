@@ -9,8 +9,8 @@
 
 namespace dml::recipe {
 
-Table& Table::known(Unfilled effect, const char* why, const std::vector<std::string>& keys) {
-  for (const auto& key : keys) known_.push_back({key, why, effect});
+Table& Table::unmapped(Unmapped effect, const char* why, const std::vector<std::string>& keys) {
+  for (const auto& key : keys) unmapped_.push_back({key, why, effect});
   return *this;
 }
 
@@ -20,11 +20,11 @@ const Field* Table::find(std::string_view key) const {
   return nullptr;
 }
 
-const Known* Table::find_known(std::string_view key) const {
-  for (const auto& known : known_) {
-    std::string_view pattern = known.key;
-    if (pattern == key) return &known;
-    if (pattern.ends_with('*') && key.starts_with(pattern.substr(0, pattern.size() - 1))) return &known;
+const UnmappedKey* Table::find_unmapped(std::string_view key) const {
+  for (const auto& unmapped : unmapped_) {
+    std::string_view pattern = unmapped.key;
+    if (pattern == key) return &unmapped;
+    if (pattern.ends_with('*') && key.starts_with(pattern.substr(0, pattern.size() - 1))) return &unmapped;
   }
   return nullptr;
 }
@@ -98,17 +98,18 @@ std::string with_line(const std::string& path, Place place) {
   return place.line ? fmt::format("{} (line {})", path, place.line) : path;
 }
 
-void read_known(const Known& known, const Node& key, const Node& value, const std::string& path, Reading& reading) {
+void read_unmapped(const UnmappedKey& unmapped, const Node& key, const Node& value, const std::string& path,
+                   Reading& reading) {
   if (is_off(value)) return;
-  switch (known.effect) {
-    case Unfilled::inert:
+  switch (unmapped.effect) {
+    case Unmapped::inert:
       reading.inert.push_back(with_line(path, key.place));
       break;
-    case Unfilled::undone:
-      reading.undone[known.why].push_back(with_line(path, key.place));
+    case Unmapped::unsupported:
+      reading.unsupported[unmapped.why].push_back(with_line(path, key.place));
       break;
-    case Unfilled::refused:
-      reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, known.why));
+    case Unmapped::rejected:
+      reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, unmapped.why));
       break;
   }
 }
@@ -143,8 +144,8 @@ void read_table(const Table& table, const Node& map, void* owner, const std::str
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
     const Node &key = map.keys[i], &value = map.items[i];
     if (const Field* field = table.find(key.text)) read_field(*field, key, value, owner, prefix, reading);
-    else if (const Known* known = table.find_known(key.text))
-      read_known(*known, key, value, prefix + key.text, reading);
+    else if (const UnmappedKey* unmapped = table.find_unmapped(key.text))
+      read_unmapped(*unmapped, key, value, prefix + key.text, reading);
     else unknown(key, prefix, table.names(), reading);
   }
   for (const Field& field : table.fields())
@@ -163,7 +164,8 @@ void read_recipe_map(const Node& map, Recipe& recipe, Reading& reading) {
     const Node &key = map.keys[i], &value = map.items[i];
     if (Found found = find_field(key.text); found.field)
       read_field(*found.field, key, value, found.section->of(recipe), "", reading);
-    else if (const Known* known = other_keys().find_known(key.text)) read_known(*known, key, value, key.text, reading);
+    else if (const UnmappedKey* unmapped = other_keys().find_unmapped(key.text))
+      read_unmapped(*unmapped, key, value, key.text, reading);
     else unknown(key, "", names, reading);
   }
 }

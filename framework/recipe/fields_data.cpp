@@ -191,10 +191,10 @@ const Table& table<DatasetEntry>() {
     t.add("text_column", &S::text_column, "Type pretrain: column of the text.", {.example = "body", .unset = "text"});
     t.inert("dml runs no code of datasets",
             {"trust_remote_code", "preprocess_shards", "temperature", "logprobs_field"});
-    t.refuse("prompts are text", {"field_prompt_tokens"});
-    t.refuse("use type: chat_template with message_property_mappings and roles",
+    t.reject("prompts are text", {"field_prompt_tokens"});
+    t.reject("use type: chat_template with message_property_mappings and roles",
              {"conversation", "field_human", "field_model"});
-    t.refuse("describe the format with a table under 'type'", {"input_format", "input_transform"});
+    t.reject("describe the format with a table under 'type'", {"input_format", "input_transform"});
     return t;
   }();
   return rows;

@@ -107,7 +107,7 @@ void add_inert(Table& t) {
 void add_undone(Table& t) {
   const std::string local = "; metrics are in metrics.jsonl and report.html of output_dir";
   auto sends_nothing = [&](const char* service, const std::vector<std::string>& keys) {
-    t.undone(("dml does not log to " + std::string(service) + local).c_str(), keys);
+    t.unsupported(("dml does not log to " + std::string(service) + local).c_str(), keys);
   };
   sends_nothing("Comet", {"use_comet", "comet_*"});
   sends_nothing("Trackio", {"use_trackio", "trackio_*"});
@@ -115,48 +115,49 @@ void add_undone(Table& t) {
   sends_nothing("OpenTelemetry", {"use_otel_metrics", "otel_*"});
   t.inert("a token of the Hub is sent whenever there is one (HF_TOKEN or the token file)", {"hf_use_auth_token"});
   t.inert("a push sends what is new, from whatever checkpoint", {"hub_always_push"});
-  t.undone("prepared data stay on this machine; `dml push --dataset` pushes files of rows", {"push_dataset_to_hub"});
-  t.undone("dml runs no benchmarks; run them on the result", {"lm_eval_*", "do_bench_eval", "bench_*"});
-  t.undone("dml writes no PyTorch profile; DML_PROFILE=1 prints the time of each operation",
-           {"profiler_steps", "profiler_steps_start"});
-  t.undone("dml uploads to no tracker and watches no gradients; hub_model_id pushes the result to the Hub",
-           {"wandb_watch", "wandb_log_model", "hf_mlflow_log_artifacts"});
+  t.unsupported("prepared data stay on this machine; `dml push --dataset` pushes files of rows",
+                {"push_dataset_to_hub"});
+  t.unsupported("dml runs no benchmarks; run them on the result", {"lm_eval_*", "do_bench_eval", "bench_*"});
+  t.unsupported("dml writes no PyTorch profile; DML_PROFILE=1 prints the time of each operation",
+                {"profiler_steps", "profiler_steps_start"});
+  t.unsupported("dml uploads to no tracker and watches no gradients; hub_model_id pushes the result to the Hub",
+                {"wandb_watch", "wandb_log_model", "hf_mlflow_log_artifacts"});
 }
 
 void add_refused(Table& t) {
-  t.refuse("dml computes in float32 or bfloat16; use bf16: true, or auto", {"fp16", "float16"});
-  t.refuse("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, and from rewards with rl: grpo",
+  t.reject("dml computes in float32 or bfloat16; use bf16: true, or auto", {"fp16", "float16"});
+  t.reject("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, and from rewards with rl: grpo",
            {"ebft"});
-  t.refuse("the head of a reward model follows from reward_model and process_reward_model", {"cls_model_config"});
-  t.refuse("write center_rewards_coefficient", {"center_rewards"});
-  t.refuse("write it under trl", {"sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"});
-  t.refuse("dml trains text-only models",
+  t.reject("the head of a reward model follows from reward_model and process_reward_model", {"cls_model_config"});
+  t.reject("write center_rewards_coefficient", {"center_rewards"});
+  t.reject("write it under trl", {"sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"});
+  t.reject("dml trains text-only models",
            {"processor_type", "processor_kwargs", "processor_config", "is_multimodal", "image_size",
             "image_resize_algorithm", "role_boundaries", "freeze_mm_modules"});
-  t.refuse("dml quantises the base to 4 bits (nf4) or 8 bits; use load_in_4bit or load_in_8bit",
+  t.reject("dml quantises the base to 4 bits (nf4) or 8 bits; use load_in_4bit or load_in_8bit",
            {"gptq", "gptq_*", "qat", "quantization", "model_quantization_config*", "quantize_moe_experts", "nvfp4*",
             "use_onebitllms"});
-  t.refuse("dml shares work among ranks by 'distribution' only",
+  t.reject("dml shares work among ranks by 'distribution' only",
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "expert_parallel*"});
-  t.refuse("dml does not have this optimizer; use adamw", {"galore_*", "qgalore_*", "dion_*", "muon_*"});
-  t.refuse("dml does not have this training method",
+  t.reject("dml does not have this optimizer; use adamw", {"galore_*", "qgalore_*", "dion_*", "muon_*"});
+  t.reject("dml does not have this training method",
            {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "kd_*", "grokfast_*", "mora_*", "use_mora",
             "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*", "skip_prepare_dataset",
             "do_causal_lm_eval", "eval_causal_lm_metrics"});
-  t.refuse("dml has no scaled softmax (SSMax)", {"scaling_softmax*"});
-  t.refuse("dml does not measure which layers to train; list them in unfrozen_parameters", {"spectrum_*"});
-  t.refuse("dml adds embedding rows for new tokens; it never removes or resets rows",
+  t.reject("dml has no scaled softmax (SSMax)", {"scaling_softmax*"});
+  t.reject("dml does not measure which layers to train; list them in unfrozen_parameters", {"spectrum_*"});
+  t.reject("dml adds embedding rows for new tokens; it never removes or resets rows",
            {"shrink_embeddings", "fix_untrained_tokens"});
-  t.refuse("only LoftQ is read here: write peft_init_lora_weights: loftq and loftq_iter", {"peft"});
-  t.refuse("dml adapts modules, selected by name, pattern and layer", {"peft_layer_replication"});
-  t.refuse("dml reads tokenizer.json and tokenizer.model, not mistral-common's files",
+  t.reject("only LoftQ is read here: write peft_init_lora_weights: loftq and loftq_iter", {"peft"});
+  t.reject("dml adapts modules, selected by name, pattern and layer", {"peft_layer_replication"});
+  t.reject("dml reads tokenizer.json and tokenizer.model, not mistral-common's files",
            {"tokenizer_use_mistral_common"});
-  t.refuse("Axolotl has removed it; write it under model_config, as in config.json", {"rope_scaling"});
-  t.refuse("Axolotl has renamed it; write relora: true, jagged_restart_steps and jagged_restart_warmup_steps",
+  t.reject("Axolotl has removed it; write it under model_config, as in config.json", {"rope_scaling"});
+  t.reject("Axolotl has renamed it; write relora: true, jagged_restart_steps and jagged_restart_warmup_steps",
            {"relora_steps", "relora_warmup_steps", "relora_anneal_steps"});
-  t.refuse("Axolotl has removed it; use sequence_len with sample_packing: true", {"max_packed_sequence_len"});
-  t.refuse("Axolotl has removed it; remove it", {"s2_attention", "flash_attn_rms_norm", "unsloth_*"});
-  t.refuse("Axolotl does not have it either; use 'split' of the dataset's entry", {"train_on_split"});
+  t.reject("Axolotl has removed it; use sequence_len with sample_packing: true", {"max_packed_sequence_len"});
+  t.reject("Axolotl has removed it; remove it", {"s2_attention", "flash_attn_rms_norm", "unsloth_*"});
+  t.reject("Axolotl does not have it either; use 'split' of the dataset's entry", {"train_on_split"});
 }
 
 }  // namespace

@@ -90,11 +90,11 @@ void add_reference(Table& t) {
 void add_unfilled(Table& t) {
   t.inert("completions come from dml's own engine, which has the weights of training at once",
           {"use_vllm", "vllm_*", "use_liger_loss", "use_data_producer", "async_prefetch", "vllm_lora_sync"});
-  t.refuse("write the list 'rewards' at the top level, with checks, programs and reward models", {"reward_funcs"});
-  t.refuse("set temperature, top_p, top_k, min_p and repetition_penalty", {"generation_kwargs"});
-  t.refuse("write chat_template_kwargs at the top level", {"chat_template_kwargs"});
-  t.refuse("completions come from dml's own engine only", {"rollout_func"});
-  t.refuse("the size follows from micro_batch_size and steps_per_generation", {"generation_batch_size"});
+  t.reject("write the list 'rewards' at the top level, with checks, programs and reward models", {"reward_funcs"});
+  t.reject("set temperature, top_p, top_k, min_p and repetition_penalty", {"generation_kwargs"});
+  t.reject("write chat_template_kwargs at the top level", {"chat_template_kwargs"});
+  t.reject("completions come from dml's own engine only", {"rollout_func"});
+  t.reject("the size follows from micro_batch_size and steps_per_generation", {"generation_batch_size"});
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   if (!reading.inert.empty())
     file.notices.push_back(
         fmt::format("no effect on CPUs: {} ('dml help KEY' gives the reason)", fmt::join(reading.inert, ", ")));
-  for (const auto& [why, keys] : reading.undone)
+  for (const auto& [why, keys] : reading.unsupported)
     file.notices.push_back(fmt::format("not done: {}: {}", fmt::join(keys, ", "), why));
   return file;
 }
@@ -144,13 +144,13 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
     derived[key] = fmt::format("from {}", from);
   };
   // "None" of a number of evaluations or checkpoints is a strategy, unless another setting gives one.
-  auto none = [&](const char* strategy, Cadence& cadence, std::initializer_list<const char*> settings) {
+  auto none = [&](const char* strategy, IntervalStrategy& cadence, std::initializer_list<const char*> settings) {
     const char* off = nullptr;
     for (const char* key : settings) {
       if (reading.off.contains(key)) off = key;
       else if (reading.given.contains(key)) return;
     }
-    if (off && cadence == Cadence::automatic) fill(strategy, cadence, Cadence::never, off);
+    if (off && cadence == IntervalStrategy::automatic) fill(strategy, cadence, IntervalStrategy::never, off);
   };
   none("eval_strategy", recipe.train.eval_strategy, {"eval_steps", "evals_per_epoch"});
   none("save_strategy", recipe.train.save_strategy, {"save_steps", "saves_per_epoch"});
@@ -214,7 +214,7 @@ RecipeFile load_recipe(const std::string& path, const std::vector<Override>& ove
   std::error_code unreadable;
   if (std::filesystem::is_directory(path, unreadable))
     throw UserError("{}: is a directory; name the recipe file in it", path);
-  return recipe::read(read_file(path, recipe::kLargestRecipe), path, overrides, use);
+  return recipe::read(read_file(path, recipe::kMaxRecipeBytes), path, overrides, use);
 }
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// A recipe's text as a tree with places, before any setting is understood; and the list of what is wrong with it.
+// The YAML tree of a recipe with positions, before settings are interpreted, and the report of its problems.
 #pragma once
 
 #include <string>
@@ -7,19 +7,19 @@
 
 namespace dml::recipe {
 
-/// 1-based; line 0 is the command line.
+/// 1-based line and column; line 0 is the command line.
 struct Place {
   int line = 0, column = 0;
 };
 
-/// Scalars keep their spelling: what a text means depends on the setting it is for (`2e-4`, `no`, `1_000`).
+/// Scalars keep their text; its meaning depends on the type of the setting (`2e-4`, `no`, `1_000`).
 struct Node {
   enum class Kind { null, scalar, list, map };
   Kind kind = Kind::null;
   bool plain = true;  // scalar without quotes
   std::string text;
   Place place;
-  std::vector<Node> keys;   // map: scalars, as many as items
+  std::vector<Node> keys;   // map: scalars, keys[i] of items[i]
   std::vector<Node> items;  // list, map
 
   bool is_null() const { return kind == Kind::null; }
@@ -27,10 +27,10 @@ struct Node {
   const Node* find(std::string_view key) const;
 };
 
-/// "true" / "false" for YAML 1.1's yes, no, on, off in any case; other texts as they are.
+/// "true" or "false" for YAML 1.1's yes, no, on, off in any case; other texts unchanged.
 std::string canonical_bool(std::string_view text);
 
-/// Everything there is to say about a recipe; errors are collected so that all are shown at once.
+/// Collects errors, warnings and notices about a recipe, so that all of them are shown at once.
 class Report {
  public:
   explicit Report(std::string name) : name_(std::move(name)) {}
@@ -40,9 +40,9 @@ class Report {
   void notice(const std::string& text) { notices.push_back(text); }
   /// "FILE:LINE:COLUMN" or "command line".
   std::string at(Place place) const;
-  /// False once the limit of reported errors is reached; further ones are only counted.
+  /// False once the limit of reported errors is reached; further errors are only counted.
   bool wants_more() const { return errors_.size() < kMost; }
-  /// UserError with all errors sorted by place, when there are any.
+  /// Throws UserError with all errors, sorted by place, if there are any.
   void raise() const;
   /// All warnings, sorted by place.
   std::vector<std::string> warnings() const { return sorted(warnings_); }
@@ -62,7 +62,7 @@ class Report {
   std::size_t more_ = 0;
 };
 
-/// A text from outside for a message: control characters escaped, cut after 60 bytes.
+/// A text of the user for a message: control characters are escaped, and it is cut after 60 bytes.
 std::string shown(std::string_view text);
 
 }  // namespace dml::recipe

@@ -40,8 +40,8 @@ Place place_at(std::string_view text, std::size_t offset) {
 }
 
 void check_text(std::string_view text) {
-  if (text.size() > kLargestRecipe)
-    throw Stop{{1, 1}, fmt::format("has {} bytes; the limit for a recipe is {}", text.size(), kLargestRecipe)};
+  if (text.size() > kMaxRecipeBytes)
+    throw Stop{{1, 1}, fmt::format("has {} bytes; the limit for a recipe is {}", text.size(), kMaxRecipeBytes)};
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) throw Stop{{1, 1}, "is UTF-16; save it as UTF-8"};
   std::size_t open = 0;  // yaml-cpp would queue a token for each before it says a word
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -1,4 +1,4 @@
-// YAML text to Node. The only file that knows yaml-cpp is reader.cpp.
+// YAML text to Node. Only reader.cpp uses yaml-cpp.
 #pragma once
 
 #include <string_view>
@@ -7,10 +7,10 @@
 
 namespace dml::recipe {
 
-inline constexpr std::size_t kLargestRecipe = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxRecipeBytes = std::size_t{1} << 20;
 
-/// The tree of the one document in `text`: anchors, aliases and merge keys (`<<`) resolved, a bounded number of nodes.
-/// Problems of the text go to the report, which is raised when no tree can be had.
+/// Parses the single document in `text`; resolves anchors, aliases and merge keys (`<<`); the number of nodes is
+/// bounded. Problems are added to the report; throws UserError if there is no valid tree.
 Node read_yaml(std::string_view text, Report& report);
 
 }  // namespace dml::recipe

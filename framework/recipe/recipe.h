@@ -1,9 +1,9 @@
 // A recipe: every setting of a job, typed, checked and with its default filled in.
 //
-// Members carry the names of the recipe's keys (Axolotl's spellings); what a key means, its range and its help are
-// written once, in fields_*.cpp. Each part gets only the section that it needs; no folder below `pipeline` sees
-// the whole Recipe, and no code looks a setting up by its name.
-// std::optional is used where "unset" means something else than any value; the comment says what.
+// Members are named like the recipe's keys (Axolotl's spellings). The meaning, range and help of a key are written
+// once, in fields_*.cpp. Functions take only the section that they need; no folder below `assembly` sees the whole
+// Recipe, and no code looks up a setting by name. A std::optional member is one whose unset state differs from every
+// value; its comment says what it means.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct LrGroup {
   bool operator==(const LrGroup&) const = default;
 };
 
-/// A check of an evaluation: a name, or a table whose first key is the name ("regex: PATTERN") and whose others are
+/// A check of an evaluation: a name, or a table whose first key is the name ("regex: PATTERN") and whose other keys are
 /// options.
 struct EvalCheck {
   std::string name;
@@ -40,8 +40,8 @@ struct EvalCheck {
 
 struct EvalEntry {
   std::string name, path;
-  std::vector<Json> prompts;  // rows, in place of a path
-  std::string task;           // a task of lm-evaluation-harness, in place of rows and checks
+  std::vector<Json> prompts;  // rows, instead of a path
+  std::string task;           // a task of lm-evaluation-harness, instead of rows and checks
   bool raw = false;
   std::optional<std::int64_t> every;  // steps; unset: at every evaluation
   std::int64_t max_new_tokens = 256;
@@ -56,30 +56,32 @@ struct EvalSection {
 };
 
 struct OptimSection {
-  std::string optimizer = "adamw";  // name in the registry; Axolotl's many spellings are mapped to it
+  std::string optimizer = "adamw";  // name in the registry, to which Axolotl's spellings are mapped
   Json optim_args = Json::object();
   std::vector<std::string> optim_target_modules;
   double learning_rate = 0;  // the peak
   std::string lr_scheduler = "cosine";
   Json lr_scheduler_kwargs = Json::object();
-  std::optional<std::int64_t> warmup_steps;  // neither set: 3 % of the steps, at most 100
+  std::optional<std::int64_t> warmup_steps;  // neither warmup_steps nor warmup_ratio: 3 % of the steps, at most 100
   std::optional<double> warmup_ratio;
   bool lr_quadratic_warmup = false;
   std::optional<double> cosine_min_lr_ratio;
   std::optional<double> cosine_constant_lr_ratio;
   double weight_decay = 0;
-  std::optional<double> adam_beta1, adam_beta2, adam_beta3, adam_epsilon, adam_epsilon2;  // unset: the optimizer's own
-  double max_grad_norm = 1;                                                               // 0: no clipping
+  std::optional<double> adam_beta1, adam_beta2, adam_beta3, adam_epsilon,
+      adam_epsilon2;         // unset: the optimizer's default
+  double max_grad_norm = 1;  // 0: no clipping
   std::optional<double> embedding_lr, embedding_lr_scale;
   std::optional<double> ema_decay;
   Bf16Weights bf16_weights = Bf16Weights::off;
   std::vector<LrGroup> lr_groups;
-  std::optional<std::int64_t> jagged_restart_steps;  // restarts of the learning rate, and of an adapter with relora
+  std::optional<std::int64_t>
+      jagged_restart_steps;  // interval of restarts of the learning rate; with relora, of the adapter, too
   std::int64_t jagged_restart_warmup_steps = 10, jagged_restart_anneal_steps = 1;
   bool operator==(const OptimSection&) const = default;
 };
 
-/// A checkpoint whenever a certain file appears.
+/// Saves a checkpoint whenever a trigger file appears.
 struct DynamicCheckpoint {
   bool enabled = false;
   std::int64_t check_interval = 10;  // steps
@@ -90,35 +92,38 @@ struct DynamicCheckpoint {
 struct TrainSection {
   std::string output_dir = "./model-out";
   std::int64_t micro_batch_size = 1;
-  std::optional<std::int64_t> gradient_accumulation_steps;  // micro-batches per rank and step; set unless batch_size is
+  std::optional<std::int64_t> gradient_accumulation_steps;  // micro-batches per rank and step; set if batch_size is not
   std::optional<std::int64_t> batch_size;                   // examples (rows, when packed) per step over all ranks
   std::int64_t eval_batch_size = 1;                         // unset in the recipe: micro_batch_size
   double num_epochs = 1;
-  std::optional<std::int64_t> max_steps;  // wins over num_epochs
+  std::optional<std::int64_t> max_steps;  // takes precedence over num_epochs
   std::int64_t seed = 42;
   std::optional<int> threads;  // per rank; unset: the cores this rank may use
-  std::int64_t ranks = 0;      // that dml train starts by itself; 0: as many as are fastest
+  std::int64_t ranks = 0;      // processes that dml train starts; 0: the fastest number
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
-  std::optional<DType> activation_storage;  // of saved activations; unset (auto): bf16 on a quantised base, else f32
-  Bf16 bf16 = Bf16::off;                    // factors of matrix products
-  std::optional<std::string> objective;     // name in the registry; unset: follows from the data
+  std::optional<DType>
+      activation_storage;  // dtype of saved activations; unset (auto): bf16 on a quantised base, otherwise f32
+  Bf16 bf16 = Bf16::off;   // precision of the factors of matrix products
+  std::optional<std::string> objective;  // name in the registry; unset: follows from the data
   double neftune_noise_alpha = 0;
   double label_smoothing_factor = 0, z_loss = 0;  // of the token loss
-  // cadence; fractions below 1 are shares of the whole run
-  Cadence eval_strategy = Cadence::automatic;  // automatic: eval_steps, else evals_per_epoch, else once per epoch
+  // Values of eval_steps and save_steps below 1 are fractions of the run.
+  IntervalStrategy eval_strategy =
+      IntervalStrategy::automatic;  // automatic: by eval_steps, else evals_per_epoch, else once per epoch
   std::optional<double> eval_steps, evals_per_epoch;
-  std::vector<std::string> eval_metrics;  // of the validation split beside eval_loss; names in the registry
+  std::vector<std::string> eval_metrics;  // metrics of the validation split besides eval_loss; names in the registry
   bool eval_on_start = true;
-  Cadence save_strategy = Cadence::automatic;  // automatic: save_steps, else saves_per_epoch, else once per epoch
+  IntervalStrategy save_strategy =
+      IntervalStrategy::automatic;  // automatic: by save_steps, else saves_per_epoch, else once per epoch
   std::optional<double> save_steps, saves_per_epoch;
   std::int64_t save_total_limit = 4;
   bool save_only_model = false;
   bool save_first_step = false;
   bool save_on_signal = true;
   bool save_in_background = true;
-  std::optional<double> max_time;             // seconds; then save and stop
-  std::optional<std::int64_t> logging_steps;  // unset: a twentieth of the steps
+  std::optional<double> max_time;             // seconds after which the run saves and stops
+  std::optional<std::int64_t> logging_steps;  // unset: every 5 % of the steps
   std::optional<std::string> resume_from_checkpoint;
   bool auto_resume_from_checkpoints = false;
   bool load_best_model_at_end = false;
@@ -129,25 +134,26 @@ struct TrainSection {
   std::int64_t loss_watchdog_patience = 3;
   std::int64_t nonfinite_patience = 3;
   DynamicCheckpoint dynamic_checkpoint;
-  bool ranks_share_step = false;  // no key: dml train started the ranks, and a step is that of one rank
+  bool ranks_share_step = false;  // not a key: dml train started the ranks, which share the step of one rank
   bool operator==(const TrainSection&) const = default;
 
-  /// Micro-batches of one optimizer step, over all ranks.
+  /// The number of micro-batches of an optimizer step over all ranks.
   std::int64_t micro_batches_per_step(std::int64_t of_ranks) const {
     if (batch_size) return *batch_size / micro_batch_size;
     return gradient_accumulation_steps.value_or(1) * (ranks_share_step ? 1 : of_ranks);
   }
 };
 
-/// Learning from rewards, with Axolotl's and TRL's names.
+/// Reinforcement learning, with the names of Axolotl and TRL.
 struct TrlSettings {
-  std::optional<double> beta;  // unset: rl_beta; of grpo 0
+  std::optional<double> beta;  // unset: rl_beta; for grpo 0
   std::int64_t num_generations = 8, max_completion_length = 512;
   double temperature = 1, repetition_penalty = 1;
   std::optional<std::int64_t> top_k;
   std::optional<double> top_p, min_p;
-  std::int64_t num_iterations = 1;                   // steps over the same completions
-  std::optional<std::int64_t> steps_per_generation;  // micro-batches of a rank; unset: those of one step
+  std::int64_t num_iterations = 1;  // optimizer steps over the same completions
+  std::optional<std::int64_t>
+      steps_per_generation;  // micro-batches per rank whose completions are generated at once; unset: those of one step
   std::string loss_type = "dapo", importance_sampling_level = "token", scale_rewards = "group";
   std::string multi_objective_aggregation = "sum_then_normalize";
   double epsilon = 0.2;
@@ -155,14 +161,14 @@ struct TrlSettings {
   bool mask_truncated_completions = false;
   std::vector<double> reward_weights;  // empty: all 1
   bool log_completions = false,
-       sync_ref_model = false;  // sync_ref_model, also of dpo: the reference follows the trained weights …
+       sync_ref_model = false;  // sync_ref_model (also for dpo): the reference follows the trained weights:
   std::int64_t num_completions_to_print = 3;
-  double ref_model_mixup_alpha = 0.6;  // … taking so much of them
+  double ref_model_mixup_alpha = 0.6;  // reference = alpha · trained + (1 − alpha) · reference
   std::int64_t ref_model_sync_steps = 512;
   bool operator==(const TrlSettings&) const = default;
 };
 
-/// Learning from preferences and rewards.
+/// Training on preferences and rewards.
 struct PreferenceSection {
   Rl rl = Rl::none;
   std::optional<double> rl_beta;  // unset: orpo_alpha, else 0.1
@@ -172,7 +178,7 @@ struct PreferenceSection {
   std::string f_divergence_type = "reverse_kl";
   double f_alpha_divergence_coef = 0.5;
   bool precompute_ref_log_probs = true;
-  std::optional<double> ld_alpha;  // weight of the tokens by which one answer of a pair is longer
+  std::optional<double> ld_alpha;  // weight of the tokens of an answer beyond the length of the other (LD-DPO)
   bool dpo_use_weighting = false;
   std::optional<double> orpo_alpha;  // another name of beta
   double simpo_gamma = 0.5;
@@ -190,22 +196,22 @@ struct PreferenceSection {
   double beta() const { return trl.beta.value_or(rl_beta.value_or(orpo_alpha.value_or(rl == Rl::grpo ? 0 : 0.1))); }
   bool needs_reference() const { return rl == Rl::dpo || rl == Rl::kto; }
   bool moves_reference() const { return trl.sync_ref_model && (rl == Rl::dpo || rl == Rl::grpo); }
-  /// What the model answers itself; null: nothing.
+  /// The settings of completions that the model generates during training; null if it generates none.
   const TrlSettings* sampling() const { return rl == Rl::grpo ? &trl : nullptr; }
 };
 
 struct DistributionSection {
   std::optional<std::string> distribution;    // name in the registry; unset: none on one rank, else see strategy_name()
-  double dist_timeout = 1800;                 // seconds a rank waits for the others
-  bool gradient_tree = true;                  // false: less memory, bits depend on the number of ranks
-  std::optional<std::int64_t> dp_shard_size;  // hybrid: ranks that share one copy; unset: those of a host
-  DType comm_dtype = DType::f32;              // how gradients travel; bf16: bits depend on the number of ranks
-  std::optional<bool> shard_frozen_weights;   // zero3, hybrid; unset: where the base does not fit a host's memory
+  double dist_timeout = 1800;                 // seconds that a rank waits for the others
+  bool gradient_tree = true;                  // false: less memory, but bits depend on the number of ranks
+  std::optional<std::int64_t> dp_shard_size;  // hybrid: ranks that share one copy of the model; unset: those of a host
+  DType comm_dtype = DType::f32;  // dtype of communicated gradients; with bf16, bits depend on the number of ranks
+  std::optional<bool> shard_frozen_weights;  // zero3, hybrid; unset: if the base does not fit a host's memory
   bool operator==(const DistributionSection&) const = default;
 };
 
 struct GenerationSection {
-  bool generate_samples = false;  // show samples at every evaluation
+  bool generate_samples = false;  // print samples at every evaluation
   std::int64_t num_generation_samples = 3;
   double generation_prompt_ratio = 0.5;
   std::int64_t generation_max_new_tokens = 256;
@@ -223,7 +229,7 @@ struct LogSection {
   std::optional<bool> use_wandb;
   std::optional<std::string> wandb_project, wandb_entity, wandb_name, wandb_run_id;
   std::string wandb_mode = "offline";       // or "disabled"
-  std::optional<std::string> hub_model_id;  // where results are pushed: "org/name"
+  std::optional<std::string> hub_model_id;  // repository that results are pushed to: "org/name"
   std::string hub_strategy = "every_save";  // end, every_save, checkpoint, all_checkpoints
   std::optional<std::string> hub_revision;  // branch; unset: main
   bool hub_private_repo = false;
@@ -236,7 +242,7 @@ struct LogSection {
 
 struct PluginSection {
   std::vector<std::string> plugins;   // shared libraries
-  Json plugin_args = Json::object();  // by the name of an objective, evaluator, observer or strategy
+  Json plugin_args = Json::object();  // arguments by name of an objective, evaluator, observer or strategy
   bool operator==(const PluginSection&) const = default;
 };
 
@@ -258,30 +264,30 @@ struct Recipe {
 
 // ---- reading
 
-/// One setting given on the command line: key (dotted for nesting) and its text.
+/// A setting on the command line: its key (dotted if nested) and its text.
 struct Override {
   std::string key, value;
 };
 
-/// Reads "--key value", "--key=value", "--a.b.0.c value", with - or _; "--flag" alone is true, "--no-flag" false.
-/// UserError on an unknown option or a missing value, with the nearest key.
+/// Parses "--key value", "--key=value", "--a.b.0.c value", with - or _; "--flag" alone is true, "--no-flag" false.
+/// Throws UserError with the nearest key for an unknown option or a missing value.
 std::vector<Override> parse_overrides(const std::vector<std::string>& arguments);
 
-/// A recipe with everything worth telling about how it was read.
+/// A recipe and information about how it was read.
 struct RecipeFile {
   Recipe recipe;
-  std::string path, text;                      // the file as it is
+  std::string path, text;                      // text: the contents of the file
   std::map<std::string, std::string> origins;  // "lora_r", "datasets.0.path" → "FILE:LINE:COLUMN",
                                                // "command line", "default", "from KEY"
-  std::vector<std::string> notices;            // what was mapped or has no effect here
-  std::vector<std::string> warnings;           // what is probably not meant
-  std::vector<Problem> missing;                // files and directories that are named and do not exist
+  std::vector<std::string> notices;            // keys that were mapped or have no effect
+  std::vector<std::string> warnings;           // settings that are probably mistakes
+  std::vector<Problem> missing;                // files and directories that the recipe names and that do not exist
 
-  /// The problem with the place of its key; of the table around it when the key itself has no value in the recipe.
+  /// The problem with the place of its key or, if the recipe does not set that key, of the table around it.
   Problem located(Problem problem) const;
 };
 
-/// Calls `work`; problems that it throws get the places of their keys.
+/// Returns work(). Problems of a UserError that it throws get the places of their keys.
 template <class Work>
 auto with_places(const RecipeFile& file, Work&& work) {
   try {
@@ -293,28 +299,29 @@ auto with_places(const RecipeFile& file, Work&& work) {
   }
 }
 
-/// What a recipe is read for: `measure` (also for commands that train nothing) takes one without datasets and
-/// learning_rate, too.
+/// The purpose of reading a recipe. With `measure` (also for commands that do not train), datasets and learning_rate
+/// may be missing.
 enum class RecipeUse { train, measure };
 
-/// UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
+/// Throws UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
 RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);
-/// Reads a recipe from text; messages use `name` as the file's name.
+/// Reads a recipe from text; `name` is the file name in messages.
 RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);
 
-// ---- what else the field list gives
+// ---- derived from the field list
 
 /// Every key that has an effect, in the order of the reference.
 std::vector<std::string> keys();
-/// Several lines about one key ("lora_r", "datasets.path"); UserError with the nearest key when there is none.
+/// The help of a key ("lora_r", "datasets.path"), several lines. Throws UserError with the nearest key if there is
+/// none.
 std::string help_for(const std::string& key);
-/// One key as manual pages and shell completions show it.
+/// A key for manual pages and shell completions.
 struct KeyHelp {
   std::string name, help, type, fallback, example;  // fallback: the default, or what happens without the key
-  std::vector<std::string> values;                  // where only these are allowed
-  bool path = false;                                // names a file or a directory
+  std::vector<std::string> values;                  // the allowed values; empty: not an enumeration
+  bool path = false;                                // its value is a file or a directory
 };
 struct KeySection {
   std::string title, intro;
@@ -322,27 +329,28 @@ struct KeySection {
 };
 /// Every key that has an effect, in the order of the reference.
 std::vector<KeySection> key_sections();
-/// A spelling of a value; `notice` is told when it stands for something a little different. `keys`: of the settings
-/// that have an effect with some values only, those that have one with this (adam_beta1 …). `flag`: a key of Axolotl's
-/// that means this value where it is true.
+/// A spelling of a value. `notice`: printed if the spelling is not an exact synonym. `keys`: the settings that affect
+/// this value, among those that affect only some values (adam_beta1 …). `flag`: a boolean key of Axolotl that selects
+/// this value.
 struct Choice {
   std::string spelling, value, notice = {};
   std::vector<std::string> keys = {};
   std::string flag = {};
 };
-/// Loads a plug-in that a recipe lists, before the recipe is checked. Returns what it is, for people. Throws UserError.
+/// Loads a plug-in that a recipe lists, before the recipe is checked. Returns a description for the log. Throws
+/// UserError.
 using PluginLoader = std::function<std::string(const std::string& path)>;
 void set_plugin_loader(PluginLoader loader);
-/// The values of a key whose names belong to another folder (optimizer, lr_scheduler). Before it is called, the key
-/// takes any text; it is called again where a program has added a row to a registry.
+/// Sets the values of a key that are defined in another folder (optimizer, lr_scheduler). Before the first call the key
+/// accepts any text. To be called again after a row was added to a registry.
 void set_choices(const std::string& key, std::vector<Choice> choices);
-/// JSON Schema (draft 2020-12) of a recipe, for editors.
+/// The JSON Schema (draft 2020-12) of a recipe, for editors.
 Json json_schema();
-/// recipes/REFERENCE.md.
+/// The contents of recipes/REFERENCE.md.
 std::string reference_markdown();
-/// Every setting with its value, as YAML that parses to the same Recipe; with_origins puts each one's origin after it.
+/// All settings as YAML that parses to the same Recipe; with_origins appends the origin of each as a comment.
 std::string resolved_yaml(const RecipeFile& file, bool with_origins = false);
-/// Digest of the settings that decide what the prepared data are (files' contents are the caller's to add).
+/// A digest of the settings that affect the prepared data. The caller adds the contents of files.
 std::string data_digest(const Recipe& recipe);
 
 }  // namespace dml

@@ -74,8 +74,9 @@ void add_table(std::string& out, const Table& table, const char* heading) {
     std::string also =
         field.rules.aliases.empty() ? "" : fmt::format(" Also: `{}`.", fmt::join(field.rules.aliases, "`, `"));
     std::string example = field.rules.example.empty() ? "" : fmt::format("`{}`", field.rules.example);
-    out += fmt::format("| `{}` | {}{} | {} | {} | {} |\n", field.key, escaped(field.help), also,
-                       escaped(type_text(field)), escaped(default_text(field, table.fresh())), escaped(example));
+    out +=
+        fmt::format("| `{}` | {}{} | {} | {} | {} |\n", field.key, escaped(field.help), also, escaped(type_text(field)),
+                    escaped(default_text(field, table.default_owner())), escaped(example));
   }
 }
 
@@ -95,7 +96,7 @@ Json table_schema(const Table& table) {
       schema = Json{{"anyOf", {schema, {{"type", "null"}}}}, {"description", field.help}};
       schema["anyOf"][0].erase("description");
     }
-    Json value = field.write(table.fresh());
+    Json value = field.write(table.default_owner());
     if (!value.is_null() && !field.rules.required && field.rules.unset.empty()) schema["default"] = value;
     properties[field.key] = std::move(schema);
     if (field.rules.required) required.push_back(field.key);
@@ -124,7 +125,7 @@ std::vector<KeySection> key_sections() {
       KeyHelp key{field.key,
                   field.help,
                   type_text(field),
-                  default_text(field, section.table.fresh()),
+                  default_text(field, section.table.default_owner()),
                   {},
                   allowed_values(field),
                   field.rules.path};
@@ -142,19 +143,19 @@ std::string help_for(const std::string& key) {
     const Field* parent = dot == key.npos ? nullptr : find_nested(key.substr(0, dot));
     Found top = find_field(key);
     const Table* inside = parent ? parent->codec->table() : top.field ? &top.section->table : nullptr;
-    if (inside) return help_text(parent ? key : field->key, *field, inside->fresh());
+    if (inside) return help_text(parent ? key : field->key, *field, inside->default_owner());
   }
   if (const Field* field = table<DatasetEntry>().find(key))
-    return help_text("datasets." + field->key, *field, table<DatasetEntry>().fresh());
+    return help_text("datasets." + field->key, *field, table<DatasetEntry>().default_owner());
   if (const Flag flag = find_flag(key))
     return fmt::format("{}\n  true: {}: {}. See `dml help {}`.\n", key, flag.field->key, flag.choice->value,
                        flag.field->key);
-  if (const Known* known = other_keys().find_known(key))
+  if (const UnmappedKey* unmapped = other_keys().find_unmapped(key))
     return fmt::format("{}\n  {}: {}.\n", key,
-                       known->effect == Unfilled::inert    ? "Accepted, without effect"
-                       : known->effect == Unfilled::undone ? "Accepted, but not done"
-                                                           : "Not supported",
-                       known->why);
+                       unmapped->effect == Unmapped::inert         ? "Accepted, without effect"
+                       : unmapped->effect == Unmapped::unsupported ? "Accepted, but not done"
+                                                                   : "Not supported",
+                       unmapped->why);
   throw UserError("unknown key '{}'{}", shown(key), did_you_mean(key, top_level_names()));
 }
 
@@ -164,13 +165,13 @@ Json json_schema() {
     Json inner = table_schema(section.table);
     for (auto& [key, schema] : inner["properties"].items()) properties[key] = schema;
   }
-  for (const Known& known : other_keys().known()) {
-    if (known.effect == Unfilled::refused) continue;
+  for (const UnmappedKey& unmapped : other_keys().unmapped()) {
+    if (unmapped.effect == Unmapped::rejected) continue;
     Json schema = {
         {"description",
-         fmt::format("{}: {}.", known.effect == Unfilled::inert ? "No effect here" : "Not done", known.why)}};
-    if (known.key.ends_with('*')) patterns["^" + known.key.substr(0, known.key.size() - 1)] = schema;
-    else properties[known.key] = schema;
+         fmt::format("{}: {}.", unmapped.effect == Unmapped::inert ? "No effect here" : "Not done", unmapped.why)}};
+    if (unmapped.key.ends_with('*')) patterns["^" + unmapped.key.substr(0, unmapped.key.size() - 1)] = schema;
+    else properties[unmapped.key] = schema;
   }
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
           {"title", "dml recipe"},
@@ -211,16 +212,18 @@ std::string reference_markdown() {
         if (!choice.flag.empty())
           out += fmt::format("| `{}` | `{}: true` | `{}` |\n", field.key, choice.flag, choice.value);
       }
-  for (auto [effect, heading] : {std::pair{Unfilled::inert, "Accepted without effect"},
-                                 {Unfilled::undone, "Accepted, but not done (with a notice)"},
-                                 {Unfilled::refused, "Refused, unless empty or false"}}) {
+  for (auto [effect, heading] : {std::pair{Unmapped::inert, "Accepted without effect"},
+                                 {Unmapped::unsupported, "Accepted, but not done (with a notice)"},
+                                 {Unmapped::rejected, "Refused, unless empty or false"}}) {
     out += fmt::format("\n## {}\n\n| keys | why |\n|---|---|\n", heading);
-    const auto& known = other_keys().known();
-    for (std::size_t i = 0; i < known.size();) {
+    const auto& unmapped = other_keys().unmapped();
+    for (std::size_t i = 0; i < unmapped.size();) {
       std::vector<std::string> group;
       std::size_t first = i;
-      for (; i < known.size() && known[i].why == known[first].why; ++i) group.push_back("`" + known[i].key + "`");
-      if (known[first].effect == effect) out += fmt::format("| {} | {} |\n", fmt::join(group, ", "), known[first].why);
+      for (; i < unmapped.size() && unmapped[i].why == unmapped[first].why; ++i)
+        group.push_back("`" + unmapped[i].key + "`");
+      if (unmapped[first].effect == effect)
+        out += fmt::format("| {} | {} |\n", fmt::join(group, ", "), unmapped[first].why);
     }
   }
   return out;

@@ -10,7 +10,7 @@
 #include "core/regex.h"
 #include "hub/cache.h"
 #include "recipe/row_pattern.h"
-#include "recipe/rulebook.h"
+#include "recipe/rule_report.h"
 #include "recipe/stages.h"
 
 namespace dml::recipe {
@@ -23,7 +23,7 @@ bool has_effect(const char* setting, const char* key, const std::string& value) 
   return found == choices.end() || std::ranges::find(found->keys, setting) != found->keys.end();
 }
 
-void check_model(const Recipe& recipe, Rulebook& rules) {
+void check_model(const Recipe& recipe, RuleReport& rules) {
   const auto& m = recipe.model;
   if (m.base_model.empty() && m.model_config.empty())
     rules.missing("base_model", "set a model directory, or an architecture under 'model_config'");
@@ -36,12 +36,12 @@ void check_model(const Recipe& recipe, Rulebook& rules) {
                                           rules.cite("base_model")));
 }
 
-void check_regex(const std::string& key, const std::string& text, Rulebook& rules) {
+void check_regex(const std::string& key, const std::string& text, RuleReport& rules) {
   if (auto why = Regex::problem(text, RegexSyntax::python); !why.empty())
     rules.error(key, fmt::format("'{}' is not a regular expression: '{}': {}", key, shown(text), why));
 }
 
-void check_adapter(const Recipe& recipe, Rulebook& rules) {
+void check_adapter(const Recipe& recipe, RuleReport& rules) {
   const auto& a = recipe.adapter;
   const bool lora = a.adapter != AdapterKind::none;
   if (a.adapter == AdapterKind::qlora) {
@@ -95,39 +95,39 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
   if (a.loraplus_lr_ratio && !recipe.optim.lr_groups.empty()) rules.exclusive("loraplus_lr_ratio", "lr_groups");
 }
 
-void check_relora(const Recipe& recipe, Rulebook& rules) {
+void check_relora(const Recipe& recipe, RuleReport& rules) {
   const auto& a = recipe.adapter;
   if (!a.relora) return;
-  auto refuse = [&](const std::string& text) { rules.error("relora", "'relora' " + text); };
-  if (a.adapter == AdapterKind::none) refuse("needs an adapter; set adapter: lora");
-  if (!a.lora_target_parameters.empty()) refuse("does not work with lora_target_parameters");
+  auto reject = [&](const std::string& text) { rules.error("relora", "'relora' " + text); };
+  if (a.adapter == AdapterKind::none) reject("needs an adapter; set adapter: lora");
+  if (!a.lora_target_parameters.empty()) reject("does not work with lora_target_parameters");
   if (a.load_in_4bit || a.load_in_8bit)
-    refuse(
+    reject(
         fmt::format("needs a base that is not quantised: rounding to {} would lose what is merged; set adapter: lora",
                     a.load_in_4bit ? "4-bit" : "8-bit"));
-  if (!recipe.optim.jagged_restart_steps) refuse("needs jagged_restart_steps, the number of steps between merges");
+  if (!recipe.optim.jagged_restart_steps) reject("needs jagged_restart_steps, the number of steps between merges");
   switch (a.peft_init_lora_weights) {
     case LoraInit::pissa:
     case LoraInit::olora:
     case LoraInit::loftq:
     case LoraInit::random:
-      refuse(fmt::format("restarts the adapter with B = 0: {} must be true or gaussian",
+      reject(fmt::format("restarts the adapter with B = 0: {} must be true or gaussian",
                          rules.cite("peft_init_lora_weights")));
       break;
     default:
       break;
   }
-  if (recipe.optim.ema_decay) refuse("restarts adapters, so 'ema_decay' has nothing to average; remove one of them");
+  if (recipe.optim.ema_decay) reject("restarts adapters, so 'ema_decay' has nothing to average; remove one of them");
   if (recipe.optim.bf16_weights != Bf16Weights::off)
-    refuse("adds adapters to a float32 base: 'bf16_weights' has no effect on it; remove one of them");
+    reject("adds adapters to a float32 base: 'bf16_weights' has no effect on it; remove one of them");
   if (a.relora_prune_method != "reset" && !has_effect("relora_prune_method", "optimizer", recipe.optim.optimizer))
-    refuse(
+    reject(
         fmt::format("with {}: {} needs relora_prune_method: reset", rules.cite("optimizer"), recipe.optim.optimizer));
   if (recipe.distribution.shard_frozen_weights == true)
-    refuse(fmt::format("needs the full base on every rank; remove {}", rules.cite("shard_frozen_weights")));
+    reject(fmt::format("needs the full base on every rank; remove {}", rules.cite("shard_frozen_weights")));
 }
 
-void check_restarts(const OptimSection& o, Rulebook& rules) {
+void check_restarts(const OptimSection& o, RuleReport& rules) {
   if (!o.jagged_restart_steps) {
     const OptimSection fresh;  // a resolved recipe gives every key
     for (auto [key, changed] :
@@ -148,7 +148,7 @@ void check_restarts(const OptimSection& o, Rulebook& rules) {
 }
 
 void check_entries(const std::string& list, const std::vector<DatasetEntry>& entries, const Recipe& recipe,
-                   Rulebook& rules) {
+                   RuleReport& rules) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& e = entries[i];
     auto key = [&](const char* name) { return fmt::format("{}.{}.{}", list, i, name); };
@@ -164,7 +164,7 @@ void check_entries(const std::string& list, const std::vector<DatasetEntry>& ent
   }
 }
 
-void check_data(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
+void check_data(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   const auto& d = recipe.data;
   if (use == RecipeUse::train && d.datasets.empty() && d.pretraining_dataset.empty())
     rules.missing("datasets", "add at least one dataset, for example datasets: [{path: train.jsonl, type: alpaca}]");
@@ -193,7 +193,7 @@ void check_data(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
   if (t.chat_template_jinja && t.chat_template != "jinja") rules.exclusive("chat_template", "chat_template_jinja");
 }
 
-void check_optim(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
+void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   const auto& o = recipe.optim;
   if (use == RecipeUse::train && !rules.given("learning_rate"))
     rules.missing("learning_rate", "typical values are 1e-5 to 5e-5 for full fine-tuning, 1e-4 to 3e-4 for an adapter");
@@ -221,18 +221,18 @@ void check_optim(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
 }
 
 /// eval_strategy with eval_steps and evals_per_epoch; and the same for saving.
-void check_cadence(Cadence cadence, const std::string& strategy, const std::string& steps, const std::string& per_epoch,
-                   Rulebook& rules) {
+void check_cadence(IntervalStrategy cadence, const std::string& strategy, const std::string& steps,
+                   const std::string& per_epoch, RuleReport& rules) {
   rules.exclusive(steps, per_epoch);
-  if (cadence == Cadence::steps && !rules.given(steps) && !rules.given(per_epoch))
+  if (cadence == IntervalStrategy::steps && !rules.given(steps) && !rules.given(per_epoch))
     rules.error(strategy, fmt::format("'{}: steps' needs {}", strategy, steps));
-  if (cadence == Cadence::automatic || cadence == Cadence::steps) return;
+  if (cadence == IntervalStrategy::automatic || cadence == IntervalStrategy::steps) return;
   for (const auto& key : {steps, per_epoch})
     if (rules.given(key))
       rules.error(key, fmt::format("'{}' contradicts {}; remove one of them", key, rules.cite(strategy)));
 }
 
-void check_train(const Recipe& recipe, Rulebook& rules) {
+void check_train(const Recipe& recipe, RuleReport& rules) {
   const auto& t = recipe.train;
   rules.exclusive("gradient_accumulation_steps", "batch_size");
   if (t.batch_size && *t.batch_size % t.micro_batch_size)
@@ -254,9 +254,10 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
       rules.error("eval_metrics", fmt::format("'eval_metrics' names '{}' twice", *name));
   if (!split && recipe.evaluation.evals.empty()) {
     if (t.eval_steps) rules.error("eval_steps", fmt::format("'eval_steps': {}", why));
-    if (t.eval_strategy == Cadence::steps || t.eval_strategy == Cadence::epoch)
+    if (t.eval_strategy == IntervalStrategy::steps || t.eval_strategy == IntervalStrategy::epoch)
       rules.error("eval_strategy", fmt::format("'eval_strategy': {}", why));
-    if (t.save_strategy == Cadence::best) rules.error("save_strategy", fmt::format("'save_strategy: best': {}", why));
+    if (t.save_strategy == IntervalStrategy::best)
+      rules.error("save_strategy", fmt::format("'save_strategy: best': {}", why));
     if (t.early_stopping_patience)
       rules.error("early_stopping_patience", fmt::format("'early_stopping_patience': {}", why));
     if (t.load_best_model_at_end)
@@ -278,7 +279,7 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   }
 }
 
-void check_distribution(const DistributionSection& d, Rulebook& rules) {
+void check_distribution(const DistributionSection& d, RuleReport& rules) {
   const auto needs = [&](const char* key) {
     if (d.distribution && has_effect(key, "distribution", *d.distribution)) return;
     std::vector<std::string> names;
@@ -294,7 +295,7 @@ void check_distribution(const DistributionSection& d, Rulebook& rules) {
 }  // namespace
 
 void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
-  Rulebook rules(reading);
+  RuleReport rules(reading);
   check_model(recipe, rules);
   check_adapter(recipe, rules);
   check_relora(recipe, rules);

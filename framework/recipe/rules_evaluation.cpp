@@ -1,11 +1,11 @@
 // Rules of the keys about evaluations and logs.
 #include "core/error.h"
 #include "hub/cache.h"
-#include "recipe/rulebook.h"
+#include "recipe/rule_report.h"
 
 namespace dml::recipe {
 
-void check_evals(const EvalSection& section, Rulebook& rules) {
+void check_evals(const EvalSection& section, RuleReport& rules) {
   for (std::size_t i = 0; i < section.evals.size(); ++i) {
     const EvalEntry& e = section.evals[i];
     auto key = [&](const char* name) { return fmt::format("evals.{}.{}", i, name); };
@@ -20,7 +20,7 @@ void check_evals(const EvalSection& section, Rulebook& rules) {
 }
 
 // Where the file store of MLflow is to be.
-void check_log(const LogSection& log, Rulebook& rules) {
+void check_log(const LogSection& log, RuleReport& rules) {
   if (log.hub_model_id && (!parse_hub_name(*log.hub_model_id) || log.hub_model_id->find('@') != std::string::npos))
     rules.error("hub_model_id",
                 fmt::format("'hub_model_id' is '{}', expected a name of the Hub: org/name", shown(*log.hub_model_id)));

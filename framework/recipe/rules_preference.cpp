@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "recipe/rulebook.h"
+#include "recipe/rule_report.h"
 
 namespace dml::recipe {
 namespace {
@@ -32,7 +32,7 @@ const std::map<std::string, std::vector<Rl>>& readers() {
   return all;
 }
 
-void check_idle(const Recipe& recipe, Rulebook& rules) {
+void check_idle(const Recipe& recipe, RuleReport& rules) {
   static const PreferenceSection fresh;
   static const Section section = preference_section();
   for (const Field& field : section.table.fields()) {
@@ -46,7 +46,7 @@ void check_idle(const Recipe& recipe, Rulebook& rules) {
   }
 }
 
-void check_losses(const PreferenceSection& p, Rulebook& rules) {
+void check_losses(const PreferenceSection& p, RuleReport& rules) {
   const auto& types = p.dpo_loss_type;
   auto has = [&](const char* name) { return std::ranges::find(types, name) != types.end(); };
   if (types.empty())
@@ -75,7 +75,7 @@ void check_losses(const PreferenceSection& p, Rulebook& rules) {
 }
 
 // A reference that follows the trained weights.
-void check_moving_reference(const Recipe& recipe, Rulebook& rules) {
+void check_moving_reference(const Recipe& recipe, RuleReport& rules) {
   const TrlSettings& trl = recipe.preference.trl;
   if (!trl.sync_ref_model) return;
   auto refuse = [&](const char* key, bool set, const std::string& why) {
@@ -93,7 +93,7 @@ void check_moving_reference(const Recipe& recipe, Rulebook& rules) {
          "the reference changes during the run");
 }
 
-void check_reward_model(const Recipe& recipe, Rulebook& rules) {
+void check_reward_model(const Recipe& recipe, RuleReport& rules) {
   const PreferenceSection& p = recipe.preference;
   const char* key = p.reward_model ? "reward_model" : "process_reward_model";
   if (p.reward_model && p.process_reward_model) rules.exclusive("reward_model", "process_reward_model");
@@ -114,7 +114,7 @@ void check_reward_model(const Recipe& recipe, Rulebook& rules) {
 }
 
 // Weights of rows and messages.
-void check_weights(const Recipe& recipe, Rulebook& rules) {
+void check_weights(const Recipe& recipe, RuleReport& rules) {
   const PreferenceSection& p = recipe.preference;
   for (auto [list, entries] :
        {std::pair{"datasets", &recipe.data.datasets}, std::pair{"test_datasets", &recipe.data.test_datasets}})
@@ -141,7 +141,7 @@ void check_weights(const Recipe& recipe, Rulebook& rules) {
 
 }  // namespace
 
-void check_preference(const Recipe& recipe, Rulebook& rules) {
+void check_preference(const Recipe& recipe, RuleReport& rules) {
   const PreferenceSection& p = recipe.preference;
   check_idle(recipe, rules);
   check_rewards(recipe, rules);

@@ -1,5 +1,5 @@
 // Rules of the keys about rewards.
-#include "recipe/rulebook.h"
+#include "recipe/rule_report.h"
 
 namespace dml::recipe {
 namespace {
@@ -10,7 +10,7 @@ bool is_read(const std::string& key, Rl rl) {
   return rl == Rl::dpo && (key == "sync_ref_model" || key.starts_with("ref_model_"));
 }
 
-void check_idle_rewards(const Recipe& recipe, Rulebook& rules) {
+void check_idle_rewards(const Recipe& recipe, RuleReport& rules) {
   static const TrlSettings fresh;
   const std::string& why = recipe.preference.rl == Rl::none ? "without rl" : "with " + rules.cite("rl");
   for (const Field& field : table<TrlSettings>().fields()) {
@@ -22,7 +22,7 @@ void check_idle_rewards(const Recipe& recipe, Rulebook& rules) {
   if (!recipe.preference.rewards.empty()) rules.warning("rewards", fmt::format("'rewards' has no effect {}", why));
 }
 
-void check_sizes(const Recipe& recipe, Rulebook& rules) {
+void check_sizes(const Recipe& recipe, RuleReport& rules) {
   const TrlSettings& trl = recipe.preference.trl;
   const TrainSection& t = recipe.train;
   if (trl.max_completion_length >= recipe.data.sequence_len)
@@ -43,7 +43,7 @@ void check_sizes(const Recipe& recipe, Rulebook& rules) {
                             rules.cite("rewards"), recipe.preference.rewards.size()));
 }
 
-void check_data_of_rewards(const Recipe& recipe, Rulebook& rules) {
+void check_data_of_rewards(const Recipe& recipe, RuleReport& rules) {
   auto refuse = [&](const char* key, bool set, const std::string& why) {
     if (set) rules.error(key, fmt::format("'{}' does not work with {}: {}", key, rules.cite("rl"), why));
   };
@@ -59,7 +59,7 @@ void check_data_of_rewards(const Recipe& recipe, Rulebook& rules) {
 
 }  // namespace
 
-void check_rewards(const Recipe& recipe, Rulebook& rules) {
+void check_rewards(const Recipe& recipe, RuleReport& rules) {
   if (recipe.preference.rl != Rl::grpo) return check_idle_rewards(recipe, rules);
   if (recipe.preference.rewards.empty())
     rules.error("rl", "'rl: grpo' needs 'rewards', a list like that of checks in evals: rewards: [exact]");

@@ -13,7 +13,7 @@
 
 namespace dml {
 
-/// `type:` as a table: the user's own instruction format. Placeholders {instruction}, {input}, {system}; {{ and }} are
+/// `type:` as a table: a custom instruction format. Placeholders are {instruction}, {input} and {system}; {{ and }} are
 /// braces.
 struct PromptFormat {
   std::string system_prompt;
@@ -24,7 +24,7 @@ struct PromptFormat {
   std::string field_output = "output";
   std::string format = "{instruction} {input} ";
   std::string no_input_format = "{instruction} ";
-  // of preferences
+  // preference data
   std::string field_prompt = "prompt", field_chosen = "chosen", field_rejected = "rejected";
   std::string field_completion = "completion", field_label = "label";
   std::string prompt_format = "{prompt}", chosen_format = "{chosen}", rejected_format = "{rejected}";
@@ -32,7 +32,7 @@ struct PromptFormat {
   bool operator==(const PromptFormat&) const = default;
 };
 
-/// `type:` of a dataset: a name for the prompt registry, a table, or nothing (rows are already tokens).
+/// `type:` of a dataset: a name in the prompt registry, a table, or nothing (rows are already token ids).
 struct DatasetType {
   std::string name;
   std::optional<PromptFormat> format;
@@ -46,24 +46,25 @@ struct DatasetEntry {
   std::optional<std::string> name;      // subset inside a directory
   std::string split = "train";          // "train", "train[:20%]", …
   std::vector<std::string> data_files;  // under path
-  std::optional<std::string> revision;  // of path as a name of the Hub
+  std::optional<std::string> revision;  // revision of a dataset of the Hub
   std::optional<std::string> ds_type;   // json, csv, tsv, text, document; unset: by extension
-  std::optional<std::int64_t> shards;   // keep 1/shards of the rows …
-  std::int64_t shards_idx = 0;          // … this one
+  std::optional<std::int64_t> shards;   // keep one of so many shards of the rows …
+  std::int64_t shards_idx = 0;          // … the one with this index
   double weight = 1;                    // 0.5: half of the rows; 2: every row twice
   std::optional<std::int64_t> max_rows;
-  std::int64_t skip = 0;  // leading rows left out
+  std::int64_t skip = 0;  // number of leading rows to skip
   // conversations
   std::optional<std::string> chat_template;        // unset: the recipe's, else the tokenizer's
   std::optional<std::string> chat_template_jinja;  // text or file
   std::string field_messages = "messages";
   std::map<std::string, std::string> message_property_mappings = {{"content", "content"}, {"role", "role"}};
-  std::map<std::string, std::vector<std::string>> message_columns;  // role → columns; empty: rows hold messages
+  std::map<std::string, std::vector<std::string>>
+      message_columns;  // role → columns; empty: rows have a list of messages
   std::string field_tools = "tools";
   std::string field_system = "system";
   std::optional<std::string> field_thinking;
   std::string template_thinking_key = "reasoning_content";
-  std::optional<std::map<std::string, std::vector<std::string>>> roles;  // template's role → spellings in the data
+  std::optional<std::map<std::string, std::vector<std::string>>> roles;  // role of the template → spellings in the data
   std::vector<std::string> roles_to_train = {"assistant"};
   std::int64_t train_on_turns = 0;  // the last N turns of roles_to_train; 0: all of them
   TrainOnEnd train_on_eos = TrainOnEnd::turn;
@@ -71,11 +72,11 @@ struct DatasetEntry {
   std::optional<std::string> message_field_training;
   std::optional<std::string> message_field_training_detail;
   bool drop_system_message = false, split_thinking = false;
-  std::string field_chosen = "chosen", field_rejected = "rejected";  // of preferences
-  std::string field_margin = "margin";                               // … for a reward model
-  std::optional<std::string> field_weight, message_field_weight;     // of a row's loss, of a message's tokens
-  std::string step_separator = "\n";                                 // type stepwise_supervised: after every step
-  std::optional<std::int64_t> max_completion_length;                 // … and tokens of all of them
+  std::string field_chosen = "chosen", field_rejected = "rejected";  // preference data
+  std::string field_margin = "margin";                               // of a reward model's pairs
+  std::optional<std::string> field_weight, message_field_weight;     // loss weight of a row, of a message
+  std::string step_separator = "\n";                                 // type stepwise_supervised: text after every step
+  std::optional<std::int64_t> max_completion_length;                 // … and maximum number of tokens of all steps
   bool train_on_last_step_only = false;
   // plain text and instruction rows
   std::optional<std::string> field;        // completion: the column; unset: "text"
@@ -83,21 +84,21 @@ struct DatasetEntry {
   bool operator==(const DatasetEntry&) const = default;
 };
 
-/// Rows by the losses that `dml score` wrote.
+/// Filters rows by the losses that `dml score` has written.
 struct ScoreFilter {
   std::string path;                          // "": no filter
   std::optional<double> max_loss, min_loss;  // rows outside are dropped
-  std::vector<std::string> drop;             // places, "FILE:LINE"
+  std::vector<std::string> drop;             // rows to drop, as "FILE:LINE"
   bool operator==(const ScoreFilter&) const = default;
 };
 
 struct DataSection {
-  RowKind rows = RowKind::text;  // no key of its own
+  RowKind rows = RowKind::text;  // not a key; see RowKind
   std::vector<DatasetEntry> datasets, test_datasets, pretraining_dataset;
-  double val_set_size = 0;  // below 1: share of the rows; from 1 on: number of rows
+  double val_set_size = 0;  // below 1: share of the rows; otherwise number of rows
   std::string dataset_prepared_path = "last_run_prepared";
   std::int64_t sequence_len = 512;
-  std::int64_t completion_len = 0;  // no key of its own: tokens that are generated after a prompt, part of sequence_len
+  std::int64_t completion_len = 0;  // not a key: tokens that are generated after a prompt, part of sequence_len
   std::optional<std::int64_t> eval_sequence_len;  // unset: sequence_len
   ExcessLength excess_length_strategy = ExcessLength::drop;
   std::int64_t min_sample_len = 2;
@@ -105,7 +106,7 @@ struct DataSection {
   bool sample_packing = false;
   bool eval_sample_packing = false;  // unset in the recipe: as sample_packing
   std::int64_t sample_packing_group_size = 100000;
-  std::int64_t sample_packing_bin_size = 200;  // most examples in one row
+  std::int64_t sample_packing_bin_size = 200;  // maximum number of examples in a row
   bool sample_packing_sequentially = false;
   bool shuffle_merged_datasets = true;
   bool shuffle_before_merging_datasets = false;
@@ -121,10 +122,10 @@ struct DataSection {
 };
 
 struct TemplateSection {
-  std::optional<std::string> chat_template;        // built-in name, tokenizer_default[_fallback_NAME], jinja
+  std::optional<std::string> chat_template;        // a built-in name, tokenizer_default[_fallback_NAME] or jinja
   std::optional<std::string> chat_template_jinja;  // text or file
   Json chat_template_kwargs = Json::object();
-  std::optional<std::vector<std::string>> eot_tokens;  // unset: the eos token
+  std::optional<std::vector<std::string>> eot_tokens;  // unset: the EOS token
   std::optional<std::string> default_system_message;
   bool operator==(const TemplateSection&) const = default;
 };

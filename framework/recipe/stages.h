@@ -1,4 +1,4 @@
-// The stages between the tree of a recipe's text and a checked Recipe, in their order.
+// The stages between the YAML tree of a recipe and a checked Recipe, in order.
 #pragma once
 
 #include <map>
@@ -9,18 +9,18 @@
 
 namespace dml::recipe {
 
-/// Overrides settings of the tree by those of the command line.
+/// Replaces settings of the tree by those of the command line.
 void apply_overrides(Node& root, const std::vector<Override>& overrides, Report& report);
-/// Rewrites Axolotl's older or other spellings that no alias can express (deepspeed, fsdp, message_field_role …).
+/// Rewrites Axolotl's old keys that an alias cannot express (deepspeed, fsdp, message_field_role …).
 void map_old_keys(Node& root, Report& report);
-/// Loads the plug-ins that the recipe lists, before anything is checked: what they add can be named in it. Says what
-/// was loaded; an error ends the reading, since names of a plug-in that is missing would be errors, too.
+/// Loads the plug-ins that the recipe lists, before checks, since the recipe may name their rows. Adds a notice for
+/// each. Throws on an error, since otherwise every name of a missing plug-in would be reported as an error.
 void load_plugins(const Node& root, Report& report);
-/// Fills values that follow from others. Returns key → "from KEY".
+/// Sets values that follow from other settings. Returns their origins, key → "from KEY".
 std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& reading);
-/// Rules between settings; errors name both places.
+/// Checks the rules between settings; errors name both places.
 void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading);
-/// Files and directories that are named and do not exist, by place.
+/// Files and directories that the recipe names and that do not exist, by place.
 std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading);
 
 }  // namespace dml::recipe

@@ -241,7 +241,7 @@ std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const Toke
   const Token known = next_id(*out);
   for (auto& [id, text] : overrides.added_tokens) {
     rename_reserved(*out, id, text);
-    out->fresh.push_back(id);
+    out->untrained.push_back(id);
   }
   for (const std::string& text : overrides.tokens) ensure_token(*out, text, false, {}, "tokens");
   set_named(*out, overrides.bos_token, out->bos, "bos_token");
@@ -250,7 +250,7 @@ std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const Toke
   set_named(*out, overrides.unk_token, out->unk, "unk_token");
   for (const std::string& text : overrides.additional_special_tokens)
     ensure_token(*out, text, true, {}, "special_tokens.additional_special_tokens");
-  for (Token id = known; id < next_id(*out); ++id) out->fresh.push_back(id);
+  for (Token id = known; id < next_id(*out); ++id) out->untrained.push_back(id);
   out->chat_template = settings.chat_template;
   out->named_templates = settings.named_templates;
   out->digest = digest(settings, overrides);

@@ -195,7 +195,7 @@ void add_merges(Bpe& bpe, const SentencePieceModel& model, std::string_view sour
   };
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
     auto& p = model.pieces[id];
-    if (p.type == Type::user_defined) bpe.add_frozen(p.text, static_cast<Token>(id));
+    if (p.type == Type::user_defined) bpe.add_unmergeable(p.text, static_cast<Token>(id));
     if (!merges(p)) continue;
     auto rank = static_cast<std::uint32_t>(std::lower_bound(scores.begin(), scores.end(), p.score, std::greater<>()) -
                                            scores.begin());

@@ -8,16 +8,16 @@
 namespace dml {
 
 /// Replaces the values by their average on every rank. A collective, called between steps.
-void show_average(const Optimizer& optimizer, DistributionStrategy& strategy);
+void switch_to_average(const Optimizer& optimizer, DistributionStrategy& strategy);
 /// Restores the trained values, bit by bit. Also called after optimizer state was read from a checkpoint.
-void show_training_point(const Optimizer& optimizer, DistributionStrategy& strategy);
+void switch_to_training_point(const Optimizer& optimizer, DistributionStrategy& strategy);
 
 /// Calls work() while the average is in place; returns its result.
 template <class F>
 auto with_average(const Optimizer& optimizer, DistributionStrategy& strategy, F work) {
-  show_average(optimizer, strategy);
+  switch_to_average(optimizer, strategy);
   auto result = work();
-  show_training_point(optimizer, strategy);
+  switch_to_training_point(optimizer, strategy);
   return result;
 }
 

@@ -20,8 +20,8 @@ class AveragedOptimizer : public ShadowOptimizer {
       : ShadowOptimizer(std::move(inner), "average", "ema_decay"), decay_(decay) {}
 
   bool averages() const override { return true; }
-  void show_average(std::span<const OptimizerSlice> slices) const override { swap(slices); }
-  void show_training_point(std::span<const OptimizerSlice> slices) const override { swap(slices); }
+  void switch_to_average(std::span<const OptimizerSlice> slices) const override { swap(slices); }
+  void switch_to_training_point(std::span<const OptimizerSlice> slices) const override { swap(slices); }
 
  private:
   double decay(std::int64_t done, const OptimizerStep&) const override {

@@ -169,14 +169,14 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
   const auto part = [&](std::int64_t done, std::int64_t total) {
     for (auto& o : parts_.observers) o->on_part("evaluation", state_.step + 1, done, total);
   };
-  show_average(parts_.step.optimizer, parts_.step.strategy);
+  switch_to_average(parts_.step.optimizer, parts_.step.strategy);
   for (auto& evaluator : parts_.evaluators) {
     if (!evaluator->due(moment)) continue;
     fault_point("evaluation", parts_.step.comm.rank(), state_.step);
     evaluator->evaluate(
         {parts_.step.model, parts_.step.objective, parts_.step.strategy, parts_.step.comm, state_.step, part}, result);
   }
-  show_training_point(parts_.step.optimizer, parts_.step.strategy);
+  switch_to_training_point(parts_.step.optimizer, parts_.step.strategy);
   parts_.base.find_lost();
   stop_if_base_is_lost();
   Action now;

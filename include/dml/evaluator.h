@@ -1,4 +1,4 @@
-// Measurements of a model: checks of answers, which are rows of `evals`, and evaluators, which see the weights.
+// Evaluations: checks of generated answers, named in `evals`, and evaluators, which see the weights.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ struct Answer {
 
 struct Verdict {
   bool pass = false;
-  std::optional<double> score = {};  // the metric NAME_score is their mean
+  std::optional<double> score = {};  // the metric NAME_score is the mean of all scores
   std::string critique = {};
-  bool decided = true;  // false: the check could not decide; the row does not count
+  bool decided = true;  // false: the check failed to judge; the row is not counted
 };
 
-/// `checks: [NAME]` or `checks: [{NAME: VALUE, OPTION: …}]`; Row<AnswerCheck>::make gets VALUE as "value" (null without
-/// one). What check() throws makes the row undecided, and is told.
+/// In a recipe: `checks: [NAME]` or `checks: [{NAME: VALUE, OPTION: …}]`. Row<AnswerCheck>::make gets VALUE as the
+/// argument "value" (null without one). If check() throws, the row is undecided and the error is logged.
 class AnswerCheck {
  public:
   virtual ~AnswerCheck() = default;
-  /// "" when the check can be made of this row, else what is missing. Before training starts.
+  /// What the row lacks for this check; "" if nothing. Called before training starts.
   virtual std::string problem_with(const Json& /*row*/) const { return ""; }
   virtual Verdict check(const Answer& answer, const Json& row) = 0;
 };
 
 struct Metric {
-  std::string name;  // unique within a run; begin it with eval_
+  std::string name;  // unique within a run; should begin with eval_
   bool greater_is_better = false;
 };
 
@@ -45,9 +45,9 @@ class ModelView {
   virtual std::int64_t step() const = 0;  // optimizer steps done
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  /// Sum over the ranks, the same on all of them. A collective.
+  /// The sum of `mine` over the ranks, with the same bits on all of them. A collective call.
   virtual double sum(double mine) = 0;
-  /// Every trained parameter: name, shape, values.
+  /// Calls visit for every trained parameter.
   virtual void parameters(const std::function<void(std::string_view name, std::span<const std::int64_t> shape,
                                                    std::span<const float> values)>& visit) = 0;
 
@@ -59,7 +59,7 @@ class Evaluator {
  public:
   virtual ~Evaluator() = default;
   virtual std::vector<Metric> metrics() const = 0;
-  /// The values of metrics(), in their order. Called on all ranks; all of them give the same values.
+  /// The values of metrics(), in that order. Called on all ranks; every rank must return the same values.
   virtual std::vector<double> evaluate(ModelView& model) = 0;
 };
 

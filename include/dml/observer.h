@@ -1,4 +1,5 @@
-// An observer: what watches a run from one step to the next, and may save, end or interrupt it. On rank 0.
+// An observer is notified of steps, evaluations and checkpoints of a run, and may request a checkpoint or the end of
+// the run. It exists on rank 0 only.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace dml::plugin {
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
 struct RunFacts {
-  std::int64_t first_step = 0;  // steps done before: those of the checkpoint that the run resumes from
+  std::int64_t first_step = 0;  // steps done before this run: those of the checkpoint that it resumes from
   std::int64_t steps = 0;       // of the whole run
   std::string output_dir;
   std::string resumed_from;  // a checkpoint; "" for a new run
@@ -24,8 +25,8 @@ struct StepMetrics {
   double epoch = 0, loss = 0, grad_norm = 0, learning_rate = 0;
   std::int64_t tokens = 0, trained_tokens = 0;  // of the global batch
   double tokens_per_second = 0, seconds = 0;
-  std::uint64_t memory = 0;  // resident bytes of all ranks
-  NamedValues values;        // what the objective logs
+  std::uint64_t memory = 0;  // resident memory of all ranks, in bytes
+  NamedValues values;        // the terms of the objective
 };
 
 struct EvalMetrics {
@@ -38,11 +39,11 @@ struct Sample {
   std::string prompt, expected, text;
 };
 
-/// Requests to the run.
+/// Requests of an observer to the run.
 struct Action {
-  bool save = false;    // a checkpoint, now
-  bool finish = false;  // training ends here, as if this step were the last
-  bool stop = false;    // the run is interrupted; it can be resumed
+  bool save = false;    // save a checkpoint now
+  bool finish = false;  // end training as if this step were the last
+  bool stop = false;    // interrupt the run; it can be resumed
 };
 
 enum class End { complete, finished_early, stopped };
@@ -56,7 +57,7 @@ class Observer {
   virtual void on_save(const std::string& /*checkpoint*/, std::int64_t /*step*/) {}
   /// Not called when an error ends the run.
   virtual void on_end(End /*how*/, std::int64_t /*steps*/) {}
-  /// State that a resumed run needs; part of every checkpoint. null: none.
+  /// State that a resumed run needs, saved in every checkpoint; null: none.
   virtual Json state() const { return nullptr; }
   virtual void restore(const Json& /*state*/) {}
 };

@@ -1,5 +1,5 @@
-// An optimizer: a pure function of (value, gradient, state, step) on slices of parameters. It keeps nothing itself; dml
-// holds, shards and saves the state.
+// An optimizer: a pure function of (value, gradient, state, step) on slices of parameters. It holds no state; dml
+// allocates, shards and saves it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace dml::plugin {
 
-/// A trained parameter. A slice may be a part of it.
+/// A trained parameter.
 struct Parameter {
   std::string_view name;                // as in the Hugging Face or PEFT file
   std::span<const std::int64_t> shape;  // one or two dimensions
@@ -19,27 +19,28 @@ struct Parameter {
   bool decays = false;                  // weight decay applies: matrices, not norms and biases
 };
 
-/// The state of a parameter between steps, in float32, zero at first.
+/// The optimizer state of a parameter, in float32, initially zero.
 struct StateNeeds {
   int per_element = 0;             // floats for each element
-  std::int64_t per_parameter = 0;  // floats for the parameter as a whole; needs `whole`
+  std::int64_t per_parameter = 0;  // floats for the whole parameter; requires `whole`
   bool whole = false;              // step() needs whole parameters: norms of the tensor, products of matrices
 };
 
+/// A contiguous range of a parameter's elements; the whole parameter with StateNeeds::whole.
 struct Slice {
   const Parameter& parameter;
   std::span<float> value;
-  std::span<const float> gradient;  // to be multiplied by Step::gradient_scale
-  /// First per_element planes, each as long as `value`, then per_parameter floats.
+  std::span<const float> gradient;  // unscaled: the optimizer multiplies it by Step::gradient_scale
+  /// per_element arrays of the size of `value`, then per_parameter floats.
   std::span<float> state;
-  double learning_rate = 0;         // of this parameter, in this step
-  std::int64_t rows = 1, cols = 0;  // of a whole matrix; else one row
+  double learning_rate = 0;         // of this parameter in this step
+  std::int64_t rows = 1, cols = 0;  // of a whole matrix; otherwise one row
 };
 
-/// Splits a loop among the threads of the rank, so that no result depends on their number.
+/// Splits a loop among the threads of the rank. How it is split does not depend on their number.
 class Threads {
  public:
-  /// Calls body(first, last) for ranges that cover [0, size), at once on several threads.
+  /// Calls body(first, last) for disjoint ranges that cover [0, size), concurrently on several threads.
   template <class Body>
   void ranges(std::int64_t size, const Body& body) const {
     run(size, &body,
@@ -54,7 +55,7 @@ class Threads {
 
 struct Step {
   std::int64_t number = 0;    // 0, 1, …
-  double gradient_scale = 1;  // 1 / trained tokens, times the factor of clipping
+  double gradient_scale = 1;  // 1 / trained tokens, times the clipping factor
   const Threads& threads;
 };
 
@@ -62,7 +63,8 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual StateNeeds state(const Parameter& parameter) const = 0;
-  /// Updates value and state. Must not depend on how a parameter is cut into slices, unless state() asks for `whole`.
+  /// Updates value and state. The result must not depend on how a parameter is split into slices, unless state()
+  /// requests `whole`.
   virtual void step(const Slice& slice, const Step& step) const = 0;
 };
 

@@ -1,12 +1,12 @@
-// A plug-in of dml: a shared library that adds rows to the tables of the program. A recipe loads it with
-// `plugins: [./libmine.so]`, and names its rows as it names those of dml. docs/plugins.md is the guide.
+// A plug-in of dml: a shared library that adds rows to the registries of the program. A recipe loads it with `plugins:
+// [./libmine.so]` and names its rows like those of dml. The guide is docs/plugins.md.
 //
 //   #include <dml/plugin.h>
 //   DML_PLUGIN("mine", "1.0") { registry.add(dml::plugin::Row<dml::plugin::Optimizer>{"sign_sgd", "…", make_sign_sgd});
 //   }
 //
-// A plug-in calls nothing in the program but through the objects that it is given, and is linked with nothing of dml.
-// All that it throws becomes one line of error that names the plug-in. These headers are the whole interface.
+// A plug-in is not linked with dml; it calls the program only through the objects that are passed to it. An exception
+// of a plug-in becomes a one-line error that names the plug-in. These headers are the whole interface.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@
 #include "dml/schedule.h"
 #include "dml/strategy.h"
 
-/// Raised with every change of these headers that a compiled plug-in would not survive.
+/// Incremented with every incompatible change of these headers.
 #define DML_PLUGIN_ABI 1
 
 #define DML_PLUGIN_TEXT_(x) #x
 #define DML_PLUGIN_TEXT(x) DML_PLUGIN_TEXT_(x)
-/// What both sides must share besides: the layouts of the C++ library and of its strings, and the version of
+/// What a plug-in and the program must also share: the ABI of the C++ library and of its strings, and the version of
 /// nlohmann-json.
 #define DML_PLUGIN_BUILD                                                      \
   "C++ ABI " DML_PLUGIN_TEXT(__GXX_ABI_VERSION) ", strings " DML_PLUGIN_TEXT( \
@@ -33,7 +33,7 @@
 
 namespace dml::plugin {
 
-/// The symbol `dml_plugin` of a library, which the program looks up. The first two members never move.
+/// The symbol `dml_plugin` of a library, which the program looks up. The offsets of the first two members never change.
 struct Manifest {
   std::uint32_t abi;
   const char* build;
@@ -43,7 +43,7 @@ struct Manifest {
 
 }  // namespace dml::plugin
 
-/// DML_PLUGIN(name, version) { registry.add(…); }, once in a library.
+/// DML_PLUGIN(name, version) { registry.add(…); }, once per library.
 #define DML_PLUGIN(name, version)                                                                                 \
   static void dml_plugin_add_rows(::dml::plugin::Registry& registry);                                             \
   extern "C" {                                                                                                    \

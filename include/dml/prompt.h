@@ -1,5 +1,5 @@
-// A prompt format: a row of data becomes pieces of text, each trained or only read. It never sees a token; labels
-// follow from the pieces.
+// A prompt format turns a row of data into pieces of text, each trained or not. It does not see tokens; labels follow
+// from the pieces.
 #pragma once
 
 #include <string>
@@ -11,30 +11,30 @@ namespace dml::plugin {
 
 struct Piece {
   std::string text;
-  bool trained = false;  // its tokens have labels
-  bool markup = false;   // text of the template: special tokens spelled out in it are parsed. Never for text of data
+  bool trained = false;  // whether its tokens have labels
+  bool markup = false;   // text of the template, in which special tokens are parsed; never set for text of the data
 };
 
-/// The pieces are tokenised as one text. A token belongs to the piece that contains its first byte other than a space.
+/// The pieces are tokenised together. A token belongs to the piece that contains its first byte other than a space.
 struct Example {
   std::vector<Piece> pieces;
-  bool begin = true;        // with the tokenizer's BOS, if it has one
-  bool end = true;          // with EOS after it
-  bool end_trained = true;  // … which is trained
+  bool begin = true;        // begins with the tokenizer's BOS, if it has one
+  bool end = true;          // ends with EOS …
+  bool end_trained = true;  // … which has a label
 };
 
-/// Row<PromptFormat>::make gets, besides its arguments (all at their defaults), train_on_inputs, default_system_message
-/// ("" when unset), bos_token and eos_token.
+/// Row<PromptFormat>::make gets its arguments (at their defaults) and train_on_inputs, default_system_message ("" if
+/// unset), bos_token and eos_token.
 class PromptFormat {
  public:
   virtual ~PromptFormat() = default;
-  /// Throws for a row that it cannot read; dml adds file and line. Called from many threads at once.
+  /// Throws for a row that it cannot read; dml adds file and line. Called concurrently from several threads.
   virtual Example example(const Json& row) const = 0;
-  /// The text up to the point where the model speaks, for inference; `end` is not read.
+  /// For inference: the text up to the model's answer; `end` is ignored.
   virtual Example prompt(const Json& row) const = 0;
-  /// Everything that decides what example() gives: prepared data are used again while it stays the same.
+  /// Everything that determines the result of example(). Prepared data are reused while it stays the same.
   virtual std::string fingerprint() const = 0;
-  /// For the header of a run.
+  /// Printed in the header of a run.
   virtual std::string description() const { return ""; }
 };
 

@@ -1,4 +1,4 @@
-// A learning-rate schedule: the factor of the peak as a pure function of the step.
+// A learning-rate schedule: a factor of the peak learning rate as a pure function of the step.
 #pragma once
 
 #include "dml/registry.h"
@@ -6,7 +6,7 @@
 namespace dml::plugin {
 
 /// The position of a step: step s of T, after a warmup of W steps.
-struct SchedulePlace {
+struct SchedulePosition {
   double step = 0, warmup = 0, steps = 0;  // s, W, T
   /// 0 at the end of the warmup, 1 at the end of the run.
   double progress() const { return steps > warmup ? (step - warmup) / (steps - warmup) : 1; }
@@ -15,8 +15,8 @@ struct SchedulePlace {
 class Schedule {
  public:
   virtual ~Schedule() = default;
-  /// The learning rate as a factor of the peak. Not called for the steps of the warmup, which is linear.
-  virtual double factor(const SchedulePlace& place) const = 0;
+  /// The learning rate ÷ its peak. Not called during the warmup, which is linear.
+  virtual double factor(const SchedulePosition& place) const = 0;
 };
 
 }  // namespace dml::plugin

@@ -1,5 +1,6 @@
-// A distribution strategy: how the gradients of several ranks become one. Every rank holds all values and the whole
-// state, as with ddp; the strategy decides what travels (compression, another topology, rounds without exchange).
+// A distribution strategy: how the gradients of several ranks are summed. Every rank holds all values and the whole
+// optimizer state, as with ddp; the strategy decides what is communicated (compression, another topology, steps without
+// communication).
 #pragma once
 
 #include <cstddef>
@@ -12,13 +13,13 @@
 
 namespace dml::plugin {
 
-/// Communication of a strategy. Calls are collectives: every rank makes the same ones in the same order.
+/// Communication of a strategy. All calls are collective: every rank makes the same calls in the same order.
 class Ranks {
  public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Sends send[r] to rank r and receives receive[r] from it; both have size() entries, sizes agree pairwise, nothing
-  /// is sent where they are empty.
+  /// Sends send[r] to rank r and receives receive[r] from it, for all r < size(). The sizes must agree pairwise; empty
+  /// ones send nothing.
   virtual void exchange(std::span<const std::span<const std::byte>> send,
                         std::span<const std::span<std::byte>> receive) = 0;
 
@@ -29,12 +30,12 @@ class Ranks {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Before the first step: the units of the model (embedding, layers, head) and their numbers of floats.
+  /// Called before the first step. units[u]: the number of floats of unit u (embedding, layers, head).
   virtual void begin(std::span<const std::int64_t> /*units*/, int /*ranks*/) {}
-  /// Replaces the gradient that this rank has summed over its micro-batches by that of all ranks. The result must be
-  /// the same on every rank, or their models drift apart.
+  /// Replaces this rank's gradient, summed over its micro-batches, by the sum over all ranks. The result must have the
+  /// same bits on every rank, or the models diverge.
   virtual void sum(std::size_t unit, std::span<float> gradient, Ranks& ranks) = 0;
-  /// Bytes that it holds beside the gradients, for the memory plan; floats: of all units together.
+  /// Bytes that the strategy allocates, for the memory plan. floats: the size of all units together.
   virtual std::int64_t memory(std::int64_t /*floats*/, int /*ranks*/) const { return 0; }
 };
 

@@ -105,7 +105,7 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
   ModelSection section;
   section.base_model = place / "merged";
   const BaseModel whole = open_base_model(section);
-  EXPECT_EQ(whole.spec.tied, base.spec.tied && !plan_adapter(*training.adapter, base.spec, "x").parts_ends);
+  EXPECT_EQ(whole.spec.tied, base.spec.tied && !plan_adapter(*training.adapter, base.spec, "x").unties_head);
   auto merged = make_inference_model(whole, std::nullopt);
   EXPECT_LE(largest_difference(logits(*merged, batch), trained), 1e-5 * (high - low));
   auto again = make_inference_model(base, std::nullopt, {(place / "adapter").string()});

@@ -37,7 +37,7 @@ Steps saves(const TrainSection& train, const Schedule& s) {
 
 TEST(Calendar, EveryNStepsAndAtTheEnd) {
   TrainSection train;
-  train.eval_strategy = Cadence::steps;
+  train.eval_strategy = IntervalStrategy::steps;
   train.eval_steps = 4;
   EXPECT_EQ(evaluations(train, schedule(11, 1, 1)), (Steps{4, 8, 11}));
   EXPECT_EQ(evaluations(train, schedule(8, 1, 1)), (Steps{4, 8}));
@@ -69,7 +69,7 @@ TEST(Calendar, OnceAnEpochUnlessToldOtherwise) {
   TrainSection train;
   EXPECT_EQ(evaluations(train, schedule(10, 3, 2)), (Steps{4, 8}));  // 10 examples are 4 steps, the last one smaller
   EXPECT_EQ(saves(train, schedule(10, 3, 2)), (Steps{4, 8}));
-  train.eval_strategy = train.save_strategy = Cadence::epoch;
+  train.eval_strategy = train.save_strategy = IntervalStrategy::epoch;
   train.eval_steps = 1;  // the strategy says epoch
   EXPECT_EQ(evaluations(train, schedule(10, 3, 2)), (Steps{4, 8}));
 }
@@ -105,7 +105,7 @@ TEST(Calendar, APartOfAnEpochHasItsPartOfTheDays) {
 
 TEST(Calendar, NeverStillEvaluatesAtTheEndAndSavesNothing) {
   TrainSection train;
-  train.eval_strategy = train.save_strategy = Cadence::never;
+  train.eval_strategy = train.save_strategy = IntervalStrategy::never;
   train.eval_steps = train.save_steps = 1;
   EXPECT_EQ(evaluations(train, schedule(5, 1, 2)), (Steps{10}));
   EXPECT_EQ(saves(train, schedule(5, 1, 2)), (Steps{}));
@@ -120,7 +120,7 @@ TEST(Calendar, SavesBehindTheFirstStepWhenAskedTo) {
 
 TEST(Calendar, KeepingTheBestSavesWhenItEvaluates) {
   TrainSection train;
-  train.save_strategy = Cadence::best;
+  train.save_strategy = IntervalStrategy::best;
   train.eval_steps = 2;
   train.save_steps = 3;
   EXPECT_EQ(saves(train, schedule(6, 1, 1)), (Steps{2, 4, 6}));

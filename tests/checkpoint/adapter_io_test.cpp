@@ -252,24 +252,24 @@ TEST(AdapterPlan, PartsEmbeddingAndHeadUnlessTheyAreToShare) {
   };
   using Names = std::vector<std::string>;
   const std::string embedding = "model.embed_tokens.weight", head = "lm_head.weight";
-  EXPECT_FALSE(plan({}).parts_ends);
+  EXPECT_FALSE(plan({}).unties_head);
   for (auto& [names, tensors] : {std::pair<Names, Names>{{"embed_tokens"}, {embedding}},
                                  {{"lm_head"}, {head}},
                                  {{"embed_tokens", "lm_head"}, {embedding, head}}}) {
     const AdapterPlan apart = plan({.modules_to_save = names}),
                       together = plan({.modules_to_save = names, .ensure_weight_tying = true});
-    EXPECT_TRUE(apart.parts_ends);
+    EXPECT_TRUE(apart.unties_head);
     EXPECT_EQ(saved(apart), tensors);
-    EXPECT_FALSE(together.parts_ends);
+    EXPECT_FALSE(together.unties_head);
     EXPECT_EQ(saved(together), Names{embedding});
   }
-  EXPECT_TRUE(plan({.target_modules = {"lm_head"}}).parts_ends);
-  EXPECT_TRUE(plan({.target_modules = {"embed_tokens"}}).parts_ends);
-  EXPECT_FALSE(plan({.token_rows = {{"", {3, 1}}}}).parts_ends);
-  EXPECT_FALSE(plan({.token_rows = {{"embed_tokens", {3, 1}}, {"lm_head", {3, 1}}}}).parts_ends);
+  EXPECT_TRUE(plan({.target_modules = {"lm_head"}}).unties_head);
+  EXPECT_TRUE(plan({.target_modules = {"embed_tokens"}}).unties_head);
+  EXPECT_FALSE(plan({.token_rows = {{"", {3, 1}}}}).unties_head);
+  EXPECT_FALSE(plan({.token_rows = {{"embed_tokens", {3, 1}}, {"lm_head", {3, 1}}}}).unties_head);
   EXPECT_EQ(plan({.token_rows = {{"embed_tokens", {3, 1}}, {"lm_head", {3, 1}}}}).rows.size(), 1u);
-  EXPECT_TRUE(plan({.token_rows = {{"embed_tokens", {3, 1}}, {"lm_head", {3, 2}}}}).parts_ends);
-  EXPECT_TRUE(plan({.token_rows = {{"lm_head", {3}}}}).parts_ends);
+  EXPECT_TRUE(plan({.token_rows = {{"embed_tokens", {3, 1}}, {"lm_head", {3, 2}}}}).unties_head);
+  EXPECT_TRUE(plan({.token_rows = {{"lm_head", {3}}}}).unties_head);
 
   auto problem = [&](AdapterConfig config) { return refusal([&] { plan(config); }); };
   EXPECT_THAT(problem({.token_rows = {{"", {3}}, {"lm_head", {4}}}, .ensure_weight_tying = true}),

@@ -28,10 +28,10 @@ TEST_F(Groups, LeaveWhatTheTightestOfThemLeaves) {
   write("jobs/7/memory.max", "3000\n");
   write("jobs/7/memory.current", "800\n");
   write("jobs/7/memory.stat", "anon 300\ninactive_file 200\n");
-  EXPECT_EQ(room_in_groups("0::/jobs/7\n", root), 2400u);
-  EXPECT_EQ(room_in_groups("0::/jobs/8\n", root), 3000u) << "a path that is not mounted: its parents count";
+  EXPECT_EQ(memory_left_in_groups("0::/jobs/7\n", root), 2400u);
+  EXPECT_EQ(memory_left_in_groups("0::/jobs/8\n", root), 3000u) << "a path that is not mounted: its parents count";
   write("jobs/memory.current", "3900\n");
-  EXPECT_EQ(room_in_groups("0::/jobs/7\n", root), 100u);
+  EXPECT_EQ(memory_left_in_groups("0::/jobs/7\n", root), 100u);
 }
 
 TEST_F(Groups, OfTheFirstVersionCountToo) {
@@ -39,15 +39,15 @@ TEST_F(Groups, OfTheFirstVersionCountToo) {
   write("memory/batch/memory.usage_in_bytes", "6000\n");
   write("memory/memory.limit_in_bytes", "9223372036854771712\n");
   write("memory/memory.usage_in_bytes", "10\n");
-  EXPECT_EQ(room_in_groups("9:cpu,cpuacct:/\n4:memory:/batch\n0::/\n", root), 0u);
-  EXPECT_EQ(room_in_groups("4:memory:/\n", root), SIZE_MAX);
+  EXPECT_EQ(memory_left_in_groups("9:cpu,cpuacct:/\n4:memory:/batch\n0::/\n", root), 0u);
+  EXPECT_EQ(memory_left_in_groups("4:memory:/\n", root), SIZE_MAX);
 }
 
 TEST_F(Groups, WithoutALimitLeaveEverything) {
   write("memory.max", "max\n");
   write("memory.current", "10\n");
-  EXPECT_EQ(room_in_groups("0::/\n", root), SIZE_MAX);
-  EXPECT_EQ(room_in_groups("nonsense\n", root), SIZE_MAX);
+  EXPECT_EQ(memory_left_in_groups("0::/\n", root), SIZE_MAX);
+  EXPECT_EQ(memory_left_in_groups("nonsense\n", root), SIZE_MAX);
   EXPECT_GT(available_memory(), 0u);
 }
 

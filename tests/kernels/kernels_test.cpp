@@ -130,7 +130,7 @@ TEST(Gemm, ARowHasItsBitsInAnyCompanyOfItsKind) {
     for (const Kind& kind : kKinds) {
       Stored w(kind, n, k);
       auto x = values(static_cast<std::size_t>(most * k), 1);
-      for (Rows how : {Rows::dots, Rows::packed}) {
+      for (RowMethod how : {RowMethod::dots, RowMethod::packed}) {
         std::vector<float> all(n * most), part(n * most);
         gemm_nt(mat(x, most, k), w.weight, mat(all, most, n), Write::set, how);
         for (std::int64_t rows : {1, 2, 3, 9, 16}) {

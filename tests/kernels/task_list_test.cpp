@@ -74,7 +74,7 @@ void each_isa(F f) {
 class SeveralStored : public testing::TestWithParam<Kind> {
  protected:
   // Of the experts [first, first + count), those with even numbers with an adapter; both add.
-  void forward(std::int64_t first, std::int64_t count, Rows how, std::vector<float>& y) {
+  void forward(std::int64_t first, std::int64_t count, RowMethod how, std::vector<float>& y) {
     auto product = [&](std::int64_t i) {
       const std::int64_t e = first + i;
       ForwardProduct p{m.of(e, m.x, kIn), m.weight(e), m.of(e, y, kOut)};
@@ -101,7 +101,7 @@ class SeveralStored : public testing::TestWithParam<Kind> {
 
 TEST_P(SeveralStored, ProductsHaveTheBitsOfEachAlone) {
   each_isa([&] {
-    for (Rows how : {Rows::by_count, Rows::dots, Rows::packed})
+    for (RowMethod how : {RowMethod::by_count, RowMethod::dots, RowMethod::packed})
       expect_each_alone(m.dy.size(), [&](std::int64_t first, std::int64_t count, std::vector<float>& y) {
         forward(first, count, how, y);
       });
@@ -115,8 +115,8 @@ TEST_P(SeveralStored, ProductsAreTheSlowSumsOfTheirRows) {
   const std::vector<float> y0 = values(m.dy.size(), 9), dx0 = values(m.x.size(), 9);
   each_isa([&] {
     std::vector<float> dots = y0, packed = y0, by_count = y0, dx = dx0;
-    forward(0, kExperts, Rows::dots, dots), forward(0, kExperts, Rows::packed, packed);
-    forward(0, kExperts, Rows::by_count, by_count), backward(0, kExperts, dx);
+    forward(0, kExperts, RowMethod::dots, dots), forward(0, kExperts, RowMethod::packed, packed);
+    forward(0, kExperts, RowMethod::by_count, by_count), backward(0, kExperts, dx);
     for (std::int64_t e = 0; e < kExperts; ++e) {
       const ConstMat w = mat(m.weights[static_cast<std::size_t>(e)].plain, kOut, kIn);
       const std::int64_t rank = e % 2 == 0 ? kRank : 0;

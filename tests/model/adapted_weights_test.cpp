@@ -25,7 +25,7 @@ TEST_P(AdaptedWeightsOf, ComputeAfterAMergeWhatTheAdapterDid) {
   std::vector<float> first_a;
   for (std::int64_t number : {1, 2}) {
     weights.merge();
-    weights.start_adapters("true", 5, number);
+    weights.reinit_adapters("true", 5, number);
     EXPECT_NEAR(loss(m, batch), with_adapter, 2e-6 * with_adapter) << "merge " << number;
     const float* values = m.model->parameters.units()[1].value.floats();
     std::vector<float> a(values, values + 64);
@@ -55,7 +55,7 @@ TEST(AdaptedWeights, InBfloat16AreRoundedAtEveryMerge) {
   AdaptedWeights weights(*m.model, false);
   for (const auto& matrix : weights.matrices()) EXPECT_EQ(matrix.own.dtype, DType::bf16) << matrix.place.tensor;
   weights.merge();
-  weights.start_adapters("true", 5, 1);
+  weights.reinit_adapters("true", 5, 1);
   EXPECT_NEAR(loss(m, batch), before, 5e-3 * before);
 }
 

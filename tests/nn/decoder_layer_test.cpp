@@ -180,7 +180,7 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     PackedBatch batch{{}, {}, positions, {}};
     Pass p{batch, arena, {{cos, sin, GetParam().interleaved}, positions}, {}};
     p.generates = true;
-    p.rows = std::ssize(rows) > std::ssize(sequences) ? kernels::Rows::packed : kernels::Rows::dots;
+    p.rows = std::ssize(rows) > std::ssize(sequences) ? kernels::RowMethod::packed : kernels::RowMethod::dots;
     layer.forward_cached(h, sequences, ends.empty() ? nullptr : &ends, 0, top, p);
     for (auto& s : sequences) s.cache->advance(s.count);
     for (std::size_t i = 0; i < out.size(); ++i)

@@ -279,19 +279,19 @@ class Beside : public testing::Test {
   }
   void TearDown() override { set_threads(available_cores()); }
 
-  std::vector<float> of(std::int64_t rows, kernels::Rows how, bool together) {
+  std::vector<float> of(std::int64_t rows, kernels::RowMethod how, bool together) {
     const AdapterRows groups[] = {{0, rows / 2, 1}, {rows / 2, rows - rows / 2, -1}};
     Pass pass{documents, arena, {}, {}};
     pass.rows = how, pass.generates = true, pass.adapters = groups;
     std::vector<float> out(static_cast<std::size_t>(rows * (300 + 40 + 67)), 7.f);
     Linear::Saved none[3];
-    std::vector<LinearBeside> layers;
+    std::vector<FusedLinear> layers;
     float* at = out.data();
     for (std::size_t i = 0; i < linears.size(); at += rows * linears[i].out(), ++i)
       layers.push_back({&linears[i], {at, rows, linears[i].out()}, &none[i]});
-    if (together) forward_beside(layers, x.slice(0, rows), pass);
+    if (together) forward_fused(layers, x.slice(0, rows), pass);
     else
-      for (const LinearBeside& l : layers) l.linear->forward(x.slice(0, rows), l.y, Write::set, *l.saved, pass);
+      for (const FusedLinear& l : layers) l.linear->forward(x.slice(0, rows), l.y, Write::set, *l.saved, pass);
     return out;
   }
 
@@ -307,7 +307,7 @@ class Beside : public testing::Test {
 };
 
 TEST_F(Beside, OneProductHasTheBitsOfThree) {
-  for (const auto how : {kernels::Rows::dots, kernels::Rows::packed})
+  for (const auto how : {kernels::RowMethod::dots, kernels::RowMethod::packed})
     for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{2}, kRows}) {
       set_threads(1);
       const std::vector<float> want = of(rows, how, false);

@@ -311,10 +311,11 @@ TEST(Experts, WeightsOfTheOthersAreNotRead) {
       moe.experts.push_back({.gate = linear(kOut, kIn), .up = linear(kOut, kIn), .down = linear(kIn, kOut)});
     Documents all;
     const PackedBatch documents = all.view();
-    for (kernels::Rows how : {kernels::Rows::dots, kernels::Rows::by_count, kernels::Rows::packed}) {
+    for (kernels::RowMethod how :
+         {kernels::RowMethod::dots, kernels::RowMethod::by_count, kernels::RowMethod::packed}) {
       Arena arena(4 << 20), kept(1 << 20);
       Pass pass{documents, arena, {}, {}};
-      pass.rows = how, pass.generates = how != kernels::Rows::by_count;
+      pass.rows = how, pass.generates = how != kernels::RowMethod::by_count;
       Mat x = values.random(1, kIn), first = values.zeros(1, kIn), second = values.zeros(1, kIn);
       const Moe::Saved saved = moe.plan(1, {}, kept);
       moe.forward(x, first, Write::set, saved, pass);
@@ -366,7 +367,7 @@ TEST(Experts, RowsOfSeveralSequencesHaveTheirOwnAdapters) {
   auto run = [&](Moe& m, std::span<const AdapterRows> rows) {
     Arena arena(4 << 20), kept(1 << 20);
     Pass pass{documents, arena, {}, {}};
-    pass.generates = true, pass.rows = kernels::Rows::dots, pass.adapters = rows;
+    pass.generates = true, pass.rows = kernels::RowMethod::dots, pass.adapters = rows;
     Mat y = values.zeros(kTokens, kIn);
     m.forward(x, y, Write::set, m.plan(kTokens, {}, kept), pass);
     return y;

@@ -89,9 +89,9 @@ TEST(Rules, TwoHundredStepsAreThoseOfAnIndependentProgram) {
     if (!want.contains("average")) continue;
     const std::vector<float> trained = run.values();
     const OptimizerSlice slices[] = {run.matrix.slice(), run.vector.slice()};
-    run.optimizer->show_average(slices);
+    run.optimizer->switch_to_average(slices);
     EXPECT_LT(worst(run.values(), want["average"]), 1e-5) << name;
-    run.optimizer->show_training_point(slices);
+    run.optimizer->switch_to_training_point(slices);
     EXPECT_EQ(run.values(), trained) << name << ": the training point comes back to the bit";
   }
 }
@@ -162,7 +162,7 @@ TEST(Rules, ScheduleFreeGivesThePublishedVectors) {
   const double y[] = {.499835285656, -.248714438526, .997165638884, .749520402757, -.998807142441, .123858198320},
                x[] = {.499512388872, -.249306450585, .997674681136, .749117845476, -.998548613659, .124408795835};
   for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(p.value[i], y[i], 2e-7) << i;
-  optimizer->show_average({&slice, 1});
+  optimizer->switch_to_average({&slice, 1});
   for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(p.value[i], x[i], 2e-7) << i;
 }
 

@@ -9,7 +9,7 @@ using namespace dml::plugin;
 
 class Constant : public Schedule {
  public:
-  double factor(const SchedulePlace&) const override { return 1; }
+  double factor(const SchedulePosition&) const override { return 1; }
 };
 
 [[maybe_unused]] Row<Schedule> row(const std::string& name) {

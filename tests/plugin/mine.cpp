@@ -32,7 +32,7 @@ class Sgd : public Optimizer {
 class VU16 : public Schedule {
  public:
   explicit VU16(const Json& a) : times_(a["times"]) {}
-  double factor(const SchedulePlace& at) const override {
+  double factor(const SchedulePosition& at) const override {
     if (times_ == 13) throw 13;  // NOLINT: no std::exception
     return std::pow(0.5, std::floor(at.progress() * times_));
   }

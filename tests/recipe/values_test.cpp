@@ -61,8 +61,8 @@ TEST(Enumerations, TakeBooleansWhereAxolotlDoes) {
   EXPECT_EQ(parsed("gradient_checkpointing: off").train.gradient_checkpointing, Recompute::none);
   EXPECT_EQ(parsed("gradient_checkpointing: mlp").train.gradient_checkpointing, Recompute::mlp);
   EXPECT_EQ(parsed("gradient_checkpointing: offload").train.gradient_checkpointing, Recompute::layer);
-  EXPECT_EQ(parsed("eval_strategy: no").train.eval_strategy, Cadence::never);
-  EXPECT_EQ(parsed("save_strategy: false").train.save_strategy, Cadence::never);
+  EXPECT_EQ(parsed("eval_strategy: no").train.eval_strategy, IntervalStrategy::never);
+  EXPECT_EQ(parsed("save_strategy: false").train.save_strategy, IntervalStrategy::never);
   EXPECT_EQ(
       parsed("peft_init_lora_weights: pissa\nadapter: lora\nlora_target_linear: true").adapter.peft_init_lora_weights,
       LoraInit::pissa);
@@ -191,7 +191,7 @@ TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
                           "r.yml");
   EXPECT_EQ(file.recipe.optim.optimizer, "adamw_8bit");
   EXPECT_EQ(file.recipe.distribution.distribution, "zero2");
-  EXPECT_EQ(file.recipe.train.eval_strategy, Cadence::never);
+  EXPECT_EQ(file.recipe.train.eval_strategy, IntervalStrategy::never);
   EXPECT_EQ(file.recipe.train.bf16, Bf16::automatic);
   EXPECT_THAT(file.notices, ElementsAre(HasSubstr("distribution: zero2"),
                                         "plugins: no effect on CPUs: axolotl.integrations.liger.LigerPlugin",
@@ -241,16 +241,16 @@ TEST(AxolotlsSpellings, AskForLogsOfOtherPrograms) {
 // Off is a value: the same as if the key were not there, but for evaluations and checkpoints, which there are none of.
 TEST(OffValues, AreAccepted) {
   const std::string val = "val_set_size: 0.1\n";
-  EXPECT_EQ(parsed(val + "evals_per_epoch: 0").train.eval_strategy, Cadence::never);
-  EXPECT_EQ(parsed(val + "eval_steps: 0").train.eval_strategy, Cadence::never);
-  EXPECT_EQ(parsed("saves_per_epoch: 0").train.save_strategy, Cadence::never);
-  EXPECT_EQ(parsed("save_steps: 0").train.save_strategy, Cadence::never);
+  EXPECT_EQ(parsed(val + "evals_per_epoch: 0").train.eval_strategy, IntervalStrategy::never);
+  EXPECT_EQ(parsed(val + "eval_steps: 0").train.eval_strategy, IntervalStrategy::never);
+  EXPECT_EQ(parsed("saves_per_epoch: 0").train.save_strategy, IntervalStrategy::never);
+  EXPECT_EQ(parsed("save_steps: 0").train.save_strategy, IntervalStrategy::never);
   auto file = read_recipe(kSample + "save_steps: 0\n", "r.yml");
   EXPECT_EQ(file.origins.at("save_strategy"), "from save_steps");
   EXPECT_TRUE(read_recipe(resolved_yaml(file), "resolved.yml").recipe == file.recipe);
   // The setting beside it counts.
-  EXPECT_EQ(parsed("save_steps: 0\nsaves_per_epoch: 2").train.save_strategy, Cadence::automatic);
-  EXPECT_EQ(parsed(val + "eval_steps: 0\neval_strategy: epoch").train.eval_strategy, Cadence::epoch);
+  EXPECT_EQ(parsed("save_steps: 0\nsaves_per_epoch: 2").train.save_strategy, IntervalStrategy::automatic);
+  EXPECT_EQ(parsed(val + "eval_steps: 0\neval_strategy: epoch").train.eval_strategy, IntervalStrategy::epoch);
   const Recipe plain = parsed("");
   for (const char* line : {"early_stopping_patience: 0", "cosine_constant_lr_ratio: 0", "cosine_constant_lr_ratio: 0.0",
                            "max_steps: -1", "max_steps: 0", "max_time: 0", "loss_watchdog_threshold: 0", "threads: 0",

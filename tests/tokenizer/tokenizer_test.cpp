@@ -99,8 +99,8 @@ TEST(Overrides, NameAddAndRenameTokens) {
   auto t = load(folder, o);
   EXPECT_EQ(t->size(), plain->size() + 4);
   const Token n = plain->size();
-  EXPECT_EQ(t->fresh, (std::vector<Token>{*plain->find("<l>"), n, n + 1, n + 2, n + 3}));
-  EXPECT_TRUE(plain->fresh.empty());
+  EXPECT_EQ(t->untrained, (std::vector<Token>{*plain->find("<l>"), n, n + 1, n + 2, n + 3}));
+  EXPECT_TRUE(plain->untrained.empty());
   EXPECT_EQ(t->piece(*t->pad), "<pad>");
   EXPECT_TRUE(t->is_special(*t->find("<|im_start|>")));
   EXPECT_FALSE(t->is_special(*t->find("<think>")));

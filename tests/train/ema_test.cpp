@@ -39,9 +39,9 @@ TEST(Ema, IsTheWeightedSumOfAllWeightsAndLeavesTrainingAlone) {
     const AveragedOptimizer averaged(plain(name), 0.9);
     Trained a(*alone, 2048), b(averaged, 2048);  // large enough for state in bytes
     std::vector<double> average(a.value.begin(), a.value.end());
-    averaged.show_average(b.slices());
+    averaged.switch_to_average(b.slices());
     EXPECT_EQ(a.value, b.value) << "before the first step there is no average";
-    averaged.show_training_point(b.slices());
+    averaged.switch_to_training_point(b.slices());
     for (std::int64_t t = 0; t < 25; ++t) {
       a.step(*alone, t);
       b.step(averaged, t);
@@ -49,9 +49,9 @@ TEST(Ema, IsTheWeightedSumOfAllWeightsAndLeavesTrainingAlone) {
       const double decay = std::min(0.9, (1.0 + static_cast<double>(t)) / (10.0 + static_cast<double>(t)));
       for (std::size_t i = 0; i < average.size(); ++i) average[i] = decay * average[i] + (1 - decay) * a.value[i];
     }
-    averaged.show_average(b.slices());
+    averaged.switch_to_average(b.slices());
     for (std::size_t i = 0; i < average.size(); ++i) ASSERT_NEAR(b.value[i], average[i], 1e-5) << name << " " << i;
-    averaged.show_training_point(b.slices());
+    averaged.switch_to_training_point(b.slices());
     EXPECT_EQ(a.value, b.value);
   }
 }

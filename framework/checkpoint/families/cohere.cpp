@@ -22,7 +22,7 @@ void cohere(ConfigFields& c, ModelSpec& s) {
            .bos = 5,
            .eos = 255001,
            .eps_key = "layer_norm_eps"});
-  c.qk_norm(s, "use_qk_norm", QkNormSpec::Over::own_stacked);
+  c.qk_norm(s, "use_qk_norm", QkNormSpec::Over::per_head_stacked);
   s.qk_norm.kind = NormKind::layer;
 }
 
@@ -48,7 +48,7 @@ void stablelm(ConfigFields& c, ModelSpec& s) {
                .eps_key = "layer_norm_eps",
                .derived_head_dim = true});
   c.flag("use_qkv_bias", s.bias.qkv, false);
-  c.qk_norm(s, "qk_layernorm", QkNormSpec::Over::own);
+  c.qk_norm(s, "qk_layernorm", QkNormSpec::Over::per_head);
   s.qk_norm.kind = NormKind::layer;
   c.flag("use_parallel_residual", s.residual.parallel, false);
   s.residual.shared_norm = s.residual.parallel;

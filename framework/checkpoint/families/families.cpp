@@ -26,7 +26,7 @@ const Family* find_family(std::string_view model_type) {
 void fit_to_files(ModelSpec& spec, const ModelFiles& files) {
   auto has_names = [&](const Naming* n) { return files.find(std::string(n->embed) + ".weight") != nullptr; };
   const Naming* naming = spec.naming;
-  while (naming && !has_names(naming)) naming = naming->otherwise;
+  while (naming && !has_names(naming)) naming = naming->alternative;
   if (naming) spec.naming = naming;
   fit_expert_layout(spec, files);
 }

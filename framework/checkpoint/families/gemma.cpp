@@ -104,7 +104,7 @@ constexpr Naming kVisionFiles = [] {
   n.embed = "language_model.model.embed_tokens", n.layers = "language_model.model.layers";
   n.final_norm = "language_model.model.norm", n.head = "language_model.lm_head";
   n.file_prefix = "language_model.model.", n.module_prefix = "model.language_model.";
-  n.otherwise = &kVisionModules;
+  n.alternative = &kVisionModules;
   return n;
 }();
 constexpr Wrapper kWrappers[] = {{"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", &kVisionFiles, 262208, 8}};

@@ -97,7 +97,7 @@ void mpt_attention(const ConfigReader& c, ModelSpec& s) {
   const Json& all = c.at("attn_config");
   const std::string place = c.source() + ": attn_config";
   if (!all.is_object()) throw UserError("{} must be an object, is {}", place, dump(all).substr(0, 60));
-  s.scores.most_alibi = json_number(all, "alibi_bias_max", 8, place);
+  s.scores.alibi_bias_max = json_number(all, "alibi_bias_max", 8, place);
   s.scores.scale = json_number(all, "softmax_scale", 0, place);
   if (!json_bool(all, "alibi", true, place))
     throw UserError("{}: 'alibi' is false; only an mpt with ALiBi is supported", place);
@@ -121,7 +121,7 @@ void mpt(ConfigFields& c, ModelSpec& s) {
     Json& to = *c.writer();
     to["expansion_ratio"] = s.ffn / s.hidden;
     to["attn_config"] = {{"alibi", true},
-                         {"alibi_bias_max", s.scores.most_alibi},
+                         {"alibi_bias_max", s.scores.alibi_bias_max},
                          {"clip_qkv", s.scores.clip > 0 ? Json(s.scores.clip) : Json(nullptr)},
                          {"softmax_scale", s.scores.scale > 0 ? Json(s.scores.scale) : Json(nullptr)}};
   }

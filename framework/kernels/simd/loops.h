@@ -13,7 +13,7 @@
 #include "kernels/attention_tasks.h"
 #include "kernels/optimizer_step.h"
 #include "kernels/processor.h"
-#include "kernels/runs.h"
+#include "kernels/range_ops.h"
 #include "kernels/simd/product_loops.h"
 #include "kernels/weight.h"
 
@@ -49,7 +49,7 @@ struct Loops {
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);
   /// Fewer rows than this are multiplied in another way than more of them.
-  std::int64_t (*fewest_rows)(const Weight& w);
+  std::int64_t (*min_batched_rows)(const Weight& w);
 
   /// Rounded to nearest, ties to even; NaN stays NaN.
   void (*to_bf16)(const float* from, std::int64_t n, void* to);
@@ -94,8 +94,8 @@ struct Loops {
   void (*attention_gradient)(float* s, float* dp, std::int64_t keys, std::int64_t low, std::int64_t high, float softcap,
                              float scale, float lse, float row_dot);
 
-  /// Attention's tasks in this instruction set's own way, for documents of kOwnWayRows and more; null where the loops
-  /// above serve best.
+  /// Attention's tasks in this instruction set's own way, for documents of kIsaAttentionMinRows and more; null where
+  /// the loops above serve best.
   void (*attention_rows)(const AttentionRows& task);
   void (*attention_keys)(const AttentionKeys& task);
 

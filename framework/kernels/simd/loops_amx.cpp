@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::int64_t kFewestOnTiles = 3;  // below, weights come no faster than the plain loops use them
 
-std::int64_t fewest_rows(const Weight& w) {
+std::int64_t min_batched_rows(const Weight& w) {
   const bool tiles = (w.dtype == DType::nf4 && w.bf16_values) || (w.dtype == DType::int8 && w.cols <= kMostInt8Cols);
   return tiles ? kFewestOnTiles : 1;
 }
@@ -74,7 +74,7 @@ Loops make() {
   Loops loops = avx512::table;
   loops.room = 12;
   loops.few_rows = few_rows;
-  loops.fewest_rows = fewest_rows;
+  loops.min_batched_rows = min_batched_rows;
   loops.attention_rows = attention_rows;
   loops.attention_keys = attention_keys;
   return loops;

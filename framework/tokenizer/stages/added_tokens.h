@@ -75,7 +75,7 @@ void AddedTokens::cut(std::string_view text, bool normalized, const Allowed& all
   std::uint32_t done = 0;
   auto literal = allowed.literal.begin();
   for (std::uint32_t i = 0; i < text.size();) {
-    if (!trie.opens(static_cast<unsigned char>(text[i]))) {
+    if (!trie.starts_key(static_cast<unsigned char>(text[i]))) {
       ++i;
       continue;
     }

@@ -34,7 +34,7 @@ WordCache::Slot& WordCache::slot(const std::uint64_t (&key)[4], std::uint32_t le
 void throw_too_long() {
   throw UserError(
       "more than {} MiB of text without a place to split it (a single word without spaces) cannot be tokenized",
-      kLongestStretch >> 20);
+      kMaxUnsplitBytes >> 20);
 }
 
 std::vector<Token> byte_fallback_ids(const Vocabulary& vocabulary) {
@@ -123,7 +123,7 @@ void Bpe::encode(std::string_view word, std::uint32_t base, Encoding& out, Model
     while (i < word.size()) {
       std::size_t length = 0;
       Token id = -1;
-      if (frozen_.opens(static_cast<unsigned char>(word[i])))
+      if (frozen_.starts_key(static_cast<unsigned char>(word[i])))
         frozen_.prefixes(word.substr(i), [&](std::size_t n, std::int32_t value) { length = n, id = value; });
       if (id < 0) {
         i += char_length(word[i]);
@@ -216,21 +216,21 @@ void Bpe::find_joined() const {
   }
 }
 
-std::size_t Bpe::next_seam(std::string_view part, std::size_t from) const {
+std::size_t Bpe::next_boundary(std::string_view part, std::size_t from) const {
   std::call_once(long_part_, [this] { find_joined(); });
-  const std::size_t end = std::min(part.size(), kLongestStretch);
+  const std::size_t end = std::min(part.size(), kMaxUnsplitBytes);
   for (std::size_t i = from; has_seams_ && i < end; ++i) {
     const auto before = static_cast<unsigned char>(part[i - 1]), here = static_cast<unsigned char>(part[i]);
     const bool begins = options_.byte_level || (here & 0xc0) != 0x80;
     if (begins && !joined_[static_cast<std::size_t>(before) << 8 | here]) return i;
   }
-  if (part.size() > kLongestStretch) throw_too_long();
+  if (part.size() > kMaxUnsplitBytes) throw_too_long();
   return part.size();
 }
 
 void Bpe::merge_part(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
   while (part.size() > kLongPart) {
-    const std::size_t cut = next_seam(part, kLongPart);
+    const std::size_t cut = next_boundary(part, kLongPart);
     merge_range(part.substr(0, cut), base, out, scratch);
     part.remove_prefix(cut);
     base += static_cast<std::uint32_t>(cut);

@@ -35,7 +35,7 @@ class Bpe : public Model {
   void add_merge(Token left, Token right, std::uint32_t rank, Token merged);
   void reserve_merges(std::size_t count);
   /// SentencePiece: a piece that is found first and never merged with anything.
-  void add_frozen(std::string_view piece, Token id) { frozen_.add(piece, id); }
+  void add_unmergeable(std::string_view piece, Token id) { frozen_.add(piece, id); }
   /// SentencePiece: a symbol that merges but must not come out; it comes out as the two it was made from.
   void mark_unused(Token id) { unused_.resize(std::max<std::size_t>(unused_.size(), id + 1)), unused_[id] = true; }
   /// Call once, after vocabulary and merges are complete.
@@ -65,7 +65,7 @@ class Bpe : public Model {
   static constexpr std::size_t kShort = 32;  // symbols; more go through the heap
   void merge_range(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
   /// The first place behind `from` that no merge crosses; the end when there is none.
-  std::size_t next_seam(std::string_view part, std::size_t from) const;
+  std::size_t next_boundary(std::string_view part, std::size_t from) const;
   void find_joined() const;
   void split_symbols(std::string_view part, ModelScratch& scratch) const;
   void merge_short(ModelScratch& scratch) const;

@@ -55,7 +55,7 @@ struct ModelScratch {
 
 /// Bytes. A longer stretch of text is cut where that makes no difference, and one that has no such place is refused:
 /// what a model keeps for each byte of a stretch is twenty to fifty bytes.
-inline constexpr std::size_t kLongPart = std::size_t{64} << 10, kLongestStretch = std::size_t{1} << 20;
+inline constexpr std::size_t kLongPart = std::size_t{64} << 10, kMaxUnsplitBytes = std::size_t{1} << 20;
 [[noreturn]] void throw_too_long();
 
 class Model {

@@ -53,7 +53,7 @@ class SentencePieceNormalizer : public Normalizer {
     std::uint32_t length;
   };
   Piece next(std::string_view s) const {
-    if (options_.user_defined.opens(static_cast<unsigned char>(s[0]))) {
+    if (options_.user_defined.starts_key(static_cast<unsigned char>(s[0]))) {
       std::size_t longest = 0;
       options_.user_defined.prefixes(s, [&](std::size_t n, std::int32_t) { longest = n; });
       if (longest > 0) return {s.substr(0, longest), static_cast<std::uint32_t>(longest)};

@@ -30,7 +30,7 @@ void Unigram::prepare(const Options& options) {
 template <class Real>
 std::size_t Unigram::search(std::string_view word, double before, ModelScratch& scratch) const {
   constexpr std::uint32_t kUnreached = 0xffffffffu;
-  const std::size_t n = std::min(word.size(), kLongestStretch), room = std::min(word.size(), n + kMaxTokenBytes);
+  const std::size_t n = std::min(word.size(), kMaxUnsplitBytes), room = std::min(word.size(), n + kMaxTokenBytes);
   scratch.best.assign(room + 1, 0);
   scratch.best.front() = before;
   scratch.best_id.assign(room + 1, -1);

@@ -25,7 +25,7 @@ class ByteTrie {
     }
   }
   /// Whether some key begins with this byte.
-  bool opens(unsigned char byte) const { return opens_[byte]; }
+  bool starts_key(unsigned char byte) const { return starts_key_[byte]; }
 
  private:
   static constexpr std::int32_t kNone = INT32_MIN;
@@ -45,7 +45,7 @@ class ByteTrie {
   }
   std::vector<Edge> edges_ = std::vector<Edge>(64);
   std::vector<std::int32_t> values_ = {kNone};  // by node; node 0 is the root
-  bool opens_[256] = {};
+  bool starts_key_[256] = {};
 };
 
 }  // namespace dml

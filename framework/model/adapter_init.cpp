@@ -1,4 +1,4 @@
-#include "model/adapter_start.h"
+#include "model/adapter_init.h"
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ Random stream_of(std::uint64_t seed, Purpose purpose, const std::string& name) {
   return Random(seed, purpose, Hasher().text(name).digest64());
 }
 
-void start_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed, const std::string& name) {
+void init_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed, const std::string& name) {
   Random a = stream_of(seed, Purpose::adapter, name + ".lora_A"),
          b = stream_of(seed, Purpose::adapter, name + ".lora_B");
   if (init == "gaussian") fill_normal(a, static_cast<float>(lora.a.rows), lora.a.value());
@@ -39,14 +39,14 @@ void start_adapter(const LoraAdapter& lora, const std::string& init, std::uint64
   if (init == "false") fill_uniform(b, lora.b.value());
 }
 
-void start_embedding_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed,
-                             const std::string& name) {
+void init_embedding_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed,
+                            const std::string& name) {
   fill_normal(stream_of(seed, Purpose::adapter, name + ".lora_embedding_B"), 1, lora.b.value());
   if (init == "false") fill_normal(stream_of(seed, Purpose::adapter, name + ".lora_embedding_A"), 1, lora.a.value());
 }
 
-void restart_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, bool first_part, std::uint64_t seed,
-                     std::int64_t number) {
+void reinit_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, bool first_part, std::uint64_t seed,
+                    std::int64_t number) {
   const Random random(seed, Purpose::adapter, static_cast<std::uint64_t>(number) << 32 | lora.stream, 1);
   Mat a = lora.a.value(), b = lora.b.value();
   std::ranges::fill((embedding ? a : b).flat(), 0.0f);
@@ -55,7 +55,7 @@ void restart_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, boo
   else if (first_part) fill_uniform(random, a);
 }
 
-void start_magnitude(const Linear& linear) {
+void init_magnitude(const Linear& linear) {
   const LoraAdapter& lora = *linear.lora;
   kernels::dora_norms(linear.value(), lora.a.value(), lora.b.value(), lora.scale, lora.magnitude.value().data);
 }

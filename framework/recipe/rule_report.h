@@ -1,4 +1,4 @@
-// Helpers for rules between settings: which settings were given and where, and errors that name both places.
+// Reports violations of rules between settings, with the places of both settings.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,11 +9,11 @@
 
 namespace dml::recipe {
 
-class Rulebook {
+class RuleReport {
  public:
-  explicit Rulebook(Reading& reading) : reading_(reading) {}
+  explicit RuleReport(Reading& reading) : reading_(reading) {}
 
-  /// With a value; one that stands for "none" contradicts nothing.
+  /// Whether the recipe gives the setting a value other than "none".
   bool given(const std::string& key) const { return reading_.given.contains(key) && !reading_.off.contains(key); }
   Place place(const std::string& key) const {
     auto found = reading_.given.find(key);
@@ -30,7 +30,7 @@ class Rulebook {
   void missing(const std::string& key, const std::string& text) {
     reading_.report.error({1, 1}, fmt::format("'{}' is missing: {}", key, text));
   }
-  /// Two keys for the same setting.
+  /// Adds an error if both keys are given.
   void exclusive(const std::string& a, const std::string& b) {
     if (!given(a) || !given(b)) return;
     bool a_later = place(a).line > place(b).line;
@@ -42,11 +42,13 @@ class Rulebook {
   Reading& reading_;
 };
 
-/// Rules of the keys about preferences, about evaluations, and about logs for other programs.
-void check_preference(const Recipe& recipe, Rulebook& rules);
-/// And those about rewards.
-void check_rewards(const Recipe& recipe, Rulebook& rules);
-void check_evals(const EvalSection& section, Rulebook& rules);
-void check_log(const LogSection& log, Rulebook& rules);
+/// Rules of the keys about preferences …
+void check_preference(const Recipe& recipe, RuleReport& rules);
+/// … about rewards …
+void check_rewards(const Recipe& recipe, RuleReport& rules);
+/// … about evaluations …
+void check_evals(const EvalSection& section, RuleReport& rules);
+/// … and about experiment trackers and the Hub.
+void check_log(const LogSection& log, RuleReport& rules);
 
 }  // namespace dml::recipe

@@ -1,8 +1,8 @@
-#include "model/building.h"
+#include "model/build_state.h"
 
 #include "core/parallel.h"
 #include "core/random.h"
-#include "model/adapter_start.h"
+#include "model/adapter_init.h"
 
 namespace dml {
 
@@ -18,7 +18,7 @@ void read_values(const StoredTensor& t, std::int64_t rows, std::int64_t cols, fl
   });
 }
 
-void TensorStart::values(std::int64_t first, std::int64_t last, float* out) const {
+void TensorInit::values(std::int64_t first, std::int64_t last, float* out) const {
   const std::int64_t rows = weight.tensor_rows, cols = weight.cols;
   if (!stored) {
     Random stream = stream_of(seed, Purpose::init, weight.tensor);
@@ -47,10 +47,10 @@ void TensorStart::values(std::int64_t first, std::int64_t last, float* out) cons
   }
 }
 
-std::optional<StoredTensor> Building::find(const WeightName& w) {
+std::optional<StoredTensor> BuildState::find(const WeightName& w) {
   if (!source) return std::nullopt;
   auto t = source(w.tensor);
-  if (!t && plan.parts_ends && w.role == WeightRole::head) t = source(end_weights(spec)[0].tensor);
+  if (!t && plan.unties_head && w.role == WeightRole::head) t = source(embedding_and_head(spec)[0].tensor);
   if (!t) {
     if (!is_new_head(w)) problems.add(fmt::format("{}: tensor '{}' is missing", source_name, w.tensor));
   } else if (auto wanted = w.tensor_shape(); t->shape != wanted) {
@@ -61,11 +61,11 @@ std::optional<StoredTensor> Building::find(const WeightName& w) {
   return t;
 }
 
-TensorStart Building::start_of(const WeightName& w, const std::optional<StoredTensor>& t) const {
+TensorInit BuildState::init_of(const WeightName& w, const std::optional<StoredTensor>& t) const {
   return {w, t, training.seed, static_cast<float>(spec.init_range), 1 - static_cast<float>(spec.norm.offset)};
 }
-void Building::tensor_values(const WeightName& w, const std::optional<StoredTensor>& t, float* out) const {
-  start_of(w, t).values(0, w.tensor_rows * w.cols, out);
+void BuildState::tensor_values(const WeightName& w, const std::optional<StoredTensor>& t, float* out) const {
+  init_of(w, t).values(0, w.tensor_rows * w.cols, out);
 }
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-#include "kernels/runs.h"
+#include "kernels/range_ops.h"
 
 #include "kernels/simd/loops.h"
 

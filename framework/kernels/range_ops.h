@@ -8,7 +8,7 @@
 
 namespace dml::kernels {
 
-/// Rounded to nearest, ties to even; NaN stays NaN. `to` has the size of `from`.
+/// Rounds to nearest even; NaN stays NaN. `to` has the size of `from`.
 void round_to_bf16(std::span<const float> from, bf16* to);
 void widen_bf16(const bf16* from, std::span<float> to);
 double sum_of_squares(std::span<const float> x);

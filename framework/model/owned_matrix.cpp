@@ -1,4 +1,4 @@
-#include "model/own_matrix.h"
+#include "model/owned_matrix.h"
 
 #include <algorithm>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kRows = 64;  // that are float32 at a time, on each thread
 
-void store(const float* values, std::int64_t first_row, std::int64_t rows, const OwnMatrix& to) {
+void store(const float* values, std::int64_t first_row, std::int64_t rows, const OwnedMatrix& to) {
   const std::int64_t begin = first_row * to.own.cols, count = rows * to.own.cols;
   if (to.own.dtype == DType::f32) {
     std::copy_n(values, count, static_cast<float*>(to.data()) + begin);
@@ -24,11 +24,11 @@ void store(const float* values, std::int64_t first_row, std::int64_t rows, const
 
 }  // namespace
 
-std::size_t OwnMatrix::bytes() const { return static_cast<std::size_t>(dtype_bytes(own.dtype, own.rows * own.cols)); }
+std::size_t OwnedMatrix::bytes() const { return static_cast<std::size_t>(dtype_bytes(own.dtype, own.rows * own.cols)); }
 
-OwnMatrix own_matrix(CausalLm& model, const WeightName& place, bool in_float32) {
+OwnedMatrix copy_to_owned(CausalLm& model, const WeightName& place, bool in_float32) {
   kernels::Weight& slot = *frozen_at(model, place);
-  OwnMatrix m{place, slot, {.rows = slot.rows, .cols = slot.cols}};
+  OwnedMatrix m{place, slot, {.rows = slot.rows, .cols = slot.cols}};
   const bool wide = in_float32 || slot.dtype == DType::f32 || slot.dtype == DType::f16;
   m.own.dtype = wide ? DType::f32 : DType::bf16;
   model.owned.emplace_back((m.bytes() + sizeof(float) - 1) / sizeof(float));
@@ -38,7 +38,7 @@ OwnMatrix own_matrix(CausalLm& model, const WeightName& place, bool in_float32) 
   return m;
 }
 
-void set_rows(const OwnMatrix& m, const std::function<void(std::int64_t, std::int64_t, float*)>& read) {
+void set_rows(const OwnedMatrix& m, const std::function<void(std::int64_t, std::int64_t, float*)>& read) {
   parallel_ranges(m.own.rows, kRows, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> rows(static_cast<std::size_t>((last - first) * m.own.cols));
     read(first, last - first, rows.data());
@@ -46,7 +46,7 @@ void set_rows(const OwnMatrix& m, const std::function<void(std::int64_t, std::in
   });
 }
 
-void restore(const OwnMatrix& m) {
+void restore(const OwnedMatrix& m) {
   set_rows(m, [&](std::int64_t first, std::int64_t count, float* out) {
     kernels::unpack(m.original, first, count, 0, m.original.cols, out);
   });

@@ -52,9 +52,9 @@ struct Case {
   bool lora;
 };
 
-class SharedBeginnings : public testing::TestWithParam<Case> {};
+class SharedPrefixes : public testing::TestWithParam<Case> {};
 
-TEST_P(SharedBeginnings, ChangeNoLossAndOnlyTheOrderOfGradients) {
+TEST_P(SharedPrefixes, ChangeNoLossAndOnlyTheOrderOfGradients) {
   const auto& [family, lora] = GetParam();
   const Answers answers(GoldenBatch(golden_path(family) + "/batch.json"));
   GoldenModel apart(family, lora, answers.batch), once(family, lora, answers.batch);
@@ -77,7 +77,7 @@ TEST_P(SharedBeginnings, ChangeNoLossAndOnlyTheOrderOfGradients) {
 
 // A plain family and one of every kind that could matter: windows, sinks, ALiBi, norms of heads, latent attention,
 // parallel layers, learned positions, experts, ropes that depend on the length.
-INSTANTIATE_TEST_SUITE_P(Families, SharedBeginnings,
+INSTANTIATE_TEST_SUITE_P(Families, SharedPrefixes,
                          testing::Values(Case{"llama_tiny", false}, Case{"llama_tiny", true}, Case{"gemma2", true},
                                          Case{"gpt_oss", true}, Case{"bloom", false}, Case{"qwen3", true},
                                          Case{"deepseek_v3", true}, Case{"gpt_neox", true}, Case{"gpt2", false},
@@ -88,7 +88,7 @@ TEST(SharedBeginningRows, AreVisitedOnce) {
   const Answers answers(GoldenBatch(golden_path("llama_tiny") + "/batch.json"));
   Arena arena(1 << 20);
   const PackedBatch given = answers.view(true);
-  const TrimmedBatch apart = trimmed(given, arena, Trim::useful), once = trimmed(given, arena, Trim::shared_once);
+  const TrimmedBatch apart = trimmed(given, arena, Trim::labelled), once = trimmed(given, arena, Trim::shared_prefixes);
   EXPECT_FALSE(apart.shared);
   ASSERT_TRUE(once.shared);
   // Three answers after the first prompt, whose last token feeds a label of its own in each; one without a label
