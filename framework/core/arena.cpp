@@ -11,13 +11,13 @@
 namespace dml {
 namespace {
 
-// Address space only: large enough for any step we can describe, never backed by memory.
+// Bytes of address space; larger than any step, and never backed by memory.
 constexpr std::size_t kMeasuringSpace = std::size_t{1} << 44;
 
 }  // namespace
 
 Arena::Arena(std::size_t bytes) : capacity_(std::max<std::size_t>(bytes, kAlignment)) {
-  // A dry run touches nothing of it, so it may ask for more than this machine has.
+  // A dry run touches no memory, so it may reserve more than this machine has.
   const int reserve = dry_run() ? MAP_NORESERVE : 0;
   void* p = mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | reserve, -1, 0);
   if (p == MAP_FAILED)

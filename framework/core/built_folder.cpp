@@ -16,7 +16,7 @@ constexpr std::size_t kDigest = 32;  // hex digits
 
 std::string lock_path(const std::string& root, const std::string& digest) { return root + "/." + digest + ".lock"; }
 
-// The digest in .DIGEST.lock or .DIGEST.tmp-…; "" for any other name.
+// The digest in a name .DIGEST.lock or .DIGEST.tmp-…; "" for other names.
 std::string digest_of_leftover(const std::string& name) {
   if (name[0] != '.' || name.find_first_not_of("0123456789abcdef", 1) != kDigest + 1) return "";
   std::string_view rest = std::string_view(name).substr(kDigest + 1);

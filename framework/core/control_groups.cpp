@@ -6,7 +6,7 @@
 namespace dml {
 namespace {
 
-// Microseconds of processor time in each period. A quota of "max" or -1 is none.
+// The quota of a group ÷ its period, both in microseconds; "max" and -1 mean no quota.
 double quota_of(const ControlGroup& group) {
   double quota = 0, period = 0;
   if (group.unified) {
@@ -38,7 +38,7 @@ std::vector<ControlGroup> control_groups(const std::string& groups, const std::s
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const bool unified = controllers == ",,";
     if (!unified && controllers.find("," + controller + ",") == controllers.npos) continue;
-    // Inside a container the path may be the host's: then only the top of what is mounted is ours to see.
+    // Inside a container the path may be that of the host, of which only the top folder of the mount is visible.
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       out.push_back({root + (unified ? "" : "/" + controller) + path, unified});
       if (path.rfind('/') == path.npos) break;

@@ -19,15 +19,15 @@ int open_lock(const std::string& path) {
   return fd;
 }
 
-// 0, or why the lock that `fd` is open on was not obtained: EWOULDBLOCK when another process holds it.
+// Tries to lock `fd`; returns 0 or the error number, EWOULDBLOCK if another process holds the lock.
 int lock_error(int fd, int operation) {
   while (flock(fd, operation) != 0)
     if (errno != EINTR) return errno;
   return 0;
 }
 
-// An owner removes the file before it releases the lock: a process that waited then holds the lock of a file without a
-// name.
+// Whether `path` is still the file of `fd`. The owner removes the file before it releases the lock, so a process that
+// waited may hold the lock of a removed file.
 bool is_still_there(int fd, const std::string& path) {
   struct stat mine, there;
   return fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino;
@@ -71,7 +71,7 @@ FileLock::~FileLock() {
 }
 
 void FileLock::describe(std::string_view owner) const {
-  // It is only read to say whom to wait for: a text that is not there does no harm.
+  // The text is only used in messages, so errors are ignored.
   if (ftruncate(fd_, 0) == 0 && pwrite(fd_, owner.data(), owner.size(), 0) < 0) return;
 }
 

@@ -25,8 +25,8 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-// Stays in the second-level cache. Files grow by whole pieces of it, each at a multiple of it: the system then takes
-// one stretch of memory for a piece, which halves what a write costs.
+// Small enough for the second-level cache. Files are written in aligned pieces of this size, for which the system
+// allocates contiguous memory; this halves the cost of a write.
 constexpr std::size_t kBuffer = FileWriter::kPiece;
 
 std::string temporary_name(const std::string& target) {
@@ -47,9 +47,8 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& pa
   }
 }
 
-// Puts the folder `fresh` where `target` is; `fresh` is then the name of the old one. The two change places in one
-// step, so that there is a whole folder at `target` at every moment; file systems that cannot do that (NFS) get two
-// renames.
+// Exchanges the folders `fresh` and `target`; afterwards `fresh` is the name of the old folder. The exchange is atomic,
+// so `target` is complete at every moment; on file systems without it (NFS) it takes two renames.
 void replace_folder(std::string& fresh, const std::string& target) {
   if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) throw IoError(target, "cannot replace");
@@ -68,7 +67,7 @@ struct CloseFolder {
 };
 using Folder = std::unique_ptr<DIR, CloseFolder>;
 
-// -1 where it cannot be opened as a folder.
+// Opens a folder; -1 if it cannot be opened.
 int folder_at(int parent, const char* name) {
   return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -94,14 +93,14 @@ bool each_entry(int descriptor, F entry) {
   }
 }
 
-// Allocates nothing, so it also works when memory is exhausted. Ignores what it cannot remove.
+// Removes a folder with its contents. Allocates nothing, so it works when memory is exhausted; ignores errors.
 void remove_tree(int parent, const char* name) noexcept {
   if (unlinkat(parent, name, 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
   each_entry(folder_at(parent, name), [](int folder, const char* entry) { remove_tree(folder, entry); });
   unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-// fsync of all files and folders in a folder, and of the folder.
+// Calls fsync on a folder and everything in it.
 void sync_tree(int parent, const char* name, const std::string& path) {
   const bool read = each_entry(folder_at(parent, name), [&](int folder, const char* entry) {
     const std::string inside = path + "/" + entry;
@@ -116,14 +115,14 @@ void sync_tree(int parent, const char* name, const std::string& path) {
 
 }  // namespace
 
-// The disk begins with a large file while the rest of it is made, so that commit() has little to wait for. A thread of
-// its own asks for it: where the disk is busy, the system lets the one who asks wait.
+// Starts writing a large file to disk while the rest of it is still produced, so that commit() waits less. It runs in
+// its own thread, since the request blocks while the disk is busy.
 class FileWriter::WriteBack {
  public:
   static constexpr std::size_t kStart = std::size_t{8} << 20;
 
   explicit WriteBack(int fd) : fd_(fd), thread_([this](std::stop_token stop) { run(stop); }) {}
-  // The thread is only woken for enough bytes: on a busy machine it takes a core from another thread.
+  // Wakes the thread only for enough bytes, since on a busy machine it takes a core from another thread.
   void reached(std::size_t size) {
     {
       std::lock_guard lock(mutex_);
@@ -151,7 +150,7 @@ class FileWriter::WriteBack {
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::size_t size_ = 0;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // declared last, since it uses the other members
 };
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
@@ -175,7 +174,7 @@ void FileWriter::send(const char* data, std::size_t size) {
   try {
     if (!write_back_) write_back_ = std::make_unique<WriteBack>(fd_);
   } catch (const std::system_error&) {
-    return;  // no thread can be had: commit() waits for all of it
+    return;  // no thread could be created; commit() then waits for the whole file
   }
   write_back_->reached(sent_);
 }
@@ -188,8 +187,8 @@ void FileWriter::flush() {
 void FileWriter::write(const void* data, std::size_t size) {
   auto* p = static_cast<const char*>(data);
   while (size > 0) {
-    const std::size_t room = kBuffer - position_ % kBuffer;  // up to the end of the piece
-    const bool whole = room == kBuffer && size >= kBuffer;   // not copied first
+    const std::size_t room = kBuffer - position_ % kBuffer;  // bytes left in the piece
+    const bool whole = room == kBuffer && size >= kBuffer;   // written directly, without a copy
     const std::size_t n = whole ? size - size % kBuffer : std::min(size, room);
     if (whole) send(p, n);
     else buffer_.insert(buffer_.end(), p, p + n);
@@ -253,7 +252,8 @@ bool DirectoryWriter::commit() {
   if (replace_ && file_exists(target_)) {
     replace_folder(temporary_, target_);
   } else if (rename(temporary_.c_str(), target_.c_str()) != 0) {
-    if ((errno == ENOTEMPTY || errno == EEXIST) && !replace_) return false;  // the destructor removes our copy
+    if ((errno == ENOTEMPTY || errno == EEXIST) && !replace_)
+      return false;  // the destructor removes the temporary folder
     throw IoError(target_, "cannot rename into place");
   }
   committed_ = true;

@@ -46,7 +46,7 @@ std::uint64_t hash64(const void* data, std::size_t size, std::uint64_t seed) {
 }
 
 std::string digest_of_file(const std::string& path) {
-  constexpr std::size_t kPiece = std::size_t{16} << 20;  // a file larger than memory never is in memory as a whole
+  constexpr std::size_t kPiece = std::size_t{16} << 20;  // files larger than memory are never in memory as a whole
   MappedFile file(path);
   Hasher hasher;
   for (auto rest = file.bytes(); !rest.empty();) {

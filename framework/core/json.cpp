@@ -14,7 +14,7 @@ template class nlohmann::basic_json<nlohmann::ordered_map>;
 namespace dml {
 namespace {
 
-// The beginning of something from a file, fit for a message; bytes that are not UTF-8 as \xNN.
+// The beginning of a text from a file, for a message; bytes that are not UTF-8 become \xNN.
 std::string shown(std::string_view text, std::size_t most = 80) {
   std::string_view start = text.substr(0, most);
   start.remove_suffix(incomplete_utf8_tail(start));
@@ -29,7 +29,7 @@ std::string shown(std::string_view text, std::size_t most = 80) {
   }
 }
 
-// Builds the tree while counting: the limits hold before memory is spent.
+// Builds the tree and checks the limits before memory is allocated.
 template <class J>
 class BoundedSax {
  public:
@@ -74,7 +74,7 @@ class BoundedSax {
     if (auto cut = text.find(": "); cut != std::string::npos && text.starts_with("parse error"))
       text = text.substr(cut + 2);
     position_ = position;
-    return fail("not valid JSON: " + shown(text, 200));  // it quotes all of a broken string
+    return fail("not valid JSON: " + shown(text, 200));  // the library's message quotes the whole string
   }
 
   const std::string& problem() const { return problem_; }
@@ -106,7 +106,7 @@ J parse(std::string_view text, std::string_view source, const JsonLimits& limits
     throw UserError("{}: {} bytes of JSON, the limit is {}", source, text.size(), limits.bytes);
   J root;
   BoundedSax<J> sax(root, limits);
-  if (!J::sax_parse(text, &sax)) {  // which skips a byte order mark
+  if (!J::sax_parse(text, &sax)) {  // sax_parse skips a byte order mark
     std::size_t at = std::min(sax.position(), text.size());
     auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
     bool several = text.find('\n') != std::string_view::npos;

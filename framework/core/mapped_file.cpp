@@ -22,7 +22,7 @@
 namespace dml {
 namespace {
 
-// Opens a regular file; refuses folders, pipes and devices, which could block or never end.
+// Opens a regular file; throws UserError for folders, and for pipes and devices, which could block or never end.
 int open_regular(const std::string& path, std::size_t& size) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -38,17 +38,17 @@ int open_regular(const std::string& path, std::size_t& size) {
   return fd;
 }
 
-// Reading a mapped file that was truncated, or whose disk fails, raises SIGBUS. The handler cannot undo
-// that. Where a MappedWatch watches the file, it puts zeros in place of the rest of the mapping, notes the
-// loss and lets the thread continue; else it names the file and ends the process with the code of an I/O error. It may
-// only use a table of plain bytes and system calls.
+// Reading a mapped file that was truncated, or whose disk fails, raises SIGBUS. If a MappedWatch tolerates it, the
+// handler maps zeros over the rest of the file, records the loss and lets the thread continue; otherwise it names the
+// file and ends the process with ExitCode::io. A signal handler may use only this table of plain bytes and system
+// calls.
 struct Mapping {
   std::atomic<const std::byte*> first{nullptr};
   std::atomic<std::size_t> size{0};
   std::atomic<bool> survives{false}, lost{false};  // MappedWatch
   char path[200];
 };
-std::array<Mapping, 256> mappings;  // a file that finds no place in it is mapped all the same, only not named
+std::array<Mapping, 256> mappings;  // further files are mapped, too, but the handler cannot name them
 std::mutex mappings_mutex;
 struct sigaction bus_before;
 
@@ -71,7 +71,7 @@ void on_bus_error(int number, siginfo_t* info, void*) {
     _exit(said < 0 ? EXIT_FAILURE : static_cast<int>(ExitCode::io));
   }
   sigaction(number, &bus_before,
-            nullptr);  // not in a mapping of ours: restore the previous handler and let it happen again
+            nullptr);  // not one of these mappings: restore the default handler and let the fault repeat
 }
 
 void watch_bus_errors() {
@@ -145,7 +145,7 @@ MappedWatch::Change MappedWatch::change() const {
     if (now == then) continue;
     const bool same_file = now.size >= 0 && now.device == then.device && now.inode == then.inode;
     const Kind kind = !same_file ? Kind::replaced : now.size == then.size ? Kind::touched : Kind::changed;
-    // What is mapped counts more than what has the name.
+    // A change of the mapped contents is more serious than a change of the name.
     auto rank = [](Kind k) { return k == Kind::changed ? 3 : k == Kind::touched ? 2 : k == Kind::replaced ? 1 : 0; };
     if (rank(kind) > rank(worst.kind)) worst = {kind, paths_[i]};
   }
@@ -192,7 +192,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
     if (p == MAP_FAILED) {
       int error = errno;
       close(fd);
-      // The file is as good as before: there is no room for it, or no more mappings may be had.
+      // The file is fine, but memory or the number of mappings is exhausted.
       throw Error(error == ENOMEM ? ExitCode::memory : ExitCode::user,
                   fmt::format("{}: cannot be mapped: {}", path, std::strerror(error)));
     }

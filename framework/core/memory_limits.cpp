@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-// The number behind `key` at the start of a line; SIZE_MAX if it is not there, or no number ("max").
+// The number after `key` at the start of a line; SIZE_MAX if it is missing or not a number ("max").
 std::size_t number_in(const std::string& path, const std::string& key = "") {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

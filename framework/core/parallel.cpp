@@ -34,10 +34,10 @@ void relax() {
 #endif
 }
 
-// Waits for ready() without letting the core rest; false when it did not come for a while. Between the operations of a
-// step threads wait for less than that. A core of a virtual machine that rests is given back to the host, which may
-// wake it beside another one of ours, as the second thread of one real core, and leave both at half their speed for
-// seconds (bench/LOG.md). Giving way to others keeps that cheap where there are more threads than cores.
+// Spins until ready(); returns false after a time that is longer than the waits between operations of a step. A virtual
+// core that halts returns to the host, which may resume it as the second hardware thread of a physical core that this
+// process already uses; both then run at half speed for seconds (bench/LOG.md). Yielding makes spinning cheap if there
+// are more threads than cores.
 template <class F>
 bool wait_awake(F&& ready) {
   constexpr int kSpins = 2000;
@@ -51,9 +51,9 @@ bool wait_awake(F&& ready) {
   return false;
 }
 
-// Workers sleep when no call comes for a while. Of a call's tiles every thread has its own run, the first the caller,
-// and helps the next ones when it is through with it. So the same thread gets the same rows in one operation after
-// another: what it wrote lies in its own caches, not in those of a core that may be far away (bench/LOG.md).
+// Workers are parked if no call comes for a while. Every thread begins with its own range of a call's tiles, the caller
+// with the first, and then helps the next threads. So a thread gets the same rows in consecutive operations and finds
+// them in its own caches (bench/LOG.md).
 class Pool {
  public:
   explicit Pool(int workers) : runs_(static_cast<std::size_t>(workers) + 1) {
@@ -71,7 +71,7 @@ class Pool {
 
   int workers() const { return static_cast<int>(threads_.size()); }
 
-  // False when another call is using the pool: the caller then works alone.
+  // Returns false if another call is using the pool; the caller then runs all tiles.
   bool run(std::int64_t count, TileFunction tile) {
     std::unique_lock busy(busy_, std::try_to_lock);
     if (!busy) return false;
@@ -156,7 +156,7 @@ thread_local bool inside = false;
 thread_local int dry_depth = 0;
 thread_local DryRun::Sizes dry_sizes = DryRun::Sizes::bound;
 
-// With the lock held.
+// To be called with the lock held.
 int wanted_threads() {
   if (wanted == 0) wanted = available_cores();
   return wanted;
@@ -168,7 +168,7 @@ std::shared_ptr<Pool> current_pool() {
   return pool;
 }
 
-// The tiles of a call one after another, with their times; unless enough calls of its kind were measured.
+// Runs the tiles of a call one by one and measures them, unless enough calls of its kind were measured.
 void run_virtually(std::int64_t count, TileFunction tile) {
   const VirtualCall call{innermost_operation(), tile.code(), count};
   if (repeat_virtual_call(call)) return;
@@ -182,7 +182,7 @@ void run_virtually(std::int64_t count, TileFunction tile) {
   add_virtual_call(call, seconds);
 }
 
-// While one is alive, this thread is inside of a call, and calls within it run on this thread alone.
+// Marks this thread as inside a call; nested calls run on this thread only.
 struct Inside {
   Inside() { inside = true; }
   ~Inside() { inside = false; }
@@ -197,12 +197,12 @@ int available_cores() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &mine)) continue;
     const std::string path = fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
-    std::ifstream file(path);  // no regular file: its size is not known before
+    std::ifstream file(path);  // files in /proc have no size
     std::string siblings;
     cores.insert(std::getline(file, siblings) ? siblings : fmt::format("{}", cpu));
   }
   const int found = std::max(1, static_cast<int>(cores.size()));
-  // More threads than a container has time for would be halted for a part of every period, and the others wait.
+  // With more threads than its quota allows, a container's threads are throttled for a part of every period.
   static const double quota = processor_quota(own_control_groups(), "/sys/fs/cgroup");
   return quota > 0 ? std::min(found, static_cast<int>(std::ceil(quota))) : found;
 }

@@ -23,7 +23,7 @@ struct Count {
 
 thread_local std::unordered_map<std::string_view, Count> counts;
 thread_local ProfileScope* innermost = nullptr;
-std::atomic<std::int64_t> weight_bytes = 0;  // by all threads: workers have no scopes
+std::atomic<std::int64_t> weight_bytes = 0;  // shared by all threads, since workers have no scopes
 
 bool wanted() {
   const char* text = std::getenv("DML_PROFILE");

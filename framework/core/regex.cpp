@@ -14,20 +14,20 @@
 namespace dml {
 namespace {
 
-/// Work that one call of PCRE2 may do. Names of tensors are short; texts to tokenise are not.
+/// Limits of one call of PCRE2. Tensor names are short; texts to tokenise are long.
 struct Limits {
   std::uint32_t steps, depth, heap_kb;
 };
 constexpr Limits kOverNames{200'000, 2'000, 4 << 10}, kOverTexts{1'000'000, 100'000, 32 << 10};
-// A search looks at so many starting places at a time and checks the clock in between: a pattern that is quadratic in
-// the text stops, too.
+// Number of start positions per call; the time is checked in between, so that patterns of quadratic cost are stopped,
+// too.
 constexpr std::size_t kWindow = 1024;
 constexpr std::chrono::milliseconds kSearchBudget{5000};
 
 // \s means White_Space to Oniguruma (PCRE2's has U+180E, too), \w Unicode words: with marks, and with ² ³ ¹ ¼ ½ ¾.
 constexpr std::string_view kWordSet = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
 
-/// A pattern in PCRE2's syntax; byte i of it comes from byte origins[i] of the pattern as it was written.
+/// A pattern in PCRE2's syntax; its byte i comes from byte origins[i] of the original pattern.
 struct Translated {
   std::string text;
   std::vector<std::size_t> origins;
@@ -60,7 +60,7 @@ Translated translate(std::string_view pattern, RegexSyntax syntax) {
     else if (onig && e == 'w') out.put(in_class ? std::string(kWordSet) : fmt::format("[{}]", kWordSet), from);
     else if (onig && e == 'W' && !in_class) out.put(fmt::format("[^{}]", kWordSet), from);
     else if (onig && e == 'h') out.put(in_class ? "0-9a-fA-F" : "[0-9a-fA-F]", from);
-    else if (!onig && e == 'Z') out.put("\\z", from);  // `re` has no newline before the end
+    else if (!onig && e == 'Z') out.put("\\z", from);  // Python's \Z does not match before a final newline
     else out.put(pattern.substr(from, 2), from);
   }
   return out;
@@ -73,7 +73,7 @@ std::string quoted(std::string_view pattern) {
   return escape_controls(pattern.substr(0, kShown - incomplete_utf8_tail(pattern))) + "…";
 }
 
-/// The code, or the library's message with the place in the pattern as it was written.
+/// Returns the compiled pattern, or the library's message with the position in the original pattern.
 std::pair<pcre2_code*, std::string> compile(std::string_view pattern, RegexSyntax syntax) {
   if (pattern.size() > Regex::kMaxPatternBytes)
     return {nullptr, fmt::format("it has {} bytes, the limit is {}", pattern.size(), Regex::kMaxPatternBytes)};
@@ -138,7 +138,7 @@ Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view wher
                     why.starts_with("character") ? ", " : ": ", why);
   compiled_->code = code;
   if (syntax == RegexSyntax::oniguruma)
-    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT it is slower, nothing else
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // if JIT is unavailable, matching is only slower
   const Limits limits = syntax == RegexSyntax::oniguruma ? kOverTexts : kOverNames;
   compiled_->limits = pcre2_match_context_create(nullptr);
   DML_CHECK(compiled_->limits);
@@ -189,7 +189,7 @@ void Regex::search(std::string_view text, const Found& found) const {
       pcre2_match_context_copy(compiled_->limits), pcre2_match_context_free);
   auto deadline = std::chrono::steady_clock::now() + kSearchBudget + std::chrono::milliseconds(text.size() >> 10);
   auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  auto skip_inside = [&](std::size_t i) {  // to the beginning of a character
+  auto skip_inside = [&](std::size_t i) {  // advance to the beginning of a character
     while (i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) ++i;
     return i;
   };

@@ -7,8 +7,8 @@
 namespace dml {
 namespace {
 
-// What a first byte asks for (Unicode 15, table 3-7): the length of its sequence, 0 when it begins none, and the range
-// of the second byte, which keeps out overlong forms, surrogates and what lies beyond U+10FFFF.
+// The sequence of a first byte (Unicode 15, table 3-7): its length, 0 if it begins none, and the range of the second
+// byte, which excludes overlong forms, surrogates and values beyond U+10FFFF.
 struct Lead {
   std::size_t length;
   unsigned low = 0x80, high = 0xbf;
@@ -22,7 +22,7 @@ Lead lead(unsigned char c) {
   return {4, c == 0xf0 ? 0x90u : 0x80u, c == 0xf4 ? 0x8fu : 0xbfu};
 }
 
-// How many bytes at s[i] agree with its first byte, at most `length` of them.
+// The number of bytes at s[i] that are well-formed for its first byte, at most `first.length`.
 std::size_t agreeing(std::string_view s, std::size_t i, const Lead& first) {
   std::size_t n = 1;
   for (; n < first.length && i + n < s.size(); ++n) {
@@ -32,7 +32,7 @@ std::size_t agreeing(std::string_view s, std::size_t i, const Lead& first) {
   return n;
 }
 
-// Length of a well-formed sequence at s[i], 0 when ill-formed.
+// The length of the sequence at s[i]; 0 if it is ill-formed.
 std::size_t sequence_length(std::string_view s, std::size_t i) {
   Lead first = lead(static_cast<unsigned char>(s[i]));
   return first.length <= 1 || agreeing(s, i, first) == first.length ? first.length : 0;
@@ -82,7 +82,7 @@ std::size_t find_invalid_utf8(std::string_view s) {
     if (i == s.size()) break;
     std::uint64_t eight = kHigh;
     if (s.size() - i >= sizeof eight) std::memcpy(&eight, s.data() + i, sizeof eight);
-    if ((eight & kHigh) == 0) {  // all of them ASCII
+    if ((eight & kHigh) == 0) {  // eight ASCII characters
       i += sizeof eight;
       continue;
     }
@@ -101,7 +101,7 @@ std::size_t incomplete_utf8_tail(std::string_view s) {
   return 0;
 }
 
-// Marks that let text be shown in another order than it stands in (Unicode 15, Bidi_Control), at s[i].
+// Whether s[i] begins a bidirectional control (Unicode 15, Bidi_Control).
 static bool turns_direction(std::string_view s, std::size_t i) {
   if (s[i] != '\xd8' && s[i] != '\xe2') return false;
   const char32_t c = next_code_point(s, i);
@@ -112,7 +112,7 @@ std::string escape_controls(std::string_view s) {
   std::string out;
   for (std::size_t i = 0; i < s.size(); ++i) {
     auto c = static_cast<unsigned char>(s[i]);
-    // U+0080 … U+009F are controls, too; U+009B begins a terminal sequence as ESC [ does.
+    // U+0080 … U+009F are control characters, too; U+009B begins a terminal sequence like ESC [.
     auto next = i + 1 < s.size() ? static_cast<unsigned char>(s[i + 1]) : 0u;
     if (c == 0xc2 && next >= 0x80 && next <= 0x9f) {
       out += fmt::format("\\x{:02x}", next);

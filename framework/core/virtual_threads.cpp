@@ -19,10 +19,10 @@ namespace {
 std::atomic<int> count_of_threads = 0;
 thread_local double saved = 0, not_run = 0;
 
-// Calls of one kind that were run.
+// The measured calls of one kind.
 struct Measured {
   int calls = 0;
-  std::vector<double> tiles;  // the shortest times
+  std::vector<double> tiles;  // the shortest time of each tile
   double seconds = 0, saved = 0;
 };
 thread_local std::map<VirtualCall, Measured> measured;
@@ -47,7 +47,7 @@ double makespan(std::span<const double> seconds, int threads) {
     next[i] = seconds.size() * i / all;
     end[i] = seconds.size() * (i + 1) / all;
   }
-  using Free = std::pair<double, std::size_t>;  // when a thread is free, and which one
+  using Free = std::pair<double, std::size_t>;  // when a thread becomes free, and its index
   std::priority_queue<Free, std::vector<Free>, std::greater<>> idle;
   for (std::size_t i = 0; i < all; ++i) idle.emplace(0.0, i);
   double last = 0;

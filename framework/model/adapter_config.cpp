@@ -17,7 +17,7 @@ bool any_suffix(std::string_view module, const std::vector<std::string>& parts) 
   return std::ranges::any_of(parts, [&](auto& p) { return is_suffix(module, p); });
 }
 
-/// The number of the first "NAME.3." after at least one more part; −1: none.
+/// The layer number of a module: the first numeric component that follows two others; −1 if there is none.
 std::int64_t layer_number(std::string_view module) {
   std::size_t at = module.find('.');
   while (at != std::string_view::npos) {
@@ -41,7 +41,7 @@ std::vector<std::string> linear_targets(const ModelSpec& spec) {
   for (const AdaptableModule& m : adaptable_modules(spec)) {
     if (m.embedding || m.head || m.routed) continue;
     std::string part = m.name.substr(m.name.rfind('.') + 1);
-    // A name that experts have, too, needs the one before it.
+    // A name that experts also have is qualified by the component before it.
     if (spec.moe.experts > 0 && m.name.find(".mlp.") != std::string::npos)
       part = m.name.substr(m.name.rfind('.', m.name.rfind('.') - 1) + 1);
     if (std::ranges::find(out, part) == out.end()) out.push_back(std::move(part));

@@ -43,7 +43,7 @@ void refuse_unsupported(const AdapterConfig& c, const std::string& source) {
   problems.raise();
 }
 
-// As PEFT refuses them.
+// Rejects combinations with target_parameters that PEFT rejects.
 void refuse_with_experts(const AdapterConfig& c, const std::string& source) {
   Problems problems;
   auto refuse = [&](bool wrong, const char* what) {
@@ -83,12 +83,12 @@ std::vector<AdaptedExperts> plan_experts(const AdapterConfig& config, const Adap
   return out;
 }
 
-/// What an adapter does to the two ends of a model.
+/// How an adapter affects the embedding and the head.
 struct Ends {
   WeightName embedding, head;
   std::vector<std::int64_t> embedding_rows{}, head_rows{};
   bool saves_embedding = false, saves_head = false, adapts_embedding = false, adapts_head = false;
-  bool one_copy = false;  // the head is the embedding, which is saved, or whose rows are trained
+  bool one_copy = false;  // tied, with one trained copy, or trained rows, for both
   bool unties_head = false;
 };
 
@@ -275,7 +275,7 @@ AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec) {
     config.target_modules = std::move(all);
     config.all_linear = false;
   }
-  if (spec.head != HeadKind::causal_lm) {  // by the name that this family has for it
+  if (spec.head != HeadKind::causal_lm) {  // modules_to_save names the head as this family does
     const std::string head = embedding_and_head(spec)[1].module();
     if (std::erase_if(config.modules_to_save, is_classifier) > 0) config.modules_to_save.push_back(head);
   }

@@ -1,4 +1,4 @@
-// Which tensors PEFT's adapter_model.safetensors holds of a plan. Source: peft/utils/save_and_load.py
+// The tensors of PEFT's adapter_model.safetensors for a plan. Source: peft/utils/save_and_load.py
 // (get_peft_model_state_dict).
 #include <algorithm>
 
@@ -25,8 +25,8 @@ std::string rows_key(const WeightName& w) {
 
 namespace {
 
-/// What PEFT's file holds of embedding and head beside what is trained: their base where the vocabulary was resized, or
-/// where target_modules names them.
+/// Frozen tensors of embedding and head in PEFT's file: their base values, if the vocabulary was resized or if
+/// target_modules names them.
 class EndTensors {
  public:
   EndTensors(const AdapterConfig& config, const ModelSpec& spec, const AdapterPlan& plan,
@@ -48,7 +48,7 @@ class EndTensors {
   }
 
  private:
-  // As PEFT asks: the bare names in the list, or a pattern that matches one of the modules.
+  // As in PEFT: whether the list has the plain names, or the pattern matches one of the modules.
   bool ends_are_targeted() const {
     auto known = [](std::string_view name) { return name == "embed_tokens" || name == "lm_head"; };
     if (config_.target_pattern.empty()) return std::ranges::any_of(config_.target_modules, known);
@@ -65,7 +65,7 @@ class EndTensors {
   void copy(Kind kind, const WeightName& w, const char* suffix, const WeightName& of) {
     out_.push_back({kind, key(w, suffix), w.tensor, w.tensor_shape(), parameter_key(of, plan_)});
   }
-  // PEFT takes all that its state_dict has of the module.
+  // PEFT saves everything that its state_dict has of the module.
   void resized(const WeightName& w, bool follows) {
     const WeightName& source = follows ? ends_[0] : w;
     if (plan_.saves(w, spec_)) {

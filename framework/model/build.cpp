@@ -44,7 +44,7 @@ std::int64_t elements(std::span<const std::int64_t> shape) {
   return n;
 }
 
-// Stacked matrices are one of all their rows.
+// The shape of stacked matrices as one matrix with all their rows.
 std::vector<std::int64_t> folded(std::vector<std::int64_t> shape, std::size_t dimensions) {
   while (shape.size() > dimensions && shape.size() > 1) {
     shape[1] *= shape[0];

@@ -1,4 +1,4 @@
-// The parameters of an adapter, beside the weights they belong to.
+// Adds the parameters of an adapter to the layers of a model.
 #include <algorithm>
 #include <map>
 
@@ -42,7 +42,7 @@ class AdapterPlaces {
       }
       auto [it, fresh] = made.try_emplace(w.module());
       if (fresh) it->second = make_adapter(*found->second, w);
-      // Weights of a fused tensor share A and own their rows of B.
+      // The weights of a fused tensor share A; each has its rows of B.
       LoraAdapter part = it->second;
       if (w.fused()) {
         part.b.offset += w.first_row * part.b.cols;
@@ -91,7 +91,7 @@ class AdapterPlaces {
     return lora;
   }
 
-  // One parameter for all experts, of which each has its rows.
+  // One parameter for all experts; each uses its rows.
   void place_expert_adapter(const AdaptedExperts& adapted) {
     const ExpertParameter& p = adapted.parameter;
     const std::string name = "base_model.model." + adapted.stem;
@@ -123,7 +123,7 @@ class AdapterPlaces {
     }
   }
 
-  // They start as the rows they take the place of.
+  // Trained rows are initialised with the rows that they replace.
   void place_rows(const TrainedRows& trained) {
     const WeightName& w = trained.weight;
     const auto count = static_cast<std::int64_t>(trained.tokens.size());
@@ -141,8 +141,8 @@ class AdapterPlaces {
     });
   }
 
-  // Takes the adapter's start out of the base, which keeps the rest: in memory of its own, in the type it had. LoftQ
-  // leaves NF4, whatever it was.
+  // Computes the adapter's initial values from the base weight, which becomes the residual, in the model's memory and
+  // in its own dtype (LoftQ: NF4).
   void start_from_base(const LoraAdapter& lora, const AdaptedModule& m, const WeightName& w) {
     const std::string& init = b_.training.adapter->init;
     auto refuse = [&](const std::string& why) {

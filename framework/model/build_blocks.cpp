@@ -15,8 +15,8 @@ Norm norm_of(const ModelSpec& spec) {
   return n;
 }
 
-// 2^(−most · i / n) for n heads, a power of two; of others, those of the next larger power, every second one first
-// (Press et al. 2022).
+// The slopes of ALiBi: 2^(−most · i / n) for n heads if n is a power of two; otherwise those of the next larger power
+// of two, every second one first (Press et al. 2022).
 std::vector<float> alibi_slopes(std::int64_t heads, double most) {
   const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(heads)));
   std::vector<float> slopes;
@@ -31,7 +31,7 @@ std::vector<float> alibi_slopes(std::int64_t heads, double most) {
 
 void set_up_latent(Latent& latent, const ModelSpec& spec) {
   const LatentSpec& l = spec.latent;
-  constexpr float kEps = 1e-6f;  // whatever the config says
+  constexpr float kEps = 1e-6f;  // not from the config
   latent.heads = spec.heads, latent.nope = l.nope, latent.rope = l.rope, latent.value = l.value;
   latent.interleaved = l.interleaved;
   latent.q_norm.eps = latent.kv_norm.eps = kEps;

@@ -28,7 +28,7 @@ void TensorInit::values(std::int64_t first, std::int64_t last, float* out) const
                        : !weight.bias ? norm_weight
                                       : 0;
   } else if (weight.reordered() && !stored->transposed) {
-    // One expert's at a time, of those asked for.
+    // Reads one expert at a time, of those in the range.
     const StoredOrder order = weight.order();
     const std::int64_t size = order.rows * order.cols;
     StoredOrder one = order;

@@ -1,4 +1,4 @@
-// The tensors of the base: frozen matrices stay where they are, vectors and what must change its form are copied,
+// Places the tensors of the base: frozen matrices are views; vectors, and tensors whose layout changes, are copied;
 // trained ones become parameters.
 #include <algorithm>
 #include <numeric>
@@ -18,7 +18,7 @@ class BaseWeights {
   explicit BaseWeights(BuildState& state) : b_(state) {}
 
   void place_all() {
-    for (bool in_parts : {false, true})  // what is small comes first
+    for (bool in_parts : {false, true})  // small parameters come first
       for (const WeightName& w : weight_names(b_.spec))
         if ((part_rows(w) > 0) == in_parts) place(w);
     if (b_.spec.tied) {
@@ -29,14 +29,14 @@ class BaseWeights {
 
  private:
   bool trained(const WeightName& w) const {
-    if (w.role == WeightRole::router_correction) return false;  // no gradient reaches it
+    if (w.role == WeightRole::router_correction) return false;  // it has no gradient
     if (w.constant) return false;
     if (b_.training.full) return !b_.training.unfrozen || b_.training.unfrozen(w.tensor, w.tensor_shape()[0]);
     auto named = [&](const WeightName& trained) { return trained.tensor == w.tensor; };
     return std::ranges::any_of(b_.plan.saved, named) || std::ranges::any_of(b_.plan.biases, named);
   }
 
-  // Values of a vector, or of a matrix that must change its form, in memory of the model's own.
+  // Stores the values of a vector, or of a matrix whose layout changes, in the model's memory.
   const float* own(std::vector<float> values) {
     b_.model.owned.push_back(std::move(values));
     return b_.model.owned.back().data();
@@ -50,7 +50,7 @@ class BaseWeights {
                                          b_.source_name, w.tensor));
     if (trained(w)) {
       attach_trained(w, stored);
-      // What PEFT calls the original module, for the adapter's file.
+      // PEFT's "original_module", for the adapter's file.
       const bool end = (w.role == WeightRole::embed || w.role == WeightRole::head) && !w.bias;
       if (b_.training.adapter && b_.training.adapter->resized && stored && end)
         *frozen_at(b_.model, w) = stored->as_matrix(w.tensor_rows, w.cols);
@@ -70,7 +70,7 @@ class BaseWeights {
     }
   }
 
-  // Its own rows alone: the tensor is large, and has every expert's.
+  // Reads only this expert's rows of a large stacked tensor.
   void attach_expert(const WeightName& w, const std::optional<StoredTensor>& stored) {
     std::vector<float> values(static_cast<std::size_t>(w.rows * w.cols));
     b_.init_of(w, stored).values(w.first_row * w.cols, (w.first_row + w.rows) * w.cols, values.data());
@@ -81,7 +81,7 @@ class BaseWeights {
           keep_values(stored ? stored->dtype : DType::f32, std::move(values), w.rows, w.cols, false, b_.model.owned);
   }
 
-  // Rows of gate and up are interleaved, and are read in place.
+  // Rows of gate and up are interleaved and read in place.
   void attach_coded(const WeightName& w, const StoredTensor& stored) {
     const std::int64_t size = w.tensor_rows / w.experts, within = w.first_row - w.expert * size;
     Weight whole = stored.as_matrix(w.tensor_rows, w.cols);
@@ -91,11 +91,11 @@ class BaseWeights {
     linear_at(b_.model, w)->frozen = own;
   }
 
-  // How many rows of a parameter are gathered at a time where values or gradients are sharded, 0: with all that is
-  // small of its unit. Adapters are small; a tied embedding is needed from the head's gradient on until the end of the
-  // pass.
+  // The rows of a parameter that are gathered at a time if values or gradients are sharded; 0: together with the small
+  // parameters of its unit. Adapters are small; a tied embedding is needed from the head's gradient until the end of
+  // the pass.
   std::int64_t part_rows(const WeightName& w) const {
-    constexpr std::int64_t kMostParts = 800;  // of a model: dist/shards.h
+    constexpr std::int64_t kMostParts = 800;  // limit for a model, see dist/shards.h
     const bool small = w.vector || w.fused() || w.role == WeightRole::router || w.role == WeightRole::positions;
     if (!b_.training.full || !trained(w) || small) return 0;
     const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;
@@ -110,7 +110,7 @@ class BaseWeights {
   }
 
   void attach_trained(const WeightName& w, const std::optional<StoredTensor>& stored) {
-    // A fused tensor is one parameter, seen by several weights.
+    // A fused tensor is one parameter, which several weights refer to.
     ParameterRef& whole = whole_[w.tensor];
     if (!whole) {
       const std::string name = b_.training.adapter ? parameter_key(w, b_.plan) : w.tensor;
@@ -130,7 +130,7 @@ class BaseWeights {
     attach(w, part, {});
   }
 
-  // Some values at a time: those of a whole tensor in float32 are twice what is kept of them.
+  // Converts in pieces, since a whole tensor in float32 takes twice the memory of its bfloat16 values.
   static void round_start(const TensorInit& start, const ParameterRef& whole) {
     constexpr std::int64_t kAtOnce = std::int64_t{1} << 22;
     const Parameter& p = whole.unit->parameters[whole.index];
@@ -153,7 +153,7 @@ class BaseWeights {
     parameter.trained_last = range.last * cols;
   }
 
-  // Either `ref` (trained, already the right rows) or `tensor` (frozen, the whole tensor) is set.
+  // Either `ref` (trained; the rows of the weight) or `tensor` (frozen; the whole tensor) is set.
   void attach(const WeightName& w, ParameterRef ref, const Weight& tensor) {
     const float* vector = w.vector && tensor ? static_cast<const float*>(tensor.data) + w.first_row : nullptr;
     Weight matrix = !w.vector && tensor ? tensor.slice(w.first_row, w.rows) : Weight{};

@@ -22,8 +22,8 @@ std::int64_t CausalLm::lowest_trained() const {
   return l;
 }
 
-// Weights may depend on the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head it
-// is scaled afterwards; a trained head is computed twice, first for the losses alone.
+// Weights may depend on the losses. The gradient of a row of x is linear in the row's weight, so with a frozen head it
+// is scaled afterwards; a trained head is computed twice, first for the losses only.
 double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const PassOptions& how) {
   if (!how.weights) return head.loss(x, {labels, how.row_losses, how.row_squares, {}, how.extra}, d, pass);
   DML_CHECK(!how.extra, "label smoothing and z-loss are of losses that are not weighted");
@@ -45,13 +45,13 @@ double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pas
   return sum;
 }
 
-// Which rows of a micro-batch each layer computes, and which of its activations backward finds saved.
+// The rows of a micro-batch that each layer computes, and the activations that it saves.
 struct CausalLm::PassPlan {
   const CausalLm& model;
   const TrimmedBatch& trimmed_batch;
   Labelled labelled;
   bool backward, pick;  // pick: only rows with a label go through the rest of the last layer
-  int lowest, last;     // layers: the lowest that a gradient reaches; the last
+  int lowest, last;     // the lowest layer that a gradient reaches, and the last layer
   std::int64_t tokens;
 
   std::span<const std::int32_t> rows_of(int l) const {
@@ -59,11 +59,11 @@ struct CausalLm::PassPlan {
   }
   std::int64_t height_of(int l) const { return pick && l == last ? std::ssize(labelled.rows) : tokens; }
   bool reached(int l) const { return backward && l >= lowest; }
-  // What backward will not read, or will compute again, lives in scratch.
+  // Activations that backward does not read, or recomputes, are in scratch memory.
   bool saved(int l) const { return reached(l) && model.recompute_of(l) != RecomputePolicy::layers; }
 };
 
-// What documents share is computed once where it is the same in every one of them.
+// Shared prefixes are computed once if they have the same values in every document.
 Trim CausalLm::trim_of(bool backward) const {
   return rope_.differ_by_document() || (backward && noise > 0) ? Trim::labelled : Trim::shared_prefixes;
 }
@@ -72,7 +72,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
   Arena::Scope step(arena_);
   const bool backward = how.backward;
   const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
-  // A batch without labels runs the pass with no tokens, because other ranks may wait for its exchanges.
+  // A batch without labels runs the pass without tokens, since other ranks may wait for its communication.
   const TrimmedBatch trimmed_batch = trimmed(given, arena_, routed ? Trim::every_token : trim_of(backward));
   const PackedBatch& batch = trimmed_batch.batch;
   const auto documents = rope_documents(given, trimmed_batch, arena_);
@@ -91,7 +91,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
   if (backward) pass.routers = &routers;
   const std::int64_t tokens = batch.size(), count = given.trained(), width = spec.hidden;
   const int last = static_cast<int>(spec.layers) - 1, head_unit = last + 2;
-  // A bound includes the memory for picking rows.
+  // A bounding dry run includes the memory for picking rows.
   const bool some = count < tokens || dry_run_bounds();
   const PassPlan plan{*this,
                       trimmed_batch,
@@ -116,7 +116,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
     fed = arena_.matrix(count, width);
     kernels::gather_rows(top, plan.labelled.rows, fed);
   }
-  const Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
+  const Mat d = backward ? fed : Mat{};  // the gradient overwrites its value
   double sum = head_loss(fed, plan.labelled.labels, d, pass, how);
   sum += routers.close(static_cast<double>(count));
   if (!backward) return sum;
@@ -165,7 +165,7 @@ void CausalLm::forward_layers(const PassPlan& plan, const PackedBatch& given, Ma
   }
 }
 
-// d: gradient by the output of the last layer; dx receives those by the inputs of all layers, in turn.
+// d: the gradient of the last layer's output; dx receives the gradient of each layer's input in turn.
 void CausalLm::backward_layers(const PassPlan& plan, Mat d, Mat dx, Mat embedded, Pass& pass) {
   UnitHooks& hooks = *pass.hooks;
   for (int l = plan.last; l >= 0; --l) {

@@ -1,5 +1,5 @@
-// The pass of generation: new rows of several sequences over their caches. Rows may belong to adapters of one base,
-// which share every product with its weights.
+// The pass of generation: new rows of several sequences with their caches. Rows with different adapters of one base
+// share the products with its weights.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +20,7 @@ bool same_matrix(const kernels::Weight& a, const kernels::Weight& b) {
   return a.data == b.data && a.dtype == b.dtype && a.rows == b.rows && a.cols == b.cols;
 }
 
-// Whether a weight of a layer is the same in both, but for an adapter that rows can choose.
+// Whether a weight is the same in both models, except for an adapter that rows can select.
 bool same_weight(CausalLm& a, CausalLm& b, const WeightName& w) {
   if (Linear* x = linear_at(a, w), *y = linear_at(b, w); x && y) {
     if (x->weight || y->weight || x->bias || y->bias || x->lora || (y->lora && w.expert >= 0)) return false;
@@ -53,7 +53,7 @@ bool same_head(const LossHead& a, const LossHead& b, const ModelSpec& spec) {
          same_values(a.norm.frozen_bias, b.norm.frozen_bias, spec.hidden);
 }
 
-// Calls part(what, first, count) for rows in a row that have the same `what` of their adapter.
+// Calls part(what, first, count) for every run of consecutive rows whose adapters have the same what.
 template <class Of, class Part>
 void each_run(std::span<const AdapterRows> groups, Of of, Part part) {
   for (std::size_t i = 0, j = 0; i < groups.size(); i = j) {
@@ -84,7 +84,7 @@ std::int64_t CausalLm::angles_of(std::int64_t length) const {
 
 std::optional<std::int32_t> CausalLm::attach_adapter(CausalLm& other) {
   ModelSpec its = other.spec;
-  its.tied = spec.tied;  // an adapter on one of the ends parts them
+  its.tied = spec.tied;  // an adapter on embedding or head unties them
   if (!(its == spec)) return {};
   const std::vector<WeightName> names = weight_names(spec);
   for (const WeightName& w : names)
@@ -117,7 +117,7 @@ void CausalLm::embed_rows(Mat x, const Pass& pass) {
     Pass some{part, arena_, {}, {}};
     table.forward(x.slice(first, count), {}, some);
   };
-  if (dry_run())  // whichever rows are whose
+  if (dry_run())  // for any assignment of rows to adapters
     for (const AttachedModel& a : attached_)
       if (a.embedding) embed(*a.embedding, 0, x.rows);
   if (pass.adapters.empty()) return embed(embedding, 0, x.rows);
@@ -147,7 +147,7 @@ void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows
   auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
   auto groups = arena_.take<AdapterRows>(std::ssize(sequences)),
        end_groups = arena_.take<AdapterRows>(std::ssize(sequences));
-  std::vector<std::int32_t> ends;  // of the last layer, the rows before these leave keys and values only
+  std::vector<std::int32_t> ends;  // rows that the last layer outputs; of other rows it computes keys and values only
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const SequenceRows& s = sequences[i];
     const auto first_end = std::ssize(ends);

@@ -20,7 +20,7 @@ std::vector<ExpertParameter> expert_parameters(const ModelSpec& spec) {
 
 namespace {
 
-// Calls copy(place in PEFT's B, place in this model's).
+// Calls copy(index in PEFT's B, index in this model's B).
 template <class F>
 void each_place(const ExpertParameter& p, std::int64_t rank, F copy) {
   for (std::int64_t row = 0; row < p.rows; ++row) {

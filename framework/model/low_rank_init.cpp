@@ -13,9 +13,9 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kWhole = 128;  // up to this side a matrix's whole space is taken at once
+constexpr std::int64_t kWhole = 128;  // matrices with a side up to this are decomposed directly
 constexpr int kMostRounds = 100;
-constexpr double kSettled = 1e-9;  // relative change of the energy that has been found
+constexpr double kSettled = 1e-9;  // convergence: relative change of the captured energy
 
 struct Matrix {
   std::int64_t rows, cols;
@@ -29,7 +29,7 @@ double dot(const float* x, const float* y, std::int64_t n) {
   return sum;
 }
 
-// Rows become orthonormal, those before first; twice, because once leaves rounding errors. A row of nothing stays zero.
+// Gram–Schmidt on the rows, applied twice because of rounding errors. A zero row stays zero.
 void orthonormalise(Mat x) {
   for (std::int64_t r = 0; r < x.rows; ++r) {
     double before = std::sqrt(dot(x.row(r), x.row(r), x.cols));
@@ -44,7 +44,8 @@ void orthonormalise(Mat x) {
   }
 }
 
-// Eigenvalues of a symmetric matrix on its diagonal, eigenvectors as rows: cyclic Jacobi rotations.
+// Cyclic Jacobi rotations: leaves the eigenvalues of a symmetric matrix on its diagonal and returns the eigenvectors as
+// rows.
 Matrix diagonalise(Matrix& m) {
   const std::int64_t n = m.rows;
   Matrix vectors{n, n};
@@ -75,9 +76,9 @@ Matrix diagonalise(Matrix& m) {
   return vectors;
 }
 
-// The r largest singular values by block iteration: v spans more and more of the leading right singular vectors; inside
-// its span the problem is that of a small symmetric matrix (Rayleigh–Ritz). A matrix with a short side is spanned at
-// once.
+// The r largest singular values by block iteration: the span of v converges to the leading right singular vectors;
+// within it, a small symmetric matrix is diagonalised (Rayleigh–Ritz). A matrix with a short side is spanned
+// completely.
 LowRankFactors pissa(ConstMat w, std::int64_t r, double scale) {
   const std::int64_t side = std::min(w.rows, w.cols), width = side <= kWhole ? side : std::min(side, 2 * r + 16);
   std::vector<float> span(static_cast<std::size_t>(width * w.cols)), image(static_cast<std::size_t>(width * w.rows));
@@ -128,7 +129,7 @@ LowRankFactors pissa(ConstMat w, std::int64_t r, double scale) {
   }
 }
 
-// Q and R up to signs that cancel in BA. Only the first r columns of W decide them.
+// Q and R up to signs, which cancel in BA. They depend on the first r columns of W only.
 LowRankFactors olora(ConstMat w, std::int64_t r) {
   std::vector<float> columns(static_cast<std::size_t>(r * w.rows));
   for (std::int64_t k = 0; k < r; ++k)
@@ -150,7 +151,7 @@ void take_away(const LowRankFactors& start, std::int64_t r, double scale, Mat w)
   });
 }
 
-// w becomes the values of its NF4 form.
+// Rounds w to the values of NF4.
 void round_to_nf4(std::span<float> w) {
   std::vector<std::uint8_t> codes((w.size() + 1) / 2);
   std::vector<float> scales((w.size() + kernels::kNf4Block - 1) / kernels::kNf4Block);

@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kRows = 64;  // that are float32 at a time, on each thread
+constexpr std::int64_t kRows = 64;  // converted to float32 at a time by each thread
 
 void store(const float* values, std::int64_t first_row, std::int64_t rows, const OwnedMatrix& to) {
   const std::int64_t begin = first_row * to.own.cols, count = rows * to.own.cols;

@@ -14,13 +14,13 @@ namespace {
 constexpr double kTwoPi = 2 * std::numbers::pi;
 constexpr std::int64_t kRowsPerTask = 64;
 
-// YaRN (Peng et al. 2023): the dimension whose wave turns `rotations` times over the original context.
+// YaRN (Peng et al. 2023): the dimension that makes `rotations` full rotations over the original context.
 double correction_dimension(double rotations, std::int64_t dim, double theta, std::int64_t original) {
   return static_cast<double>(dim) * std::log(static_cast<double>(original) / (rotations * kTwoPi)) /
          (2 * std::log(theta));
 }
 
-// Frequencies are float32 in the reference implementation; so is the angle.
+// Frequencies and angles are float32, as in transformers.
 void fill_row(std::int64_t position, std::span<const double> inverse, double factor, float* cos, float* sin) {
   for (std::size_t j = 0; j < inverse.size(); ++j) {
     const float angle = static_cast<float>(position) * static_cast<float>(inverse[j]);
@@ -29,7 +29,7 @@ void fill_row(std::int64_t position, std::span<const double> inverse, double fac
   }
 }
 
-// Long waves are stretched by the factor, short ones stay, and those between change smoothly (Llama 3.1).
+// Llama 3.1: low frequencies are divided by the factor, high ones are kept, and those between are interpolated.
 void scale_llama3(const RopeSpec& rope, double original, std::span<double> inv) {
   const double low = original / rope.low_freq_factor, high = original / rope.high_freq_factor;
   for (double& f : inv) {
@@ -122,8 +122,8 @@ RopeTables::Table RopeTables::make(const RopeSpec& rope, const ModelSpec& spec) 
   t.dim = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
   t.half = (t.dim + 1) / 2;
   t.last = rope_switch(rope, spec.max_positions);
-  // Of longrope, rows for short documents come first, then those for long ones. Of dynamic NTK there are as many kinds
-  // of rows as lengths: angles() computes them for the documents of a pass.
+  // longrope: rows for short documents, followed by those for long ones. With dynamic NTK every length has its own
+  // rows, which angles() computes for the documents of a pass.
   t.add_rows(std::min(length_, t.last), std::min(length_, t.last));
   if (length_ > t.last && rope.scaling == RopeScaling::longrope) t.add_rows(length_, length_);
   return t;

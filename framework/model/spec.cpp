@@ -17,7 +17,7 @@ ModelSpec ModelSpec::with_head(HeadKind kind, std::int64_t outputs) const {
   ModelSpec out = *this;
   out.head = kind;
   out.labels = outputs;
-  out.tied = out.bias.head = false;  // these belong to logits over the vocabulary, and so does what follows
+  out.tied = out.bias.head = false;  // these, and the following, apply to logits over the vocabulary only
   out.final_softcap = 0;
   out.logit_scale = 1;
   return out;
@@ -31,7 +31,7 @@ std::int64_t ModelSpec::parameters() const {
 
 namespace {
 
-/// Bounds that keep every product of two sizes far from overflow, and are beyond any model there is.
+/// Upper bounds that exceed all known models and prevent overflow of products of two sizes.
 struct Size {
   const char* what;
   std::int64_t value, least, most;
@@ -45,7 +45,7 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
   bad(!(rope.partial > 0 && rope.partial <= 1),
       fmt::format("the rotary share of a head must be in (0, 1], is {}", rope.partial));
   auto rotated = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
-  // transformers rounds an odd share up to pairs, as far as the head goes.
+  // transformers rounds an odd rotary dim up to pairs, unless this exceeds the head.
   bad(rope.partial > 0 && rope.partial <= 1 && (rotated == 0 || (rotated % 2 != 0 && rotated == spec.head_dim)),
       fmt::format("rotary embedding turns pairs: {} of head_dim {} is not an even number above 0", rotated,
                   spec.head_dim));
@@ -107,7 +107,7 @@ void check_experts(const ModelSpec& spec, const std::string& source, Problems& p
   bad(!(std::abs(m.balance) < 1e6 && std::abs(m.z) < 1e6), "the factors of the router's losses are out of range");
 }
 
-// What there is for every layer, and the end tokens.
+// Checks the lists with an entry per layer, and the end tokens.
 void check_lists(const ModelSpec& spec, const std::string& source, Problems& problems) {
   auto bad = [&](bool wrong, const std::string& text) {
     if (wrong) problems.add(fmt::format("{}: {}", source, text));
@@ -149,7 +149,7 @@ void ModelSpec::check(const std::string& source) const {
     bad(s.value < s.least || s.value > s.most,
         fmt::format("{} must be {} to {}, is {}", s.what, s.least, s.most, s.value));
   problems.raise();
-  // After the others: where no key gives it, it follows from them.
+  // Checked last, since by default it follows from the others.
   bad(head_dim < 1 || head_dim > 8192, fmt::format("head_dim must be 1 to 8192, is {}", head_dim));
   problems.raise();
 

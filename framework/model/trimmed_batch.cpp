@@ -21,7 +21,7 @@ Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& aren
 
 namespace {
 
-// What is visited of the documents of a batch, one after another.
+// Iterates over the documents that remain in a trimmed batch.
 class Visited {
  public:
   Visited(const PackedBatch& given, Trim how)
@@ -31,11 +31,11 @@ class Visited {
 
   struct Document {
     std::size_t number, first;
-    std::int32_t rows, shared;  // rows that are visited, of which so many were visited in the document before
+    std::int32_t rows, shared;  // rows that remain; the first `shared` of them are those of the previous document
   };
   template <class F>
   void each(F f) const {
-    std::int32_t common = 0, before = 0;  // with the last document that is visited, and its rows
+    std::int32_t common = 0, before = 0;  // tokens shared with the last remaining document, and its rows
     for (std::int64_t d = 0; d < given_.documents(); ++d) {
       const auto i = static_cast<std::size_t>(d);
       const std::int32_t first = given_.starts[i], whole = given_.starts[i + 1] - first;
@@ -81,7 +81,7 @@ TrimmedBatch trimmed(const PackedBatch& given, Arena& arena, Trim how) {
       starts[count + 1] = static_cast<std::int32_t>(size + own);
     }
     if (!dry_run() && once) {
-      for (std::size_t t = 0; t < all; ++t)  // what is shared are the first rows of the document before
+      for (std::size_t t = 0; t < all; ++t)  // the shared rows are the first rows of the previous document
         rows[seen + t] = t < shared ? rows[static_cast<std::size_t>(seen_starts[count - 1]) + t]
                                     : static_cast<std::int32_t>(size + t - shared);
       for (std::size_t t = shared; t < all; ++t) firsts[size + t - shared] = static_cast<std::int32_t>(seen + t);

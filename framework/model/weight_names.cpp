@@ -80,8 +80,8 @@ class Lister {
     norm(WeightRole::post_ffn_norm, names_.post_ffn_norm, s.hidden, s.norm.bias);
   }
 
-  // "language_model.model.layers.0 …" of a file is "model.language_model.layers.0 …" of the model, and its head has no
-  // prefix.
+  // "language_model.model.layers.0 …" in a file is the module "model.language_model.layers.0 …"; the module of the head
+  // has no prefix.
   void name_module(WeightName& w) const {
     if (!names_.file_prefix) return;
     const std::string module = w.tensor.substr(0, w.tensor.rfind('.')), prefix = names_.file_prefix;

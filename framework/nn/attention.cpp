@@ -65,8 +65,8 @@ void Attention::rotate(Mat heads, std::span<const std::int32_t> rope_rows, bool 
   kernels::rope(heads, shape.head_dim, {(local_rope ? pass.rope_local : pass.rope).table, rope_rows}, backward);
 }
 
-// What the projections give: keys and values of all rows, queries of the rows listed (null: of all). Where queries have
-// a projection of their own, it reads the listed rows alone.
+// Computes the projections: keys and values of all rows, queries of the rows listed (null: of all). A separate
+// projection of queries reads only the listed rows.
 void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& s,
                               Pass& pass) const {
   Arena::Scope scope(pass.arena);
@@ -97,7 +97,7 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
   forward_fused(std::array{keys, values}, x, pass);
 }
 
-// The same after norms, clip and rope.
+// The projections after norms, clip and rope.
 Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& s,
                                         Pass& pass) const {
   Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena)};
@@ -137,7 +137,8 @@ void Attention::attend(const Projected& p, Mat out, Mat lse, Pass& pass) const {
   kernels::gather_rows(seen_lse, shared.firsts, lse);
 }
 
-// Outputs go on from the first of equal rows alone; a row's own gradients are the sums of what all of them give.
+// Only the first copy of a shared row has an output that is used; the gradients of a shared row are the sums over its
+// copies.
 void Attention::attend_backward(ConstMat dout, const Projected& p, ConstMat out, ConstMat lse, const Gradients& d,
                                 Pass& pass) const {
   const SharedPrefixes& shared = pass.shared;
@@ -199,7 +200,7 @@ Attention::Gradients Attention::backward(ConstMat dy, std::span<const std::int32
   return d;
 }
 
-// The norms' outputs are computed again.
+// Recomputes the outputs of the norms.
 void Attention::clip_backward(const SavedActivation& plain, const HeadNorms& norms, Mat d, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   Mat before = plain.read(pass.arena);
@@ -237,7 +238,7 @@ void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved
   q.backward(d.q, x, s.q_proj, dx, Write::add, pass);
 }
 
-// Rows of one sequence that read a text together.
+// Prefill: several new rows of one sequence.
 void Attention::read_cached(const SequenceRows& rows, const Projected& p, std::int64_t layer, Mat out, Mat lse,
                             Pass& pass) const {
   Arena::Scope scope(pass.arena);
@@ -245,7 +246,7 @@ void Attention::read_cached(const SequenceRows& rows, const Projected& p, std::i
   const kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
   Mat new_k = p.k.slice(rows.first, rows.count), new_v = p.v.slice(rows.first, rows.count);
   const bool as_new = before == 0 && keys.dtype == DType::f32;
-  if (!as_new) {  // the cached prefix, and the new tokens with the cache's rounding
+  if (!as_new) {  // reads the cached prefix, and the new tokens as the cache has rounded them
     new_k = pass.arena.matrix(after, key_width()), new_v = pass.arena.matrix(after, key_width());
     kernels::load_rows(keys, 0, new_k);
     kernels::load_rows(values, 0, new_v);

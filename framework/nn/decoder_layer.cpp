@@ -78,7 +78,7 @@ void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y
     }
   }
   s.mid.save(y);
-  ConstMat h = normed(mlp_norm, y, pass);  // y itself without a norm: rows are read before they are added to
+  ConstMat h = normed(mlp_norm, y, pass);  // without a norm this is y; rows are read before they are added to
   if (mlp_post_norm) {
     Mat out = s.mlp_out.open(pass.arena);
     mlp.forward(h, out, Write::set, s.mlp, pass);
@@ -96,7 +96,8 @@ void DecoderLayer::backward(Mat d, const SavedActivation& x, std::span<const std
     return backward_parallel(d, x, s, dx, pass);
   }
   Arena::Scope scope(pass.arena);
-  auto through = [&](const Norm& norm, const SavedActivation& in) -> ConstMat {  // a post norm, where there is one
+  auto through = [&](const Norm& norm,
+                     const SavedActivation& in) -> ConstMat {  // the gradient before an optional post norm
     if (!norm) return scaled(d, pass);
     Mat dnorm = pass.arena.matrix(d.rows, d.cols);
     norm.backward(scaled(d, pass), in.read(pass.arena), dnorm, Write::set, pass.arena);
@@ -155,7 +156,7 @@ void DecoderLayer::forward_cached(ConstMat x, std::span<const SequenceRows> sequ
   if (y.rows == 0) return;
   Pass rest = ends ? pass.for_last_rows() : pass;
   if (attention_post_norm) attention_post_norm.forward(attended, attended);
-  // In a parallel layer the MLP reads x; otherwise x + attention.
+  // The MLP reads x in a parallel layer, otherwise x + attention.
   if (!parallel) kernels::add_scaled(attended, residual_scale, y);
   ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, y, rest);
   Mat fed = pass.arena.matrix(y.rows, y.cols);

@@ -7,7 +7,7 @@
 namespace dml {
 namespace {
 
-// The rows of a table and the first one's number, part by part.
+// Calls f for every part of a table, with its rows and the index of the first.
 template <class F>
 void each_piece(const ParameterRef& table, F piece) {
   for (std::size_t k = 0; k < table.part_count(); ++k) {

@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-// Of one token: its scales lie apart from its values.
+// Bytes of one token's values; scales are stored separately.
 std::int64_t value_bytes(const kernels::CachedRows& c) { return dtype_bytes(c.dtype, c.width()); }
 std::int64_t scale_count(const kernels::CachedRows& c) { return c.dtype == DType::int8 ? c.heads : 0; }
 

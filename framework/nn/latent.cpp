@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kRows = 64;  // of a task
+constexpr std::int64_t kRows = 64;  // rows of a task
 
 template <class F>
 void each_row(std::int64_t rows, F f) {
@@ -17,7 +17,7 @@ void each_row(std::int64_t rows, F f) {
   });
 }
 
-// Copies columns [first, first + to.cols) of a matrix; and back.
+// Copies columns [first, first + to.cols) of a matrix.
 void take_columns(ConstMat from, std::int64_t first, Mat to) {
   each_row(from.rows, [&](std::int64_t t) { std::copy_n(from.row(t) + first, to.cols, to.row(t)); });
 }

@@ -64,7 +64,7 @@ auto adapted_in(const Pass& pass) {
   return [&pass](const LinearRows& r) { return r.linear->lora && !pass.base_only; };
 }
 
-// Matrices as wide as each layer's rank, in scratch.
+// A scratch matrix for each layer, as wide as its rank.
 class LowRank {
  public:
   LowRank(const TaskList<LinearRows>& layers, std::int64_t rows, Arena& scratch) {
@@ -78,7 +78,7 @@ class LowRank {
   float* data_;
 };
 
-// The rows of layers with an adapter; the others have none.
+// The rows of each layer with an adapter; no rows for other layers.
 auto adapter_rows(const TaskList<LinearRows>& layers, const LowRank* gradients, const Pass& pass) {
   return [&layers, gradients, &pass](std::int64_t i) {
     static constexpr LoraAdapter kNone;
@@ -95,7 +95,7 @@ void add_bias(const LinearRows& r, Mat y) {
   else if (l.frozen_bias) kernels::add_bias(l.frozen_bias, y);
 }
 
-// `row`: scratch, as wide as y.
+// y += scale · bias for every row. `row`: scratch memory as wide as y.
 void add_adapter_bias(const LoraAdapter& adapter, Mat row, Mat y) {
   kernels::copy(adapter.bias.value(), row);
   kernels::scale(row, adapter.scale);
@@ -115,7 +115,7 @@ void add_bias_gradients(const LinearRows& r, ConstMat dy, Pass& pass) {
   }
 }
 
-// y = m / ‖W + s·BA‖ · (y + s · (x Aᵀ) Bᵀ) + s · c, the last not where the caller of r's products adds biases.
+// y = m / ‖W + s·BA‖ · (y + s · (x Aᵀ) Bᵀ) + s · c, without s · c if the caller adds the biases.
 void add_adapter(const LinearRows& r, const LoraAdapter& adapter, ConstMat x, Mat down, Mat row, Mat y, Pass& pass) {
   kernels::lora_down(kernels::AdapterDown{x, adapter.a.value(), down}, pass.arena, pass.rows);
   kernels::scale(down, adapter.scale);
@@ -128,7 +128,7 @@ void add_adapter(const LinearRows& r, const LoraAdapter& adapter, ConstMat x, Ma
   if (adapter.bias && r.biased) add_adapter_bias(adapter, row, y);
 }
 
-// All adapters that rows of a layer may have in generation.
+// Calls f for every adapter that rows of a layer may have in generation.
 template <class F>
 void each_possible(const Linear& l, F f) {
   if (l.lora) return f(*l.lora);
@@ -136,14 +136,14 @@ void each_possible(const Linear& l, F f) {
     if (adapter) f(*adapter);
 }
 
-// Inputs and outputs of a layer's rows in generation.
+// A layer's rows in generation, with their inputs and outputs.
 struct GeneratedRows {
   LinearRows rows;
   ConstMat x;
   Mat y;
 };
 
-// One product for all rows, then each adapter's part for its own, without the layers' biases.
+// One product for all rows, then the term of each adapter for its rows; without the layers' biases.
 void generate_products(const TaskList<GeneratedRows>& layers, Write mode, Pass& pass) {
   Arena::Scope scope(pass.arena);
   auto base = [&](std::int64_t i) {
@@ -151,7 +151,7 @@ void generate_products(const TaskList<GeneratedRows>& layers, Write mode, Pass& 
     return kernels::ForwardProduct{g.x, g.rows.linear->value(), g.y};
   };
   kernels::gemm_nt({layers.size(), base}, mode, pass.rows);
-  std::int64_t rows = 0, rank = 0, width = 0;  // of the largest
+  std::int64_t rows = 0, rank = 0, width = 0;  // maxima over the layers
   for (std::int64_t i = 0; i < layers.size(); ++i) {
     const GeneratedRows g = layers[i];
     rows = std::max(rows, g.x.rows);
@@ -171,7 +171,7 @@ void generate_products(const TaskList<GeneratedRows>& layers, Write mode, Pass& 
   }
 }
 
-// DoRA scales the sum of both, so it cannot add to y in place.
+// DoRA scales the sum of both products, so it cannot be added to y in place.
 void generate(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
   Arena::Scope scope(pass.arena);
   bool dora = false;
@@ -189,7 +189,7 @@ void generate(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode,
   each(layers, [&](const LinearRows& r) { add_bias(r, part(r, y)); });
 }
 
-// DoRA scales the sum of both products, so it cannot add to y in place.
+// DoRA scales the sum of both products, so they cannot be added to y in place.
 void scale_by_magnitude(const LinearRows& r, Mat product, Mat y, Write mode, Pass& pass) {
   const LoraAdapter& lora = *r.linear->lora;
   if (!lora.norms)
@@ -238,7 +238,7 @@ void add_weight_gradients(const TaskList<LinearRows>& layers, ConstMat dy, Const
   });
 }
 
-// Where some layer of several has DoRA, f(layer, row) for each of them, its rows beginning at `row`, and true.
+// If any of the layers has DoRA, calls f(layer, row) for every layer, whose rows begin at `row`, and returns true.
 template <class F>
 bool one_by_one(const TaskList<LinearRows>& layers, F f) {
   if (layers.size() == 1 || !any_of(layers, has_dora)) return false;
@@ -293,7 +293,7 @@ void forward_linears(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Writ
   });
 }
 
-// Trained weights may be shards that are gathered for one product at a time.
+// Trained weights may be sharded and gathered for one product at a time.
 void forward_fused(std::span<const FusedLinear> layers, ConstMat x, Pass& pass) {
   const bool frozen = std::ranges::none_of(layers, [](const FusedLinear& l) { return bool(l.linear->weight); });
   if (!pass.generates || !frozen || x.rows == 0) {
@@ -332,7 +332,7 @@ void backward_linears(const TaskList<LinearRows>& layers, ConstMat dy, ConstMat 
     };
     kernels::lora_up_backward({layers.size(), up}, pass.arena);
   }
-  bool masked = false;  // then the gradient of an adapter's input goes through its mask
+  bool masked = false;  // whether gradients of adapters' inputs pass a dropout mask
   each(layers, [&](const LinearRows& r) { masked |= adapted(r) && has_dropout(*r.linear->lora, pass); });
   auto input = [&](std::int64_t i) {
     const LinearRows r = layers[i];

@@ -13,21 +13,21 @@ void drop(const AdaptedRows& r, ConstMat from, Mat to, const Pass& pass) {
   kernels::dropout(from.slice(r.row, r.rows), r.lora->dropout, mask, to.slice(r.row, r.rows), r.first_row * from.cols);
 }
 
-// Calls f for those whose input is masked.
+// Calls f for every adapter with dropout.
 template <class F>
 void each_dropped(const TaskList<AdaptedRows>& adapters, const Pass& pass, F f) {
   for (std::int64_t i = 0; i < adapters.size(); ++i)
     if (const AdaptedRows r = adapters[i]; has_dropout(*r.lora, pass)) f(r);
 }
 
-// A matrix for the rows of those whose input is masked, in scratch; none where no input is masked.
+// A scratch matrix for the rows of adapters with dropout; empty if there are none.
 Mat room_for_dropped(const TaskList<AdaptedRows>& adapters, ConstMat like, Pass& pass) {
   bool any = false;
   each_dropped(adapters, pass, [&](const AdaptedRows&) { any = true; });
   return any ? pass.arena.matrix(like.rows, like.cols) : Mat{};
 }
 
-// x̃, where it is not x.
+// Computes x̃ for the adapters with dropout.
 Mat dropped_input(const TaskList<AdaptedRows>& adapters, ConstMat x, Pass& pass) {
   Mat dropped = room_for_dropped(adapters, x, pass);
   each_dropped(adapters, pass, [&](const AdaptedRows& r) { drop(r, x, dropped, pass); });

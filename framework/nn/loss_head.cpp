@@ -35,7 +35,7 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
   }
   if (x.rows == 0) return 0;
   auto dhead = d.empty() || !weight ? ParameterRef::Gradient{} : weight.whole_grad();
-  // The gradient of h is written over h unless A's gradient still reads h.
+  // The gradient of h overwrites h unless the gradient of A still needs h.
   const LoraAdapter* adapter = lora && !pass.base_only ? &*lora : nullptr;
   Mat dh = d.empty() ? Mat{} : adapter ? pass.arena.matrix(x.rows, x.cols) : h;
   kernels::LowRankLogits low;
@@ -62,8 +62,8 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
   return sum;
 }
 
-// y = h·w; the gradient by h is the row's weight times w. In float64, row by row and column by column: a row for each
-// document is little.
+// y = h·w; the gradient of h is the row's weight times w. In float64 and without optimisation, since there is one row
+// per document.
 double LossHead::outputs(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const {
   if (x.rows == 0) return 0;
   Arena::Scope scope(pass.arena);

@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kRows = 512, kElements = std::int64_t{3} << 20;  // of one part, whichever is more
+constexpr std::int64_t kRows = 512, kElements = std::int64_t{3} << 20;  // of a chunk, whichever is more
 
 }  // namespace
 
@@ -30,14 +30,14 @@ Mlp::Saved Mlp::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const
   return s;
 }
 
-// Parts of even size.
+// Calls part for chunks of equal size.
 template <class F>
 void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const {
   std::int64_t good = std::max(kRows, kElements / width());
   const bool whole = gate.weight || up.weight || down.weight;
   std::int64_t parts = whole ? 1 : std::max<std::int64_t>(1, (rows + good / 2) / good);
   std::int64_t most = ((rows + parts - 1) / parts + 15) / 16 * 16;
-  // The largest part that any number of rows gives: the last one that is not split, 1.5 · good − 1.
+  // The largest chunk for any number of rows: the largest number that is not split, 1.5 · good − 1.
   if (dry_run_bounds() && !whole) most = std::min(rows, (2 * good - good / 2 - 1 + 15) / 16 * 16);
   std::int64_t first = 0;
   do {  // also once for zero rows, so that every pass makes the same calls
@@ -95,7 +95,7 @@ void Mlp::backward(ConstMat dy, ConstMat x, const Saved& whole, Mat dx, Pass& al
     Mat gated = gate ? read(s.gate) : Mat{}, upped = read(s.up);
     if (!s.up) project(in, gated, upped, s, pass);
     Mat h = pass.arena.matrix(count, width()), dh = pass.arena.matrix(count, width());
-    if (down.trains()) activate(gated, upped, h);  // recomputed instead of saved; not needed by a frozen projection
+    if (down.trains()) activate(gated, upped, h);  // recomputed instead of saved; a frozen projection does not need it
     down.backward(dout, h, s.down_proj, dh, Write::set, pass);
     activate_backward(dh, gated, upped, pass);
     up.backward(upped, in, s.up_proj, din, Write::set, pass);

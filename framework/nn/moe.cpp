@@ -9,11 +9,11 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kRows = 512, kElements = std::int64_t{8} << 20;  // of one chunk, whichever is more
+constexpr std::int64_t kRows = 512, kElements = std::int64_t{8} << 20;  // of a chunk, whichever is more
 
 }  // namespace
 
-/// Rows [first, first + count) and the experts they belong to, in the order in which they are visited.
+/// Rows [first, first + count) and their experts, in the order of processing.
 struct Moe::Chunk {
   std::int64_t first, count;
   std::span<const std::int32_t> experts;
@@ -102,7 +102,7 @@ template <class F>
 void Moe::each_chunk(std::int64_t tokens, const Saved& s, bool backwards, Pass& pass, F chunk) const {
   const std::int64_t all = tokens * router.rule.chosen;
   const bool one = one_at_a_time(backwards);
-  // No expert has more rows than there are tokens.
+  // An expert has at most as many rows as there are tokens.
   const std::int64_t some = std::max(kRows, kElements / std::max(width(), experts[0].down.out()) / 16 * 16);
   const std::int64_t limit = one ? tokens : std::min(all, trains_whole() ? std::max(tokens, some) : some);
   Arena::Scope scope(pass.arena);
@@ -120,7 +120,7 @@ void Moe::each_chunk(std::int64_t tokens, const Saved& s, bool backwards, Pass& 
   for (std::int32_t e = 0; e < std::ssize(experts); ++e)
     if (one || rows(e) > 0) order[visited++] = e;
   if (backwards) std::reverse(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(visited));
-  std::int64_t seen = 0, part = 0;  // rows, and those of the expert that is visited next
+  std::int64_t seen = 0, part = 0;  // rows so far, and those of the next expert
   for (std::size_t i = 0; i < visited;) {
     std::size_t next = i + 1;
     std::int64_t count = rows(order[i]) - part;
@@ -141,7 +141,7 @@ LinearRows Moe::layer(const Chunk& chunk, Role role, std::int64_t i, const Saved
   const std::int64_t before = dry_run() ? 0 : r.first - s.dispatch.starts[static_cast<std::size_t>(r.expert)];
   LinearRows rows{&projection(r.expert, role), r.first - chunk.first, r.count, before,
                   part(s, role, r.expert, r.first, r.count)};
-  rows.biased = role != kDown;  // its biases are added with the rows' weights
+  rows.biased = role != kDown;  // biases of down are multiplied by the routing weights
   if (!dry_run())
     rows.slots = s.dispatch.slots.subspan(static_cast<std::size_t>(r.first), static_cast<std::size_t>(r.count));
   rows.chosen = router.rule.chosen;
@@ -159,7 +159,7 @@ void Moe::project_backward(const Chunk& chunk, Role role, ConstMat dy, ConstMat 
   backward_linears({chunk.size(), layers}, dy, x, dx, mode, pass);
 }
 
-// f(rows, bias, its gradient) for what is added to the output of down.
+// Calls f(rows, bias, gradient of the bias) for every bias added to the output of down.
 template <class F>
 void Moe::each_bias(const Chunk& chunk, const Saved& s, const Pass& pass, F f) const {
   using kernels::ExpertBias;
@@ -297,7 +297,7 @@ void Moe::forward(ConstMat x, Mat y, Write mode, const Saved& s, Pass& pass) con
   }
   router.forward(x, s.router, pass);
   kernels::dispatch(router.rule, s.router.routing, s.dispatch);
-  if (x.data == y.data) {  // read before it is added to
+  if (x.data == y.data) {  // x is read before y is added to
     Mat in = pass.arena.matrix(x.rows, x.cols);
     kernels::copy(x, in);
     x = in;

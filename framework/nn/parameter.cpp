@@ -11,20 +11,19 @@ namespace dml {
 namespace {
 
 constexpr std::int64_t kAlign =
-    StateLayout::kBlock;                   // floats: a slice that starts at a block starts at one of every parameter
-constexpr std::int64_t kPartAlign = 1024;  // whole blocks of dist/shards.h
+    StateLayout::kBlock;  // in floats; so slices that start at a block of the unit start at a block of the parameter
+constexpr std::int64_t kPartAlign = 1024;  // in floats; whole blocks of dist/shards.h
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// Zeroes a gradient once; later calls write nothing, since tiles on several threads may request a gradient that is in
-// use.
+// Zeroes a gradient once; later calls write nothing, since tiles on several threads may request a gradient in use.
 void zero_stale(const Unit& u, Parameter& p) {
   if (!p.stale) return;
   kernels::fill({u.grad + p.offset, static_cast<std::size_t>(p.size())}, 0);
   p.stale = false;
 }
 
-// Copies of vectors begin at whole cache lines.
+// The size of a vector's float32 copy, rounded up to cache lines.
 std::int64_t widened_size(const Parameter& p) { return p.widened_at >= 0 ? round_up(p.size(), 16) : 0; }
 
 }  // namespace
