@@ -102,20 +102,17 @@ struct TrainSection {
   std::int64_t ranks = 0;      // processes that dml train starts; 0: the fastest number
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
-  std::optional<DType>
-      activation_storage;  // dtype of saved activations; unset (auto): bf16 on a quantised base, otherwise f32
-  Bf16 bf16 = Bf16::off;   // precision of the factors of matrix products
-  std::optional<std::string> objective;  // name in the registry; unset: follows from the data
+  std::optional<DType> activation_storage;  // unset (auto): bf16 on a quantised base, otherwise f32
+  Bf16 bf16 = Bf16::off;                    // precision of the factors of matrix products
+  std::optional<std::string> objective;     // name in the registry; unset: follows from the data
   double neftune_noise_alpha = 0;
   double label_smoothing_factor = 0, z_loss = 0;  // of the token loss
-  // Values of eval_steps and save_steps below 1 are fractions of the run.
-  IntervalStrategy eval_strategy =
-      IntervalStrategy::automatic;  // automatic: by eval_steps, else evals_per_epoch, else once per epoch
+  // automatic: by eval_steps (save_steps), else evals_per_epoch, else once per epoch. Steps below 1: share of the run.
+  IntervalStrategy eval_strategy = IntervalStrategy::automatic;
   std::optional<double> eval_steps, evals_per_epoch;
   std::vector<std::string> eval_metrics;  // metrics of the validation split besides eval_loss; names in the registry
   bool eval_on_start = true;
-  IntervalStrategy save_strategy =
-      IntervalStrategy::automatic;  // automatic: by save_steps, else saves_per_epoch, else once per epoch
+  IntervalStrategy save_strategy = IntervalStrategy::automatic;
   std::optional<double> save_steps, saves_per_epoch;
   std::int64_t save_total_limit = 4;
   bool save_only_model = false;
@@ -151,17 +148,16 @@ struct TrlSettings {
   double temperature = 1, repetition_penalty = 1;
   std::optional<std::int64_t> top_k;
   std::optional<double> top_p, min_p;
-  std::int64_t num_iterations = 1;  // optimizer steps over the same completions
-  std::optional<std::int64_t>
-      steps_per_generation;  // micro-batches per rank whose completions are generated at once; unset: those of one step
+  std::int64_t num_iterations = 1;                   // optimizer steps over the same completions
+  std::optional<std::int64_t> steps_per_generation;  // micro-batches of a rank; unset: those of one step
   std::string loss_type = "dapo", importance_sampling_level = "token", scale_rewards = "group";
   std::string multi_objective_aggregation = "sum_then_normalize";
   double epsilon = 0.2;
   std::optional<double> epsilon_high, delta;  // unset: epsilon; no upper bound
   bool mask_truncated_completions = false;
   std::vector<double> reward_weights;  // empty: all 1
-  bool log_completions = false,
-       sync_ref_model = false;  // sync_ref_model (also for dpo): the reference follows the trained weights:
+  bool log_completions = false;
+  bool sync_ref_model = false;  // also for dpo: the reference follows the trained weights:
   std::int64_t num_completions_to_print = 3;
   double ref_model_mixup_alpha = 0.6;  // reference = alpha · trained + (1 − alpha) · reference
   std::int64_t ref_model_sync_steps = 512;
