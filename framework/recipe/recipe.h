@@ -295,8 +295,7 @@ auto with_places(const RecipeFile& file, Work&& work) {
   }
 }
 
-/// The purpose of reading a recipe. With `measure` (also for commands that do not train), datasets and learning_rate
-/// may be missing.
+/// What a recipe is read for. With `measure` (and commands that do not train), datasets and learning_rate are optional.
 enum class RecipeUse { train, measure };
 
 /// Throws UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
@@ -310,8 +309,7 @@ RecipeFile read_recipe(const std::string& text, const std::string& name, const s
 
 /// Every key that has an effect, in the order of the reference.
 std::vector<std::string> keys();
-/// The help of a key ("lora_r", "datasets.path"), several lines. Throws UserError with the nearest key if there is
-/// none.
+/// The help of a key ("lora_r", "datasets.path"), several lines. Throws UserError with the nearest key.
 std::string help_for(const std::string& key);
 /// A key for manual pages and shell completions.
 struct KeyHelp {
@@ -333,8 +331,7 @@ struct Choice {
   std::vector<std::string> keys = {};
   std::string flag = {};
 };
-/// Loads a plug-in that a recipe lists, before the recipe is checked. Returns a description for the log. Throws
-/// UserError.
+/// Loads a plug-in before a recipe that lists it is checked. Returns a description for the log. Throws UserError.
 using PluginLoader = std::function<std::string(const std::string& path)>;
 void set_plugin_loader(PluginLoader loader);
 /// Sets the values of a key that are defined in another folder (optimizer, lr_scheduler). Before the first call the key
