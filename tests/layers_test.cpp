@@ -1,5 +1,5 @@
-// The shape of the house, read from its sources: who may include whom (the dml_module lines of
-// framework/CMakeLists.txt), and where a third-party header may stand.
+// The structure of the code, read from the sources: which folder may include which (the dml_module lines of
+// framework/CMakeLists.txt), and which files may include third-party headers.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -102,7 +102,7 @@ TEST(Layers, NothingIsIncludedThatIsNotDeclared) {
   }
 }
 
-// What plug-ins include needs nothing of the framework.
+// The headers for plug-ins include nothing of the framework.
 TEST(Layers, TheContractOfPlugInsStandsByItself) {
   static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
   std::size_t headers = 0;
@@ -121,14 +121,14 @@ TEST(Layers, TheContractOfPlugInsStandsByItself) {
   EXPECT_GE(headers, 9u);
 }
 
-TEST(Layers, TheInnerLoopsAreKnownToKernelsAlone) {
+TEST(Layers, OnlyKernelsIncludeTheInnerLoops) {
   for (const Include& i : all_includes())
     if (i.header.starts_with("kernels/simd/")) {
       EXPECT_EQ(i.folder, "kernels") << i.file << " includes " << i.header;
     }
 }
 
-TEST(Layers, TheTextHalfAndTheMathHalfDoNotKnowEachOther) {
+TEST(Layers, TheTextHalfAndTheMathHalfAreIndependent) {
   const std::set<std::string> text{"recipe", "tokenizer", "jinja", "prompt", "data"},
       math{"kernels", "nn", "model", "dist", "optim", "checkpoint", "generate"};
   Modules modules;
@@ -138,7 +138,7 @@ TEST(Layers, TheTextHalfAndTheMathHalfDoNotKnowEachOther) {
           << name << " depends on " << other;
 }
 
-TEST(Layers, AThirdPartyHeaderStandsOnlyInTheFilesThatWrapIt) {
+TEST(Layers, AThirdPartyHeaderIsIncludedOnlyInTheFilesThatWrapIt) {
   // The beginning of the header's name → the files; "*" where it is part of our own interfaces.
   const std::map<std::string, std::set<std::string>> wrappers{
       {"cblas", {"kernels/gemm.cpp"}},

@@ -1,5 +1,5 @@
-// How long files and functions are: 350 and 60 lines at most. What is longer today is listed in tests/sizes.txt, which
-// may only shrink: an entry whose file or function has become short enough, or is gone, has to go, too.
+// The length of files and functions: at most 350 and 60 lines. Longer ones are listed in tests/sizes.txt, which may
+// only shrink: entries that are not needed any more must be removed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

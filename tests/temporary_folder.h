@@ -1,4 +1,4 @@
-// A folder of a test's own: no other test, user or run of the tests has its name, and it goes away with its owner.
+// A temporary folder with a unique name, removed with its owner.
 #pragma once
 
 #include <cstdlib>

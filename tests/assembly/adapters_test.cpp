@@ -19,13 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A place in the folder of these tests.
+// A path in the folder of these tests.
 fs::path temporary(const std::string& name) {
   static const testing_tools::TemporaryFolder folder;
   return folder / name;
 }
 
-// `storage` "nf4": with its linear layers in 4 bits.
+// `storage` "nf4": linear layers are quantised to 4 bits.
 BaseModel tiny(const std::string& storage = "", const std::string& family = "llama_tiny") {
   ModelSection section;
   section.base_model = golden_path(family) + "/model";
@@ -58,7 +58,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
   return worst;
 }
 
-// Ten steps of AdamW as the golden takes them; the mean losses the steps saw.
+// Ten steps of AdamW as in the golden; returns the mean loss of each step.
 std::vector<double> train(CausalLm& model, const GoldenBatch& batch, const Json& golden) {
   AdapterSection adapter;
   OptimSection optim;
@@ -79,7 +79,7 @@ std::vector<double> train(CausalLm& model, const GoldenBatch& batch, const Json&
 
 class AdapterKinds : public testing::TestWithParam<std::string> {};
 
-TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
+TEST_P(AdapterKinds, MatchTheReferenceAndSurviveMergingAndSaving) {
   const std::string folder = golden_path("adapters/" + GetParam());
   Json golden = read_json(folder + "/steps.json");
   const std::string family = golden.value("model", "llama_tiny");
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
                                          "rows"),
                          [](auto& row) { return row.param; });
 
-TEST(Adapters, ThatStartFromTheBaseLeaveTheModelAsItWas) {
+TEST(Adapters, InitialisedFromTheBaseDoNotChangeTheModel) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   BaseModel base = tiny();
   auto plain = logits(*make_inference_model(base, std::nullopt), batch);
@@ -135,7 +135,7 @@ TEST(Adapters, ThatStartFromTheBaseLeaveTheModelAsItWas) {
     }
 }
 
-TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
+TEST(Adapters, OnATiedEmbeddingAreMergedIntoAnUntiedModel) {
   GoldenBatch batch(golden_path("gemma2") + "/batch.json");
   ModelSection section;
   section.base_model = golden_path("gemma2") + "/model";
@@ -157,8 +157,7 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
             1e-5 * (high - low));
 }
 
-// The folder of a golden adapter. Those whose start is the base's own are written with their values half as large
-// again.
+// The folder of a golden adapter. Adapters initialised from the base are written with their values times 1.5.
 std::string adapter_folder(const BaseModel& base, const std::string& name) {
   const std::string golden = golden_path("adapters/" + name);
   if (file_exists(golden + "/adapter_model.safetensors")) return golden;
@@ -174,7 +173,7 @@ std::string adapter_folder(const BaseModel& base, const std::string& name) {
   return folder;
 }
 
-// What the adapters leave of the weights, added up by hand: merged one after the other into float32.
+// The weights with all adapters, added up by hand: merged one after the other into float32.
 void expect_sum(const std::vector<std::pair<const char*, double>>& parts, const std::string& family = "llama_tiny") {
   BaseModel base = tiny("", family);
   auto plain = make_inference_model(base, std::nullopt);
@@ -203,7 +202,7 @@ void expect_sum(const std::vector<std::pair<const char*, double>>& parts, const 
   }
 }
 
-TEST(Adapters, AddUp) {
+TEST(Adapters, AreAddedUp) {
   expect_sum({{"rslora", 1.0}, {"patterns", 0.5}, {"embedding", -2.0}, {"modules_to_save", 1.0}});
 }
 
@@ -216,14 +215,14 @@ TEST(Adapters, OfATiedModelAddUp) {
   expect_sum({{"tied_shared", 1.0}, {"lora_bias", 0.5}}, "qwen2");
 }
 
-TEST(Adapters, ThatAreNoProductsAddUpAsWeights) {
+TEST(Adapters, ThatAreNotProductsAreAddedUpAsWeights) {
   expect_sum({{"dora", 1.0}, {"lora", 0.5}});
   expect_sum({{"pissa", 1.0}, {"olora", 0.5}, {"loftq", -0.25}, {"pissa_dora", 1.0}});
   expect_sum({{"dora", 0.5}});
   expect_sum({{"dora", 1.0}, {"embedding", 2.0}, {"modules_to_save", 1.0}});
 }
 
-TEST(Adapters, ThatSaveTheSameTensorDoNotAddUp) {
+TEST(Adapters, ThatSaveTheSameTensorCannotBeAddedUp) {
   BaseModel base = tiny();
   auto golden_adapter = [](const char* name) { return golden_path(std::string("adapters/") + name); };
   auto problem = [&](std::vector<std::string> adapters) {
@@ -252,7 +251,7 @@ TEST(Adapters, ThatSaveTheSameTensorDoNotAddUp) {
   EXPECT_NE(problem({golden_adapter("lora") + "=x"}).find("'x' in"), std::string::npos);
 }
 
-TEST(Adapters, RefuseWhatTheyCannotDoByName) {
+TEST(Adapters, NameUnsupportedSettings) {
   BaseModel base = tiny();
   auto problem = [&](AdapterConfig config) {
     Training training;
@@ -273,7 +272,7 @@ TEST(Adapters, RefuseWhatTheyCannotDoByName) {
     EXPECT_NE(problem({.target_modules = {"q_proj"}, .init = init}).find(init), std::string::npos);
 }
 
-TEST(Adapters, OnEveryLinearLayerSitOnTheChosenLayersAlone) {
+TEST(Adapters, OnEveryLinearLayerAdaptOnlyTheChosenLayers) {
   BaseModel base = tiny();
   AdapterSection section;
   section.adapter = AdapterKind::lora;
@@ -286,7 +285,7 @@ TEST(Adapters, OnEveryLinearLayerSitOnTheChosenLayersAlone) {
     for (const Parameter& p : u.parameters) EXPECT_NE(p.name.find("layers.1."), std::string::npos) << p.name;
 }
 
-TEST(Adapters, WithABiasNeedOneToBeMergedInto) {
+TEST(Adapters, WithABiasCanOnlyBeMergedIntoABias) {
   BaseModel base = tiny();
   Training training;
   training.adapter = AdapterConfig{.r = 2, .target_modules = {"q_proj"}, .lora_bias = true};
@@ -302,7 +301,7 @@ TEST(Adapters, WithABiasNeedOneToBeMergedInto) {
   }
 }
 
-TEST(Adapters, OfLoftqKeepTheirBaseInFourBits) {
+TEST(Adapters, OfLoftqKeepTheirBaseQuantised) {
   BaseModel base = tiny();
   Training training;
   training.adapter = AdapterConfig{.r = 4, .alpha = 4, .all_linear = true, .init = "loftq", .loftq_iterations = 2};

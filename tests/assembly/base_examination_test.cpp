@@ -1,4 +1,4 @@
-// One look at every byte of a base: its digest, and values that are no numbers.
+// Reading every byte of a base: its digest, and values that are not finite.
 #include <gmock/gmock.h>
 
 #include <bit>
@@ -48,7 +48,7 @@ class Examination : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Examination, GivesTheDigestThatIsWrittenDownInCheckpoints) {
+TEST_F(Examination, GivesTheDigestThatCheckpointsStore) {
   BaseModel b = base();
   Hasher h;
   h.text(dump(b.config));
@@ -66,7 +66,7 @@ TEST_F(Examination, GivesTheDigestThatIsWrittenDownInCheckpoints) {
   }
 }
 
-TEST_F(Examination, NamesTheElementThatIsNoNumber) {
+TEST_F(Examination, NamesTheElementThatIsNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   EXPECT_THAT(says("a", 0, nan), HasSubstr("tensor 'a' is NaN or infinite at [0, 0]"));
   EXPECT_THAT(says("a", kRows * kCols - 1, -inf), HasSubstr("tensor 'a' is NaN or infinite at [1099, 1023]"));
@@ -77,7 +77,7 @@ TEST_F(Examination, NamesTheElementThatIsNoNumber) {
   for (double fine : {3e38, 65504.0, -1e-45, 0.0}) EXPECT_NE(examined(base("a", 7, fine)), "");
 }
 
-TEST_F(Examination, OfSeveralRanksEndsThemAll) {
+TEST_F(Examination, OfSeveralRanksFailsOnAllOfThem) {
   BaseModel b = base("b", 600 * kCols + 1, std::numeric_limits<double>::infinity());
   EXPECT_THAT(refusal([&] { run_thread_ranks(3, [&](Comm& comm) { b.examine(comm); }); }), HasSubstr("tensor 'b'"));
 }

@@ -1,4 +1,4 @@
-// When a run logs, evaluates and saves.
+// The steps after which a run evaluates and saves.
 #include "assembly/calendar.h"
 
 #include <gtest/gtest.h>
@@ -47,13 +47,13 @@ TEST(Calendar, EveryNStepsAndAtTheEnd) {
   EXPECT_EQ(evaluations(train, schedule(3, 1, 1)), (Steps{3}));
 }
 
-TEST(Calendar, StepsGoOnAcrossEpochs) {
+TEST(Calendar, StepsContinueAcrossEpochs) {
   TrainSection train;
   train.save_steps = 4;
   EXPECT_EQ(saves(train, schedule(5, 1, 3)), (Steps{4, 8, 12}));
 }
 
-TEST(Calendar, BelowOneIsAShareOfTheWholeRun) {
+TEST(Calendar, BelowOneIsAFractionOfTheWholeRun) {
   TrainSection train;
   train.eval_steps = 0.25;
   EXPECT_EQ(evaluations(train, schedule(20, 1, 1)), (Steps{5, 10, 15, 20}));
@@ -65,7 +65,7 @@ TEST(Calendar, BelowOneIsAShareOfTheWholeRun) {
   EXPECT_EQ(saves(train, schedule(100, 1, 1)).front(), 7);
 }
 
-TEST(Calendar, OnceAnEpochUnlessToldOtherwise) {
+TEST(Calendar, OnceAnEpochByDefault) {
   TrainSection train;
   EXPECT_EQ(evaluations(train, schedule(10, 3, 2)), (Steps{4, 8}));  // 10 examples are 4 steps, the last one smaller
   EXPECT_EQ(saves(train, schedule(10, 3, 2)), (Steps{4, 8}));
@@ -74,7 +74,7 @@ TEST(Calendar, OnceAnEpochUnlessToldOtherwise) {
   EXPECT_EQ(evaluations(train, schedule(10, 3, 2)), (Steps{4, 8}));
 }
 
-TEST(Calendar, SeveralTimesAnEpochAtTrueShares) {
+TEST(Calendar, SeveralTimesAnEpochByExactFractions) {
   TrainSection train;
   train.evals_per_epoch = train.saves_per_epoch = 2;
   EXPECT_EQ(saves(train, schedule(8, 1, 2)), (Steps{4, 8, 12, 16}));
@@ -91,13 +91,13 @@ TEST(Calendar, NotMoreOftenThanThereAreSteps) {
   EXPECT_EQ(saves(train, schedule(3, 1, 2)), (Steps{1, 2, 3, 4, 5, 6}));
 }
 
-TEST(Calendar, LessThanOnceAnEpochIsEverySoManyEpochs) {
+TEST(Calendar, LessThanOnceAnEpochIsEverySeveralEpochs) {
   TrainSection train;
   train.saves_per_epoch = 0.5;
   EXPECT_EQ(saves(train, schedule(3, 1, 4)), (Steps{6, 12}));
 }
 
-TEST(Calendar, APartOfAnEpochHasItsPartOfTheDays) {
+TEST(Calendar, APartialEpochHasItsShareOfEvents) {
   TrainSection train;
   train.evals_per_epoch = 4;
   EXPECT_EQ(evaluations(train, schedule(8, 1, 1.5)), (Steps{2, 4, 6, 8, 10, 12}));
@@ -111,7 +111,7 @@ TEST(Calendar, NeverStillEvaluatesAtTheEndAndSavesNothing) {
   EXPECT_EQ(saves(train, schedule(5, 1, 2)), (Steps{}));
 }
 
-TEST(Calendar, SavesBehindTheFirstStepWhenAskedTo) {
+TEST(Calendar, SavesAfterTheFirstStepOnRequest) {
   TrainSection train;
   train.save_first_step = true;
   train.save_steps = 3;

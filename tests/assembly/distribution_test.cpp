@@ -5,7 +5,7 @@
 namespace dml {
 namespace {
 
-// A rank of several, `local` of them on its host, that nobody talks to.
+// A rank of several, `local` of them on its host; it never communicates.
 class Place : public Comm {
  public:
   Place(int size, int local) : size_(size), local_(local) {}

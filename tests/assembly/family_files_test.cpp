@@ -51,7 +51,7 @@ void expect_saved_as_it_came(const std::string& folder) {
   EXPECT_EQ(read_json(out.path() + "/config.json"), read_json(folder + "/config.json"));
 }
 
-// The same tensors under other names and in other pieces.
+// The same tensors under other names and divided into several files.
 void write_tensors(const std::string& folder,
                    const std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>>& tensors,
                    DType dtype, std::size_t shard = ModelWriter::kDefaultShard) {
@@ -68,7 +68,7 @@ class FamilyFiles : public testing::TestWithParam<std::string> {
   const testing_tools::TemporaryFolder made;
 };
 
-TEST_P(FamilyFiles, ASavedModelIsTheOneThatWasRead) { expect_saved_as_it_came(folder); }
+TEST_P(FamilyFiles, ASavedModelEqualsTheOneThatWasRead) { expect_saved_as_it_came(folder); }
 
 TEST_P(FamilyFiles, AModelInSeveralFilesIsReadLikeOneInOne) {
   const ModelFiles files(folder);
@@ -86,7 +86,7 @@ TEST_P(FamilyFiles, AModelInSeveralFilesIsReadLikeOneInOne) {
   expect_same_tensors(folder, made.path());
 }
 
-TEST_P(FamilyFiles, TheOtherSpellingOfTheConfigSaysTheSame) {
+TEST_P(FamilyFiles, TheOtherSpellingOfTheConfigIsEquivalent) {
   Json config = read_json(folder + "/config.json");
   if (config.contains("rope_parameters") || !config.contains("rope_theta") || config.contains("layer_types"))
     GTEST_SKIP() << "the config of this family has no second spelling of its rope";

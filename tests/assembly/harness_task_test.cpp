@@ -20,7 +20,7 @@ const std::string kShipped = DML_SOURCE_DIR "/recipes/evals/";
 
 Json row(const EvalTask& task, std::size_t i) { return task.rows.at(i).json; }
 
-TEST(HarnessTask, MultipleChoiceIsContextChoicesAndTheRightOne) {
+TEST(HarnessTask, MultipleChoiceHasContextChoicesAndTheCorrectOne) {
   const EvalTask arc = read_harness_task(kShipped + "arc_easy.yml", "arc");
   EXPECT_EQ(arc.name, "arc");
   EXPECT_TRUE(arc.raw);
@@ -39,7 +39,7 @@ TEST(HarnessTask, MultipleChoiceIsContextChoicesAndTheRightOne) {
   EXPECT_EQ(row(read_harness_task(kShipped + "sciq.yml", "s"), 0)["answer"], 3);
 }
 
-TEST(HarnessTask, ExamplesStandInFront) {
+TEST(HarnessTask, ExamplesComeFirst) {
   const EvalTask mmlu = read_harness_task(kShipped + "mmlu.yml", "m");
   EXPECT_EQ(row(mmlu, 0)["prompt"],
             "The following are multiple choice questions (with answers) about elementary mathematics.\n\n"

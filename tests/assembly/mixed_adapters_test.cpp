@@ -1,5 +1,5 @@
-// Requests for several adapters in one batch over one base: what each of them answers is what its adapter alone
-// answers, byte for byte.
+// Requests for several adapters in one batch over one base: each answer equals that of its adapter alone, byte for
+// byte.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -44,7 +44,7 @@ EngineRequest mixed_request(unsigned i, std::int64_t vocab, std::size_t models) 
   return r;
 }
 
-// Answers in the order of the requests; `cached` counts the tokens of prompts that were known.
+// Answers in the order of the requests; `cached`: number of prompt tokens found in the cache.
 std::vector<MixedAnswer> run_mixed(Engine& engine, const std::vector<EngineRequest>& requests, std::int64_t& cached) {
   std::map<RequestId, std::size_t> number;
   std::vector<MixedAnswer> out(requests.size());
@@ -76,7 +76,7 @@ struct MixedCase {
 
 class MixedAdapters : public testing::TestWithParam<MixedCase> {};
 
-TEST_P(MixedAdapters, AnswerAsEachOfThemAlone) {
+TEST_P(MixedAdapters, AnswerLikeEachAdapterAlone) {
   ModelSection section;
   section.base_model = golden_path(GetParam().base) + "/model";
   const BaseModel base = open_base_model(section);

@@ -64,7 +64,7 @@ struct Golden {
   PackedBatch batch() const { return {tokens, labels, positions, starts}; }
 };
 
-TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
+TEST(PeftReal, IsReadTrainedAndWrittenAsByPeft) {
   if (kinds().empty()) GTEST_SKIP() << "no ../shared/data";
   std::set<std::string> refused;
   for (const std::string& kind : kinds()) {

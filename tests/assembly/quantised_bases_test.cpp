@@ -112,7 +112,7 @@ void expect_same_step(const BaseModel& quantised, const BaseModel& plain, double
 
 class GgufBase : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
-TEST_P(GgufBase, TrainsAsItsDequantisedValuesDo) {
+TEST_P(GgufBase, TrainsLikeItsDequantisedValues) {
   const auto [family, type] = GetParam();
   const testing_tools::TemporaryFolder folder;
   const ModelSpec spec = wide_enough_for_large_blocks(family);
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Types, GgufBase,
 
 class PackedBase : public testing::TestWithParam<const char*> {};
 
-TEST_P(PackedBase, TrainsAsTheValuesThatItsBitsStandFor) {
+TEST_P(PackedBase, TrainsLikeItsUnpackedValues) {
   const std::string golden = DML_SOURCE_DIR "/tests/golden/packed/", format = GetParam();
   ModelSection section;
   section.base_model = golden + format;

@@ -6,7 +6,7 @@
 namespace dml {
 namespace {
 
-TEST(Samples, AreShownOnShortLines) {
+TEST(Samples, AreShortenedToOneLine) {
   const SampleMetrics sample{3, "a very long prompt " + std::string(500, 'x') + " and its end\n", "",
                              "short\nanswer, ünïcode " + std::string(500, 'y') + "\x1b[2J"};
   const std::string line = sample_line(sample);

@@ -55,7 +55,7 @@ BaseModel base_at(const std::string& folder) {
 
 class TextPart : public testing::TestWithParam<const char*> {};
 
-TEST_P(TextPart, ComputesWhatItDoesAloneAndIsSavedBackWithTheRest) {
+TEST_P(TextPart, ComputesTheSameAsAloneAndIsSavedWithTheRest) {
   testing_tools::TemporaryFolder wrapped, out;
   make_wrapped(wrapped.path(), GetParam());
   const BaseModel base = base_at(wrapped.path()), alone = base_at(golden_path("gemma3") + "/model");

@@ -1,4 +1,4 @@
-// Vocabularies that grow, and parameters of which only some rows are trained.
+// Resized vocabularies, and parameters of which only some rows are trained.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -43,7 +43,7 @@ std::vector<float> logits(CausalLm& model, const std::vector<Token>& tokens) {
 
 const std::vector<Token> kTokens{5, 17, 3, 40, 31, 8, 22};
 
-TEST(Vocabulary, GrowsWithoutChangingWhatWasThere) {
+TEST(Vocabulary, GrowsWithoutChangingExistingRows) {
   for (const char* family : {"llama_tiny", "qwen3", "gpt2"})
     for (bool mean : {false, true}) {
       BaseModel base = base_of(family);
@@ -64,8 +64,8 @@ TEST(Vocabulary, GrowsWithoutChangingWhatWasThere) {
     }
 }
 
-// No batch holds padding, so a pad token that the recipe adds asks an adapter for nothing.
-TEST(Vocabulary, ANewPadTokenNeedsNoRowBesideAnAdapter) {
+// No batch contains padding, so a pad token that the recipe adds needs no row beside an adapter.
+TEST(Vocabulary, ANewPadTokenNeedsNoRowWithAnAdapter) {
   TokenizerOverrides padded, named;
   padded.pad_token = "<new pad>";
   named.tokens = {"<note>"};
@@ -100,7 +100,7 @@ TEST(Vocabulary, IsWrittenWithItsNewSize) {
   EXPECT_EQ(logits(*make_inference_model(again, std::nullopt), {5, 99, 98}), want);
 }
 
-TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
+TEST(Vocabulary, OfAnAdapterIsRestored) {
   BaseModel base = base_of("llama_tiny");
   AdapterSection adapter;
   adapter.adapter = AdapterKind::lora;
@@ -126,7 +126,7 @@ TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
   EXPECT_EQ(logits(*make_inference_model(again, std::nullopt, {place.string()}), {5, 99, 98}), want);
 }
 
-TEST(Vocabulary, OfATiedModelGrowsAtBothEnds) {
+TEST(Vocabulary, OfATiedModelGrowsInEmbeddingAndHead) {
   BaseModel base = base_of("gemma2");
   AdapterSection adapter;
   adapter.adapter = AdapterKind::lora;
@@ -137,7 +137,7 @@ TEST(Vocabulary, OfATiedModelGrowsAtBothEnds) {
   EXPECT_EQ(logits(*model, kTokens).size(), 62u);
 }
 
-// Rows of new tokens alone, at both ends: what the adapter's file says of the base is enough to go on from it.
+// Only rows of new tokens, in embedding and head: the base values in the adapter's file suffice to resume from it.
 TEST(Vocabulary, GrowsForTrainedRows) {
   for (const char* family : {"llama_tiny", "qwen2"}) {
     SCOPED_TRACE(family);

@@ -78,7 +78,7 @@ TEST(AdapterRules, FirstPatternOfRankAndAlphaWins) {
   EXPECT_DOUBLE_EQ(AdapterRules(c, "x").scale_for("model.layers.1.self_attn.k_proj"), 16 / std::sqrt(8.0));
 }
 
-TEST(AdapterRules, ACatastrophicPatternIsRefusedInsteadOfHanging) {
+TEST(AdapterRules, ACatastrophicPatternIsRejectedInsteadOfHanging) {
   AdapterConfig c{.target_pattern = "(([a-z._0-9]+)+)+[A-Z]"};
   AdapterRules rules(c, "x");
   EXPECT_THAT(
@@ -90,7 +90,7 @@ TEST(AdapterRules, ACatastrophicPatternIsRefusedInsteadOfHanging) {
 
 class GoldenAdapter : public testing::TestWithParam<std::string> {};
 
-TEST_P(GoldenAdapter, FitsItsModelAndSurvivesWriting) {
+TEST_P(GoldenAdapter, MatchesItsModelAndSurvivesWriting) {
   ModelSpec spec = read_model_spec(kGolden + GetParam() + "/model");
   Adapter adapter = read_adapter(kGolden + GetParam() + "/lora", spec);
   TempDir dir;
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenAdapter,
                                          "olmo2", "phi3", "qwen2", "qwen3", "stablelm", "stablelm_parallel"),
                          [](auto& one) { return one.param; });
 
-TEST(AdapterFolder, TheRealOneIsRewrittenByteForByte) {
+TEST(AdapterFolder, ARealOneIsRewrittenByteForByte) {
   std::string directory = kShared + "references/lora/init";
   if (!fs::exists(directory)) GTEST_SKIP() << "no ../shared/data";
   Adapter adapter = read_adapter(directory, read_model_spec(kShared + "models/stories260K"));
@@ -186,7 +186,7 @@ TEST(ModelCard, NamesTheBaseInItsFrontMatter) {
   EXPECT_TRUE(card.starts_with("---\nbase_model: \"models/base\"\nlibrary_name: peft\n")) << card;
 }
 
-TEST(MlxAdapter, GoesThereAndBack) {
+TEST(MlxAdapter, SurvivesTheRoundTrip) {
   for (bool dora : {false, true}) {
     ModelSpec spec = tiny_spec();
     AdapterConfig config{
@@ -222,7 +222,7 @@ TEST(MlxAdapter, GoesThereAndBack) {
 
 class BadAdapterConfig : public testing::TestWithParam<bad::Case> {};
 
-TEST_P(BadAdapterConfig, IsRefusedWithItsReason) {
+TEST_P(BadAdapterConfig, IsRejectedWithAReason) {
   Json json = parse_json(bad::kGoodAdapterConfig, "good");
   json.merge_patch(parse_json(GetParam().change, "change"));
   std::string text = refusal([&] { plan_adapter(read_adapter_config(json, "config"), tiny_spec(), "config"); });
@@ -237,8 +237,8 @@ TEST(AdapterConfigFile, UnknownKeysAreIgnored) {
   EXPECT_EQ(config_of(R"({"peft_type": "LORA", "r": 2, "some_future_key": 1})").r, 2);
 }
 
-// What an adapter does to the ends of a tied model, as PEFT does it.
-TEST(AdapterPlan, PartsEmbeddingAndHeadUnlessTheyAreToShare) {
+// Embedding and head of a tied model with an adapter, as in PEFT.
+TEST(AdapterPlan, UntiesEmbeddingAndHeadUnlessTheyShare) {
   ModelSpec spec = tiny_spec();
   spec.tied = true;
   auto plan = [&](AdapterConfig config) {
@@ -380,7 +380,7 @@ TEST_F(BadAdapterFolder, ItIsForAModelWithMoreLayers) {
   EXPECT_THAT(message(), HasSubstr("layers.9.self_attn.q_proj"));
 }
 
-TEST_F(BadAdapterFolder, WholeNumbersAreNoWeights) {
+TEST_F(BadAdapterFolder, IntegersAreNotWeights) {
   write([](auto&, auto&) {});
   std::vector<TensorInfo> infos;
   for (auto& t : adapter_.tensors) infos.push_back({t.key, DType::i32, t.shape});
@@ -390,7 +390,7 @@ TEST_F(BadAdapterFolder, WholeNumbersAreNoWeights) {
   EXPECT_THAT(message(), HasSubstr("is I32"));
 }
 
-TEST_F(BadAdapterFolder, OnlyAPickleIsThere) {
+TEST_F(BadAdapterFolder, ThereIsOnlyAPickle) {
   put(dir_ / "adapter_config.json", adapter_config_text(adapter_.config));
   put(dir_ / "adapter_model.bin", "x");
   EXPECT_THAT(message(), HasSubstr("never read"));

@@ -1,5 +1,5 @@
-// Bad config.json, adapter_config.json and sharded indexes: a good file, and changes to it that must be refused. The
-// readers meet them in tests/checkpoint, the built program in tests/e2e.
+// Invalid config.json, adapter_config.json and sharded indexes: a valid file, and changes to it that must be rejected.
+// Used by the readers' tests in tests/checkpoint and with the built program in tests/e2e.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 
 namespace dml::bad {
 
-/// `change` is a merge patch (RFC 7396: null removes a key) of the good file; `message` is part of the answer.
+/// `change`: a merge patch (RFC 7396: null removes a key) of the valid file; `message`: part of the error.
 struct Case {
   const char *name, *family, *change, *message;
 };
@@ -191,7 +191,7 @@ inline constexpr Case kIndexes[] = {
     {"NamesAnEmptyFile", "", R"({"weight_map": {"model.norm.weight": "empty"}})", "empty"},
 };
 
-/// What a shard's name may lead to instead of a file of weights.
+/// What a shard's name may refer to instead of a file of weights.
 inline void put_odd_things(const std::string& directory) {
   namespace fs = std::filesystem;
   fs::create_symlink("/etc/passwd", directory + "/link.safetensors");

@@ -83,7 +83,7 @@ TEST(TrainerState, HasTheKeysOfTransformers) {
   EXPECT_EQ(dump(j["log_history"]), R"([{"epoch":0.5,"loss":1.25,"step":4}])");
 }
 
-TEST(CheckpointDir, IsFoundReadAndPointedAt) {
+TEST(CheckpointDir, IsFoundReadAndNamedAsLatest) {
   TempDir dir;
   EXPECT_FALSE(find_checkpoint(dir.path()).newest);
   EXPECT_FALSE(find_checkpoint(dir / "nowhere").newest);
@@ -106,13 +106,13 @@ TEST(CheckpointDir, SavingAStepAgainReplacesIt) {
   EXPECT_EQ(manifest_problem(dir / "checkpoint-3"), "");
 }
 
-TEST(CheckpointDir, NothingAppearsWithoutCommit) {
+TEST(CheckpointDir, NothingIsVisibleWithoutCommit) {
   TempDir dir;
   { CheckpointWriter out(dir.path(), 3); }
   EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 
-// Garbage of every kind is passed over with a reason, and the newest valid one is used.
+// Invalid folders of every kind are skipped with a reason, and the newest valid one is used.
 struct Damage {
   const char* name;
   void (*make)(const std::string& checkpoint);
@@ -127,7 +127,7 @@ void edit_manifest(const std::string& checkpoint, void (*change)(Json&)) {
 
 class DamagedCheckpoint : public testing::TestWithParam<Damage> {};
 
-TEST_P(DamagedCheckpoint, IsPassedOverWithTheReason) {
+TEST_P(DamagedCheckpoint, IsSkippedWithAReason) {
   TempDir dir;
   save(dir.path(), 5);
   GetParam().make(save(dir.path(), 9));
@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(
                "dml_state.json: no such file"}),
     [](auto& one) { return one.param.name; });
 
-TEST(CheckpointDir, OtherNamesAreNoCheckpoints) {
+TEST(CheckpointDir, OtherNamesAreNotCheckpoints) {
   TempDir dir;
   save(dir.path(), 5);
   for (const char* name : {"checkpoint-", "checkpoint-x", "checkpoint-07", "checkpoint--1",
@@ -252,7 +252,7 @@ TEST(Rotation, KeepsTheNewestAndTheBest) {
   EXPECT_THAT(steps(dir.path()), ElementsAre(5));
 }
 
-TEST(Rotation, NeverCountsOrRemovesWhatIsNotValid) {
+TEST(Rotation, NeverCountsOrRemovesInvalidFolders) {
   TempDir dir;
   for (int step : {1, 2, 3}) save(dir.path(), step);
   fs::remove(dir / "checkpoint-3/manifest.json");
@@ -261,7 +261,7 @@ TEST(Rotation, NeverCountsOrRemovesWhatIsNotValid) {
   EXPECT_EQ(find_checkpoint(dir.path()).newest->step, 2);
 }
 
-TEST(Rotation, ClearsWhatKilledRunsLeft) {
+TEST(Rotation, RemovesLeftoversOfKilledRuns) {
   TempDir dir;
   save(dir.path(), 1);
   pid_t child = fork();
@@ -278,8 +278,8 @@ TEST(Rotation, ClearsWhatKilledRunsLeft) {
   EXPECT_TRUE(fs::exists(dir / ".other"));
 }
 
-// A process that was killed and that nobody has asked after; one that is still going down.
-TEST(Rotation, ClearsWhatBelongsToProcessesThatAreAsGoodAsGone) {
+// A process that was killed and not waited for yet; one that is still exiting.
+TEST(Rotation, RemovesLeftoversOfDyingProcesses) {
   TempDir dir;
   auto left_by = [&](pid_t process) {
     std::string name = dir / fmt::format(".checkpoint-4.tmp-{}-0", process);

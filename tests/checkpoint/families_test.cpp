@@ -67,7 +67,7 @@ TEST_P(GoldenModel, ConfigSurvivesWritingAndReading) {
 INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, testing::ValuesIn(golden_models()),
                          [](auto& one) { return one.param; });
 
-TEST(GoldenModels, CoverEveryFamily) {
+TEST(GoldenModels, IncludeEveryFamily) {
   std::map<std::string, bool> seen;
   for (auto& name : golden_models())
     seen[read_model_spec(std::string(DML_SOURCE_DIR "/tests/golden/") + name + "/model").model_type] = true;
@@ -95,7 +95,7 @@ TEST(GoldenRopes, SurviveWritingAndReading) {
   }
 }
 
-TEST(SharedModel, Stories260KIsUnderstood) {
+TEST(SharedModel, Stories260KIsRead) {
   std::string directory = DML_SOURCE_DIR "/../shared/data/models/stories260K";
   if (!fs::exists(directory)) GTEST_SKIP() << "no ../shared/data";
   ModelSpec spec = read_model_spec(directory);

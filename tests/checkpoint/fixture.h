@@ -1,5 +1,5 @@
-// What the tests of this folder share: a folder that goes away, hand-made safetensors files, and "this is refused, and
-// the message says why".
+// Shared by the tests of this folder: a temporary folder, hand-made safetensors files, and a check that an error is
+// thrown with the expected message.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -105,7 +105,7 @@ TEST(ModelConfig, LongropeTakesItsFactorFromTheTwoLengths) {
 }
 
 // What transformers 5.17 makes of these keys.
-TEST(ModelConfig, TheOriginalLengthBesideTheRopeWinsAndPhi3HasOneAlways) {
+TEST(ModelConfig, TheOriginalLengthBesideTheRopeTakesPrecedenceAndPhi3AlwaysHasOne) {
   const std::string longrope =
       R"("rope_parameters": {"rope_type": "longrope", "long_factor": [1, 2, 3, 4], "short_factor": [1, 1, 1, 1],)"
       R"("original_max_position_embeddings": 100, "factor": 3})";
@@ -147,7 +147,7 @@ TEST(ModelConfig, GemmaThreeHasACapOnItsLogitsAndNoneOnItsScores) {
   EXPECT_EQ(s.final_softcap, 30);
 }
 
-TEST(ModelConfig, GptTwoScalesItsScoresAsItsSwitchesSay) {
+TEST(ModelConfig, GptTwoScalesItsScoresByItsSwitches) {
   const std::string sizes = R"("n_embd": 32, "n_layer": 2, "n_head": 4)";
   EXPECT_FLOAT_EQ(read("gpt2", "{" + sizes + "}").attention_scale(1), 1 / std::sqrt(8.0f));
   EXPECT_FLOAT_EQ(read("gpt2", "{" + sizes + R"(, "scale_attn_weights": false})").attention_scale(1), 1);
@@ -156,7 +156,7 @@ TEST(ModelConfig, GptTwoScalesItsScoresAsItsSwitchesSay) {
   EXPECT_EQ(read("gpt2", R"({"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4})").layers, 3);
 }
 
-TEST(ModelConfig, DropoutThatTrainingLeavesOutIsNamed) {
+TEST(ModelConfig, IgnoredDropoutIsNamed) {
   auto dropout = [](const std::string& text) { return config_dropout(parse_json(text, "config")); };
   EXPECT_EQ(dropout(R"({"model_type": "llama", "attention_dropout": 0.0})"), "");
   EXPECT_EQ(dropout(R"({"model_type": "phi3", "attention_dropout": 0.25, "resid_pdrop": 0.1})"),
@@ -289,7 +289,7 @@ TEST(ConfigJson, OfEveryFamilyReadsBack) {
 // ---- what is refused
 
 class BadModelConfig : public testing::TestWithParam<bad::Case> {};
-TEST_P(BadModelConfig, IsRefusedWithItsReason) {
+TEST_P(BadModelConfig, IsRejectedWithAReason) {
   std::string text = refusal([&] { read(GetParam().family, GetParam().change); });
   EXPECT_THAT(text, HasSubstr(GetParam().message));
   EXPECT_TRUE(text.starts_with("config.json: ")) << text;
@@ -304,13 +304,13 @@ TEST(BadModelConfig, AHugeEosListIsRefused) {
   EXPECT_THAT(refusal([&] { read_model_config(j, "c"); }), HasSubstr("lists 10000 ids"));
 }
 
-TEST(BadModelConfig, AllContradictionsComeAtOnce) {
+TEST(BadModelConfig, AllContradictionsAreReportedAtOnce) {
   std::string text =
       refusal([] { read("llama", R"({"num_key_value_heads": 3, "rms_norm_eps": 0, "rope_theta": 0})"); });
   EXPECT_THAT(text, testing::AllOf(HasSubstr("shared out"), HasSubstr("epsilon"), HasSubstr("theta")));
 }
 
-TEST(BadModelConfig, FilesThatAreNoConfigAreRefused) {
+TEST(BadModelConfig, FilesThatAreNotConfigsAreRejected) {
   TempDir dir;
   EXPECT_THAT(refusal([&] { read_model_spec(dir.path()); }), HasSubstr("no config.json"));
   std::string deep = std::string(1000, '[') + std::string(1000, ']');

@@ -63,7 +63,7 @@ TEST(ModelFiles, ShardsAreWrittenWithTheirIndexAndReadAsOne) {
   EXPECT_EQ(files.paths().size(), 2u);
 }
 
-TEST(ModelFiles, ATensorLargerThanAShardGetsItsOwn) {
+TEST(ModelFiles, ATensorLargerThanAShardGetsItsOwnShard) {
   TempDir dir;
   write(dir.path(), 1);
   EXPECT_EQ(ModelFiles(dir.path()).paths().size(), 3u);
@@ -80,7 +80,7 @@ TEST(ModelFiles, SnapshotsOfTheHubsCacheLinkToItsBlobs) {
   EXPECT_EQ(ModelFiles(dir / "repo/snapshots/rev").tensors().size(), 3u);
 }
 
-TEST(ModelFiles, FoldersWithoutSafetensorsSayWhatIsThere) {
+TEST(ModelFiles, FoldersWithoutSafetensorsListTheirWeights) {
   TempDir dir;
   EXPECT_THAT(refusal([&] { ModelFiles files(dir.path()); }), HasSubstr("no model.safetensors"));
   put(dir / "pytorch_model.bin", "x");
@@ -88,7 +88,7 @@ TEST(ModelFiles, FoldersWithoutSafetensorsSayWhatIsThere) {
   EXPECT_THAT(refusal([&] { ModelFiles files(dir / "nowhere"); }), HasSubstr("no such directory"));
 }
 
-TEST_P(BadIndexCase, IsRefusedWithItsReason) {
+TEST_P(BadIndexCase, IsRejectedWithAReason) {
   bad::put_odd_things(dir_.path());
   std::string text = with([](Json& j) { j.merge_patch(parse_json(GetParam().change, "change")); });
   EXPECT_THAT(text, HasSubstr(GetParam().message));

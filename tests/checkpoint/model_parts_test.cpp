@@ -13,7 +13,7 @@ std::vector<TensorInfo> three(DType dtype) {
   return {{"b", dtype, {50, 7}}, {"a", dtype, {3}}, {"counts", DType::i64, {2}}};
 }
 
-TEST(ModelParts, WrittenByTwoAreTheFilesOfOneWriter) {
+TEST(ModelParts, WrittenByTwoProcessesEqualThoseOfOneWriter) {
   std::vector<float> b(350), a{1, -2, 0.1f};
   std::iota(b.begin(), b.end(), 0.3f);
   const std::int64_t counts[2] = {7, 8};
@@ -45,7 +45,7 @@ TEST(ModelParts, WrittenByTwoAreTheFilesOfOneWriter) {
     }
 }
 
-TEST(ModelParts, AFolderThatOthersDoNotSeeIsNamed) {
+TEST(ModelParts, AFolderThatRanksDoNotShareIsNamed) {
   TempDir here;
   ModelParts parts(here.path(), three(DType::f32));
   EXPECT_THROW(parts.write_floats("a", 0, std::vector<float>(3)), IoError);  // nobody created it

@@ -32,7 +32,7 @@ class Weights : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Weights, ThatFitHaveNothingToReport) {
+TEST_F(Weights, ThatMatchHaveNothingToReport) {
   auto r = report();
   EXPECT_TRUE(r.errors.empty() && r.warnings.empty());
 }
@@ -54,7 +54,7 @@ TEST_F(Weights, ProblemsAreAllNamed) {
                      HasSubstr("'lm_head.weight' is missing")));
 }
 
-TEST_F(Weights, ATiedModelMayCarryItsHead) {
+TEST_F(Weights, ATiedModelMayContainItsHead) {
   spec_.tied = true;
   EXPECT_TRUE(report().warnings.empty());
   head_ = 1;

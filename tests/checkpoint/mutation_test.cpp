@@ -1,5 +1,5 @@
-// Good files with random bytes changed, removed or repeated: whatever comes out, readers answer or throw a UserError.
-// Runs under the sanitizers as well; the seed is fixed, so that a failure can be repeated.
+// Valid files with random bytes changed, removed or repeated: readers either succeed or throw a UserError. Also run
+// under the sanitizers; the seed is fixed, so that failures are reproducible.
 #include <functional>
 
 #include "checkpoint/adapter_io.h"

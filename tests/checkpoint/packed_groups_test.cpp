@@ -27,7 +27,7 @@ std::string refusal_of(const Json& config) {
   return "";
 }
 
-TEST(PackedGroups, HaveTheValuesThatTheirBitsStandFor) {
+TEST(PackedGroups, UnpackToTheExpectedValues) {
   const SafetensorsFile expected(kPacked + "expected.safetensors");
   for (const auto& [name, prefix] : {std::pair{"awq", "columns."}, {"gptq", "columns."}, {"mlx", "mlx."}}) {
     SCOPED_TRACE(name);
@@ -57,13 +57,13 @@ TEST(PackedGroups, HaveTheValuesThatTheirBitsStandFor) {
   }
 }
 
-TEST(PackedGroups, OtherModelsAreLeftAlone) {
+TEST(PackedGroups, OtherModelsAreUnchanged) {
   EXPECT_EQ(packed_config(Json::object(), "x").format, PackedFormat::none);
   EXPECT_EQ(packed_config({{"quantization_config", {{"quant_method", "bitsandbytes"}, {"bits", 4}}}}, "x").format,
             PackedFormat::none);
 }
 
-TEST(PackedGroups, WhatCannotBeReadIsRefusedByName) {
+TEST(PackedGroups, UnsupportedFormatsAreRejectedByName) {
   Json gptq = packed_json("gptq"), awq = packed_json("awq"), mlx = packed_json("mlx");
   gptq["quantization_config"]["bits"] = 3;
   EXPECT_EQ(refusal_of(gptq), "config.json: quantised by GPTQ to 3 bits; dml reads 4");

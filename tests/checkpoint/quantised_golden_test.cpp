@@ -98,7 +98,7 @@ TEST_F(BitsandbytesFile, KeepsItsCodesAndExpandsItsScales) {
   EXPECT_EQ(q.scales, absmax);
 }
 
-TEST_F(BitsandbytesFile, IsRefusedWhenAnythingDoesNotFit) {
+TEST_F(BitsandbytesFile, IsRejectedWhenAnythingIsInconsistent) {
   auto says = [&](const std::string& file, const char* what) {
     EXPECT_THAT(refusal([&] { open(file); }), testing::HasSubstr(what));
   };

@@ -212,13 +212,13 @@ TEST_F(QuantisedBaseTest, IsTheSameForAnyNumberOfThreads) {
   EXPECT_EQ(get(folder() + "/layer-0001.safetensors"), one);
 }
 
-TEST_F(QuantisedBaseTest, IsFoundAgain) {
+TEST_F(QuantisedBaseTest, IsReused) {
   EXPECT_THAT(open(golden("llama_tiny")).note(), testing::StartsWith("built"));
   std::string found = folder();
   EXPECT_EQ(open(golden("llama_tiny")).note(), "found in " + found);
 }
 
-TEST_F(QuantisedBaseTest, ABaseThatChangedGetsAFolderOfItsOwn) {
+TEST_F(QuantisedBaseTest, AChangedBaseGetsItsOwnFolder) {
   std::string model = copy_of("llama_tiny"), weights = model + "/model.safetensors";
   std::string before = open(model).folder();
   EXPECT_EQ(open(golden("llama_tiny")).folder(), before) << "the same contents elsewhere are the same base";
@@ -270,7 +270,7 @@ TEST_F(QuantisedBaseTest, ANewerVersionOrAnotherBasesFolderIsBuiltAnew) {
   EXPECT_THAT(open(golden("llama_tiny")).note(), testing::StartsWith("built"));
 }
 
-TEST_F(QuantisedBaseTest, AMemoThatIsDamagedIsNotBelieved) {
+TEST_F(QuantisedBaseTest, ADamagedMemoIsIgnored) {
   open(golden("llama_tiny"));
   std::string found = folder();
   for (const char* memo : {"", "{", "[]", R"({"a": 1})", "{\"x\": {\"file\": 1, \"xxh3\": 2}}"}) {
@@ -311,7 +311,7 @@ TEST_F(QuantisedBaseTest, MissingAndMisshapenTensorsAreListed) {
   EXPECT_THAT(said, testing::HasSubstr("'model.layers.2.self_attn.q_proj.weight' is missing"));
 }
 
-TEST_F(QuantisedBaseTest, WhoeverAsksAtOnceItIsBuiltOnce) {
+TEST_F(QuantisedBaseTest, IsBuiltOnceForConcurrentUsers) {
   std::atomic<int> built = 0, same = 0;
   std::vector<std::thread> askers;  // a lock excludes threads as it does processes
   for (int i = 0; i < 4; ++i)

@@ -28,7 +28,7 @@ std::string open_refusal(const std::string& bytes) {
 
 // ---- round trips
 
-TEST(Safetensors, WhatIsWrittenIsReadAgain) {
+TEST(Safetensors, WhatIsWrittenIsReadBack) {
   TempDir dir;
   std::vector<float> values = {0, 1, -2.5f, 3e30f, 1e-40f, NAN};
   SafetensorsWriter out(dir / "x", {{"half", DType::f16, {3}},
@@ -66,7 +66,7 @@ TEST(Safetensors, WhatIsWrittenIsReadAgain) {
   EXPECT_THAT(refusal([&] { file.at("scalr"); }), HasSubstr("did you mean 'scalar'?"));
 }
 
-TEST(Safetensors, FilesOfOthersMayBeUnalignedAndPadded) {
+TEST(Safetensors, FilesOfOtherWritersMayBeUnalignedAndPadded) {
   TempDir dir;
   std::string header =
       R"({"b":{"dtype":"BF16","shape":[1],"data_offsets":[1,3]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}  )";
@@ -84,7 +84,7 @@ TEST(Safetensors, EscapedNamesAreDecoded) {
   EXPECT_TRUE(SafetensorsFile(dir / "x").find("wé😀/"));
 }
 
-TEST(Safetensors, NamesThatDifferByCaseOrNormalFormAreTwo) {
+TEST(Safetensors, NamesThatDifferByCaseOrNormalFormAreDistinct) {
   TempDir dir;
   put(dir / "x", safetensors_bytes("{\"\u00e9\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},\"e\u0301\":{"
                                    "\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[1,2]},"
@@ -94,7 +94,7 @@ TEST(Safetensors, NamesThatDifferByCaseOrNormalFormAreTwo) {
   EXPECT_EQ(SafetensorsFile(dir / "x").tensors().size(), 4u);
 }
 
-TEST(Safetensors, ZeroSizedTensorsStandAtTheCursor) {
+TEST(Safetensors, ZeroSizedTensorsTakeNoSpace) {
   TempDir dir;
   put(dir / "x",
       safetensors_bytes(
@@ -103,7 +103,7 @@ TEST(Safetensors, ZeroSizedTensorsStandAtTheCursor) {
   EXPECT_EQ(SafetensorsFile(dir / "x").tensors().size(), 3u);
 }
 
-TEST(Safetensors, AnEmptyModelIsAFile) {
+TEST(Safetensors, AnEmptyModelIsAValidFile) {
   TempDir dir;
   put(dir / "x", safetensors_bytes("{}", 0));
   EXPECT_TRUE(SafetensorsFile(dir / "x").tensors().empty());
@@ -203,7 +203,7 @@ struct BadHeader {
 void PrintTo(const BadHeader& bad, std::ostream* out) { *out << bad.name; }
 
 class BadSafetensors : public testing::TestWithParam<BadHeader> {};
-TEST_P(BadSafetensors, IsRefusedWithItsReason) {
+TEST_P(BadSafetensors, IsRejectedWithAReason) {
   EXPECT_THAT(open_refusal(safetensors_bytes(GetParam().header, GetParam().data)), HasSubstr(GetParam().message));
 }
 
@@ -301,7 +301,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{"BadHex", name("\\u00g0"), 2, "four hex digits"}),
     [](auto& one) { return one.param.name; });
 
-TEST(SafetensorsRefuses, WhatIsNoRegularFile) {
+TEST(SafetensorsRefuses, IrregularFiles) {
   TempDir dir;
   mkfifo((dir / "pipe").c_str(), 0600);
   for (const std::string& path : {dir.path(), dir / "nothing", dir / "pipe", std::string("/dev/zero")})
@@ -309,7 +309,7 @@ TEST(SafetensorsRefuses, WhatIsNoRegularFile) {
 }
 
 // A million entries are legal, one more is not; a DOM would take seconds and most of a gigabyte.
-TEST(SafetensorsLimits, AMillionEntriesAreReadLean) {
+TEST(SafetensorsLimits, AMillionEntriesTakeLittleMemory) {
   auto file_with = [](int n) {
     std::string header = "{";
     for (int i = 0; i < n; ++i)

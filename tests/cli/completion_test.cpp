@@ -1,4 +1,4 @@
-// Completions, asked in the shells themselves.
+// Completions as the shells themselves compute them.
 #include "cli/completion.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class Completion : public testing::Test {
     for (std::string line; std::getline(out, line);) lines.push_back(line);
     return lines;
   }
-  /// What bash offers for the last of the words.
+  /// The completions that bash offers for the last word.
   std::vector<std::string> bash(const Words& words) const {
     std::string text = "source ./script\nCOMP_WORDS=(dml";
     for (const std::string& word : words) text += " '" + word + "'";
@@ -88,7 +88,7 @@ TEST_F(Completion, OfFilesInBash) {
   EXPECT_THAT(bash({"train", "other.yaml", "--output_dir", "out"}), ElementsAre("outputs"));
 }
 
-TEST_F(Completion, BehindLaunchIsThatOfTheCommandInBash) {
+TEST_F(Completion, AfterLaunchIsThatOfTheCommandInBash) {
   EXPECT_THAT(bash({"launch", "-n", "2", "eval"}), ElementsAre("evaluate"));
   EXPECT_THAT(bash({"launch", "--h"}), UnorderedElementsAre("--hostfile", "--help"));
   EXPECT_THAT(bash({"train", "other.yaml", "--resume", "no"}), ElementsAre("none"));
@@ -108,7 +108,7 @@ TEST_F(Completion, InFish) {
   EXPECT_THAT(ask("dml train oth"), ElementsAre("other.yaml"));
 }
 
-TEST_F(Completion, InZshIsAScriptThatZshReads) {
+TEST_F(Completion, InZshIsAValidScript) {
   const std::string script = completion_script("zsh");
   EXPECT_TRUE(script.starts_with("#compdef dml\n"));
   for (const Command& c : commands()) EXPECT_THAT(script, testing::HasSubstr("\n    " + c.name + ")\n")) << c.name;

@@ -64,7 +64,7 @@ TEST(ManPage, TextIsNeverARequestOrAnEscape) {
   }
 }
 
-TEST(ManPage, IsReadWithoutAWarning) {
+TEST(ManPage, IsParsedWithoutAWarning) {
   const std::string lint = has_tool("groff")    ? "groff -man -Tutf8 -ww -z {} 2>&1"
                            : has_tool("mandoc") ? "mandoc -T lint -W error {}"
                            : has_tool("man") ? "LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z {} 2>&1 >/dev/null"
@@ -91,7 +91,7 @@ TEST(HelpPage, FitsAHundredColumns) {
   }
 }
 
-TEST(HelpPage, PlaceholdersTellWhatAShellMayComplete) {
+TEST(HelpPage, PlaceholdersDetermineCompletions) {
   ValueHint hint = value_hint("auto|DIR|none");
   EXPECT_THAT(hint.words, testing::ElementsAre("auto", "none"));
   EXPECT_TRUE(hint.directories);

@@ -1,4 +1,4 @@
-// Programs of the system that tests ask: bash, man …
+// System programs that tests call: bash, man …
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ inline bool has_tool(const std::string& name) {
   return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-/// What the command line prints.
+/// The output of a command line.
 inline std::string output_of(const std::string& line) {
   std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(line.c_str(), "r"), pclose);
   std::string out;

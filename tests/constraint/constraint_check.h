@@ -1,4 +1,4 @@
-// What the tests of constraints share.
+// Helpers shared by the tests of constraints.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -28,8 +28,8 @@ inline bool dead(Automaton& automaton, std::string_view text) {
   return automaton.after(automaton.start(), text) == Automaton::kDead;
 }
 
-/// A text from allowed bytes alone; it ends as soon as it may once it is long. Fails where nothing is allowed; nothing
-/// when chance leads nowhere in time.
+/// A random text of allowed bytes; it ends as soon as possible once it is long. Fails at a dead end; empty if the
+/// random walk does not end in time.
 inline std::optional<std::string> random_walk(Automaton& automaton, unsigned seed) {
   std::mt19937 random(seed);
   std::string text;
@@ -43,7 +43,7 @@ inline std::optional<std::string> random_walk(Automaton& automaton, unsigned see
       ADD_FAILURE() << "nothing is allowed behind " << text;
       return std::nullopt;
     }
-    // Long texts are brought to an end: closing characters first.
+    // Long texts are completed: closing characters are tried first.
     char byte = next[random() % next.size()];
     const std::string closing = text.size() <= 60 || random() % 4 == 0 ? ""
                                 : next.size() > 100                    ? "\""

@@ -1,5 +1,5 @@
-// JSON Schema as a constraint: against python3-jsonschema's answers, keyword by keyword, and by walks that follow only
-// what is allowed.
+// JSON Schema as a constraint: compared with python3-jsonschema keyword by keyword, and by random walks over allowed
+// bytes.
 #include <fstream>
 
 #include "constraint/automaton.h"
@@ -26,8 +26,8 @@ TEST(SchemaConstraint, AgreesWithTheReferenceValidatorOnRandomSchemas) {
   EXPECT_GT(texts, 1500);
 }
 
-// What follows the constraint never gets stuck, and what it ends with is accepted.
-TEST(SchemaConstraint, WalksNeverEndWhereNothingIsAllowed) {
+// Text that follows the constraint never reaches a dead end, and what it ends with is accepted.
+TEST(SchemaConstraint, RandomWalksNeverReachADeadEnd) {
   std::ifstream file(std::string(DML_SOURCE_DIR) + "/tests/golden/json_schema.jsonl");
   unsigned seed = 0;
   int walks = 0, ended = 0;
@@ -56,7 +56,7 @@ TEST(SchemaConstraint, StringsMayBeEscapedInEveryWay) {
   EXPECT_TRUE(dead(*a, "\"\xC3\xA8"));
 }
 
-TEST(SchemaConstraint, WhatAModelWritesIsWrittenInOneWay) {
+TEST(SchemaConstraint, GeneratedTextHasACanonicalForm) {
   auto a = schema_automaton(
       R"({"type": "object", "properties": {"a_b": {"type": "integer"}, "n": {"type": "number"}, "s": {"type": "string"}}, "additionalProperties": false})",
       "schema", JsonSpace::one);
@@ -76,7 +76,7 @@ TEST(SchemaConstraint, NumbersAreComparedDigitByDigit) {
   check(R"({"type": "integer", "minimum": 9007199254740993})", {"9007199254740993"}, {"9007199254740992"});
 }
 
-TEST(SchemaConstraint, MembersComeInAnyOrderAndNamedOnesOnce) {
+TEST(SchemaConstraint, MembersMayBeInAnyOrderAndNamedOnesOccurOnce) {
   const char* schema = R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
                            "required": ["a"], "additionalProperties": false})";
   check(schema, {R"({"a":1})", R"({"b":"x","a":1})", R"( {"a" : 1, "b": "x"})"},
@@ -137,7 +137,7 @@ TEST(SchemaConstraint, ADynamicReferenceWithOneAnchorIsAReference) {
       {R"({"next":{"next":{}}})"}, {R"({"next":{"next":1}})"});
 }
 
-TEST(SchemaConstraint, WhatNothingHasLookedAtIsUnevaluated) {
+TEST(SchemaConstraint, MembersThatNoKeywordEvaluatesAreUnevaluated) {
   const std::string base =
       R"("$defs": {"b": {"properties": {"a": {"type": "integer"}}}}, "type": "object", "unevaluatedProperties": false, )";
   check("{" + base + R"("allOf": [{"$ref": "#/$defs/b"}], "properties": {"c": true}})", {"{}", R"({"a":1,"c":2})"},
@@ -157,8 +157,8 @@ TEST(SchemaConstraint, WhatNothingHasLookedAtIsUnevaluated) {
         {"[null,\"a\"]", "[]"}, {"[null,1]", "[\"a\"]"});
 }
 
-// Conditions on one member, in the way of published schemas: alternatives would be 2 to the power of their number.
-TEST(SchemaConstraint, ManyAlternativesThatExcludeEachOtherAreFew) {
+// Conditions on one member, as in published schemas: expanded, they would be 2 to the power of their number.
+TEST(SchemaConstraint, ExclusiveAlternativesDoNotMultiply) {
   std::string conditions, branches, patterns;
   for (int i = 0; i < 24; ++i) {
     const std::string k = std::to_string(i), comma = i ? "," : "";
@@ -176,7 +176,7 @@ TEST(SchemaConstraint, ManyAlternativesThatExcludeEachOtherAreFew) {
         {R"({"p7_x":7,"p23_":23})"}, {R"({"p7_":8})", R"({"q":7})"});
 }
 
-TEST(SchemaConstraint, WhatIsNotSupportedIsRefusedByKeyword) {
+TEST(SchemaConstraint, UnsupportedKeywordsAreRejectedByName) {
   auto error = [](const char* schema) {
     try {
       schema_automaton(schema, "s.json");
@@ -197,20 +197,20 @@ TEST(SchemaConstraint, WhatIsNotSupportedIsRefusedByKeyword) {
   EXPECT_THAT(error(R"({"minLength": -1})"), testing::HasSubstr("'minLength' at #"));
 }
 
-TEST(SchemaConstraint, ASchemaThatNothingSatisfiesAcceptsNothing) {
+TEST(SchemaConstraint, AnUnsatisfiableSchemaAcceptsNothing) {
   for (const char* schema : {"false", R"({"enum": []})", R"({"type": "string", "minLength": 3, "maxLength": 2})",
                              R"({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}})"})
     EXPECT_EQ(schema_automaton(schema, "schema")->start(), Automaton::kDead) << schema;
 }
 
-TEST(SchemaConstraint, LargeBoundsTakeNoTime) {
+TEST(SchemaConstraint, LargeBoundsAreFast) {
   check(R"({"type": "string", "minLength": 1, "maxLength": 1000000000})", {"\"a\""}, {"\"\""});
   std::string choices = R"({"enum": [)";
   for (int i = 0; i < 10000; ++i) choices += fmt::format("{}\"value {} of many\"", i ? "," : "", i * 7919 % 10007);
   check(choices + "]}", {"\"value 5 of many\""}, {"\"value x\""});
 }
 
-TEST(SchemaSpace, OneBlankAtMostWhereAModelWrites) {
+TEST(SchemaSpace, AtMostOneBlankInGeneratedText) {
   const char* schema =
       R"({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}, "b": {}}})";
   auto any = schema_automaton(schema, "s"), one = schema_automaton(schema, "s", JsonSpace::one);

@@ -32,7 +32,7 @@ TEST(RegexConstraint, MatchesWhatTheStandardLibraryMatches) {
   }
 }
 
-TEST(RegexConstraint, FindsAssertionsWhereverTheyStand) {
+TEST(RegexConstraint, FindsAssertionsAnywhere) {
   const char* patterns[] = {"\\ba",           "a\\b",
                             "b\\Bc|-\\B",     "(?:^a|b)c",
                             "^(?:(?!ab).)*$", "(?:(?!b)[a-c])+1",
@@ -61,13 +61,13 @@ TEST(RegexConstraint, IgnoresCaseWhereAFlagSaysSo) {
   check(*regex_automaton("a(?i:b(?:c))d"), {"abcd", "aBCd"}, {"Abcd", "abcD"});
 }
 
-TEST(RegexConstraint, KnowsWhatSchemasBorrowFromOtherDialects) {
+TEST(RegexConstraint, SupportsWhatSchemasBorrowFromOtherDialects) {
   check(*regex_automaton("\\A[a-c]+\\Z"), {"abc"}, {"", "abcd", "A", "AabcZ"});
   check(*regex_automaton("(?s)a.b"), {"a\nb", "axb"}, {"ab"});
   check(R"({"type": "string", "pattern": "^a|b\\z"})", {"\"ax\"", "\"xb\""}, {"\"xbx\"", "\"xax\""});
 }
 
-TEST(RegexConstraint, KnowsUnicode) {
+TEST(RegexConstraint, SupportsUnicode) {
   check(*regex_automaton("\\p{Lu}\\p{Ll}+"), {"Äpfel", "Éa"}, {"äpfel", "A"});
   check(*regex_automaton("."), {"é", "😀", "a"}, {"\n", "ab", "\xC3"});
   check(*regex_automaton("[\\u{1F600}-\\u{1F64F}]"), {"😀"}, {"a"});
@@ -75,7 +75,7 @@ TEST(RegexConstraint, KnowsUnicode) {
   EXPECT_FALSE(dead(*regex_automaton("é"), "\xC3"));
 }
 
-TEST(RegexConstraint, NamesThePlaceOfWhatItRefuses) {
+TEST(RegexConstraint, NamesThePositionOfUnsupportedSyntax) {
   auto error = [](const char* regex) {
     try {
       regex_automaton(regex);
@@ -95,7 +95,7 @@ TEST(RegexConstraint, NamesThePlaceOfWhatItRefuses) {
   EXPECT_THAT(error(std::string(300, '(').c_str()), testing::HasSubstr("nested too deeply"));
 }
 
-TEST(ChoiceConstraint, AcceptsTheChoicesAlone) {
+TEST(ChoiceConstraint, AcceptsOnlyTheChoices) {
   check(*choice_automaton({"yes", "no", "not sure"}), {"yes", "no", "not sure"}, {"", "ye", "nox", "not"});
 }
 
@@ -123,7 +123,7 @@ TEST(GrammarConstraint, RepeatsAndEscapes) {
   check(*grammar_automaton("root ::= a | \"x\"\na ::= \"(\" a \")\"", "g"), {"x"}, {"(", "()"});  // a never ends
 }
 
-TEST(GrammarConstraint, NamesThePlaceOfAMistake) {
+TEST(GrammarConstraint, NamesThePositionOfAnError) {
   auto error = [](const char* grammar) {
     try {
       grammar_automaton(grammar, "g.gbnf");
@@ -144,7 +144,7 @@ TEST(GrammarConstraint, NamesThePlaceOfAMistake) {
 }
 
 // The mask is what one finds by trying every token.
-TEST(TokenMask, IsWhatTryingEveryTokenGives) {
+TEST(TokenMask, EqualsTryingEveryToken) {
   std::vector<std::string> texts{"",     "{", "}",   "\"",    "\"a\"",   "\"a\":", ":",    "1",    "12",
                                  ",",    " ", "{\"", "a",     "b",       "ab",     "null", "nu",   "\xC3",
                                  "\xA9", "é", "1}",  "\\u00", "\"b\":[", "]",      "[]",   "true}"};
@@ -175,7 +175,7 @@ TEST(TokenMask, IsWhatTryingEveryTokenGives) {
   }
 }
 
-TEST(TokenMask, AFirstTokenMayAddAnotherText) {
+TEST(TokenMask, AFirstTokenMayHaveAnotherText) {
   auto tree = std::make_shared<const TokenTree>(std::vector<std::string>{" yes", "yes", " no", "s"});
   auto first = std::make_shared<const TokenTree>(std::vector<std::string>{"yes", "yes", "no", "s"});
   TokenConstraint constraint(choice_automaton({"yes", "no"}), tree, first);

@@ -39,7 +39,7 @@ TEST(Arena, AScopeGivesBackWhatWasTakenInside) {
   EXPECT_EQ(arena.take<float>(1).data(), inner);
 }
 
-TEST(Arena, RemembersItsHighWater) {
+TEST(Arena, TracksItsHighWaterMark) {
   Arena arena(8192);
   {
     Arena::Scope scope(arena);
@@ -49,7 +49,7 @@ TEST(Arena, RemembersItsHighWater) {
   EXPECT_EQ(arena.high_water(), 4000u);
 }
 
-TEST(Arena, TakingMoreThanPlannedIsAnErrorOfOurs) {
+TEST(Arena, TakingMoreThanPlannedIsAnInternalError) {
   Arena arena(1024);
   arena.take<char>(1000);
   EXPECT_NO_THROW(arena.take<char>(0));
@@ -95,7 +95,7 @@ TEST(Arena, AMeasuringOneDescribesFarMoreThanTheMachineHas) {
   EXPECT_EQ(counting.used(), std::size_t{1} << 42);
 }
 
-TEST(Arena, MemoryThatCannotBeHadIsAnErrorOfItsOwn) {
+TEST(Arena, UnavailableMemoryIsADistinctError) {
   try {
     Arena arena(std::size_t{1} << 60);
     FAIL();

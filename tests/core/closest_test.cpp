@@ -74,7 +74,7 @@ TEST(Registry, AnUnknownNameIsAUserErrorWithTheNearest) {
   }
 }
 
-TEST(Registry, AddedRowsStandBehindAndReplaceTheirNamesake) {
+TEST(Registry, AddedRowsComeLastAndReplaceRowsOfTheirName) {
   auto table = shapes();
   table.add({"pentagon", "five corners", [] { return Shape{5}; }});
   table.add({"square", "a cube's shadow", [] { return Shape{6}; }});

@@ -21,7 +21,7 @@ TEST(Errors, TextWithBracesIsTakenAsItIs) {
   EXPECT_EQ(UserError(text).what(), text);
 }
 
-TEST(Errors, IoErrorTellsPathDeedAndReason) {
+TEST(Errors, IoErrorNamesPathOperationAndReason) {
   errno = ENOSPC;
   EXPECT_STREQ(IoError("out/model", "cannot write").what(), "out/model: cannot write: No space left on device");
 }

@@ -45,7 +45,7 @@ std::string message(ExitCode code, auto&& deed) {
   return "no error";
 }
 
-// No file may grow beyond `bytes` while one is alive: what a full disk looks like from inside.
+// Limits the size of files to `bytes` while it exists, which looks like a full disk.
 class SizeLimit {
  public:
   explicit SizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -136,7 +136,7 @@ TEST_F(Files, AFileCannotReplaceAFolder) {
   EXPECT_THAT(listing(), ElementsAre("d"));
 }
 
-TEST_F(Files, WritingBehindTheEndIsAnErrorOfOurs) {
+TEST_F(Files, WritingPastTheEndIsAnInternalError) {
   FileWriter out(at("a"));
   out.write("abc");
   EXPECT_THAT(message(ExitCode::internal, [&] { out.write_at(2, "xy", 2); }), HasSubstr("internal error"));
@@ -198,7 +198,7 @@ TEST_F(Files, AFileCutShortWhileMappedEndsTheProcessWithItsName) {
   EXPECT_EXIT(cut(), testing::ExitedWithCode(static_cast<int>(ExitCode::io)), "cut_short: was cut short");
 }
 
-TEST_F(Files, AnotherBusErrorIsLeftToWhoeverHandlesIt) {
+TEST_F(Files, AnUnrelatedBusErrorIsPassedOn) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   auto raise_it = [&] {
     std::signal(SIGBUS, [](int) { _exit(99); });
@@ -233,7 +233,7 @@ TEST_F(Files, AFolderWithoutCommitLeavesNothing) {
   EXPECT_THAT(listing(), IsEmpty());
 }
 
-TEST_F(Files, WhoeverPutsAFolderFirstWins) {
+TEST_F(Files, TheFirstWriterOfAFolderWins) {
   DirectoryWriter first(at("d")), second(at("d"));
   put(first.path() + "/a", "first");
   put(second.path() + "/a", "second");
@@ -266,7 +266,7 @@ TEST_F(Files, AFolderCannotTakeThePlaceOfAFile) {
   EXPECT_THAT(listing(), ElementsAre("d"));
 }
 
-// A reader that looks all the time while a folder is replaced again and again never finds it missing.
+// A reader that polls while a folder is replaced repeatedly never finds it missing.
 TEST_F(Files, WhileAFolderIsReplacedItIsNeverMissing) {
   put(at("d/v"), "0");
   pid_t reader = fork();
@@ -293,7 +293,7 @@ TEST_F(Files, PathsAreMadeReal) {
   EXPECT_EQ(real_path(at("link/../link/new.txt")), real_path(at("d")) + "/new.txt");
 }
 
-TEST_F(Files, ADirectoryThatIsNoneIsToldByItsReason) {
+TEST_F(Files, AnInvalidDirectoryIsReportedWithItsReason) {
   fs::create_directory(at("d"));
   fs::create_symlink(at("b"), at("a"));
   fs::create_symlink(at("a"), at("b"));

@@ -43,7 +43,7 @@ TEST(ParseJson, ReadsEveryScalarAtTheTop) {
   EXPECT_TRUE(parse_json("null", "f").is_null());
 }
 
-TEST(ParseJson, TellsTheLineOfAMistake) {
+TEST(ParseJson, NamesTheLineOfAnError) {
   EXPECT_THAT(refusal("{\n\"a\": 1,\n\"b\": oops\n}"), StartsWith("f.json:3: not valid JSON: "));
   EXPECT_THAT(refusal(R"({"a": })"), StartsWith("f.json: not valid JSON: "));
 }
@@ -111,7 +111,7 @@ TEST(ParseJson, RefusesAKeyGivenTwice) {
   EXPECT_NO_THROW(parse_json(R"([{"a":1},{"a":{"a":2}}])", "f"));
 }
 
-TEST(ParseJson, MessagesCannotPlayWithTheTerminal) {
+TEST(ParseJson, MessagesCannotControlTheTerminal) {
   EXPECT_EQ(refusal(R"({"\u001b[2J":1,"\u001b[2J":2})"), "f.json: key '\\x1b[2J' is given twice");
   EXPECT_EQ(refusal(R"({"\u009b2J":1,"\u009b2J":2})"), "f.json: key '\\x9b2J' is given twice");
   std::string longest(200, 'k');

@@ -29,7 +29,7 @@ TEST_F(Log, TextFromOutsideIsNoFormat) {
   EXPECT_EQ(said([] { log_line(LogLevel::info, "{} {:x} %s"); }), "{} {:x} %s\n");
 }
 
-TEST_F(Log, SaysWhatTheLevelLetsThrough) {
+TEST_F(Log, PrintsByLevel) {
   EXPECT_EQ(said([] { log_debug("fine"); }), "");
   set_log_level(LogLevel::error);
   EXPECT_EQ(said([] {
@@ -41,7 +41,7 @@ TEST_F(Log, SaysWhatTheLevelLetsThrough) {
   EXPECT_EQ(said([] { log_error("bad"); }), "");
 }
 
-TEST_F(Log, OtherRanksSpeakOnlyOfErrors) {
+TEST_F(Log, OtherRanksPrintOnlyErrors) {
   set_log_rank(3);
   EXPECT_EQ(said([] {
               log_warning("odd");

@@ -22,7 +22,7 @@ class Groups : public testing::Test {
   const std::string& root = folder.path();
 };
 
-TEST_F(Groups, LeaveWhatTheTightestOfThemLeaves) {
+TEST_F(Groups, LimitMemoryByTheTightestOne) {
   write("jobs/memory.max", "4000\n");
   write("jobs/memory.current", "1000\n");
   write("jobs/7/memory.max", "3000\n");
@@ -51,7 +51,7 @@ TEST_F(Groups, WithoutALimitLeaveEverything) {
   EXPECT_GT(available_memory(), 0u);
 }
 
-TEST_F(Groups, LeaveAsManyProcessorsAsTheTightestOfThemLeaves) {
+TEST_F(Groups, LimitProcessorsByTheTightestOne) {
   write("jobs/cpu.max", "800000 100000\n");
   write("jobs/7/cpu.max", "250000 100000\n");
   write("jobs/8/cpu.max", "max 100000\n");

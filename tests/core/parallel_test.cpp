@@ -26,15 +26,15 @@ TEST_P(Threads, EveryTileRunsOnce) {
   }
 }
 
-TEST_P(Threads, ManyCallsInARowLoseNothing) {
+TEST_P(Threads, ManyConsecutiveCallsRunEveryTile) {
   std::atomic<std::int64_t> sum{0};
   for (int call = 0; call < 3000; ++call) parallel_for(5, [&](std::int64_t i) { sum += i; });
   EXPECT_EQ(sum, 30000);
 }
 
-// Whoever waits longer than threads stay awake sleeps: workers for the next call, the caller for a worker's tile. Every
+// Threads that wait longer than they spin are parked: workers for the next call, the caller for a worker's tile. Every
 // tile waits until all threads have one.
-TEST_P(Threads, ThoseWhoFellAsleepAreWoken) {
+TEST_P(Threads, ParkedOnesAreWoken) {
   constexpr std::chrono::milliseconds kLong{50};
   for (int round = 0; round < 3; ++round) {
     std::this_thread::sleep_for(kLong);
@@ -49,8 +49,9 @@ TEST_P(Threads, ThoseWhoFellAsleepAreWoken) {
   }
 }
 
-// What a thread wrote in one call lies in its caches in the next one. Every tile waits until all threads have one.
-TEST_P(Threads, BeginWithTheSameShareInEveryCall) {
+// Threads get the same tiles in every call, which are still in their caches. Every tile waits until all threads have
+// one.
+TEST_P(Threads, StartWithTheSameShareInEveryCall) {
   std::vector<std::thread::id> first, again;
   for (auto* who : {&first, &again}) {
     who->resize(static_cast<std::size_t>(GetParam()));
@@ -64,7 +65,7 @@ TEST_P(Threads, BeginWithTheSameShareInEveryCall) {
   EXPECT_EQ(first[0], std::this_thread::get_id());
 }
 
-TEST_P(Threads, TakeWhatIsLeftOfTheOthersShares) {
+TEST_P(Threads, StealFromTheSharesOfOthers) {
   if (GetParam() == 1) return;
   constexpr int kTiles = 40;
   std::atomic<int> ran{0};
@@ -91,7 +92,7 @@ TEST_P(Threads, RangesCoverEverythingWithoutOverlap) {
   }
 }
 
-TEST_P(Threads, AnExceptionComesOutAndTheNextCallWorks) {
+TEST_P(Threads, AnExceptionIsRethrownAndTheNextCallWorks) {
   for (int round = 0; round < 20; ++round) {
     EXPECT_THROW(parallel_for(50,
                               [](std::int64_t i) {
@@ -141,7 +142,7 @@ TEST_P(Threads, ADryRunRunsNoTile) {
 
 INSTANTIATE_TEST_SUITE_P(Counts, Threads, testing::Values(1, 2, 5), testing::PrintToStringParamName());
 
-TEST(ThreadCount, IsWhatWasAskedForAndAtLeastOne) {
+TEST(ThreadCount, IsTheRequestedNumberAndAtLeastOne) {
   set_threads(3);
   EXPECT_EQ(threads(), 3);
   set_threads(0);

@@ -29,7 +29,7 @@ TEST_F(Profile, CountsNothingWhenSwitchedOff) {
   EXPECT_TRUE(profile_rows().empty());
 }
 
-TEST_F(Profile, GivesTheTimeOfAnInnerScopeToThatScopeAlone) {
+TEST_F(Profile, CountsTheTimeOfAnInnerScopeOnce) {
   auto start = std::chrono::steady_clock::now();
   {
     ProfileScope outer("outer");

@@ -20,7 +20,7 @@ TEST(Makespan, IsTheTimeOfTheBusiestThread) {
   EXPECT_EQ(makespan({}, 4), 0);
 }
 
-TEST(Makespan, HasThreadsThatAreThroughHelpTheNextOne) {
+TEST(Makespan, LetsFinishedThreadsStealWork) {
   // Two runs: {5, 1} and {1, 1}. The second thread is done at 2 and takes the 1 that waits after the 5.
   EXPECT_EQ(makespan(std::vector<double>{5, 1, 1, 1}, 2), 5);
   // {1, 1} and {5, 1}: the first thread takes what waits after the 5.
@@ -33,7 +33,7 @@ void spin(double seconds) {
   }
 }
 
-TEST(VirtualThreads, CutWorkForTheirNumberAndRunItHere) {
+TEST(VirtualThreads, DivideWorkByTheirNumberAndRunItHere) {
   const int before = threads();
   {
     VirtualThreads virtual_threads(64);

@@ -28,7 +28,7 @@ class Check : public PrepareTest {
       keys.push_back(p.key);
     });
   }
-  /// What preparing says, "" when it succeeds.
+  /// The error of preparing; "" if it succeeds.
   std::string refusal() const {
     try {
       run({.rebuild = true});
@@ -72,7 +72,7 @@ std::vector<std::pair<std::string, std::string>> damaged(const std::string& good
           {"rows that are almost all bad", "{}\n{}\n{}\n{}\n" + line}};
 }
 
-TEST_F(Check, RefusesWhatPreparingRefusesAndNothingElse) {
+TEST_F(Check, RejectsExactlyWhatPreparingRejects) {
   int cases = 0, refused = 0;
   std::vector<std::string> types{""};
   for (auto& type : prompt_strategies().rows()) types.push_back(type.name);
@@ -151,7 +151,7 @@ TEST_F(Check, ListsEveryProblemOfEveryDatasetAtOnce) {
   EXPECT_THAT(refusal(), testing::AllOf(HasSubstr("nothing.jsonl"), HasSubstr("alpacca")));
 }
 
-TEST_F(Check, ReadsNoMoreThanItIsTold) {
+TEST_F(Check, ReadsNoMoreThanTheLimit) {
   std::string text;
   for (int i = 0; i < 500; ++i) text += row("Say", "so");
   add(write("a.jsonl", text + "x\n"), "alpaca");
@@ -164,7 +164,7 @@ TEST_F(Check, ReadsNoMoreThanItIsTold) {
   EXPECT_THAT(found.train_lengths, IsEmpty());
   EXPECT_THAT(check().partial, IsEmpty());
   EXPECT_THAT(problems, ElementsAre(HasSubstr("a.jsonl:501: ")));
-  // What may be otherwise in the rows after is only a doubt.
+  // A problem that unread rows may resolve is only a possible problem.
   data.datasets.clear();
   add(write("b.jsonl", "{\"text\": \"\"}\n{\"text\": \"\"}\n{\"text\": \"long enough\"}\n"), "completion");
   data.min_sample_len = 5;
@@ -174,7 +174,7 @@ TEST_F(Check, ReadsNoMoreThanItIsTold) {
 }
 
 // What the memory of a run is planned from, before there are prepared data.
-TEST_F(Check, KnowsTheLengthsOfTheExamplesInTheirOrder) {
+TEST_F(Check, ReturnsTheLengthsOfTheExamplesInOrder) {
   std::string text;
   for (int i = 0; i < 40; ++i) text += row("Say" + std::string(static_cast<std::size_t>(i), '!'), "so");
   add(write("a.jsonl", text), "alpaca");

@@ -1,5 +1,4 @@
-// The files of a dataset as its card lists them: configurations, splits, patterns, and what is said where they lead
-// nowhere.
+// The files of a dataset listed by its card: configurations, splits, patterns, and errors when they match nothing.
 #include "data/dataset_card.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +87,7 @@ TEST_F(DatasetCard, WithoutConfigurationsAllFilesAreRead) {
   EXPECT_EQ(sources().size(), 3u);
 }
 
-TEST_F(DatasetCard, WhatItLacksIsNamedWithTheChoices) {
+TEST_F(DatasetCard, MissingNamesAreReportedWithTheChoices) {
   card(kConfigs);
   EXPECT_THAT([&] { sources("germn"); },
               ThrowsMessage<UserError>(HasSubstr("no configuration 'germn' (name: germn), and there is no "

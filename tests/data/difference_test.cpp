@@ -19,7 +19,7 @@ class DifferenceTest : public PrepareTest {
   }
 };
 
-TEST_F(DifferenceTest, TellsWhatBecameOfEachRow) {
+TEST_F(DifferenceTest, ReportsTheChangeOfEachRow) {
   const Prepared before = run(row("a", "b") + row("c", "d") + row("e", "f"));
   EXPECT_EQ(compare(before, before).lines().front(), "same settings and data files");
   const Prepared after = run(row("a", "b") + row("c", "dd"));
@@ -32,7 +32,7 @@ TEST_F(DifferenceTest, TellsWhatBecameOfEachRow) {
   EXPECT_THAT(d.lines(), Contains(HasSubstr("a.jsonl:3: removed, had ")));
 }
 
-TEST_F(DifferenceTest, TellsOtherMasksFromOtherTokens) {
+TEST_F(DifferenceTest, DistinguishesChangedMasksFromChangedTokens) {
   const std::string rows = row("a", "b") + row("c", "d");
   const Prepared before = run(rows);
   data.train_on_inputs = true;
@@ -41,7 +41,7 @@ TEST_F(DifferenceTest, TellsOtherMasksFromOtherTokens) {
   EXPECT_THAT(d.inputs, Contains("train_on_inputs: false → true"));
 }
 
-TEST_F(DifferenceTest, TellsRowsThatWentToTheValidationList) {
+TEST_F(DifferenceTest, ReportsRowsMovedToTheValidationSplit) {
   const std::string rows = row("a", "b") + row("c", "d");
   data.shuffle_merged_datasets = false;
   const Prepared before = run(rows);

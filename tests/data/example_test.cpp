@@ -41,7 +41,7 @@ TEST(Assemble, ParsesSpecialTokensInMarkupOnly) {
   EXPECT_EQ(e.labels[10], kIgnore);
 }
 
-TEST(Assemble, AddsNoSecondEosAndNoneBehindNothing) {
+TEST(Assemble, AddsNoSecondEosAndNoneAfterAnEmptySegment) {
   Rendered r;
   r.segments = {segment({{"P", false, true}}, true, false), segment({{"A</s>", true, true}}, false, true)};
   EXPECT_THAT(assemble(r, ByteTokenizer()).ids, ElementsAre(1, byte('P'), byte('A'), 2));
@@ -52,7 +52,7 @@ TEST(Assemble, AddsNoSecondEosAndNoneBehindNothing) {
   EXPECT_THAT(assemble(r, ByteTokenizer()).ids, ElementsAre(1, byte('P'), byte('A'), 2, 2, 2));
 }
 
-TEST(Assemble, TakesAwayTheEosATokenizerPutsBehindAPrompt) {
+TEST(Assemble, RemovesTheEosThatATokenizerAppendsToAPrompt) {
   ByteTokenizer tokenizer;
   tokenizer.adds_eos = true;
   Rendered r;
@@ -74,7 +74,7 @@ class FusingTokenizer : public ByteTokenizer {
   }
 };
 
-TEST(Assemble, SeesATokenAcrossTheSeam) {
+TEST(Assemble, DetectsATokenAcrossTheBoundary) {
   Rendered r;
   r.segments = {segment({{"xP", false, true}, {"Ay", true, false}}, false, true)};
   Example e = assemble(r, FusingTokenizer());
@@ -105,7 +105,7 @@ TEST(Assemble, RefusesIdsTheTokenizerDoesNotHave) {
             "'input_ids' holds 272, the tokenizer has 272 tokens");
 }
 
-TEST(Cut, LosesAndDoublesNothing) {
+TEST(Cut, KeepsEveryTokenOnce) {
   for (int size : {9, 10, 11, 12, 20, 21, 29, 30, 31}) {
     Example document;
     for (int i = 0; i < size; ++i) document.ids.push_back(i), document.labels.push_back(i);

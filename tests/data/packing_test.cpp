@@ -49,7 +49,7 @@ TEST(Packer, KeepsTheOrderWhenItPacksSequentially) {
               ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5)));
 }
 
-TEST(Packer, HoldsCapacityAndCountAndLosesNothing) {
+TEST(Packer, RespectsCapacityAndCountAndKeepsEveryExample) {
   auto lengths = random_lengths(5000, 900);
   for (std::int64_t most : {3, 200}) {
     Lists bins = best_fit(counting(lengths.size()), lengths, 1024, most, 1000);
@@ -150,7 +150,7 @@ TEST(Schedule, CountsStepsExactly) {
   EXPECT_EQ(Schedule(lengths, o).step(6).epoch, 2);
 }
 
-TEST(Loader, LaysDocumentsEndToEndAndMasksTheSeam) {
+TEST(Loader, ConcatenatesDocumentsAndMasksTheirBoundary) {
   std::vector<Token> ids{1, 10, 11, 2, 1, 20, 2}, labels{1, 10, kIgnore, 2, kIgnore, 20, 2};
   std::vector<std::int64_t> offsets{0, 4, 7};
   std::vector<std::int32_t> chosen{1, 0};
@@ -188,7 +188,7 @@ TEST(Loader, GivesLabelsTheWeightsOfTheirTokensAndRows) {
   EXPECT_TRUE(Loader(Examples(ids, labels, offsets, chosen, {}, {}, ones), schedule).load(0, 0).weights.empty());
 }
 
-TEST(Loader, MarksTheLastTokenWhereTextsAreJudged) {
+TEST(Loader, LabelsTheLastTokenForRewardModels) {
   std::vector<Token> ids{1, 10, 11, 2, 1, 20, 2}, labels{kIgnore, 10, kIgnore, 2, kIgnore, 20, 2};
   std::vector<std::int64_t> offsets{0, 7};
   std::vector<std::int32_t> chosen{0}, kinds{static_cast<std::int32_t>(ExampleKind::pair)}, splits{4};
@@ -202,7 +202,7 @@ TEST(Loader, MarksTheLastTokenWhereTextsAreJudged) {
   EXPECT_EQ(batch.groups[0].margin, 0.5);
 }
 
-TEST(Loader, CountsLessWhatOneAnswerOfAPairIsLonger) {
+TEST(Loader, WeighsTheTailOfTheLongerAnswer) {
   std::vector<Token> ids{1, 10, 11, 2, 1, 20, 2}, labels{kIgnore, 10, 11, 2, kIgnore, 20, 2};
   std::vector<std::int64_t> offsets{0, 7};
   std::vector<std::int32_t> chosen{0}, kinds{static_cast<std::int32_t>(ExampleKind::pair)}, splits{4};

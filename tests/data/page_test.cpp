@@ -68,7 +68,7 @@ TEST_F(Page, HoldsEveryTokenWithItsMask) {
   EXPECT_EQ(shown["rows"][4]["reason"], "longer than sequence_len");
 }
 
-TEST_F(Page, CannotBeLeftByWhatARowSays) {
+TEST_F(Page, CannotBeEscapedByTheTextOfARow) {
   const Json shown = page_data(prepare_rows(), tokenizer, nullptr, {});
   const std::string html = page_html(shown), empty = page_html(Json::object());
   auto count = [](const std::string& text, const std::string& what) {

@@ -168,7 +168,7 @@ TEST_F(PreferenceData, EqualAnswersAndPromptsThatDoNotFitAreCounted) {
   EXPECT_EQ(p.report().datasets[0].pairs, 3);
 }
 
-TEST_F(PreferenceData, MissingSidesNameTheirRow) {
+TEST_F(PreferenceData, MissingAnswersNameTheirRow) {
   add(write("p.jsonl", "{\"prompt\": \"a\", \"chosen\": \"b\"}\n"), "passthrough");
   try {
     run();
@@ -211,7 +211,7 @@ class StepwiseData : public PreferenceData {
 };
 
 // The label stands on the separator's last token; steps beyond max_completion_length are cut.
-TEST_F(StepwiseData, StepsAreJudgedBehindTheirSeparators) {
+TEST_F(StepwiseData, StepsAreLabelledAtTheirSeparators) {
   const std::string path =
       write("s.jsonl", R"({"prompt": "Q", "completions": ["one", "two", "three"], "labels": [true, false, true]})"
                        "\n");
@@ -241,7 +241,7 @@ class LabelledData : public PreferenceData {
   LabelledData() : PreferenceData(RowKind::labelled) {}
 };
 
-TEST_F(LabelledData, EachPromptAlsoMeetsTheAnswerBeforeItInTheStep) {
+TEST_F(LabelledData, EachPromptIsPairedWithThePrecedingAnswerOfTheStep) {
   std::string rows;
   for (int i = 0; i < 4; ++i)
     rows += fmt::format("{{\"prompt\": \"p{0}\", \"completion\": \"c{0}\", \"label\": {1}}}\n", i, i % 2 == 0);

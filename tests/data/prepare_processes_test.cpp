@@ -1,4 +1,4 @@
-// Several processes and killed processes: one folder comes of it, the same bytes, and nothing else.
+// Several processes, and killed ones: the result is one folder with the same bytes, and nothing else.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ Prepared prepare_rows(const std::string& file, const std::string& root) {
   return prepare(data, TemplateSection(), 42, ByteTokenizer());
 }
 
-// What a child of the tests below does; by itself it is nothing.
+// The body of the child processes of the tests below; does nothing by itself.
 TEST(PrepareChild, Prepares) {
   const char* file = std::getenv("DML_TEST_CHILD_FILE");
   if (!file) GTEST_SKIP() << "only run as a child";
@@ -95,8 +95,8 @@ TEST_F(PrepareProcesses, ShareOneFolder) {
   }
 }
 
-// Ends all over a run, the last ones when it writes the manifest and gives the folder its name: each at a call that
-// changes something there.
+// Kills at many points of a run, the last ones while it writes the manifest and renames the folder: each at a system
+// call that changes something there.
 TEST_F(PrepareProcesses, LeaveNothingBehindWhenTheyAreKilled) {
   const std::string clean = bytes(prepare_rows(file_, path("clean")));
   std::map<std::string, std::string> cuts{{"LD_PRELOAD", DML_CUT_WRITES},
@@ -112,7 +112,7 @@ TEST_F(PrepareProcesses, LeaveNothingBehindWhenTheyAreKilled) {
     int status = 0;
     waitpid(spawn(cuts), &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 137) << i;
-    // Every second one is followed by another that is killed, before somebody comes to the end.
+    // Every second kill is followed by another one before a process completes.
     if (i % 2 == 1) continue;
     Prepared p = prepare_rows(file_, root_);
     EXPECT_EQ(bytes(p), clean);
@@ -122,7 +122,7 @@ TEST_F(PrepareProcesses, LeaveNothingBehindWhenTheyAreKilled) {
 }
 
 // A process that dies after it named the folder and before it removed its lock.
-TEST_F(PrepareProcesses, RemoveTheLockOfOneThatIsGone) {
+TEST_F(PrepareProcesses, RemoveTheLockOfADeadProcess) {
   const Prepared ready = prepare_rows(file_, root_);
   const std::string name = std::filesystem::path(ready.folder()).filename(), other(name.size(), 'a');
   write("prepared/." + name + ".lock", "");
@@ -133,7 +133,7 @@ TEST_F(PrepareProcesses, RemoveTheLockOfOneThatIsGone) {
   EXPECT_THAT(names(root_), testing::UnorderedElementsAre(name, ".notes"));
 }
 
-TEST_F(PrepareProcesses, LeaveTheLockOfOneThatWorks) {
+TEST_F(PrepareProcesses, KeepTheLockOfALiveProcess) {
   prepare_rows(file_, root_);
   const std::string other(32, 'a');
   BuildLock working(root_, other);

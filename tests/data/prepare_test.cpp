@@ -70,7 +70,7 @@ TEST_F(Prepare, GivesTheSameBytesForAnyNumberOfThreads) {
   set_threads(available_cores());
 }
 
-TEST_F(Prepare, SaysWhetherItHitsAndWhatChanged) {
+TEST_F(Prepare, ReportsCacheHitsAndChanges) {
   std::string file = write("a.jsonl", rows(20));
   add(file, "alpaca");
   EXPECT_FALSE(run().was_ready);
@@ -90,7 +90,7 @@ TEST_F(Prepare, SaysWhetherItHitsAndWhatChanged) {
   EXPECT_THAT(run().note, HasSubstr("tokenizer changed (bytes → other)"));
 }
 
-TEST_F(Prepare, CountsTheTurnsThatLearnToEnd) {
+TEST_F(Prepare, CountsTheTurnsWithATrainedEnd) {
   tokenizer.adds_bos = false;
   add(write("a.jsonl",
             "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}, "
@@ -116,7 +116,7 @@ TEST_F(Prepare, CountsTheTurnsThatLearnToEnd) {
   EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 1}));
 }
 
-TEST_F(Prepare, WarnsOfTextsWithoutBosAndWithTwo) {
+TEST_F(Prepare, WarnsOfExamplesWithoutBosAndWithTwo) {
   add(write("a.jsonl", R"({"input_ids": [20, 21, 2], "labels": [-100, 21, 2]})"
                        "\n"
                        R"({"input_ids": [1, 1, 21, 2], "labels": [-100, -100, 21, 2]})"
@@ -132,7 +132,7 @@ TEST_F(Prepare, WarnsOfTextsWithoutBosAndWithTwo) {
   EXPECT_THAT(run().report().warnings(), ::testing::Not(::testing::Contains(HasSubstr(" without BOS"))));
 }
 
-TEST_F(Prepare, PutsTheDefaultSystemMessageInFront) {
+TEST_F(Prepare, PrependsTheDefaultSystemMessage) {
   add(write("a.jsonl",
             "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
             "\"b\"}]}\n"),
@@ -147,7 +147,7 @@ TEST_F(Prepare, PutsTheDefaultSystemMessageInFront) {
   EXPECT_TRUE(tokenizer.decode(run().train().ids(0)).starts_with("<|im_start|>system\nx<|im_end|>"));
 }
 
-// A file that is mapped read-only and shared has its pages in memory once, however many processes look at it.
+// The pages of a file that is mapped shared and read-only are in memory once for all processes.
 TEST_F(Prepare, SharesItsPagesWithOtherProcesses) {
   add(write("a.jsonl", row("Do", "Done") + row("Do it", "Done")), "alpaca");
   const Prepared p = run();
@@ -179,7 +179,7 @@ TEST_F(Prepare, FindsADamagedFolderAndBuildsItAgain) {
   EXPECT_EQ(bytes(run()), before);
 }
 
-// Not only the arrays: what is said of them, and of the rows that were dropped, comes from the cache as well.
+// Besides the arrays, the report and the list of dropped rows come from the cache as well.
 TEST_F(Prepare, FindsADamagedListOfDroppedRowsAndADamagedManifest) {
   data.on_bad_row = BadRow::skip;
   add(write("a.jsonl", rows(20) + "x\n"), "alpaca");
@@ -198,7 +198,7 @@ TEST_F(Prepare, FindsADamagedListOfDroppedRowsAndADamagedManifest) {
   }
 }
 
-// Lines of a text are no documents: a file is one, and goes on from row to row.
+// Lines of a text file are not documents: a file is one document and continues from row to row.
 TEST_F(Prepare, TakesATextFileOfPretrainingAsOneDocument) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += fmt::format("This is line {}.\n", i);
@@ -258,7 +258,7 @@ TEST_F(Prepare, CountsWhatItDropsAndNamesTheFirst) {
       3);
 }
 
-TEST_F(Prepare, TreatsLongRowsAsItIsTold) {
+TEST_F(Prepare, HandlesLongRowsByTheirStrategy) {
   std::string text = rows(3) + "{\"instruction\": \"a\", \"output\": \"" + std::string(500, 'x') + "\"}\n";
   add(write("a.jsonl", text), "alpaca");
   data.excess_length_strategy = ExcessLength::raise;
@@ -271,7 +271,7 @@ TEST_F(Prepare, TreatsLongRowsAsItIsTold) {
   EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("are truncated")));
 }
 
-TEST_F(Prepare, SplitsLongConversationsBehindLearnedTurns) {
+TEST_F(Prepare, SplitsLongConversationsAfterTrainedTurns) {
   std::string ids, labels;
   for (int turn = 0; turn < 5; ++turn)
     for (int i = 0; i < 100; ++i) {
@@ -300,7 +300,7 @@ TEST_F(Prepare, CutsDocumentsWithoutLoss) {
   EXPECT_EQ(p.report().datasets[0].ends_expected, 1);
 }
 
-TEST_F(Prepare, RefusesDataWithNothingToLearn) {
+TEST_F(Prepare, RejectsDataWithoutTrainedTokens) {
   add(write("none.jsonl",
             "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n{\"input_ids\": [5, 6], \"labels\": [5, -100]}\n"),
       "");
@@ -329,7 +329,7 @@ TEST_F(Prepare, NamesTheKeyOfAConversationThatChanged) {
   EXPECT_THAT(run().note, StartsWith("Rebuilding the dataset: datasets[0].train_on_turns changed (0 → 1): "));
 }
 
-TEST_F(Prepare, SaysWhoseTurnsAConversationHasWhenNoneIsLearned) {
+TEST_F(Prepare, NamesTheRolesOfAConversationWithoutTrainedTurns) {
   add(write("a.jsonl", R"({"messages": [{"role": "narrator", "content": "U"}, {"role": "bot", "content": "A"}]})"
                        "\n"),
       "chat_template");

@@ -17,7 +17,7 @@ class PromptData : public PrepareTest {
   std::string text(const Prepared& p, std::int64_t i) const { return tokenizer.decode(p.train().ids(i)); }
 };
 
-TEST_F(PromptData, APromptEndsWhereTheModelSpeaks) {
+TEST_F(PromptData, APromptEndsBeforeTheAnswer) {
   add(write("a.jsonl", row("How many?", "never read")), "alpaca");
   add(write("p.jsonl", "{\"prompt\": \"Q: hi\\nA:\", \"expected\": \"x\"}\n"), "passthrough");
   add(write("q.jsonl", "{\"prompt\": \"How many?\"}\n"), "alpaca");

@@ -42,7 +42,7 @@ TEST_F(Records, ReadsJsonLinesWithMarksCarriageReturnsAndGaps) {
               ElementsAre(R"(1 {"a":1})", R"(4 {"a":2})"));
 }
 
-TEST_F(Records, ReadsAnArrayHoweverItIsNamedAndBroken) {
+TEST_F(Records, ReadsAnArrayOfAnyNameAndLayout) {
   const std::string text = "[\n  {\"a\": \"],{\\\"\"},\n\n  {\"b\":\n [1, {}]}\n]\n";
   EXPECT_THAT(read(write("a.json", text)), ElementsAre("1 {\"a\":\"],{\\\"\"}", R"(2 {"b":[1,{}]})"));
   EXPECT_THAT(read(write("a.jsonl", text)), ElementsAre("1 {\"a\":\"],{\\\"\"}", R"(2 {"b":[1,{}]})"));
@@ -56,7 +56,7 @@ TEST_F(Records, ReadsCsvAndTsvAndText) {
   EXPECT_THAT(read(write("a.txt", "one\n\ntwo\n")), ElementsAre(R"(1 {"text":"one"})", R"(3 {"text":"two"})"));
 }
 
-TEST_F(Records, TellsWhatSeparatesTheColumnsOfACsv) {
+TEST_F(Records, DetectsTheDelimiterOfACsv) {
   EXPECT_THAT(read(write("a.csv", "Frage;Antwort\n\"a;b\";1,5\n;;\n;\nc;\"d\"\n")),
               ElementsAre(R"(2 {"Frage":"a;b","Antwort":"1,5"})", R"(5 {"Frage":"c","Antwort":"d"})"));
   EXPECT_EQ(find(path("a.csv"))[0].reason, "extension .csv, with semicolons between the columns");
@@ -104,14 +104,14 @@ TEST_F(Records, AFolderOfDocumentsIsItsTextFiles) {
   EXPECT_EQ(find(path("notes")).size(), 2u);
 }
 
-TEST_F(Records, NumberTheRowsOfAnArrayHoweverItIsLaidOut) {
+TEST_F(Records, NumberTheRowsOfAnArrayInAnyLayout) {
   const auto sources = find(write("a.json", "[{\"a\":1},{\"a\":2},{\"a\":3}]"));
   EXPECT_THAT(read(path("a.json")), ElementsAre(R"(1 {"a":1})", R"(2 {"a":2})", R"(3 {"a":3})"));
   EXPECT_EQ(sources[0].place(3), path("a.json") + ", row 3");
   EXPECT_EQ(find(write("a.jsonl", "{}\n"))[0].place(3), path("a.jsonl") + ":3");
 }
 
-TEST_F(Records, TellALoopOfLinksFromWhatIsMissing) {
+TEST_F(Records, DistinguishALoopOfLinksFromAMissingFile) {
   std::filesystem::create_symlink(path("a.jsonl"), path("b.jsonl"));
   std::filesystem::create_symlink(path("b.jsonl"), path("a.jsonl"));
   EXPECT_EQ(error_of<UserError>([&] { find(path("a.jsonl")); }),
@@ -211,7 +211,7 @@ TEST_F(Records, FindsFilesOfFoldersPatternsAndLists) {
   EXPECT_EQ(find(path("m"))[0].path, path("m/valid.jsonl"));
 }
 
-TEST_F(Records, RefusesASplitOrSubsetThatIsNotThere) {
+TEST_F(Records, RejectsAnUnknownSplitOrSubset) {
   write("m/train.jsonl", "{}\n");
   entry.split = "test";
   EXPECT_THAT(error_of<UserError>([&] { find(path("m")); }),

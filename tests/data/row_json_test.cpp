@@ -1,4 +1,4 @@
-// The fast reader of rows against the reader it stands in for.
+// The fast parser of rows compared with the parser that it replaces.
 #include "data/row_json.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ bool same(const std::string& text) {
   return true;
 }
 
-TEST(RowJson, ReadsWhatRowsLookLike) {
+TEST(RowJson, ReadsTypicalRows) {
   for (const char* text :
        {R"({"instruction": "Say \"hi\"\n", "input": "", "output": "h\u00e9 \ud83d\ude42 \/\\ \b\f\t\r"})",
         R"({"messages":[{"role":"user","content":"ä日本"},{"role":"assistant","content":null,"train":false}]})",
@@ -122,7 +122,7 @@ TEST(RowJson, NeverTakesMoreThanTheOtherReader) {
   EXPECT_GT(taken, 1000);
 }
 
-TEST(EndOfPlain, FindsTheFirstByteThatCounts) {
+TEST(EndOfPlain, FindsTheFirstSpecialByte) {
   for (std::size_t size = 0; size < 40; ++size) {
     std::string text(size, '\xe4');
     EXPECT_EQ(end_of_plain(text.data(), text.data() + size), text.data() + size);
@@ -137,7 +137,7 @@ TEST(EndOfPlain, FindsTheFirstByteThatCounts) {
   }
 }
 
-// What is wrong with a large row is said of a short one.
+// Errors in a large row are reported on a shortened copy.
 TEST(RowJson, ShortensARowAroundTheBytesThatAreWrong) {
   const std::string plain(5000, 'x'), lines = [] {
     std::string out;

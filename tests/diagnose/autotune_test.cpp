@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(Autotune, MeasuresTheRunThatWasAskedFor) {
+TEST(Autotune, MeasuresTheRequestedRun) {
   EXPECT_THAT(bench_arguments({"train", "a.yml", "--resume", "auto", "--lora_r", "8"}),
               ElementsAre("bench", "a.yml", "--lora_r", "8", "--warmup=1", "--steps=2", "--json"));
   EXPECT_THAT(bench_arguments({"train", "a.yml", "--resume=none"}),

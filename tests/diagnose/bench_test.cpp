@@ -42,7 +42,7 @@ TEST(OperationCount, OfFullFineTuningIsSixTimesWeightsAndTokens) {
   EXPECT_EQ(n.backward, 2 * n.forward);
 }
 
-TEST(OperationCount, OfAnAdapterSparesWeightGradientsAndWhatLiesBelow) {
+TEST(OperationCount, OfAnAdapterOmitsWeightGradientsAndLowerLayers) {
   SyntheticBatch batch(kDocument, 100, 1);
   OperationCount n = count_operations(*model_of(recipe_of(std::string(kModel) + kLora)), batch.batch());
   const double attention = 4 * 64 * kPairs, base = 2 * (kLinear * 15 + kLast + kHead * 12);
@@ -54,7 +54,7 @@ TEST(OperationCount, OfAnAdapterSparesWeightGradientsAndWhatLiesBelow) {
   EXPECT_EQ(n.backward, base + 2 * attention + 2 * adapters - spared);
 }
 
-TEST(OperationCount, SeesDocumentsApart) {
+TEST(OperationCount, CountsDocumentsSeparately) {
   SyntheticDocument one[] = {{16, 2}}, two[] = {{8, 1}, {9, 1}};
   auto model = model_of(recipe_of(kModel));
   SyntheticBatch a(one, 100, 1), b(two, 100, 1);
@@ -100,7 +100,7 @@ TEST(SyntheticDocuments, AreReadFromLinesAndCheckedOneByOne) {
   }
 }
 
-TEST(WorkSpanReport, AddsUpAndFewTilesScaleLess) {
+TEST(WorkSpanReport, AddsUpAndFewTilesScalePoorly) {
   Recipe recipe = recipe_of(std::string(kModel) + kLora);
   auto self = make_self_comm();
   WorkSpan report = work_span(recipe, *self, {.masked = 0, .documents = {}}, {2, 1000});

@@ -38,7 +38,7 @@ TEST(Launch, BindsNothingWhereOneRankHasAllOrRanksShareCores) {
   EXPECT_THAT(line({.ranks = 2, .threads = 2}, 4), Not(HasSubstr("--oversubscribe")));
 }
 
-TEST(Launch, BindsNothingWhereOnlySomeCoresOfTheHostAreOurs) {
+TEST(Launch, BindsNothingWithOnlySomeOfTheHostsCores) {
   const LaunchRequest two{.ranks = 2, .command = kTrain};
   EXPECT_THAT(shell_text(launch_line(two, {.cores = 4, .program = "dml", .whole = false})),
               HasSubstr("-np 2 --bind-to none"));
@@ -72,7 +72,7 @@ TEST(Launch, SaysWhyMpirunStartsNothing) {
   setenv("PATH", path.c_str(), 1);
 }
 
-TEST(Launch, TellsTheRecipeTheThreadsItWasGiven) {
+TEST(Launch, PassesTheThreadsToTheRecipe) {
   EXPECT_THAT(line({.ranks = 2, .threads = 2, .pass_threads = false}, 4), testing::EndsWith("train 'my recipe.yml'"));
   EXPECT_THAT(line({.ranks = 2, .threads = 2}, 4), testing::EndsWith("train 'my recipe.yml' --threads 2"));
 }
@@ -94,16 +94,14 @@ TEST(Launch, ReachesOtherHosts) {
   EXPECT_THROW(line({.hostfile = hosts + "-not-there"}, 4), UserError);
 }
 
-TEST(Launch, RefusesWhatMakesNoSense) {
+TEST(Launch, RejectsContradictions) {
   EXPECT_THROW(line({.ranks = 0}, 4), UserError);
   EXPECT_THROW(line({.ranks = 2, .threads = 0}, 4), UserError);
   EXPECT_THROW(launch_line({}, {4, false, "dml"}), UserError);
   EXPECT_THROW(launch_line({.command = {"launch", "train"}}, {4, false, "dml"}), UserError);
 }
 
-TEST(Launch, QuotesWhatAShellWouldTakeApart) {
-  EXPECT_EQ(shell_text({"a", "it's", "", "b c"}), "a 'it'\\''s' '' 'b c'");
-}
+TEST(Launch, QuotesForAShell) { EXPECT_EQ(shell_text({"a", "it's", "", "b c"}), "a 'it'\\''s' '' 'b c'"); }
 
 }  // namespace
 }  // namespace dml

@@ -58,7 +58,7 @@ TEST(SlurmScript, OfATrainingIsRequeuedAndResumes) {
             "exit $code\n");
 }
 
-TEST(SlurmScript, SharesTheCoresOfANodeAndKeepsWhatTheUserSaysOfResuming) {
+TEST(SlurmScript, DividesTheCoresOfANodeAndKeepsTheUsersResumeOption) {
   SlurmRequest slurm;
   slurm.ranks_per_node = 4;
   EXPECT_THAT(

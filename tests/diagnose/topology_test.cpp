@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-TEST(Topology, CountsWhatAHostIsMadeOf) {
+TEST(Topology, CountsTheComponentsOfAHost) {
   const Topology t = synthetic_topology("pack:2 numa:2 l3:2 core:4 pu:2");
   EXPECT_EQ(t.sockets, 2);
   EXPECT_EQ(t.numa_nodes, 4);

@@ -66,7 +66,7 @@ TEST(ThreadComm, ExchangesOfDifferentChannelsMayStartInAnyOrder) {
   });
 }
 
-// Runs ranks of which one misbehaves; gives what the others were told.
+// Runs ranks of which one misbehaves; returns the errors of the others.
 std::vector<std::string> told(int ranks, const std::function<void(Comm&)>& body) {
   std::mutex mutex;
   std::vector<std::string> texts(static_cast<std::size_t>(ranks));
@@ -87,7 +87,7 @@ std::vector<std::string> told(int ranks, const std::function<void(Comm&)>& body)
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST(ThreadComm, ARankThatThrowsEndsTheWaitsOfAllAndItsErrorIsTheOneRethrown) {
+TEST(ThreadComm, ARankThatThrowsEndsAllWaitsAndItsErrorIsRethrown) {
   EXPECT_THROW(run_thread_ranks(4,
                                 [](Comm& comm) {
                                   if (comm.rank() == 2) throw UserError("no such file");
@@ -118,7 +118,7 @@ TEST(ThreadComm, AbortEndsAllRanksWithItsCode) {
   }
 }
 
-TEST(ThreadComm, ARankThatReturnsWhileItIsExpectedIsAnError) {
+TEST(ThreadComm, ARankThatReturnsEarlyIsAnError) {
   auto texts = told(2, [](Comm& comm) {
     if (comm.rank() == 0) comm.barrier();
   });
@@ -156,7 +156,7 @@ TEST(ThreadComm, DifferentSizesAreNamedOnBothSides) {
       << texts[0] << texts[1];
 }
 
-TEST(SelfComm, AnswersForItself) {
+TEST(SelfComm, WorksAlone) {
   auto comm = make_self_comm();
   EXPECT_EQ(comm->size(), 1);
   EXPECT_EQ(comm->all_gather("me"), std::vector<std::string>{"me"});
@@ -164,7 +164,7 @@ TEST(SelfComm, AnswersForItself) {
   comm->barrier();
 }
 
-TEST(Agreement, PassesWhenAllHoldTheSame) {
+TEST(Agreement, PassesForEqualItems) {
   run_thread_ranks(3, [](Comm& comm) { check_agreement(comm, {{"recipe", "a1"}, {"threads", "2"}}); });
 }
 
@@ -188,7 +188,7 @@ TEST(Agreement, AnItemThatOneRankLacksDiffers) {
   EXPECT_TRUE(has(texts[0], "disagree on adapter")) << texts[0];
 }
 
-TEST(Replicas, AFlippedBitIsFoundAndNamed) {
+TEST(Replicas, AFlippedBitIsDetectedAndNamed) {
   auto check = [](Comm& comm, bool flip) {
     ParameterStore store;
     store.create_units({"embed", "layers.0"});

@@ -11,7 +11,7 @@
 namespace dml {
 namespace {
 
-// A leaf's gradient: wide range of magnitudes, so that another order of additions shows in the bits.
+// A leaf's gradient with a wide range of magnitudes, so that another order of additions changes its bits.
 std::vector<float> leaf(std::int64_t index, std::size_t size) {
   Random random(7, Purpose::noise, static_cast<std::uint64_t>(index));
   std::vector<float> x(size);
@@ -20,7 +20,7 @@ std::vector<float> leaf(std::int64_t index, std::size_t size) {
   return x;
 }
 
-// The definition, word by word.
+// The definition of the tree, implemented literally.
 std::vector<float> node_value(int level, std::int64_t index, std::int64_t total, std::size_t size) {
   if (level == 0) return leaf(index, size);
   std::vector<float> left = node_value(level - 1, 2 * index, total, size);
@@ -36,7 +36,7 @@ std::vector<float> plain_tree(std::int64_t total, std::size_t size) {
   return node_value(level, 0, total, size);
 }
 
-// What a rank does; gives its node values.
+// Computes a rank's nodes and returns their values.
 std::vector<std::vector<float>> run(const TreeSchedule& schedule, MicroBatches share, std::size_t size) {
   std::vector<std::vector<float>> slots(static_cast<std::size_t>(schedule.slots));
   for (std::size_t j = 0; j < schedule.slot.size(); ++j) {
@@ -102,7 +102,7 @@ TEST(GradientTree, SharesCoverEveryMicroBatchOnce) {
       }
 }
 
-TEST(GradientTree, AnotherOrderWouldShow) {
+TEST(GradientTree, AnotherOrderChangesTheBits) {
   std::vector<float> in_order(64), tree = plain_tree(8, 64);
   for (std::int64_t i = 0; i < 8; ++i) add_floats(in_order.data(), leaf(i, 64).data(), 64);
   EXPECT_NE(in_order, tree);

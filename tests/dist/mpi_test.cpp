@@ -45,7 +45,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 #define NEEDS_RANKS() \
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) GTEST_SKIP() << "runs under mpirun, started by the Mpi tests"
 
-// The program's way to deal with an error: say it, end all ranks.
+// Handles an error as the program does: prints it and terminates all ranks.
 void run_rank(const std::function<void(Comm&)>& body) {
   auto comm = make_comm();
   try {
@@ -122,7 +122,7 @@ TEST(MpiRank, OneFailsWithoutAbort) {
   }
 }
 
-TEST(MpiRank, OpinionsDiffer) {
+TEST(MpiRank, SettingsDiffer) {
   NEEDS_RANKS();
   run_rank([](Comm& comm) { check_agreement(comm, {{"data", fmt::format("data of {}", comm.rank() == 1)}}); });
 }
@@ -167,7 +167,7 @@ TEST(Mpi, ARankThatFailsEndsTheJobWithItsCode) {
 
 TEST(Mpi, DisagreementIsShownAsATable) {
   NEEDS_MPIRUN();
-  Job job = under_mpirun(4, "OpinionsDiffer");
+  Job job = under_mpirun(4, "SettingsDiffer");
   EXPECT_EQ(job.code, 6) << job.output;
   EXPECT_TRUE(has(job.output, "disagree on data")) << job.output;
 }

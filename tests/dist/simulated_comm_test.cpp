@@ -45,7 +45,7 @@ TEST(SimulatedComm, RanksOfAHostShareItsLinkAndDoNotUseItAmongThemselves) {
   }
 }
 
-TEST(SimulatedComm, ChargesWhatStrategiesDoWithFloats) {
+TEST(SimulatedComm, ChargesTheFloatOperationsOfStrategies) {
   const DryRun dry;
   SimulatedComm comm(0, 2, {}, {.zero = 1, .copy = 2, .add = 3, .pack = 4, .unpack = 5});
   float* nowhere = nullptr;
@@ -72,8 +72,8 @@ void step(Comm& comm, DistributionStrategy& strategy, Toy& toy, std::int64_t tot
   strategy.end_step();
 }
 
-// What the last of several ranks sends in a step of the real strategy, and what the simulated one says.
-TEST(SimulatedComm, SendsWhatTheRealRankSends) {
+// The bytes that the last rank sends in a step of the real strategy, compared with the simulated one.
+TEST(SimulatedComm, SendsTheSameBytesAsARealRank) {
   constexpr int kRanks = 4;
   constexpr std::int64_t kTotal = 2 * kRanks;
   for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"}) {

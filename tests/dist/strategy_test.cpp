@@ -74,7 +74,7 @@ TEST(Strategies, GiveTheSameBitsWhereARuleNeedsWholeMatrices) {
                 fmt::format("{} in groups of two", name));
 }
 
-// Whoever owns a matrix holds all of its state, and nobody else any.
+// The owner of a matrix holds all of its state, and no other rank any of it.
 TEST(Strategies, ShareTheStateOfWholeMatricesEvenly) {
   run_thread_ranks(4, [](Comm& comm) {
     Toy toy(false);
@@ -90,7 +90,7 @@ TEST(Strategies, ShareTheStateOfWholeMatricesEvenly) {
   });
 }
 
-// Embedding and head, and the layers, in the same memory by turns.
+// Embedding and head share memory with the layers.
 TEST(Strategies, GiveTheSameBitsWhereTheHeadIsNotTied) {
   Outcome reference = train("none", 1, 8, nullptr, {}, false);
   for (const char* name : {"zero2", "zero3", "hybrid", "hybrid_zero2"})
@@ -198,7 +198,7 @@ TEST(Strategies, WithoutTheTreeSumsAreRightAndOneBufferIsEnough) {
     });
 }
 
-TEST(Strategies, RanksThatDisagreeAboutTheCutAreTold) {
+TEST(Strategies, RanksThatDisagreeAboutSharesAreAnError) {
   Cut cut = [](std::int64_t, int rank, int) { return MicroBatches{rank == 0 ? 0 : 3, 2, 1}; };
   EXPECT_THROW(train("ddp", 2, 4, cut), Error);
 }
@@ -227,7 +227,7 @@ TEST(Strategies, OptimizerStateIsDividedByZero) {
   });
 }
 
-TEST(Strategies, ValuesInBf16TakeHalfTheRoom) {
+TEST(Strategies, ValuesInBf16TakeHalfTheMemory) {
   Toy wide, narrow;
   narrow.store.bf16_values = true;
   const StateLayout layout = matrix_layout();
@@ -242,7 +242,7 @@ TEST(Strategies, ValuesInBf16TakeHalfTheRoom) {
   });
 }
 
-TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
+TEST(Strategies, ANonFiniteGradientIsNamedTheSameOnEveryRank) {
   for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"})
     run_thread_ranks(2, [&](Comm& comm) {
       Toy toy;
@@ -262,7 +262,7 @@ TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
 }
 
 // Optimizer state, and the shards of hybrid's groups: each against those who hold the same.
-TEST(Replicas, AreFoundDifferentWhereOnlyAPartIsHeld) {
+TEST(Replicas, AreComparedWhereOnlyAPartIsHeld) {
   auto text = [](const char* name, int spoilt) {
     std::string message;
     std::mutex one;
@@ -296,8 +296,8 @@ TEST(Replicas, AreFoundDifferentWhereOnlyAPartIsHeld) {
   EXPECT_EQ(text("zero3", 0), "");  // nobody else holds it
 }
 
-// What is gathered lies in few places; parts that are needed at the same time do not share one.
-TEST(PartBuffers, KeepNeighboursApart) {
+// Gathered parts share few buffers; parts that are needed at the same time do not share one.
+TEST(PartBuffers, SeparateConsecutiveParts) {
   for (bool take_turns : {false, true})
     for (int ranks : {1, 2, 3, 8}) {
       Toy toy(!take_turns);
@@ -324,7 +324,7 @@ TEST(PartBuffers, KeepNeighboursApart) {
     }
 }
 
-TEST(Wire, KeepsWhatRoundingTakesAway) {
+TEST(Wire, CarriesTheRoundingError) {
   const Wire wire{DType::bf16};
   Random random(1, Purpose::init);
   for (std::int64_t n : {0, 16, 256, 272, 4000}) {
@@ -344,7 +344,7 @@ TEST(Wire, KeepsWhatRoundingTakesAway) {
   }
 }
 
-TEST(Groups, PutRanksOfAHostSideBySide) {
+TEST(Groups, PlaceRanksOfAHostTogether) {
   class Elsewhere : public Comm {  // hosts a, b, a, b
    public:
     explicit Elsewhere(Comm& inner) : inner_(inner) {}

@@ -1,4 +1,4 @@
-// A toy model whose training shows every lost, doubled or reordered gradient in the bits of its values.
+// A toy model in whose training every lost, duplicated or reordered gradient changes the bits of its values.
 #pragma once
 
 #include <gtest/gtest.h>

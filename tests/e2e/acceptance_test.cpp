@@ -1,4 +1,4 @@
-// The black-box checks that fix the command-line contract, when they are there.
+// The black-box checks of the command-line contract, if they are available.
 #include "core/files.h"
 #include "e2e/workshop.h"
 

@@ -1,5 +1,5 @@
-// Whatever the user gives, the answer is one clear line, the promised exit code, nothing half-written, and the last
-// checkpoint whole.
+// Invalid input of every kind: the answer is one clear line and the documented exit code, nothing is half-written, and
+// the last checkpoint stays valid.
 #include <gmock/gmock.h>
 
 #include <filesystem>

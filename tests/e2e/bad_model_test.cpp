@@ -1,5 +1,5 @@
-// Directories of models and adapters as they should not be, given to the built program: one line that names the file,
-// exit 2, and no memory taken for what the file promises. tests/checkpoint walks the same lists through the readers.
+// Invalid directories of models and adapters, given to the built program: one line that names the file, exit code 2,
+// and no memory allocated by what the file claims. tests/checkpoint uses the same lists for the readers.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -60,7 +60,7 @@ TEST_F(BadModel, ConfigsAreRefusedBeforeMemoryIsTaken) {
   }
 }
 
-TEST_F(BadModel, FilesThatAreNoConfigAreRefused) {
+TEST_F(BadModel, FilesThatAreNotConfigsAreRejected) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   for (const std::string& bytes : {std::string(), std::string("{"), std::string("[]"), std::string("null"),
                                    std::string("{\"model_type\": \"\xff\"}"), std::string(R"({"a": 1, "a": 2})"),

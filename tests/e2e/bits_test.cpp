@@ -1,4 +1,4 @@
-// Bits do not depend on threads, ranks, or on where a run was stopped.
+// Bits depend neither on threads and ranks nor on where a run was stopped.
 #include <filesystem>
 
 #include "core/files.h"
@@ -54,7 +54,7 @@ class Bits : public Workshop {
     }
   }
 
-  // Every checkpoint of a whole run is gone on from in a folder of its own.
+  // Every checkpoint of an uninterrupted run is resumed in a folder of its own.
   void survive_a_stop_after_every_step(const Keys& keys, int whole_ranks, const std::string& distribution = "") {
     Keys saving = keys + Keys{{"save_steps", "1"}, {"save_total_limit", "20"}, {"distribution", distribution}};
     std::string out = at("whole");

@@ -32,7 +32,7 @@ void redirect(const std::string& path, int flags, int to) {
   if (fd < 0 || dup2(fd, to) < 0) _exit(126);
 }
 
-// What /proc says of a process, "" when it is gone. Its files have no size: read_file's check of it does not apply.
+// A file of /proc about a process; "" if it has ended. Its files have no size, so read_file() cannot read them.
 std::string of_process(pid_t process, const char* file) {
   int fd = open(fmt::format("/proc/{}/{}", process, file).c_str(), O_RDONLY);
   if (fd < 0) return "";

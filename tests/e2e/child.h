@@ -13,14 +13,14 @@ namespace dml::e2e {
 
 using Words = std::vector<std::string>;
 
-/// Memory of a program under a sanitizer says nothing.
+/// Memory use under a sanitizer is meaningless.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
 
-/// Seconds that only a hang takes, however slow and busy the machine is.
+/// A timeout that only a hang reaches, even on a slow, busy machine.
 inline constexpr double kPatience = 600;
 
 struct Ended {
@@ -40,7 +40,7 @@ struct Surroundings {
   double timeout = kPatience;  // then the whole process group is killed
 };
 
-/// In a child: signals as in a shell in front, whatever nohup or a background job ignores.
+/// In a child process: default signal handlers, whatever nohup or a background job ignores.
 void reset_signals();
 
 /// A process that runs beside the test. The destructor kills what is left of its process group.
@@ -53,10 +53,10 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  /// Whether `text` stands in its stderr by now.
+  /// Whether its stderr contains `text`.
   bool has_said(const std::string& text) const;
-  /// `job`: text that is in the ranks' command lines. When a rank has died, mpirun (Open MPI 4.1.4) may on its way out
-  /// wait for ever for a lock of its own, in pmix_rte_finalize; it is ended half a minute after its last rank.
+  /// `job`: text in the ranks' command lines. When a rank has died, mpirun (Open MPI 4.1.4) may deadlock in
+  /// pmix_rte_finalize; it is killed half a minute after its last rank.
   Ended wait(const std::string& job = {});
 
  private:
@@ -76,10 +76,10 @@ bool has_mpirun();
 bool has_program(const std::string& name);
 /// Processes whose command line contains `text`, zombies left out.
 std::vector<pid_t> processes_with(const std::string& text);
-/// Those of them that are the built program: of a job its ranks, mpirun left out.
+/// Those processes that are the built program: the ranks of a job, without mpirun.
 std::vector<pid_t> ranks_with(const std::string& text);
 
-/// Looks again and again; false when it has not come true in kPatience.
+/// Polls until the condition is true; false after kPatience.
 bool soon(const std::function<bool()>& reached);
 /// One of ranks_with(text) that has stopped itself (DML_FAULT kind=stop), as soon as there is one; 0 when there is
 /// none.

@@ -1,4 +1,4 @@
-// What every command promises: exit codes, what stands on stdout, and that its parts agree with each other.
+// Contracts of all commands: exit codes, output on stdout, and consistency between commands.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -96,7 +96,7 @@ TEST_F(Commands, DiffNamesTheSettingsInWhichTwoRecipesDiffer) {
   EXPECT_EQ(dml({"diff", one}).exit, 2);
 }
 
-// With what is on disk, everything that a later command would refuse is told in one go.
+// With model and data on disk, everything that a later command would reject is reported at once.
 TEST_F(Commands, ValidateOpensModelAndData) {
   alpaca("rows.jsonl", 20);
   const std::string lora = recipe("good.yml", tiny_lora());
@@ -138,7 +138,7 @@ TEST_F(Commands, ValidateOpensModelAndData) {
   EXPECT_EQ(dml({"preprocess", lora, "--check"}).exit, 0);
 }
 
-// What is wrong with model or data is told with the line of the recipe that names it; by train, too.
+// Problems with model or data are reported with the line of the recipe that names them; by train, too.
 TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
   alpaca("rows.jsonl", 20);
   const auto named = [&](const std::string& name, const Keys& keys, const std::string& key, const std::string& text) {
@@ -174,7 +174,7 @@ TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
   }
 }
 
-// A dataset of moderate size is checked to its last row; validate says how much it checked.
+// A dataset of moderate size is checked to its last row; validate reports how much it checked.
 TEST_F(Commands, ValidateReadsEveryRowOfModerateData) {
   alpaca("rows.jsonl", 3000);
   const std::string lora = recipe("good.yml", tiny_lora());
@@ -194,7 +194,7 @@ TEST_F(Commands, ValidateReadsEveryRowOfModerateData) {
               testing::ContainsRegex("large.jsonl: 1 [0-9]+ rows were checked, the rows behind them were not"));
 }
 
-TEST_F(Commands, ValidateRefusesWhatThisMachineCannotHold) {
+TEST_F(Commands, ValidateRejectsRunsLargerThanMemory) {
   alpaca("rows.jsonl", 20);
   Keys keys = tiny_model();
   keys["model_config"] =
@@ -209,7 +209,7 @@ TEST_F(Commands, ValidateRefusesWhatThisMachineCannotHold) {
   EXPECT_EQ(dml({"train", path}).exit, 2);
 }
 
-// What validate says of memory is what the plan of the run says.
+// The memory that validate reports equals the plan of the run.
 TEST_F(Commands, ValidateMeasuresTheMemoryOfTheRun) {
   alpaca("rows.jsonl", 60);
   const auto bytes = [](const std::string& text) {
@@ -276,8 +276,8 @@ TEST_F(Commands, ValidateChecksTheRecipeAlone) {
   EXPECT_EQ(bad.out, "");
 }
 
-// What cannot be read is an error, not the end of the input.
-TEST_F(Commands, TokenizeTakesNoErrorForTheEnd) {
+// A read error is an error, not the end of the input.
+TEST_F(Commands, TokenizeDoesNotMistakeAnErrorForTheEnd) {
   auto tokenize = [&](const std::string& input) { return dml({"tokenize", "--model", kTokenizer, "--input", input}); };
   EXPECT_EQ(tokenize(at("")).exit, 2);
   EXPECT_EQ(tokenize(at("nothing.jsonl")).exit, 2);
@@ -290,7 +290,7 @@ TEST_F(Commands, TokenizeTakesNoErrorForTheEnd) {
   EXPECT_EQ(tokenize(write("mark.jsonl", "\xef\xbb\xbf{\"text\": \"a\"}\n")).exit, 0);
 }
 
-TEST_F(Commands, TokenizeGoesThereAndBack) {
+TEST_F(Commands, TokenizeSurvivesTheRoundTrip) {
   const std::string text = "Tell me about a hammer.\n  Two  spaces, <s> and é.";
   std::string ids = out_of({"tokenize", "--model", kTokenizer, "--text", text});
   EXPECT_EQ(std::ranges::count(ids, '\n'), 1);
@@ -311,7 +311,7 @@ TEST_F(Commands, TokenizeGoesThereAndBack) {
   EXPECT_EQ(dml({"tokenize", "--model", at("none"), "--text", "a"}).exit, 2);
 }
 
-TEST_F(Commands, PreprocessAndInspectShowWhatIsLearned) {
+TEST_F(Commands, PreprocessAndInspectShowWhatIsTrained) {
   std::string r = recipe("r.yml", tiny_model());
   std::string folder = out_of({"preprocess", r});
   EXPECT_TRUE(fs::is_directory(folder.substr(0, folder.size() - 1)));
@@ -325,7 +325,7 @@ TEST_F(Commands, PreprocessAndInspectShowWhatIsLearned) {
   EXPECT_EQ(dml({"inspect", r, "--split", "test"}).exit, 2);
 }
 
-// A model that has trained nothing answers in the form that is asked for, at any temperature.
+// An untrained model answers in the requested form at any temperature.
 TEST_F(Commands, InferFollowsAConstraint) {
   const std::string schema =
       write("s.json", R"({"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 150}},
@@ -353,7 +353,7 @@ TEST_F(Commands, InferFollowsAConstraint) {
                  {"'pattern' at #", "word boundaries are not supported"});
 }
 
-TEST_F(Commands, InferPrintsTheNewTextAlone) {
+TEST_F(Commands, InferPrintsOnlyTheNewText) {
   std::string lines;
   for (int i = 0; i < 44; ++i)
     lines +=
@@ -403,7 +403,7 @@ TEST_F(Commands, InferPrintsTheNewTextAlone) {
   expect_refused(dml({"infer", "--base-model", base_directory(), "--threads", "0", "--prompt", "a"}), 2, {"--threads"});
 }
 
-TEST_F(Commands, TheFolderAloneAnswersLikeItsRecipe) {
+TEST_F(Commands, TheFolderAnswersLikeItsRecipe) {
   train_adapter();
   Words ask{"--greedy", "--max-new-tokens", "12", "--prompt", "Tell me about bread."};
   auto answer = [&](Words words) {
@@ -424,7 +424,7 @@ TEST_F(Commands, TheFolderAloneAnswersLikeItsRecipe) {
   EXPECT_EQ(answer({"infer", "--base-model", at("full")}), answer({"infer", at("full.yml")}));
 }
 
-TEST_F(Commands, WhatTrainsNothingAsksForNoLearningRate) {
+TEST_F(Commands, CommandsWithoutTrainingNeedNoLearningRate) {
   train_adapter();
   std::string r = recipe("still.yml", tiny_lora() + Keys{{"learning_rate", ""}});
   out_of({"infer", r, "--greedy", "--max-new-tokens", "3", "--prompt", "Tell me."});
@@ -518,7 +518,7 @@ TEST_F(Commands, AConversationReadsStandardInput) {
   EXPECT_EQ(rows[1].at("messages")[0].at("role"), "system");
 }
 
-TEST_F(Commands, AMergedModelSaysWhatBaseAndAdapterSay) {
+TEST_F(Commands, AMergedModelAnswersLikeBaseAndAdapter) {
   train_adapter();
   Words ask{"--greedy", "--max-new-tokens", "40", "--prompt", "Tell me about bread."}, with{"infer", at("lora.yml")},
       merged{"infer", at("lora.yml"), "--base-model", at("merged")};
@@ -535,7 +535,7 @@ TEST_F(Commands, AMergedModelSaysWhatBaseAndAdapterSay) {
   EXPECT_NE(loss_of({"evaluate", at("lora.yml"), "--json"}, 0), adapted);
 }
 
-TEST_F(Commands, EvaluateSaysWhatTrainingSaidAtItsEnd) {
+TEST_F(Commands, EvaluateMatchesTheLastEvaluationOfTraining) {
   train_adapter();
   Json last = json_lines(at("out/metrics.jsonl")).back();
   ASSERT_EQ(last.at("event"), "eval");

@@ -90,7 +90,7 @@ TEST_F(Evals, TasksOfTheHarnessRun) {
   EXPECT_EQ(alone[0]["evals"]["boolq"], one[0]["evals"]["boolq"]);
 }
 
-TEST_F(Evals, EndWithACodeOfTheirOwnBelowALimit) {
+TEST_F(Evals, ExitWithTheirOwnCodeBelowALimit) {
   write("limits.yml", evals(", fail_below: {regex: 1.5}"));
   const Ended e = dml({"evaluate", "--base-model", base_directory(), "--evals", at("limits.yml")});
   EXPECT_EQ(e.exit, 3) << e.err;
@@ -98,7 +98,7 @@ TEST_F(Evals, EndWithACodeOfTheirOwnBelowALimit) {
   EXPECT_NE(e.out.find("| says | 19 | contains |"), std::string::npos) << e.out;
 }
 
-TEST_F(Evals, AreRefusedBeforehandWithEveryMistake) {
+TEST_F(Evals, AreRejectedBeforeTheRunWithEveryError) {
   write("bad.jsonl", "{\"prompt\": \"x\"}\n{\"prompt\": 3, \"expected\": \"y\"}\nno json\n");
   write("bad.yml", fmt::format("evals:\n  - {{name: a, path: {}, checks: [contains, spells]}}\n  - {{name: b, prompts: "
                                "[{{prompt: x}}], checks: [{{regex: '(['}}, {{command: no_such_program_here}}]}}\n",

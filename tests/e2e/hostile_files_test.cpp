@@ -1,5 +1,5 @@
-// Files that are wrong, huge or made to exhaust whoever reads them, as the whole program meets them: one line, exit 2
-// and little memory. What is wrong in smaller ways is tested beside each reader.
+// Files that are invalid, huge or made to exhaust memory, given to the whole program: one line, exit code 2 and little
+// memory. Smaller errors are tested with each reader.
 #include <gmock/gmock.h>
 
 #include <cstdio>

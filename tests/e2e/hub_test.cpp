@@ -1,5 +1,5 @@
-// The Hub from the command line, against its mock on the loopback: dml fetch, dml push, recipes that name what this
-// machine lacks, and results that are pushed while a run goes on.
+// The Hub from the command line, against a mock on the loopback: dml fetch, dml push, recipes that name missing files,
+// and results that are pushed during a run.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -101,7 +101,7 @@ TEST_F(HubCommands, AKilledFetchIsContinued) {
   expect_whole();
 }
 
-TEST_F(HubCommands, TroublesEndInOneLine) {
+TEST_F(HubCommands, FailuresAreReportedInOneLine) {
   hub_.set_faults({{"429", {2, 0}}});
   EXPECT_EQ(fetch().exit, 0);
   expect_whole();
@@ -117,7 +117,7 @@ TEST_F(HubCommands, TroublesEndInOneLine) {
   EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
 }
 
-TEST_F(HubCommands, PushSendsAResultAndSaysWhatItLacks) {
+TEST_F(HubCommands, PushSendsAResultAndNamesWhatIsMissing) {
   fs::create_directory(at("lora"));
   write("lora/adapter_config.json", "{}");
   write("lora/adapter_model.safetensors", weights_);
@@ -168,7 +168,7 @@ TEST_F(HubCommands, OfADatasetOnlyWhatIsReadIsDownloaded) {
 }
 
 // The ranks of a run download once; what it saves is pushed as hub_strategy says.
-TEST_F(HubCommands, ARunBeginsAndEndsOnTheHub) {
+TEST_F(HubCommands, ARunDownloadsAndPushesItsModels) {
   add_folder("models/org/base", base_directory());
   hub_.add("datasets/org/rows/rows.jsonl", read_file(at("rows.jsonl")));
   const Keys keys = tiny_lora() + Keys{{"base_model", "org/base"},
@@ -188,7 +188,7 @@ TEST_F(HubCommands, ARunBeginsAndEndsOnTheHub) {
   EXPECT_FALSE(hub_.has("models/org/result/metrics.jsonl"));
 }
 
-// What the tutorial says: a model of the Hub instead of a folder, from the first command on.
+// As in the tutorial: a model of the Hub instead of a folder, from the first command on.
 TEST_F(HubCommands, InitDownloadsAModelByItsName) {
   add_folder("models/org/base", base_directory());
   expect_refused(dml({"info", "org/base"}, around()), 2, {"org/base"});  // it only looks

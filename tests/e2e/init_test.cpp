@@ -1,4 +1,4 @@
-// From data of one's own to a model that answers, without writing a line of a recipe.
+// From the user's data to a model that answers, without editing a recipe.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -139,7 +139,7 @@ TEST_F(Init, TakesGgufFilesAsABase) {
                  {"stored as q8_0", "--adapter qlora"});
 }
 
-TEST_F(Init, TrainsWhatAChatExportSays) {
+TEST_F(Init, TrainsOnAChatExport) {
   write("export.json",
         R"([{"current_node":"b","mapping":{"a":{"parent":null,"message":{"author":{"role":"user"},"content":
     {"content_type":"text","parts":["Where is the key?"]}}},"b":{"parent":"a","message":{"author":{"role":"assistant"},
@@ -150,7 +150,7 @@ TEST_F(Init, TrainsWhatAChatExportSays) {
   EXPECT_THAT(row.out, AllOf(HasSubstr("Where is the key?"), HasSubstr("Under the mat.")));
 }
 
-TEST_F(Init, NeverOverwritesAndSaysWhatIsWrongInOneLine) {
+TEST_F(Init, NeverOverwritesAndReportsErrorsInOneLine) {
   csv("faq.csv");
   write("faq.yml", "mine");
   expect_refused(here({"init", base_directory(), "faq.csv"}), 2, {"faq.yml: exists already", "--force"});

@@ -1,4 +1,4 @@
-// Looking at data from the command line: what preprocess says, what inspect shows, what template renders.
+// Inspecting data from the command line: output of preprocess, inspect and template.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -30,7 +30,7 @@ class Looking : public Workshop {
   }
 };
 
-TEST_F(Looking, PreprocessSaysWhyItPreparesAndWhatTheTimeWentTo) {
+TEST_F(Looking, PreprocessReportsWhyItPreparesAndItsTimes) {
   const std::string r = packed_recipe();
   const Ended first = dml({"preprocess", r});
   EXPECT_EQ(first.exit, 0) << first.err;
@@ -44,7 +44,7 @@ TEST_F(Looking, PreprocessSaysWhyItPreparesAndWhatTheTimeWentTo) {
   EXPECT_THAT(debug.out, HasSubstr("<s>(-100, 1)"));
 }
 
-TEST_F(Looking, InspectShowsRowsPacksAndWhatWasLeftOut) {
+TEST_F(Looking, InspectShowsRowsPacksAndDroppedRows) {
   const std::string r = packed_recipe();
   EXPECT_THAT(out_of({"inspect", r}), HasSubstr("21 rows → 20 examples"));
   EXPECT_THAT(out_of({"inspect", r, "--row", "0"}), HasSubstr("⟦"));
@@ -64,7 +64,7 @@ TEST_F(Looking, InspectShowsRowsPacksAndWhatWasLeftOut) {
   EXPECT_THAT(out_of({"inspect", r, "--packed", "1000"}, 2), HasSubstr("--packed: there is no row 1000"));
 }
 
-TEST_F(Looking, InspectOpensAPreparedFolderAndTellsItFromAnother) {
+TEST_F(Looking, InspectOpensAPreparedFolderAndComparesItWithAnother) {
   const std::string r = packed_recipe();
   auto prepared = [&](Words more) {
     Words words{"preprocess", r};
@@ -84,7 +84,7 @@ TEST_F(Looking, InspectOpensAPreparedFolderAndTellsItFromAnother) {
   EXPECT_THAT(read_file(page), HasSubstr("5 of 20 rows, evenly spread; 1 dropped"));
 }
 
-TEST_F(Looking, TokensThatAnAdapterCannotLearnAreNamed) {
+TEST_F(Looking, TokensThatAnAdapterDoesNotTrainAreNamed) {
   alpaca("rows.jsonl", 8);
   const std::string warning = "lora_modules_to_save: [embed_tokens, lm_head]";
   const Keys fresh{{"tokens", "[\"<new>\"]"}};
@@ -101,7 +101,7 @@ TEST_F(Looking, TokensThatAnAdapterCannotLearnAreNamed) {
       Not(HasSubstr(warning)));
 }
 
-TEST_F(Looking, AnEndTokenThatIsNoneIsNamed) {
+TEST_F(Looking, AnInvalidEndTokenIsNamed) {
   write("chat.jsonl", R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]})"
                       "\n");
   const Keys chat{{"datasets", fmt::format("[{{path: {}, type: chat_template}}]", at("chat.jsonl"))},

@@ -1,4 +1,4 @@
-// The plan's total against what the process really took at its highest, on models large enough for it to matter.
+// The total of the memory plan compared with the peak memory of the process, on models large enough for it to matter.
 #include <gmock/gmock.h>
 
 #include "core/files.h"
@@ -65,7 +65,7 @@ class Memory : public Workshop {
   }
 };
 
-TEST_F(Memory, IsWhatThePlanSays) {
+TEST_F(Memory, MatchesThePlan) {
   expect_planned("full", model());
   expect_planned("full-checkpointing", model() + Keys{{"gradient_checkpointing", "true"}});
   expect_planned("full-in-bf16", model() + Keys{{"bf16_weights", "kahan"}});
@@ -115,7 +115,7 @@ TEST_F(Memory, AndTimeOfASmallModelArePlannedFromRealStepsThatLeaveNothingBehind
   EXPECT_EQ(dml({"plan", r}, {.environment = {"DML_FAULT=rank=0,point=evaluation,kind=exit3"}}).exit, 3);
 }
 
-TEST_F(Memory, ThatIsNotThereEndsARunBeforeAnyIsTaken) {
+TEST_F(Memory, ThatIsMissingEndsARunBeforeAnyIsAllocated) {
   Keys keys{{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", at("long.jsonl"))},
             {"sequence_len", "1024"}};
   Keys huge = model() + keys;

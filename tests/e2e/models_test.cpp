@@ -1,4 +1,4 @@
-// What a user does with models and adapters beyond one run: new tokens, several adapters, ways of decoding.
+// Further uses of models and adapters: new tokens, several adapters, decoding methods.
 #include <gmock/gmock.h>
 
 #include "core/files.h"
@@ -34,7 +34,7 @@ std::string many_tokens() {
   return list + "]";
 }
 
-TEST_F(Models, NewTokensMakeTheEmbeddingGrow) {
+TEST_F(Models, NewTokensResizeTheEmbedding) {
   alpaca("rows.jsonl", 44);
   Keys tokens{{"base_model", base_directory()}, {"tokens", many_tokens()}, {"mean_resizing_embeddings", "true"}};
   std::string full =
@@ -60,7 +60,7 @@ TEST_F(Models, NewTokensMakeTheEmbeddingGrow) {
   EXPECT_EQ(out_of(ask(adapter, {"--greedy", "--base-model", at("merged")})), said);
 }
 
-TEST_F(Models, AdaptersAddUpAndAreMergedTogether) {
+TEST_F(Models, AdaptersAreAddedUpAndMergedTogether) {
   alpaca("rows.jsonl", 44);
   for (const char* name : {"one", "two"}) {
     Ended e = train(

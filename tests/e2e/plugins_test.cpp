@@ -1,4 +1,4 @@
-// Recipes with plug-ins: their rows take part in whole runs, on one rank and on two, and what goes wrong is one line.
+// Recipes with plug-ins: their rows take part in whole runs, on one rank and on two, and errors are one line.
 #include <gmock/gmock.h>
 
 #include "core/files.h"
@@ -37,7 +37,7 @@ TEST_F(PlugIns, OptimizerScheduleObjectiveEvaluatorAndObserverTrainAndResume) {
   EXPECT_EQ(steps, 6);
   EXPECT_TRUE(norm);
 
-  // The observer stops the first run; what it remembers lets the second one go to the end.
+  // The observer stops the first run; its stored state lets the second one finish.
   const std::string stopped =
       recipe("stopped.yml", keys + Keys{{"output_dir", at("stopped")}, {"plugin_args", "{watch: {stop_at: 3}}"}});
   EXPECT_EQ(train(1, stopped).exit, 75);

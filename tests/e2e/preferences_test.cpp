@@ -1,5 +1,4 @@
-// Learning from preferences, whole runs: what is logged, that it learns, and that bits depend on nothing but the
-// recipe.
+// Whole runs on preferences: what is logged, that they learn, and that bits depend only on the recipe.
 #include <cmath>
 #include <filesystem>
 
@@ -130,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Preferences, EachMethod,
                          testing::Values("dpo", "orpo", "simpo", "cpo", "kto", "reward_model", "process_reward_model"),
                          [](auto& of) { return std::string(of.param); });
 
-TEST_F(PreferenceRuns, DpoBeginsAtItsKnownLossAndLearnsToTellThePairs) {
+TEST_F(PreferenceRuns, DpoStartsAtItsKnownLossAndLearnsThePairs) {
   trained("dpo", preference("dpo") + Keys{{"learning_rate", "1e-2"}});
   const auto log = steps(at("dpo"));
   ASSERT_EQ(log.size(), 10u);
@@ -141,7 +140,7 @@ TEST_F(PreferenceRuns, DpoBeginsAtItsKnownLossAndLearnsToTellThePairs) {
   EXPECT_LT(log.back()["loss"].get<double>(), 0.6);
 }
 
-TEST_F(PreferenceRuns, LossesThatComparePairsSeeTheWholeStep) {
+TEST_F(PreferenceRuns, LossesThatComparePairsUseTheWholeStep) {
   const Keys keys = preference("dpo") + Keys{{"dpo_loss_type", "[aot, sft]"}, {"dpo_loss_weights", "[1, 0.2]"}};
   const Outcome one = trained("one", keys);
   trained("cut", keys + Keys{{"micro_batch_size", "4"}});
@@ -160,7 +159,7 @@ TEST_F(PreferenceRuns, FullFineTuningHasAReferenceOfItsOwn) {
   EXPECT_TRUE(one == trained("zero3", keys + Keys{{"distribution", "zero3"}}, 2));
 }
 
-TEST_F(PreferenceRuns, EveryWayOfTrainingBeginsAtTheKnownLoss) {
+TEST_F(PreferenceRuns, EveryTrainingMethodStartsAtTheKnownLoss) {
   const std::vector<Keys> ways = {{{"peft_use_dora", "true"}},
                                   {{"adapter", "qlora"}},
                                   {{"bf16", "true"}},
@@ -198,7 +197,7 @@ TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
 
 // With α = 1 the reference is the model itself after every second step, so the loss of the step after is the known
 // one.
-TEST_F(PreferenceRuns, AReferenceThatFollowsIsTheModelAfterEachSync) {
+TEST_F(PreferenceRuns, AMovingReferenceIsTheModelAfterEachSync) {
   const Keys keys =
       preference("dpo") +
       Keys{{"trl", "{sync_ref_model: true, ref_model_mixup_alpha: 1, ref_model_sync_steps: 2}"}, {"save_steps", "5"}};
@@ -235,7 +234,7 @@ TEST_F(PreferenceRuns, EvaluateMeasuresThePreferencesOfTheValidationSplit) {
   }
 }
 
-TEST_F(PreferenceRuns, ARewardModelLearnsToTellThePairsAndScoresTexts) {
+TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
   Keys keys = preference("reward_model") + Keys{{"learning_rate", "1e-2"}, {"center_rewards_coefficient", "0.01"}};
   const Outcome one = trained("reward", keys);
   const auto log = steps(at("reward"));

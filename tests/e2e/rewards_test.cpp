@@ -1,4 +1,4 @@
-// Learning from rewards, whole runs: that it learns, that bits depend on nothing but the recipe, and what is refused.
+// Whole runs on rewards: that they learn, that bits depend only on the recipe, and what is rejected.
 #include <array>
 #include <filesystem>
 
@@ -112,9 +112,8 @@ TEST_F(RewardRuns, BitsDoNotDependOnRanks) {
   EXPECT_TRUE(one == trained("four", keys + Keys{{"distribution", "zero3"}}, 4));
 }
 
-// A checkpoint between two steps over the same completions has them in it.
-// With α = 1 the reference is the model itself after every second step: no divergence in the step after.
-TEST_F(RewardRuns, AReferenceThatFollowsIsTheModelAfterEachSync) {
+// A checkpoint between two steps over the same completions contains these.
+TEST_F(RewardRuns, AMovingReferenceIsTheModelAfterEachSync) {
   const Keys keys = rewards("[{length: 20}]", {{"beta", "0.05"},
                                                {"num_iterations", "2"},
                                                {"sync_ref_model", "true"},
@@ -225,7 +224,7 @@ TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
   refused({"--reward", base_directory()}, "is a language model, not a reward model");
 }
 
-TEST_F(RewardRuns, WhatCannotWorkIsRefusedInOneLine) {
+TEST_F(RewardRuns, InvalidSettingsAreRejectedInOneLine) {
   const auto refused = [&](const Keys& keys, const Words& says) {
     expect_refused(train(1, recipe("bad.yml", keys)), 2, says);
   };

@@ -1,5 +1,4 @@
-// A run and its folder: what it takes to resume or extend it, what a second run does there, and what its last line
-// says.
+// A run and its folder: resuming and extending it, a second run in the same folder, and the last line of the log.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -52,7 +51,7 @@ TEST_F(Runs, AreResumedByTheirFolderWithTheSettingsOfTheCommandLine) {
   EXPECT_THAT(e.err, HasSubstr(fmt::format("To resume: {} resume {}\n", dml_path(), at("out"))));
   EXPECT_THAT(e.err, HasSubstr(fmt::format("{} train {} --max_steps 60 --resume auto\n", dml_path(), r)));
 
-  // The recipe may be edited and the folder moved: the run goes on as it was.
+  // The recipe may be edited and the folder moved: the run continues unchanged.
   write("r.yml", "lora_r: 3\n");
   fs::rename(at("out"), at("moved"));
   Ended shown = dml({"resume", at("moved"), "--dry-run"});
@@ -133,7 +132,7 @@ TEST_F(Runs, UnderMpirunAreResumedByTheSameLine) {
   EXPECT_THAT(resumed.err, HasSubstr("2 ranks"));
 }
 
-TEST_F(Runs, AreNotResumedWhereThereIsNone) {
+TEST_F(Runs, AreNotResumedWithoutACheckpoint) {
   expect_refused(dml({"resume", at("nowhere")}), 2, {at("nowhere"), "no such directory"});
   fs::create_directory(at("empty"));
   expect_refused(dml({"resume", at("empty")}), 2, {at("empty"), "holds no run"});
@@ -147,7 +146,7 @@ TEST_F(Runs, AreNotResumedWhereThereIsNone) {
   expect_refused(dml({"resume", at("out")}), 2, {"no complete checkpoint", "train " + r});
 }
 
-TEST_F(Runs, AreExtendedWhereTheLearningRateOfTheStepsDoneStays) {
+TEST_F(Runs, AreExtendedIfPastLearningRatesAreUnchanged) {
   ASSERT_EQ(train(1, recipe("whole.yml", constant(20) + Keys{{"output_dir", at("whole")}})).exit, 0);
   ASSERT_EQ(train(1, recipe("r.yml", constant(10))).exit, 0);
   Ended longer = dml({"resume", at("out"), "--max_steps", "20"});
@@ -179,7 +178,7 @@ TEST_F(Runs, DoNotWriteIntoTheSameFolderAtOnce) {
   EXPECT_EQ(train(1, r).exit, 0) << "a dead run holds no lock";
 }
 
-TEST_F(Runs, MoveAnEarlierOneAsideWhole) {
+TEST_F(Runs, ArchiveAnEarlierRun) {
   std::string r = recipe("r.yml", tiny_lora());
   ASSERT_EQ(train(1, r).exit, 0);
   write("out/notes.txt", "mine\n");
@@ -241,7 +240,7 @@ TEST_F(Runs, TakeTheirBestModelByAnyMetricOfTheirEvaluations) {
                     HasSubstr("eval_loss, eval_near_loss, eval_far_loss")));
 }
 
-TEST_F(Runs, LogForOtherProgramsWithoutOtherBits) {
+TEST_F(Runs, LogForOtherProgramsWithoutChangingBits) {
   const Keys keys = tiny_lora() + Keys{{"max_steps", "4"}, {"eval_steps", "2"}};
   ASSERT_EQ(train(1, recipe("plain.yml", keys + Keys{{"output_dir", at("plain")}})).exit, 0);
   Ended e = train(1, recipe("logs.yml", keys + Keys{{"output_dir", at("logs")},
@@ -297,7 +296,7 @@ TEST_F(Runs, SaveWhenTheirTriggerFileAppears) {
   EXPECT_FALSE(fs::exists(at("out/axolotl_checkpoint.save")));
 }
 
-TEST_F(Runs, SayInTheirLastLineWhatBecameOfTheLoss) {
+TEST_F(Runs, ReportTheLossInTheirLastLine) {
   Ended good = train(1, recipe("good.yml", tiny_lora() + Keys{{"learning_rate", "1e-2"}}));
   ASSERT_EQ(good.exit, 0) << good.err;
   EXPECT_THAT(last_line(good.err), AllOf(HasSubstr("validation loss"), HasSubstr(" → "), Not(HasSubstr("worse"))));
@@ -307,7 +306,7 @@ TEST_F(Runs, SayInTheirLastLineWhatBecameOfTheLoss) {
   EXPECT_THAT(last_line(bad.err), AllOf(HasSubstr("ended worse than it began"), HasSubstr("validation loss")));
 }
 
-TEST_F(Runs, SayAsMuchAsTheyAreAskedTo) {
+TEST_F(Runs, PrintAsMuchAsRequested) {
   std::string r = recipe("r.yml", tiny_lora());
   Ended plain = train(1, r);
   ASSERT_EQ(plain.exit, 0) << plain.err;

@@ -37,7 +37,7 @@ class Signals : public Workshop {
     return found;
   }
 
-  void stop_and_go_on(int ranks, int signal) {
+  void stop_and_resume(int ranks, int signal) {
     const int steps = 300;
     ASSERT_EQ(train(1, recipe("whole.yml", long_run(steps) + Keys{{"output_dir", at("whole")}})).exit, 0);
     std::string r = recipe("r.yml", long_run(steps));
@@ -58,7 +58,7 @@ class Signals : public Workshop {
   }
 };
 
-TEST_F(Signals, StopWithoutSavingWhereThatIsNotWanted) {
+TEST_F(Signals, StopWithoutSavingIfSavingIsOff) {
   std::string r = recipe("r.yml", long_run(300) + Keys{{"save_on_signal", "false"}});
   for (int signal : {SIGTERM, SIGUSR2}) {
     Stopped run(1, r, 5);
@@ -73,7 +73,7 @@ TEST_F(Signals, StopWithoutSavingWhereThatIsNotWanted) {
   }
 }
 
-TEST_F(Signals, Usr1SavesAndGoesOn) {
+TEST_F(Signals, Usr1SavesAndContinues) {
   Stopped run(1, recipe("r.yml", long_run(300)), 3);
   ASSERT_NE(run.rank, 0);
   run.child.signal(SIGUSR1);
@@ -85,11 +85,11 @@ TEST_F(Signals, Usr1SavesAndGoesOn) {
   EXPECT_TRUE(file_exists(at("out/adapter_model.safetensors")));
 }
 
-TEST_F(Signals, Usr2StopsAndTheRunGoesOnWithTheSameBits) { stop_and_go_on(1, SIGUSR2); }
-TEST_F(Signals, TermStopsAndTheRunGoesOnWithTheSameBits) { stop_and_go_on(1, SIGTERM); }
-TEST_F(Signals, IntStopsAndTheRunGoesOnWithTheSameBits) { stop_and_go_on(1, SIGINT); }
-TEST_F(Signals, HupStopsAndTheRunGoesOnWithTheSameBits) { stop_and_go_on(1, SIGHUP); }
-TEST_F(Signals, HupIsIgnoredWhereItWas) {
+TEST_F(Signals, Usr2StopsAndTheRunResumesWithTheSameBits) { stop_and_resume(1, SIGUSR2); }
+TEST_F(Signals, TermStopsAndTheRunResumesWithTheSameBits) { stop_and_resume(1, SIGTERM); }
+TEST_F(Signals, IntStopsAndTheRunResumesWithTheSameBits) { stop_and_resume(1, SIGINT); }
+TEST_F(Signals, HupStopsAndTheRunResumesWithTheSameBits) { stop_and_resume(1, SIGHUP); }
+TEST_F(Signals, HupStaysIgnored) {
   std::string r = recipe("r.yml", long_run(300));
   StoppedRun run({"sh", "-c", "trap '' HUP; exec " + dml_path() + " train " + r}, r, 1, 5);
   ASSERT_NE(run.rank, 0);
@@ -101,7 +101,7 @@ TEST_F(Signals, HupIsIgnoredWhereItWas) {
 
 TEST_F(Signals, Usr2StopsAllRanks) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
-  stop_and_go_on(2, SIGUSR2);
+  stop_and_resume(2, SIGUSR2);
 }
 
 TEST_F(Signals, AKilledRankEndsTheOthers) {
@@ -117,7 +117,7 @@ TEST_F(Signals, AKilledRankEndsTheOthers) {
   EXPECT_TRUE(soon([&] { return processes_with(r).empty(); })) << "processes are left";
 }
 
-TEST_F(Signals, AKilledRunGoesOnFromItsLastCheckpoint) {
+TEST_F(Signals, AKilledRunResumesFromItsLastCheckpoint) {
   Keys keys = long_run(200) + Keys{{"save_strategy", ""}, {"save_steps", "10"}};
   ASSERT_EQ(train(1, recipe("whole.yml", keys + Keys{{"output_dir", at("whole")}})).exit, 0);
   std::string r = recipe("r.yml", keys);

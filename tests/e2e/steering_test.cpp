@@ -1,5 +1,5 @@
-// What steers and shows a run: terms of the loss, weights in bfloat16, a learning rate that follows evaluations, rows
-// dropped by their scores, runs compared and followed.
+// Controlling and following a run: terms of the loss, weights in bfloat16, a learning rate that follows evaluations,
+// rows dropped by their scores, runs compared and followed.
 #include <gmock/gmock.h>
 
 #include <cmath>

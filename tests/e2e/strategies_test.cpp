@@ -63,7 +63,7 @@ class Strategies : public Workshop {
     return runs;
   }
 
-  // Saved on the way and gone on from there: the same as without.
+  // Saved during the run and resumed from there: the same result.
   void goes_on(const Keys& keys, int ranks) {
     auto whole = trained("whole", keys + Keys{{"save_steps", "4"}, {"save_total_limit", "20"}}, ranks);
     ASSERT_FALSE(whole.empty());
@@ -89,7 +89,7 @@ TEST_F(Strategies, LongGiveTheSameAdapterInEveryCase) {
 }
 
 // Sums over uneven shares are those of the same tree.
-TEST_F(Strategies, LongDoNotMindUnevenRanks) {
+TEST_F(Strategies, LongWorkOnUnevenRanks) {
   if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
   int runs = 0;
   for (auto& [base, keys] : bases())
@@ -147,7 +147,7 @@ TEST_F(Strategies, GiveTheSameAdapterWhereItTrainsBiases) {
   }
 }
 
-// Head and embedding of their own: their buffers take turns.
+// Untied head and embedding: their buffers share memory.
 TEST_F(Strategies, GiveTheSameModelWhereTheHeadIsNotTied) {
   Keys keys = tiny_model() + eight() +
               Keys{{"max_steps", "4"},
@@ -217,7 +217,7 @@ TEST_F(Strategies, GiveTheSameMixtureOfExpertsInBf16) {
 }
 
 // gpt-oss stores its experts the other way round, gate and up in turn.
-TEST_F(Strategies, GoOnWithExpertsThatAreStoredTransposed) {
+TEST_F(Strategies, ResumeWithTransposedExperts) {
   Keys full = tiny_model() + eight();
   std::string& config = full["model_config"];
   config.replace(config.find("llama"), 5, "gpt_oss");
@@ -226,7 +226,7 @@ TEST_F(Strategies, GoOnWithExpertsThatAreStoredTransposed) {
   goes_on(full, 1);
 }
 
-TEST_F(Strategies, GoOnFromHybridsCheckpoints) {
+TEST_F(Strategies, ResumeFromHybridsCheckpoints) {
   Keys full = tiny_model() + eight();
   goes_on(full + distributed("hybrid", 4), 4);
   // And another strategy from there.
@@ -235,7 +235,7 @@ TEST_F(Strategies, GoOnFromHybridsCheckpoints) {
               whole);
 }
 
-TEST_F(Strategies, WithGradientsInBf16GoOnExactlyOnTheSameRanks) {
+TEST_F(Strategies, WithGradientsInBf16ResumeExactlyOnTheSameRanks) {
   Keys half = tiny_model() + eight() + Keys{{"comm_dtype", "bf16"}};
   for (const char* strategy : {"ddp", "zero3"}) {
     goes_on(half + Keys{{"distribution", strategy}}, 2);
@@ -254,7 +254,7 @@ TEST_F(Strategies, WithGradientsInBf16GoOnExactlyOnTheSameRanks) {
   EXPECT_NE(e.err.find("bits differ from those of an uninterrupted run"), e.err.npos) << e.err;
 }
 
-// What all ranks hold together is more than one may: zero3 trains, saves and goes on where ddp cannot begin.
+// The ranks together hold more than one may: zero3 trains, saves and resumes where ddp cannot start.
 TEST_F(Strategies, TrainAModelThatIsTooLargeForOneRank) {
   Keys large = tiny_model() + eight() +
                Keys{{"max_steps", "2"}, {"batch_size", "4"}, {"save_steps", "1"}, {"sequence_len", "64"}};

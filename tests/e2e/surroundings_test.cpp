@@ -1,5 +1,5 @@
-// What happens around a run: its log cannot be written, its base model is changed or cut short under it, another
-// command was killed where this one writes.
+// Events around a run: its log cannot be written, its base model is modified or truncated meanwhile, a killed command
+// left files where this one writes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ class Around : public Workshop {
   }
 };
 
-TEST_F(Around, ARunOutlivesTheReaderOfItsLog) {
+TEST_F(Around, ARunSurvivesTheReaderOfItsLog) {
   std::string r = recipe("r.yml", own_base(200));
   Ended e =
       run({"sh", "-c", fmt::format("{{ {} train {} 2>&1; echo $? > {}; }} | head -c 1", dml_path(), r, at("code"))});
@@ -49,13 +49,13 @@ TEST_F(Around, ARunOutlivesTheReaderOfItsLog) {
   EXPECT_TRUE(file_exists(at("out/adapter_model.safetensors")));
 }
 
-TEST_F(Around, ARunDoesNotMindALogOnAFullDisk) {
+TEST_F(Around, ARunSurvivesALogOnAFullDisk) {
   std::string r = recipe("r.yml", own_base(20));
   EXPECT_EQ(run({"sh", "-c", fmt::format("exec {} train {} 2>/dev/full", dml_path(), r)}).exit, 0);
   EXPECT_TRUE(file_exists(at("out/adapter_model.safetensors")));
 }
 
-TEST_F(Around, AResultThatNobodyReadsEndsTheCommandAsUsual) {
+TEST_F(Around, AClosedOutputEndsTheCommandAsUsual) {
   Ended e = run({"bash", "-c", fmt::format("{} schema | head -c 1 > /dev/null; exit ${{PIPESTATUS[0]}}", dml_path())});
   EXPECT_TRUE(e.exit == 0 || e.exit == 128 + SIGPIPE) << e.exit;
   EXPECT_EQ(e.err, "");
@@ -115,7 +115,7 @@ TEST_F(Around, ABaseThatIsCutShortEndsTheRunWithItsStepsSaved) {
   }
 }
 
-TEST_F(Around, WhatKilledMergesAndConvertsLeftIsCleared) {
+TEST_F(Around, LeftoversOfKilledMergesAndConvertsAreRemoved) {
   Child child({"true"});
   const pid_t dead = child.pid();
   child.wait();

@@ -42,7 +42,7 @@ class Terminal {
     close(master_);
   }
   void type(const std::string& text) { ASSERT_EQ(write(master_, text.data(), text.size()), std::ssize(text)); }
-  // Reads until `text` has come since the last call; false when only a hang takes that long.
+  // Reads until `text` has appeared since the last call; false on timeout.
   bool shows(const std::string& text) {
     for (double waited = 0; waited < kPatience;) {
       if (auto at = screen_.find(text, seen_); at != screen_.npos) {

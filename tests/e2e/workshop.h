@@ -30,7 +30,7 @@ class Workshop : public testing::Test {
   Ended dml(Words words, Surroundings around = {}) const;
   /// dml train under mpirun when there are several ranks.
   Ended train(int ranks, const std::string& recipe, Words more = {}, Surroundings around = {}) const;
-  /// It ended with `exit`, one "error:" line with every text of `says`, in little memory, and left nothing
+  /// Expects that it ended with `exit`, one "error:" line with every text of `says`, little memory, and left nothing
   /// half-written.
   void expect_refused(const Ended& e, int exit, const Words& says) const;
   /// Files and folders whose names contain `what`.
@@ -40,9 +40,8 @@ class Workshop : public testing::Test {
   std::string folder_;
 };
 
-/// A run whose last rank stops itself before `step`, when it has got there: what is done to it comes neither before the
-/// run has begun nor after its end, however the machine deals out its time. Should a test end early, that rank is
-/// ended, too.
+/// A run whose last rank stops itself before `step`, so that actions of the test happen neither before the run has
+/// started nor after its end, whatever the scheduling. If a test ends early, that rank is killed.
 struct StoppedRun {
   /// `words`: the whole command; `job`: text that is in the ranks' command lines.
   StoppedRun(const Words& words, const std::string& job, int ranks, int step);

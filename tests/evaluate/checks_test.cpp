@@ -24,7 +24,7 @@ std::string refused(const CheckRequest& request) {
   }
 }
 
-TEST(Checks, CompareWithWhatIsExpected) {
+TEST(Checks, CompareWithTheExpectedAnswer) {
   EXPECT_TRUE(passes("exact", nullptr, " Paris\n", {{"expected", "Paris "}}));
   EXPECT_FALSE(passes("exact", nullptr, "Paris.", {{"expected", "Paris"}}));
   EXPECT_TRUE(passes("exact", nullptr, "Rome", {{"expected", {"Paris", "Rome"}}}));
@@ -45,7 +45,7 @@ TEST(Checks, SearchForRegularExpressions) {
 }
 
 // Values by lm-evaluation-harness' own filters and exact_match (Python's re.findall, re.sub, str.lower), made by hand.
-TEST(Checks, MatchExactlyWhatFiltersLeave) {
+TEST(Checks, MatchTheFilteredAnswer) {
   const Json strict{
       {"filter", {{{"function", "regex"}, {"regex_pattern", R"(#### (\-?[0-9\.\,]+))"}}, {{"function", "take_first"}}}},
       {"regexes_to_ignore", {",", R"(\$)", "(?s).*#### ", R"(\.$)"}},
@@ -100,7 +100,7 @@ class Judges : public testing::Test {
   testing_tools::TemporaryFolder folder_;
 };
 
-TEST_F(Judges, StayAndAnswerLineByLine) {
+TEST_F(Judges, KeepRunningAndAnswerLineByLine) {
   auto check = answer_checks().at("command").make(
       judge("n=0; while read line; do n=$((n+1)); case \"$line\" in *good*) echo '{\"pass\": true, \"score\": 0.75, "
             "\"critique\": \"fine\"}';; *) echo \"{\\\"score\\\": 0.$n}\";; esac; done"));
@@ -137,7 +137,7 @@ TEST_F(Judges, ThatFailNeverEndTheRun) {
   }
 }
 
-TEST_F(Judges, AreLookedForBeforehand) {
+TEST_F(Judges, AreLookedUpBeforeTheRun) {
   EXPECT_NE(refused({"command", "no_such_program_at_all --flag"}).find("no_such_program_at_all"), std::string::npos);
   EXPECT_NE(refused({"command", Json::array({"no_such_program_at_all"})}), "");
   EXPECT_NE(refused({"command", nullptr}), "");

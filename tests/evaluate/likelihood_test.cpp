@@ -49,7 +49,7 @@ TEST_P(LikelihoodsOf, ContinuationsAreThoseOfWholeTexts) {
   }
 }
 
-TEST_P(LikelihoodsOf, GreedyIsWhatTheModelWouldWrite) {
+TEST_P(LikelihoodsOf, GreedyIsTheMostLikelyText) {
   GoldenLogits golden{GetParam()};
   const std::vector<Token> context = text(golden.model->spec.vocab, 6, 1);
   std::vector<Token> written, all = context;

@@ -45,7 +45,7 @@ TEST(Rewards, AreChecksAsNumbers) {
   EXPECT_EQ(values({{"choice", nullptr}}, r, "ten"), (std::vector<double>{0}));
 }
 
-TEST(Rewards, ALongAnswerIsWorthLess) {
+TEST(Rewards, ALongAnswerHasALowerReward) {
   EXPECT_EQ(values({{"length", 4}}, row({}), "äöü!"), (std::vector<double>{1}));
   EXPECT_EQ(values({{"length", 4}}, row({}), "abcdef"), (std::vector<double>{.5}));
   EXPECT_EQ(values({{"length", 4}}, row({}), "abcdefghijkl"), (std::vector<double>{0}));
@@ -64,7 +64,7 @@ TEST(Rewards, AProgramScores) {
   EXPECT_EQ(values({{"command", program}}, row({}), "abc"), (std::vector<double>{3}));
 }
 
-TEST(Rewards, SayWhatIsWrongWithThem) {
+TEST(Rewards, ReportTheirErrors) {
   const std::string all = refused({{"exat", nullptr},
                                    {"perplexity", nullptr},
                                    {"exact", nullptr, {{"wieght", 2}}},
@@ -76,7 +76,7 @@ TEST(Rewards, SayWhatIsWrongWithThem) {
     EXPECT_NE(all.find(part), all.npos) << part << " in " << all;
 }
 
-TEST(Rewards, SayWhichRowsTheyCannotBeComputedOf) {
+TEST(Rewards, NameTheRowsThatTheyCannotBeComputedFor) {
   const Rewards rewards({{"exact", nullptr}, {"choice", nullptr}});
   const std::vector<EvalRow> rows{row({{"expected", "1"}})};
   const auto problems = rewards.problems_with(rows);

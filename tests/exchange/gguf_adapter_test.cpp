@@ -43,7 +43,7 @@ std::int64_t paired_row(std::int64_t row, std::int64_t head_dim) {
   return row - in_head + in_head % half * 2 + in_head / half;
 }
 
-TEST(GgufAdapters, ComputeWhatPeftsFileDoes) {
+TEST(GgufAdapters, ComputeTheSameAsPeftsFile) {
   int seen = 0;
   for (const char* family : {"llama_tiny", "qwen2", "gemma", "phi3"}) {
     const std::string folder = kFamilies + family;
@@ -94,7 +94,7 @@ TEST(GgufAdapters, ComputeWhatPeftsFileDoes) {
   EXPECT_GE(seen, 1);
 }
 
-TEST(GgufAdapters, RefuseWhatTheFileHasNoPlaceFor) {
+TEST(GgufAdapters, RejectWhatTheFileCannotHold) {
   const std::string folder = kFamilies + "llama_tiny";
   const ModelSpec spec = read_model_spec(folder + "/model");
   Adapter adapter;
@@ -110,7 +110,7 @@ TEST(GgufAdapters, RefuseWhatTheFileHasNoPlaceFor) {
 }
 
 // llama.cpp multiplies by them without looking for an adapter: it would compute another model without a word.
-TEST(GgufAdapters, WhatLlamaCppWouldPassOverIsRefused) {
+TEST(GgufAdapters, WhatLlamaCppWouldIgnoreIsRejected) {
   const ModelSpec spec = read_model_spec(kFamilies + "deepseek_v3/model");
   const testing_tools::TemporaryFolder out;
   for (const char* name : {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"}) {

@@ -142,7 +142,7 @@ TEST_F(GgufExports, MixTypesAsLlamaQuantizeDoes) {
   EXPECT_EQ(odd["blk.5.ffn_down.weight"], "f16");
 }
 
-TEST_F(GgufExports, RefuseWhatLlamaCppHasNoKeyFor) {
+TEST_F(GgufExports, RejectSettingsWithoutAKeyInLlamaCpp) {
   ModelSpec spec = read_model_spec(kGolden + "qwen3/model");
   spec.bias.qkv = true;
   spec.rope.scaling = RopeScaling::dynamic;

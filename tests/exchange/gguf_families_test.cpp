@@ -109,7 +109,7 @@ void expect_values(const ModelFiles& files, const ModelSpec& spec, const ValueAt
   }
 }
 
-TEST_F(GgufFamilies, OfEveryFamilyComeBackBitByBit) {
+TEST_F(GgufFamilies, OfEveryFamilySurviveTheRoundTripBitByBit) {
   const WeightRows rows = rows_of(value_at);
   for (const Json& config : configs())
     for (const char* type : {"f32", "bf16"}) {

@@ -1,4 +1,5 @@
-// The container: the bytes of llama.cpp's own writer, and files that are wrong in every way its tests name.
+// The container: compared with the bytes of llama.cpp's own writer; invalid files of every kind that llama.cpp's tests
+// name.
 #include "exchange/gguf_file.h"
 
 #include <fmt/format.h>

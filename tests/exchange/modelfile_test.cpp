@@ -52,7 +52,7 @@ TEST_F(Modelfiles, HoldTemplateStopTokensAndParameters) {
             "PARAMETER repeat_penalty 1.1\n");
 }
 
-TEST_F(Modelfiles, KnowTheUsualTemplates) {
+TEST_F(Modelfiles, RecogniseTheUsualTemplates) {
   EXPECT_THAT(modelfile("<|start_header_id|>"), HasSubstr("<|eot_id|>{{ end }}<|start_header_id|>assistant"));
   EXPECT_THAT(modelfile("<start_of_turn>"), HasSubstr("{{ if eq .Role \"assistant\" }}model{{ else }}user"));
   EXPECT_THAT(modelfile("<|user|>\n<|end|>"), HasSubstr("{{ .Content }}<|end|>"));
@@ -61,7 +61,7 @@ TEST_F(Modelfiles, KnowTheUsualTemplates) {
   EXPECT_THAT(modelfile(""), HasSubstr("PARAMETER stop \"</s>\""));
 }
 
-TEST_F(Modelfiles, AnotherOnesIsLeftAsItIs) {
+TEST_F(Modelfiles, ThoseOfOthersAreNotOverwritten) {
   const std::string path = write("");
   write_modelfile(path, folder_.path());
   EXPECT_THAT(read_file(folder_ / "Modelfile"), HasSubstr("FROM ./small.gguf"));

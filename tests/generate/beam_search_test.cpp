@@ -107,7 +107,7 @@ TEST_P(BeamSearch, WithABeamForEveryTokenFindsTheLikeliestPair) {
   EXPECT_NEAR(found.logprobs[0] + found.logprobs[1], best, 1e-4);
 }
 
-TEST_P(BeamSearch, TellsTheCallerTheTextInTheEnd) {
+TEST_P(BeamSearch, ReportsTheTextAtTheEnd) {
   GenerationOptions options;
   options.beams = 3;
   options.max_new_tokens = 6;

@@ -1,4 +1,4 @@
-// The engine: an answer alone, in company, and after what the cache knew, bit for bit; cancelling, fairness, memory.
+// The engine: an answer alone, in a batch, and after cache hits, bit for bit; cancelling, fairness, memory.
 #include "generate/engine.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-// What a request got.
+// The events of a request.
 struct Got {
   Tokens tokens;
   std::vector<float> logprobs;
@@ -92,7 +92,7 @@ void expect_same(const Got& a, const Got& b, unsigned i) {
   EXPECT_EQ(a.reason, b.reason) << i;
 }
 
-TEST_P(EngineFamilies, AnAnswerDependsNeitherOnItsCompanyNorOnTheCacheNorOnHowItsPromptIsCut) {
+TEST_P(EngineFamilies, AnAnswerDependsNeitherOnOtherRequestsNorOnTheCacheNorOnPromptChunks) {
   constexpr unsigned kRequests = 40;
   std::vector<Got> want;
   for (unsigned i = 0; i < kRequests; ++i) want.push_back(alone(request(i), options(1)));
@@ -199,7 +199,7 @@ TEST_P(OneEngine, ALongPromptDoesNotStopTheOthers) {
   for (std::size_t i = 1; i < steps.size(); ++i) EXPECT_EQ(steps[i], steps[i - 1] + 1);
 }
 
-TEST_P(OneEngine, WhatIsCancelledGivesItsPlaceAndMemoryBack) {
+TEST_P(OneEngine, ACancelledRequestReleasesItsSlotAndMemory) {
   Engine engine({&model}, options(2));
   std::map<RequestId, Got> got;
   int step = 0;
@@ -215,7 +215,7 @@ TEST_P(OneEngine, WhatIsCancelledGivesItsPlaceAndMemoryBack) {
   EXPECT_EQ(engine.cache_usage(), 0);
 }
 
-TEST_P(OneEngine, RefusesWhatCanNeverFit) {
+TEST_P(OneEngine, RejectsRequestsThatCanNeverFit) {
   Engine engine({&model}, options(2));
   EngineRequest r = request(1);
   r.prompt = prompt(1, 90);
@@ -259,7 +259,7 @@ TEST_P(OneEngine, EmbeddingsAreTheMeanOfTheLastStates) {
   EXPECT_TRUE(got.tokens.empty());
 }
 
-TEST_P(OneEngine, KeepsToItsConstraint) {
+TEST_P(OneEngine, FollowsItsConstraint) {
   std::vector<std::string> texts(static_cast<std::size_t>(model.spec.vocab));
   for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = std::string(1, static_cast<char>('a' + i % 26));
   auto tree = std::make_shared<TokenTree>(texts);
@@ -274,7 +274,7 @@ TEST_P(OneEngine, KeepsToItsConstraint) {
   EXPECT_EQ(got.reason, StopReason::token);
 }
 
-TEST_P(OneEngine, WritesAheadWhatMustComeAndSaysTheSame) {
+TEST_P(OneEngine, DraftsForcedTokensWithoutChangingTheAnswer) {
   std::vector<std::string> texts(static_cast<std::size_t>(model.spec.vocab));
   for (std::size_t i = 0; i < texts.size(); ++i)
     texts[i] = std::string(1 + i / 26 % 3, static_cast<char>('a' + i % 26));

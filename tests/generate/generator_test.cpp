@@ -32,12 +32,12 @@ class Families : public testing::TestWithParam<std::string> {
       {5, 17, 3, 40, 31, 8, 22}, {9}, {33, 2, 11, 14}, {30, 30, 30, 1, 6, 12, 25, 20, 13, 7, 4}};
 };
 
-TEST_P(Families, ALongPromptMayStandBehindAShortOne) {
+TEST_P(Families, ALongPromptMayFollowAShortOne) {
   std::vector<Tokens> uneven{prompts[1], prompts[3]};
   EXPECT_EQ(Generator(*model).run(uneven, greedy(2))[1].tokens.size(), 2u);
 }
 
-TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
+TEST_P(Families, ABatchEqualsOneByOneAndTheWholePrefix) {
   auto together = Generator(*model).run(prompts, greedy(12));
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     EXPECT_EQ(together[i].tokens.size(), 12u);
@@ -53,7 +53,7 @@ TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
 }
 
 // A conversation: every prompt is the one before with its answer and a question after it.
-TEST_P(Families, ThatKeepsWhatItReadReadsTheNextTurnFromWhereItIsNew) {
+TEST_P(Families, ThatKeepsItsCacheReadsOnlyTheNewPartOfATurn) {
   if (model->spec.max_positions < 64) GTEST_SKIP() << "three turns are longer than its positions";
   Generator keeping(*model), plain(*model);
   keeping.keep(64, DType::f32);
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, GrowingRope, testing::Values("dynamic", "longro
                          [](auto& row) { return row.param; });
 
 class LearnedPositions : public Families {};
-TEST_P(LearnedPositions, EndWhereTheyEnd) {
+TEST_P(LearnedPositions, EndAtTheirLimit) {
   auto most = model->spec.max_positions - static_cast<std::int64_t>(prompts[0].size());
   EXPECT_EQ(Generator(*model).run(std::span(prompts).first(1), greedy(most))[0].tokens.size(),
             static_cast<std::size_t>(most));
@@ -139,7 +139,7 @@ TEST_P(Generation, EndsAtAStopTokenAndLeavesItOut) {
   }
 }
 
-TEST_P(Generation, TheCallerMayEndASequenceAndTheOthersGoOn) {
+TEST_P(Generation, TheCallerMayEndASequenceWhileOthersContinue) {
   auto whole = Generator(*model).run(prompts, greedy(8));
   std::map<std::size_t, Tokens> heard;
   auto stopped = Generator(*model).run(prompts, greedy(8), [&](std::size_t i, Token t) {
@@ -155,7 +155,7 @@ TEST_P(Generation, TheCallerMayEndASequenceAndTheOthersGoOn) {
   }
 }
 
-TEST_P(Generation, SamplingIsRepeatableAndIndependentOfTheCompany) {
+TEST_P(Generation, SamplingIsRepeatableAndIndependentOfOtherRequests) {
   GenerationOptions options;
   options.max_new_tokens = 10;
   options.sampling.temperature = 2;
@@ -170,7 +170,7 @@ TEST_P(Generation, SamplingIsRepeatableAndIndependentOfTheCompany) {
 
 TEST_P(Generation, LogprobsAreThoseOfTheModel) {
   auto out = Generator(*model).run(std::span(prompts).first(1), greedy(5))[0];
-  // What evaluate says of the same text: one loss per label.
+  // The evaluation of the same text: one loss per label.
   Tokens text = prompts[0];
   text.insert(text.end(), out.tokens.begin(), out.tokens.end());
   Tokens tokens(text.begin(), text.end() - 1), labels(tokens.size(), kIgnore);
@@ -185,7 +185,7 @@ TEST_P(Generation, LogprobsAreThoseOfTheModel) {
   for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(out.logprobs[i], -losses[i], 1e-4);
 }
 
-TEST_P(Generation, WhoWaitsTakesThePlaceOfOneThatHasEnded) {
+TEST_P(Generation, AWaitingPromptTakesTheSlotOfAFinishedOne) {
   std::vector<Tokens> many = prompts;
   for (Token t = 1; t < 8; ++t) many.push_back({t, 12, t});
   auto options = greedy(12);
@@ -220,14 +220,14 @@ TEST_P(Generation, WhoWaitsTakesThePlaceOfOneThatHasEnded) {
   EXPECT_EQ(Generator(*model).run(std::span(many).subspan(4), options)[0].tokens, sampled[4].tokens);
 }
 
-TEST_P(Generation, NothingToDoIsNoMistake) {
+TEST_P(Generation, AnEmptyListIsValid) {
   EXPECT_TRUE(Generator(*model).run({}, greedy(5)).empty());
   auto out = Generator(*model).run(prompts, greedy(0));
   EXPECT_EQ(out.size(), prompts.size());
   EXPECT_TRUE(out[0].tokens.empty());
 }
 
-TEST_P(Generation, ALongTextBehindAShortPromptHasMemory) {
+TEST_P(Generation, ALongTextAfterAShortPromptHasMemory) {
   Tokens prompt{9};
   EXPECT_EQ(Generator(*model).run({&prompt, 1}, greedy(2600))[0].tokens.size(), 2600u);
 }
@@ -264,8 +264,7 @@ TEST_P(Generation, ManyPromptsAreReadInGroups) {
     EXPECT_EQ(Generator(*model).run({&many[i], 1}, greedy(3))[0].tokens, together[i].tokens) << i;
 }
 
-// Each step takes the likeliest of the tokens that the constraint allows, alone as in company; the text ends where it
-// must.
+// Each step takes the most likely token that the constraint allows, alone and in a batch; the text ends where it must.
 TEST_P(Generation, FollowsAConstraint) {
   std::vector<std::string> texts(static_cast<std::size_t>(model->spec.vocab));
   for (std::size_t i = 2; i < texts.size(); ++i) texts[i] = std::string(1, static_cast<char>('a' + i % 26));

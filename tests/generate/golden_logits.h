@@ -1,4 +1,4 @@
-// A golden model that tells its logits after a text, read whole from the beginning: slow, and sure.
+// A golden model that computes the logits after a text by reading it as a whole: slow but simple.
 #pragma once
 
 #include <algorithm>

@@ -86,7 +86,7 @@ TEST(Sampling, TemperatureIsAPowerOfTheProbabilities) {
   for (std::size_t t = 0; t < kFive.size(); ++t) EXPECT_NEAR(n[static_cast<Token>(t)] / 20000.0, squares[t], 0.018);
 }
 
-TEST(Sampling, AHairsBreadthOfTemperatureIsGreedy) {
+TEST(Sampling, ATinyTemperatureIsGreedy) {
   SamplingOptions options;
   options.temperature = 1e-42;
   for (std::uint64_t step = 0; step < 20; ++step) EXPECT_EQ(once(options, {1, 3, 2.9f}, {}, step).token, 1);
@@ -114,7 +114,7 @@ TEST(TopP, KeepsTheSmallestSetThatReachesP) {
   expect_exactly(options, kFive, {1});
 }
 
-TEST(MinP, KeepsWhatIsNotTooFarBelowTheBest) {
+TEST(MinP, KeepsTokensCloseToTheBest) {
   SamplingOptions options;
   options.min_p = 0.3;  // 0.12 and above
   expect_exactly(options, kFive, {1, 3, 4});
@@ -124,7 +124,7 @@ TEST(MinP, KeepsWhatIsNotTooFarBelowTheBest) {
   expect_exactly(options, kFive, {1});
 }
 
-TEST(Filters, ActInTurn) {
+TEST(Filters, AreAppliedInOrder) {
   SamplingOptions options;
   options.top_k = 4;    // 1 3 4 0 of mass 0.95
   options.top_p = 0.8;  // of that: 0.4 + 0.3 + 0.15 reach 0.76
@@ -134,7 +134,7 @@ TEST(Filters, ActInTurn) {
   expect_exactly(options, kFive, {1, 3, 4});
 }
 
-TEST(Filters, NeverTakeATokenThatCannotCome) {
+TEST(Filters, NeverTakeAForbiddenToken) {
   Logits logits{-std::numeric_limits<float>::infinity(), 0, -std::numeric_limits<float>::infinity(), 0};
   auto n = counts({}, logits, 500);
   EXPECT_EQ(n.size(), 2u);

@@ -57,7 +57,7 @@ TEST_F(HubCache, FindsSnapshotsByNameAndRevision) {
   EXPECT_EQ(read_file(*find_in_hub_cache(HubKind::model, "org/small") + "/config.json"), "{}");
 }
 
-TEST_F(HubCache, WhatItLacksIsNotFound) {
+TEST_F(HubCache, MissingNamesAreNotFound) {
   for (const char* name :
        {"org/rows", "org/broken", "org/small@v1", "org/none", "small", "models/llama/config.json", "../org/small",
         "org/../small", "/org/small", "org/small@../main", "org/sm all", "-a/b", "a./b", "a--b/c", ""})
@@ -65,7 +65,7 @@ TEST_F(HubCache, WhatItLacksIsNotFound) {
   EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small@ffffffffffffffffffffffffffffffffffffffff"), std::nullopt);
 }
 
-TEST_F(HubCache, SaysWhereItLookedAndWhatIsNear) {
+TEST_F(HubCache, NamesTheCacheAndSimilarNames) {
   EXPECT_THAT(hub_advice(HubKind::model, "org/smal"), HasSubstr("did you mean 'org/small'?"));
   EXPECT_THAT(hub_advice(HubKind::model, "other/thing"), HasSubstr("not in the cache " + folder_.path()));
   EXPECT_THAT(hub_advice(HubKind::dataset, "other/thing"), HasSubstr("dml fetch --dataset other/thing"));
@@ -74,7 +74,7 @@ TEST_F(HubCache, SaysWhereItLookedAndWhatIsNear) {
   EXPECT_EQ(hub_advice(HubKind::dataset, "rows.jsonl"), "");
 }
 
-TEST_F(HubCache, LiesWhereTheEnvironmentSays) {
+TEST_F(HubCache, FollowsTheEnvironment) {
   unsetenv("HF_HUB_CACHE");
   setenv("HF_HOME", "/home-of-hub", 1);
   EXPECT_EQ(hub_cache_directory(), "/home-of-hub/hub");

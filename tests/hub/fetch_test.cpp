@@ -1,5 +1,5 @@
-// Downloads from a mock of the Hub that does what networks and servers do: what arrives in the cache is right, or
-// nothing is.
+// Downloads from a mock of the Hub that simulates failures of networks and servers: the cache contains the right files
+// or none.
 #include "hub/fetch.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ TEST_F(Fetching, FillsTheCacheAsHuggingfaceHubLaysItOut) {
   EXPECT_EQ(fs::read_symlink(fetched.folder + "/config.json").filename().string().size(), 40u);
 }
 
-TEST_F(Fetching, WhatIsThereIsNotFetchedAgain) {
+TEST_F(Fetching, CachedFilesAreNotFetchedAgain) {
   fetch();
   hub_.forget_requests();
   const Fetched again = fetch();
@@ -83,7 +83,7 @@ TEST_F(Fetching, RevisionsPatternsAndDatasets) {
   EXPECT_EQ(read_file(dataset.folder + "/data/train-00000-of-00001.jsonl"), "{}");
 }
 
-TEST_F(Fetching, ADryRunTouchesNothing) {
+TEST_F(Fetching, ADryRunWritesNothing) {
   FetchRequest dry = request();
   dry.dry_run = true;
   EXPECT_EQ(fetch(dry).files.size(), 4u);
@@ -113,7 +113,7 @@ TEST_F(Fetching, TheTokenStaysWithTheHub) {
     }
 }
 
-TEST_F(Fetching, RefusalsSayWhatTheyMean) {
+TEST_F(Fetching, RefusalsAreExplained) {
   EXPECT_THAT(problem("org/none"), AllOf(HasSubstr("model org/none: not found on"), HasSubstr("check the name")));
   EXPECT_THAT(problem("org/model@v9"),
               HasSubstr("model org/model@v9: there is no such branch, tag or commit (Invalid rev id)"));
@@ -144,7 +144,7 @@ TEST_F(Fetching, ARenamedRepositoryIsFollowed) {
   EXPECT_NE(problem("old/name"), "");  // its files are no longer those that are listed: nothing wrong is accepted
 }
 
-TEST_F(Fetching, PassingTroublesAreTriedAgain) {
+TEST_F(Fetching, TransientFailuresAreRetried) {
   for (const Faults& faults : std::vector<Faults>{{{"429", {3, 0}}},
                                                   {{"status", {3, 500}}},
                                                   {{"status", {2, 503}}},
@@ -165,7 +165,7 @@ TEST_F(Fetching, PassingTroublesAreTriedAgain) {
   }
 }
 
-TEST_F(Fetching, TroublesThatStayAreErrorsAndNothingWrongIsAccepted) {
+TEST_F(Fetching, PersistentFailuresAreErrorsAndNothingWrongIsAccepted) {
   for (const auto& [faults, said] : std::vector<std::pair<Faults, const char*>>{
            {{{"status", {99, 500}}}, "answered with status 500 (the server has a problem)"},
            {{{"429", {99, 0}}}, "limits the number of requests (429)"},
@@ -193,7 +193,7 @@ TEST_F(Fetching, AFileThatChangesMeanwhileIsListedAgain) {
   expect_clean();
 }
 
-TEST_F(Fetching, PausesAreAsTheServerSaysOrGrow) {
+TEST_F(Fetching, PausesFollowTheServerOrGrow) {
   std::vector<double> pauses;
   HubOptions options = hub_.options();
   options.pause = [&](double seconds) { pauses.push_back(seconds); };
@@ -208,7 +208,7 @@ TEST_F(Fetching, PausesAreAsTheServerSaysOrGrow) {
   EXPECT_THAT(pauses, testing::ElementsAre(1, 2, 4, 8));
 }
 
-TEST_F(Fetching, WithoutRoomNothingIsDownloaded) {
+TEST_F(Fetching, WithoutDiskSpaceNothingIsDownloaded) {
   hub_.add_made("models/org/model/model.safetensors", 1'000'000'000'000'000, std::string(64, 'a'), {});
   EXPECT_THAT(problem(), AllOf(HasSubstr("1000000.0 GB are needed"), HasSubstr("HF_HUB_CACHE names another folder")));
   EXPECT_THAT(hub_.requests(), Not(HasSubstr("resolve")));

@@ -1,4 +1,4 @@
-// Downloads of one model from the mock of the Hub, and what the cache must look like after them.
+// Downloads one model from the mock of the Hub, and checks the cache afterwards.
 #pragma once
 
 #include <gmock/gmock.h>

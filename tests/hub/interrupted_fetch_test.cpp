@@ -107,7 +107,7 @@ TEST_F(Fetching, LongAThousandFaultyDownloadsLeaveNothingWrong) {
   std::printf("1000 downloads; %d failed, and were continued\n", failed);
 }
 
-TEST_F(Fetching, LongASilentServerIsLeft) {
+TEST_F(Fetching, LongASilentServerTimesOut) {
   if (!std::getenv("DML_LONG")) GTEST_SKIP() << "DML_LONG=1";
   hub_.set_faults({{"halt", {2, 100}}});
   HubOptions options = hub_.options();

@@ -20,7 +20,7 @@
 
 namespace dml::testing_tools {
 
-/// What goes wrong: the next `times` requests that it applies to are answered so.
+/// Faults: the next `times` requests that a fault applies to are answered with it.
 ///
 ///   any request:  429 (number: Retry-After), status (number), hang up, html
 ///   a file:       cut (number: bytes, -1: somewhere), halt (of one in LFS; number: bytes), wrong bytes, longer, 416,

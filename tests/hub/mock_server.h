@@ -1,5 +1,5 @@
-// An HTTP/1.1 server on a loopback port for tests, a thread for each connection. Its answers may be cut off, come to a
-// halt, or be none at all.
+// An HTTP/1.1 server on a loopback port for tests, with one thread per connection. Its responses may be truncated,
+// stall, or be missing.
 #pragma once
 
 #include <condition_variable>

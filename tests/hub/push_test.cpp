@@ -84,7 +84,7 @@ TEST_F(Pushing, AResultArrivesWholeAndNothingElse) {
             varied_bytes(9100));
 }
 
-TEST_F(Pushing, WhatTheHubHasIsNotSentAgain) {
+TEST_F(Pushing, FilesOnTheHubAreNotSentAgain) {
   push(request());
   hub_.forget_requests();
   PushRequest again = request();
@@ -111,7 +111,7 @@ TEST_F(Pushing, ADryRunSendsNothing) {
   EXPECT_EQ(hub_.requests(), "");
 }
 
-TEST_F(Pushing, ProblemsAreSaid) {
+TEST_F(Pushing, ProblemsAreReported) {
   EXPECT_THAT(problem(request(), ""), HasSubstr("a push needs a token with write access"));
   EXPECT_THAT(problem(request(), "wrong"),
               AllOf(HasSubstr("model org/result"), HasSubstr("the token may not see it"), Not(HasSubstr("wrong"))));
@@ -126,7 +126,7 @@ TEST_F(Pushing, ProblemsAreSaid) {
   EXPECT_THAT(problem(name), HasSubstr("is not a repository name"));
 }
 
-TEST_F(Pushing, TroublesAreTriedAgainOrLeaveTheRepositoryAsItWas) {
+TEST_F(Pushing, FailuresAreRetriedOrLeaveTheRepositoryUnchanged) {
   for (const auto& [name, fault] :
        std::map<std::string, testing_tools::MockFault>{{"429", {3, 0}}, {"status", {3, 502}}, {"hang up", {3, 1}}}) {
     hub_.set_faults({{name, fault}});

@@ -7,7 +7,7 @@
 namespace dml::jinja {
 namespace {
 
-/// The text with every marked stretch written as «mark:bytes».
+/// The text with every marked range written as «mark:bytes».
 std::string shown(const RenderResult& r) {
   std::string out;
   std::size_t at = 0;
@@ -31,7 +31,7 @@ std::string shown(std::string_view source) {
   return shown(Template(source, "T").render(context));
 }
 
-TEST(JinjaMarks, SurviveWhatTemplatesDoToText) {
+TEST(JinjaMarks, SurviveTheOperationsOfTemplates) {
   EXPECT_EQ(shown("{{ a }}"), "<1:  Hello, World \n>");
   EXPECT_EQ(shown("[{{ a | trim }}]"), "[<1:Hello, World>]");
   EXPECT_EQ(shown("{{ '[' + a.strip() + ']' + b }}"), "[<1:Hello, World>]<2:né>");
@@ -54,7 +54,7 @@ TEST(JinjaMarks, SurviveWhatTemplatesDoToText) {
   EXPECT_EQ(shown("{{ a | trim | truncate(5, true, '.', 0) }}"), "<1:Hell>.");
 }
 
-TEST(JinjaMarks, AreLostOnlyWhereThatIsSaid) {
+TEST(JinjaMarks, AreLostOnlyWhereReported) {
   const Value context = dict({{"a", Text("x y", 1)}});
   const RenderResult r = Template("{{ a | urlencode }}", "T").render(context);
   EXPECT_EQ(shown(r), "x%20y");
@@ -62,7 +62,7 @@ TEST(JinjaMarks, AreLostOnlyWhereThatIsSaid) {
   EXPECT_FALSE(Template("{{ a | trim }}{{ a == 'x' }}", "T").render(context).marks_lost);
 }
 
-TEST(JinjaMarks, TellWhatIsInsideOfGeneration) {
+TEST(JinjaMarks, CoverGenerationBlocks) {
   const Value context = dict({{"a", Text("A", 7)}});
   const RenderResult r =
       Template("x{% generation %}{{ a }}!{% endgeneration %}y{% generation %}z{% endgeneration %}", "T")

@@ -64,7 +64,7 @@ TEST(Jinja, RendersThePublishedChatTemplates) {
   }
 }
 
-TEST(JinjaErrors, NameThePlace) {
+TEST(JinjaErrors, NameThePosition) {
   EXPECT_EQ(error_of("a\n  {{ 1 + }}"), "T:2:10: expected an expression, got '}}'");
   EXPECT_EQ(error_of("é{{ nope() }}"), "T:1:5: 'nope' is undefined");
   EXPECT_EQ(error_of("{{ a.b.c }}", {{"a", Json::object()}}), "T:1:7: 'dict object' has no attribute 'b'");
@@ -78,7 +78,7 @@ TEST(JinjaErrors, NameThePlace) {
   EXPECT_THAT(error_of("a \xff b"), HasSubstr("T:1:3: this is not UTF-8"));
 }
 
-TEST(JinjaLimits, StopWhatNeverEnds) {
+TEST(JinjaLimits, StopEndlessTemplates) {
   EXPECT_THAT(error_of("{{ range(10**12) }}"), HasSubstr("Range too big"));
   EXPECT_THAT(error_of("{{ 'x' * 10**9 }}"), HasSubstr("16 MiB"));
   EXPECT_THAT(error_of("{{ [0] * 10**9 }}"), HasSubstr("a list of more than"));
@@ -104,7 +104,7 @@ TEST(JinjaLimits, StopWhatNeverEnds) {
   EXPECT_THAT(error_of(ifs), HasSubstr("nested too deeply"));
 }
 
-TEST(JinjaLimits, BoundWhatIsHeldAndWhatIsCompared) {
+TEST(JinjaLimits, BoundMemoryAndComparisons) {
   EXPECT_THAT(
       error_of("{% set ns = namespace(s=[]) %}{% for i in range(99) %}{% set ns.s = ns.s + ['x' * 1000000 ~ i] %}"
                "{% endfor %}"),
@@ -126,7 +126,7 @@ TEST(JinjaLimits, BoundWhatIsHeldAndWhatIsCompared) {
             std::size_t{12} << 20);
 }
 
-TEST(JinjaLimits, LetValuesHoldEachOtherWithoutHarm) {
+TEST(JinjaLimits, AllowReferenceCycles) {
   EXPECT_EQ(render("{% set ns = namespace() %}{% set ns.self = ns %}{% macro f() %}{% endmacro %}{% set ns.f = f %}ok"),
             "ok");
   EXPECT_EQ(
@@ -134,7 +134,7 @@ TEST(JinjaLimits, LetValuesHoldEachOtherWithoutHarm) {
       "ok");
 }
 
-TEST(Jinja, TakesNothingFromTheHost) {
+TEST(Jinja, HasNoAccessToTheHost) {
   EXPECT_EQ(render("{{ ''.__class__ }}{{ x.__init__ }}", {{"x", 1}}), "");
   EXPECT_THAT(error_of("{{ ''.__class__.__mro__ }}"), HasSubstr("no attribute '__class__'"));
   EXPECT_THAT(error_of("{{ [].append(1) }}"), HasSubstr("cannot change values"));

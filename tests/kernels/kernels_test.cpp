@@ -123,7 +123,7 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
   use_isa(best_isa());
 }
 
-TEST(Gemm, ARowHasItsBitsInAnyCompanyOfItsKind) {
+TEST(Gemm, ARowHasTheSameBitsBesideAnyOtherRows) {
   constexpr std::int64_t n = 83, k = 320, most = 21;
   for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(wanted)) continue;
@@ -221,7 +221,7 @@ TEST(Gemm, IsAsExactAsFloat32OnEveryInstructionSet) {
   use_isa(best_isa());
 }
 
-TEST(Gemm, LetsNoInfinityOrNanPassForANumber) {
+TEST(Gemm, PropagatesInfinityAndNan) {
   constexpr std::int64_t t = 20, n = 33, k = 40;
   auto x = values(t * k, 1), w = values(n * k, 2);
   std::vector<float> y(t * n);

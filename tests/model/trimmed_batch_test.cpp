@@ -21,7 +21,7 @@ struct Batch {
   PackedBatch view() const { return {tokens, labels, positions, starts}; }
 };
 
-TEST(TrimmedBatch, WhatStandsBehindTheLastLabelOfADocumentChangesNothing) {
+TEST(TrimmedBatch, TokensAfterTheLastLabelOfADocumentChangeNothing) {
   Batch all, needed;
   all.add(12, 9), all.add(5, 0), all.add(8, 8), all.add(20, 3), all.add(4, 0);
   needed.add(9, 9), needed.add(8, 8), needed.add(3, 3);

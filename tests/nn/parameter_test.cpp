@@ -42,7 +42,7 @@ TEST(ParameterStore, RefsFollowARebinding) {
 }
 
 // What an earlier gradient left is set by a product of the whole, zeroed for one of a part, and zeroed in the end.
-TEST(ParameterStore, FindsNothingOfTheLastGradientInANewOne) {
+TEST(ParameterStore, StartsEveryGradientFromZero) {
   ParameterStore store;
   store.create_units({"unit"});
   ParameterRef product = store.add(0, "a", {2, 2}, true), fused = store.add(0, "b", {4, 1}, true);

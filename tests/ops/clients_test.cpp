@@ -1,4 +1,4 @@
-// `dml serve` as programs use it: the scripts of tests/clients, with what they need or not at all.
+// `dml serve` with real clients: the scripts of tests/clients, skipped if their requirements are missing.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -67,16 +67,16 @@ std::string soak_seconds() {
   return given ? given : "3600";
 }
 
-TEST_F(Clients, MalformedRequestsAndThoseWhoLeaveStopNobodyElse) {
+TEST_F(Clients, MalformedRequestsAndDisconnectsAffectNoOtherClient) {
   expect_holds("abuse.py", {"--requests", "120", "--slow", "0", "--leaving", "16"}, "abuse holds");
 }
 
-TEST_F(Clients, LongAbuseLeavesMemoryAsItWas) {
+TEST_F(Clients, LongAbuseLeaksNoMemory) {
   if (!long_tests()) GTEST_SKIP() << "DML_LONG=1 runs it";
   expect_holds("abuse.py", {"--requests", "10000", "--slow", "200", "--leaving", "1000"}, "abuse holds", 3000);
 }
 
-TEST_F(Clients, EveryFieldAnswersAsPromised) { expect_holds("contract.py", {}, "the contract holds"); }
+TEST_F(Clients, EveryFieldWorksAsDocumented) { expect_holds("contract.py", {}, "the contract holds"); }
 
 TEST_F(Clients, MixedLoadOverAdaptersGetsTheAnswersOfEachAlone) {
   Words words = adapters();
@@ -95,7 +95,7 @@ TEST_F(Clients, SampledAnswersValidateAgainstTheirSchemas) {
   expect_holds("validate.py", {"--answers", "200"}, "all of 200 answers are valid");
 }
 
-TEST_F(Clients, TheOfficialClientOfOpenAiIsSatisfied) {
+TEST_F(Clients, TheOfficialOpenAiClientWorks) {
   if (!has_program("node")) GTEST_SKIP() << "node is not there";
   const char* folder = std::getenv("DML_NODE_MODULES");  // a folder in which `npm install openai` was run
   Words words{python(), kClients + "openai.py", "--dml", dml_path(), "--base-model", base()};

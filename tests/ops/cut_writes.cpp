@@ -1,5 +1,5 @@
-// Preloaded into the program: ends the process at the k-th call that changes something in a folder, before the call is
-// carried out – a power cut at that very place.
+// Preloaded into the program: ends the process before the k-th system call that changes something in a folder, like a
+// power failure at that point.
 //
 //   CUT_FOLDER=/path   which folder counts
 //   CUT_AT=k           which call is the last one to come, from 1; unset: none is cut

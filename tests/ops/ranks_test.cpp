@@ -1,6 +1,5 @@
-// What happens to the others when a rank dies, hangs, or holds another opinion: the whole job ends by itself, with a
-// code and a reason, long before anybody has waited for as long as a rank may (dist_timeout is longer than the tests'
-// patience).
+// When a rank dies, hangs, or has other settings, the whole job ends by itself with a code and a reason, long before
+// dist_timeout (which is longer than the tests' patience).
 #include <unistd.h>
 
 #include <chrono>
@@ -82,14 +81,14 @@ class Ranks : public Workshop {
     EXPECT_FALSE(fs::exists(at("out/metrics.jsonl"))) << "step 0 was reached";
   }
 
-  /// Runs `inside` where `path` on one rank has other contents than on the other: a mount of its own.
+  /// Runs `inside` with other contents of `path` on one rank: in a mount namespace.
   void with_own_copy(const std::string& path, const std::string& copy, const std::string& what) {
     if (geteuid() != 0 || run({"unshare", "-m", "true"}).exit != 0) GTEST_SKIP() << "needs root for a mount of its own";
     expect_refused(against(fmt::format("unshare -m sh -c 'mount --bind {} {} && exec $DML'", copy, path)), what);
   }
 };
 
-TEST_F(Ranks, EndTogetherWhenOneDies) {
+TEST_F(Ranks, AllEndWhenOneDies) {
   const std::vector<std::pair<const char*, const char*>> few{
       {"kill", "step"},  {"segv", "exchange"}, {"abort", "save"},    {"exit0", "evaluation"},
       {"exit3", "load"}, {"throw", "save"},    {"bad_alloc", "step"}};
@@ -111,7 +110,7 @@ TEST_F(Ranks, LongEndTogetherInAllPhasesAndWays) {
   fmt::print("{} cases, the slowest {:.1f} s (start, steps and verification included)\n", cases, slowest);
 }
 
-TEST_F(Ranks, NameWhomTheyWaitForWhenOneHangs) {
+TEST_F(Ranks, NameTheRankThatHangs) {
   // A rank that the machine holds up may be taken for one that hangs: then they wait for longer.
   Ended e;
   for (const char* patience : {"5", "40", "300"}) {
@@ -119,7 +118,7 @@ TEST_F(Ranks, NameWhomTheyWaitForWhenOneHangs) {
     if (e.err.find("(step 3)") != e.err.npos && e.err.find("waiting for rank 1") != e.err.npos) break;
   }
   EXPECT_EQ(e.exit, 6) << e.err;
-  // The first one to lose patience ends the other, which may come to speak or not.
+  // The first rank to time out terminates the other, which may or may not report its error.
   EXPECT_TRUE(e.err.find("rank 0 on") != e.err.npos || e.err.find("rank 2 on") != e.err.npos) << e.err;
   EXPECT_NE(e.err.find("(step 3)"), e.err.npos) << e.err;
   EXPECT_NE(e.err.find("waiting for rank 1"), e.err.npos) << e.err;

@@ -1,5 +1,5 @@
-// A run may be ended at any instant, by a kill, a cut in the middle of a save, or a full disk: what is gone on from is
-// the newest whole checkpoint, and the result is that of a run that was never ended, byte for byte.
+// A run may end at any instant, by a kill, a cut in the middle of a save, or a full disk: it resumes from the newest
+// valid checkpoint, and the result equals that of an uninterrupted run, byte for byte.
 #include <signal.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -142,7 +142,7 @@ TEST_F(Resume, LongIsExactAfterACutAtEveryCall) {
   survives_cuts({}, 1);
 }
 
-// What a checkpoint holds is that of its step, whoever writes it and whatever is trained meanwhile.
+// A checkpoint contains the state of its step, whoever writes it and whatever is trained meanwhile.
 TEST_F(Resume, SavesTheSameInTheBackground) {
   const Keys full = tiny_model() + Keys{{"learning_rate", "1e-3"}};
   const std::tuple<const char*, int, Keys> cases[] = {

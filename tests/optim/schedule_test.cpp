@@ -125,7 +125,7 @@ TEST(LearningRate, WarmupLongerThanTheRunIsHarmless) {
   }
 }
 
-TEST(LearningRate, UnknownNamesAndArgumentsAreToldTheNearest) {
+TEST(LearningRate, UnknownNamesAndArgumentsNameTheNearest) {
   auto message = [](const ScheduleSettings& s) -> std::string {
     try {
       LearningRate schedule(s);

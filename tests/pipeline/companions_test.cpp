@@ -1,5 +1,5 @@
-// What lies beside weights makes them answer without the recipe as with it: for every built-in chat template,
-// instruction formats, and recipes that set variables of the template, with an adapter, merged and trained in full.
+// The companion files make a model answer without the recipe as with it: for every built-in chat template, instruction
+// formats, and recipes that set variables of the template, with an adapter, merged and trained in full.
 #include "assembly/companions.h"
 
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ class CompanionFiles : public testing::Test {
     options.generation.max_new_tokens = 6;
     return Assistant(recipe, options);
   }
-  // Both give the same tokens to the model, stop at the same ones, and say the same.
+  // Both have the same prompt tokens, the same stop tokens and the same answers.
   static void expect_same(Assistant& recipe, Assistant& folder, const std::string& what) {
     std::vector<Json> rows{Json{{"prompt", "What is a cat?"}}, Json{{"prompt", "  two spaces, and <s> as text"}}};
     if (recipe.chats()) {
@@ -175,7 +175,7 @@ TEST_F(CompanionFiles, PlainTextLeavesTheTemplateOfTheBaseAlone) {
   EXPECT_FALSE(file_exists(at("plain/chat_template.jinja")));
 }
 
-TEST_F(CompanionFiles, SayWhatTransformersAndTheHubWantToKnow) {
+TEST_F(CompanionFiles, ContainTheMetadataOfTransformersAndTheHub) {
   write_file(at("base/generation_config.json"),
              R"({"_from_model_config": true, "eos_token_id": 7, "top_k": 20, "temperature": 0.6})");
   const RecipeFile file =

@@ -1,4 +1,4 @@
-// What dml init makes of data it has never seen.
+// dml init on unknown data.
 #include "pipeline/init.h"
 
 #include <gmock/gmock.h>
@@ -143,7 +143,7 @@ TEST_F(InitData, FindsPreferences) {
   EXPECT_EQ(look("g.jsonl", messages, chosen).entry.field_messages, "chosen");
 }
 
-TEST_F(InitData, SaysWhatColumnsThereAreWhenNoneIsKnown) {
+TEST_F(InitData, ListsTheColumnsWhenNoneIsRecognised) {
   const std::string rows = "Alpha,Beta,Gamma\na,b,c\n";
   EXPECT_THAT(refused("a.csv", rows), testing::AllOf(HasSubstr("Alpha, Beta, Gamma"), HasSubstr("--user COLUMN")));
   ColumnHints hints;

@@ -56,7 +56,7 @@ TEST_F(Directories, OfModelsAreDescribed) {
   EXPECT_THAT(info.refused, testing::ElementsAre(testing::HasSubstr("tokenizer")));  // goldens have none
 }
 
-TEST_F(Directories, SayWhatDmlWouldRefuse) {
+TEST_F(Directories, NameWhatDmlWouldReject) {
   fs::copy(model("llama_tiny"), at("broken"));
   Json config = read_json(at("broken/config.json"));
   config["vocab_size"] = 98;

@@ -82,7 +82,7 @@ TEST_F(OwnRanks, AreOneWhereMoreWouldNotHelp) {
   unsetenv("SLURM_JOB_ID");
 }
 
-TEST_F(OwnRanks, AreWhatTheRecipeSays) {
+TEST_F(OwnRanks, FollowTheRecipe) {
   const LayoutChoice two = layout_of(recipe({{"ranks", "2"}}), host(16));
   EXPECT_EQ(two.layout, (Layout{2, 8}));
   EXPECT_EQ(two.why, "ranks: 2");
@@ -101,7 +101,7 @@ TEST_F(OwnRanks, OfLaunchBringTheirOwnMicroBatches) {
             (Layout{2, 8}));
 }
 
-TEST_F(OwnRanks, MeetMistakesAsTrainingDoes) {
+TEST_F(OwnRanks, ReportErrorsAsTrainingDoes) {
   EXPECT_THROW(layout_of(recipe({{"datasets.0.path", folder / "nowhere.jsonl"}}), host(16)), UserError);
 }
 
@@ -112,7 +112,7 @@ TEST_F(OwnRanks, ShareTheStepOfOne) {
   EXPECT_EQ(train.micro_batches_per_step(8), 4);
 }
 
-TEST_F(OwnRanks, AreToldTheirLayout) {
+TEST_F(OwnRanks, ReceiveTheirLayout) {
   unsetenv("DML_LAYOUT");
   setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
   EXPECT_FALSE(layout_from_parent());

@@ -101,7 +101,7 @@ class Qlora : public testing::Test {
   inline static std::unique_ptr<testing_tools::TemporaryFolder> root_;
 };
 
-TEST_F(Qlora, ABaseWithWhatIsNoNumberIsRefusedByName) {
+TEST_F(Qlora, ANonFiniteBaseIsRejectedByName) {
   std::string folder = at("damaged"), file = folder + "/model.safetensors";
   fs::copy(at("base"), folder);
   std::string bytes = read_file(file);
@@ -116,7 +116,7 @@ TEST_F(Qlora, ABaseWithWhatIsNoNumberIsRefusedByName) {
   EXPECT_FALSE(fs::exists(at("never") + "/adapter_model.safetensors"));
 }
 
-TEST_F(Qlora, ActivationsInSixteenBitsLeaveTheLossWhereItWas) {
+TEST_F(Qlora, ActivationsInSixteenBitsDoNotChangeTheLoss) {
   auto last_losses = [](const std::string& output) {
     std::string text = read_file(at(output) + "/metrics.jsonl");
     double sum = 0;
@@ -141,7 +141,7 @@ TEST_F(Qlora, ActivationsInSixteenBitsLeaveTheLossWhereItWas) {
   EXPECT_NEAR(last_losses("bf16"), last_losses("f32"), 2e-3);
 }
 
-TEST_F(Qlora, LearnsWhatLoraOverTheDequantisedBaseDoes) {
+TEST_F(Qlora, MatchesLoraOverTheDequantisedBase) {
   RecipeFile four = recipe(adapter("qlora", "base", "nf4"));
   run(four);
   write_base(four.recipe, "base-nf4");

@@ -1,5 +1,5 @@
-// The promises of datasets/README.md that do not need a model: nothing held out has leaked, and the measure tells a
-// pirate.
+// The claims of datasets/README.md that need no model: no held-out question is in the training data, and the measure
+// recognises a pirate.
 #include <gtest/gtest.h>
 
 #include <cctype>

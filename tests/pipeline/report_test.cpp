@@ -83,7 +83,7 @@ TEST(Report, EscapesWhateverComesFromData) {
   EXPECT_THAT(page, HasSubstr("&lt;b&gt;"));
 }
 
-TEST(Report, OfARunThatWentNowhereStillReads) {
+TEST(Report, OfARunWithoutStepsIsValid) {
   EXPECT_EQ(unclosed(report_html(Report{})), "");
   Report r = sample_report(2);
   r.steps[0].loss = NAN;

@@ -1,4 +1,4 @@
-// What run.json remembers, what recipes differ in, and whether a run made its model better.
+// run.json, differences between recipes, and whether a run improved its model.
 #include "pipeline/run_record.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ TEST(RunRecord, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read_run_record(folder.path()), r);
 }
 
-TEST(RunRecord, IsRefusedWhereItIsNone) {
+TEST(RunRecord, IsRejectedIfItIsMissing) {
   testing_tools::TemporaryFolder folder;
   EXPECT_THROW(read_run_record(folder.path()), UserError);
   for (const char* text : {"[]", "{}", R"({"format": 2, "recipe": "r"})", R"({"format": 1})",

@@ -16,7 +16,7 @@ TEST(SweepGrid, MultipliesListsAndPairs) {
   EXPECT_EQ(dump(grid[3]), R"({"learning_rate":2,"lora_r":8,"seed":7})");
 }
 
-TEST(SweepGrid, ThatIsNoneIsRefused) {
+TEST(SweepGrid, ThatIsInvalidIsRejected) {
   for (const char* text : {"[1, 2]", "learning_rate: 1", "learning_rate: []", "_: [1]", "{}"})
     EXPECT_THROW(sweep_grid(text, "g.yml"), UserError) << text;
 }

@@ -1,4 +1,4 @@
-// Plug-ins that must be refused: compiled once for each BROKEN (plugin_test.cpp says what they are).
+// Plug-ins that must be rejected: compiled once for each BROKEN (described in plugin_test.cpp).
 #include <dml/plugin.h>
 
 #include <stdexcept>

@@ -46,7 +46,7 @@ TEST_F(Plugin, IsLoadedOnceAndSaysWhatItAdds) {
   EXPECT_EQ(optimizers().rows().size(), before);
 }
 
-TEST(PluginFiles, ThatAreNoneOrOfAnotherAbiAreRefused) {
+TEST(PluginFiles, ThatAreInvalidOrOfAnotherAbiAreRejected) {
   EXPECT_THAT(error_of([] { load_plugin("/nowhere/libmine.so"); }),
               AllOf(HasSubstr("/nowhere/libmine.so"), HasSubstr("No such file")));
   EXPECT_THAT(error_of([] { load_plugin(DML_SOURCE_DIR "/README.md"); }), HasSubstr("cannot be loaded"));
@@ -56,7 +56,7 @@ TEST(PluginFiles, ThatAreNoneOrOfAnotherAbiAreRefused) {
   EXPECT_THAT(error_of([] { load_plugin(broken(2)); }), HasSubstr("was built with C++ ABI 1, this dml with "));
 }
 
-TEST_F(Plugin, ThatFailsAddsNothing) {
+TEST_F(Plugin, ThatFailsToLoadAddsNothing) {
   EXPECT_THAT(error_of([] { load_plugin(broken(3)); }), HasSubstr("libdml_test_broken3.so: no licence"));
   EXPECT_EQ(schedules().find("thrown"), nullptr);
   EXPECT_THAT(error_of([] { load_plugin(broken(4)); }), HasSubstr("it adds the schedule 'once' twice"));
@@ -123,7 +123,7 @@ TEST_F(Plugin, PromptFormatsGivePiecesAndTheirErrorsAreTheRows) {
   EXPECT_THAT(error_of([&] { format->render({{"said", "you"}}); }), HasSubstr("say"));
 }
 
-TEST_F(Plugin, ChecksThatThrowLoseTheirAnswerAndNotTheRun) {
+TEST_F(Plugin, ChecksThatThrowSkipTheAnswerAndContinueTheRun) {
   const auto check = answer_checks().at("longer").make({"longer", nullptr, {{"than", 4}}});
   EXPECT_EQ(check->name(), "longer");
   EXPECT_EQ(check->problem_with({{"text", "x"}}), "there is no prompt");

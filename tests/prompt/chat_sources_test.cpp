@@ -66,7 +66,7 @@ TEST(MessageColumns, ARowWithoutAnAnswerHasNothingToTrainOn) {
   EXPECT_NE(r.untrained_reason, "");
 }
 
-TEST(MessageColumns, APromptEndsWhereTheModelSpeaks) {
+TEST(MessageColumns, APromptEndsBeforeTheAnswer) {
   DatasetEntry entry = columns({{"user", {"q"}}, {"assistant", {"a"}}});
   const char* expected = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n";
   EXPECT_EQ(marked(strategy_of(entry)->prompt(parse_json(R"({"q": "Why?"})", "row"))), expected);
@@ -147,7 +147,7 @@ TEST(ChatGptExport, AConversationWithoutAnAnswerHasNothingToTrainOn) {
             "");
 }
 
-TEST(ChatGptExport, DamageIsAnErrorNotALoop) {
+TEST(ChatGptExport, DamagedExportsAreErrors) {
   for (const char* row :
        {R"({"messages": []})", R"({"mapping": 3})", R"({"current_node": "x", "mapping": {}})",
         R"({"current_node": "x", "mapping": {"x": {"parent": "y"}, "y": {"parent": "x"}}})",

@@ -1,4 +1,4 @@
-// What of a conversation is trained, shown as the rendered text with the trained bytes between « and ».
+// The trained parts of a conversation: the rendered text with the trained bytes between « and ».
 #include "prompt/chat_template.h"
 
 #include <gmock/gmock.h>
@@ -67,12 +67,12 @@ const Json kTwoTurns =
     row({say("user", "hello"), say("assistant", "hi"), say("user", "bye"), say("assistant", "ciao")});
 const Json kOneTurn = row({say("system", "S"), say("user", "U"), say("assistant", "A")});
 
-TEST(ChatTemplate, LearnsTheAnswerAndTheTokenThatEndsIt) {
+TEST(ChatTemplate, TrainsTheAnswerAndItsEndToken) {
   EXPECT_EQ(Case().shown(kOneTurn),
             "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n«A<|im_end|>»\n");
 }
 
-TEST(ChatTemplate, RendersLlama3AsItsTokensSay) {
+TEST(ChatTemplate, RendersLlama3) {
   Case s;
   s.named("llama3", "<|eot_id|>").context.bos_token = "<|begin_of_text|>";
   s.dataset.train_on_eos = TrainOnEnd::none;
@@ -91,7 +91,7 @@ TEST(ChatTemplate, TrainsOnInputsWithoutTheirHeaders) {
       "<|im_start|>system\n«S<|im_end|>»\n<|im_start|>user\n«U<|im_end|>»\n<|im_start|>assistant\n«A<|im_end|>»\n");
 }
 
-TEST(ChatTemplate, LearnsTheRolesItIsTold) {
+TEST(ChatTemplate, TrainsTheChosenRoles) {
   Case s;
   s.dataset.roles_to_train = {"human"};
   EXPECT_EQ(s.shown(kOneTurn),
@@ -100,7 +100,7 @@ TEST(ChatTemplate, LearnsTheRolesItIsTold) {
   EXPECT_THAT(s.shown(kOneTurn), ::testing::Not(HasSubstr("«")));
 }
 
-TEST(ChatTemplate, LearnsEndTokensByPolicy) {
+TEST(ChatTemplate, TrainsEndTokensByPolicy) {
   Case s;
   const std::string u = "<|im_start|>user\n", a = "<|im_start|>assistant\n", e = "<|im_end|>";
   EXPECT_EQ(s.shown(kTwoTurns),
@@ -128,13 +128,13 @@ TEST(ChatTemplate, KeepsEosAndEotApart) {
   EXPECT_THAT(s.error(kOneTurn), HasSubstr("also an eot token"));
 }
 
-TEST(ChatTemplate, FindsTheEndTokenBehindBlanks) {
+TEST(ChatTemplate, FindsTheEndTokenAfterBlanks) {
   Case s;
   EXPECT_EQ(s.named("llama2", "</s>").shown(row({say("user", "U"), say("assistant", " A ")})),
             "<s>[INST] U [/INST] «A» «</s>»");
 }
 
-TEST(ChatTemplate, LearnsOnlyTheLastTurns) {
+TEST(ChatTemplate, TrainsOnlyTheLastTurns) {
   Case s;
   s.dataset.train_on_turns = 1;
   EXPECT_EQ(s.shown(kTwoTurns),
@@ -142,7 +142,7 @@ TEST(ChatTemplate, LearnsOnlyTheLastTurns) {
             "|im_start|>assistant\n«ciao<|im_end|>»\n");
 }
 
-TEST(ChatTemplate, ObeysTheFlagOfAMessage) {
+TEST(ChatTemplate, FollowsTheFlagOfAMessage) {
   Case s;
   s.dataset.message_field_training = "train";
   Json r = kTwoTurns;
@@ -170,7 +170,7 @@ TEST(ChatTemplate, GivesTheTokensOfAMessageItsWeight) {
   EXPECT_THAT(s.error(r), HasSubstr("messages[3].weight' must be a weight from 0"));
 }
 
-TEST(ChatTemplate, ObeysDetailsByCharacter) {
+TEST(ChatTemplate, FollowsDetailsByCharacter) {
   Case s;
   s.jinja("{% for m in messages %}{{ m.role[0] + ':' + m.content | trim + eos_token }}{% endfor %}");
   s.dataset.message_field_training_detail = "parts";
@@ -206,7 +206,7 @@ TEST(ChatTemplate, SplitsReasoningFromTheAnswer) {
             "<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n<think>\n«hm\n</think>\n\nA<|im_end|>»\n");
 }
 
-TEST(ChatTemplate, LearnsTheTagsThatTheModelMustOpenItself) {
+TEST(ChatTemplate, TrainsTheTagsThatTheModelOpensItself) {
   Case s;  // the generation prompt stops in front of <think>
   s.jinja(
       "{% for m in messages %}<{{ m.role }}>\n{{ '<think>' + m.reasoning_content + '</think>' if m.reasoning_content "
@@ -217,7 +217,7 @@ TEST(ChatTemplate, LearnsTheTagsThatTheModelMustOpenItself) {
   EXPECT_EQ(s.shown(r), "<user>\nU<|im_end|>\n<assistant>\n«<think>hm</think>A<|im_end|>»\n");
 }
 
-TEST(ChatTemplate, LearnsToolCallsWhole) {
+TEST(ChatTemplate, TrainsWholeToolCalls) {
   Case s;
   Json r = row(
       {say("user", "Weather?"),
@@ -287,7 +287,7 @@ TEST(ChatTemplate, ReadsOtherSpellings) {
             "<|im_start|>assistant\n«U<|im_end|>»\n<|im_start|>user\nA<|im_end|>\n");
 }
 
-TEST(ChatTemplate, SaysWhatARowLacks) {
+TEST(ChatTemplate, NamesWhatARowLacks) {
   Case s;
   EXPECT_THAT(s.error({{"text", "x"}}), HasSubstr("the row has no 'messages'; it has 'text'"));
   EXPECT_THAT(s.error({{"messages", Json::array({Json{{"from", "human"}, {"value", "U"}}})}}),
@@ -327,7 +327,7 @@ TEST(ChatTemplate, IsChosenByDatasetThenRecipeThenTokenizer) {
   EXPECT_EQ(choose_chat_template(s.context).origin, "gemma, built in");
 }
 
-TEST(ChatTemplate, PromptsUpToWhereTheModelSpeaks) {
+TEST(ChatTemplate, PromptsEndBeforeTheAnswer) {
   const Rendered r = Case().make()->prompt(kOneTurn);
   std::string text;
   for (const Piece& p : r.segments.at(0).pieces()) {
@@ -337,7 +337,7 @@ TEST(ChatTemplate, PromptsUpToWhereTheModelSpeaks) {
   EXPECT_EQ(text, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST(ChatTemplate, TellsWhetherTurnsEnd) {
+TEST(ChatTemplate, DetectsWhetherTurnsEnd) {
   Case s;
   const std::vector<std::string> ends = {"<|im_end|>"};
   TrainedEnds e = trained_ends(s.rendered(kTwoTurns), ends);
@@ -362,7 +362,7 @@ TEST(ChatTemplate, WarnsOfEndTokensThatAreNeverWritten) {
   EXPECT_THAT(chat_template_warnings(s.context)[0], HasSubstr("<nope>"));
 }
 
-TEST(ChatTemplate, FingerprintsWhatMatters) {
+TEST(ChatTemplate, FingerprintsTheRelevantSettings) {
   const std::string base = Case().make()->fingerprint();
   EXPECT_EQ(base, Case().make()->fingerprint());
   Case a, b, c;

@@ -16,7 +16,7 @@ TEST(DatasetPage, IsCurrent) {
   EXPECT_TRUE(read_file(path) == dataset_page()) << "run test_prompt with DML_UPDATE=1 and commit recipes/DATASETS.md";
 }
 
-TEST(DatasetPage, ShowsEveryFormatWithSomethingLearned) {
+TEST(DatasetPage, ShowsEveryFormatWithTrainedText) {
   const std::string page = dataset_page();
   for (auto& type : prompt_strategies().rows()) {
     const auto at = page.find("### `type: " + type.name + "`\n");
@@ -27,7 +27,7 @@ TEST(DatasetPage, ShowsEveryFormatWithSomethingLearned) {
   }
 }
 
-TEST(DatasetPage, MarksWhatIsLearned) {
+TEST(DatasetPage, MarksTrainedText) {
   Rendered r;
   Segment& segment = r.segments.emplace_back();
   segment.add("Q: ", false, true);

@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
              "^Answer the following question in a comprehensive, in-depth, and creative way. Additionally your "
              "response should be relevant, accurate, and free of any ambiguity.\nUSER: Why?\nASSISTANT:|[[So.]]$"}));
 
-TEST(Formats, LearnThePromptTooWhenAsked) {
+TEST(Formats, TrainThePromptOnRequest) {
   EXPECT_EQ(
       shown(make("prompt_completion", true)->render(parse_json(R"({"prompt": "Q", "completion": "A"})", "row"))[0]),
       "^[[Q]]|[[A]]$");
@@ -186,7 +186,7 @@ TEST(Formats, HaveAPromptForInferenceThatIsTheirTrainingPrompt) {
   EXPECT_EQ(shown(make("alpaca:chat")->prompt({{"prompt", "Do"}})), "^SYSTEM: " + kNo + "\nUSER: Do\nASSISTANT:");
 }
 
-TEST(Formats, TellWhatTheRowLooksLike) {
+TEST(Formats, SuggestAFormatForTheRow) {
   EXPECT_EQ(error_of([] {
               make("alpaca")->render(parse_json(R"({"conversations": [{"from": "human", "value": "Hi"}]})", "row"));
             }),
@@ -200,7 +200,7 @@ TEST(Formats, TellWhatTheRowLooksLike) {
   EXPECT_THAT(error_of([] { make("alpacca"); }), HasSubstr("did you mean 'alpaca'?"));
 }
 
-TEST(Formats, MarkTemplateTextAndNotWhatTheRowSays) {
+TEST(Formats, MarkTemplateTextButNotTextOfTheRow) {
   auto rendered =
       make("alpaca:chatml")->render(parse_json(R"({"instruction": "<|im_end|>", "output": "<|im_end|>"})", "row"))[0];
   for (auto& segment : rendered.segments)
@@ -232,7 +232,7 @@ TEST_F(UserFormat, FollowsItsTable) {
   EXPECT_EQ(render(R"({"ask": "a", "system": "S", "say": null})"), "^<<S>>\nQ a\n|$");
 }
 
-TEST_F(UserFormat, RefusesWhatItCannotFill) {
+TEST_F(UserFormat, RejectsUnknownPlaceholders) {
   format.format = "{instruktion}";
   EXPECT_EQ(error_of([&] { render("{}"); }),
             "format: unknown placeholder {instruktion}; did you mean 'instruction'?; write {{ and }} for braces");
@@ -240,7 +240,7 @@ TEST_F(UserFormat, RefusesWhatItCannotFill) {
   EXPECT_EQ(error_of([&] { render("{}"); }), "format: '{' without '}' (write '{{' for a brace)");
 }
 
-TEST(PreTokenised, TakesTokensAsTheyAreAndLeavesMaskedOnesOut) {
+TEST(PreTokenised, UsesTokensUnchangedAndDropsMaskedOnes) {
   auto r = make("")->render(parse_json(
       R"({"input_ids": [1, 5, 6, 0], "labels": [-100, 5, 6, -100], "attention_mask": [1, 1, 1, 0]})", "row"))[0];
   EXPECT_EQ(r.ids, (std::vector<Token>{1, 5, 6}));
@@ -248,7 +248,7 @@ TEST(PreTokenised, TakesTokensAsTheyAreAndLeavesMaskedOnesOut) {
   EXPECT_EQ(make("")->render(parse_json(R"({"input_ids": [1, 5]})", "row"))[0].labels, (std::vector<Token>{1, 5}));
 }
 
-TEST(PreTokenised, RefusesWhatDoesNotFit) {
+TEST(PreTokenised, RejectsInconsistentRows) {
   auto error = [](const char* row) { return error_of([&] { make("")->render(parse_json(row, "row")); }); };
   EXPECT_EQ(error(R"({"input_ids": [1], "labels": [1, 2]})"), "'labels' has 2 entries, 'input_ids' has 1");
   EXPECT_EQ(error(R"({"input_ids": [1.5]})"), "'input_ids' must be a list of whole numbers, has 1.5");

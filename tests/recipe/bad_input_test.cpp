@@ -119,7 +119,7 @@ struct BadValue {
   const char *lines, *expected;
 };
 
-TEST(BadValues, AreToldWithWhatIsExpectedAndWhatIsThere) {
+TEST(BadValues, NameTheExpectedAndTheActualValue) {
   const BadValue cases[] = {
       {"lora_r: abc",
        "6:9: 'lora_r' must be an integer of at least 1 and at most 16384, is 'abc'; for example lora_r: 16"},
@@ -154,7 +154,7 @@ TEST(BadValues, AreToldWithWhatIsExpectedAndWhatIsThere) {
   for (const auto& c : cases) EXPECT_THAT(problems(c.lines), HasSubstr(c.expected)) << c.lines;
 }
 
-TEST(Problems, AreAllToldSortedByLine) {
+TEST(Problems, AreAllReportedSortedByLine) {
   auto said = problems("lora_r: 0\nbogus_key_here: 1\nsample_packing: 7\nnum_epochs: 0\n");
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3) << said;
   EXPECT_THAT(said, testing::ContainsRegex("r.yml:6:9.*\nr.yml:7:1.*\nr.yml:8:17.*\nr.yml:9:13"));

@@ -44,7 +44,7 @@ TEST(PreferenceRules, BetaHasSeveralNames) {
   EXPECT_EQ(parsed("rl: orpo\norpo_alpha: 0.2\nrl_beta: 0.4\n").preference.beta(), 0.4);
 }
 
-TEST(PreferenceRules, CombinationsThatCannotBeAreRefusedByTheirKey) {
+TEST(PreferenceRules, InvalidCombinationsAreRejectedByTheirKey) {
   EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [exo_pair]\n"), "needs dpo_label_smoothing"));
   EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [sigmoid, sft]\ndpo_loss_weights: [1]\n"), "has 1 weights"));
   EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [sigmoyd]\n"), "sigmoid"));
@@ -63,7 +63,7 @@ TEST(PreferenceRules, CombinationsThatCannotBeAreRefusedByTheirKey) {
   EXPECT_EQ(problems("rl: dpo\ndpo_loss_type: [sigmoid, sft]\ndpo_loss_weights: [1, 0.5]\n"), "");
 }
 
-TEST(PreferenceRules, KeysThatLossTypesHaveReplacedBecomeThem) {
+TEST(PreferenceRules, DeprecatedKeysBecomeLossTypes) {
   using Texts = std::vector<std::string>;
   const Recipe both = parsed("rl: dpo\nrpo_alpha: 0.5\ndpo_norm_loss: true\n");
   EXPECT_EQ(both.preference.dpo_loss_type, (Texts{"sigmoid_norm", "sft"}));
@@ -106,7 +106,7 @@ TEST(PreferenceRules, RewardsAndTrlsNames) {
   EXPECT_TRUE(warned(preference_file("rl: dpo\ntrl: {epsilon: 0.3}\n"), "'trl.epsilon' has no effect"));
 }
 
-TEST(PreferenceRules, IdleKeysAndHighRatesAreSaid) {
+TEST(PreferenceRules, UnusedKeysAndHighRatesAreReported) {
   EXPECT_TRUE(warned(preference_file("dpo_label_smoothing: 0.1\n"), "no effect without rl"));
   EXPECT_TRUE(warned(preference_file("rl: kto\nsimpo_gamma: 1.5\n"), "'simpo_gamma' has no effect"));
   EXPECT_TRUE(warned(preference_file("rl: dpo\n"), "is high for"));  // 2e-4

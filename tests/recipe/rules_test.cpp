@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Rules, AreToldWithBothPlaces) {
+TEST(Rules, NameBothPlaces) {
   const std::string lora = "adapter: lora\nlora_target_linear: true\n", val = "val_set_size: 0.1\n";
   const std::pair<std::string, const char*> cases[] = {
       {"warmup_steps: 3\nseed: 1\nwarmup_ratio: 0.1",

@@ -299,7 +299,7 @@ TEST(Flags, MeanOneValueOfAnotherKey) {
   set_choices("objective", {});
 }
 
-TEST(UnsupportedKeys, SayWhatToDoAndAreNeverUnknown) {
+TEST(UnsupportedKeys, NameTheAlternativeAndAreNeverUnknown) {
   for (const char* line : {"center_rewards: true", "processor_type: AutoProcessor", "gptq: true",
                            "rope_scaling: {type: linear}", "unsloth_lora_qkv: true", "tensor_parallel_size: 2",
                            "use_pose: yes", "plugins: [my.Plugin]", "save_safetensors: false", "deepspeed: {x: 1}"}) {
@@ -362,7 +362,7 @@ Json random_json(std::mt19937& random, int depth) {
   }
 }
 
-TEST(AnyJson, IsReadAsItIsAndComesBackFromTheResolvedRecipe) {
+TEST(AnyJson, IsReadUnchangedAndSurvivesTheResolvedRecipe) {
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
     Json value = Json::object();
@@ -377,7 +377,7 @@ TEST(AnyJson, IsReadAsItIsAndComesBackFromTheResolvedRecipe) {
 }
 
 /// Whatever the bytes are: a recipe or a UserError.
-TEST(DamagedText, NeverDoesMoreThanFail) {
+TEST(DamagedText, FailsCleanly) {
   const std::string good = kSample +
                            "x: &a [1, 'two', \"three\"]\ny: *a\nspecial_tokens: {pad_token: "
                            "<pad>}\nchat_template_jinja: |\n  {% a %}\n   b\ntokens: >-\n  a\n  b\n"
@@ -404,7 +404,7 @@ TEST(DamagedText, NeverDoesMoreThanFail) {
   }
 }
 
-TEST(DataDigest, ChangesWithWhatDecidesTheData) {
+TEST(DataDigest, ChangesWithTheSettingsOfTheData) {
   auto base = data_digest(parsed(""));
   for (const char* line : {"num_epochs: 7", "output_dir: x", "lora_r: 4", "wandb_project: x"})
     EXPECT_EQ(data_digest(parsed(line)), base) << line;

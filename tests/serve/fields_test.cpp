@@ -1,4 +1,4 @@
-// Fields of requests, and what is said of wrong ones.
+// Fields of requests, and the errors of invalid ones.
 #include "serve/fields.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ TEST(Fields, ReadsTypesAndRanges) {
   EXPECT_THAT(error_of([&] { f.texts("d", 1); }).message, HasSubstr("2 entries"));
 }
 
-TEST(Fields, RefusesWhatNobodyAskedFor) {
+TEST(Fields, RejectsUnknownFields) {
   const Json body = {{"temprature", 1}, {"user", "x"}};
   Fields f(body);
   f.number("temperature", 0, 0, 1);
@@ -100,7 +100,7 @@ Json messages_of(const char* body, const std::string& chat_template = "") {
   return read_messages(f, chat_template);
 }
 
-TEST(Messages, AreSpelledAsTemplatesKnowThem) {
+TEST(Messages, HaveTheFormOfTemplates) {
   const char* body =
       R"({"messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": [{"type":
     "text", "text": "Hi"}]}, {"role": "assistant", "content": null, "reasoning": "so", "tool_calls": [{"id": "1", "type":

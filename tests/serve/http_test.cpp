@@ -1,5 +1,5 @@
-// The HTTP layer over real sockets on the loopback address: what is let through, what is refused, streams and clients
-// that leave.
+// The HTTP layer over real sockets on the loopback: accepted and rejected requests, streams, and clients that
+// disconnect.
 #include "serve/http.h"
 
 #include <arpa/inet.h>
@@ -154,7 +154,7 @@ TEST_F(Http, StreamsWhatIsWritten) {
   for (int i = 0; i < 10; ++i) EXPECT_THAT(all, HasSubstr("data: " + std::to_string(i) + "\n\n"));
 }
 
-TEST_F(Http, KnowsOfClientsThatLeave) {
+TEST_F(Http, NoticesClientsThatDisconnect) {
   streams = 1;  // the next one has no end
   Socket streaming(server.port()), waiting(server.port());
   streaming.send(head("GET /stream"));

@@ -1,4 +1,4 @@
-// Replies of chat models taken apart: whole, and cut at every byte, which must give the same.
+// Replies of chat models parsed as a whole and split at every byte, which must give the same.
 #include "serve/reply_parser.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(ReplyParser, PlainTextIsContent) {
   EXPECT_EQ(read(kHermes, "two\n\nparagraphs"), (Read{"two\n\nparagraphs", "", {}}));
 }
 
-TEST(ReplyParser, ReasoningStandsInFront) {
+TEST(ReplyParser, ReasoningComesFirst) {
   EXPECT_EQ(read(kHermes, "<think>\nwell\nso\n</think>\n\nYes."), (Read{"Yes.", "well\nso", {}}));
   EXPECT_EQ(read(kHermes, "<think>cut"), (Read{"", "cut", {}}));
   ReplyParser::Format inside = kHermes;
@@ -63,14 +63,14 @@ TEST(ReplyParser, ReadsCallsOfEveryFamily) {
   EXPECT_EQ(read(kLlama, R"({"name": "f", "parameters": {}})"), (Read{"", "", {"f{}"}}));
 }
 
-TEST(ReplyParser, WhatIsNoCallStaysContent) {
+TEST(ReplyParser, TextThatIsNotACallIsContent) {
   EXPECT_EQ(read(kHermes, "<tool_call>{\"name\":").content, "<tool_call>{\"name\":");
   EXPECT_EQ(read(kHermes, "<tool_call>nonsense</tool_call>").content, "<tool_call>nonsense</tool_call>");
   EXPECT_EQ(read(kLlama, R"({"answer": 42})").content, R"({"answer": 42})");
   EXPECT_EQ(read(kMistral, "[TOOL_CALLS][{").content, "[TOOL_CALLS][{");
 }
 
-TEST(ReplyParser, AReplyMayBeginInsideOfACall) {
+TEST(ReplyParser, AReplyMayStartInsideACall) {
   ReplyParser::Format inside{ToolStyle::hermes};
   inside.inside_call = true;
   EXPECT_EQ(read(inside, R"({"name": "f", "arguments": {}})"), (Read{"", "", {"f{}"}}));

@@ -79,7 +79,7 @@ TEST(CallConstraint, OneCallIsTheLast) {
   EXPECT_FALSE(a->accepts(call + "\n" + call));
 }
 
-TEST(CallConstraint, WhatIsThoughtIsNoCall) {
+TEST(CallConstraint, ReasoningIsNotACall) {
   auto a = automaton({.reasoning = true});
   EXPECT_TRUE(a->accepts("<think>I could <tool_call> {7} here</think>\n\nNo."));
   EXPECT_TRUE(a->accepts("<think>well</think><tool_call>\n" + kOne + "\n</tool_call>"));
@@ -137,7 +137,7 @@ TEST(CallConstraint, RequiredCallsStandAlone) {
   EXPECT_FALSE(list->accepts("[]"));
 }
 
-TEST(CallConstraint, SeveralCallsOfLlamaAreParted) {
+TEST(CallConstraint, SeveralCallsOfLlamaAreSeparated) {
   const std::string one = R"({"name": "get", "parameters": {"a": 1}})",
                     two = R"({"name": "get_all", "parameters": {}})";
   for (bool required : {false, true}) {

@@ -1,4 +1,4 @@
-// What users rely on: literal text, special tokens, overrides, templates, saving, streams, and work that is linear.
+// Properties that users rely on: literal text, special tokens, overrides, templates, saving, streams, linear time.
 #include "tokenizer/tokenizer.h"
 
 #include <gmock/gmock.h>

@@ -293,7 +293,7 @@ TEST(TokenizerTraining, TheSizeThatAnErrorNamesWorks) {
   EXPECT_EQ(train_tokenizer(options, texts_of({alphabet}), kAll).size, 660);
 }
 
-TEST(TokenizerTraining, TextThatTheLibraryWouldDieOfIsTrainedOn) {
+TEST(TokenizerTraining, TextThatWouldCrashTheLibraryIsTrainedOn) {
   TokenizerTraining options;
   options.vocab_size = 280;
   std::string word;  // longer than the library can index

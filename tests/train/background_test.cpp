@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-TEST(BackgroundWork, RunsItsJobsInTurnWhileTheCallerGoesOn) {
+TEST(BackgroundWork, RunsItsJobsInOrderWhileTheCallerContinues) {
   std::atomic<bool> may_end = false;
   std::string order;
   BackgroundWork work;
@@ -27,7 +27,7 @@ TEST(BackgroundWork, RunsItsJobsInTurnWhileTheCallerGoesOn) {
   EXPECT_EQ(order, "abc");
 }
 
-TEST(BackgroundWork, ThrowsOnceWhatAJobHasThrownAndDropsTheRest) {
+TEST(BackgroundWork, RethrowsAJobsExceptionOnceAndDropsTheRest) {
   bool reached = false;
   BackgroundWork work;
   work.start({[](auto&) -> void { throw std::runtime_error("disk full"); }, [&](auto&) { reached = true; }});
@@ -36,7 +36,7 @@ TEST(BackgroundWork, ThrowsOnceWhatAJobHasThrownAndDropsTheRest) {
   EXPECT_NO_THROW(work.wait());
 }
 
-TEST(BackgroundWork, StopsTheJobAtHandAndDropsTheRest) {
+TEST(BackgroundWork, StopsTheRunningJobAndDropsTheRest) {
   bool reached = false;
   std::atomic<bool> begun = false;
   {
@@ -51,7 +51,7 @@ TEST(BackgroundWork, StopsTheJobAtHandAndDropsTheRest) {
   EXPECT_FALSE(reached);
 }
 
-TEST(Snapshot, KeepsWhatValuesWere) {
+TEST(Snapshot, KeepsCopiesOfValues) {
   Snapshot snapshot;
   for (float x : {1.0f, 2.0f}) {
     std::vector<float> one(100, x), two(70000, x + 0.5f);

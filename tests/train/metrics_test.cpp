@@ -50,7 +50,7 @@ TEST_F(MetricsFile, WritesOneObjectALineThatReadsBackExactly) {
                                       "\n"));
 }
 
-TEST_F(MetricsFile, SamplesNameWhatTheBaseSaid) {
+TEST_F(MetricsFile, SamplesContainTheAnswersOfTheBase) {
   {
     MetricsLog log(path_);
     log.sample({0, "a", "x", "before"});
@@ -65,7 +65,7 @@ TEST_F(MetricsFile, SamplesNameWhatTheBaseSaid) {
   EXPECT_EQ(again.samples().back().base, "before");
 }
 
-TEST_F(MetricsFile, KeepsNamedValuesBehindItsOwnFields) {
+TEST_F(MetricsFile, KeepsNamedValuesAfterItsOwnFields) {
   StepMetrics step = at(1);
   step.values = {{"rewards/margins", 0.25}, {"a \"name\"", -1.5}};
   const EvalMetrics all{1, 0.1, {{kEvalLoss, 1.0}, {"eval_words_loss", 1.25}}}, other{1, 0.1, {{"accuracy", 0.75}}};
@@ -85,7 +85,7 @@ TEST_F(MetricsFile, KeepsNamedValuesBehindItsOwnFields) {
   EXPECT_TRUE(std::isnan(again.evals()[1].loss()));
 }
 
-TEST_F(MetricsFile, CutsOffWhatLiesBehindTheStepARunGoesOnFrom) {
+TEST_F(MetricsFile, RemovesLinesAfterTheResumedStep) {
   {
     MetricsLog log(path_);
     for (int s = 1; s <= 4; ++s) {

@@ -57,7 +57,7 @@ TEST(PairLoss, HasTheReferencesValues) {
   EXPECT_NEAR(mean(free("orpo"), {}), .054686805235, kNear);
 }
 
-TEST(PairLoss, IsKnownWhereTheModelIsItsOwnReference) {
+TEST(PairLoss, IsKnownIfTheModelIsItsOwnReference) {
   const double log2 = std::log(2.0);
   auto at_start = [](const char* name, PairSettings s = {}) {
     return loss_at_start(*find_pair_loss(pair_losses(), name), s);

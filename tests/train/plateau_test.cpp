@@ -53,12 +53,12 @@ TEST(Plateau, OfAMetricThatShouldGrow) {
               {0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.001, 0.001});
 }
 
-TEST(Plateau, TakesNanForNoImprovement) {
+TEST(Plateau, TreatsNanAsNoImprovement) {
   Plateau plateau = with(R"({"patience": 1, "factor": 0.1})");
   expect_near(rates(plateau, {3, NAN, NAN, 2, NAN}, 0.1), {0.1, 0.1, 0.01, 0.01, 0.01});
 }
 
-TEST(Plateau, ResumesWhereItWas) {
+TEST(Plateau, ResumesItsState) {
   const std::vector<double> metrics{3, 3, 3, 3, 2.9, 2.9, 2.9, 2.9, 2.9};
   Plateau straight = with(R"({"patience": 1, "factor": 0.5, "cooldown": 1})");
   const std::vector<double> want = rates(straight, metrics, 0.1);
@@ -86,7 +86,7 @@ TEST(Plateau, DoesNotCountTheEvaluationBeforeTrainingNorOtherMetrics) {
   EXPECT_NEAR(plateau.learning_rate(0.1), 0.01, 1e-15);
 }
 
-TEST(Plateau, RefusesWhatIsOutOfRange) {
+TEST(Plateau, RejectsArgumentsOutOfRange) {
   for (const char* bad : {R"({"factor": 1})", R"({"factor": -0.1})", R"({"patience": -1})",
                           R"({"threshold_mode": "relative"})", R"({"mode": "up"})", R"({"cooldown": "two"})"})
     EXPECT_THROW(with(bad), UserError) << bad;

@@ -1,4 +1,4 @@
-// What the values of a run on preferences are said to mean.
+// The warnings for the logged values of a run on preferences.
 #include "train/preference_warnings.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST(PreferenceWarnings, SayThatAnswersOnlyGrewOrAreAllWorthTheSame) {
   EXPECT_THAT(signs_of_rewards(40, 0, 0.95), testing::ElementsAre(testing::StartsWith("nothing is learned from 95 %")));
 }
 
-TEST(PreferenceWarnings, SayNothingOfShortRunsAndOtherObjectives) {
+TEST(PreferenceWarnings, IgnoreShortRunsAndOtherObjectives) {
   EXPECT_TRUE(signs(-400, 30, 9).empty());
   PreferenceWarnings other;
   for (int s = 0; s < 20; ++s) other.on_step({});

@@ -172,7 +172,7 @@ TEST(Progress, ModeDecidesWhatIsShown) {
   EXPECT_EQ(shown(ProgressMode::silent, true), "");
 }
 
-TEST(Progress, GoesOnWhereNothingCanBeWritten) {
+TEST(Progress, ContinuesIfNothingCanBeWritten) {
   std::FILE* full = std::fopen("/dev/full", "w");
   ASSERT_NE(full, nullptr);
   Progress progress(2, plain(full, 1));

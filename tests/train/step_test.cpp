@@ -1,4 +1,4 @@
-// One optimizer step: what objective and watcher decide, beside sums that are made here by hand.
+// One optimizer step: the decisions of objective and watcher, compared with sums computed by hand.
 #include "train/step.h"
 
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ TEST(Step, LossAndNormAreMeansOverTheGlobalBatchsTrainedTokens) {
   EXPECT_EQ(result.sums.trained_tokens, batch.view().trained());
 }
 
-TEST(Step, TheObjectiveSaysByWhatTheSumIsDividedAndWhatElseIsLogged) {
+TEST(Step, TheObjectiveDefinesTheDenominatorAndFurtherTerms) {
   auto comm = make_self_comm();
   TokenLoss plain;
   TenfoldLoss tenfold;
@@ -111,7 +111,7 @@ TEST(Step, TheObjectiveSaysByWhatTheSumIsDividedAndWhatElseIsLogged) {
   EXPECT_DOUBLE_EQ(terms[1].sum / terms[1].weight, one.loss);
 }
 
-TEST(Step, ThatIsNotAcceptedLeavesTheWeightsAsTheyAre) {
+TEST(Step, ThatIsRejectedDoesNotChangeTheWeights) {
   auto comm = make_self_comm();
   TokenLoss objective;
   StepWatcher no_watcher;

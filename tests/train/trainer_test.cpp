@@ -1,4 +1,4 @@
-// The loop of a run, with a golden model: who is told what and when, and whose answers decide.
+// The training loop with a golden model: which callbacks run when, and whose actions count.
 #include "train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Writes down what it is told, and answers as it is asked to.
+// Records its calls, and returns prepared actions.
 class Diary : public Observer {
  public:
   explicit Diary(std::vector<std::string>& lines) : lines_(lines) {}
@@ -46,7 +46,7 @@ class Diary : public Observer {
   std::vector<std::string>& lines_;
 };
 
-// Gives the numbers of a list, one an evaluation.
+// Returns the numbers of a list, one per evaluation.
 class Numbers : public Evaluator {
  public:
   explicit Numbers(std::vector<double> numbers) : numbers_(std::move(numbers)) {}
@@ -60,7 +60,7 @@ class Numbers : public Evaluator {
   std::size_t next_ = 0;
 };
 
-// Passes the hooks on and, when asked to, makes the last layer's gradient infinite before the strategy takes it.
+// Forwards the hooks and, on request, makes the last layer's gradient infinite before the strategy receives it.
 struct PoisonedHooks : UnitHooks {
   PoisonedHooks(UnitHooks& to, CausalLm& model, bool poison) : to_(to), model_(model), poison_(poison) {}
   void before_forward(int u) override { to_.before_forward(u); }
@@ -184,7 +184,7 @@ struct SmallRun {
   }
 };
 
-TEST(Trainer, TellsObserversInTheOrderOfEvents) {
+TEST(Trainer, CallsObserversInTheOrderOfEvents) {
   SmallRun run;
   run.steps = 2;
   run.every = 2;
@@ -196,7 +196,7 @@ TEST(Trainer, TellsObserversInTheOrderOfEvents) {
                                      "eval 2: 0.5", "before save", "saved 2", "end 2 saved 2"));
 }
 
-TEST(Trainer, SavesAndStopsWhenAnyRankAsks) {
+TEST(Trainer, SavesAndStopsWhenAnyRankRequestsIt) {
   run_thread_ranks(3, [&](Comm& comm) {
     SmallRun run;
     run.diary().answer = [&](std::int64_t step) {
@@ -220,7 +220,7 @@ TEST(Trainer, FinishesEarlyAsIfThatStepWereTheLast) {
   EXPECT_TRUE(file_exists(run.folder / "checkpoint-2/manifest.json"));
 }
 
-TEST(Trainer, AStopAfterTheLastStepIsNone) {
+TEST(Trainer, AStopAfterTheLastStepHasNoEffect) {
   SmallRun run;
   run.diary().answer = [&](std::int64_t step) { return Action{.stop = step == run.steps}; };
   auto comm = make_self_comm();
@@ -237,7 +237,7 @@ TEST(Trainer, SkipsAStepThatIsNotFiniteOnAllRanks) {
       run.objective.here = comm.rank() == ranks - 1;
       run.objective.losses = {0};
       run.objective.gradients = {1};
-      // The second in a row is once too often.
+      // The second one in a row is too many.
       try {
         run.run(comm);
         ADD_FAILURE() << "the run did not end";
@@ -342,7 +342,7 @@ TEST(Trainer, CountsOnlyStepsInARow) {
   for (const float v : run.values) ASSERT_TRUE(std::isfinite(v));
 }
 
-TEST(BestModel, GoesByItsMetricAndDirectionAndForgetsNothingWhenResumed) {
+TEST(BestModel, UsesItsMetricAndDirectionAndResumesItsState) {
   const auto eval = [](std::int64_t step, std::vector<NamedValue> values) {
     return EvalMetrics{step, 0, std::move(values)};
   };

@@ -88,7 +88,7 @@ TEST(ValidationLoss, HasTheSameBitsOnAnyNumberOfRanksWithDatasetsOrWithout) {
     run_thread_ranks(ranks, [&](Comm& comm) { EXPECT_EQ(measured(split, comm, 2, split.datasets), one) << ranks; });
 }
 
-TEST(ValidationLoss, IsMeasuredBeforeTrainingWhereThatIsAskedFor) {
+TEST(ValidationLoss, IsMeasuredBeforeTrainingOnRequest) {
   const Split split;
   const Schedule schedule = split.schedule(1, 1);
   const ValidationLoss early(split.examples(), schedule, {}, true), late(split.examples(), schedule, {}, false);

@@ -1,4 +1,4 @@
-// When a run is said to train nothing.
+// The warning that a run trains nothing.
 #include "train/zero_gradient.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ StepMetrics step(std::int64_t number, std::int64_t trained, double gradient) {
   return m;
 }
 
-TEST(ZeroGradient, IsSaidOnceAndOnlyOfStepsWithTrainedTokens) {
+TEST(ZeroGradient, IsReportedOnceAndOnlyForStepsWithTrainedTokens) {
   ZeroGradient observer;
   observer.on_step(step(1, 12, 0.5));
   observer.on_step(step(2, 0, 0));
