@@ -1,4 +1,4 @@
-"""A measured program of another process: its last line is the result, its failure ends the measurement."""
+"""Runs a measured program as a child process: its last line is the result, its failure ends the measurement."""
 import json
 import subprocess
 import sys

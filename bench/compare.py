@@ -1,4 +1,4 @@
-"""Runs dml bench and the PyTorch peer in turns and prints goal, measured and pass; called by bench/compare.sh.
+"""Runs dml bench and the PyTorch peer alternately and prints goal, measured and pass; called by bench/compare.sh.
 
 Every figure is a median over the repeats. "of sgemm" is dml's own: operations the mathematics needs per second over the
 single-thread OpenBLAS rate of the same run times the threads. S5 and the S2 it is measured against start from the same
@@ -37,7 +37,7 @@ SHAPES = {
 
 
 def model_folder(recipe, folder):
-    """A model of the recipe's shape, made at the first call."""
+    """A model of the recipe's shape, created by the first call."""
     path = os.path.join(folder, recipe)
     if not os.path.exists(os.path.join(path, "config.json")):
         subprocess.run(["/usr/bin/python3", "bench/make_model.py", f"bench/recipes/{recipe}.yml", path], check=True)
@@ -78,7 +78,7 @@ def line(name, what, verdicts):
 
 
 def long_documents(args):
-    """A step of one document of 8192 tokens against what its operations take at the rate of one of 1024."""
+    """A step of one document of 8192 tokens, relative to its operations at the rate of a document of 1024."""
     def step(length):
         runs = [json_of(dml("S3", ["--micro_batch_size", "1", "--sequence_len", str(length)], 2)) for _ in range(args.repeats)]
         return {"rate": statistics.median(r["gflop"] / r["step_s"] for r in runs), "plan": runs[0]["plan"]["activations"]}
@@ -102,7 +102,7 @@ def same_flop_dense(recipe, folder):
 
 
 def mixture(name, what, args):
-    """A mixture of experts against a loop over them in PyTorch, and against a dense model whose tokens cost as much."""
+    """A mixture of experts against a loop over them in PyTorch, and against a dense model with the same cost per token."""
     dense = dml(name, [], args.steps)
     dense[dense.index(f"bench/recipes/{name}.yml")] = same_flop_dense(name, args.folder)
     dml_runs, others, reference_runs = [], [], []
@@ -116,7 +116,7 @@ def mixture(name, what, args):
 
 
 def seven_billion(args):
-    """S8: a step, and the way from bfloat16 files to a saved adapter."""
+    """S8: a step, and the whole run from bfloat16 files to a saved adapter."""
     options = from_folder("S8", args.folder)
     json_of(dml("S8", options, 1))  # quantises
     step = json_of(dml("S8", options, 1))

@@ -2,12 +2,16 @@
 //
 //     build/release/bench/decode_bench [--threads N] [--tokens N] [--layers N] [bf16|int8|nf4|f32 …]
 //
-// Prints the memory's reading rate and the single-thread sgemm rate, then for every storage
-//   decode     tokens/s of one prompt, the bytes of weights that a token reads per second, and that over the memory's
-//   rate 8 prompts  tokens/s of eight together, over the tokens/s of one prefill    a prompt of 512 tokens: operations
-//   per second over threads × sgemm
-// Rates are the best of a few runs each: memory and sgemm rates before and after, the larger counts. With DML_PROFILE=1
-// every run ends with a table of its operations.
+// Prints the memory's read rate and the single-thread sgemm rate, then for every dtype
+//
+//   decode      tokens/s of one prompt, bytes of weights read per second, and their ratio to the memory's read rate
+//
+//   8 prompts   tokens/s of eight prompts together, and their ratio to the tokens/s of one
+//
+//   prefill     a prompt of 512 tokens: FLOP/s, and their ratio to threads × sgemm
+//
+// Rates are the best of a few runs each; memory and sgemm rates are measured before and after, and the larger one
+// counts. With DML_PROFILE=1 every run ends with a table of its operations.
 #include <fmt/format.h>
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""200 prompts answered greedily, and 200 choices, on 1, 2 and 4 ranks of one thread, in turns: the same answers, and how the
+"""200 prompts answered greedily, and 200 choices, on 1, 2 and 4 ranks of one thread, alternately: the same answers, and how the
 time falls. The goal on two ranks is 1.8 times the speed of one.
 
     bench/evals.py [--base MODEL] [--dml build/release/dml] [--prompts 200] [--tokens 128] [--ranks 1 2 4] [--repeats 3]

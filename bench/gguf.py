@@ -33,7 +33,7 @@ def recipe(folder, name, **keys):
 
 
 def convert(model, path, dtype, threads):
-    """(seconds, highest resident memory in GB)."""
+    """(seconds, peak resident memory in GB)."""
     if os.path.exists(path):
         os.unlink(path)
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""A GRPO step against its parts; called by bench/grpo.sh."""
+"""A GRPO step compared with its parts; called by bench/grpo.sh."""
 import argparse
 import json
 import os
@@ -34,7 +34,7 @@ def recipe(folder, name, **keys):
 
 
 def steps_of(folder, name):
-    """Without the first, which touches memory for the first time."""
+    """Without the first step, which includes page faults."""
     with open(f"{folder}/{name}/metrics.jsonl") as f:
         lines = [json.loads(line) for line in f]
     return [line for line in lines if "event" not in line and "step_s" in line][1:]

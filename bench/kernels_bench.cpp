@@ -1,8 +1,9 @@
-// Every kernel at the shapes that matter, as a fraction of what the machine can do: of the measured sgemm rate ×
-// threads where products count, of the measured copying bandwidth where memory does. The cases are those of the tests.
+// Every kernel at the relevant shapes, as a fraction of the machine's rate: of the measured sgemm rate × threads for
+// products, of the measured copy bandwidth for memory-bound kernels. The cases are those of the tests.
+//
 //   kernels_bench [--threads=N] --benchmark_filter=REGEX
-// With --threads=1 the processor's time is taken instead of the clock's: a machine with other work to do disturbs it
-// less.
+//
+// With --threads=1, CPU time is measured instead of wall time, so other load on the machine matters less.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ double sgemm_rate() {
   return rate;
 }
 
-// Bytes per second of copying far more than the caches hold, read and written counted.
+// Bytes per second of copying a buffer much larger than the caches, counting reads and writes.
 double copy_rate() {
   static const double rate = [] {
     std::vector<float> a(std::size_t{96} << 20, 1), b(a.size());
@@ -75,7 +76,7 @@ void run_case(benchmark::State& state, const Case& c, bool backward) {
   report(state, backward ? c.backward_flops : c.forward_flops, backward ? c.backward_bytes : c.forward_bytes);
 }
 
-// Forward, or the gradient of the input alone, on a stored weight: what a frozen layer does.
+// Forward, or only the gradient of the input, with a stored weight, as in a frozen layer.
 struct Kind {
   const char* name;
   DType dtype;

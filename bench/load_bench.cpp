@@ -1,11 +1,11 @@
-// How long a 1.1B bfloat16 model takes from the disk's cache to work, and how long the program takes to start:
+// The time to load a 1.1B bfloat16 model from the page cache, and to start the program:
 //
 //     build/release/bench/load_bench [--threads N] [--directory DIR] [--dml PROGRAM]
 //
-// Without DIR a model of random weights is written into the temporary folder (2.2 GB) and removed in the end. Printed
-// are the best of three: ready to answer (as stored, in float32, in 8 and 4 bits that a run before has cached), to the
-// first token of a short prompt, ready to train an adapter on each of these, ready to train everything (training with
-// the look at every byte of the base that comes before); and of `PROGRAM version`.
+// Without DIR, a model of random weights is written to the temporary folder (2.2 GB) and removed at the end. Prints the
+// best of three times: ready to answer (as stored, in float32, in 8 and 4 bits cached by an earlier run), until the
+// first token of a short prompt, ready to train an adapter on each of these, ready for full fine-tuning (training
+// includes reading every byte of the base for its digest); and the time of `PROGRAM version`.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// What a constraint costs per token: mask_bench TOKENIZER_FOLDER [SCHEMA.json TEXT.json …]. Follows texts token by
-// token under their schemas, once with empty tables and then again, in processor time.
+// The cost of a constraint per token: mask_bench TOKENIZER_FOLDER [SCHEMA.json TEXT.json …]. Follows texts token by
+// token under their schemas, first with empty and then with filled caches; CPU time.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-"""The stages of bench/mixture.sh, which says what they are."""
+"""The stages of bench/mixture.sh."""
 import argparse
 import math
 import os
@@ -41,7 +41,7 @@ def disk(config, layers):
 
 
 def planned(recipe, folder):
-    """What `dml validate` says that the run takes. It reads no weights."""
+    """The memory of the run that `dml validate` reports. It reads no weights."""
     rows = os.path.join(folder, "rows.jsonl")
     with open(rows, "w", encoding="utf-8") as file:
         file.write('{"text": "' + "one two three four five " * 200 + '"}\n')

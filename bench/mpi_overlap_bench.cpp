@@ -3,8 +3,8 @@
 //     mpirun -np 2 build/release/bench/mpi_overlap_bench [megabytes] [MPI options before the program: --mca btl
 //     self,tcp]
 //
-// Prints the times of the exchange alone, of the computation alone, and of both together; hidden = what of the shorter
-// one did not show.
+// Prints the times of the exchange alone, of the computation alone, and of both together; hidden: the fraction of the
+// shorter one that overlapped.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,7 +22,7 @@ double seconds_of(const std::function<void()>& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Arithmetic in a cache-sized buffer, as a GEMM does.
+// Arithmetic on a cache-sized buffer, like a GEMM.
 void compute(std::vector<float>& x, int rounds) {
   for (int r = 0; r < rounds; ++r)
     for (std::size_t i = 0; i < x.size(); i += 16)

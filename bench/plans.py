@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The planned memory of S1 to S7 against what the process held at most, in two steps of each. Goal: within a tenth.
+"""The planned memory of S1 to S7 compared with the peak memory of the process, in two steps of each. Goal: within a tenth.
 About three minutes on two cores.
 
     bench/plans.py [--dml build/release/dml] [S1 … S7]

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What bf16 products cost in quality: the same runs with `bf16: false` and `bf16: true`, same seeds and rows, and the validation
+# The effect of bf16 products on quality: the same runs with `bf16: false` and `bf16: true`, same seeds and rows, and the validation
 # loss at their end. The quickstart's pretraining, then LoRA on the model that it made; with ../shared also LoRA on a model
 # trained elsewhere (stories260K). Goal: within 0.5 %.
 #   bench/precision.sh [--steps 300]

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Learning from pairs: a DPO step against a supervised step on the same tokens, with the reference in every step and precomputed,
-# and against a DPO loop in PyTorch. About five minutes on two cores; --smoke: seconds, tiny models, to see that it runs.
+# Preference training: a DPO step against a supervised step on the same tokens, with the reference in every step and precomputed,
+# and against a DPO loop in PyTorch. About five minutes on two cores; --smoke: seconds, tiny models, only to check that it runs.
 #   bench/preference.sh [--repeats N] [--steps N] [--smoke]
 cd "$(dirname "$0")/.." || exit 1
 export DML=${DML:-build/release/dml}

@@ -2,8 +2,8 @@
 # Two ranks against one, one thread each, the same two micro-batches a step: step times in turns, medians, ratio and goals.
 #   bench/scaling.sh [--repeats N] [--steps N] [lora] [full]
 #
-# Ranks run with --bind-to none. Open MPI's default binds each of two ranks to one core, which suits one thread a rank and
-# nothing else; the single rank runs unbound as well, so that both sides are free to be moved by the kernel in the same way.
+# Ranks run with --bind-to none. Open MPI's default binds each of two ranks to one core, which only suits one thread
+# per rank; the single rank runs unbound as well, so that the kernel may move both in the same way.
 # Set BIND="--bind-to core" to compare.
 cd "$(dirname "$0")/.." || exit 1
 export DML=${DML:-build/release/dml} BIND=${BIND:---bind-to none}

@@ -23,7 +23,7 @@ def prompt(number, length=16):
 
 
 class Stream(threading.Thread):
-    """One client; when its tokens came."""
+    """One client; returns the arrival times of its tokens."""
 
     def __init__(self, server, number, tokens, length=16):
         super().__init__()
@@ -41,7 +41,7 @@ class Stream(threading.Thread):
 
 
 def rate(server, clients, tokens):
-    """Tokens a second of all together, while all write."""
+    """Tokens per second of all clients while all are generating."""
     streams = [Stream(server, i, tokens) for i in range(clients)]
     for s in streams:
         s.join()
@@ -50,7 +50,7 @@ def rate(server, clients, tokens):
 
 
 def batch(args, model, count, tokens, folder):
-    """Tokens a second while answers of a batch are written, as dml says, and its processor seconds."""
+    """Tokens per second while the answers of a batch are generated, as dml reports, and its CPU seconds."""
     path = os.path.join(folder, "batch.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         for i in range(count):
@@ -65,7 +65,7 @@ def batch(args, model, count, tokens, folder):
 
 
 def gaps_beside_a_long_prompt(server, tokens):
-    """Mean seconds between tokens of four answers: usually, and while a long prompt is read."""
+    """Mean seconds between tokens of four answers: normally, and while a long prompt is read."""
     streams = [Stream(server, i, tokens) for i in range(4)]
     while any(len(s.times) < tokens // 4 for s in streams):
         time.sleep(0.01)
@@ -82,7 +82,7 @@ def gaps_beside_a_long_prompt(server, tokens):
 
 
 def own_cost(args, tiny, folder):
-    """Processor time a token of a tiny model, streamed to 16 clients, beyond the same in a batch."""
+    """CPU time per token of a tiny model streamed to 16 clients, in excess of the same in a batch."""
     server = Server(os.environ["DML"], "--base-model", tiny, "--threads", str(args.threads))
     rate(server, 16, 50)
     before = server.cpu()

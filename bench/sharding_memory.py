@@ -5,7 +5,7 @@ import sys
 
 from child import json_of
 
-# What a rank keeps of weights, gradients and state (two planes): 1 whole, 0 its part.
+# What a rank holds of weights, gradients and state (two planes): 1 all, 0 its shards.
 WHOLE = {"ddp": (1, 1, 1), "zero1": (1, 1, 0), "zero2": (1, 0, 0), "zero3": (0, 0, 0)}
 
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Memory of a rank in full fine-tuning of S3's shape with AdamW on four ranks, under every strategy: what is ideal (weights,
-# gradients and state, divided by the ranks where they are sharded), what the strategy says it holds, and what the process held
-# at most beyond program, activations and data. Goal: within a tenth of ideal.
+# Memory of a rank in full fine-tuning of S3's shape with AdamW on four ranks, under every strategy: the ideal (weights,
+# gradients and state, divided by the ranks where they are sharded), the strategy's own figure, and the peak of the process
+# beyond program, activations and data. Goal: within a tenth of ideal.
 #   bench/sharding_memory.sh [--ranks N] [ddp zero1 zero2 zero3 hybrid]
 cd "$(dirname "$0")/.." || exit 1
 export DML=${DML:-build/release/dml}

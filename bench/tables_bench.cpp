@@ -1,7 +1,6 @@
-// Rows of Parquet and Arrow files as JSON on one thread: every file of the folder that DML_TABLES names
-// (tools/make_tables.mjs FOLDER 200000). bytes_per_second counts the columns' bytes, unpacked (the sum of
-// total_uncompressed_size in the footer); of an Arrow file, those of the file. json_bytes_per_second counts what comes
-// out.
+// Reads rows of Parquet and Arrow files as JSON on one thread: every file of the folder that DML_TABLES names
+// (tools/make_tables.mjs FOLDER 200000). bytes_per_second counts the uncompressed bytes of the columns (the sum of
+// total_uncompressed_size in the footer), for Arrow the bytes of the file; json_bytes_per_second counts the output.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

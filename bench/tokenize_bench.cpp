@@ -1,6 +1,6 @@
-// Tokenizing speed on two threads, next to libsentencepiece in the same run. The Rust library's rate on the same texts
-// is printed by tokenize_peer.js; tokenize.sh runs both and compares. The data's folder is DML_DATA, a pass is over the
-// texts repeated to DML_MB megabytes (100).
+// Tokenizing speed on two threads, compared with libsentencepiece in the same run. tokenize_peer.js prints the rate of
+// the Rust library on the same texts; tokenize.sh runs and compares both. DML_DATA names the data folder; a pass covers
+// the texts repeated to DML_MB megabytes (100).
 #include <benchmark/benchmark.h>
 #include <sentencepiece_processor.h>
 
@@ -41,7 +41,7 @@ std::int64_t total_bytes() {
   return n;
 }
 
-// How often the texts are gone through in a pass.
+// Number of repetitions of the texts in a pass.
 std::int64_t copies() {
   const char* set = std::getenv("DML_MB");
   const double bytes = 1e6 * (set ? std::atof(set) : 100);
@@ -69,7 +69,7 @@ void BM_dml(benchmark::State& state, const std::string& directory) {
   auto tokenizer = dml::load_tokenizer(directory);
   run(state, [&](const std::string& text) { return tokenizer->encode(text).ids.size(); });
 }
-// tokenizer.model alone, as a folder without tokenizer.json has it.
+// Only tokenizer.model, as in a folder without tokenizer.json.
 void BM_dml_model(benchmark::State& state, const std::string& directory) {
   std::string folder = "/tmp/dml-tokenize-bench-" + std::to_string(getpid());
   dml::make_directories(folder);

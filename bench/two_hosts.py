@@ -25,7 +25,7 @@ def bench(ranks, recipe, keys, steps):
 
 
 def planned(recipe, keys):
-    """Seconds a step on two ranks, by strategy. Two plans by each other: the two hosts share one machine's memory and clock."""
+    """Seconds per step on two ranks, by strategy. Two plans run at once, since the two hosts share one machine's memory and clock."""
     command = [DML, "plan", f"bench/recipes/{recipe}.yml", *ALONE, *keys, "--ranks", "2", "--bandwidth", RATE, "--latency", "0.05ms"]
     with ThreadPoolExecutor() as pool:
         tables = list(pool.map(text_of, [command, command]))
@@ -56,7 +56,7 @@ def main():
                 two.append(bench(2, recipe, [*keys, "--distribution", strategy], args.steps))
                 if goal:
                     one.append(bench(1, recipe, keys, args.steps))
-            # The fastest of each: whatever else the machine does only ever adds.
+            # The fastest of each: other load only adds time.
             plan, best = min(plans), min(two, key=lambda r: r["step_s"])
             off = plan / best["step_s"] - 1
             text = f"{name} {strategy} at {RATE}: {best['step_s']:.2f} s on two hosts, {best['communication_s']:.2f} s of it communication"

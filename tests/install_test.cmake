@@ -1,4 +1,4 @@
-# Installs into a folder of its own, builds the plug-ins of examples/ against it as strangers would, and trains with each.
+# Installs into a temporary folder, builds the plug-ins of examples/ against it as third parties would, and trains with each.
 set(place ${BUILD}/install-test)
 file(REMOVE_RECURSE ${place})
 
@@ -19,7 +19,7 @@ foreach(header ${headers})
   endif()
 endforeach()
 
-# One configuration for all: what each folder has is a project of its own.
+# One CMake configuration for all examples, each of which is a project.
 set(projects "cmake_minimum_required(VERSION 3.25)\nproject(plugins LANGUAGES CXX)\nfind_package(dml REQUIRED)\n")
 foreach(name prompt observer judge optimizer)
   string(APPEND projects "add_subdirectory(${SOURCE}/examples/plugin-${name} plugin-${name})\n")

@@ -42,7 +42,7 @@ function(expect text)
   endif()
 endfunction()
 
-# gzip: nearly all of the time would go into xz.
+# gzip, since xz would take nearly all of the time.
 step(${found_cpack} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${place} -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip)
 file(GLOB package ${place}/dml_*.deb)
 file(GLOB library ${place}/libdml-dev_*.deb)
@@ -75,7 +75,7 @@ if(NOT failures AND said MATCHES "/bin/")
   set(failures "programs are in the package for developers:\n${said}")
 endif()
 
-# Packages they depend on are there, or dml could not have been built; nothing is fetched.
+# Their dependencies are installed, or dml could not have been built; nothing is downloaded.
 step(${found_apt-get} -q -y --no-install-recommends -o DPkg::Lock::Timeout=600 install "${package}" "${library}")
 step(/usr/bin/dml version)
 expect("^dml [0-9]+[.]")

@@ -2,7 +2,7 @@
 # tools/bits.sh [DML] [> FILE]: 24 outputs of small runs (full and adapters, every strategy, packed, resumed, merged, converted,
 # generated) as "SHA-256  NAME" lines. A change that must not change results gives the same lines before and after:
 #   tools/bits.sh build/release/dml > after; diff before after
-# Digests depend on the instruction set: AVX2, unless DML_ISA says otherwise. DML_KEEP=1 leaves the folder there and names it.
+# Digests depend on the instruction set: AVX2, unless DML_ISA says otherwise. DML_KEEP=1 keeps the folder and prints its name.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/.." && pwd)
 dml=$(realpath "${1:-$source/build/release/dml}")
@@ -46,7 +46,7 @@ lora_alpha: 8
 lora_dropout: 0.1
 lora_target_linear: true'; } > lora.yml
 
-# Weights, configurations and the numbers of the metrics in a folder; other files belong to neither input nor result.
+# Weights, configurations and metrics in a folder; other files are neither input nor result.
 digest() {
   local folder=$1
   {

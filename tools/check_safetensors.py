@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks safetensors files by the rules of the format and prints what is in them.
+"""Checks safetensors files against the format and prints their contents.
 
     tools/check_safetensors.py FILE...
 

@@ -31,7 +31,7 @@ const lessons = ['base', 'lora'].map((name, k) => {
 });
 const tokens = 60;
 
-// The goldens have what is rare; here they are as published models are, or as llama.cpp computes them.
+// The goldens use rare settings; here they have those of published models, or those that llama.cpp supports.
 const usual = { attention_bias: false, mlp_bias: false, use_bias: false, bias: false, qk_layernorm: false, use_qk_norm: false, mlp_only_layers: [], decoder_sparse_step: 1 };
 const sliding = n => Array.from({ length: n }, (_, i) => i === n - 1 ? 'full_attention' : 'sliding_attention');
 const published = {
@@ -45,7 +45,7 @@ const published = {
   phi3: { max_position_embeddings: 512, original_max_position_embeddings: 512, sliding_window: null }, phi_tied: { tie_word_embeddings: false },
 };
 
-// Where llama.cpp does not compute adapters on all linear modules.
+// Families for which llama.cpp does not support adapters on all linear modules.
 const targets = { deepseek_v3: { lora_target_modules: ['o_proj'] } };
 
 const run = (...words) => execFileSync(dml, words.map(String), { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] }).toString();
@@ -62,7 +62,7 @@ function train(name, lesson, keys) {
   return path.join(folder, name);
 }
 
-// How much likelier dml finds its own next token than any other: 0 where two are equally likely.
+// The margin of dml's next token over all others: 0 if two are equally likely.
 function lead(base, adapter, ids) {
   const [asked, answered] = ['asked.jsonl', 'answered.jsonl'].map(name => path.join(folder, name));
   fs.rmSync(answered, { force: true });

@@ -31,7 +31,7 @@ def write_safetensors(path, tensors, dtype="F32"):
 
 
 class Names:
-    """Where a family keeps its weights, unlike Llama."""
+    """The tensor names of a family that differ from Llama's."""
     LLAMA = dict(embed="model.embed_tokens", positions="", layer="model.layers", final="model.norm", head="lm_head",
                  before_attention="input_layernorm", behind_attention="post_attention_layernorm",
                  before_mlp="post_attention_layernorm", behind_mlp="post_feedforward_layernorm",
@@ -98,7 +98,7 @@ class Mixture:
         self.dense = set(get("mlp_only_layers", [])) | set(range(get("first_k_dense_replace", 0)))
 
     def weights(self, x, linear, correction):
-        """(T, experts): what each counts, 0 where it was not chosen."""
+        """(T, experts): the weight of each expert, 0 if it was not selected."""
         scores = linear(x)
         p = scores.sigmoid() if self.sigmoid else scores.softmax(-1)
         ranked = p.detach() + (correction if self.sigmoid else 0)
@@ -282,7 +282,7 @@ def tables_of_length(c, positions, layer, length):
 
 
 def rotate(x, cos, sin, interleaved):
-    """x (heads, T, head_dim): pairs of the first cos.shape[-1] elements turn, the rest passes."""
+    """x (heads, T, head_dim): pairs of the first cos.shape[-1] elements are rotated, the rest is unchanged."""
     d = cos.shape[-1]
     turned, rest = x[..., :d], x[..., d:]
     if interleaved:
@@ -433,7 +433,7 @@ class Decoder:
         return self.linear(out.reshape(T, H * value), p + "o_proj")
 
     def expert(self, x, prefix, e):
-        """What expert e makes of every token; most are not asked."""
+        """The output of expert e for every token; most are not used."""
         m, w = self.c.moe, self.w
         if m.kind == "granitemoe":                              # (E, 2F, D), gate first
             gate, up = (x @ w[prefix + "block_sparse_moe.input_linear.weight"][e].T).chunk(2, -1)
@@ -538,7 +538,7 @@ class CachedDecoder(Decoder):
         return k, v
 
     def read(self, tokens):
-        """Logits (V) behind the last of the tokens that follow those read before."""
+        """Logits (V) after the last of these tokens, which follow those read before."""
         if self.c.scaling_type == "longrope" and len(self.text) <= self.c.original < len(self.text) + len(tokens):
             tokens, self.text, self.cache = self.text + tokens, [], {}
         first = len(self.text)
@@ -548,7 +548,7 @@ class CachedDecoder(Decoder):
         return self.logits(batch)[-1]
 
     def greedy(self, prompt, count):
-        """(tokens, log-probabilities) of `count` tokens, each the likeliest."""
+        """(tokens, log-probabilities) of `count` tokens, each the most likely one."""
         tokens, logprobs, fresh = [], [], prompt
         for _ in range(count):
             p = self.read(fresh).log_softmax(-1)
@@ -559,7 +559,7 @@ class CachedDecoder(Decoder):
 
 
 def expert_shapes(c):
-    """Of a layer, behind its prefix."""
+    """Tensors of a layer, after its prefix."""
     m, D, Fn, E = c.moe, c.hidden, c.moe.ffn, c.moe.experts
     shapes = {m.router + ".weight": (E, D)}
     if m.kind == "granitemoe":

@@ -30,7 +30,7 @@ MAPS = {True: dynamic_map(True), False: dynamic_map(False)}
 
 
 def quantize(x, signed):
-    """Codes and scales; what is not zero does not become zero."""
+    """Codes and scales; values other than zero do not become zero."""
     codes, scales = torch.zeros(len(x), dtype=torch.long), []
     zero = int((MAPS[signed] == 0).nonzero())
     for first in range(0, len(x), BLOCK):
@@ -49,7 +49,7 @@ def dequantize(codes, scales, signed):
 
 
 def values(n, salt):
-    """Numbers any program can make again: exact in float32, over many decades."""
+    """Numbers that any program can reproduce: exact in float32, over many decades."""
     i = torch.arange(n)
     return ((i * 101 + salt * 37) % 257 - 128) / 64 * 2.0 ** -(((i + salt) % 19).double())
 

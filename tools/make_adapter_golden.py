@@ -22,7 +22,7 @@ from make_nf4_golden import CODES, dequantise_scales, quantise_nf4, quantise_sca
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
-# What is unlike plain LoRA of rank 4 and alpha 8 on q_proj and v_proj.
+# Differences from plain LoRA of rank 4 and alpha 8 on q_proj and v_proj.
 KINDS = {
     "lora": {},
     "rslora": dict(use_rslora=True),
@@ -78,7 +78,7 @@ def chosen(pattern, module, otherwise):
 
 
 def nf4(w, nested):
-    """The values that NF4 leaves of w, its scales quantised in turn where nested."""
+    """The values of w after NF4, with double quantisation if nested."""
     codes, scales = quantise_nf4(w.float().flatten())
     if nested:
         scales = dequantise_scales(*quantise_scales(scales))
@@ -131,7 +131,7 @@ def names(patterns, name):
 
 
 def unties_head(c):
-    """Whether an adapter makes two matrices of the embedding and the head of a tied model."""
+    """Whether an adapter unties embedding and head of a tied model."""
     ends = [EMBEDDING, HEAD]
     saves = any(names(c.get("modules_to_save") or [], e) for e in ends) and not c.get("ensure_weight_tying")
     rows = c.get("trainable_token_indices")
@@ -205,7 +205,7 @@ def adapter(c, weights, generator):
 
 
 def groups(parameters, ratio):
-    """One per combination of decay and rate: matrices decay; LoRA+ lets B and vectors learn faster."""
+    """One per combination of decay and rate: matrices decay; LoRA+ has a higher rate for B and vectors."""
     out = {}
     for name, p in parameters.items():
         fast = ratio if ratio and (".lora_B" in name or p.dim() == 1) else 1.0

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes tests/golden/chat_formats.json: what python3-jinja2 makes of the models' own chat templates.
+"""Writes tests/golden/chat_formats.json: the models' own chat templates rendered by python3-jinja2.
 
     tools/make_chat_golden.py FOLDER        FOLDER/NAME.jinja for each of NAMES
 
@@ -91,7 +91,7 @@ def main():
         raise jinja2.exceptions.TemplateError(message)
 
     env.globals.update(raise_exception=raise_exception, strftime_now=lambda _: DAY)
-    # As transformers has it: plain JSON, not for HTML.
+    # As in transformers: plain JSON without HTML escapes.
     env.filters["tojson"] = lambda value, ensure_ascii=False, indent=None: json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
     out = []
     for name in NAMES:

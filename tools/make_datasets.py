@@ -146,10 +146,10 @@ QUESTIONS = {
     },
 }
 
-# Questions that fit every subject; the answer joins two facts.
+# Questions for every subject; the answer joins two facts.
 ABOUT = ["Tell me about {x}.", "What do you know about {x}?", "Say something about {x}.", "Write two sentences about {x}."]
 
-# How a pirate begins depends mostly on how the question begins, so that a model can learn it.
+# The beginning of a pirate's answer depends mostly on that of the question, so that a model can learn it.
 OPENERS = {
     "Where": "Ahoy, matey!", "What": "Arr, matey!", "How": "Avast, me hearty!", "Why": "Aye, me hearty!",
     "When": "Yo ho ho, matey!", "Tell": "Arr, listen, ye landlubber!", "Can": "Aye aye, matey!", "Is": "Aye, matey!",
@@ -299,7 +299,7 @@ FRAME = ["Below is an instruction that describes a task. Write a response that a
 
 
 def make_tokenizer(texts, questions, folder):
-    """BPE with byte fall-back as in Llama. It sees the plain half alone: every piece of it is one the base model knows."""
+    """BPE with byte fall-back as in Llama. It is trained on the plain half only, so the base model knows every piece."""
     import sentencepiece
     os.makedirs(folder, exist_ok=True)
     preamble, instruction, response, gap = FRAME

@@ -42,7 +42,7 @@ def family(architecture, model_type, *changes, **more):
     return {k: v for k, v in config.items() if v is not None or k == "q_lora_rank" or k == "hidden_act" and config["model_type"] not in ("falcon", "bloom", "mpt")}
 
 
-# One line a family: what is unlike Llama stands in it.
+# One line per family: its differences from Llama.
 FAMILIES = {
     "llama_tiny": family("LlamaForCausalLM", "llama", vocab_size=97, torch_dtype="float32"),
     "llama_bias": family("LlamaForCausalLM", "llama", attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
@@ -193,7 +193,7 @@ def random_weights(c, generator, storage):
 
 
 def make_batch(vocab, generator, lengths, masked):
-    """Documents end to end; `masked` tokens at the head of each are a prompt: read, not learned."""
+    """Documents end to end; `masked` tokens at the head of each are a prompt and not trained."""
     tokens, labels, positions, starts = [], [], [], [0]
     for length, prompt in zip(lengths, masked):
         ids = torch.randint(3, vocab, (length,), generator=generator).tolist()
@@ -220,7 +220,7 @@ def loss_of(model, batch):
 
 
 def write_json(path, value):
-    """One line a key."""
+    """One line per key."""
     with open(path, "w") as f:
         f.write("{\n" + ",\n".join(f'  "{k}": {json.dumps(v)}' for k, v in value.items()) + "\n}\n")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes tests/golden/jinja.json: what python3-jinja2 makes of a few hundred small templates.
+"""Writes tests/golden/jinja.json: a few hundred small templates rendered by python3-jinja2.
 
 The environment is the one chat templates are written for: trim_blocks, lstrip_blocks, loop controls, a {% generation %}
 tag that passes its body through, json.dumps behind tojson, the immutable sandbox. A template that fails there is recorded

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes tests/golden/masks.json: which bytes of a rendered conversation are learned, by a slow rule of its own.
+"""Writes tests/golden/masks.json: which bytes of a rendered conversation are trained, by an independent, slow rule.
 
     tools/make_mask_golden.py FOLDER     # with the published templates, as axolotl-chatml.jinja …
 

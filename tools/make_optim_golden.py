@@ -9,7 +9,7 @@ import torch
 
 
 def gradient(step, n):
-    """Numbers any program can make again: exact in float32."""
+    """Numbers that any program can reproduce: exact in float32."""
     return torch.tensor([((step * 37 + i * 101) % 257 - 128) / 64 for i in range(n)])
 
 

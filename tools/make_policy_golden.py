@@ -39,7 +39,7 @@ CASES = [
 
 
 def adapters():
-    """The golden adapter: it makes another model of this one, which is the reference."""
+    """The model with the golden adapter, which is the reference."""
     tensors = read_safetensors(os.path.join(FAMILY, "lora", "adapter_model.safetensors"))
     with open(os.path.join(FAMILY, "lora", "adapter_config.json")) as f:
         config = json.load(f)

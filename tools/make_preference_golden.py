@@ -117,7 +117,7 @@ def kto(s):
 
 
 def longest_common(s):
-    """LD-DPO with alpha 0.3: what an answer is longer than the other of its pair counts less."""
+    """LD-DPO with alpha 0.3: the tail by which one answer of a pair is longer has less weight."""
     parts = []
     for pair in ((0, 1), (2, 3)):
         common = min(s.tokens[d] for d in pair)

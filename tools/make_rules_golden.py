@@ -35,7 +35,7 @@ def rms(x):
 
 
 class Tensor:
-    """One parameter with whatever its rule keeps."""
+    """One parameter with the state of its rule."""
 
     def __init__(self, w, rows=None):
         self.w, self.rows, self.state = w, rows, {}

@@ -63,7 +63,7 @@ class Adapted(Decoder):
 
 
 def rows(generator):
-    """Four micro-batches of two rows; the shorter row is filled up, its front is only read."""
+    """Four micro-batches of two rows; the shorter row is padded; its prompt is not trained."""
     batches = []
     for _ in range(4):
         batch = dict(input_ids=[], attention_mask=[], labels=[])
@@ -116,7 +116,7 @@ def philox(counter, key):
 
 
 def drawn_again(shape, stream, number, seed):
-    """A as it begins behind restart `number`: uniform in ±1/√in, from words addressed by seed, restart and module."""
+    """A after restart `number`: uniform in ±1/√in, from words addressed by seed, restart and module."""
     purpose, count = 5, shape[0] * shape[1]
     words = [w for i in range((count + 3) // 4) for w in philox([i, 0, stream, number ^ 0x9E3779B9], [seed, purpose << 24])]
     uniform = torch.tensor([w >> 8 for w in words[:count]], dtype=torch.float32) * 2.0 ** -24
@@ -124,7 +124,7 @@ def drawn_again(shape, stream, number, seed):
 
 
 def restart(model, adapters, first, second, keys, number):
-    """W + s·BA becomes W, A and B begin anew, and with them most of Adam's means (Lialin et al. 2023, section 3)."""
+    """W + s·BA becomes W, A and B are reinitialised, and most of Adam's moments are pruned (Lialin et al. 2023, section 3)."""
     kind = {name: i for i, name in enumerate(EVERY)}
     place = {m: i for i, m in enumerate(sorted(adapters, key=lambda m: (int(m.split(".")[2]), kind[m.split(".")[-1]])))}
     with torch.no_grad():

@@ -1,6 +1,6 @@
 #!/bin/bash
 # How many answers sound like a pirate: tools/pirate_share.sh ANSWERS.jsonl prints "97 of 100".
-# An answer ("output" of a row) does when it holds two different words of datasets/quickstart/pirate_words.txt.
+# An answer ("output" of a row) does if it contains two different words of datasets/quickstart/pirate_words.txt.
 set -euo pipefail
 words="$(dirname "$0")/../datasets/quickstart/pirate_words.txt"
 sed -E 's/.*"output": *"(([^"\\]|\\.)*)".*/\1/; s/\\n/ /g' "$1" | awk '

@@ -1,6 +1,5 @@
 #!/bin/bash
-# dml from start to end in five minutes: a tokenizer, a small model from scratch, then an adapter that makes it talk like a
-# pirate.
+# dml end to end in five minutes: a tokenizer, a small model from scratch, then an adapter that makes it talk like a pirate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,5 +59,5 @@ echo "report   $out/pirate/report.html"
 echo "picture  $out/pirate/loss.svg"
 echo "adapter  $out/pirate/adapter_model.safetensors"
 echo "talk     $dml infer recipes/quickstart/pirate-lora.yml --prompt 'Where does a lion sleep?'"
-# The promise of this page: at least 90 of 100 after, at most 5 before.
+# The documented result: at least 90 of 100 after training, at most 5 before.
 [ "${after%% *}" -ge 90 ] && [ "${before%% *}" -le 5 ]

@@ -1,12 +1,12 @@
 #!/bin/bash
 # Trains, resumes and generates with a small model of every family, and serves one to hostile and to many clients, with a program
-# built with sanitizers. It fails at the first fault that they find.
+# built with sanitizers. It fails at the first error that they report.
 #   tools/sanitize.sh [address|short|thread] [PROGRAM]
 # address (the default): AddressSanitizer and UndefinedBehaviorSanitizer; each family with full training and one kind of adapter
 # in turn, on the portable, AVX2 and AVX-512 loops in turn. With DML_LONG=1: each family with every kind of adapter.
 # short: every family and every kind as by default, but full training is not resumed and there is no server. The tests run it.
 # thread: ThreadSanitizer; three families with full training and two kinds of adapters, on four threads.
-# ONLY=serve leaves all training out that the server does not need.
+# ONLY=serve skips all training that the server does not need.
 # Without PROGRAM it builds dml_sanitized or dml_thread_sanitized.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -138,7 +138,7 @@ try_family() {
 failed=0 turn=0
 isas=("" portable avx2 "")  # "": the best that this processor has
 grep -q ' avx2 ' /proc/cpuinfo || isas=("" "" "" "")
-# `every`: of how many kinds a family is tried with one.
+# `every`: one of so many kinds is tested with a family.
 case $sanitizer in
   thread) families=(llama_tiny gemma2 gpt2) kinds=(lora qlora) every=1 ;;
   address | short) every=${#kinds[@]} ;;

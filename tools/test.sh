@@ -8,7 +8,7 @@ cmake --preset release
 cmake --build --preset release
 # Tests start ranks with mpirun: as root too, and more of them than there are cores.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-# They write and flush many small files: in memory, where there is plenty of it.
+# They write and flush many small files: in memory, if there is enough.
 if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 ] 2>/dev/null &&
   [ "$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)" -gt 12000000 ] && ! grep -q ' /dev/shm .*noexec' /proc/mounts; then
   TMPDIR=$(mktemp -d /dev/shm/dml-XXXXXX)

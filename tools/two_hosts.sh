@@ -1,7 +1,7 @@
 #!/bin/bash
-# Two hosts for one command: network namespaces joined by a veth pair whose ends a token bucket slows down. The command runs
-# on the first one; $DML_HOSTFILE names both, and Open MPI is told by its environment how to reach the second. Needs root,
-# iproute2 and Open MPI; takes down what it set up.
+# Two hosts for one command: network namespaces joined by a veth pair with a rate limit at both ends. The command runs on the
+# first one; $DML_HOSTFILE names both, and the environment tells Open MPI how to reach the second. Needs root, iproute2 and
+# Open MPI; removes the namespaces at the end.
 #   [RATE=1gbit|none] [SLOTS=1] tools/two_hosts.sh COMMAND …
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "needs root for network namespaces" >&2; exit 2; }

@@ -1,4 +1,4 @@
-// llama.cpp (npm node-llama-cpp) writing for several sequences at a time: node llama_cpp.mjs FOLDER GGUF THREADS TOKENS CLIENTS….
+// llama.cpp (npm node-llama-cpp) generating several sequences at a time: node llama_cpp.mjs FOLDER GGUF THREADS TOKENS CLIENTS….
 // Prints, for each number of clients, tokens a second from the first token of the last sequence on.
 import { createRequire } from 'node:module';
 import path from 'node:path';

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Kills a random rank of a training run at random moments and goes on with --resume auto on 1, 2 or 4 ranks, until the run is
-# done and its results are those of a run that was left alone; run after run, until there were enough kills.
+# Kills a random rank of a training run at random moments and resumes with --resume auto on 1, 2 or 4 ranks until the run is
+# complete; its results must equal those of an uninterrupted run. Repeats with new runs until there were KILLS kills.
 #   tools/fault/kill_resume.sh path/to/dml RECIPE [KILLS]
 set -euo pipefail
 dml=$(realpath "$1") recipe=$2 kills=${3:-10}

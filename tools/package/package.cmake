@@ -1,4 +1,4 @@
-# What `cmake --install` puts beside the program, and how `cpack -G DEB` makes two Debian packages of it:
+# What `cmake --install` installs besides the program, and the two Debian packages of `cpack -G DEB`:
 # dml (program, manual pages, completions, documentation) and libdml-dev (headers and CMake package for plug-ins). The components
 # are named like the packages.
 set(manual ${CMAKE_BINARY_DIR}/manual)
@@ -38,8 +38,8 @@ install(CODE "
   file(INSTALL \"${manual}/completions/_dml\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${data}/zsh/\${functions}\")"
   COMPONENT dml)
 
-# Documentation lies as in the source tree, so that its links and the paths in the recipes hold: a copy of the folder is a
-# place to run the examples in.
+# Documentation is installed as in the source tree, so that links and paths in recipes work: the examples can be run in a copy
+# of the folder.
 set(doc ${data}/doc/dml)
 install(FILES README.md ${sources}/copyright DESTINATION ${doc} COMPONENT dml)
 install(DIRECTORY examples recipes datasets DESTINATION ${doc} COMPONENT dml PATTERN outputs EXCLUDE)
