@@ -9,6 +9,7 @@ namespace dml {
 
 JsonAutomaton::JsonAutomaton(const Json& schema, std::string source, JsonSpace space)
     : schema_(schema, std::move(source), languages_), space_(space) {
+  schema_.look_ahead();
   if (!schema_.satisfiable(schema_.root())) return;
   const FrameId end = frame({.expects = Expects::end});
   start_ = state({{frame({.expects = Expects::value, .below = end, .id = schema_.root()})}, 0});

@@ -80,10 +80,9 @@ void add_later(Json& p, int draft, Definition definition) {
   for (const char* key : {"$defs", "dependentSchemas"}) p[key] = kNamed;
   p["dependentRequired"] = {{"type", "object"}, {"additionalProperties", definition("stringArray")}};
   p["$vocabulary"] = {{"type", "object"}, {"additionalProperties", kFlag}};
-  if (draft == 2019) {
-    p["$recursiveAnchor"] = kFlag;
-    p["$recursiveRef"] = text_of("uri-reference");
-  } else {
+  p["$recursiveAnchor"] = draft == 2019 ? kFlag : anchor;
+  p["$recursiveRef"] = text_of("uri-reference");
+  if (draft == 2020) {
     p["$dynamicAnchor"] = anchor;
     p["$dynamicRef"] = text_of("uri-reference");
     p["prefixItems"] = definition("schemaArray");

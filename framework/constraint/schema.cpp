@@ -22,7 +22,7 @@ bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::obj
 }  // namespace
 
 Schema::Schema(const Json& document, std::string source, Languages& languages)
-    : source_(std::move(source)), l_(languages) {
+    : source_(std::move(source)), l_(languages), most_work_(kMostWork) {
   nodes_.push_back({Node::Kind::yes, {}});
   nodes_.push_back({Node::Kind::no, {}});
   compiler_ = std::make_unique<Compiler>(*this, document);
@@ -46,7 +46,7 @@ Formula Schema::add(Node n) {
 }
 
 Formula Schema::all_of(std::vector<Formula> parts) {
-  if (++work_ > kMostWork) refuse("the schema is too complex: its alternatives take too long to look through");
+  if (++work_ > most_work_) refuse("the schema is too complex: its alternatives take too long to look through");
   std::vector<std::uint32_t> all, implied;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i] == kFalse) return kFalse;
@@ -297,8 +297,8 @@ bool Schema::satisfiable(Formula f) {
     if (auto kind = static_cast<JsonKind>(k); scalar_kind(kind)) out = scalar(f, kind) != Languages::kNone;
   if (out) return satisfiable_[f] = true;
 
+  const Question question(*this);
   const bool outermost = in_question_.empty(), assumed_before = assumed_;
-  if (outermost) work_ = 0;
   if (in_question_.size() > kDeepestFormula) refuse("the schema is nested too deeply");
   in_question_.push_back(f);
   assumed_ = false;

@@ -77,6 +77,9 @@ class Schema {
   const ObjectShape& object(std::uint32_t id) const { return object_shapes_[id]; }
   /// Whether some value satisfies the formula.
   bool satisfiable(Formula f);
+  /// Answers the questions above for the formulas that a text can come to, nearest first, as far as the time of a
+  /// compilation allows. Later questions may take a tenth of the time: a schema cannot stop a thread that reads text.
+  void look_ahead();
 
   Formula both(Formula a, Formula b) { return all_of({a, b}); }
   Formula negation(Formula f);
@@ -88,6 +91,7 @@ class Schema {
   struct Node;
   struct Compiler;
   struct MemberFacts;
+  struct Question;
   using Case = std::vector<std::uint32_t>;  // a conjunction of atoms
 
   Formula all_of(std::vector<Formula> parts);
@@ -142,6 +146,8 @@ class Schema {
   std::vector<Formula> in_question_;  // formulas that satisfiable() is working on
   bool assumed_ = false;              // the current answer depends on one of in_question_
   std::size_t work_ = 0;              // number of formulas combined for the current question
+  std::size_t most_work_;             // of one question
+  int questions_ = 0;                 // within each other
   bool left_out_ = false;             // alternatives of some formula were dropped
 };
 

@@ -24,6 +24,21 @@ struct Schema::Atom {
   std::vector<std::pair<Languages::Id, Formula>> patterns{};  // members: of names in these languages
 };
 
+/// A question is being answered: what it and those within it may take together is limited.
+struct Schema::Question {
+  explicit Question(Schema& of) : schema(of) {
+    if (schema.questions_++ == 0) schema.work_ = 0;
+  }
+  ~Question() {
+    if (--schema.questions_ > 0) return;
+    schema.in_question_.clear();  // after an error
+    schema.assumed_ = false;
+  }
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+  Schema& schema;
+};
+
 struct Schema::Node {
   enum class Kind { yes, no, atom, negation, all_of, any_of, one_of, choice, reference } kind;
   std::vector<std::uint32_t> parts;  // formulas; an atom's number; a reference's

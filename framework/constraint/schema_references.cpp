@@ -106,7 +106,9 @@ const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, co
   if (it == places_.end())
     refuse(path, "$ref",
            fmt::format("'{}' is not in this document; references to other documents are not supported", uri));
-  if (hash == std::string::npos || hash + 1 == uri.size()) return &it->second;
+  const bool whole = hash == std::string::npos || hash + 1 == uri.size() ||
+                     (uri.substr(hash) == "#/" && !member(*it->second.json, ""));  // as many schemas spell it
+  if (whole) return &it->second;
   Place at = it->second;
   std::string pointer = uri.substr(hash + 1);
   if (pointer[0] != '/') refuse(path, "$ref", fmt::format("there is no anchor '{}'", pointer));

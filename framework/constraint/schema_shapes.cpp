@@ -2,6 +2,7 @@
 // atoms of a case are merged into one shape (for objects: schema_members.cpp).
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "constraint/schema_parts.h"
 #include "core/error.h"
@@ -17,6 +18,9 @@ constexpr std::size_t kMostCombined = 500;   // cases of a combination of parts
 constexpr std::size_t kMostPairs = 200'000;  // pairs of cases of two parts
 constexpr std::size_t kMostCompared = 1500;  // cases compared with each other
 constexpr std::size_t kFewCases = 8;         // up to this number, contradictions are not searched for
+constexpr std::size_t kMostAhead = 300'000;  // formulas combined before a text is read
+constexpr std::size_t kFormulaCost = 50;     // of one that is looked at, in formulas combined
+constexpr std::size_t kMostLater = 100'000;  // formulas combined for one question while a text is read
 
 }  // namespace
 
@@ -192,8 +196,8 @@ bool Schema::array_possible(const ArrayShape& s) {
 const std::vector<std::uint32_t>& Schema::arrays(Formula f) {
   auto key = std::pair(f, JsonKind::array);
   if (auto it = shapes_.find(key); it != shapes_.end()) return it->second;
+  const Question question(*this);
   std::vector<std::uint32_t> out;
-  work_ = 0;
   for (auto& c : cases(f, true, JsonKind::array, 0))
     if (auto shape = merged_array(c)) out.push_back(*shape);
   return shapes_[key] = std::move(out);
@@ -202,11 +206,35 @@ const std::vector<std::uint32_t>& Schema::arrays(Formula f) {
 const std::vector<std::uint32_t>& Schema::objects(Formula f) {
   auto key = std::pair(f, JsonKind::object);
   if (auto it = shapes_.find(key); it != shapes_.end()) return it->second;
+  const Question question(*this);
   std::vector<std::uint32_t> out;
-  work_ = 0;
   for (auto& c : cases(f, true, JsonKind::object, 0))
     if (auto shape = merged_object(c)) out.push_back(*shape);
   return shapes_[key] = std::move(out);
+}
+
+void Schema::look_ahead() {
+  std::vector<Formula> reached{root_};
+  std::set<Formula> known{root_};
+  const auto reach = [&](Formula f) {
+    if (known.insert(f).second) reached.push_back(f);
+  };
+  std::size_t spent = 0;
+  for (std::size_t i = 0; i < reached.size() && spent < kMostAhead; ++i) {
+    const Formula f = reached[i];
+    for (JsonKind kind : {JsonKind::string, JsonKind::number}) scalar(f, kind);
+    const std::vector<std::uint32_t> lists = arrays(f);
+    spent += work_;
+    const std::vector<std::uint32_t> groups = objects(f);
+    spent += work_ + kFormulaCost;
+    for (std::uint32_t id : lists) {
+      for (Formula item : array(id).prefix) reach(item);
+      reach(array(id).rest);
+    }
+    for (std::uint32_t id : groups)
+      for (const Members& members : object(id).groups) reach(members.value);
+  }
+  most_work_ = kMostLater;
 }
 
 }  // namespace dml

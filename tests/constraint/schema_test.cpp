@@ -224,5 +224,43 @@ TEST(SchemaSpace, AtMostOneBlankInGeneratedText) {
   }
 }
 
+TEST(SchemaConstraint, KnowsTheSchemasOfSchemas) {
+  check(R"({"$ref": "http://json-schema.org/draft-07/schema#"})",
+        {R"({"type":"string","minLength":3})", "true", R"({"properties":{"a":{"not":{"const":null}}}})"},
+        {R"({"type":"strin"})", R"({"minLength":-1})", R"({"properties":{"a":{"minimum":"0"}}})", "3"});
+  check(R"({"$ref": "http://json-schema.org/draft-04/schema"})", {R"({"minimum":1,"exclusiveMinimum":true})"},
+        {"true", R"({"exclusiveMinimum":1})", R"({"exclusiveMinimum":true})", R"({"required":[]})"});
+  check(R"({"$schema": "https://json-schema.org/draft/2020-12/schema",
+           "properties": {"s": {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+                          "n": {"$ref": "http://json-schema.org/draft-06/schema#/definitions/nonNegativeInteger"}}})",
+        {R"({"s":{"prefixItems":[{"$dynamicRef":"#a"}]},"n":3})"}, {R"({"s":{"prefixItems":[]}})", R"({"n":-3})"});
+}
+
+TEST(SchemaConstraint, ReadsAPointerToNothingAsTheWholeSchema) {
+  check(R"({"properties": {"a": {"$ref": "#/"}}, "additionalProperties": false})", {R"({"a":{"a":{}}})"},
+        {R"({"a":{"b":{}}})"});
+}
+
+// What would take long is found out before the first byte is read, not while a text is written.
+TEST(SchemaConstraint, LooksThroughAlternativesBeforehand) {
+  Json all = Json::array();
+  for (int i = 0; i < 5; ++i) {
+    Json any = Json::array();
+    for (int k = 0; k < 6; ++k) {
+      const std::string p = "p" + std::to_string(i), q = "q" + std::to_string(i) + "_" + std::to_string(k);
+      any.push_back({{"properties", {{p, {{"minimum", k}}}}}, {"required", Json::array({q})}});
+    }
+    all.push_back({{"oneOf", any}});
+  }
+  const Json deep{{"type", "array"},
+                  {"items", {{"anyOf", {{{"type", "object"}, {"allOf", all}}, {{"type", "string"}}}}}}};
+  try {
+    schema_automaton(deep.dump(), "schema");
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("take too long"));
+  }
+}
+
 }  // namespace
 }  // namespace dml
