@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `dml serve` promises of its answers, field by field: streams byte by byte, log-probabilities, usage, errors with their
 `param`, keys, pages of other sites, the other endpoints, and what happens at SIGTERM."""
-import argparse, base64, http.client, json, math, re, signal, struct, sys, threading, time
+import argparse, base64, http.client, json, math, re, select, signal, struct, sys, threading, time
 from server import PATIENCE, Server, arguments
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -316,8 +316,27 @@ def sites_and_keys():
     check('SIGTERM', s.process.wait(PATIENCE) == 0)
 
 
+def slow_schemas(s):
+    """Schemas that take long to refuse stop neither /health nor a request without a schema."""
+    def slow(n):
+        one = lambda i, k: {'properties': {f'p{i}': {'minimum': k}}, 'required': [f'q{n}_{i}_{k}']}
+        return {'type': 'object', 'allOf': [{'oneOf': [one(i, k) for k in range(8)]} for i in range(6)]}
+    sockets = []
+    for n in range(8):
+        body = json.dumps({'prompt': 'a', 'max_tokens': 1, 'guided_json': slow(n)})
+        sockets.append(s.connect())
+        sockets[-1].sendall(f'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}'.encode())
+    health, plain = ask(s, 'GET', '/health')[0], ask(s, 'POST', '/v1/completions', {'prompt': 'a', 'max_tokens': 1})[0]
+    over = len(select.select(sockets, [], [], 0)[0])
+    check('slow schemas stop nobody else', (health, plain) == (200, 200) and over <= 4, health, plain, over)
+    for c in sockets:
+        answer = c.recv(65536).decode()
+        check('a schema that takes too long is refused', answer.startswith('HTTP/1.1 400') and 'too complex' in answer, answer)
+        c.close()
+
+
 server = Server(a.dml, *words)
-for part in (chat_streams, completions, borders, tools, others, constraints, errors): part(server)
+for part in (chat_streams, completions, borders, tools, others, constraints, errors, slow_schemas): part(server)
 check('exit', server.end() == 0, server.lines)
 sites_and_keys()
 for f in failures[:20]: print('FAILED', *f)
