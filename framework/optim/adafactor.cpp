@@ -1,10 +1,11 @@
-// Adafactor (Shazeer & Stern 2018), with the options and defaults of transformers' Trainer: learning rate from outside.
+// Adafactor (Shazeer & Stern 2018), with the options and defaults of transformers' Trainer, which sets the learning
+// rate.
 //
 //   ρ = 1 − t^−decay; V = ρV + (1 − ρ)(g² + ε1), of matrices as row and column means; u = g/√V;
 //   u /= max(1, rms(u)/clip); η' = base · (scale_parameter ? max(ε2, rms(w)) : 1); w −= η'·λ·w; w −= η'·u
 //
-// With beta1, a mean of η'·u takes its place. relative_step: base = min(warmup_init ? 1e-6·t : 0.01, 1/√t) instead of
-// the learning rate.
+// With beta1, a moving average of η'·u is used instead of η'·u. relative_step: base = min(warmup_init ? 1e-6·t : 0.01,
+// 1/√t) instead of the learning rate.
 #include "core/error.h"
 #include "optim/arguments.h"
 #include "optim/factored.h"
@@ -26,7 +27,7 @@ std::vector<Argument> adafactor_arguments() {
           {"warmup_init", "with relative_step: begin with a low learning rate", false}};
 }
 
-/// Both signs of decay_rate are in use.
+/// decay_rate is given with either sign.
 OptimizerSettings positive_decay(OptimizerSettings s) {
   if (s.args.contains("decay_rate") && s.args["decay_rate"].is_number() && s.args["decay_rate"].get<double>() < 0)
     s.args["decay_rate"] = -s.args["decay_rate"].get<double>();
@@ -84,7 +85,7 @@ class Adafactor : public Optimizer {
                 scale = as_float(step.gradient_scale);
     const float* grad = s.grad.data();
     const std::int64_t cols = m.cols;
-    const std::int64_t before = m.matrix ? m.rows + m.cols : s.size();  // floats before the mean of steps
+    const std::int64_t before = m.matrix ? m.rows + m.cols : s.size();  // floats of state before the moving average
     if (!m.matrix) {
       float* v = s.state.data();
       each_element(s.size(), [=](std::int64_t i) {
@@ -104,7 +105,7 @@ class Adafactor : public Optimizer {
     });
   }
 
-  /// direction(element, its row) gives u before clipping.
+  /// direction(element, row) returns u before clipping.
   template <class F>
   void apply(const OptimizerSlice& s, const OptimizerStep& step, std::int64_t before, F direction) const {
     const std::int64_t cols = trained_matrix(*s.parameter).cols;
@@ -120,7 +121,7 @@ class Adafactor : public Optimizer {
     each_element(s.size(), [=](std::int64_t i) {
       float u = factor * direction(i, i / cols);
       if (mean) u = mean[i] = beta1 * mean[i] + (1 - beta1) * u;
-      w[i] -= decay * w[i] + u;  // rounded once: steps may be as small as a weight's last digit
+      w[i] -= decay * w[i] + u;  // one rounding, since steps may be as small as the last digit of a weight
     });
   }
 

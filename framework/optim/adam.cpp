@@ -1,4 +1,4 @@
-// AdamW (Loshchilov & Hutter 2019), with state in float32 or in bytes.
+// AdamW (Loshchilov & Hutter 2019), with state in float32 or 8 bits.
 #include "optim/adam.h"
 
 #include "kernels/optimizer_step.h"
@@ -17,7 +17,8 @@ kernels::AdamWStep kernel_step(const AdamSettings& a, const OptimizerSlice& s, c
   k.beta2 = as_float(a.beta2);
   k.epsilon = as_float(a.epsilon);
   k.weight_decay = here.decay;
-  // Of the rates as the sums really use them: 0.999 in float32 is another number, and 1 less it differs by 1e-5.
+  // The bias corrections of the float32 β that the updates use: 1 − 0.999 in float32 differs from the exact value by a
+  // relative 1e-5.
   k.bias1 = as_float(1 - std::pow(static_cast<double>(k.beta1), t));
   k.bias2 = as_float(1 - std::pow(static_cast<double>(k.beta2), t));
   k.gradient_scale = here.scale;

@@ -1,4 +1,4 @@
-// AdamW's numbers, also for the parameters that matrix rules (Muon, GaLore, APOLLO) leave to it.
+// AdamW, also for the parameters that matrix optimizers (Muon, GaLore, APOLLO) do not apply to.
 #pragma once
 
 #include "optim/arguments.h"
@@ -15,7 +15,7 @@ struct AdamSettings {
         epsilon(a.number("eps")) {}
 };
 
-/// One slice, with m and v (its size) somewhere.
+/// Updates a slice; m and v have its size.
 void adamw_update(const AdamSettings& settings, const OptimizerSlice& slice, const OptimizerStep& step, float* m,
                   float* v);
 

@@ -2,7 +2,7 @@
 //
 //   m1, m2, v by β1, β3, β2; w −= η·(λw + (m1/(1 − β1ᵗ) + α·m2) / (√v/√(1 − β2ᵗ) + ε))
 //
-// t_alpha and t_beta3 let α and β3 rise to their values over so many steps: α linearly, β3 so that its half-life does.
+// Over the first t_alpha and t_beta3 steps, α rises linearly to its value, and β3 so that its half-life rises linearly.
 #include "optim/adam.h"
 #include "optim/coded.h"
 #include "optim/rules.h"

@@ -1,4 +1,4 @@
-// ADOPT (Taniguchi et al. 2024): Adam that divides by the second moment of the step before, so that it converges for
+// ADOPT (Taniguchi et al. 2024): Adam that divides by the second moment of the previous step, so that it converges for
 // any β2.
 //
 //   first gradient: v = g²; then, for t = 1, 2, …: m = β1·m + (1 − β1)·clip(g / max(√v, ε), ±t^¼); w −= η·(λw + m);

@@ -1,8 +1,9 @@
-// APOLLO (Zhu et al. 2024): the gradient with a learning rate per channel, or per tensor (apollo_mini), that AdamW on a
-// random projection of it suggests. R = projected gradient, N = its m/(√v + ε); factor = ‖N‖/(‖R‖ + 1e-8) along the
-// longer side; update = factor·g, at most 1.01 times the norm of the one before; w −= η·√scale·update; w −= η·λ·w.
+// APOLLO (Zhu et al. 2024): scales the gradient by a factor per channel, or per tensor (apollo_mini), which AdamW on a
+// random projection of the gradient determines. R = projected gradient, N = its m/(√v + ε); factor = ‖N‖/(‖R‖ + 1e-8)
+// along the longer side; update = factor·g, its norm limited to 1.01 times that of the previous update; w −=
+// η·√scale·update; w −= η·λ·w.
 //
-// The projection is normal/√rank, from the counted random numbers of (seed, parameter, step / gap).
+// The elements of the projection are normal/√rank, addressed by (seed, parameter, step / gap).
 #include <cstring>
 
 #include "core/hash.h"
@@ -65,7 +66,7 @@ class Apollo : public Optimizer {
     each_element(to.basis(), [=](std::int64_t i) { basis[i] = factor * random.normal(static_cast<std::uint64_t>(i)); });
   }
 
-  /// ‖N‖/(‖R‖ + 1e-8) of every channel, or the tensor's for all.
+  /// Sets factors to ‖N‖/(‖R‖ + 1e-8) of every channel, or all of them to that of the tensor.
   void set_factors(const Projection& to, const float* low, const float* direction, float* factors) const {
     const std::int64_t n = channels(to), step = to.right ? to.rank : 1, along = to.right ? 1 : to.cols;
     auto ratio = [](double squares_n, double squares_r) {

@@ -40,7 +40,7 @@ bool has(const std::vector<Argument>& known, const std::string& name) {
   return std::ranges::find(known, name, &Argument::name) != known.end();
 }
 
-/// The arguments that a list stands for.
+/// The arguments that a list (betas, eps) sets.
 std::vector<std::string> members_of(const std::string& key, const std::vector<Argument>& known) {
   std::vector<std::string> out;
   const std::vector<std::string> betas{"beta1", "beta2", "beta3"}, epsilons{"eps", "eps2"};
@@ -51,7 +51,7 @@ std::vector<std::string> members_of(const std::string& key, const std::vector<Ar
 
 std::string count_word(std::size_t n) { return n == 1 ? "one number" : n == 2 ? "two numbers" : "three numbers"; }
 
-/// The arguments of a recipe, with lists taken apart and other spellings replaced.
+/// The arguments of a recipe, with lists split and aliases replaced.
 Json single_arguments(const Json& args, const std::vector<Argument>& known, const std::string& setting,
                       Problems& problems) {
   Json out = Json::object();
@@ -73,7 +73,7 @@ Json single_arguments(const Json& args, const std::vector<Argument>& known, cons
   return out;
 }
 
-/// "" when the value suits the argument.
+/// Why a value is not valid for an argument; "" if it is.
 std::string problem_with(const Argument& a, const Json& value) {
   if (a.fallback.is_boolean())
     return value.is_boolean() ? "" : fmt::format("{} must be true or false, is {}", a.name, dump(value));

@@ -1,4 +1,4 @@
-// The settings of an optimizer, read by the list of arguments in its row.
+// The values of an optimizer's arguments, from a recipe's settings.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace dml {
 
 class Arguments {
  public:
-  /// Takes every argument from optim_args, else from the setting it is linked to, else its default. UserError with a
-  /// line for every argument that is not known, of a wrong type, or out of range. `betas: [b1, b2]` and `eps: [e1, e2]`
-  /// stand for several at once. `key`: the recipe's setting that holds settings.args, for errors.
+  /// Every argument is read from optim_args, else from its setting (Argument::from), else it has its default. `betas:
+  /// [b1, b2]` and `eps: [e1, e2]` set several at once. Throws UserError with a line for every argument that is
+  /// unknown, of the wrong type, or out of range. `key`: the recipe's key of settings.args, for errors.
   Arguments(const OptimizerSettings& settings, const std::vector<Argument>& known,
             const std::string& key = "optim_args");
 
@@ -22,7 +22,7 @@ class Arguments {
   std::int64_t whole_number(std::string_view name) const { return static_cast<std::int64_t>(number(name)); }
   bool flag(std::string_view name) const;
   const std::string& word(std::string_view name) const;
-  /// Whether optim_args or its setting gave it.
+  /// Whether optim_args or its setting sets it.
   bool given(std::string_view name) const;
   /// All of them, by name.
   Json all() const;
@@ -37,10 +37,10 @@ class Arguments {
   std::vector<Value> values_;
 };
 
-/// weight_decay, β1, β2 and ε with these defaults.
+/// The arguments weight_decay, beta1, beta2 and eps with these defaults.
 std::vector<Argument> adam_arguments(double beta1 = 0.9, double beta2 = 0.999, double epsilon = 1e-8);
 Argument weight_decay_argument();
-/// One list after the other.
+/// The concatenation of both lists.
 std::vector<Argument> joined(std::vector<Argument> first, const std::vector<Argument>& second);
 
 }  // namespace dml

@@ -14,11 +14,11 @@ namespace {
 
 float widened(float x) { return x; }
 float widened(bf16 x) { return to_float(x); }
-// What is given has bfloat16's values already.
+// Assigns a bfloat16 value to either storage type.
 void assign(float& to, bf16 x) { to = to_float(x); }
 void assign(bf16& to, bf16 x) { to = x; }
 
-// Memory for the updated values. Beside working_memory(), which the optimizer inside uses.
+// This thread's memory for the updated values; separate from working_memory(), which the inner optimizer uses.
 std::span<float> room_for(std::int64_t size) {
   static thread_local std::vector<float> memory;
   if (std::ssize(memory) < size) memory.resize(static_cast<std::size_t>(size));

@@ -1,12 +1,12 @@
-// Weights in bfloat16 without a float32 copy, beside any optimizer. A step computes w' from w in float32; what is kept
-// of it:
-//   kahan        c += w' − w; w = bf16(w + c); c = bf16(c + w_before − w), as optimi does it:
+// Wraps an optimizer for weights in bfloat16 without a float32 copy. A step computes w' from w in float32, which is
+// rounded:
+//   kahan        c += w' − w; w = bf16(w + c); c = bf16(c + w_before − w), as in optimi:
 //                the rounding error is carried to the next step
-//   stochastic   w' plus 16 random bits below bfloat16's mantissa, cut off: right on average. The bits are random
+//   stochastic   w' plus 16 random bits below bfloat16's mantissa, truncated: unbiased. The bits are random
 //                numbers of (seed, parameter, step, element), so they depend on neither ranks nor restarts
-// Values lie in bfloat16 where a run trains all weights (ParameterStore::bf16_values), and in float32 with bfloat16's
-// values where it trains an adapter. The compensation c is bfloat16, too. The rule inside works on a float32 copy of
-// one slice at a time.
+// In full fine-tuning, values are stored in bfloat16 (ParameterStore::bf16_values); for adapters they are float32 with
+// values of bfloat16. The compensation c is bfloat16. The inner optimizer works on a float32 copy of one slice at a
+// time.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ enum class WeightRounding { kahan, stochastic };
 
 class Bf16Optimizer : public Optimizer {
  public:
-  /// UserError when `inner` averages its steps: the average would be rounded, too.
+  /// Throws UserError if `inner` averages its steps, since the average would be rounded, too.
   Bf16Optimizer(std::unique_ptr<Optimizer> inner, WeightRounding rounding, std::uint64_t seed);
 
   StateLayout state() const override;
@@ -31,7 +31,7 @@ class Bf16Optimizer : public Optimizer {
   bool kahan() const { return rounding_ == WeightRounding::kahan; }
   template <class T>
   void update(std::span<T> values, const OptimizerSlice& slice, const OptimizerStep& step) const;
-  /// `updated`: what the rule inside has made of the values.
+  /// `updated`: the values after the inner optimizer's step.
   template <class T>
   void round_with_kahan(std::span<const float> updated, std::span<T> values, const OptimizerSlice& slice) const;
   template <class T>
@@ -44,7 +44,7 @@ class Bf16Optimizer : public Optimizer {
   std::uint64_t seed_;
 };
 
-/// x with 16 random bits added below bfloat16's mantissa, cut to bfloat16.
+/// Adds 16 random bits below bfloat16's mantissa to x and truncates to bfloat16.
 float rounded_stochastically(float x, std::uint32_t sixteen_bits);
 
 }  // namespace dml

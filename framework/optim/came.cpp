@@ -1,4 +1,5 @@
-// CAME (Luo et al. 2023): Adafactor's direction with a momentum, divided by how far the direction strays from it.
+// CAME (Luo et al. 2023): Adafactor's direction with a momentum, divided by the deviation of the direction from the
+// momentum.
 //
 //   V by row and column means with β2 of g² + ε1; u = g/√V, reduced to a root mean square of at most `clip_threshold`;
 //   m = β1·m + (1 − β1)·u; U by row and column means with β3 of (u − m)² + ε2; w −= η·(λw + m/√U); of vectors w −=

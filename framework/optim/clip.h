@@ -1,14 +1,13 @@
-// Gradient clipping by the global norm, PyTorch's rule. Gradients stay as they are: the factor goes into the
-// optimizer's gradient_scale. The sum of squares comes from the distribution strategy, which knows where the gradients
-// are.
+// Gradient clipping by the global norm, as in PyTorch. Gradients are not modified; the factor is a part of the
+// optimizer's gradient_scale. The distribution strategy computes the sum of squares.
 #pragma once
 
 namespace dml {
 
-/// Norm of the gradients times `scale` (1 / trained tokens).
+/// The norm of the gradients times `scale` (1 / trained tokens).
 double gradient_norm(double sum_of_squares, double scale);
 
-/// min(1, max_norm / (norm + 1e-6)); 1 when max_norm is 0.
+/// min(1, max_norm / (norm + 1e-6)); 1 if max_norm is 0.
 double clip_factor(double norm, double max_norm);
 
 }  // namespace dml

@@ -1,4 +1,4 @@
-// State in bytes, as kernels see it.
+// Views of 8-bit optimizer state for kernels.
 #pragma once
 
 #include "kernels/coded_state.h"
@@ -6,7 +6,7 @@
 
 namespace dml {
 
-/// Plane `plane` of `planes` of a slice that has its state in bytes.
+/// Plane number `plane` of `planes` in the 8-bit state of a slice.
 inline kernels::CodedState coded(const OptimizerSlice& s, int planes, int plane) {
   auto* bytes = reinterpret_cast<std::uint8_t*>(s.state.data());
   const std::int64_t size = s.size(), blocks = (size + StateLayout::kBlock - 1) / StateLayout::kBlock;

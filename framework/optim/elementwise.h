@@ -17,7 +17,7 @@ inline constexpr std::int64_t kElementGrain = 16384;
 
 inline float as_float(double x) { return static_cast<float>(x); }
 
-/// element(i) for i in [0, size).
+/// Calls element(i) for i in [0, size), in parallel.
 template <class F>
 void each_element(std::int64_t size, F element) {
   parallel_ranges(size, kElementGrain, [&](std::int64_t first, std::int64_t last) {
@@ -25,13 +25,12 @@ void each_element(std::int64_t size, F element) {
   });
 }
 
-/// Plane number k of a slice whose state is planes of floats, `before` floats after its start.
+/// Plane number k of a slice's float32 state; the planes begin after `before` floats.
 inline float* plane(const OptimizerSlice& s, std::int64_t k, std::int64_t before = 0) {
   return s.state.data() + before + k * s.size();
 }
 
-/// Sum of term(i) over [0, size): blocks in double, then the blocks in order. Working memory of this thread grows and
-/// stays.
+/// The sum of term(i) over [0, size) in double: of blocks in parallel, then of the blocks in order.
 template <class F>
 double sum_in_order(std::int64_t size, F term) {
   constexpr std::int64_t kBlock = 4096;
@@ -48,8 +47,8 @@ double sum_in_order(std::int64_t size, F term) {
   return total;
 }
 
-/// Memory of this thread for one parameter's update: grows and stays, so that a steady state allocates nothing. The
-/// next call gives the same memory.
+/// This thread's memory for the update of a parameter. It only grows, so that steps allocate nothing; the next call
+/// returns the same memory.
 inline float* working_memory(std::int64_t floats) {
   static thread_local Arena memory;
   const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
@@ -58,7 +57,7 @@ inline float* working_memory(std::int64_t floats) {
   return memory.take<float>(floats).data();
 }
 
-/// The factors of a step for one slice.
+/// The factors of a step for a slice.
 struct SliceStep {
   float rate, decay, scale;  // learning rate, weight decay, factor of the gradient
 

@@ -1,5 +1,5 @@
-// A second moment kept as the means of its rows and columns (Shazeer & Stern 2018): 1/√V of a matrix is about
-// (R / mean R)^−½ · C^−½, with R (rows) and C (columns).
+// A second moment factored into the means of its rows and columns (Shazeer & Stern 2018): 1/√V of a matrix is
+// approximated by (R / mean R)^−½ · C^−½, with R (rows) and C (columns).
 #pragma once
 
 #include "nn/parameter.h"
@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// means[i] = β·means[i] + (1 − β)·mean over j of term(i, j), for rows; the same for columns.
+/// means[i] = β·means[i] + (1 − β)·mean over j of term(i, j), for rows, and likewise for columns.
 template <class F>
 void update_factors(const MatrixShape& m, double decay_rate, float* row_means, float* col_means, F term) {
   const std::int64_t rows = m.rows, cols = m.cols;

@@ -1,6 +1,6 @@
-// GaLore (Zhao et al. 2024): AdamW on gradients projected on their leading singular vectors, which are found anew every
-// update_proj_gap steps; the moments stay. update = scale · (m/(√v + ε) projected back); w −= η·update; w −= η·λ·w.
-// optim_target_modules says which matrices; AdamW trains everything else.
+// GaLore (Zhao et al. 2024): AdamW on gradients projected on their leading singular vectors, which are recomputed every
+// update_proj_gap steps, while the moments are kept. update = scale · (m/(√v + ε) projected back); w −= η·update; w −=
+// η·λ·w. It applies to the matrices of optim_target_modules; AdamW trains everything else.
 #include "kernels/eigen.h"
 #include "optim/low_rank.h"
 

@@ -1,5 +1,5 @@
-// Which parameters GaLore and APOLLO work on, and the shape of what they project: an m × n gradient with m ≥ n becomes
-// m × r, else r × n, with r rows or columns of a basis on the shorter side.
+// The parameters that GaLore and APOLLO apply to, and the shapes of their projections: an m × n gradient becomes m × r
+// if m ≥ n, otherwise r × n, by a basis (r, shorter side).
 #pragma once
 
 #include "core/error.h"
@@ -9,8 +9,8 @@
 
 namespace dml {
 
-/// optim_target_modules: a name, a part of one or a regular expression of a module's whole name; all-linear: every
-/// matrix but embeddings.
+/// optim_target_modules: each is a name, a part of a name, or a regular expression for the full module name;
+/// all-linear: every matrix except embeddings.
 class TargetModules {
  public:
   TargetModules(const std::vector<std::string>& modules, const char* optimizer);
@@ -24,7 +24,7 @@ class TargetModules {
 
 struct Projection {
   std::int64_t rows, cols, rank;
-  bool right;  // of the rows' vectors: m × n · n × r
+  bool right;  // projects rows: (m, n) · (n, r)
 
   Projection(const MatrixShape& m, std::int64_t most)
       : rows(m.rows), cols(m.cols), rank(std::min({most, m.rows, m.cols})), right(m.rows >= m.cols) {}
@@ -33,11 +33,11 @@ struct Projection {
   std::int64_t projected() const { return right ? rows * rank : rank * cols; }
 };
 
-/// low = g projected on the basis (rank, short side).
+/// low = g projected onto the basis (rank, short side).
 void project(const Projection& p, const float* g, const float* basis, float* low);
-/// g = low in the full space.
+/// g = low projected back to the full space.
 void project_back(const Projection& p, const float* low, const float* basis, float* g);
-/// Adam's m/(√v + ε) into `out`, and the factor of its bias corrections: √(1 − β2ᵗ)/(1 − β1ᵗ).
+/// Sets `out` to Adam's m/(√v + ε); returns the factor of the bias corrections, √(1 − β2ᵗ)/(1 − β1ᵗ).
 float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v,
                      float* out);
 

@@ -1,11 +1,11 @@
-// Muon (Jordan et al. 2024): a momentum whose matrices are made orthogonal before each step.
+// Muon (Jordan et al. 2024): a momentum that is orthogonalised before each step.
 //
 //   adjust_lr_fn: match_rms_adamw (Moonlight's, and Axolotl's): m = μm + g; u = g + μm; w −= η·(λw + 0.2·√max(rows,
 //   cols)·O(u)) adjust_lr_fn: original (Keller Jordan's): m = μm + (1 − μ)g; u = (1 − μ)g + μm; w −= η·(λw + √max(1,
 //   rows/cols)·O(u))
 //
-// It is a rule for hidden matrices. Embeddings, the head, modules that an adapter saves, and whatever has one dimension
-// are trained by AdamW with the same learning rate. (Axolotl leaves parameters of one dimension as they are.)
+// It applies to hidden matrices. Embeddings, the head, modules that an adapter saves, and vectors are trained by AdamW
+// with the same learning rate. (Axolotl does not train vectors.)
 #include "optim/adam.h"
 #include "optim/newton_schulz.h"
 #include "optim/rules.h"

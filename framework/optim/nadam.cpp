@@ -1,4 +1,4 @@
-// NAdamW (Dozat 2016): AdamW whose mean of the gradient already has the next step's momentum in it, as Nesterov's has.
+// NAdamW (Dozat 2016): AdamW with Nesterov momentum.
 //
 //   μ_t = β1·(1 − 0.96^(t·ψ) / 2), ψ the momentum decay;   m, v by β1, β2 as Adam's
 //   w −= η·(λw + (1 − μ_t)/(1 − Πμ_{≤t}) · g/d + μ_{t+1}/(1 − Πμ_{≤t+1}) · m/d),   d = √(v/(1 − β2ᵗ)) + ε
@@ -44,7 +44,7 @@ class NAdam : public Optimizer {
   double momentum(std::int64_t t) const {
     return a_.number("beta1") * (1 - 0.5 * std::pow(0.96, static_cast<double>(t) * a_.number("momentum_decay")));
   }
-  /// μ_1 · … · μ_t, or 0 where it is too small for 1 − product to differ from 1.
+  /// μ_1 · … · μ_t, or 0 if 1 − product equals 1 in double precision.
   double momentum_product(std::int64_t t) const {
     constexpr double kNothing = 0x1p-60;
     double product = 1;

@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-// Sizes of floats are in the order of these numbers.
+// An integer with the order of the magnitudes of floats.
 std::uint32_t size_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 
 template <class Keep>
@@ -22,8 +22,8 @@ void zero_unless(const StateSlice& slice, std::size_t first, std::size_t last, K
 
 }  // namespace
 
-// The entry at place k = ⌊ratio · (n − 1)⌋ of the sorted sizes, found bit by bit from above: the largest t with at most
-// k entries below it. torch.quantile lies between this entry and the next one, so `>` keeps the same entries for both.
+// Finds the entry at index k = ⌊ratio · (n − 1)⌋ of the sorted magnitudes, bit by bit from the highest: the largest t
+// with at most k entries below it. torch.quantile is between this entry and the next, so `>` keeps the same entries.
 void prune_by_magnitude(std::span<const StateSlice> mine, std::size_t count, double ratio, const SumOverRanks& sum) {
   std::vector<std::uint32_t> threshold(count, 0);
   std::vector<std::int64_t> below(count), here(mine.size());

@@ -1,4 +1,4 @@
-// RMSprop (Hinton 2012), in PyTorch's form: v = αv + (1 − α)g²; d = √(v − a²) + ε, a the mean gradient where centered,
+// RMSprop (Hinton 2012), in PyTorch's form: v = αv + (1 − α)g²; d = √(v − a²) + ε, a the mean gradient if centered,
 // else 0; w −= η·g/d, or with momentum b = μb + g/d, w −= η·b.
 #include "optim/arguments.h"
 #include "optim/elementwise.h"

@@ -1,4 +1,4 @@
-// The rows of every rule, one function a file, in the order of lists. A new optimizer is a file, and its name here.
+// The registry rows of every optimizer file, in the order of lists. A new optimizer is a file and a line here.
 #pragma once
 
 #include <vector>
@@ -30,7 +30,7 @@ inline constexpr OptimizerRows (*kRules[])() = {adam_rows,    lion_rows,        
                                                 muon_rows,    schedule_free_rows, ademamix_rows,  adopt_rows,
                                                 nadam_rows,   galore_rows,        apollo_rows};
 
-/// The factory of a rule.
+/// The factory of an update rule.
 template <class Rule>
 std::unique_ptr<Optimizer> make_rule(const OptimizerSettings& settings) {
   return std::make_unique<Rule>(settings);

@@ -19,7 +19,7 @@ double argument(const ScheduleSettings& s, const char* key, double fallback) {
 double half_cosine(double p) { return 0.5 * (1 + std::cos(kPi * p)); }
 double above(double floor, double factor) { return floor + (1 - floor) * factor; }
 
-/// The floor as a share of the peak, by whichever of its names it is given.
+/// The minimum learning rate ÷ the peak, from any of the keys that set it.
 double floor_of(const ScheduleSettings& s) {
   if (s.kwargs.contains("min_lr")) return argument(s, "min_lr", 0) / s.peak;
   return argument(s, "min_lr_rate", argument(s, "min_lr_ratio", s.min_lr_ratio.value_or(0)));
@@ -73,8 +73,8 @@ double rex(const ScheduleSettings& s, const SchedulePosition& at) {
   return above(floor_of(s), left / (0.1 + 0.9 * left));
 }
 
-// Smith & Topin, "Super-convergence", 2018, in PyTorch's two phases: up from peak/div_factor, down to that ÷
-// final_div_factor.
+// Smith & Topin, "Super-convergence", 2018, in PyTorch's two phases: from peak/div_factor up to the peak, and down to
+// the initial rate ÷ final_div_factor.
 double one_cycle(const ScheduleSettings& s, const SchedulePosition& at) {
   double low = 1 / argument(s, "div_factor", 25), end = low / argument(s, "final_div_factor", 1e4);
   double top = argument(s, "pct_start", at.warmup / at.steps) * at.steps - 1, last = at.steps - 1;
@@ -131,7 +131,7 @@ LearningRate::LearningRate(ScheduleSettings settings)
       throw UserError("{}: '{}' is not an argument of {}{}", kSource, key, settings_.name,
                       did_you_mean(key, shape_.kwargs));
   if (warmup_ < 0) throw UserError("warmup_steps must not be negative, is {}", warmup_);
-  at(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type now, not in the middle
+  at(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type before the run
 }
 
 double LearningRate::restart_factor(std::int64_t step) const {

@@ -1,11 +1,10 @@
-// Learning rate as a pure function of the optimizer step s = 0, 1, …, T − 1.
+// The learning rate as a pure function of the optimizer step s = 0, 1, …, T − 1.
 //
-// Warm-up over W steps: (s + 1) / W of the peak while s < W; then the schedule at p = (s − W) / (T − W). (Trainers
-// built on PyTorch's LambdaLR give step s the rate s / W; here the first step already counts.) one_cycle brings its own
-// rise.
+// Warmup over W steps: (s + 1) / W of the peak while s < W; then the schedule at p = (s − W) / (T − W). (Trainers with
+// PyTorch's LambdaLR use s / W, so that their first step has the rate 0.) one_cycle has its own warmup.
 //
-// Jagged restarts (ReLoRA) every N steps lie over any of them: from the first restart on the rate is cut to (r + 1) / U
-// of the schedule's in the U steps after each, r = s mod N; and to (N − r) / A in the A steps before the next.
+// Jagged restarts (ReLoRA) every N steps multiply any schedule: by (r + 1) / U in the U steps after each restart, r = s
+// mod N, and by (N − r) / A in the A steps before the next.
 #pragma once
 
 #include <cstdint>
@@ -25,36 +24,36 @@ struct ScheduleSettings {
   std::int64_t steps = 0;                         // T
   std::optional<std::int64_t> warmup_steps = {};  // neither: 3 % of the steps, at most 100
   std::optional<double> warmup_ratio = {};
-  bool quadratic_warmup = false;            // square of the linear warm-up
-  std::optional<double> min_lr_ratio = {};  // cosine_min_lr_ratio: the floor as a share of the peak (cosine, rex)
+  bool quadratic_warmup = false;            // the square of the linear warmup
+  std::optional<double> min_lr_ratio = {};  // cosine_min_lr_ratio: minimum learning rate ÷ peak (cosine, rex)
   std::optional<double> constant_lr_ratio =
-      {};                        // cosine_constant_lr_ratio: cosine over this share of the steps, then the floor
+      {};                        // cosine_constant_lr_ratio: cosine over this share of the steps, then the minimum
   Json kwargs = Json::object();  // lr_scheduler_kwargs
   std::int64_t restart_steps = 0, restart_warmup = 0, restart_anneal = 0;  // N (0: no restarts), U, A
 };
 
-/// W: as set, or 3 % of the steps up to 100 (`constant`: 0). One becomes two, as in Axolotl.
+/// W: as set, or 3 % of the steps, at most 100 (`constant`: 0). One becomes two, as in Axolotl.
 std::int64_t warmup_length(const ScheduleSettings& settings);
 
-/// Where a step stands.
+/// The position of a step in the run.
 struct SchedulePosition {
   double step, warmup, steps;  // s, W, T
   double p() const { return steps > warmup ? (step - warmup) / (steps - warmup) : 1; }
 };
 
-/// A schedule's shape: factor of the peak after the warm-up, and the keyword arguments it understands.
+/// A schedule: the factor of the peak after the warmup, and its keyword arguments.
 struct ScheduleShape {
   std::function<double(const ScheduleSettings& settings, const SchedulePosition& place)> factor;
   std::vector<std::string> kwargs;
   bool own_warmup = false;
 };
 
-/// cosine, linear, constant … with the names of Axolotl and transformers.
+/// cosine, linear, constant …, with the names of Axolotl and transformers.
 Registry<ScheduleShape>& schedules();
 
 class LearningRate {
  public:
-  /// UserError for an unknown schedule or argument.
+  /// Throws UserError for an unknown schedule or argument.
   explicit LearningRate(ScheduleSettings settings);
   double at(std::int64_t step) const { return smooth(step) * restart_factor(step); }
   std::int64_t warmup() const { return warmup_; }

@@ -1,13 +1,12 @@
-// Schedule-free AdamW and SGD (Defazio et al. 2024). Steps are taken from z; gradients are computed at y, between z and
-// the average x of all z; the result is x. For k = 0, 1, …, with step length l, largest so far lmax, and n the
-// direction:
+// Schedule-free AdamW and SGD (Defazio et al. 2024). Steps update z; gradients are computed at y, between z and the
+// average x of all z; the result is x. For k = 0, 1, …, with step length l, its maximum so far lmax, and direction n:
 //
 //   c = (k+1)^r·lmax^p / Σ of these; y += c·(z − y) + l·(β1·(1 − c) − 1)·n; z −= l·n
 //   AdamW: v = β2·v + (1 − β2)·g², n = g/(√(v/(1 − β2^{k+1})) + ε) + λy; SGD: n = g + λy
 //
-// While training, the values are y. x = y + (1 − 1/β1)·(z − y) is shown for evaluation and in what is saved; y is kept
-// beside it, since it could not be computed back to the bit. A checkpoint holds x as the weights, and z, y, v and the
-// counters as state.
+// During training the values are y. For evaluation and saving they are x = y + (1 − 1/β1)·(z − y); y is stored
+// meanwhile, since it cannot be recomputed exactly. A checkpoint has x as the weights, and z, y, v and the counters as
+// state.
 #include <cstring>
 
 #include "core/error.h"
@@ -29,7 +28,7 @@ std::vector<Argument> sgd_kind() {
                 averaging_arguments());
 }
 
-/// What a slice counts: in its state before the planes.
+/// Counters of a slice, stored in its state before the planes.
 struct Counters {
   double steps = 0, weights = 0, largest_rate = 0;
 };

@@ -1,5 +1,5 @@
-// Gradient descent, in PyTorch's form: g' = g + λw; b = μb + (1 − d)·g' (b = g' at first); w −= η·(nesterov ? g' + μb :
-// b).
+// Gradient descent, in PyTorch's form: g' = g + λw; b = μb + (1 − d)·g' (initially b = g'); w −= η·(nesterov ? g' + μb
+// : b).
 #include "core/error.h"
 #include "kernels/optimizer_step.h"
 #include "optim/arguments.h"

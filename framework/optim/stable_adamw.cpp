@@ -1,5 +1,5 @@
-// StableAdamW (Wortsman et al. 2023), as optimi computes it: AdamW whose learning rate is divided, tensor by tensor, by
-// the root mean square of g²/v where that is above 1. β̂ = (βᵗ − β)/(βᵗ − 1) takes the place of bias correction.
+// StableAdamW (Wortsman et al. 2023), as optimi computes it: AdamW whose learning rate of each tensor is divided by
+// max(1, the root mean square of g/√v). β̂ = (βᵗ − β)/(βᵗ − 1) replaces the bias correction.
 #include "optim/arguments.h"
 #include "optim/elementwise.h"
 #include "optim/rules.h"

@@ -9,7 +9,7 @@
 namespace dml::recipe {
 namespace {
 
-/// Without digit separators ("1_000") and a leading plus; "" when the underscores are not between digits.
+/// A number without digit separators ("1_000") and leading plus; "" if an underscore is not between digits.
 std::string digits(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -120,7 +120,7 @@ void read_number(const Node& node, double& to, const Field& field, const std::st
   to = value;
 }
 
-/// Of an optimizer that Axolotl or transformers have and dml has not: the nearest one; "" for any other name.
+/// The nearest optimizer of dml for one that only Axolotl or transformers have; "" for other names.
 std::string nearest_optimizer(const std::string& name) {
   static const std::vector<std::pair<std::string, std::string>> kMissing{
       {"grokadamw", "adamw"},

@@ -88,7 +88,7 @@ const Field* find_nested(std::string_view dotted) {
 
 namespace {
 
-/// Empty, false, or an empty list: the key asks for nothing.
+/// Whether a value is empty, false, or an empty list, and so requests nothing.
 bool is_off(const Node& value) {
   if (value.is_scalar()) return value.text.empty() || canonical_bool(value.text) == "false";
   return value.items.empty();
@@ -119,7 +119,7 @@ void unknown(const Node& key, const std::string& prefix, const std::vector<std::
   std::string hint, word = key.text;
   if (auto near = closest(word, names); !near.empty()) {
     hint = fmt::format("; did you mean '{}'?", near);
-  } else if (prefix.empty()) {  // a dataset's key that slipped out of its entry
+  } else if (prefix.empty()) {  // a key of a dataset at the top level
     if (table<DatasetEntry>().find(word)) hint = "; it is a key of an entry of 'datasets'";
   } else if (find_field(word).field) {
     hint = "; it is a key of the top level of the recipe";

@@ -1,4 +1,4 @@
-// Rows of the sections about data and chat templates.
+// Fields of the sections about data and chat templates.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {
@@ -58,7 +58,7 @@ const Table& table<ScoreFilter>() {
 
 namespace {
 
-// Which rows are read.
+// Fields that select the rows of a dataset.
 void add_entry_files(Table& t) {
   using S = DatasetEntry;
   t.add("path", &S::path,
@@ -102,7 +102,7 @@ void add_entry_files(Table& t) {
   t.add("skip", &S::skip, "Number of leading rows to skip.", {.min = 0, .example = "100"});
 }
 
-// How a row becomes a conversation.
+// Fields that say how a row becomes a conversation.
 void add_entry_messages(Table& t) {
   using S = DatasetEntry;
   t.add("chat_template", &S::chat_template, "Chat template of this dataset.",
@@ -126,7 +126,7 @@ void add_entry_messages(Table& t) {
         {.example = "{user: [human], assistant: [gpt]}", .unset = "human is user; gpt and model are assistant"});
 }
 
-// What is trained.
+// Fields that select what is trained.
 void add_entry_training(Table& t) {
   using S = DatasetEntry;
   t.add("roles_to_train", &S::roles_to_train, "Roles whose messages are trained; an empty list trains none.",
@@ -217,7 +217,7 @@ void add_packing(Table& t) {
         {.example = "true"});
 }
 
-// Order of the examples, and which are dropped.
+// Fields about the order of the examples, and which are dropped.
 void add_order(Table& t) {
   using S = DataSection;
   t.add("shuffle_merged_datasets", &S::shuffle_merged_datasets, "Shuffle the examples of all datasets together, once.",

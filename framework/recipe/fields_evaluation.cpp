@@ -1,4 +1,4 @@
-// Rows of the section about evaluations of one's own.
+// Fields of the section about the user's evaluations.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {

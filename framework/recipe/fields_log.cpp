@@ -1,4 +1,4 @@
-// Rows of the section about logs for other programs.
+// Fields of the section about experiment trackers and the Hub.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {

@@ -1,4 +1,4 @@
-// Rows of the sections about the model and its adapter.
+// Fields of the sections about the model and its adapter.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {
@@ -66,7 +66,7 @@ Section model_section() {
 
 namespace {
 
-// What is adapted.
+// Fields that select what is adapted.
 void add_targets(Table& t) {
   using S = AdapterSection;
   t.add("lora_target_modules", &S::lora_target_modules,
@@ -92,7 +92,7 @@ void add_targets(Table& t) {
         {.example = "true"});
 }
 
-// DoRA, rank-stabilised LoRA, ways to start, and ranks by module.
+// Fields of DoRA, rsLoRA, initial values, and ranks by module.
 void add_variants(Table& t) {
   using S = AdapterSection;
   t.add("peft_use_dora", &S::peft_use_dora,
@@ -119,7 +119,7 @@ void add_variants(Table& t) {
         {.example = "layers", .unset = "the model's"});
 }
 
-// How the base is stored, and what of it is trained.
+// Fields about how the base is stored, and what of it is trained.
 void add_base(Table& t) {
   using S = AdapterSection;
   t.add("load_in_4bit", &S::load_in_4bit,

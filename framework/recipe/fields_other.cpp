@@ -1,6 +1,6 @@
-// Axolotl's keys that fill nothing: settings of a GPU (accepted, told in one notice), requests that dml does not carry
-// out (accepted, each with a notice that says so), and what dml refuses with the reason. A recipe that names one is
-// never told that the key is unknown.
+// Axolotl's keys that correspond to no setting of dml: settings of a GPU (accepted, listed in one notice), requests
+// that dml does not fulfil (accepted, each with a notice), and keys that are rejected with the reason. None of them is
+// reported as unknown.
 #include "recipe/fields.h"
 
 namespace dml::recipe {

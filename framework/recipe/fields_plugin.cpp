@@ -1,4 +1,4 @@
-// Rows of the section about plug-ins.
+// Fields of the section about plug-ins.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {

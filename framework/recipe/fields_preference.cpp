@@ -1,4 +1,4 @@
-// Rows of the section about learning from preferences.
+// Fields of the section about training on preferences.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {

@@ -1,4 +1,4 @@
-// Rows of the table `trl`: learning from rewards, with the names that Axolotl and TRL give its settings.
+// Fields of the table `trl`: reinforcement learning, with the names of Axolotl and TRL.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {
@@ -72,7 +72,7 @@ void add_loss(Table& t) {
         {.min = -1e6, .max = 1e6, .example = "[1.0, 0.2]", .unset = "1 for each"});
 }
 
-// Of dpo as well.
+// Fields about the reference model, which apply to dpo, too.
 void add_reference(Table& t) {
   using S = TrlSettings;
   t.add("sync_ref_model", &S::sync_ref_model,

@@ -1,4 +1,4 @@
-// Rows of the sections about the run itself: optimizer, steps, ranks, generation.
+// Fields of the sections about the run: optimizer, steps, ranks, generation.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {
@@ -73,7 +73,7 @@ void add_moments(Table& t) {
         {.min = 0, .example = "1.0"});
 }
 
-// What is stored of the weights, and learning rates of their own.
+// Fields about the stored weights and their separate learning rates.
 void add_kept_weights(Table& t) {
   using S = OptimSection;
   t.add("embedding_lr", &S::embedding_lr, "Learning rate of the embedding and the head.",
@@ -143,7 +143,7 @@ void add_batches(Table& t) {
         {.min = 1, .off = -1, .example = "1000", .unset = "by num_epochs"});
 }
 
-// How a micro-batch is computed.
+// Fields that say how a micro-batch is computed.
 void add_computation(Table& t) {
   using S = TrainSection;
   t.add("gradient_checkpointing", &S::gradient_checkpointing,
@@ -177,7 +177,7 @@ void add_computation(Table& t) {
         {.min = 0, .max = 1, .aliases = {"z_loss_coefficient"}, .example = "1e-4"});
 }
 
-// When to evaluate and to save.
+// Fields about when to evaluate and save.
 void add_evaluations_and_saves(Table& t) {
   using S = TrainSection;
   t.add("eval_strategy", &S::eval_strategy,
@@ -213,7 +213,7 @@ void add_evaluations_and_saves(Table& t) {
         {.example = "false"});
 }
 
-// The best model, and what stops a run early.
+// Fields about the best model and early stopping.
 void add_stops(Table& t) {
   using S = TrainSection;
   t.add("load_best_model_at_end", &S::load_best_model_at_end, "Load the weights with the best evaluation at the end.",

@@ -1,4 +1,4 @@
-// From a recipe's text to a Recipe: read, override, rewrite, fill, check; all problems are reported at once.
+// From a recipe's text to a Recipe: parse, override, rewrite, read, derive, check; all problems are reported at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace dml {
 namespace recipe {
 namespace {
 
-/// "lora_r", "datasets.0.path", …: the fields of a table and of the tables inside it that have values.
+/// Collects the origins of all settings with a value ("lora_r", "datasets.0.path"), including nested tables.
 void collect_origins(const Reading& reading, const std::map<std::string, std::string>& derived, RecipeFile& file) {
   for (auto& section : sections())
     for (const auto& field : section.table.fields()) file.origins[field.key] = "default";
@@ -121,7 +121,7 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
       if (entry.type.pre_tokenised()) entry.type.name = "passthrough";
 }
 
-// A revision is part of a name of the Hub; a folder or file of that name has none.
+// Appends the revision to a name of the Hub; local folders and files have none.
 void add_revision(std::string& name, const std::optional<std::string>& revision) {
   std::error_code unknown;
   if (revision && name.find('@') == name.npos && !std::filesystem::exists(name, unknown) && parse_hub_name(name))
@@ -143,7 +143,8 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
     to = value;
     derived[key] = fmt::format("from {}", from);
   };
-  // "None" of a number of evaluations or checkpoints is a strategy, unless another setting gives one.
+  // A number of evaluations or checkpoints that means "none" selects the strategy `no`, unless the recipe sets the
+  // strategy.
   auto none = [&](const char* strategy, IntervalStrategy& cadence, std::initializer_list<const char*> settings) {
     const char* off = nullptr;
     for (const char* key : settings) {
@@ -161,7 +162,7 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
   fill_in_preference(recipe, fill, reading.report);
   add_revisions(recipe);
   auto& targets = recipe.adapter.lora_target_modules;
-  if (targets.regex == "all-linear") {  // PEFT's word
+  if (targets.regex == "all-linear") {  // PEFT's keyword
     targets.regex.clear();
     fill("lora_target_linear", recipe.adapter.lora_target_linear, true, "lora_target_modules");
   }

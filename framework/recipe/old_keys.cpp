@@ -1,4 +1,4 @@
-// Spellings of Axolotl's that stand for another setting here and need more than an alias.
+// Keys of Axolotl that correspond to other settings of dml and need more than an alias.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Node text_node(std::string text, Place place) {
   return node;
 }
 
-/// Takes a key out of a map; null when it is not there or has no value.
+/// Removes a key from a map and returns its value; null if it is missing or has no value.
 struct Taken {
   Node key, value;
   explicit operator bool() const { return !value.is_null() && canonical_bool(value.text) != "false"; }
@@ -41,7 +41,7 @@ void put(Node& map, std::string key, Node value) {
   map.items.push_back(std::move(value));
 }
 
-/// The digit after "zero" in a file name, or zero_optimization.stage of a table.
+/// The ZeRO stage of a DeepSpeed config: the digit after "zero" in a file name, or zero_optimization.stage of a table.
 std::string zero_stage(const Node& deepspeed) {
   std::string stage;
   if (deepspeed.is_scalar()) {
@@ -53,8 +53,8 @@ std::string zero_stage(const Node& deepspeed) {
   return stage;
 }
 
-/// What FSDP's spellings of a sharding strategy are here: in a list (fsdp: [hybrid_shard, auto_wrap]), by name or
-/// number in a table (fsdp_config), or by the second version's reshard_after_forward.
+/// The distribution that corresponds to FSDP's sharding strategy, given in a list (fsdp: [hybrid_shard, auto_wrap]), by
+/// name or number in a table (fsdp_config), or by FSDP2's reshard_after_forward.
 std::string fsdp_strategy(const Node& fsdp, const Node* config) {
   std::string text = fsdp.is_scalar() ? fsdp.text : "";
   for (const Node& item : fsdp.items)
@@ -126,8 +126,9 @@ void map_message_fields(Node& entry, Report& report) {
   }
 }
 
-/// Axolotl's plug-ins are Python modules. dml does what these do anyway, or they concern GPUs, or the notice about
-/// their keys covers them; others would change the training. A file is a plug-in of dml's own.
+/// Axolotl's plug-ins are Python modules. The known ones are accepted: dml has their functions, they concern GPUs, or
+/// the notice about their keys covers them. Others would change the training, so they are errors. A path is a plug-in
+/// of dml.
 void check_plugins(Node& root, Report& report) {
   static constexpr std::string_view kHarmless[] = {"cut_cross_entropy", "liger", "kernels", "lm_eval", "swanlab"};
   Taken plugins = take(root, "plugins");
@@ -147,7 +148,7 @@ void check_plugins(Node& root, Report& report) {
   if (plugins.value.is_scalar() || !plugins.value.items.empty()) put(root, "plugins", plugins.value);
 }
 
-/// Keys of DPO that its loss types have replaced.
+/// Maps old keys of DPO that dpo_loss_type has replaced.
 void map_old_losses(Node& root, Report& report) {
   Taken alpha = take(root, "rpo_alpha"), norm = take(root, "dpo_norm_loss");
   if (!alpha && !norm) return;
@@ -171,7 +172,7 @@ void map_old_losses(Node& root, Report& report) {
   if (alpha) put(root, "dpo_loss_weights", list({"1", alpha.value.text}));
 }
 
-/// Keys that mean one value of another where they are true.
+/// Maps boolean keys that stand for a value of another key (Choice::flag).
 void map_flags(Node& root, Report& report) {
   std::vector<std::string> given;
   for (const Node& key : root.keys)

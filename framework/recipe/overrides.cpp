@@ -1,4 +1,4 @@
-// Settings from the command line: which argument is which key, and how its text is laid over the tree.
+// Settings from the command line: parses the arguments and overrides values of the tree.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void move_to_command_line(Node& node) {
   for (auto& item : node.items) move_to_command_line(item);
 }
 
-/// Texts are taken as they are; only what is a list or a table is read as YAML ("[q_proj, v_proj]").
+/// The node of an override's text: a list or table ("[q_proj, v_proj]") is parsed as YAML, everything else is a scalar.
 Node value_node(const Override& o) {
   Node node;
   if (o.value.empty() || o.value == "null" || o.value == "~") return node;
@@ -69,7 +69,7 @@ Node value_node(const Override& o) {
   return node;
 }
 
-/// The place of a key in a map, by its own or another spelling; made when it is not there.
+/// The value of a key, or of an alias of it, in a map; added if it is missing.
 Node& member(Node& map, const std::string& key, bool top) {
   const Field* wanted = top ? find_field(key).field : nullptr;
   for (std::size_t i = 0; i < map.keys.size(); ++i)

@@ -1,6 +1,6 @@
-// yaml-cpp is used for its events alone, and the tree is built here, because its own tree takes the first of two equal
-// keys in silence, leaves `<<` as a key, shares nodes between aliases without a bound, and lets an alias point at the
-// node it stands in. What its scanner lets pass (no UTF-8, control characters, quotes without an end) is checked on the
+// Only the events of yaml-cpp are used; the tree is built here, because yaml-cpp's own tree silently takes the first of
+// two equal keys, keeps `<<` as a key, does not bound the expansion of aliases, and allows an alias inside its own
+// anchor. What its scanner accepts wrongly (invalid UTF-8, control characters, unterminated quotes) is checked on the
 // text.
 #include "recipe/reader.h"
 
@@ -21,10 +21,10 @@ namespace dml::recipe {
 namespace {
 
 constexpr std::size_t kMostNodes = 100'000;               // after the expansion of aliases
-constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // of their texts
+constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // sum of the lengths of their texts
 constexpr std::size_t kDeepest = 64;
 
-/// Ends the reading: the place and what is wrong there.
+/// Thrown to stop parsing: the place and the problem.
 struct Stop {
   Place place;
   std::string text;
@@ -43,7 +43,7 @@ void check_text(std::string_view text) {
   if (text.size() > kMaxRecipeBytes)
     throw Stop{{1, 1}, fmt::format("has {} bytes; the limit for a recipe is {}", text.size(), kMaxRecipeBytes)};
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) throw Stop{{1, 1}, "is UTF-16; save it as UTF-8"};
-  std::size_t open = 0;  // yaml-cpp would queue a token for each before it says a word
+  std::size_t open = 0;  // depth of open brackets; yaml-cpp would queue a token for each
   for (std::size_t i = 0; i < text.size(); ++i) {
     open += text[i] == '[' || text[i] == '{';
     if (open > kMostNodes) throw Stop{place_at(text, i), fmt::format("more than {} brackets", kMostNodes)};
@@ -61,9 +61,9 @@ void check_text(std::string_view text) {
                fmt::format("byte 0x{:02x} is not valid UTF-8", static_cast<unsigned char>(text[bad]))};
 }
 
-/// The text a quoted scalar at `offset` starts with must end it, too.
+/// Whether the quoted scalar at `offset` is terminated.
 bool quote_ends(std::string_view text, std::size_t offset) {
-  while (offset < text.size() && (text[offset] == '&' || text[offset] == '!'))  // an anchor or a tag comes first
+  while (offset < text.size() && (text[offset] == '&' || text[offset] == '!'))  // skips anchors and tags
     offset = text.find_first_not_of(" \t\r\n", std::min(text.find_first_of(" \t\r\n", offset), text.size()));
   if (offset >= text.size() || (text[offset] != '"' && text[offset] != '\'')) return true;
   char quote = text[offset];
@@ -127,9 +127,9 @@ class Builder : public YAML::EventHandler {
   struct Frame {
     Node node;
     YAML::anchor_t anchor = 0;
-    std::size_t nodes = 0, bytes = 0;             // counters when it was opened
+    std::size_t nodes = 0, bytes = 0;             // counters at the beginning of this node
     bool has_key = false;                         // map: node.keys is one longer than node.items
-    std::unordered_map<std::string, Place> seen;  // map: keys written here
+    std::unordered_map<std::string, Place> seen;  // map: its own keys, without merged ones
     std::vector<Node> merged;                     // map: values of `<<`
   };
   struct Anchored {
@@ -214,7 +214,7 @@ class Builder : public YAML::EventHandler {
     frame.node.items.push_back(std::move(node));
   }
 
-  /// `<<: *base` or `<<: [*a, *b]`: keys that are not written here themselves; earlier maps win.
+  /// Adds the keys of `<<: *base` or `<<: [*a, *b]` that the map does not have; earlier maps take precedence.
   void merge(Frame& frame) {
     for (Node& value : frame.merged) {
       std::vector<Node> maps;
@@ -238,7 +238,7 @@ class Builder : public YAML::EventHandler {
   std::size_t nodes_ = 0, bytes_ = 0;
 };
 
-/// Lets nothing but an empty document pass.
+/// Accepts only an empty document.
 class NothingMore : public YAML::EventHandler {
  public:
   Place start;
@@ -264,7 +264,7 @@ class NothingMore : public YAML::EventHandler {
   }
 };
 
-/// A stream over the text, without a copy.
+/// A stream buffer over a text, without a copy.
 struct View : std::streambuf {
   explicit View(std::string_view text) {
     char* begin = const_cast<char*>(text.data());
@@ -284,7 +284,7 @@ Node read_yaml(std::string_view text, Report& report) {
     Builder builder(text, report);
     parser.HandleNextDocument(builder);
     NothingMore nothing;
-    // An empty document may follow; more of them is yaml-cpp standing still before a token that it cannot place.
+    // One empty document may follow. More of them mean that yaml-cpp does not advance at a token that it cannot parse.
     for (int more = 0; parser.HandleNextDocument(nothing); ++more)
       if (more > 0) throw Stop{nothing.start, "this line does not continue anything above it"};
     return std::move(builder.root);

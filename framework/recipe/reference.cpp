@@ -1,4 +1,4 @@
-// What the field list says to people and editors: help of one key, the JSON Schema, recipes/REFERENCE.md.
+// Documentation from the field list: the help of a key, the JSON Schema, recipes/REFERENCE.md.
 #include <fmt/format.h>
 
 #include "core/closest.h"
@@ -14,7 +14,7 @@ std::string yaml_text(const Json& value) {
   return value.is_null() ? "" : dump(value);
 }
 
-/// "64", "see X", or "" when there is nothing to say.
+/// The default of a field as text: "64", "see X", or "" if it has none.
 std::string default_text(const Field& field, const void* fresh) {
   if (!field.rules.unset.empty()) return field.rules.unset;
   if (field.codec->table()) return field.rules.required ? "required" : "none";
@@ -23,7 +23,7 @@ std::string default_text(const Field& field, const void* fresh) {
   return text;
 }
 
-/// A list of tables or a table: its keys have their own entries.
+/// The type of a field as text; keys of a table, or of a list of tables, have their own entries.
 std::string type_text(const Field& field) {
   return field.codec->table() && field.codec->schema(field).value("type", Json()) == "array" ? "a list of tables"
                                                                                              : field.expects();
@@ -53,7 +53,7 @@ std::string help_text(const std::string& name, const Field& field, const void* f
   return out;
 }
 
-/// The spellings of a value that may have no other.
+/// The allowed values of a field; empty if it is not an enumeration.
 std::vector<std::string> allowed_values(const Field& field) {
   const Json schema = field.codec->schema(field);
   std::vector<std::string> out;
@@ -92,7 +92,7 @@ Json table_schema(const Table& table) {
       if (!choice.flag.empty())
         properties[choice.flag] = {{"type", {"boolean", "null"}},
                                    {"description", fmt::format("true: {}: {}", field.key, choice.value)}};
-    if (!field.rules.required && !schema.contains("anyOf")) {  // an empty value is an unset one
+    if (!field.rules.required && !schema.contains("anyOf")) {  // an empty value means unset
       schema = Json{{"anyOf", {schema, {{"type", "null"}}}}, {"description", field.help}};
       schema["anyOf"][0].erase("description");
     }

@@ -1,5 +1,5 @@
-// The resolved recipe: every setting with its value, as YAML that reads back to the same Recipe; and the digest of
-// those that decide what the prepared data are.
+// The resolved recipe: every setting with its value, as YAML that parses to the same Recipe; and the digest of the
+// settings that affect the prepared data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ bool is_list_of_tables(const Json& value) {
   return value.is_array() && !value.empty() && std::ranges::all_of(value, is_table);
 }
 
-/// In a table with fields an empty key is noise; in a free one (model_config) it is a value.
+/// Whether a table has known fields, whose empty values are omitted; in free tables (model_config) they are values.
 bool has_fields(const std::string& key) {
   const Field* field = find_nested(key);
   return field && field->codec->table();
@@ -51,7 +51,7 @@ struct Writer {
     else out += text + "\n";
   }
 
-  /// Unset keys are left out or stand there empty.
+  /// Writes a table; unset keys are omitted or, with keep_unset, written without a value.
   void table(const Json& value, const std::string& indent, const std::string& path, bool keep_unset) {
     bool first = true;
     for (const auto& [key, item] : value.items()) {

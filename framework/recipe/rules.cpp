@@ -1,4 +1,4 @@
-// Rules between settings. Each error is reported at one setting and names the line of the other.
+// Rules between settings. An error is reported at one setting and names the line of the other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace dml::recipe {
 namespace {
 
-/// Whether a setting has an effect with this value of another; true where no rule says otherwise.
+/// Whether `setting` has an effect if `key` has this value; true unless the choices of `key` restrict it.
 bool has_effect(const char* setting, const char* key, const std::string& value) {
   const auto& choices = find_field(key).field->rules.choices;
   auto found = std::ranges::find(choices, value, &Choice::spelling);
@@ -129,7 +129,7 @@ void check_relora(const Recipe& recipe, RuleReport& rules) {
 
 void check_restarts(const OptimSection& o, RuleReport& rules) {
   if (!o.jagged_restart_steps) {
-    const OptimSection fresh;  // a resolved recipe gives every key
+    const OptimSection fresh;  // a resolved recipe sets every key, so defaults are allowed
     for (auto [key, changed] :
          {std::pair{"jagged_restart_warmup_steps", o.jagged_restart_warmup_steps != fresh.jagged_restart_warmup_steps},
           std::pair{"jagged_restart_anneal_steps", o.jagged_restart_anneal_steps != fresh.jagged_restart_anneal_steps}})
@@ -220,7 +220,7 @@ void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
       rules.warning(key, fmt::format("'{}' has no effect with {}: {}", key, rules.cite("optimizer"), o.optimizer));
 }
 
-/// eval_strategy with eval_steps and evals_per_epoch; and the same for saving.
+/// Checks eval_strategy with eval_steps and evals_per_epoch, and the corresponding settings of saving.
 void check_cadence(IntervalStrategy cadence, const std::string& strategy, const std::string& steps,
                    const std::string& per_epoch, RuleReport& rules) {
   rules.exclusive(steps, per_epoch);

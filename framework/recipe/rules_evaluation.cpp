@@ -19,7 +19,7 @@ void check_evals(const EvalSection& section, RuleReport& rules) {
   }
 }
 
-// Where the file store of MLflow is to be.
+// Checks the settings of experiment trackers and of the Hub.
 void check_log(const LogSection& log, RuleReport& rules) {
   if (log.hub_model_id && (!parse_hub_name(*log.hub_model_id) || log.hub_model_id->find('@') != std::string::npos))
     rules.error("hub_model_id",

@@ -9,7 +9,7 @@
 namespace dml::recipe {
 namespace {
 
-// The methods that read a key.
+// The values of `rl` that use each key.
 const std::map<std::string, std::vector<Rl>>& readers() {
   static const std::map<std::string, std::vector<Rl>> all = {
       {"rl_beta", {Rl::dpo, Rl::orpo, Rl::simpo, Rl::cpo, Rl::kto, Rl::grpo}},
@@ -74,7 +74,7 @@ void check_losses(const PreferenceSection& p, RuleReport& rules) {
                 "'f_alpha_divergence_coef: 1' is reverse_kl; set f_divergence_type: reverse_kl");
 }
 
-// A reference that follows the trained weights.
+// Rules of sync_ref_model: a reference that follows the trained weights.
 void check_moving_reference(const Recipe& recipe, RuleReport& rules) {
   const TrlSettings& trl = recipe.preference.trl;
   if (!trl.sync_ref_model) return;
@@ -113,7 +113,7 @@ void check_reward_model(const Recipe& recipe, RuleReport& rules) {
                                      rules.cite(key)));
 }
 
-// Weights of rows and messages.
+// Rules of the loss weights of rows and messages.
 void check_weights(const Recipe& recipe, RuleReport& rules) {
   const PreferenceSection& p = recipe.preference;
   for (auto [list, entries] :

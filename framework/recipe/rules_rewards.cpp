@@ -4,7 +4,7 @@
 namespace dml::recipe {
 namespace {
 
-// Keys of `trl` that this method reads, which is not grpo.
+// Whether a method other than grpo uses a key of `trl`.
 bool is_read(const std::string& key, Rl rl) {
   if (key == "beta") return rl != Rl::none;
   return rl == Rl::dpo && (key == "sync_ref_model" || key.starts_with("ref_model_"));
