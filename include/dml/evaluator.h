@@ -39,7 +39,7 @@ struct Metric {
   bool greater_is_better = false;
 };
 
-/// The model at an evaluation, on every rank.
+/// The model during an evaluation, on every rank.
 class ModelView {
  public:
   virtual std::int64_t step() const = 0;  // optimizer steps done
@@ -59,7 +59,7 @@ class Evaluator {
  public:
   virtual ~Evaluator() = default;
   virtual std::vector<Metric> metrics() const = 0;
-  /// The values of metrics(), in that order. Called on all ranks; every rank must return the same values.
+  /// The values of metrics(), in their order. Called on all ranks, which must return the same values.
   virtual std::vector<double> evaluate(ModelView& model) = 0;
 };
 

@@ -34,7 +34,7 @@ struct DocumentLoss {
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// Names of values that are logged with the loss; at most 16.
+  /// Names of the terms that are logged besides the loss; at most 16.
   virtual std::vector<std::string> terms() const { return {}; }
   /// Sets losses[d] for every document d of a micro-batch, and adds the micro-batch's sum of term t to sums[t]. A term
   /// is logged as its sum over the global batch ÷ the sum of denominators. A document without trained tokens has tokens

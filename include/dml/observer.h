@@ -55,9 +55,9 @@ class Observer {
   virtual Action on_step(const StepMetrics& /*metrics*/) { return {}; }
   virtual Action on_eval(const EvalMetrics& /*metrics*/, const std::vector<Sample>& /*samples*/) { return {}; }
   virtual void on_save(const std::string& /*checkpoint*/, std::int64_t /*step*/) {}
-  /// Not called when an error ends the run.
+  /// Called at the end of a run, unless an error ends it.
   virtual void on_end(End /*how*/, std::int64_t /*steps*/) {}
-  /// State that a resumed run needs, saved in every checkpoint; null: none.
+  /// State that a resumed run needs, stored in every checkpoint; null if there is none.
   virtual Json state() const { return nullptr; }
   virtual void restore(const Json& /*state*/) {}
 };

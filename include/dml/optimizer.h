@@ -1,5 +1,5 @@
-// An optimizer: a pure function of (value, gradient, state, step) on slices of parameters. It holds no state; dml
-// allocates, shards and saves it.
+// An optimizer: a pure function of (value, gradient, state, step) on slices of parameters. It has no state of its own;
+// dml stores, shards and saves the state.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct Parameter {
   std::string_view name;                // as in the Hugging Face or PEFT file
   std::span<const std::int64_t> shape;  // one or two dimensions
   std::int64_t size = 0;                // elements
-  bool decays = false;                  // weight decay applies: matrices, not norms and biases
+  bool decays = false;                  // whether weight decay applies: true for matrices, not for norms and biases
 };
 
 /// The optimizer state of a parameter, in float32, initially zero.
 struct StateNeeds {
   int per_element = 0;             // floats for each element
   std::int64_t per_parameter = 0;  // floats for the whole parameter; requires `whole`
-  bool whole = false;              // step() needs whole parameters: norms of the tensor, products of matrices
+  bool whole = false;              // step() needs whole parameters, for norms of tensors or products of matrices
 };
 
 /// A contiguous range of a parameter's elements; the whole parameter with StateNeeds::whole.
@@ -37,10 +37,10 @@ struct Slice {
   std::int64_t rows = 1, cols = 0;  // of a whole matrix; otherwise one row
 };
 
-/// Splits a loop among the threads of the rank. How it is split does not depend on their number.
+/// Divides a loop among the threads of the rank; results must not depend on their number.
 class Threads {
  public:
-  /// Calls body(first, last) for disjoint ranges that cover [0, size), concurrently on several threads.
+  /// Calls body(first, last) for ranges that cover [0, size), concurrently on several threads.
   template <class Body>
   void ranges(std::int64_t size, const Body& body) const {
     run(size, &body,

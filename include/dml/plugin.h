@@ -1,5 +1,5 @@
-// A plug-in of dml: a shared library that adds rows to the registries of the program. A recipe loads it with `plugins:
-// [./libmine.so]` and names its rows like those of dml. The guide is docs/plugins.md.
+// A plug-in of dml: a shared library that adds rows to the program's tables. A recipe loads it with `plugins:
+// [./libmine.so]` and then names its rows like those of dml. docs/plugins.md is the guide.
 //
 //   #include <dml/plugin.h>
 //   DML_PLUGIN("mine", "1.0") { registry.add(dml::plugin::Row<dml::plugin::Optimizer>{"sign_sgd", "…", make_sign_sgd});
@@ -33,7 +33,7 @@
 
 namespace dml::plugin {
 
-/// The symbol `dml_plugin` of a library, which the program looks up. The offsets of the first two members never change.
+/// The symbol `dml_plugin` of a library, which the program looks up. The first two members never change.
 struct Manifest {
   std::uint32_t abi;
   const char* build;

@@ -23,12 +23,12 @@ struct Example {
   bool end_trained = true;  // … which has a label
 };
 
-/// Row<PromptFormat>::make gets its arguments (at their defaults) and train_on_inputs, default_system_message ("" if
-/// unset), bos_token and eos_token.
+/// Row<PromptFormat>::make receives, besides the row's arguments (all at their defaults), train_on_inputs,
+/// default_system_message ("" if unset), bos_token and eos_token.
 class PromptFormat {
  public:
   virtual ~PromptFormat() = default;
-  /// Throws for a row that it cannot read; dml adds file and line. Called concurrently from several threads.
+  /// Converts a row; throws if it cannot read it, and dml adds file and line. Called from several threads at once.
   virtual Example example(const Json& row) const = 0;
   /// For inference: the text up to the model's answer; `end` is ignored.
   virtual Example prompt(const Json& row) const = 0;

@@ -10,7 +10,7 @@
 
 namespace dml::plugin {
 
-/// Keeps the order of keys.
+/// JSON that keeps the order of keys.
 using Json = nlohmann::ordered_json;
 
 /// An argument of a row. Its type is that of its default, `fallback`.

@@ -1,6 +1,5 @@
-// A distribution strategy: how the gradients of several ranks are summed. Every rank holds all values and the whole
-// optimizer state, as with ddp; the strategy decides what is communicated (compression, another topology, steps without
-// communication).
+// A distribution strategy: combines the gradients of several ranks. Every rank holds all values and the whole state, as
+// with ddp; the strategy decides what is exchanged (compression, another topology, rounds without exchange).
 #pragma once
 
 #include <cstddef>
@@ -18,8 +17,8 @@ class Ranks {
  public:
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Sends send[r] to rank r and receives receive[r] from it, for all r < size(). The sizes must agree pairwise; empty
-  /// ones send nothing.
+  /// Sends send[r] to rank r and receives receive[r] from it. Both have size() entries, sizes match pairwise, and
+  /// nothing is sent for an empty entry.
   virtual void exchange(std::span<const std::span<const std::byte>> send,
                         std::span<const std::span<std::byte>> receive) = 0;
 
