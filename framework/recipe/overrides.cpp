@@ -13,11 +13,11 @@ namespace recipe {
 namespace {
 
 bool is_known(const std::string& key) {
-  if (find_nested(key) || find_flag(key) || other_keys().find_known(key)) return true;
+  if (find_nested(key) || find_flag(key) || other_keys().find_unmapped(key)) return true;
   auto dot = key.rfind('.');
   if (dot == key.npos) return false;
   const Field* parent = find_nested(key.substr(0, dot));
-  return parent && parent->codec->table() && parent->codec->table()->find_known(key.substr(dot + 1));
+  return parent && parent->codec->table() && parent->codec->table()->find_unmapped(key.substr(dot + 1));
 }
 
 [[noreturn]] void unknown_option(const std::string& argument, const std::string& key) {

@@ -18,7 +18,7 @@ StateLayout ShadowOptimizer::state() const {
   return StateLayout([layout = layout_, name = name_](const Parameter& p) {
     ParameterState state{layout.tensors(p, p.size()), layout.whole(p)};
     state.tensors.push_back({.name = name});
-    state.tensors.push_back({.name = name + "_steps", .each = 0, .shape = {1}});
+    state.tensors.push_back({.name = name + "_steps", .elements_per_entry = 0, .shape = {1}});
     return state;
   });
 }

@@ -4,7 +4,7 @@ namespace dml {
 
 void ByteTrie::add(std::string_view key, std::int32_t value) {
   if (key.empty()) return;
-  opens_[static_cast<unsigned char>(key[0])] = true;
+  starts_key_[static_cast<unsigned char>(key[0])] = true;
   std::uint32_t node = 0;
   for (char c : key) {
     auto byte = static_cast<unsigned char>(c);
