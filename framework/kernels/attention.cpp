@@ -12,12 +12,11 @@
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
 
-// Forward. A task is one head and some consecutive rows of the batch; the documents those rows belong to are done one
-// after another. For a tile of 128 queries: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and
-// the softmax needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. All query
-// tiles of a task are multiplied with a key tile before the next one is fetched. Key tiles start at the document's
-// start and products are per-row chains (simd/loops.h): a row's bits depend on its document alone, not on what is
-// packed beside it.
+// The forward pass. A task is one head and some consecutive rows of the batch, processed by document. For a tile of 128
+// queries, Sᵀ = K Qᵀ is computed one key tile at a time: a vector holds many queries, so the softmax needs no sums
+// across lanes, and the output so far is rescaled when a query's maximum rises. All query tiles of a task use a key
+// tile before the next is fetched. Key tiles start at the document's start and products are chains per row
+// (simd/loops.h), so the bits of a row depend on its document only.
 namespace dml::kernels {
 namespace {
 
@@ -45,15 +44,15 @@ struct QueryTile : QuerySums {
     clear(t);
   }
 
-  // `s` has room for a score of every key and query.
+  // `s`: scratch memory for the scores of all keys and queries.
   void visit(const AttentionRows& t, const KeyRows& tile, float* s) {
     const Loops& loop = loops();
     const AttentionShape& shape = t.shape;
     const std::int64_t e = shape.head_dim, keys = std::min(tile.count, row + rows - tile.first);
     const std::int64_t high = row - tile.first + 1, low = shape.window > 0 ? high - shape.window : -kFar;
     if (high >= keys && low + rows <= 1) loop.small_gemm(keys, width, e, tile.k, e, 1, qt, width, 1, s, width, false);
-    else  // at the diagonal and the window's edge, blocks of keys are multiplied only with queries that may see one of
-          // them
+    else  // at the diagonal and the edge of the window, blocks of keys are multiplied only with queries that may see
+          // one of them
       for (std::int64_t b = 0; b < keys; b += kBlock) {
         std::int64_t first = std::max<std::int64_t>(0, b - high + 1) / kBlock * kBlock;
         std::int64_t last = low == -kFar ? width : std::min(width, up16(std::max<std::int64_t>(0, b + kBlock - low)));
@@ -99,14 +98,14 @@ void rows_of_a_head(const AttentionRows& t) {
       [&](QueryTile& tile, const KeyRows& seen) { tile.visit(t, seen, s); });
 }
 
-// How a document of so many rows is done.
+// The implementation for a document of so many rows.
 void (*way_of(const AttentionShape& shape, std::int64_t rows))(const AttentionRows&) {
   if (!uses_isa_attention(shape, rows)) return rows_of_a_head;
   if (product_loops().attention) return attention_rows_packed;
   return loops().attention_rows ? loops().attention_rows : rows_of_a_head;
 }
 
-// A sink takes its share of every row: what the keys gave becomes smaller by one factor.
+// A sink takes part in every row's softmax: the output of the keys is scaled by a factor.
 void add_sinks(const AttentionShape& shape, Mat out, Mat lse) {
   parallel_ranges(out.rows, kKeys, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t)
@@ -130,7 +129,7 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
   DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && v.cols == k.cols && out.cols == q.cols);
   DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows &&
             lse.cols == shape.heads);
-  // Rows of a task share the preparation of keys and values; no result can tell how many there are.
+  // Rows of a task share the preparation of keys and values; results do not depend on their number.
   std::int64_t at_once = AttentionRows::kMostRows;
   while (at_once > kQueries && q.rows * shape.heads < 4 * threads() * at_once) at_once /= 2;
   parallel_for((q.rows + at_once - 1) / at_once * shape.heads, [&](std::int64_t task) {
@@ -147,7 +146,7 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
   if (shape.sinks) add_sinks(shape, out, lse);
 }
 
-// Its value is zero, so the gradient of its score is p · (0 − dout · out).
+// A sink's value is zero, so the gradient of its score is p · (0 − dout · out).
 void attention_sinks_backward(const AttentionShape& shape, ConstMat dout, ConstMat out, ConstMat lse, float* dsinks,
                               Arena& scratch) {
   Arena::Scope scope(scratch);
@@ -168,7 +167,7 @@ void attention_sinks_backward(const AttentionShape& shape, ConstMat dout, ConstM
     dsinks[task % shape.heads] += static_cast<float>(sums[static_cast<std::size_t>(task)]);
 }
 
-// Not in the instruction set's own way: whether that pays depends on how much is read at once.
+// Without the instruction set's implementation, whose use would depend on the number of rows.
 void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, Mat out, Mat lse) {
   ProfileScope profiled("attention");
   const std::int64_t e = shape.head_dim, before = k.rows - q.rows;
@@ -182,10 +181,11 @@ void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMa
   if (shape.sinks) add_sinks(shape, out, lse);
 }
 
-// Every cache is cut into fixed runs of keys; each gives (max, sum, weighted values) per head, put together in order.
+// Every cache is split into fixed runs of keys; the results of runs, (max, sum, weighted values) per head, are combined
+// in order.
 namespace {
 
-// The answers of a query's runs of keys, [first_run[i], first_run[i + 1]), each (max, sum, values), become one.
+// Combines the results (max, sum, values) of a query's runs of keys, [first_run[i], first_run[i + 1]).
 void combine_runs(const AttentionShape& shape, std::span<const CachedQuery> queries,
                   std::span<const std::int64_t> first_run, ConstMat part) {
   parallel_ranges(std::ssize(queries) * shape.heads, shape.heads, [&](std::int64_t first, std::int64_t last) {
@@ -237,7 +237,7 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
     const CachedQuery& c = queries[i];
     const std::int64_t first = begin_of(c) + (run - first_run[i]) * kRun, keys = std::min(kRun, c.keys.rows - first);
     float* s = thread_scratch(group * kRun + kRun * e).data();
-    // The rows of one head, dense where they lie in several places or must be turned into float32 first.
+    // The rows of one head; a dense float32 copy if they are not contiguous float32.
     auto rows_of = [&](const CachedRows& cache) -> ConstMat {
       if (cache.dtype == DType::f32 && cache.contiguous(first, keys))
         return {reinterpret_cast<const float*>(cache.data) + cache.place(first) * cache.width() + kv * e, keys,

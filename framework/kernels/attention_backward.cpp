@@ -1,7 +1,7 @@
-// The backward pass of attention, one visit per tile. With P = exp(S − lse) and D = rowsum(dout ∘ out):
+// The backward pass of attention, tile by tile. With P = exp(S − lse) and D = rowsum(dout ∘ out):
 //   dV = Pᵀ dout,  dS = P ∘ (dout Vᵀ − D),  dQ = scale · dS K,  dK = scale · dSᵀ Q.
-// A task owns every `strips`-th run of keys of one document and key-value head: it alone writes their dk and dv. Its
-// share of dq goes to dq itself (strip 0) or to a buffer of its own; the buffers are added in order.
+// A task owns every `strips`-th range of keys of one document and key-value head and writes their dk and dv. Its share
+// of dq goes to dq itself (strip 0) or to its own buffer; the buffers are added in order.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -17,20 +17,21 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kQueries = 64, kKeys = 128, kBlock = 16;
-static_assert(AttentionKeys::kKeys % kKeys == 0 && kKeys % kQueries == 0);  // a query tile begins in one tile of keys
-constexpr std::int64_t kEnoughTasks = 8, kLong = 1024;  // a batch has several of the documents that are not long
-constexpr std::int64_t kMostStrips = 4;                 // each but the first has a buffer as large as dq
+static_assert(AttentionKeys::kKeys % kKeys == 0 &&
+              kKeys % kQueries == 0);                   // the first row of a query tile is in one tile of keys
+constexpr std::int64_t kEnoughTasks = 8, kLong = 1024;  // for batches of short documents, one strip gives enough tasks
+constexpr std::int64_t kMostStrips = 4;                 // all but the first have a buffer of the size of dq
 
-// Of one document, by nothing but its length: its bits are its own.
+// The number of strips of a document depends on its length only, so its bits do not depend on others.
 std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
   std::int64_t wanted = ((rows > kLong ? 2 : 1) * kEnoughTasks + kv_heads - 1) / kv_heads;
   const std::int64_t runs = (rows + AttentionKeys::kKeys - 1) / AttentionKeys::kKeys;
   return std::clamp<std::int64_t>(runs, 1, std::min(kMostStrips, wanted));
 }
 
-// Keys transposed and dense.
+// A tile of keys, transposed and dense.
 struct KeyTile : KeyGradients {
-  std::int64_t width;  // count filled up
+  std::int64_t width;  // count, rounded up
   float *kt, *vt, *k;
 
   static std::int64_t floats(std::int64_t e) { return 5 * kKeys * e; }
@@ -51,14 +52,14 @@ struct KeyTile : KeyGradients {
     clear(t);
   }
 
-  // Adds to dk and dv; sets the queries' dq, or adds to it. `s` has room for two values of every query and key.
+  // Adds to dk and dv; sets the queries' dq or adds to it. `s`: scratch memory for two values of every query and key.
   void visit(const AttentionKeys& t, const QueryRows& tile, bool add, float* s) {
     const Loops& loop = loops();
     const AttentionShape& shape = t.shape;
     const std::int64_t e = shape.head_dim, rows = tile.rows, after = tile.row - first;
     float* dp = s + kQueries * kKeys;
-    // On the diagonal 16 queries are multiplied only with the keys up to the last of them, and 16 keys only with the
-    // queries from the first of them on.
+    // On the diagonal, blocks of 16 queries are multiplied only with keys up to the last of them, and blocks of 16 keys
+    // only with queries from the first of them on.
     const bool diagonal = after < count;
     const std::int64_t query_step = diagonal ? kBlock : kQueries, key_step = diagonal ? kBlock : kKeys;
     auto keys_of = [&](std::int64_t b) { return diagonal ? std::min(count, after + b + kBlock) : count; };
@@ -88,7 +89,7 @@ struct KeyTile : KeyGradients {
   }
 };
 
-// Of the keys [first, last), which belong to the task: a tile of queries is fetched once for all of them.
+// Processes keys [first, last) of the task; every tile of queries is fetched once for all of them.
 void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
   const Loops& loop = loops();
   const std::int64_t e = t.shape.head_dim, tiles = (last - first + kKeys - 1) / kKeys;
@@ -115,7 +116,7 @@ void keys_of_a_head(const AttentionKeys& t) {
   for_each_key_range(t, [&](std::int64_t first, std::int64_t last) { run_of_keys(t, first, last); });
 }
 
-// How a document of so many rows is done.
+// The implementation for a document of so many rows.
 void (*way_of(const AttentionShape& shape, std::int64_t rows))(const AttentionKeys&) {
   if (!uses_isa_attention(shape, rows)) return keys_of_a_head;
   if (product_loops().attention) return attention_keys_packed;

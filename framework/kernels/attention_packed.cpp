@@ -1,6 +1,6 @@
-// Attention whose products are made of packed panels (simd/product_loops.h), for precisions whose products are faster
-// than float32's: factors are rounded, sums and the softmax are float32. The same tiles, masks and orders of sums as in
-// attention.cpp and attention_backward.cpp; a pass over scores that no query sees is spared by whole panels.
+// Attention with the packed products of simd/product_loops.h, for precisions whose products are faster than those of
+// float32: factors are rounded, sums and the softmax are float32. Tiles, masks and orders of sums are those of
+// attention.cpp and attention_backward.cpp; panels of keys that no query sees are skipped.
 #include <algorithm>
 #include <array>
 
@@ -16,12 +16,12 @@ constexpr std::int64_t kFar = std::int64_t{1} << 30, kBlock = 16;
 
 std::int64_t filled(std::int64_t depth) { return round_up(depth, product_loops().kr); }
 std::int64_t row_room(std::int64_t depth) { return filled(depth) * product_loops().half_words / 2; }
-// Floats of `count` rows, packed for one side of a product.
+// The size of `count` rows packed for one side of a product, in floats.
 std::int64_t room_of(Side side, std::int64_t count, std::int64_t depth) {
   return round_up(round_up(count, block_of(side)) * row_room(depth), kBlock);
 }
 
-// Packs `count` rows of `from`, or its columns if so.
+// Packs `count` rows or columns of `from`.
 void pack_to(Side side, bool columns, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld,
              float* to) {
   const std::int64_t unit = block_of(side);
@@ -36,7 +36,7 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t depth, const float* a
   product_loops().gemm(m, n, filled(depth), 0, a, b, c, ldc, add, {});
 }
 
-// Hands out a thread's scratch piece by piece.
+// Allocates from a thread's scratch memory.
 struct Room {
   float* next;
   float* take(std::int64_t floats) {
@@ -73,15 +73,15 @@ struct QueryTile : QuerySums {
     clear(t);
   }
 
-  // `s` has room for a score of every key and query, `p` for them packed.
+  // Scratch memory: `s` for the scores of all keys and queries, `p` for them packed.
   void visit(const AttentionRows& t, const KeyRows& tile, float* s, float* p) const {
     const std::int64_t e = t.shape.head_dim, keys = std::min(tile.count, row + rows - tile.first);
     const std::int64_t high = row - tile.first + 1, low = t.shape.window > 0 ? high - t.shape.window : -kFar;
-    // Queries in front of this one see none of the keys.
+    // Queries before this one see none of the keys.
     const std::int64_t from = std::max<std::int64_t>(0, 1 - high) / block_of(Side::b) * block_of(Side::b);
     multiply(keys, width - from, e, tile.k, q + from * row_room(e), s + from, width, false);
     loops().attention_softmax(s, keys, width, low, high, t.shape.softcap, top, sum, fix);
-    // What the softmax leaves alone, because no query of a block sees it.
+    // Zeroes what the softmax does not write, because no query of a block sees it.
     for (std::int64_t c = from; c < width; c += kBlock) {
       const std::int64_t begin = std::clamp<std::int64_t>(low + c, 0, keys),
                          end = std::min(high + c + kBlock - 1, keys);
@@ -99,10 +99,10 @@ struct QueryTile : QuerySums {
 
 namespace backward {
 
-constexpr std::int64_t kQueries = 56, kKeys = 128;  // likewise
+constexpr std::int64_t kQueries = 56, kKeys = 128;  // whole register blocks of AVX-512
 static_assert(AttentionKeys::kKeys % kKeys == 0);
 
-// Rows of q (scaled) and dout, and their columns.
+// Packed rows and columns of q (scaled) and dout.
 struct QueryTile : QueryRows {
   float *q_columns, *dout_columns;
 
@@ -126,7 +126,7 @@ struct QueryTile : QueryRows {
   }
 };
 
-// Rows of k and v, columns of k.
+// Packed rows of k and v, and columns of k.
 struct KeyTile : KeyGradients {
   float *k, *v, *k_columns;
 
@@ -148,8 +148,8 @@ struct KeyTile : KeyGradients {
     clear(t);
   }
 
-  // Adds to dk and dv; sets the queries' dq, or adds to it. `s` and `dp` have room for every query and key, `p` for
-  // them packed for the first side in either direction.
+  // Adds to dk and dv; sets the queries' dq or adds to it. Scratch memory: `s` and `dp` for every query and key, `p`
+  // for them packed as the first factor, by rows or columns.
   void visit(const AttentionKeys& t, const QueryTile& tile, bool add, float* s, float* dp, float* p) const {
     const AttentionShape& shape = t.shape;
     const std::int64_t e = shape.head_dim, rows = tile.rows, after = tile.row - first;
@@ -171,7 +171,7 @@ struct KeyTile : KeyGradients {
   }
 };
 
-// Of the keys [first, last), which belong to the task: a tile of queries is packed once for all of them.
+// Processes keys [first, last) of the task; every tile of queries is packed once for all of them.
 void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
   const std::int64_t e = t.shape.head_dim, tiles = (last - first + kKeys - 1) / kKeys;
   const std::int64_t packed = std::max(room_of(Side::a, kKeys, kQueries), room_of(Side::a, kQueries, kKeys));

@@ -1,6 +1,6 @@
-// Tiles of attention, as plain float32 (attention.cpp, attention_backward.cpp) and packed panels (attention_packed.cpp)
-// share them: what is summed up for a tile of queries or of keys, and the walk over all pairs that see each other.
-// Either adds the operands of its products to the tiles, and a visit of one tile to another.
+// Tiles of attention, shared by the float32 implementation (attention.cpp, attention_backward.cpp) and the packed one
+// (attention_packed.cpp): the accumulators of a tile of queries or keys, and the iteration over all pairs of tiles that
+// see each other. Each implementation adds the operands of its products and visit(), the products of a pair.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 
 namespace dml::kernels {
 
-/// Forward: rows [row, row + rows) of one head, and what has been summed up for them.
+/// Forward: the accumulators of rows [row, row + rows) of one head.
 struct QuerySums {
-  std::int64_t row, rows, width, seen;  // width: rows filled up; seen: the first key that any of them sees
-  float *o, *top, *sum, *fix;           // (rows, head_dim), and `width` each
+  std::int64_t row, rows, width, seen;  // width: rows, rounded up; seen: the first key that any of them sees
+  float *o, *top, *sum, *fix;           // o (rows, head_dim); running maximum, sum and rescaling factor (width)
 
-  /// The rows of a task from `done` on, at most `most`.
+  /// Selects the rows of a task from `done` on, at most `most`.
   void place(const AttentionRows& t, std::int64_t done, std::int64_t most) {
     row = t.row + done;
     rows = std::min(most, t.rows - done);
@@ -40,14 +40,14 @@ struct QuerySums {
   }
 };
 
-/// Keys and values [first, first + count) of one head, in the form that an implementation multiplies.
+/// Keys and values [first, first + count) of one head, in an implementation's layout.
 struct KeyRows {
   std::int64_t first, count;
   float *k, *v;
 };
 
-/// Calls fetch(keys, k, v) for tiles of `most` rows, k and v of the task's head, and visit(tile, keys) for the tiles of
-/// queries that see any of them.
+/// Calls fetch(keys, k, v) for tiles of `most` keys of the task's head, and visit(tile, keys) for the tiles of queries
+/// that see any of them.
 template <class Tile, class Fetch, class Visit>
 void for_each_key_tile(const AttentionRows& t, std::span<Tile> queries, std::int64_t most, KeyRows keys, Fetch fetch,
                        Visit visit) {
@@ -62,13 +62,13 @@ void for_each_key_tile(const AttentionRows& t, std::span<Tile> queries, std::int
   for (const Tile& tile : queries) tile.finish(t);
 }
 
-/// Backward: keys [first, first + count) of one head, and their gradients, dense.
+/// Backward: keys [first, first + count) of one head, and their dense gradients.
 struct KeyGradients {
   std::int64_t first, count;
   std::int64_t seen_until;  // the first query that sees none of them
   float *dk, *dv;
 
-  /// The keys from `key` on, at most `most` and none from `last` on; dk and dv follow by clear().
+  /// Selects at most `most` keys of [key, last). Call clear() before dk and dv are added to.
   void place(const AttentionKeys& t, std::int64_t key, std::int64_t last, std::int64_t most) {
     first = key;
     count = std::min(most, last - key);
@@ -87,14 +87,14 @@ struct KeyGradients {
   }
 };
 
-/// Rows [row, row + rows) of one head, in the form that an implementation multiplies; dq dense.
+/// Queries [row, row + rows) of one head, in an implementation's layout; dq is dense.
 struct QueryRows {
   std::int64_t row, rows, head;
   float *q, *dout, *dq;
 };
 
-/// Calls fetch(queries) for tiles of `most` rows of every head of the task that may see one of the keys, and
-/// visit(tile, queries, add) for the tiles of keys that they see; the first visit sets their dq, the others add to it.
+/// Calls fetch(queries) for tiles of `most` queries of every head of the task that may see one of the keys, and
+/// visit(tile, queries, add) for the tiles of keys that they see. The first visit sets their dq, later ones add to it.
 template <class Tile, class Queries, class Fetch, class Visit>
 void for_each_query_tile(const AttentionKeys& t, std::span<Tile> keys, std::int64_t most, Queries queries, Fetch fetch,
                          Visit visit) {
@@ -115,7 +115,7 @@ void for_each_query_tile(const AttentionKeys& t, std::span<Tile> keys, std::int6
   for (const Tile& tile : keys) tile.finish(t);
 }
 
-/// Calls run(first, last) for each run of keys of the task.
+/// Calls run(first, last) for every key range of the task.
 template <class Run>
 void for_each_key_range(const AttentionKeys& t, Run run) {
   constexpr std::int64_t kRun = AttentionKeys::kKeys;

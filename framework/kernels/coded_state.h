@@ -1,5 +1,5 @@
-// Optimizer state in bytes: codes of dynamic_code.h with a scale per block of 256, decoded to floats for the duration
-// of a block's update.
+// 8-bit optimizer state: codes of dynamic_code.h with a scale per block of 256, decoded to floats during a block's
+// update.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct CodedState {
   std::span<float> scales;
 };
 
-/// Elements [first, first + count) of a plane as floats, at most a block; encoded again by the destructor.
+/// Elements [first, first + count) of a plane, at most one block, decoded to floats; the destructor encodes them again.
 class DecodedBlock {
  public:
   DecodedBlock(bool with_sign, const CodedState& state, std::int64_t first, std::int64_t count)

@@ -12,14 +12,14 @@
 #include "kernels/packed.h"
 #include "kernels/simd/product_loops.h"
 
-// A chunk's logits are kept (at most 100 MB) and turned into their own gradient in place: the vocabulary product is
-// done once, three products in all, and so is the exponential (twice under a soft cap, whose slope needs the logits
-// themselves). Every pass over them is taken while a panel of them is in the cache: max and sum right
-// after the product, the gradient right before the product that needs it. The logits lie panel by panel, each panel
-// dense: rows of a whole vocabulary would put every row of a panel on a page of its own.
+// A chunk's logits are stored (at most 100 MB) and overwritten by their gradients: the vocabulary product is computed
+// once (three products in all), and so is the exponential (twice with a soft cap, whose slope needs the logits). Every
+// pass over a panel of logits runs while it is in the cache: maximum and sum right after the product, the gradient
+// right before the product that needs it. Panels are stored densely, one after another, since with rows of the whole
+// vocabulary every row of a panel would be on its own page.
 //
-// Of a head in parts, all chunks are multiplied with each part in turn: no gradient larger than a part is needed, but
-// the logits of one chunk alone can be kept until their sums are known.
+// For a head in parts, all chunks are multiplied with each part in turn: no gradient larger than a part is needed, but
+// only the logits of one chunk can be stored until their sums are known.
 namespace dml::kernels {
 namespace {
 
@@ -35,7 +35,7 @@ Chunks chunks_of(std::int64_t rows, std::int64_t vocabulary, bool low_memory) {
   const std::int64_t most =
       std::clamp(kMostLogits / (low_memory ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
   const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  // With bounds for any smaller number of rows, the largest chunk is `most` itself.
+  // In a bounding dry run, the largest chunk is `most`.
   const std::int64_t equal = dry_run_bounds() ? std::min(rows, most) : (rows + chunks - 1) / chunks;
   return {std::min(rows, (equal + unit - 1) / unit * unit), chunks > 1};
 }
@@ -64,8 +64,8 @@ bool keeps_exponentials(const HeadTask& t, bool gradient) {
   return t.softcap == 0 && (gradient || !t.rows.log_squares.empty());
 }
 
-// The rows [first, first + count) with what the task says of them, packed; `transposed` null: the head is not trained.
-// Where logits and sums lie is set by the caller.
+// Rows [first, first + count) of the task, packed; `transposed` is null if the head is not trained. The caller sets the
+// memory of logits and sums.
 HeadChunk chunk_at(const HeadTask& t, std::int64_t first, std::int64_t count, float* packed, float* transposed) {
   HeadChunk c{};
   c.hidden = pack(rows_of(t, first, count, false), Side::a, packed);
@@ -77,8 +77,8 @@ HeadChunk chunk_at(const HeadTask& t, std::int64_t first, std::int64_t count, fl
   return c;
 }
 
-// From the logits of a chunk that begins at row `first`: the gradients by the head, by its replaced rows, by the hidden
-// rows and by the low-rank factor.
+// Computes, from the logits of a chunk that begins at row `first`, the gradients of the head, its replaced rows, the
+// hidden rows and the low-rank factor.
 void gradients_of_chunk(const HeadTask& t, const WholeHead& head, HeadChunk& c, std::int64_t first) {
   const std::int64_t count = c.hidden.count();
   const LowRankLogits* low = head.low;

@@ -11,8 +11,8 @@
 namespace dml::kernels {
 namespace {
 
-// The i-th of parts + 1 even steps from 0.1 to 1, rounded as PyTorch's linspace rounds on x86-64: eight lanes at a time
-// from a common base, short ones singly. The map's last bits depend on it.
+// Step i of parts + 1 even steps from 0.1 to 1, rounded like PyTorch's linspace on x86-64: eight lanes at a time from a
+// common base, short ones one by one. The last bits of the codes depend on it.
 float part_edge(int i, int parts) {
   float step = (1.f - 0.1f) / static_cast<float>(parts);
   if (i == parts) return 1;
@@ -30,7 +30,7 @@ std::array<float, 256> make_codes(bool with_sign) {
   std::array<float, 256> codes{};
   std::size_t n = 0;
   for (int decade = 0; decade < 7; ++decade) {
-    int parts = with_sign ? 1 << decade : 2 << decade;  // as many values: the midpoints of equal parts of [0.1, 1]
+    int parts = with_sign ? 1 << decade : 2 << decade;  // number of values: the midpoints of equal parts of [0.1, 1]
     for (int i = 0; i < parts; ++i) {
       float middle = (part_edge(i, parts) + part_edge(i + 1, parts)) / 2;
       float value = static_cast<float>(std::pow(10.0, decade - 6)) * middle;
@@ -44,14 +44,14 @@ std::array<float, 256> make_codes(bool with_sign) {
   return codes;
 }
 
-// Finds codes without a search: the upper bits of a magnitude in [0, 1] index a table of codes that are right or one
-// too low. The 128 intervals of an octave are narrower than the steps of a decade.
+// Finds codes by a table: the upper bits of a magnitude in [0, 1] index codes that are right or one too low, since the
+// 128 intervals of an octave are narrower than the steps of a decade.
 class Finder {
  public:
   explicit Finder(bool with_sign) : codes_(make_codes(with_sign)) {
     zero_ = static_cast<int>(std::find(codes_.begin(), codes_.end(), 0.f) - codes_.begin());
     for (std::size_t c = 0; c + 1 < 256; ++c) middle_[c] = (codes_[c] + codes_[c + 1]) * 0.5f;
-    middle_[255] = 2;  // above every magnitude: the last code has no upper neighbour
+    middle_[255] = 2;  // above every magnitude, since the last code has no upper neighbour
     for (std::uint32_t i = 0; i < first_.size(); ++i) {
       float lowest = std::bit_cast<float>((i + kFirst) << kShift);
       for (bool below : {false, true}) {
@@ -75,7 +75,8 @@ class Finder {
   }
 
  private:
-  static constexpr std::uint32_t kShift = 16, kFirst = 0x34000000u >> kShift,  // 2⁻²³: what is below is nearest to zero
+  static constexpr std::uint32_t kShift = 16,
+                                 kFirst = 0x34000000u >> kShift,  // 2⁻²³: smaller values are nearest to zero
       kLast = 0x3f800000u >> kShift;
   std::array<float, 256> codes_, middle_{};
   int zero_ = 0;

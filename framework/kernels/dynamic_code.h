@@ -1,9 +1,9 @@
-// bitsandbytes' 8-bit dynamic code (Dettmers et al. 2022): a sign, a decade of seven, and even steps within the decade,
-// so that small values keep their relative precision. Signed, 64 steps in the highest decade; unsigned, 128.
+// bitsandbytes' 8-bit dynamic code (Dettmers et al. 2022): a sign, one of seven decades, and even steps within the
+// decade, so that small values keep their relative precision. Signed, 64 steps in the highest decade; unsigned, 128.
 //
 // A block of 256 values shares a scale, its largest magnitude; each value becomes the code nearest to value ÷ scale
-// (upper one at the midpoint). What is not zero does not become zero: a direction is kept, and a second moment that was
-// rounded away (bitsandbytes keeps negative values alone from it) would have the next step divide by epsilon.
+// (the upper one at the midpoint). Non-zero values never become zero: this keeps the direction, and a second moment
+// rounded to zero would make the next step divide by epsilon. (bitsandbytes does so for negative values only.)
 #pragma once
 
 #include <array>

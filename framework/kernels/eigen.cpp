@@ -26,7 +26,7 @@ void leading_singular_vectors(ConstMat g, bool transposed, std::int64_t count, f
   const std::vector<double> values(g.data, g.data + g.size());
   std::vector<double> gram(static_cast<std::size_t>(n) * static_cast<std::size_t>(n));
   const double one = 1, zero = 0;
-  // Read as column-major, g's memory is a (cols, rows) matrix a, and gᵀg = a·aᵀ.
+  // In column-major order, g's memory is a (cols, rows) matrix a, and gᵀg = a·aᵀ.
   const int lda = static_cast<int>(g.cols);
   dsyrk_("U", transposed ? "T" : "N", &n, &k, &one, values.data(), &lda, &zero, gram.data(), &n);
 

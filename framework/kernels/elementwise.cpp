@@ -14,7 +14,7 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kGrain = 16384;
-constexpr std::int64_t kMostBlocks = 1024;  // of a reduction: its partial results live on the stack
+constexpr std::int64_t kMostBlocks = 1024;  // of a reduction, whose partial results are on the stack
 
 std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
@@ -158,7 +158,7 @@ void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t offs
     if (x.data != y.data) copy(x, y);
     return;
   }
-  // Kept where uniform(i) = (word >> 8) · 2⁻²⁴ ≥ p.
+  // An element is kept if uniform(i) = (word >> 8) · 2⁻²⁴ ≥ p.
   auto threshold = static_cast<std::uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24));
   parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
     loops().dropout(x.data + first, last - first, threshold, 1 / (1 - p),
@@ -193,7 +193,7 @@ std::int64_t first_not_finite(std::span<const float> x) {
 
 std::int64_t first_not_finite(std::span<const bf16> x) {
   return first_bad(std::ssize(x), [&](std::int64_t first, std::int64_t n) {
-    std::uint32_t bad = 0;  // all bits of the exponent set: infinite, or not a number
+    std::uint32_t bad = 0;  // all exponent bits set: infinite or NaN
     for (std::int64_t i = first; i < first + n; ++i)
       bad |= static_cast<std::uint32_t>((x[static_cast<std::size_t>(i)].bits & 0x7f80u) == 0x7f80u);
     return bad == 0;

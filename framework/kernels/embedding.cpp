@@ -54,7 +54,7 @@ void embed_part_backward(std::span<const Token> tokens, std::int64_t first, Cons
 
 namespace {
 
-// The index of a token in the replaced rows; −1: none.
+// The index of a token in `replaced`; −1 if it is not there.
 std::int64_t number_of(Token token, std::span<const std::int32_t> replaced, std::span<const std::int32_t> numbers) {
   auto at = std::ranges::lower_bound(replaced, token);
   return at == replaced.end() || *at != token ? -1 : numbers[static_cast<std::size_t>(at - replaced.begin())];

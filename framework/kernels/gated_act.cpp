@@ -12,7 +12,7 @@ namespace dml::kernels {
 namespace {
 constexpr std::int64_t kGrain = 8192;
 
-// gate · σ(a · gate) is silu(a · gate) / a: clamped and scaled, the two are a plain gated SiLU.
+// gate · σ(a · gate) = silu(a · gate) / a, so after clamping and scaling this is a gated SiLU.
 constexpr float kAlpha = 1.702f, kLimit = 7;
 
 void clamp(const float* gate, const float* up, std::int64_t n, float* to_gate, float* to_up) {

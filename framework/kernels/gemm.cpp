@@ -28,24 +28,24 @@ extern "C" {
 namespace dml::kernels {
 namespace {
 
-// Weight rows of one task where x has few rows: few enough for several tasks per thread, many enough to amortise
-// packing x for each.
+// Weight rows of a task if x has few rows: few enough for several tasks per thread, many enough to amortise packing x
+// for each.
 std::int64_t rows_of_task(std::int64_t rows) {
   constexpr std::int64_t kTasks = 4, kUnit = 16, kFewest = 32, kMost = 1024;
   const std::int64_t tasks = kTasks * threads(), part = (rows + tasks - 1) / tasks;
   return std::clamp((part + kUnit - 1) / kUnit * kUnit, kFewest, kMost);
 }
 
-// OpenBLAS treats an unknown, newer processor as an old one and falls back to SSE3 kernels, five times slower. So it is
-// initialised again with the name of the family, unless the user named one. Runs before main, so no other thread is
-// active.
+// For processors newer than itself, OpenBLAS falls back to SSE3 kernels, which are five times slower. So it is
+// initialised again with the name of a supported core, unless the user has set one. Runs before main, when no other
+// thread is active.
 bool ready_blas() {
   openblas_set_num_threads(1);
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || std::getenv("OPENBLAS_CORETYPE"))
     return true;
-  if (!gotoblas_dynamic_init || !gotoblas_dynamic_quit) return true;  // a build for one processor
+  if (!gotoblas_dynamic_init || !gotoblas_dynamic_quit) return true;  // a build for a single core type
   for (const char* modern : {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids"})
     if (strcasecmp(openblas_get_corename(), modern) == 0) return true;
   bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
@@ -59,7 +59,7 @@ bool ready_blas() {
 }
 [[maybe_unused]] const bool blas_is_ready = ready_blas();
 
-// Element (row, col) of a float32 copy of a block of the weight, and its row length.
+// A block of the weight in float32 (a copy, unless it is stored so) and its leading dimension.
 struct Panel {
   const float* data;
   std::int64_t ld;
@@ -71,7 +71,7 @@ Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
   return {scratch.data(), ncols};
 }
 
-// Blocks of ggml, some rows at a time as float32.
+// Products with ggml's block formats, unpacked to float32 a few rows at a time.
 void few_rows_of_blocks(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
                         std::int64_t last) {
   constexpr std::int64_t kRows = 16;
@@ -99,15 +99,14 @@ void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool a
     }
     return loops().few_rows(rows, 0, rows.rows, x.rows, x.data, x.cols, to, ld, add, room);
   }
-  for (std::int64_t n = first; n < last; ++n, ++to) {  // rows that begin inside a block
+  for (std::int64_t n = first; n < last; ++n, ++to) {  // single rows, since rows begin inside a block
     Panel b = panel(w, n, 1, 0, w.cols);
     loops().dot_block(x.rows, 1, w.cols, x.data, x.cols, b.data, b.ld, to, ld, add);
   }
 }
 
-// Dot products with the same bits for any number of rows: eight rows at a time, over weights that stay in a core's
-// cache meanwhile. Fewer rows than the instruction set's own loops take (Loops::min_batched_rows) are padded with
-// zeros.
+// Dot products with the same bits for any number of rows: eight rows at a time, over weights that stay in the core's
+// cache. Fewer rows than Loops::min_batched_rows are padded with zeros.
 void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, std::int64_t last) {
   constexpr std::int64_t kCachedBytes = 256 << 10, kUnit = 16;
   std::int64_t part = last - first;
@@ -228,7 +227,7 @@ void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t
 }
 
 void reserve_blas_memory() {
-  constexpr std::size_t kBuffer = std::size_t{160} << 20;  // above OpenBLAS' request on current processors
+  constexpr std::size_t kBuffer = std::size_t{160} << 20;  // more than OpenBLAS requests on current processors
   if (void* room = std::malloc(kBuffer)) std::free(room);
   else throw Error(ExitCode::memory, "no memory for the matrix library: it needs 160 MB of addresses for each thread");
   constexpr std::int64_t n = 256;

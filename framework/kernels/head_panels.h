@@ -1,5 +1,5 @@
-// The passes of the loss head over some rows and a part of the vocabulary, panel by panel (cross_entropy.cpp puts them
-// together): logits with what sums need, sums of the rows, and the gradient by the logits in their place.
+// The passes of the loss head over a chunk of rows and a part of the vocabulary, panel by panel: logits with their
+// statistics, sums of the rows, and gradients of the logits in place. cross_entropy.cpp combines them.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace dml::kernels {
 
 constexpr std::int64_t kHeadPanel = HeadParts::kRowUnit;  // whole register blocks of every instruction set, or nearly
 
-/// Some of the labelled rows.
+/// A chunk of the labelled rows.
 struct HeadChunk {
   Factor hidden, hidden_transposed;  // packed once for all panels
   std::span<const Token> labels;
-  float* logits;              // panels of (rows, kHeadPanel), of the part of the head in question
+  float* logits;              // panels of (rows, kHeadPanel), of the current part of the head
   float* label_logits;        // (rows)
   double* log_sums;           // (rows)
   std::span<RowStats> parts;  // (rows, panels)
   std::int64_t panels;
-  bool keeps_exponentials;   // of a panel's logits less the largest there, instead of the logits
+  bool keeps_exponentials;   // stores exp(logit − largest of its panel) instead of logits
   const LowRankLogits* low;  // may be null
-  ConstMat down;             // its rows, scaled
+  ConstMat down;             // the rows of low->down, scaled
   const ReplacedRows* replaced = nullptr;
   Mat own = {};                         // logits of the replaced rows, then their gradients
-  std::span<const float> weights = {};  // of the rows' gradients; empty: all 1
+  std::span<const float> weights = {};  // factors of the rows' gradients; empty: all 1
   HeadBias bias = {};
   ExtraLoss extra = {};
   std::span<double> logit_sums = {}, squares = {};  // (rows, panels); empty: not wanted
@@ -44,26 +44,26 @@ struct HeadChunk {
   }
 };
 
-/// Rows of the head from `first` on, a multiple of kHeadPanel.
+/// Rows of the head from `first`, a multiple of kHeadPanel.
 struct HeadPart {
   std::int64_t first;
   Weight values;
   Mat gradient;
 };
 
-/// Sets the logits of a part, and the statistics, sums and squares of its panels that are wanted.
+/// Sets the logits of a part, and the requested statistics, sums and squares of its panels.
 void logits_and_stats(const HeadChunk& c, const HeadPart& head, float softcap);
-/// log Σ exp(logits) of rows whose panels are all known.
+/// log Σ exp(logits) of rows, after all their panels are computed.
 void log_sums_of(std::span<const RowStats> all, std::int64_t panels, std::span<double> log_sums);
-/// log Σ p² of such rows; log_squares may be empty.
+/// log Σ p² of these rows; log_squares may be empty.
 void add_log_squares(std::span<const RowStats> stats, std::span<const double> squares, std::int64_t panels,
                      std::span<const double> log_sums, std::span<float> log_squares);
-/// `total` and the losses, in the order of the rows; row_losses may be null.
+/// Returns `total` plus the losses, added in the order of rows; sets row_losses unless null.
 double add_losses(double total, std::span<const double> log_sums, const float* label_logits, float* row_losses);
-/// Adds the terms of `extra`, unless null, for some rows, in their order.
+/// Adds the terms of these rows to `extra` unless null, in their order.
 void add_extra(ExtraLoss* extra, std::span<const double> log_sums, const float* label_logits,
                std::span<const double> logit_sums, std::int64_t panels, std::int64_t vocabulary);
-/// Logits to their gradient; the head's gradient on the way.
+/// Overwrites the logits by their gradients, and adds the head's gradient.
 void gradient_of_logits(const HeadChunk& c, const HeadPart& head, float softcap, std::int64_t vocabulary, Write mode);
 
 }  // namespace dml::kernels

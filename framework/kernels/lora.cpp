@@ -10,16 +10,16 @@
 namespace dml::kernels {
 namespace {
 
-// Rows of one task where the width is summed over: a multiple of the 14 and 6 rows of a register block, or nearly.
+// Rows of a task that sums over the width: nearly a multiple of the 14 or 6 rows of a register block.
 constexpr std::int64_t kRows = 28;
-constexpr std::int64_t kCols = 256;  // columns of one task where the result is wide
+constexpr std::int64_t kCols = 256;  // columns of a task whose result is wide
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kFewRows = 8, kDots = 4;
-// Products that sum over tokens, in ranges of at least kFewestTokens: a few tokens at a time, which stay in the caches;
-// more at a time where another product has just read them.
+// Products that sum over tokens split them into ranges of at least kFewestTokens, and process a few tokens at a time,
+// which stay in the caches; more if another product has just read them.
 constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
-constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
-constexpr std::int64_t kSummed = 28;   // rows of the whole sum that one task adds up
+constexpr std::int64_t kNarrow = 112;  // columns at a time: eight register blocks of 14 rows
+constexpr std::int64_t kSummed = 28;   // rows of the total that a task sums
 
 std::int64_t parts_of(std::int64_t size, std::int64_t part) { return (size + part - 1) / part; }
 
@@ -37,20 +37,19 @@ void each_tile(const TaskList<T>& all, std::int64_t row_tile, std::int64_t col_t
   });
 }
 
-// to (T,R) = alpha · x (T,K) · b (K,R) on this thread.
+// to (T,R) = alpha · x (T,K) · b (K,R), on the calling thread.
 void narrow_product(ConstMat x, const float* b, float alpha, Mat to) {
-  // Rows a multiple of 4 kB apart fall into one set of the first-level cache, which holds eight lines of it or a few
-  // more.
+  // Rows at distances of a multiple of 4 kB share one set of the first-level cache, which has eight ways or a few more.
   const std::int64_t together = x.cols % 1024 == 0 ? 8 : kRows;
   for (std::int64_t t = 0; t < x.rows; t += together)
     loops().small_gemm(std::min(together, x.rows - t), to.cols, x.cols, x.row(t), x.cols, 1, b, to.cols, alpha,
                        to.row(t), to.cols, false);
 }
 
-// Sums wideᵀ (W,T) · thin (T,R) over tokens, of several at once. A task is a range of one's tokens with a sum of its
-// own, so that it walks through memory in order; the sums are added in order. T and R alone decide the ranges, each at
-// least 2 R long: many sums take half as much memory as `wide`, one takes W · R. Their number never falls as T rises
-// (kFewestTokens > kMostRanges).
+// Computes wideᵀ (W,T) · thin (T,R), sums over tokens, for several terms at once. A task sums a range of a term's
+// tokens, so that it reads memory sequentially; then the partial sums are added in order. The ranges depend on T and R
+// only and have at least 2 R tokens, so all partial sums take at most half the memory of `wide`. Their number never
+// decreases with T (kFewestTokens > kMostRanges).
 struct Term {
   ConstMat wide, thin;
   float alpha = 1;
@@ -68,15 +67,16 @@ class TokenSums {
       largest = std::max(largest, t.wide.rows);
       fewest_ = std::max(fewest_, 2 * t.thin.cols);
     }
-    // The largest number for any division of the rows among terms.
+    // The largest number of ranges for any division of the rows among terms.
     if (dry_run()) all = std::min(kMostRanges * terms.size(), (largest + terms.size() * (fewest_ - 1)) / fewest_);
     sums_ = scratch.take<float>(all * size_).data();
   }
 
-  // Whether there is a range for every thread.
+  // Whether there are at least as many ranges as threads.
   bool enough() const { return terms_.total(ranges) >= threads(); }
 
-  // Calls before(term, first, count) for the next few tokens, `step` at most, before they are summed.
+  // Computes the partial sums. Calls before(term, first, count) for every group of at most `step` tokens before it is
+  // summed.
   template <class F>
   void sum(std::int64_t step, F before) const {
     parallel_tiles(terms_, ranges, [&](const Term& term, TileIndex at) {
@@ -84,7 +84,7 @@ class TokenSums {
                 [&](std::int64_t t, std::int64_t tokens) { before(at.entry, t, tokens); });
     });
   }
-  // The same sums by tasks of some columns each, as many as keep all threads busy.
+  // Computes the same partial sums by tasks of some columns each, as many as occupy all threads.
   void sum(std::int64_t step) const {
     constexpr std::int64_t kTasksOfThread = 4;
     const std::int64_t parts = parts_of(kTasksOfThread * threads(), std::max<std::int64_t>(1, terms_.total(ranges)));
@@ -97,7 +97,7 @@ class TokenSums {
     });
   }
 
-  // Calls add(term, first, rows): the rows of a term's whole sum from `first` on.
+  // Adds the partial sums; calls add(term, first, rows) with rows of a term's total from `first` on.
   template <class F>
   void finish(F add) const {
     auto tiles = [](const Term& term) { return term.wide.rows > 0 ? parts_of(term.wide.cols, kSummed) : 0; };
@@ -117,7 +117,7 @@ class TokenSums {
   static std::int64_t ranges(const Term& t) { return parts_of(t.wide.rows, range(t)); }
   std::int64_t first_range(std::int64_t term) const { return firsts_[static_cast<std::size_t>(term)]; }
 
-  // Some columns of the i-th range of a term, which is the `number`-th of all.
+  // Sums some columns of range i of a term, which has the index `number` among all ranges.
   struct Columns {
     std::int64_t first, end;
   };
@@ -136,7 +136,7 @@ class TokenSums {
   }
 
   const TaskList<Term>& terms_;
-  std::span<std::int64_t> firsts_;  // the number of a term's first range
+  std::span<std::int64_t> firsts_;  // the index of each term's first range
   std::int64_t size_ = 0, fewest_ = kFewestTokens;
   float* sums_ = nullptr;
 };
@@ -150,7 +150,7 @@ double operations_of(const TaskList<T>& adapters, F operations) {
 
 void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod rows) {
   ProfileScope profiled("lora_down", operations_of(adapters, [](auto& d) { return d.x.size() * d.a.rows; }));
-  auto as_dots = [&](const AdapterDown& d) {  // transposing A would not pay
+  auto as_dots = [&](const AdapterDown& d) {  // too few rows to transpose A
     return rows == RowMethod::dots || (rows == RowMethod::by_count && d.x.rows <= kFewRows);
   };
   Arena::Scope scope(scratch);
@@ -232,7 +232,7 @@ void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratc
   TokenSums tokens(terms, scratch);
   if (tokens.enough()) {
     tokens.sum(kTokensOfTwo, product);
-  } else {  // reads dy twice
+  } else {  // two passes over dy
     products();
     tokens.sum(kTokensOfTwo);
   }

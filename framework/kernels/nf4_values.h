@@ -10,8 +10,8 @@
 
 namespace dml::kernels {
 
-/// Values [first, first + n) in row-major order, T float or bf16, on the calling thread. bf16 only where ProductLoops
-/// has bf16_from_nf4.
+/// Decodes values [first, first + n) in row-major order to T (float or bf16), on the calling thread. bf16 requires
+/// ProductLoops::bf16_from_nf4.
 template <class T>
 void nf4_values(const Weight& w, std::int64_t first, std::int64_t n, T* out) {
   auto values = [&](const void* codes, const float* scales, std::int64_t from, std::int64_t count) {

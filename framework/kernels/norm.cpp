@@ -11,8 +11,8 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kElements = 16384;  // of one task
-constexpr std::int64_t kBlocks = 32;       // at most: partial sums of the weight's gradient
+constexpr std::int64_t kElements = 16384;  // of a task
+constexpr std::int64_t kBlocks = 32;       // maximum number of partial sums of the weight's gradient
 
 std::int64_t rows_per_task(std::int64_t cols) {
   return std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, cols));
@@ -28,7 +28,8 @@ void backward_rows(ConstMat x, float* dw, float* db, Arena& scratch, F backward)
       for (std::int64_t t = first; t < last; ++t) backward(t, nullptr, nullptr);
     });
   Arena::Scope scope(scratch);
-  // Memory for the most blocks that any smaller number of rows has: memory plans assume that more rows never need less.
+  // Memory for the largest number of blocks of any smaller number of rows: plans assume that more rows never need less
+  // memory.
   Mat partial = scratch.matrix(std::min(kBlocks, (x.rows + grain - 1) / grain), 2 * d);
   grain = std::max(grain, (x.rows + kBlocks - 1) / kBlocks);
   std::int64_t blocks = (x.rows + grain - 1) / grain;

@@ -11,7 +11,7 @@ namespace dml::kernels {
 struct AdamWStep {
   float learning_rate, beta1, beta2, epsilon, weight_decay;
   float bias1, bias2;    // 1 − beta1^t, 1 − beta2^t
-  float gradient_scale;  // multiplies the gradient first: 1 / trained tokens, times the clipping factor
+  float gradient_scale;  // factor of the gradient: 1 / trained tokens, times the clipping factor
 };
 
 /// AdamW (Loshchilov & Hutter 2019), PyTorch's order of operations: value −= lr·wd·value; then
@@ -19,9 +19,9 @@ struct AdamWStep {
 void adamw(const AdamWStep& step, std::span<float> value, std::span<const float> grad, std::span<float> m,
            std::span<float> v);
 
-/// adamw with m and v in bytes between steps; the step itself uses what they were before they are rounded.
+/// adamw() with 8-bit m and v; the step uses their values before they are rounded.
 void adamw_8bit(const AdamWStep& step, std::span<float> value, std::span<const float> grad, CodedState m, CodedState v);
-/// lion likewise.
+/// lion() with 8-bit m.
 void lion_8bit(float learning_rate, float beta1, float beta2, float weight_decay, float gradient_scale,
                std::span<float> value, std::span<const float> grad, CodedState m);
 

@@ -10,9 +10,9 @@ namespace dml::kernels {
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
 
-/// Rows of the panels of a factor.
+/// The number of rows of a factor's panels.
 inline std::int64_t block_of(Side side) { return side == Side::a ? product_loops().mr : product_loops().nr; }
-/// Depth of a step of a product whose first factor is `a`.
+/// The depth of a step of a product whose first factor is `a`.
 std::int64_t step_of(const Factor& a);
 /// Floats of one row of a panel; with those of a tail that follows, unless it is null.
 std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth);
@@ -21,7 +21,7 @@ std::int64_t row_floats(const Factor& f, const Factor* tail, Side side, std::int
 /// One step of the depth.
 struct Step {
   std::int64_t k, deep;
-  bool ends;  // the tail follows
+  bool ends;  // the last step, which includes the tail
 };
 inline Step last_step(std::int64_t depth, std::int64_t step, bool with_tail) {
   const std::int64_t k = (depth - 1) / step * step;

@@ -11,7 +11,7 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kTokens = 64;  // of one task
+constexpr std::int64_t kTokens = 64;  // of a task
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -26,7 +26,8 @@ double softmax(const float* x, std::int64_t n, float* p) {
   return static_cast<double>(top) + std::log(sum);
 }
 
-// The indices of the `count` largest of n values, falling; equal ones go to the lower index, NaN is below all numbers.
+// The indices of the `count` largest of n values in descending order; ties go to the lower index, NaN is below all
+// numbers.
 template <class Value>
 void largest(std::int64_t n, std::int64_t count, Value value, std::int32_t* out) {
   auto better = [](float a, float b) { return a > b || (std::isnan(b) && !std::isnan(a)); };
@@ -39,7 +40,7 @@ void largest(std::int64_t n, std::int64_t count, Value value, std::int32_t* out)
   }
 }
 
-// Which groups a token may choose from: bit g of word g / 64.
+// The set of groups that a token may choose from, as bits.
 struct OpenGroups {
   static constexpr std::int64_t kMost = 256;
   std::int32_t list[kMost];
@@ -71,7 +72,7 @@ void choose(const RoutingRule& rule, const float* scores, std::int32_t* experts)
   const OpenGroups open = grouped ? open_groups(rule, scores) : OpenGroups{};
   const std::int64_t size = rule.experts / rule.groups;
   auto value = [&](std::int64_t e) {
-    if (grouped && !open.has(e / size)) return -INFINITY;  // corrected scores may be below zero
+    if (grouped && !open.has(e / size)) return -INFINITY;  // corrected scores may be negative
     return scores[e] + (rule.correction ? rule.correction[e] : 0.f);
   };
   largest(rule.experts, rule.chosen, value, experts);
@@ -92,7 +93,7 @@ void route(const RoutingRule& rule, ConstMat logits, Routing out) {
       else softmax(x, rule.experts, p);
       std::int32_t* chosen = &out.experts[at(t * rule.chosen)];
       choose(rule, p, chosen);
-      float sum = rule.sigmoid ? 1e-20f : 0.f;  // DeepSeek's
+      float sum = rule.sigmoid ? 1e-20f : 0.f;  // as DeepSeek
       for (std::int64_t i = 0; i < rule.chosen; ++i) sum += w[i] = p[chosen[i]];
       const float factor = rule.normalise ? rule.scale / sum : rule.scale;
       for (std::int64_t i = 0; i < rule.chosen; ++i) w[i] *= factor;
@@ -107,7 +108,7 @@ void route_backward(const RoutingRule& rule, const Routing& routing, ConstMat dw
       const float *p = routing.scores.row(t), *dw = dweights.row(t);
       const std::int32_t* chosen = &routing.experts[at(t * rule.chosen)];
       float* d = dlogits.row(t);
-      // Of the chosen scores: w = scale · s / Σs, or scale · s.
+      // Gradients of the chosen scores, for w = scale · s / Σs or scale · s.
       float sum = 0, mean = 0;
       for (std::int64_t i = 0; i < rule.chosen; ++i) sum += p[chosen[i]], mean += dw[i] * p[chosen[i]];
       std::fill_n(d, rule.experts, 0.f);

@@ -14,7 +14,7 @@
 namespace dml::kernels {
 namespace {
 
-// The address of an element of a whole number of bytes.
+// The address of an element of kBytes bytes.
 template <std::int64_t kBytes>
 const char* element(const Weight& w, std::int64_t row, std::int64_t col) {
   return static_cast<const char*>(w.data) + (row * w.cols + col) * kBytes;
@@ -52,7 +52,7 @@ void read_mxfp4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_
   }
 }
 
-// Reads blocks; of the first and the last one possibly a part.
+// Unpacks values from blocks; the first and the last block may be partial.
 void read_blocks(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
   const BlockFormat& format = *block_format(w.dtype);
   const std::int64_t values = format.values(), bytes = format.bytes(), first = row * w.cols + col;
@@ -85,7 +85,7 @@ constexpr StoredFormat kFormats[] = {
 
 using AllFormats = std::array<StoredFormat, std::size(kDTypes)>;
 
-// Indexed by the number of the type.
+// The formats, indexed by DType.
 AllFormats all_formats() {
   AllFormats all{};
   for (const StoredFormat& f : kFormats) all[static_cast<std::size_t>(f.dtype)] = f;

@@ -10,7 +10,7 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kElements = 8192;  // of one task
+constexpr std::int64_t kElements = 8192;  // of a task
 
 XieluFactors factors_of(const Xielu& a) {
   auto softplus = [](float x) { return x > 20 ? x : std::log1p(std::exp(x)); };

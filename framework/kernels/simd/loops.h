@@ -1,8 +1,8 @@
-// The inner loops of all kernels, compiled once per instruction set from one source and picked when the program starts.
+// The inner loops of all kernels, compiled once per instruction set from the same source and selected at program start.
 //
-// A loop works on one thread and knows no tiles. Its bits depend on its arguments and the instruction set alone. In
-// small_gemm and dot_block every element of the result is one fixed chain of additions over k, whatever the
-// other sizes: a row computed alone, or beside others, gets the same bits.
+// A loop runs on the calling thread. Its bits depend on its arguments and the instruction set only. In small_gemm and
+// dot_block every element of the result is one fixed chain of additions over k, whatever the other sizes, so the bits
+// of a row do not depend on other rows.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@
 
 namespace dml::kernels {
 
-constexpr std::int64_t kDotRows = 8;  // up to here products of a row are dots, one fixed order per element
+constexpr std::int64_t kDotRows =
+    8;  // products of up to so many rows are dots, with one fixed order of sums per element
 
 /// kernels/xielu.h, after softplus.
 struct XieluFactors {
@@ -41,14 +42,14 @@ struct Loops {
   /// to (rows,cols) dense = from, rows ld apart: rows many kilobytes apart would fall into the same few cache sets.
   void (*copy_block)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float* to);
 
-  std::int64_t room;  // floats that few_rows needs for every column, counted up to a multiple of 128
-  /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for m ≤ kDotRows:
-  /// the bits of dot_block on the float32 values, but of int8, whose sums are scaled in the end. On AMX, from three
-  /// rows on, int8 and NF4 in bf16 are multiplied on tiles. A row has the same bits in any company that is multiplied
-  /// in the same way. NF4 needs w.cols to be a multiple of 64.
+  std::int64_t room;  // scratch memory of few_rows: floats per column, columns rounded up to a multiple of 128
+  /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ with the weights as stored, for m ≤
+  /// kDotRows. The bits are those of dot_block on the float32 values, except for int8, whose sums are scaled at the
+  /// end. With AMX, products of three or more rows with int8 and bf16-rounded NF4 use tiles. The bits of a row do not
+  /// depend on other rows multiplied by the same method. NF4 requires w.cols to be a multiple of 64.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);
-  /// Fewer rows than this are multiplied in another way than more of them.
+  /// Products with at least so many rows use one method, those with fewer another.
   std::int64_t (*min_batched_rows)(const Weight& w);
 
   /// Rounded to nearest, ties to even; NaN stays NaN.
@@ -57,10 +58,10 @@ struct Loops {
   void (*from_bf16)(const void* from, std::int64_t n, float* to);
   void (*from_f16)(const void* from, std::int64_t n, float* to);
   void (*from_int8)(const void* from, std::int64_t n, float scale, float* to);
-  /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, rounded to bf16 if so.
+  /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64; `rounded`: to bf16.
   void (*from_nf4)(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to);
 
-  // Norms of one row of d values. The backward passes add to dw and db, when not null, in the order of calls.
+  // Norms of one row of d values. The backward passes add to dw and db unless null.
   void (*rms_norm)(const float* x, const float* w, float offset, float eps, std::int64_t d, float* y);
   void (*rms_norm_backward)(const float* dy, const float* x, const float* w, float offset, float eps, std::int64_t d,
                             float* dx, bool add, float* dw);
@@ -81,28 +82,28 @@ struct Loops {
   void (*activate)(int act, const float* x, std::int64_t n, float* y);
   void (*activate_backward)(int act, const float* dy, float* x, std::int64_t n);
   void (*xielu)(const XieluFactors& f, const float* x, std::int64_t n, float* y);
-  /// x becomes its gradient; sums[0] and sums[1] are set to those of f.p and f.n.
+  /// Overwrites x by its gradient; sets sums[0] and sums[1] to the gradients of f.p and f.n.
   void (*xielu_backward)(const XieluFactors& f, const float* dy, float* x, std::int64_t n, float* sums);
 
   // Attention tiles. Forward: s is (keys, width) of scaled scores, queries along the row; width is a multiple of 16.
   // Query q sees keys [low + q, high + q) of the tile. Updates the running max and sum of every query, sets fix[q] to
-  // the factor for what is summed up so far, and turns s into exp(s − max), zero where a query does not see a key. Of
-  // every 16 queries [b, b + 16) only the keys [low + b, high + b + 15) are read and written.
+  // the rescaling factor of the previous sums, and overwrites s by exp(s − max), zero where a query does not see a key.
+  // Of every 16 queries [b, b + 16) only the keys [low + b, high + b + 15) are read and written.
   void (*attention_softmax)(float* s, std::int64_t keys, std::int64_t width, std::int64_t low, std::int64_t high,
                             float softcap, float* max, float* sum, float* fix);
-  /// Backward of one query row: s, dp (keys) come in as scores and dout·v; s goes out as p, dp as the gradient of q·k.
+  /// Backward of one query: overwrites the scores s (keys) by p, and dout·v in dp (keys) by the gradient of q·k.
   void (*attention_gradient)(float* s, float* dp, std::int64_t keys, std::int64_t low, std::int64_t high, float softcap,
                              float scale, float lse, float row_dot);
 
-  /// Attention's tasks in this instruction set's own way, for documents of kIsaAttentionMinRows and more; null where
-  /// the loops above serve best.
+  /// This instruction set's own implementation of attention, for documents of at least kIsaAttentionMinRows; null if
+  /// the loops above are used.
   void (*attention_rows)(const AttentionRows& task);
   void (*attention_keys)(const AttentionKeys& task);
 
   // Softmax over one row of logits.
   void (*softcap)(float* x, std::int64_t n, float cap);
   RowStats (*row_stats)(const float* x, std::int64_t n);
-  /// The same; x becomes exp(x − max).
+  /// Returns the statistics and overwrites x by exp(x − max).
   RowStats (*row_exponentials)(float* x, std::int64_t n);
   /// x = exp(x − shift).
   void (*exp_shifted)(float* x, std::int64_t n, float shift);
@@ -127,11 +128,11 @@ struct Loops {
                float* m, std::int64_t n);
 };
 
-/// Of the instruction set in use (kernels/processor.h).
+/// The loops of the instruction set in use (kernels/processor.h).
 const Loops& loops();
 
-/// A block of this thread's own scratch memory, 64-byte aligned; grows and stays, so that a steady state allocates
-/// nothing. The next call on the same thread gives the same block.
+/// This thread's scratch memory, 64-byte aligned. It only grows, so that steps allocate nothing; the next call on the
+/// same thread returns the same memory.
 std::span<float> thread_scratch(std::int64_t floats);
 /// Another such block, for what all threads of this thread's next parallel_for read or write.
 std::span<float> shared_scratch(std::int64_t floats);
