@@ -1,5 +1,5 @@
-// A model directory becomes a tokenizer: which file is read, and who has the last word about special tokens –
-// tokenizer.json or tokenizer.model, then tokenizer_config.json, then the recipe.
+// Loads the tokenizer of a model directory. Special tokens come from tokenizer.json or tokenizer.model, are overridden
+// by tokenizer_config.json, and finally by the recipe.
 #include <algorithm>
 
 #include "core/closest.h"
@@ -22,8 +22,8 @@ bool class_sets_specials(const std::string& name) {
          name.starts_with("Cohere");
 }
 
-// A file of JSON that is held while it is parsed. Its parser keeps what it is reading twice over, a text or a run of
-// blanks of many megabytes as well, so these are looked for first; in a tokenizer a text is never far.
+// A JSON file. The parser holds two copies of the token that it reads, even of a string or white space of many
+// megabytes, so such files are rejected first.
 class JsonFile {
  public:
   explicit JsonFile(const std::string& path) : file_(path) {
@@ -67,7 +67,7 @@ std::unique_ptr<Pipeline> from_vocabulary_and_merges(const std::string& vocabula
   return make_pipeline(json, vocabulary);
 }
 
-// The model and its tables as the file has them, under another splitter.
+// The model of the file with another pre-tokenizer.
 std::unique_ptr<Pipeline> with_metaspace(TokenizerJson json, const TokenizerSettings& settings,
                                          const std::string& file) {
   auto type_of = [](const Json& stage) { return stage.is_object() ? stage.value("type", "") : std::string(); };
@@ -107,8 +107,8 @@ std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSett
                                                        : "; merges.txt is missing");
 }
 
-// tokenizer.json does not say which tokens are bos and eos. Where no config does either, a SentencePiece model beside
-// it may: it is what the file was converted from.
+// tokenizer.json does not name bos and eos. If no config does, they are taken from the tokenizer.model that the file
+// was converted from.
 void take_names(const std::string& directory, const Pipeline& pipeline, TokenizerSettings& settings) {
   const std::string file = directory + "/tokenizer.model";
   if (settings.bos.text || settings.eos.text || !file_exists(file)) return;
@@ -116,7 +116,7 @@ void take_names(const std::string& directory, const Pipeline& pipeline, Tokenize
   try {
     model = parse_sentencepiece_model(read_file(file, SentencePieceModel::kMaxFile), file);
   } catch (const UserError&) {
-    return;  // of another kind, and not what we read
+    return;  // another kind of model, which is not read
   }
   settings.files.push_back(file);
   for (auto& piece : model.pieces) {
@@ -132,7 +132,7 @@ Token next_id(const Pipeline& pipeline) {
   return next;
 }
 
-// The id of a token that has to exist: known, or added after all others.
+// The id of a token; if it does not exist, it is added after all others.
 Token ensure_token(Pipeline& pipeline, const std::string& text, bool special, const TokenizerSettings::Named& flags,
                    std::string_view where) {
   if (const AddedToken* known = pipeline.added.find(text)) {
@@ -152,7 +152,8 @@ Token ensure_token(Pipeline& pipeline, const std::string& text, bool special, co
   return token.id;
 }
 
-// Beside tokenizer.json, which lists its added tokens itself, the config only adds; beside other files it is the list.
+// Adds the tokens of the config. tokenizer.json has its own list of added tokens, so the config only supplements it;
+// for other files the config is the list.
 void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, bool config_rules,
                     const std::string& where) {
   for (const AddedToken& token : settings.added) {
@@ -193,7 +194,7 @@ void rename_reserved(Pipeline& pipeline, Token id, const std::string& text) {
   pipeline.added.add(std::move(token), "added_tokens_overrides");
 }
 
-// A token the recipe names takes the place of the old one where the tokenizer puts it around texts.
+// Sets a special token of the recipe, which also replaces the old one where the tokenizer adds it to texts.
 void set_named(Pipeline& pipeline, const std::optional<std::string>& text, std::optional<Token>& id,
                std::string_view key) {
   if (!text) return;

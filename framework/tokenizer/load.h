@@ -1,4 +1,4 @@
-// Loading with the stages still in reach; everybody else uses load_tokenizer().
+// Loading a tokenizer with access to its stages; other folders use load_tokenizer().
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace dml {
 
-/// How the LlamaTokenizer of transformers 5 splits texts, whatever the file says: no normalizer, and a Metaspace that
-/// puts no second mark before a text that begins with a space. Source: models/llama/tokenization_llama.py.
+/// The pre-tokenizer of transformers 5's LlamaTokenizer, which ignores the file's: no normalizer, and a Metaspace that
+/// adds no second mark to a text that begins with a space. Source: models/llama/tokenization_llama.py.
 Json metaspace_splitter(const TokenizerSettings& settings);
 
 std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const TokenizerOverrides& overrides = {});

@@ -1,5 +1,5 @@
-// A tokenizer as a row of stages: added tokens are cut out, the text between is normalized, split into words, and the
-// model turns words into ids. Every kind of tokenizer file becomes one of these.
+// A tokenizer as a sequence of stages: added tokens are split off, the text between them is normalized and split into
+// words, and the model turns words into ids. Every kind of tokenizer file is loaded as a Pipeline.
 #pragma once
 
 #include <memory>
@@ -20,13 +20,13 @@ namespace dml {
 class Pipeline : public Tokenizer {
  public:
   AddedTokens added;
-  std::unique_ptr<Normalizer> normalizer;  // null: text as it is
+  std::unique_ptr<Normalizer> normalizer;  // null: no normalization
   PreTokenizers pre_tokenizer;
   std::unique_ptr<Model> model;
   PostProcessor post_processor;
-  std::unique_ptr<Decoder> decoder;  // null: spellings with spaces between
+  std::unique_ptr<Decoder> decoder;  // null: spellings joined with spaces
 
-  /// Call once, after the last change.
+  /// To be called once, after the last change.
   void prepare();
 
   void encode_into(Encoding& out, std::string_view text, const EncodeOptions& options) const override;
@@ -38,9 +38,9 @@ class Pipeline : public Tokenizer {
   bool is_special(Token id) const override;
   std::string text_bytes(Token id, bool first) const override;
 
-  /// The text that decoding starts from: piece(), normalized for tokens that are found in normalized text.
+  /// The input of the decoder: piece(), normalized for tokens that are matched in normalized text.
   std::string decoded_piece(Token id) const;
-  /// As encode_into(); gives how much the model had to look at (a measure of work that needs no clock).
+  /// Like encode_into(); returns the number of steps of the model, for tests of its complexity.
   std::size_t encode_counting(Encoding& out, std::string_view text, const EncodeOptions& options) const;
 
  private:

@@ -1,6 +1,5 @@
-// A tokenizer's files, copied beside the weights that were trained with it. Files are copied byte by byte; those that
-// name tokens which the recipe changed are rewritten, tokenizer.json by replacing only the spans concerned (its tables
-// are megabytes, and the rest of it is not ours to reformat).
+// Copies the files of a tokenizer to the folder of a trained model. Files that name tokens which the recipe changed are
+// rewritten; in tokenizer.json only the affected spans are replaced, so that the rest keeps its formatting.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -17,7 +16,7 @@ struct Span {
   std::size_t begin = 0, end = 0;
 };
 
-// Finds its way through JSON text that has been parsed before (so that it is known to be valid).
+// Locates values in JSON text that is known to be valid.
 class JsonText {
  public:
   explicit JsonText(std::string_view text) : text_(text) {}
@@ -126,7 +125,7 @@ std::string rewrite_tokenizer_json(const std::string& text, const Pipeline& befo
     if (Span span = json.member(root, "post_processor"); span.end > 0) edits.emplace_back(span, processor);
     else edits.emplace_back(Span{root.begin + 1, root.begin + 1}, "\"post_processor\":" + processor + ",");
   }
-  // A reserved token with a new spelling that stands in the model's vocabulary, too.
+  // A renamed reserved token that is also in the model's vocabulary.
   Span vocabulary = json.member(json.member(root, "model"), "vocab");
   std::int64_t index = -1;
   json.members(vocabulary, [&](Span key, Span value) {
@@ -164,7 +163,7 @@ void set_names(Json& config, const Pipeline& now, const TokenizerOverrides& over
   if (list.empty()) config.erase("additional_special_tokens");
 }
 
-// Old spellings of reserved tokens in a list of special tokens.
+// Renames reserved tokens in a list of special tokens.
 void rename_in(Json& list, const Pipeline& before, const Pipeline& now) {
   if (!list.is_array()) return;
   for (Json& entry : list) {
@@ -174,7 +173,7 @@ void rename_in(Json& list, const Pipeline& before, const Pipeline& now) {
   }
 }
 
-// A member of the object that `text` holds becomes `value`; it is put in front when the object does not have it.
+// Returns the JSON object `text` with a member set to `value`; a new member is inserted at the front.
 std::string with_member(const std::string& text, const std::string& key, const std::string& value) {
   JsonText json(text);
   const Span root = json.value(0), old = json.member(root, key);
@@ -185,7 +184,7 @@ std::string with_member(const std::string& text, const std::string& key, const s
   return out.insert(root.begin + 1, fmt::format("\n  {}: {}{}", dump(Json(key)), value, empty ? "\n" : ","));
 }
 
-// The value of "chat_template" once `text` is the default: alone, or in its place among the named ones.
+// The value of "chat_template" with `text` as the default: alone, or among the named templates.
 Json default_template(const Json& old, const std::string& text) {
   if (!old.is_array()) return text;
   Json list = Json::array({Json{{"name", "default"}, {"template", text}}});
@@ -194,7 +193,7 @@ Json default_template(const Json& old, const std::string& text) {
   return list;
 }
 
-// What transformers must know to open files without a config: the class, and the special tokens by name.
+// A minimal tokenizer_config.json for transformers: the class and the named special tokens.
 Json new_config(const Tokenizer& tokenizer, const std::string& folder) {
   Json config = {{"tokenizer_class", file_exists(folder + "/tokenizer.json")    ? "PreTrainedTokenizerFast"
                                      : file_exists(folder + "/tokenizer.model") ? "LlamaTokenizer"

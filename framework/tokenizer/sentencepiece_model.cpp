@@ -16,13 +16,13 @@ namespace {
 
 using Type = SentencePieceModel::Type;
 
-// Walks the fields of one protobuf message; every length is checked before it is used.
+// Iterates over the fields of a protobuf message; every length is checked before it is used.
 class Message {
  public:
   Message(std::string_view bytes, std::size_t start, std::string_view source)
       : bytes_(bytes), start_(start), source_(source) {}
 
-  /// Moves to the next field; false at the end.
+  /// Advances to the next field; false at the end.
   bool next() {
     if (at_ >= bytes_.size()) return false;
     std::uint64_t key = varint();
@@ -44,7 +44,7 @@ class Message {
     return x;
   }
   std::string_view text() const { return need(2), data_; }
-  /// The field as a message of its own.
+  /// The field as a message.
   Message message() const { return need(2), Message(data_, start_ + at_ - data_.size(), source_); }
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
@@ -102,7 +102,7 @@ void read_piece(Message message, SentencePieceModel& out) {
   out.pieces.push_back(std::move(piece));
 }
 
-// Looked at before anything is kept.
+// Counts the pieces before memory is allocated.
 std::size_t count_pieces(std::string_view bytes, std::string_view source) {
   std::size_t count = 0;
   Message message(bytes, 0, source);
@@ -175,7 +175,7 @@ void read_normalizer(Message message, SentencePieceModel& out) {
     }
 }
 
-// All ways to make a piece from two symbols, each ranked by the piece's score; equal scores share a rank.
+// Adds every split of a piece into two symbols as a merge, ranked by the piece's score; equal scores share a rank.
 void add_merges(Bpe& bpe, const SentencePieceModel& model, std::string_view source) {
   auto merges = [&](const SentencePieceModel::Piece& p) { return p.type == Type::normal || p.type == Type::unused; };
   std::vector<float> scores;

@@ -1,5 +1,5 @@
-// SentencePiece's tokenizer.model: a protobuf (ModelProto) read by a small bounded decoder of our own, and the
-// tokenizer it becomes. No byte of the file reaches a library. Ids are those of libsentencepiece (tests compare them).
+// SentencePiece's tokenizer.model: a protobuf (ModelProto), read by a small bounded decoder without a library, and its
+// tokenizer. Ids are those of libsentencepiece (tests compare them).
 //
 // Format: sentencepiece_model.proto, fields 1 pieces {1 piece, 2 score, 3 type}, 2 trainer_spec, 3 normalizer_spec.
 #pragma once
@@ -32,11 +32,11 @@ struct SentencePieceModel {
   Token unk = -1;
 };
 
-/// UserError with `source` and the byte or piece where the file is wrong.
+/// Throws UserError with `source` and the byte or piece at which the file is invalid.
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string_view source);
 
-/// `legacy`: Hugging Face's flag: a space before every stretch of text, not only of the first. Control pieces are
-/// special added tokens; bos, eos, unk and pad are set where the model has them.
+/// `legacy`: Hugging Face's flag: adds a space before every part of a text between special tokens, not only before the
+/// first. Control pieces become special added tokens; bos, eos, unk and pad are set if the model has them.
 std::unique_ptr<Pipeline> make_sentencepiece(const SentencePieceModel& model, bool legacy, std::string_view source);
 
 }  // namespace dml

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxTemplate = 256 << 10, kMaxConfig = 4 << 20;
 
-// A token is given as a text or as {"content": text, "lstrip": …}.
+// Reads a token given as a text or as {"content": text, "lstrip": …}.
 void read_named(const Json& config, const char* key, TokenizerSettings::Named& into, const std::string& file) {
   auto it = config.find(key);
   if (it == config.end() || it->is_null()) return;
@@ -74,7 +74,7 @@ void set_template(const std::string& name, std::string text, TokenizerSettings& 
   out.named_templates.emplace_back(name, std::move(text));
 }
 
-// A text, or a list of {"name": …, "template": …} in which one may be called "default".
+// Reads a text, or a list of {"name": …, "template": …}, one of which may be named "default".
 void read_template(const Json& config, TokenizerSettings& out, const std::string& file) {
   auto it = config.find("chat_template");
   if (it == config.end() || it->is_null()) return;
@@ -162,7 +162,7 @@ TokenizerSettings read_settings(const std::string& directory) {
     if (!map.is_object()) throw UserError("{}: must be an object", file);
     read_special(map, out, file);
   }
-  read_special(config, out, config_file);  // the config wins over the map
+  read_special(config, out, config_file);  // the config takes precedence over special_tokens_map.json
   read_added(config, out, config_file);
   if (std::string file = present("added_tokens.json"); !file.empty()) read_added_file(file, out);
   out.add_bos = read_flag(config, "add_bos_token", config_file);

@@ -1,4 +1,4 @@
-// The settings files beside the tokenizer in a model directory: special tokens by name, added tokens, flags, templates.
+// The settings files of a tokenizer in a model directory: named special tokens, added tokens, flags, templates.
 #pragma once
 
 #include <optional>
@@ -22,11 +22,11 @@ struct TokenizerSettings {
   std::string tokenizer_class;
   std::string chat_template;
   std::vector<std::pair<std::string, std::string>> named_templates;
-  std::vector<std::string> files;  // all that were read
+  std::vector<std::string> files;  // all files that were read
 };
 
 /// Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json, chat_template.jinja and
-/// additional_chat_templates/*.jinja, each if it is there. UserError naming file and key.
+/// additional_chat_templates/*.jinja, if they exist. Throws UserError naming file and key.
 TokenizerSettings read_settings(const std::string& directory);
 
 }  // namespace dml

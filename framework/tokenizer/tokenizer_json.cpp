@@ -42,7 +42,7 @@ void fill_vocabulary(const TokenizerJson& json, Vocabulary& vocabulary, std::str
   }
 }
 
-// The unknown token: named but missing is an error that would else come up in the middle of a run.
+// The unknown token. It is an error if it is named but missing, since this would otherwise fail in the middle of a run.
 Token find_unknown(const Json& model, const Vocabulary& vocabulary, std::string_view source,
                    const char* fallback = "") {
   std::string name = json_string(model, "unk_token", fallback, source);
@@ -101,8 +101,8 @@ std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bo
   return bpe;
 }
 
-// Ids of special tokens. Where they are to be found in a text they are cut out of it before the model sees it; where
-// they are not, their spelling is text like any other.
+// Indices of special tokens. If special tokens are parsed, they are split off before the model; if not, their spelling
+// is ordinary text.
 std::set<std::size_t> special_ids(const Json& added) {
   std::set<std::size_t> ids;
   if (!added.is_array()) return ids;
@@ -186,7 +186,7 @@ void add_tokens(const Json& list, Pipeline& out, std::string_view source) {
     token.lstrip = json_bool(entry, "lstrip", false, where);
     token.rstrip = json_bool(entry, "rstrip", false, where);
     token.single_word = json_bool(entry, "single_word", false, where);
-    // As in Hugging Face's library, a token that the model knows keeps the model's id.
+    // As in Hugging Face's tokenizers, a token in the model's vocabulary keeps the model's id.
     if (Token known = out.model->vocabulary.find(token.text); known >= 0 && known != token.id) {
       log_warning("{}: '{}' has id {} here, the vocabulary says {}, which holds", where, shown(token.text), token.id,
                   known);

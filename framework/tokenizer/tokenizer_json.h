@@ -15,7 +15,7 @@
 namespace dml {
 
 struct TokenizerJson {
-  /// Strings one after the other.
+  /// A list of strings in one block of memory.
   struct Strings {
     std::string block;
     std::vector<std::uint32_t> ends;
@@ -30,20 +30,20 @@ struct TokenizerJson {
     }
   };
 
-  Json root;                      // all but the tables: where they stood is null
+  Json root;                      // the file without the tables, which are null
   Strings tokens;                 // of the vocabulary …
   std::vector<std::int64_t> ids;  // … with their ids (a list has none: its order counts) …
   std::vector<double> scores;     // … or their scores
-  Strings merges;                 // left, right, left, right …
+  Strings merges;                 // alternating left and right parts
   bool has_vocabulary = false, has_merges = false;
 };
 
-/// Reads a tokenizer.json, or, with `bare_vocabulary`, a vocab.json. UserError with the place.
+/// Parses a tokenizer.json or, with `bare_vocabulary`, a vocab.json. Throws UserError with the position.
 TokenizerJson parse_tokenizer_json(std::string_view text, std::string_view source, bool bare_vocabulary = false);
-/// merges.txt: "a b" lines, "#version" first.
+/// Parses merges.txt: lines "a b" after a line "#version".
 void parse_merges(std::string_view text, std::string_view source, TokenizerJson& into);
 
-/// All stages from a parsed file. Special tokens by name (bos …) are not known to it.
+/// Builds all stages from a parsed file, which does not name bos, eos, pad.
 std::unique_ptr<Pipeline> make_pipeline(const TokenizerJson& json, std::string_view source);
 
 }  // namespace dml

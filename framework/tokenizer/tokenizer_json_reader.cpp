@@ -1,4 +1,4 @@
-// The one pass over tokenizer.json: tables to tables, the rest to a tree.
+// Reads tokenizer.json in one pass: vocabulary and merges into tables, the rest into a JSON tree.
 #include <algorithm>
 #include <set>
 
@@ -151,7 +151,7 @@ class Reader {
   std::vector<std::set<std::string>> keys_;
   std::string top_, key_, problem_;
   std::size_t values_ = 0, position_ = 0;
-  int depth_ = 0, table_ = 0, item_ = 0;  // table_: how many levels inside a table
+  int depth_ = 0, table_ = 0, item_ = 0;  // table_: nesting level inside a table
   Kind kind_ = Kind::ids;
 };
 

@@ -1,8 +1,8 @@
-// libsentencepiece's trainer behind checks of ours and in a process of its own.
+// libsentencepiece's trainer, behind checks and in a separate process.
 //
 // The library reports most mistakes as a status, but ends the process on some (an empty alphabet, words of more than
-// 65535 characters, counts that vanish). So texts are checked first, are cut into short sentences, and a child process
-// trains; it sends the model, or what went wrong, through a pipe.
+// 65535 characters, counts that vanish). So texts are first checked and split into short sentences, and a child process
+// trains; it sends the model or an error message through a pipe.
 #include "tokenizer/train.h"
 
 #include <sentencepiece_trainer.h>
@@ -35,7 +35,7 @@ bool visible(char32_t c) {
   return !space;
 }
 
-// Calls each(sentence) for the pieces of a text: lines, cut at a space where they are long.
+// Calls each(sentence) for the lines of a text; long lines are split at spaces.
 template <class Each>
 void cut_sentences(std::string_view text, Each&& each) {
   while (!text.empty()) {
@@ -55,7 +55,7 @@ void cut_sentences(std::string_view text, Each&& each) {
   }
 }
 
-// Which texts are trained on when there are more bytes than are wanted: every n-th, n any fraction.
+// Selects the texts to train on if there are too many bytes: every n-th, where n may be fractional.
 class Sampler {
  public:
   Sampler(std::size_t total, std::size_t wanted)
@@ -70,10 +70,10 @@ class Sampler {
 struct Survey {
   std::int64_t texts = 0;
   std::size_t bytes = 0;
-  bool visible = false;  // some character is left that training can make pieces of
+  bool visible = false;  // whether some character can become a part of a piece
 };
 
-// Without the texts that are tokens already.
+// Ignores texts that are tokens already.
 bool has_visible(std::string_view text, const std::vector<std::string>& tokens) {
   for (std::size_t i = 0; i < text.size();) {
     std::size_t longest = 0;
@@ -131,7 +131,7 @@ class Sentences : public sentencepiece::SentenceIterator {
   std::size_t at_ = 0;
 };
 
-// A list as the library reads it: quoted, quotes doubled.
+// A list in the library's format: quoted, with doubled quotes.
 std::string quoted_list(const std::vector<std::string>& items) {
   std::string out;
   for (const std::string& item : items) {
@@ -142,7 +142,7 @@ std::string quoted_list(const std::vector<std::string>& items) {
   return out;
 }
 
-// As pieces spell them: the mark U+2581 for a space.
+// The spelling in pieces: the mark U+2581 for a space.
 std::vector<std::string> spelled(std::vector<std::string> tokens) {
   for (auto& token : tokens)
     for (std::size_t at = token.find(' '); at != token.npos; at = token.find(' ', at)) token.replace(at, 1, "\u2581");
@@ -151,7 +151,7 @@ std::vector<std::string> spelled(std::vector<std::string> tokens) {
 
 std::vector<std::string> plain_tokens(const TokenizerTraining& o) {
   std::vector<std::string> out = o.tokens;
-  if (!o.byte_fallback)  // nothing else would stand for the end of a line
+  if (!o.byte_fallback)  // otherwise no token could represent a newline
     for (const char* control : {"\n", "\t"})
       if (std::ranges::find(out, control) == out.end()) out.emplace_back(control);
   return out;
@@ -170,7 +170,7 @@ std::unordered_map<std::string, std::string> arguments(const TokenizerTraining& 
       {"allow_whitespace_only_pieces", "true"},
       {"max_sentence_length", std::to_string(16 * kLongestSentence)},
       {"hard_vocab_limit", "false"},
-      {"num_threads", "16"},  // decides in which order counts are added up: the same on every machine
+      {"num_threads", "16"},  // determines the order of sums, so fixed on all machines
       {"unk_piece", o.unk},
       {"bos_piece", o.bos},
       {"eos_piece", o.eos},
@@ -207,7 +207,7 @@ std::string receive_all(int fd) {
   }
 }
 
-// 'M' and a model, or 'E' and a message.
+// Trains in the child process; returns 'M' and the model, or 'E' and an error message.
 std::string train_here(const TokenizerTraining& options, const OpenTexts& open, Sampler sampler) {
   try {
     Sentences sentences(open(), sampler);
@@ -231,7 +231,7 @@ std::string train_in_child(const TokenizerTraining& options, const OpenTexts& op
   }
   if (child == 0) {
     close(ends[0]);
-    if (!freopen("/dev/null", "w", stderr)) close(STDERR_FILENO);  // the library's last words name its own source lines
+    if (!freopen("/dev/null", "w", stderr)) close(STDERR_FILENO);  // the library's messages name its own source lines
     send_all(ends[1], train_here(options, open, sampler));
     _exit(0);
   }
@@ -288,7 +288,7 @@ std::vector<std::string> problems_of(const TokenizerTraining& o) {
              (!plain && token.find_first_of(" \n\t") != token.npos) || find_invalid_utf8(token) != token.npos ||
              token.find("\u2581") != token.npos)
       out.push_back(fmt::format("{}: '{}' holds a character that a token cannot have", option, escape_controls(token)));
-    else if (token == "\t" && plain && !o.byte_fallback) return;  // added by itself
+    else if (token == "\t" && plain && !o.byte_fallback) return;  // added separately
     else if (!seen.insert(token).second)
       out.push_back(fmt::format("{}: the token '{}' is given twice", option, escape_controls(token)));
   };

@@ -1,8 +1,8 @@
 // Training a tokenizer from text: libsentencepiece's trainer, and the files of a Hugging Face tokenizer directory.
 //
 // A trained tokenizer adds no space before a text and removes none, so that tokenizer.model and tokenizer.json
-// give the same ids for every text (a prefix space is where readers of the two formats disagree). The result depends on
-// the text and the options alone, not on the number of processor cores.
+// give the same ids for every text (readers of the two formats disagree about a prefix space). The result depends on
+// the text and the options only, not on the number of processor cores.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct TokenizerTraining {
 /// Names of the Unicode normalization rules, with a line of help each.
 const std::vector<std::pair<std::string, std::string>>& normalization_rules();
 
-/// Problems with the options, one line each; empty when they can be used.
+/// Problems with the options, one line each; empty if they are valid.
 std::vector<std::string> problems_of(const TokenizerTraining& options);
 
-/// Gives the next text (UTF-8), false at the end.
+/// Sets the next text (UTF-8); returns false at the end.
 using NextText = std::function<bool(std::string& text)>;
 /// Starts over at the first text; called once for every pass.
 using OpenTexts = std::function<NextText()>;
@@ -48,12 +48,12 @@ struct TrainedTokenizer {
   std::size_t trained = 0;  // bytes of them that were trained on
 };
 
-/// Trains on the texts, at most `sample_bytes` of them (spread evenly over all). The library runs in a child process:
-/// it ends its process on input that it does not expect. UserError with the option and a value that fits when the
-/// vocabulary is too small or too large for the text, when there is no text, or when a text is not UTF-8.
+/// Trains on at most `sample_bytes` of the texts, evenly distributed. The library runs in a child process, since it
+/// aborts on unexpected input. Throws UserError, with the option and a valid value, if the vocabulary is too small or
+/// too large for the text; also if there is no text or a text is not UTF-8.
 TrainedTokenizer train_tokenizer(const TokenizerTraining& options, const OpenTexts& open, std::size_t sample_bytes);
 
-/// Writes tokenizer.model, tokenizer.json, tokenizer_config.json and special_tokens_map.json into a folder that exists.
+/// Writes tokenizer.model, tokenizer.json, tokenizer_config.json and special_tokens_map.json to an existing folder.
 void write_tokenizer(const TokenizerTraining& options, const std::string& model, const std::string& folder);
 
 }  // namespace dml

@@ -30,7 +30,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-// A token that always is one is spelled as text has it: with spaces.
+// User-defined pieces are spelled as in texts: with spaces.
 std::string spelling(const Piece& p) { return p.type == Type::user_defined ? replaced(p.text, kMark, " ") : p.text; }
 
 std::string merges(const SentencePieceModel& model) {
@@ -69,7 +69,7 @@ std::string model_json(const SentencePieceModel& model) {
         json_text(model.pieces[static_cast<std::size_t>(model.unk)].text), model.byte_fallback, vocabulary,
         merges(model));
   }
-  // A byte must not win against the pieces that spell it: "<0x0A>" in a text is text.
+  // The score of bytes, so low that the text "<0x0A>" is never a byte token.
   constexpr double kNever = -100;
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
     const Piece& p = model.pieces[id];

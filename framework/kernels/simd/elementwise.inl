@@ -1,4 +1,4 @@
-// Loops over one flat range: sums, dropout, optimizers.
+// Loops over a flat range: sums, dropout, optimizers.
 
 float dot(const float* a, const float* b, std::int64_t n) {
   V total{};
@@ -103,7 +103,7 @@ bool all_finite(const float* x, std::int64_t n) {
 
 void adamw(const AdamWStep& step, float* __restrict value, const float* __restrict grad, float* __restrict m,
            float* __restrict v, std::int64_t n) {
-  // What is subtracted is small, so its rounding errors are: a factor 1 − ηλ would be off in the same direction every
+  // Subtracts ηλw: a small number has small rounding errors, while a factor 1 − ηλ has the same rounding error in every
   // step.
   float decay = step.learning_rate * step.weight_decay, rate = step.learning_rate / step.bias1;
   float b1 = step.beta1, b2 = step.beta2, scale = step.gradient_scale, epsilon = step.epsilon;

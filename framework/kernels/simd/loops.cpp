@@ -26,7 +26,7 @@ namespace avx512_bf16 {
 extern const ProductLoops products_bf16;
 }
 namespace amx {
-const Loops* table();  // null where the system does not give tiles
+const Loops* table();  // null if the system does not provide tiles
 extern const ProductLoops products, products_bf16;
 }  // namespace amx
 #endif
@@ -56,7 +56,7 @@ const Loops* loops_of(Isa isa) {
   return &portable::table;
 }
 
-// What multiplies panels, for each precision, and whether bf16 is multiplied by instructions of its own.
+// The products for each precision, and whether those of bf16 use bf16 instructions.
 struct Products {
   const ProductLoops *f32, *bf16;
   bool fast_bf16;
@@ -124,7 +124,8 @@ bool has_fast_bf16() { return choice().products.fast_bf16; }
 const char* isa_name() { return kNames[static_cast<int>(isa())]; }
 
 namespace {
-// In large pages: a second-level cache goes by physical addresses, and scattered small pages crowd in some of its sets.
+// Uses huge pages: the second-level cache is indexed by physical addresses, and scattered small pages conflict in some
+// of its sets.
 class Scratch {
  public:
   std::span<float> take(std::int64_t floats) {

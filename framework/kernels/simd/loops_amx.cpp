@@ -35,7 +35,7 @@ namespace {
 #include "kernels/simd/attention_keys_amx.inl"
 // clang-format on
 
-constexpr std::int64_t kFewestOnTiles = 3;  // below, weights come no faster than the plain loops use them
+constexpr std::int64_t kFewestOnTiles = 3;  // below this, the plain loops are limited by memory bandwidth
 
 std::int64_t min_batched_rows(const Weight& w) {
   const bool tiles = (w.dtype == DType::nf4 && w.bf16_values) || (w.dtype == DType::int8 && w.cols <= kMostInt8Cols);
@@ -60,7 +60,7 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
   }
 }
 
-// Linux gives tiles to those who ask, for all threads of the process.
+// Linux provides tiles on request, for all threads of the process.
 bool may_use_tiles() {
 #if defined(__linux__)
   constexpr long kAsk = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA

@@ -1,4 +1,4 @@
-// The loops for the compiler's own target: four lanes.
+// The loops for the compiler's baseline target: four lanes.
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 

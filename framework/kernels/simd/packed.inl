@@ -3,14 +3,14 @@
 DML_INLINE V multiply_add(V sum, V a, V b) { return sum + a * b; }
 #include "kernels/simd/packed_block.inl"
 
-// What is packed is float32, or becomes it.
+// Loads values to pack as float32.
 DML_INLINE V load(const bf16* p) {
   return reinterpret_cast<V>(load_16_bit(reinterpret_cast<const unsigned char*>(p)) << 16);
 }
 DML_INLINE float value(float x) { return x; }
 DML_INLINE float value(bf16 x) { return to_float(x); }
 
-// W columns of the panel's rows from Top on.
+// Packs W columns of the panel's rows from Top on.
 template <int Height, int Top, class T>
 DML_INLINE void turn_block(const T* from, std::int64_t ld, float* to) {
   V x[W]{};
@@ -23,7 +23,7 @@ DML_INLINE void turn_block(const T* from, std::int64_t ld, float* to) {
   turn(x);
 #pragma GCC unroll 16
   for (int k = 0; k < W; ++k) {
-    // The rows beyond the panel are written over by the next column's; the last column has none.
+    // Rows beyond the panel are overwritten by the next column; for the last column they are not written.
     if (Top + W > Height && k == W - 1) store_part(to + k * Height + Top, x[k], Height - Top);
     else store(to + k * Height + Top, x[k]);
   }
@@ -54,7 +54,7 @@ void copy_panel(std::int64_t cols, std::int64_t depth, const T* from, std::int64
   }
 }
 
-// To nearest, ties to even; NaN stays NaN.
+// Rounds to the nearest bf16, ties to even; NaN stays NaN.
 DML_INLINE void round_panel(std::int64_t size, float* x) {
   for_vectors(
       size, [x](auto in, auto out) __attribute__((always_inline)) {

@@ -1,10 +1,10 @@
-// The register block of the large products. Both factors come packed: kMr rows of one interleaved over the depth,
-// kNr columns of the other likewise, so that the inner loop walks through memory in order. Every element of the
-// result is one chain of multiply_add over the depth, whatever the sizes. Who includes this defines multiply_add(sum,
-// a, b): a lane is a float32, or a pair of bf16 and the depth counts pairs.
+// The register block (micro-kernel) of the large products. Both factors are packed: kMr rows of one and kNr columns of
+// the other, interleaved over the depth, so that the inner loop reads memory sequentially. Every element of the result
+// is one chain of multiply_add over the depth, whatever the sizes. The including file defines multiply_add(sum, a, b):
+// a lane is a float32, or a pair of bf16, in which case the depth counts pairs.
 
 #if DML_VECTOR_BYTES == 64
-constexpr int kMr = 14, kNrVectors = 2;  // 28 of 32 registers add up
+constexpr int kMr = 14, kNrVectors = 2;  // 28 of 32 registers are accumulators
 #elif defined(__aarch64__)
 constexpr int kMr = 12, kNrVectors = 2;  // 24 of 32
 #else

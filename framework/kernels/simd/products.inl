@@ -1,5 +1,5 @@
-// Register-blocked products. kWide columns of vectors by kTall rows of broadcasts keep all accumulators in registers:
-// 24 of 32 with AVX-512, 12 of 16 elsewhere.
+// Register-blocked products. All accumulators of a block (M rows of broadcasts by N vectors) stay in registers: 24 of
+// 32 with AVX-512, 12 of 16 elsewhere.
 
 typedef float V4 __attribute__((vector_size(16)));
 typedef float V4Unaligned __attribute__((vector_size(16), aligned(4), may_alias));
@@ -45,7 +45,7 @@ void product_block(const Product& p, std::int64_t i, std::int64_t j) {
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) acc[m][n] += a[m * p.a_row] * bv[n];
   }
-  // Unrolled like the loop above, or the accumulators would live in memory.
+  // Unrolled like the loop above; otherwise the accumulators would be in memory.
   float* c = p.c + i * p.ldc + j;
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m)
@@ -57,7 +57,7 @@ void product_block(const Product& p, std::int64_t i, std::int64_t j) {
     }
 }
 
-// All rows of one column strip.
+// All rows of a strip of columns.
 template <class Vec, int M, int N>
 void product_strip(const Product& p, std::int64_t rows, std::int64_t j) {
   std::int64_t i = 0;

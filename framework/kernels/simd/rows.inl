@@ -1,4 +1,4 @@
-// Loops over one row or one flat range: norms, rotary embedding, activations.
+// Loops over a row or a flat range: norms, rotary embedding, activations.
 
 // ---- norms. r = 1 / sqrt(mean(x²) + eps), x̂ = (x − mean) · r, g = dy · weight.
 //   RMS:   dx = r · (g − x̂ · mean(g · x̂)),            dw += dy · x̂
@@ -230,7 +230,7 @@ void activate_backward(int act, const float* dy, float* x, std::int64_t n) {
       });
 }
 
-// expm1(x) = tanh(x/2) · (exp(x) + 1), exact near zero, too.
+// expm1(x) = tanh(x/2) · (exp(x) + 1), accurate near zero.
 DML_INLINE V expm1(V x) { return tanh(0.5f * x) * (exp(x) + 1.f); }
 
 void xielu(const XieluFactors& f, const float* x, std::int64_t n, float* y) {

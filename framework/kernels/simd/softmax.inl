@@ -11,7 +11,7 @@ constexpr float kMinusInfinity = -__builtin_inff();
 void attention_softmax(float* s, std::int64_t keys, std::int64_t width, std::int64_t low, std::int64_t high, float cap,
                        float* max_of, float* sum_of, float* fix) {
   for (std::int64_t c = 0; c < width; c += W) {
-    // What a block of 16 queries sees; the same keys are multiplied later, so all 16 columns of them are written.
+    // The keys that a block of 16 queries sees; later products read the same keys, so all 16 columns are written.
     std::int64_t block = c / 16 * 16;
     std::int64_t begin = low + block > 0 ? low + block : 0, end = high + block + 15 < keys ? high + block + 15 : keys;
     bool whole = begin >= low + c + W - 1 && end - 1 < high + c;
@@ -30,7 +30,7 @@ void attention_softmax(float* s, std::int64_t keys, std::int64_t width, std::int
       if (cap > 0 || !whole) store(at, x);
       top = max(x, top);
     }
-    V base = top == kMinusInfinity ? V{} : top;  // a query that sees nothing yet
+    V base = top == kMinusInfinity ? V{} : top;  // the query has not seen a key yet
     V total{};
     for (std::int64_t k = begin; k < end; ++k) {
       float* at = s + k * width + c;
@@ -68,14 +68,14 @@ void attention_gradient(float* s, float* dp, std::int64_t keys, std::int64_t low
       });
 }
 
-// exp(x − max) goes to `to`, unless that is null.
+// Writes exp(x − max) to `to` unless null.
 DML_INLINE RowStats stats_of(const float* x, std::int64_t n, float* to) {
   V top = all(kMinusInfinity);
   std::int64_t i = 0;
   for (; i + W <= n; i += W) top = max(load(x + i), top);
   float most = largest(top);
   for (; i < n; ++i) most = x[i] > most ? x[i] : most;
-  // Blocks of 512 in float, the blocks in double: a vocabulary of 256 000 loses nothing.
+  // Blocks of 512 are summed in float, the blocks in double, so that a vocabulary of 256 000 does not lose precision.
   double total = 0;
   for (std::int64_t block = 0; block < n; block += 512) {
     std::int64_t end = block + 512 < n ? block + 512 : n;

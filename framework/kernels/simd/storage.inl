@@ -1,6 +1,6 @@
-// Storage formats to float32.
+// Conversion of stored dtypes to float32.
 
-// A mapped file need not be aligned.
+// Mapped files may be unaligned.
 typedef std::uint16_t VU16 __attribute__((vector_size(DML_VECTOR_BYTES / 2)));
 DML_INLINE VU load_16_bit(const unsigned char* from) {
 #if DML_VECTOR_BYTES == 64
@@ -63,8 +63,8 @@ void from_f16(const void* from, std::int64_t n, float* to) {
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s))));
   from = s;
 #endif
-  // The half's bits shifted into a float's place are off by 2^112 in the exponent; a multiplication mends normal and
-  // subnormal numbers alike, infinities and NaN are patched.
+  // The bits of a half, shifted into those of a float, have an exponent too small by 112; a multiplication corrects
+  // normal and subnormal numbers, infinities and NaN are handled separately.
   convert_halves(
       from, n, to, [](VU h) __attribute__((always_inline)) {
         VU bits = (h & 0x7fffu) << 13, sign = (h & 0x8000u) << 16;
@@ -79,7 +79,7 @@ void from_int8(const void* from, std::int64_t n, float scale, float* to) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = scale * static_cast<float>(s[i]);
 }
 
-// Rounded to the nearest bf16, ties to even; for finite values.
+// Rounds finite values to the nearest bf16, ties to even.
 DML_INLINE V nearest_bf16(V x) {
   VU u = reinterpret_cast<VU>(x);
 #if DML_VECTOR_BYTES == 64
@@ -92,7 +92,7 @@ DML_INLINE V nearest_bf16(V x) {
   return reinterpret_cast<V>((u + half) & 0xffff0000u);
 }
 
-// The values that the 16 codes stand for under a scale.
+// The values of the 16 codes times a scale.
 struct Nf4Table {
   V part[16 / W];
 };
@@ -109,7 +109,7 @@ DML_INLINE Nf4Table nf4_table(float scale, bool rounded) {
 void from_nf4(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to) {
   auto* codes = static_cast<const std::uint8_t*>(from);
   std::int64_t i = first, end = first + n;
-  // Up to where the block ends.
+  // The values up to the end of the current block.
   auto some = [&] {
     const Nf4Table table = nf4_table(scales[i / 64], rounded);
     float value[16];

@@ -1,26 +1,26 @@
-// Products of few rows (decoding) with a weight matrix as it is stored: what is read is read once, turned to float32 in
-// registers and used for all rows of x at once. An element's chain over k is that of `dots` on the float32 values, so
-// storage, company and number of rows leave its bits alone; but int8's scale, one for the whole row, comes in at the
+// Products of few rows (decoding) with a weight matrix as stored: every weight is read once, converted to float32 in
+// registers and used for all rows of x. The chain of additions over k of an element is that of `dots` on the float32
+// values, so its bits depend on neither the dtype nor other rows; the scale of int8, one per row, is applied at the
 // end.
 //
-// All sums of a block stay in registers from the first column to the last. x is packed once in the order of its use,
-// and then comes from the second-level cache as fast as it is used (512 bits: 8 loads beside 24 multiply-adds).
+// All sums of a block stay in registers from the first column to the last. x is packed once in the order of use; the
+// second-level cache then delivers it fast enough (512 bits: 8 loads per 24 multiply-adds).
 //
 // A kind of rows gives a row; a row gives blocks of 64 columns, a block its vectors in order.
 
 constexpr std::int64_t kBlockCols = 64;  // also the block of an NF4 scale
 constexpr int kBlockVectors = static_cast<int>(kBlockCols / W);
 constexpr std::int64_t kBytesAhead = 1024;  // of each row
-constexpr std::int64_t kCachedRows = 48;    // of w, which halves of x meet one after the other
+constexpr std::int64_t kCachedRows = 48;    // of w, which are multiplied with one half of x after the other
 
 struct StoredRows {
   const unsigned char* data;  // row 0, column 0
   const float* scales;
   std::int64_t cols;
   DML_INLINE const unsigned char* at(std::int64_t n, int bits) const { return data + ((n * cols * bits) >> 3); }
-  /// The value of an element, from its chain.
+  /// The value of an element from its sum.
   float finish(std::int64_t /*row*/, float sum) const { return sum; }
-  // Which column of a vector stands in which lane: x is brought into that order, sums back out of it.
+  // The order of columns in the lanes of a vector: x is permuted to this order, sums are permuted back.
   DML_INLINE static V to_lanes(V x) { return x; }
   DML_INLINE static V from_lanes(V x) { return x; }
 };
@@ -106,7 +106,7 @@ struct Int8Rows : StoredRows {
   float finish(std::int64_t row, float sum) const { return scales[row] * sum; }
 };
 
-// Rows that begin at a block: cols is a multiple of 64, there is no rest.
+// Rows begin at a block: cols is a multiple of 64, without remainder.
 template <bool Rounded>
 struct Nf4Rows : StoredRows {
   static constexpr int kBits = 4;

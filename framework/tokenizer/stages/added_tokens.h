@@ -1,4 +1,4 @@
-// Tokens added beside the model's vocabulary: found in the text before anything else, longest first.
+// Tokens added to the model's vocabulary, which are matched in the text first, the longest match at each position.
 #pragma once
 
 #include <span>
@@ -16,38 +16,40 @@ struct AddedToken {
   Token id = -1;
   std::string text;
   bool special = false;                 // skipped in decoding; not parsed in literal text
-  bool normalized = false;              // looked for in the normalized text
-  bool lstrip = false, rstrip = false;  // takes the white space before, after
-  std::string decoded;                  // set by prepare(): how it is decoded, normalized if it is looked for so
-  bool single_word = false;             // only between characters that are no part of a word
+  bool normalized = false;              // matched in the normalized text
+  bool lstrip = false, rstrip = false;  // includes white space before, after
+  std::string decoded;                  // set by prepare(): its text in decoding, normalized if `normalized`
+  bool single_word = false;             // matched only between non-word characters
 };
 
 class AddedTokens {
  public:
   static constexpr std::size_t kMaxCount = 65536, kMaxBytes = 4096;
-  /// Replaces a token of the same id or text. UserError on empty or overlong text, or too many.
+  /// Adds a token, or replaces one of the same id or text. Throws UserError for an empty or too long text, or too many
+  /// tokens.
   void add(AddedToken token, std::string_view where);
   const AddedToken* find(Token id) const;
   const AddedToken* find(std::string_view text) const;
   const std::vector<AddedToken>& all() const { return tokens_; }
-  /// Makes an existing one special.
+  /// Marks an existing token as special.
   void make_special(Token id);
 
   struct Cut {
     ByteRange range;
     Token id;  // -1: text between tokens
   };
-  /// How `normalize` changes the text of a token that is looked for in normalized text.
+  /// Normalizes the text of a token that is matched in normalized text.
   using Normalize = std::string (*)(const void* context, std::string_view text);
-  /// Call once after the last add().
+  /// To be called once, after the last add().
   void prepare(const void* context, Normalize normalize);
 
-  /// Which matches count: not special ones if `specials` is false, nor special ones that touch a literal range.
+  /// The allowed matches: no special tokens if `specials` is false, and none that overlap a literal range.
   struct Allowed {
     bool specials = true;
     std::span<const ByteRange> literal = {};
   };
-  /// Cuts a text into tokens and the text between. `origin(i)` maps places to the input, in which `literal` is meant.
+  /// Splits a text into added tokens and the text between them. origin(i) maps offsets to the input, which `literal`
+  /// refers to.
   template <class Origin>
   void cut(std::string_view text, bool normalized, const Allowed& allowed, const Origin& origin,
            std::vector<Cut>& out) const;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581, SentencePiece's space
 
-/// Whether a mark stands after another character.
+/// Whether a mark follows another character.
 bool has_inner_mark(std::string_view s) {
   std::size_t i = 0;
   while (s.substr(i).starts_with(kSpaceMark)) i += kSpaceMark.size();
@@ -116,15 +116,15 @@ void Bpe::encode(std::string_view word, std::uint32_t base, Encoding& out, Model
     if (id >= 0) return put(out, id, base, base + static_cast<std::uint32_t>(word.size()));
   }
   std::size_t first = out.ids.size();
-  if (frozen_.empty()) {
+  if (unmergeable_.empty()) {
     encode_parts(word, base, out, scratch);
   } else {
     std::size_t start = 0, i = 0;
     while (i < word.size()) {
       std::size_t length = 0;
       Token id = -1;
-      if (frozen_.starts_key(static_cast<unsigned char>(word[i])))
-        frozen_.prefixes(word.substr(i), [&](std::size_t n, std::int32_t value) { length = n, id = value; });
+      if (unmergeable_.starts_key(static_cast<unsigned char>(word[i])))
+        unmergeable_.prefixes(word.substr(i), [&](std::size_t n, std::int32_t value) { length = n, id = value; });
       if (id < 0) {
         i += char_length(word[i]);
         continue;
@@ -136,7 +136,7 @@ void Bpe::encode(std::string_view word, std::uint32_t base, Encoding& out, Model
     }
     if (word.size() > start) encode_parts(word.substr(start), base + static_cast<std::uint32_t>(start), out, scratch);
   }
-  if (options_.sentencepiece && !options_.byte_fallback) {  // a run of unknown is one unknown
+  if (options_.sentencepiece && !options_.byte_fallback) {  // a run of unknown characters is one unknown token
     std::size_t to = first;
     for (std::size_t i = first; i < out.ids.size(); ++i) {
       if (to > first && out.ids[i] == options_.unk && out.ids[to - 1] == options_.unk) {
@@ -154,7 +154,7 @@ void Bpe::encode(std::string_view word, std::uint32_t base, Encoding& out, Model
 void Bpe::encode_parts(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
   if (!cut_at_marks_) return encode_part(word, base, out, scratch);
   std::size_t start = 0;
-  bool in_marks = true;  // a run of marks belongs to the part after it
+  bool in_marks = true;  // a run of marks belongs to the following part
   for (std::size_t i = 0; i < word.size();) {
     bool mark = word[i] == '\xe2' && word.substr(i, 3) == kSpaceMark;
     if (mark && !in_marks) {
@@ -187,7 +187,7 @@ void Bpe::encode_part(std::string_view part, std::uint32_t base, Encoding& out, 
   if (count == 0 || count > WordCache::kMaxIds) return;
   std::uint32_t covered = base;
   for (std::size_t i = 0; i < count; ++i) {
-    if (out.offsets[first + i].begin != covered) return;  // something was dropped: ends alone do not tell
+    if (out.offsets[first + i].begin != covered) return;  // something was dropped, so ends do not determine the offsets
     covered = out.offsets[first + i].end;
     slot.ids[i] = out.ids[first + i];
     slot.ends[i] = static_cast<std::uint8_t>(covered - base);
@@ -198,15 +198,15 @@ void Bpe::encode_part(std::string_view part, std::uint32_t base, Encoding& out, 
 }
 
 void Bpe::find_joined() const {
-  // Not where a symbol depends on its neighbours or on its place in the word, or is a byte of a character.
-  has_seams_ = options_.continuing_prefix.empty() && options_.word_suffix.empty() &&
-               !(options_.fuse_unk && options_.unk >= 0 && !options_.byte_fallback && !options_.byte_level);
+  // Not if symbols depend on their neighbours or on their position in the word, or are bytes of a character.
+  has_boundaries_ = options_.continuing_prefix.empty() && options_.word_suffix.empty() &&
+                    !(options_.fuse_unk && options_.unk >= 0 && !options_.byte_fallback && !options_.byte_level);
   std::string bytes;
   for (const Merge& m : merges_) {
     if (m.key == kFree) continue;
     const auto left = static_cast<Token>(m.key >> 32), right = static_cast<Token>(m.key & 0xffffffffu);
     if (!options_.byte_level && options_.byte_fallback)
-      for (Token id : byte_ids_) has_seams_ = has_seams_ && id != left && id != right;
+      for (Token id : byte_ids_) has_boundaries_ = has_boundaries_ && id != left && id != right;
     std::string_view text =
         m.merged < vocabulary.size() ? vocabulary.spelling(m.merged) : extra_.spelling(m.merged - vocabulary.size());
     if (options_.byte_level && spelling_to_bytes(text, bytes)) text = bytes;
@@ -219,7 +219,7 @@ void Bpe::find_joined() const {
 std::size_t Bpe::next_boundary(std::string_view part, std::size_t from) const {
   std::call_once(long_part_, [this] { find_joined(); });
   const std::size_t end = std::min(part.size(), kMaxUnsplitBytes);
-  for (std::size_t i = from; has_seams_ && i < end; ++i) {
+  for (std::size_t i = from; has_boundaries_ && i < end; ++i) {
     const auto before = static_cast<unsigned char>(part[i - 1]), here = static_cast<unsigned char>(part[i]);
     const bool begins = options_.byte_level || (here & 0xc0) != 0x80;
     if (begins && !joined_[static_cast<std::size_t>(before) << 8 | here]) return i;

@@ -1,4 +1,4 @@
-// BPE's merges of one part of a text: by scanning where it is short, through a heap where it is long.
+// BPE merges of a part of a text: by scanning if it is short, with a heap if it is long.
 #include <algorithm>
 
 #include "tokenizer/stages/bpe.h"
@@ -72,10 +72,10 @@ void Bpe::merge_long(ModelScratch& scratch) const {
     ModelScratch::Candidate top = heap.back();
     heap.pop_back();
     auto& left = symbols[top.position];
-    if (left.begin == left.end || left.next < 0) continue;  // merged away since
+    if (left.begin == left.end || left.next < 0) continue;  // merged meanwhile
     auto& right = symbols[left.next];
     const Merge* now = find_merge(left.id, right.id);
-    if (!now || now->merged != top.id) continue;  // not that pair any more
+    if (!now || now->merged != top.id) continue;  // the pair has changed
     left.id = top.id;
     left.end = right.end;
     right.begin = right.end;

@@ -29,7 +29,7 @@ void replace_all(std::string& s, std::string_view from, std::string_view to) {
   s = out.append(s, done);
 }
 
-// Decoders that look at one token at a time, first or not.
+// Base of decoders that process tokens one by one.
 class EachToken : public Decoder {
  public:
   void decode(std::vector<std::string>& tokens) const override {
@@ -119,7 +119,7 @@ class Fuse : public Decoder {
   void decode_one(std::string&, bool) const override {}
 };
 
-// Up to `start` and `stop` characters off the ends of every token – after a Fuse, of the text.
+// Removes up to `start` and `stop` characters from the ends of every token (after a Fuse, of the text).
 class StripOfTokens : public EachToken {
  public:
   StripOfTokens(std::string content, std::size_t start, std::size_t stop, bool fused)
@@ -177,8 +177,8 @@ class WordPiece : public EachToken {
   bool cleanup_;
 };
 
-// The suffix marks the end of a word: a space, but not after the last one. A stream cannot know which is the last and
-// leaves a space there.
+// The suffix marks the end of a word and becomes a space, except after the last one. A stream does not know which token
+// is the last and writes a space there, too.
 class WordSuffix : public Decoder {
  public:
   explicit WordSuffix(std::string suffix) : suffix_(std::move(suffix)) {}

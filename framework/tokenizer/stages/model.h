@@ -1,4 +1,4 @@
-// The heart of a tokenizer: a word becomes ids. Normalizing and splitting happened before.
+// The model of a tokenizer: words to ids, after normalization and splitting.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace dml {
 
-/// Ids of words seen before, one cache line each: a bounded, direct-mapped table. One thread at a time uses it.
+/// A bounded, direct-mapped cache of the ids of words, one cache line per word. Not thread-safe.
 class WordCache {
  public:
   static constexpr std::uint32_t kMaxWord = 32, kMaxIds = 6;
@@ -32,7 +32,7 @@ class WordCache {
   std::vector<Slot> slots_;
 };
 
-/// Working memory of one encode call; kept by the tokenizer and lent out.
+/// Working memory of an encode call, pooled by the tokenizer.
 struct ModelScratch {
   struct Symbol {
     Token id;
@@ -50,18 +50,18 @@ struct ModelScratch {
   std::vector<std::int32_t> best_id;
   std::vector<std::uint32_t> best_start;
   WordCache cache;
-  std::size_t steps = 0;  // merges looked at: tests see from it that work is linear
+  std::size_t steps = 0;  // number of merges examined, for tests of linear complexity
 };
 
-/// Bytes. A longer stretch of text is cut where that makes no difference, and one that has no such place is refused:
-/// what a model keeps for each byte of a stretch is twenty to fifty bytes.
+/// In bytes. A longer part of a text is split where this does not change the result; beyond kMaxUnsplitBytes without
+/// such a position it is an error, since models need 20 to 50 bytes of memory per byte.
 inline constexpr std::size_t kLongPart = std::size_t{64} << 10, kMaxUnsplitBytes = std::size_t{1} << 20;
 [[noreturn]] void throw_too_long();
 
 class Model {
  public:
   virtual ~Model() = default;
-  /// Appends the ids of one word; offsets are `base` + byte places within the word.
+  /// Appends the ids of a word; offsets are `base` + byte offsets in the word.
   virtual void encode(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const = 0;
 
   Vocabulary vocabulary;
@@ -72,7 +72,7 @@ inline void put(Encoding& out, Token id, std::uint32_t begin, std::uint32_t end)
   out.offsets.push_back({begin, end});
 }
 
-/// "<0x41>": the id of every byte, -1 where the vocabulary has none.
+/// The ids of "<0x00>" … "<0xFF>"; -1 if the vocabulary lacks one.
 std::vector<Token> byte_fallback_ids(const Vocabulary& vocabulary);
 
 }  // namespace dml

@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-// May join the character before it: marks, Hangul vowels and finals, and what decomposes to such.
+// Whether c may combine with the preceding character: marks, Hangul vowels and finals, and what decomposes to these.
 bool joins(char32_t c) {
   if (c < 0x300) return false;
   auto code = static_cast<utf8proc_int32_t>(c);
@@ -20,7 +20,7 @@ bool joins(char32_t c) {
          (c >= 0xd7b0 && c <= 0xd7fb);
 }
 
-// Stays as it is when nothing joins it.
+// Whether c is unchanged unless something combines with it.
 bool inert(char32_t c, NormalForm form) {
   if (c < 0xa0) return true;
   if (c >= 0xac00 && c <= 0xd7a3) return form.compose;

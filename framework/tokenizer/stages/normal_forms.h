@@ -9,8 +9,8 @@ struct NormalForm {
   bool compose = true, compatible = false;  // NFC; {false,false} NFD; {true,true} NFKC; {false,true} NFKD
 };
 
-/// Text is cut before every character that cannot join what stands before it; each part is decomposed, its marks
-/// are ordered (stable sort, so that a million marks cost no more than n log n) and composed again.
+/// The text is split before every character that cannot combine with the preceding one. Each part is decomposed, its
+/// marks are ordered by a stable sort in O(n log n), and it is composed.
 void apply_normal_form(AlignedText& text, NormalForm form);
 
 }  // namespace dml

@@ -16,7 +16,7 @@
 namespace dml {
 namespace {
 
-// What one character becomes; nullopt: it stays.
+// The replacement of a character; unset: unchanged.
 using CharMap = std::function<std::optional<std::string>(char32_t)>;
 
 class EachChar : public Normalizer {
@@ -97,7 +97,7 @@ class Replace : public Normalizer {
         matches.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + text_.size())});
     }
     if (matches.empty()) return;
-    // Against the input, not what an earlier stage made of it: a few of these after each other must not multiply.
+    // Relative to the input, not to the result of an earlier stage, so that several stages cannot multiply the size.
     const std::size_t input = text.origin(text.size()) - text.origin(0);
     const std::size_t grown = s.size() + matches.size() * content_.size();
     if (grown > kMaxGrowth + 32 * input) throw UserError("{}: replacing makes {} bytes of {}", where_, grown, input);
@@ -141,8 +141,8 @@ class Strip : public Normalizer {
   bool left_, right_;
 };
 
-// The way Hugging Face applies SentencePiece's map: per grapheme where that is short, else per character, and the first
-// (shortest) key counts.
+// SentencePiece's map as applied by Hugging Face: by grapheme if it is short, otherwise by character; the shortest key
+// is used.
 class Precompiled : public Normalizer {
  public:
   explicit Precompiled(Charsmap map) : map_(std::move(map)) {}

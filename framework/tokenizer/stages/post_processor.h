@@ -1,4 +1,4 @@
-// Ids that a tokenizer puts before and after a text (bos, eos …).
+// The ids that a tokenizer adds before and after a text (BOS, EOS …).
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ struct PostProcessor {
   std::vector<Token> front, back;
 };
 
-/// From the "post_processor" of a tokenizer.json. UserError when an id is not below `vocabulary_size`.
+/// From the "post_processor" of a tokenizer.json. Throws UserError if an id is not below `vocabulary_size`.
 PostProcessor make_post_processor(const Json& spec, Token vocabulary_size, std::string_view where);
 
 }  // namespace dml

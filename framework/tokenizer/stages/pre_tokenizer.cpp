@@ -23,7 +23,7 @@ struct SplitRange {
   bool match;
 };
 
-// Appends the words that ranges become.
+// Appends the words that the ranges become by the behaviour.
 void arrange(std::vector<SplitRange>& ranges, Behaviour behaviour, std::vector<ByteRange>& words) {
   std::size_t first = words.size();
   auto add = [&](ByteRange r) {
@@ -89,7 +89,7 @@ class Split : public PreTokenizer {
   bool invert_;
 };
 
-// A well-known pattern, split by hand.
+// A pattern with a hand-written scanner.
 class ScannedWords : public PreTokenizer {
  public:
   explicit ScannedWords(Scanner scanner) : scanner_(scanner) {}
@@ -111,7 +111,7 @@ class ScannedWords : public PreTokenizer {
   Scanner scanner_;
 };
 
-// Rewrites every word by itself.
+// Rewrites every word separately.
 template <class F>
 void rewrite_words(AlignedText& text, std::vector<ByteRange>& words, F&& rewrite) {
   AlignedText::Rewriter out(text);
@@ -202,7 +202,7 @@ Behaviour read_behaviour(const Json& spec, Behaviour fallback, std::string_view 
   throw UserError("{}: unknown behavior '{}'{}", where, name.substr(0, 60), did_you_mean(name, names));
 }
 
-// Each character of a class is a match by itself.
+// Each character of a class is one match.
 Split::Finder each_char(std::function<bool(char32_t)> wanted) {
   return [wanted = std::move(wanted)](std::string_view s, std::vector<ByteRange>& matches) {
     for (std::size_t i = 0; i < s.size();) {
@@ -212,7 +212,8 @@ Split::Finder each_char(std::function<bool(char32_t)> wanted) {
   };
 }
 Split::Finder regex_finder(std::string_view pattern, std::string_view where) {
-  auto regex = std::make_shared<Regex>(pattern, RegexSyntax::oniguruma, where);  // std::function wants to copy
+  auto regex =
+      std::make_shared<Regex>(pattern, RegexSyntax::oniguruma, where);  // shared, since std::function must be copyable
   return [regex](std::string_view s, std::vector<ByteRange>& matches) { regex->find_all(s, matches); };
 }
 Split::Finder text_finder(std::string text) {
@@ -240,7 +241,7 @@ void add_split(const Json& spec, Parts& parts, std::string_view where) {
   Behaviour behaviour = read_behaviour(spec, Behaviour::isolated, where);
   bool invert = json_bool(spec, "invert", false, where);
   auto scanner = pattern.is_regex ? Scanner::for_pattern(pattern.text) : std::nullopt;
-  // These patterns match every character, so that isolating the matches and removing the rest are the same.
+  // These patterns match every character, so isolating matches and removing the rest are equivalent.
   if (scanner && (behaviour == Behaviour::isolated || (behaviour == Behaviour::removed && invert)))
     parts.push_back(std::make_unique<ScannedWords>(*scanner));
   else
@@ -248,7 +249,7 @@ void add_split(const Json& spec, Parts& parts, std::string_view where) {
         split(pattern.is_regex ? regex_finder(pattern.text, where) : text_finder(pattern.text), behaviour, invert));
 }
 
-// `last`: nothing follows, so that a byte-level model may take the bytes themselves.
+// `last`: no other pre-tokenizer follows, so a byte-level model may read the bytes.
 void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result, std::string_view where) {
   std::string type = stage_type(spec, where);
   if (type == "Sequence") {

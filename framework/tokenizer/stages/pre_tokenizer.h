@@ -1,4 +1,4 @@
-// Splits a text into the words the model sees. Some splitters rewrite the text on the way (Metaspace, ByteLevel).
+// Splits a text into the words of the model. Some pre-tokenizers also rewrite the text (Metaspace, ByteLevel).
 #pragma once
 
 #include <memory>
@@ -13,20 +13,20 @@ namespace dml {
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  /// `words`: ranges of the text, in order; at first one word, the whole. Empty words are left out.
+  /// `words`: ranges of the text, in order; initially one range with the whole text. Empty words are dropped.
   virtual void apply(AlignedText& text, std::vector<ByteRange>& words) const = 0;
 };
 
 struct PreTokenizers {
   std::unique_ptr<PreTokenizer> splitter;  // null: the whole text is one word
-  bool byte_level = false;                 // words are to be spelled in GPT-2's byte alphabet …
+  bool byte_level = false;                 // the model reads words as bytes
 };
 
-/// From the "pre_tokenizer" of a tokenizer.json. With `model_reads_bytes`, a ByteLevel that comes last leaves the words
-/// as bytes and says so in `byte_level`; else it rewrites them.
+/// From the "pre_tokenizer" of a tokenizer.json. With `model_reads_bytes`, a final ByteLevel sets `byte_level` instead
+/// of rewriting the words.
 PreTokenizers make_pre_tokenizer(const Json& spec, bool model_reads_bytes, std::string_view where);
 
-/// Metaspace as old tokenizer classes have it: every space a mark.
+/// Where Metaspace adds a mark in front of a text.
 enum class PrefixScheme { always, first, never };
 /// Reads "prepend_scheme" or the older "add_prefix_space".
 PrefixScheme read_prefix_scheme(const Json& spec, std::string_view where);

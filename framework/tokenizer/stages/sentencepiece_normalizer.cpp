@@ -1,5 +1,5 @@
 // SentencePiece's own normalization: characters through the precompiled map (longest key first), runs of spaces, the
-// space in front, spaces as U+2581.
+// leading space, and spaces as U+2581.
 #include "tokenizer/stages/normalizer.h"
 #include "tokenizer/text/unicode.h"
 

@@ -36,7 +36,7 @@ std::size_t Unigram::search(std::string_view word, double before, ModelScratch& 
   scratch.best_id.assign(room + 1, -1);
   scratch.best_start.assign(room + 1, kUnreached);
   Real unknown = static_cast<Real>(lowest_) - static_cast<Real>(10);
-  std::size_t reach = 0;  // where the farthest piece ends
+  std::size_t reach = 0;  // the farthest end of a piece so far
   for (std::size_t start = 0; start < n;) {
     if (start >= kLongPart && start == reach && scratch.best_id[start] != options_.unk) return start;
     std::size_t length = std::min<std::size_t>(char_length(word[start]), word.size() - start);
@@ -65,7 +65,7 @@ std::size_t Unigram::search(std::string_view word, double before, ModelScratch& 
   return n;
 }
 
-// The best way through a text goes through every place that no piece crosses.
+// The best segmentation includes every boundary that no piece crosses, so the word is processed in parts.
 void Unigram::encode(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
   double score = 0;
   while (!word.empty()) {
@@ -79,7 +79,7 @@ void Unigram::encode(std::string_view word, std::uint32_t base, Encoding& out, M
 }
 
 void Unigram::put_path(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
-  // The path lies backwards; runs of unknown characters become one token.
+  // The path is stored backwards; runs of unknown characters become one token.
   auto& path = scratch.symbols;
   path.clear();
   for (auto end = static_cast<std::uint32_t>(word.size()); end > 0;) {

@@ -1,6 +1,6 @@
-// Unigram language model: of all ways to cut a text into pieces, the one with the largest sum of scores (Viterbi over
-// bytes, at most one piece longest-token back). Hugging Face sums in double, SentencePiece in float: both are kept to,
-// since a tie may hang on it.
+// Unigram language model: of all segmentations of a text into pieces, the one with the largest sum of scores (Viterbi
+// over bytes, looking back at most the length of the longest piece). Hugging Face sums in double, SentencePiece in
+// float; both are supported, since ties depend on it.
 #pragma once
 
 #include <limits>
@@ -18,17 +18,17 @@ class Unigram : public Model {
     bool byte_fallback = false;
     bool sentencepiece = false;  // float sums
   };
-  /// A piece that may be used. `bonus`: a user-defined piece, preferred whatever its score.
+  /// Adds a piece. `bonus`: a user-defined piece, preferred whatever its score.
   void add_piece(Token id, double score, bool bonus = false);
-  /// A piece that no text spells (a special token): only its score counts, for that of unknown characters.
+  /// A piece that is not matched in texts (a special token); its score affects only that of unknown characters.
   void count_score(double score);
   void prepare(const Options& options);
 
   void encode(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const override;
 
  private:
-  /// Fills the best way to every place of the word's first bytes, `before` being the score of what is before it;
-  /// gives how many these are: all, or up to a place that no piece crosses.
+  /// Computes the best segmentation up to every position of the word's first bytes; `before` is the score of the text
+  /// before the word. Returns the number of these bytes: all, or up to a position that no piece crosses.
   template <class Real>
   std::size_t search(std::string_view word, double before, ModelScratch& scratch) const;
   void put_path(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;

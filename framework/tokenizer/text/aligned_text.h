@@ -1,7 +1,7 @@
-// Text on its way from the user's bytes to the model, with the place every byte came from.
+// Text between the user's input and the model, with the origin of every byte.
 //
-// Normalizers rewrite text; ids must still point into the input. origin(i) is the input offset of byte i, monotone, and
-// origin(size()) the end. Text that was not rewritten keeps no table: it is a window into the input.
+// Normalizers rewrite text, but offsets of ids refer to the input. origin(i) is the input offset of byte i, monotone;
+// origin(size()) is the end. Text that was not rewritten is a view of the input without a table.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace dml {
 class AlignedText {
  public:
   AlignedText() = default;
-  /// A window of the input that starts at byte `first` of it.
+  /// A view of the input that starts at its byte `first`.
   AlignedText(std::string_view window, std::uint32_t first) : view_(window), first_(first) {}
   AlignedText(const AlignedText&) = delete;
   AlignedText& operator=(const AlignedText&) = delete;
@@ -25,7 +25,7 @@ class AlignedText {
   std::uint32_t size() const { return static_cast<std::uint32_t>(view_.size()); }
   std::uint32_t origin(std::uint32_t i) const { return map_.empty() ? first_ + i : map_[i]; }
   ByteRange origin(ByteRange r) const { return {origin(r.begin), origin(r.end)}; }
-  /// Becomes a window of another text, with its origins.
+  /// Becomes a view of another text, with its origins.
   void assign(const AlignedText& from, ByteRange window) {
     view_ = from.view_.substr(window.begin, window.end - window.begin);
     first_ = from.first_ + window.begin;
@@ -33,19 +33,19 @@ class AlignedText {
     if (!from.map_.empty()) map_.assign(from.map_.begin() + window.begin, from.map_.begin() + window.end + 1);
   }
 
-  /// Builds the rewritten text front to back; finish() replaces the text it was made from.
+  /// Builds the rewritten text sequentially; finish() replaces the original text.
   class Rewriter {
    public:
     explicit Rewriter(AlignedText& text) : text_(text) {
       bytes_.reserve(text.size() + text.size() / 4 + 16);
       map_.reserve(bytes_.capacity() + 1);
     }
-    /// Bytes that stand for the input from text offset `from`.
+    /// Appends bytes that originate from text offset `from`.
     void put(std::string_view bytes, std::uint32_t from) {
       bytes_.append(bytes);
       map_.insert(map_.end(), bytes.size(), text_.origin(from));
     }
-    /// Bytes [first, last) as they are.
+    /// Appends bytes [first, last) of the text unchanged.
     void keep(std::uint32_t first, std::uint32_t last) {
       bytes_.append(text_.view_.substr(first, last - first));
       for (std::uint32_t i = first; i < last; ++i) map_.push_back(text_.origin(i));

@@ -1,4 +1,4 @@
-// A fast 64-bit hash of short byte strings for our own tables (never written to disk): 8 bytes at a time, each step a
+// A fast 64-bit hash of short byte strings for hash tables in memory: 8 bytes at a time, each step a
 // 64×64→128 multiplication folded to 64 bits.
 #pragma once
 

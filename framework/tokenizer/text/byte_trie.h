@@ -1,5 +1,5 @@
-// All keys that begin at a place of a text, found by walking byte by byte. Edges lie in one hash table, so a node with
-// one child costs 12 bytes and hostile keys cost no more than ordinary ones.
+// A trie that finds all keys at a position of a text. Edges are in one hash table, so a node with one child takes 12
+// bytes and hostile keys cost no more than ordinary ones.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace dml {
 
 class ByteTrie {
  public:
-  /// Later keys of the same spelling win.
+  /// Adds a key, or replaces its value.
   void add(std::string_view key, std::int32_t value);
   bool empty() const { return values_.size() == 1; }
 
-  /// Calls found(length, value) for every key that text begins with, shortest first.
+  /// Calls found(length, value) for every key that is a prefix of the text, shortest first.
   template <class F>
   void prefixes(std::string_view text, F&& found) const {
     std::uint32_t node = 0;

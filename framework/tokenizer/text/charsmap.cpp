@@ -28,8 +28,8 @@ Charsmap::Charsmap(std::string_view blob, std::string_view where) {
   std::memcpy(units_.data(), blob.data() + 4, bytes);
   block_ = blob.substr(4 + bytes);
   if (block_.empty() || block_.back() != '\0') fail("its replacement strings are not terminated");
-  // Every node that can be reached is looked at once (some maps share the ends of their keys): in range, its text
-  // inside the block.
+  // Checks every reachable node once (some maps share suffixes of keys): it must be in range, and its text inside the
+  // block.
   std::vector<bool> seen(units_.size());
   std::vector<std::size_t> open = {offset(units_[0])};
   while (!open.empty()) {

@@ -1,6 +1,6 @@
-// SentencePiece's precompiled character map: a double-array trie (Darts) from byte sequences to places in a block of
-// NUL-ended replacement texts. Layout: u32 size of the trie in bytes, the trie's units, the block. Walked once, with
-// every index checked, before it is ever used.
+// SentencePiece's precompiled character map: a double-array trie (Darts) from byte sequences to offsets in a block of
+// NUL-terminated replacement texts. Layout: u32 size of the trie in bytes, the trie's units, the block. The constructor
+// traverses the trie and checks every index.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dml {
 class Charsmap {
  public:
   Charsmap() = default;
-  /// UserError naming `where` when it is damaged.
+  /// Throws UserError naming `where` if the map is damaged.
   Charsmap(std::string_view blob, std::string_view where);
   bool empty() const { return units_.empty(); }
 
@@ -21,7 +21,7 @@ class Charsmap {
     std::size_t length = 0;
     std::string_view replacement;
   };
-  /// The longest (or the shortest) key that text begins with; length 0 when there is none.
+  /// The longest (or shortest) key that is a prefix of the text; length 0 if there is none.
   Match find(std::string_view text, bool shortest) const;
 
  private:

@@ -11,7 +11,7 @@ constexpr std::string_view kLlama3 =
 constexpr std::string_view kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Walks characters and knows their classes.
+// Reads characters and their classes.
 struct Cursor {
   const char* text;
   std::uint32_t size;
@@ -28,7 +28,7 @@ struct Cursor {
     next = static_cast<std::uint32_t>(k);
     return c;
   }
-  /// After the run of characters from i on that have one of the classes (or, with `none`, that have none of them).
+  /// The end of the run of characters from i that have one of the classes (or, with `none`, none of them).
   std::uint32_t run(std::uint32_t i, std::uint8_t wanted) const {
     std::uint32_t next = i;
     while (i < size && (at(i, next) & wanted)) i = next;
@@ -39,7 +39,7 @@ struct Cursor {
     while (i < size && !(at(i, next) & (kLetter | kNumber | kSpace))) i = next;
     return i;
   }
-  /// \s+(?!\S)|\s+ : a run of white space leaves its last character to the word after it.
+  /// \s+(?!\S)|\s+ : the last character of a run of white space belongs to the next word.
   std::uint32_t space(std::uint32_t i) const {
     std::uint32_t last = i, end = i, next = i;
     while (end < size && (at(end, next) & kSpace)) {
@@ -48,7 +48,7 @@ struct Cursor {
     }
     return end == size || last == i ? end : last;
   }
-  /// After 's 't 're 've 'm 'll 'd at i, or i.
+  /// The end of 's 't 're 've 'm 'll 'd at i; i if there is none.
   std::uint32_t contraction(std::uint32_t i, bool any_case) const {
     auto letter = [&](std::uint32_t k) -> char {
       if (k >= size) return 0;
@@ -58,7 +58,7 @@ struct Cursor {
     char a = letter(i + 1), b = letter(i + 2);
     if (a == 's' || a == 't' || a == 'm' || a == 'd') return i + 2;
     if ((a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l')) return i + 3;
-    if (any_case && a == '\xc5' && b == '\xbf') return i + 3;  // ſ is an s without case
+    if (any_case && a == '\xc5' && b == '\xbf') return i + 3;  // ſ equals s when ignoring case
     return i;
   }
 };

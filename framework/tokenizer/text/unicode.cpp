@@ -133,11 +133,11 @@ std::string replace_invalid_utf8(std::string_view bytes) {
       out.append(bytes.substr(start, i - start));
       continue;
     }
-    // A maximal subpart is a lead byte with as many good continuations as there are; try the longest first.
+    // A maximal subpart is a lead byte with as many valid continuation bytes as follow; tries the longest first.
     std::size_t longest = start + 1;
     for (std::size_t end = start + 2; end <= start + 3 && end <= bytes.size(); ++end)
       if (incomplete_utf8_tail(bytes.substr(start, end - start)) == end - start) {
-        std::string whole(bytes.substr(start, end - start));  // is it the beginning of some character?
+        std::string whole(bytes.substr(start, end - start));  // tests whether it is the beginning of some character
         bool opens = false;
         for (int low : {0x80, 0x90, 0xa0}) {
           std::string trial = whole + static_cast<char>(low);

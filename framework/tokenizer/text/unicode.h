@@ -21,7 +21,7 @@ enum CharClass : std::uint8_t {
 /// 0x110000 classes.
 const std::uint8_t* char_classes();
 
-/// The code point at s[i] of well-formed UTF-8; moves i past it. Not checked: for text that has been checked.
+/// Decodes the code point at s[i] and advances i past it. The text must be well-formed UTF-8.
 inline char32_t decode_char(const char* s, std::size_t& i) {
   auto at = [&](std::size_t k) { return static_cast<unsigned char>(s[k]); };
   unsigned a = at(i);
@@ -36,17 +36,17 @@ inline std::uint32_t char_length(char lead) {
   return a < 0xc0 ? 1 : a < 0xe0 ? 2 : a < 0xf0 ? 3 : 4;
 }
 
-/// Lower case as Unicode's default (İ becomes i and a dot), one code point to one or two.
+/// Unicode's default lower case: one or two code points (İ becomes i and a dot).
 std::string lower_case(char32_t c);
 
-/// GPT-2's byte alphabet: every byte as a printable code point, and back (-1 when c is not in it).
+/// GPT-2's byte alphabet: every byte as a printable code point, and back (-1 if c is not in it).
 char32_t byte_to_char(unsigned char byte);
 int char_to_byte(char32_t c);
-/// A spelling in the byte alphabet as bytes; false when some character is not in it.
+/// Converts a spelling in the byte alphabet to bytes; false if a character is not in it.
 bool spelling_to_bytes(std::string_view spelling, std::string& bytes);
 std::string bytes_to_spelling(std::string_view bytes);
 
-/// Ill-formed bytes become U+FFFD, one per maximal subpart, as browsers and Rust do it.
+/// Ill-formed bytes become U+FFFD, one per maximal subpart, as in browsers and Rust.
 std::string replace_invalid_utf8(std::string_view bytes);
 
 }  // namespace dml

@@ -1,4 +1,5 @@
-// Spellings and ids, both ways. Spellings lie in one block of memory; look-up is open addressing over ids.
+// A bidirectional map of spellings and ids. Spellings are in one block of memory; look-up uses open addressing over
+// ids.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,12 @@ inline constexpr std::size_t kMaxTokenBytes = std::size_t{64} << 10;
 
 class Vocabulary {
  public:
-  /// False when the spelling is there already (with whatever id). The id must be in [0, kMaxVocabulary) and free.
+  /// Returns false if the spelling exists already. The id must be in [0, kMaxVocabulary) and unused.
   bool add(std::string_view spelling, Token id);
   bool has(Token id) const { return id >= 0 && id < size() && spans_[id].first != kNone; }
   /// "" for an id that has no spelling.
   std::string_view spelling(Token id) const;
-  /// -1 when there is none.
+  /// -1 if there is none.
   Token find(std::string_view spelling) const;
   /// One more than the largest id.
   Token size() const { return static_cast<Token>(spans_.size()); }
