@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMaxList = 65536, kMaxTokens = std::size_t{1} << 22;
 
 /// Fields that change what an adapter computes and that dml does not support, unless they are "empty".
-constexpr const char* kRefused[] = {
+constexpr const char* kRefusedKeys[] = {
     "alora_invocation_tokens", "arrow_config",      "kasa_config", "layer_replication", "lora_ga_config",
     "megatron_config",         "monteclora_config", "use_bdlora",  "use_qalora",        "velora_config"};
 
@@ -167,7 +167,7 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   if (known == task_types().end())
     throw UserError("{}: task_type '{}' is not supported, only CAUSAL_LM, SEQ_CLS and TOKEN_CLS are", source,
                     task.substr(0, 60));
-  for (const char* key : kRefused)
+  for (const char* key : kRefusedKeys)
     if (auto it = json.find(key); it != json.end() && !is_empty(*it))
       throw UserError("{}: '{}' is {}, which dml does not support", source, key, dump(*it).substr(0, 80));
 

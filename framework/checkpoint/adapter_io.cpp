@@ -1,7 +1,6 @@
 #include "checkpoint/adapter_io.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/safetensors.h"
@@ -13,29 +12,26 @@
 #include "core/utf8.h"
 
 namespace dml {
-namespace fs = std::filesystem;
 namespace {
 
-constexpr JsonLimits kLimits{std::size_t{1} << 20, 16, 65536, 1u << 18};
-constexpr std::size_t kMaxLines = 12;
-
-std::string join(const std::string& directory, const char* name) { return (fs::path(directory) / name).string(); }
+constexpr JsonLimits kAdapterLimits{std::size_t{1} << 20, 16, 65536, 1u << 18};
+constexpr std::size_t kMaxProblems = 12;
 
 bool is_mlx(const std::string& directory) {
-  return file_exists(join(directory, "adapters.safetensors")) &&
-         !file_exists(join(directory, "adapter_model.safetensors"));
+  return file_exists(path_in(directory, "adapters.safetensors")) &&
+         !file_exists(path_in(directory, "adapter_model.safetensors"));
 }
 
 Json config_of(const std::string& directory) {
   require_directory(directory);
-  std::string path = join(directory, "adapter_config.json");
+  std::string path = path_in(directory, "adapter_config.json");
   if (!file_exists(path)) throw UserError("{}: no adapter_config.json; not an adapter folder", directory);
-  return read_json(path, kLimits);
+  return read_json(path, kAdapterLimits);
 }
 
 SafetensorsFile open_weights(const std::string& directory) {
-  std::string path = join(directory, "adapter_model.safetensors");
-  if (!file_exists(path) && file_exists(join(directory, "adapter_model.bin")))
+  std::string path = path_in(directory, "adapter_model.safetensors");
+  if (!file_exists(path) && file_exists(path_in(directory, "adapter_model.bin")))
     throw UserError(
         "{}: only pickled weights (adapter_model.bin), which can run code and are never read; save the adapter as "
         "safetensors",
@@ -91,8 +87,8 @@ void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expe
                                   escape_controls(t.name).substr(0, 160), shape_text(t.shape)));
   if (lines.empty()) return;
   std::string text = fmt::format("{}: the tensors do not match this model and adapter_config.json:", file.path());
-  for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) text += "\n  " + lines[i];
-  if (lines.size() > kMaxLines) text += fmt::format("\n  … and {} more", lines.size() - kMaxLines);
+  for (std::size_t i = 0; i < std::min(lines.size(), kMaxProblems); ++i) text += "\n  " + lines[i];
+  if (lines.size() > kMaxProblems) text += fmt::format("\n  … and {} more", lines.size() - kMaxProblems);
   throw UserError(text);
 }
 
@@ -115,13 +111,13 @@ std::string base_name(std::string path) {
 
 AdapterConfig read_adapter_config_of(const std::string& directory, const std::string& model_type) {
   Json json = config_of(directory);
-  std::string source = join(directory, "adapter_config.json");
+  std::string source = path_in(directory, "adapter_config.json");
   return is_mlx(directory) ? read_mlx_config(json, source, nullptr) : read_adapter_config(json, source, model_type);
 }
 
 Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const std::string& base_model) {
   Json json = config_of(directory);
-  std::string source = join(directory, "adapter_config.json");
+  std::string source = path_in(directory, "adapter_config.json");
   if (is_mlx(directory)) return read_mlx_adapter(directory, json, spec);
 
   Adapter out;
@@ -141,7 +137,7 @@ Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const 
 }
 
 std::int64_t vocabulary_of(const std::string& directory, const ModelSpec& spec) {
-  const std::string path = join(directory, "adapter_model.safetensors");
+  const std::string path = path_in(directory, "adapter_model.safetensors");
   std::int64_t rows = spec.vocab;
   if (!file_exists(path)) return rows;
   const SafetensorsFile file(path);
@@ -161,7 +157,7 @@ void write_adapter(const std::string& directory, const AdapterConfig& config, co
     by_key[t.key] = &t;
     infos.push_back({t.key, stored(t) ? base(t).dtype : dtype, t.shape});
   }
-  SafetensorsWriter out(join(directory, "adapter_model.safetensors"), std::move(infos));
+  SafetensorsWriter out(path_in(directory, "adapter_model.safetensors"), std::move(infos));
   for (const TensorInfo& info : out.tensors()) {
     const AdapterTensor& t = *by_key.at(info.name);
     if (stored(t)) {
@@ -173,8 +169,8 @@ void write_adapter(const std::string& directory, const AdapterConfig& config, co
     out.append_floats(dtype, v);
   }
   out.commit();
-  write_file(join(directory, "adapter_config.json"), adapter_config_text(config));
-  write_file(join(directory, "README.md"), adapter_card(config));
+  write_file(path_in(directory, "adapter_config.json"), adapter_config_text(config));
+  write_file(path_in(directory, "README.md"), adapter_card(config));
 }
 
 std::string adapter_card(const AdapterConfig& c) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kState = ".quant_state.bitsandbytes__nf4";
 constexpr std::array<std::string_view, 4> kParts = {".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map"};
-constexpr JsonLimits kLimits{std::size_t{1} << 16, 4, 64, 256};
+constexpr JsonLimits kStateLimits{std::size_t{1} << 16, 4, 64, 256};
 
 // bitsandbytes' description of a tensor's quantisation.
 struct QuantState {
@@ -23,7 +23,7 @@ struct QuantState {
 
   QuantState(const TensorView& text, const std::string& directory)
       : source(fmt::format("{}: tensor '{}'", directory, text.name)) {
-    json = parse_json({reinterpret_cast<const char*>(text.bytes.data()), text.bytes.size()}, source, kLimits);
+    json = parse_json({reinterpret_cast<const char*>(text.bytes.data()), text.bytes.size()}, source, kStateLimits);
     if (!json.is_object()) throw UserError("{}: is not an object", source);
   }
 };

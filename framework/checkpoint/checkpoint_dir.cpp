@@ -21,11 +21,9 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kManifestFormat = 1;
 constexpr std::string_view kFolder = "checkpoint-";
-constexpr JsonLimits kLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
-
-std::string join(const std::string& directory, std::string_view name) { return (fs::path(directory) / name).string(); }
+constexpr JsonLimits kCheckpointLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
 /// The number that `digits` is, in the form in which we write it; −1 otherwise.
 std::int64_t number_of(std::string_view digits) {
@@ -48,7 +46,7 @@ std::string file_problem(const std::string& directory, const std::string& name, 
   bool good = row.is_object() && row.contains("size") && row["size"].is_number_unsigned() && row.contains("xxh3") &&
               row["xxh3"].is_string() && row["xxh3"].get_ref<const std::string&>().size() == 32;
   if (!good) return fmt::format("manifest: '{}' needs a size and an xxh3 digest of 32 hex digits", shown);
-  std::string path = join(directory, name);
+  std::string path = path_in(directory, name);
   std::error_code error;
   if (fs::symlink_status(path, error).type() != fs::file_type::regular) return fmt::format("'{}' is missing", shown);
   auto size = fs::file_size(path, error);
@@ -62,9 +60,10 @@ std::string file_problem(const std::string& directory, const std::string& name, 
 std::string check_manifest(const std::string& directory, const Json& json, bool contents) {
   if (!json.is_object()) return "the manifest is not an object";
   std::int64_t format = json_integer(json, "format", -1, "manifest");
-  if (format > kFormat)
-    return fmt::format("written in format {} by a newer dml, this one reads up to {}; upgrade dml", format, kFormat);
-  if (format != kFormat) return "the manifest has no known 'format'";
+  if (format > kManifestFormat)
+    return fmt::format("written in format {} by a newer dml, this one reads up to {}; upgrade dml", format,
+                       kManifestFormat);
+  if (format != kManifestFormat) return "the manifest has no known 'format'";
   auto files = json.find("files");
   if (files == json.end() || !files->is_object() || files->empty()) return "the manifest lists no files";
   for (auto& [name, row] : files->items())
@@ -107,12 +106,12 @@ pid_t owner_of(const std::string& name) {
 CheckpointWriter::CheckpointWriter(std::string output_dir, std::int64_t step)
     : output_dir_(std::move(output_dir)),
       step_(step),
-      folder_(join(output_dir_, fmt::format("{}{}", kFolder, step)), true) {}
+      folder_(path_in(output_dir_, fmt::format("{}{}", kFolder, step)), true) {}
 
 std::string CheckpointWriter::commit(const TrainState& state, const TrainerState& trainer) {
   DML_CHECK(state.step == step_, "state of step {} in the checkpoint of step {}", state.step, step_);
-  write_file(join(path(), "dml_state.json"), train_state_text(state));
-  write_file(join(path(), "trainer_state.json"), trainer_state_text(trainer));
+  write_file(path_in(path(), "dml_state.json"), train_state_text(state));
+  write_file(path_in(path(), "trainer_state.json"), trainer_state_text(trainer));
   write_manifest(path(), {{"step", state.step},
                           {"recipe", state.recipe},
                           {"data", state.data},
@@ -120,14 +119,14 @@ std::string CheckpointWriter::commit(const TrainState& state, const TrainerState
                           {"numerics", state.numerics}});
   folder_.commit();
   std::string name = fmt::format("{}{}", kFolder, step_);
-  write_file(join(output_dir_, "latest"), name + "\n");
-  if (state.best_step == state.step) write_file(join(output_dir_, "best"), name + "\n");
-  return join(output_dir_, name);
+  write_file(path_in(output_dir_, "latest"), name + "\n");
+  if (state.best_step == state.step) write_file(path_in(output_dir_, "best"), name + "\n");
+  return path_in(output_dir_, name);
 }
 
 void write_manifest(const std::string& directory, const Json& facts) {
   Json j;
-  j["format"] = kFormat;
+  j["format"] = kManifestFormat;
   for (auto& [key, value] : facts.items()) j[key] = value;
   std::vector<std::string> names;
   for (auto& entry : fs::recursive_directory_iterator(directory))
@@ -136,17 +135,17 @@ void write_manifest(const std::string& directory, const Json& facts) {
   j["files"] = Json::object();
   for (auto& name : names) {
     if (name == "manifest.json") continue;
-    std::string path = join(directory, name);
+    std::string path = path_in(directory, name);
     j["files"][name] = {{"size", static_cast<std::uint64_t>(fs::file_size(path))}, {"xxh3", digest_of_file(path)}};
   }
-  write_file(join(directory, "manifest.json"), j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file(path_in(directory, "manifest.json"), j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 std::string manifest_problem(const std::string& directory, bool contents) {
-  std::string path = join(directory, "manifest.json");
+  std::string path = path_in(directory, "manifest.json");
   if (!file_exists(path)) return "manifest.json is missing";
   try {
-    return check_manifest(directory, read_json(path, kLimits), contents);
+    return check_manifest(directory, read_json(path, kCheckpointLimits), contents);
   } catch (const UserError& e) {
     return e.what();
   }
@@ -188,8 +187,8 @@ FoundCheckpoint find_checkpoint(const std::string& output_dir) {
 TrainState load_train_state(const std::string& checkpoint) {
   if (auto problem = manifest_problem(checkpoint, false); !problem.empty())
     throw UserError("{}: not a complete checkpoint: {}", checkpoint, problem);
-  std::string path = join(checkpoint, "dml_state.json");
-  return read_train_state(read_json(path, kLimits), path);
+  std::string path = path_in(checkpoint, "dml_state.json");
+  return read_train_state(read_json(path, kCheckpointLimits), path);
 }
 
 void remove_left_over(const std::string& output_dir, double patience) {
@@ -230,11 +229,11 @@ void remove_checkpoint(const Checkpoint& checkpoint) {
               name = fs::path(checkpoint.path).filename().string();
   std::error_code error;
   for (const char* hint : {"latest", "best"}) {
-    std::string path = join(output_dir, hint);
+    std::string path = path_in(output_dir, hint);
     if (file_exists(path) && read_file(path, 4096) == name + "\n") fs::remove(path, error);
   }
-  if (auto found = find_checkpoint(output_dir); found.newest && !file_exists(join(output_dir, "latest")))
-    write_file(join(output_dir, "latest"), fs::path(found.newest->path).filename().string() + "\n");
+  if (auto found = find_checkpoint(output_dir); found.newest && !file_exists(path_in(output_dir, "latest")))
+    write_file(path_in(output_dir, "latest"), fs::path(found.newest->path).filename().string() + "\n");
 }
 
 void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::int64_t best_step) {

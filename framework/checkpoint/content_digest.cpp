@@ -12,7 +12,7 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kRemembered = 1000;
-constexpr JsonLimits kLimits{std::size_t{1} << 20, 4, 2 * kRemembered, 8 * kRemembered};
+constexpr JsonLimits kMemoLimits{std::size_t{1} << 20, 4, 2 * kRemembered, 8 * kRemembered};
 
 // A description of the file that changes whenever its contents do.
 std::string identity(const std::string& path) {
@@ -23,7 +23,7 @@ std::string identity(const std::string& path) {
 
 Json read_memo(const std::string& memo) {
   try {
-    if (Json j = file_exists(memo) ? read_json(memo, kLimits) : Json::object(); j.is_object()) return j;
+    if (Json j = file_exists(memo) ? read_json(memo, kMemoLimits) : Json::object(); j.is_object()) return j;
   } catch (const UserError& e) {
     log_debug("{}: not used: {}", memo, e.what());
   }

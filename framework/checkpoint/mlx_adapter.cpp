@@ -1,7 +1,6 @@
 #include "checkpoint/mlx_adapter.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "checkpoint/safetensors.h"
@@ -12,10 +11,6 @@ namespace dml {
 namespace {
 
 using Kind = AdapterTensor::Kind;
-
-std::string join(const std::string& directory, const char* name) {
-  return (std::filesystem::path(directory) / name).string();
-}
 
 const char* suffix(Kind kind) { return kind == Kind::a ? ".lora_a" : kind == Kind::b ? ".lora_b" : ".m"; }
 
@@ -70,9 +65,9 @@ AdapterConfig read_mlx_config(const Json& json, const std::string& source, const
 }
 
 Adapter read_mlx_adapter(const std::string& directory, const Json& json, const ModelSpec& spec) {
-  SafetensorsFile file(join(directory, "adapters.safetensors"));
+  SafetensorsFile file(path_in(directory, "adapters.safetensors"));
   Adapter out;
-  out.config = read_mlx_config(json, join(directory, "adapter_config.json"), &file);
+  out.config = read_mlx_config(json, path_in(directory, "adapter_config.json"), &file);
   out.plan = plan_adapter(out.config, spec, file.path());
   out.tensors = adapter_tensors(out.config, spec, out.plan);
 
@@ -131,7 +126,7 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
     infos.push_back({t.module + suffix(t.kind), DType::f32, mlx_shape(t)});
   }
   std::vector<float> turned;
-  write_safetensors(join(directory, "adapters.safetensors"), std::move(infos),
+  write_safetensors(path_in(directory, "adapters.safetensors"), std::move(infos),
                     [&](const TensorInfo& info) {
                       auto& t = *by_name.at(info.name);
                       auto v = values(t);
@@ -148,7 +143,7 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
   j["num_layers"] = spec.layers - lowest;
   j["lora_parameters"] = {{"rank", first.r}, {"scale", first.scale}, {"dropout", config.dropout}, {"keys", keys}};
   if (!config.base_model.empty()) j["model"] = config.base_model;
-  write_file(join(directory, "adapter_config.json"), j.dump(4, ' ', true, WideJson::error_handler_t::replace));
+  write_file(path_in(directory, "adapter_config.json"), j.dump(4, ' ', true, WideJson::error_handler_t::replace));
 }
 
 }  // namespace dml

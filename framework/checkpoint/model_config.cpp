@@ -14,7 +14,7 @@
 namespace dml {
 namespace {
 
-constexpr JsonLimits kLimits{std::size_t{1} << 20, 64, 4096, 1u << 16};
+constexpr JsonLimits kConfigLimits{std::size_t{1} << 20, 64, 4096, 1u << 16};
 
 /// Keys that change the mathematics unless they have this value (or null), where a family does not read them.
 struct Neutral {
@@ -200,11 +200,11 @@ Json head_settings(const ModelSpec& spec) {
 ModelSpec read_model_spec(const std::string& directory) {
   std::string path = (std::filesystem::path(directory) / "config.json").string();
   if (!file_exists(path)) throw UserError("{}: no config.json; not a model folder", directory);
-  ModelSpec spec = read_model_config(read_json(path, kLimits), path);
+  ModelSpec spec = read_model_config(read_json(path, kConfigLimits), path);
 
   std::string generation = (std::filesystem::path(directory) / "generation_config.json").string();
   if (file_exists(generation)) {
-    Json config = read_json(generation, kLimits);
+    Json config = read_json(generation, kConfigLimits);
     if (!config.is_object()) throw UserError("{}: expected an object of settings", generation);
     for (Token id : ConfigReader(config, generation).tokens("eos_token_id", -1))
       if (std::ranges::find(spec.eos, id) == spec.eos.end()) spec.eos.push_back(id);

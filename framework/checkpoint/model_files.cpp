@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t kMaxShards = 10'000;
 
-std::string join(const std::string& directory, const std::string& name) {
-  return (fs::path(directory) / name).string();
-}
-
 bool is_inside(const std::string& path, const std::string& folder) {
   return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
 }
@@ -29,7 +25,7 @@ std::string confined(const std::string& directory, const std::string& shard, con
   std::string shown = escape_controls(shard).substr(0, 200);
   if (shard.empty() || shard.find('\0') != std::string::npos || fs::path(shard).is_absolute())
     throw UserError("{}: shard '{}' is not the name of a file in this folder", index_path, shown);
-  std::string root = real_path(directory), path = real_path(join(directory, shard));
+  std::string root = real_path(directory), path = real_path(path_in(directory, shard));
   if (is_inside(path, root)) return path;
   fs::path snapshots = fs::path(root).parent_path();
   if (snapshots.filename() == "snapshots" && is_inside(path, (snapshots.parent_path() / "blobs").string())) return path;
@@ -40,7 +36,7 @@ std::string confined(const std::string& directory, const std::string& shard, con
   require_directory(directory);
   for (const char* name :
        {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth", "pytorch_model.pt"})
-    if (file_exists(join(directory, name)))
+    if (file_exists(path_in(directory, name)))
       throw UserError(
           "{}: only pickled weights ({}), which can run code and are never read; save the model as safetensors",
           directory, name);
@@ -50,7 +46,8 @@ std::string confined(const std::string& directory, const std::string& shard, con
 }  // namespace
 
 ModelFiles::ModelFiles(const std::string& directory) : directory_(directory) {
-  std::string single = join(directory, "model.safetensors"), index = join(directory, "model.safetensors.index.json");
+  std::string single = path_in(directory, "model.safetensors"),
+              index = path_in(directory, "model.safetensors.index.json");
   if (file_exists(single)) {
     files_.emplace_back(single);
     tensors_ = files_.front().tensors();
@@ -145,7 +142,7 @@ void ModelShards::write_index(const std::string& directory) const {
       total += t.bytes();
     }
   index["metadata"]["total_size"] = total;
-  write_file(join(directory, "model.safetensors.index.json"), index.dump(2) + "\n");
+  write_file(path_in(directory, "model.safetensors.index.json"), index.dump(2) + "\n");
 }
 
 ModelWriter::ModelWriter(std::string directory, std::vector<TensorInfo> tensors, std::size_t max_shard_bytes)
@@ -160,7 +157,7 @@ ModelWriter::ModelWriter(std::string directory, std::vector<TensorInfo> tensors,
 ModelWriter::~ModelWriter() = default;
 
 void ModelWriter::open() {
-  writer_ = std::make_unique<SafetensorsWriter>(join(directory_, shards_.file_name(shard_)), shards_[shard_]);
+  writer_ = std::make_unique<SafetensorsWriter>(path_in(directory_, shards_.file_name(shard_)), shards_[shard_]);
 }
 
 /// Advances to the next tensor and opens its shard.

@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMaxLines = 12;
+constexpr std::size_t kMaxLinesShown = 12;
 
 /// Whether a tensor is a table that older files contain and that follows from the config: rotary frequencies, causal
 /// masks.
@@ -90,9 +90,10 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
 void require_weights(const ModelFiles& files, const ModelSpec& spec) {
   ModelReport report = report_weights(files, spec);
   auto shorten = [&](const std::vector<std::string>& lines, auto add) {
-    for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i)
+    for (std::size_t i = 0; i < std::min(lines.size(), kMaxLinesShown); ++i)
       add(fmt::format("{}: {}", files.directory(), lines[i]));
-    if (lines.size() > kMaxLines) add(fmt::format("{}: … and {} more", files.directory(), lines.size() - kMaxLines));
+    if (lines.size() > kMaxLinesShown)
+      add(fmt::format("{}: … and {} more", files.directory(), lines.size() - kMaxLinesShown));
   };
   Problems problems;
   shorten(report.errors, [&](std::string line) { problems.add(std::move(line)); });

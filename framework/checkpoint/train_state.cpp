@@ -7,7 +7,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kStateFormat = 1;
 
 const Json& member(const Json& json, const char* key, const std::string& source) {
   auto it = json.find(key);
@@ -31,7 +31,7 @@ std::string text(const Json& json, const char* key, const std::string& source) {
 
 std::string train_state_text(const TrainState& s) {
   Json j;
-  j["format"] = kFormat;
+  j["format"] = kStateFormat;
   j["step"] = s.step;
   j["epoch"] = s.epoch;
   j["data_pass"] = s.pass;
@@ -52,9 +52,9 @@ std::string train_state_text(const TrainState& s) {
 TrainState read_train_state(const Json& json, const std::string& source) {
   if (!json.is_object()) throw UserError("{}: expected an object", source);
   std::int64_t format = count(json, "format", source);
-  if (format > kFormat)
+  if (format > kStateFormat)
     throw UserError("{}: written in format {} by a newer dml, this one reads up to {}; upgrade dml", source, format,
-                    kFormat);
+                    kStateFormat);
   if (format < 1) throw UserError("{}: unknown format {}", source, format);
   TrainState s;
   s.step = count(json, "step", source);

@@ -299,6 +299,10 @@ bool missing_path(const std::string& path) {
   return stat(path.c_str(), &found) != 0 && errno == ENOENT;
 }
 
+std::string path_in(const std::string& directory, std::string_view name) {
+  return (fs::path(directory) / name).string();
+}
+
 std::string real_path(const std::string& path) {
   std::error_code error;
   auto p = fs::weakly_canonical(path, error);

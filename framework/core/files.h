@@ -101,6 +101,8 @@ class DirectoryWriter {
 void sync_path(const std::string& path);
 void make_directories(const std::string& path);
 bool file_exists(const std::string& path);
+/// "DIRECTORY/NAME".
+std::string path_in(const std::string& directory, std::string_view name);
 /// The system's error message for a path that cannot be opened ("Too many levels of symbolic links"); "" if it can be.
 std::string path_problem(const std::string& path);
 /// Whether the path does not exist (as opposed to a loop of links or a folder without permission).

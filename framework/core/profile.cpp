@@ -25,7 +25,7 @@ thread_local std::unordered_map<std::string_view, Count> counts;
 thread_local ProfileScope* innermost = nullptr;
 std::atomic<std::int64_t> weight_bytes = 0;  // shared by all threads, since workers have no scopes
 
-bool wanted() {
+bool asked_for() {
   const char* text = std::getenv("DML_PROFILE");
   return text && *text && std::string_view(text) != "0";
 }
@@ -37,7 +37,7 @@ double now() {
 
 }  // namespace
 
-bool profiling = wanted();
+bool profiling = asked_for();
 
 void count_weight_bytes(std::int64_t bytes) {
   if (profiling) weight_bytes.fetch_add(bytes, std::memory_order_relaxed);

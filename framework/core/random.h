@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 namespace dml {
 
@@ -64,5 +66,11 @@ class Random {
  private:
   std::array<std::uint32_t, 2> key_, high_;
 };
+
+/// Fisher and Yates' shuffle, from the last item down: number i of the stream chooses among the first i.
+template <class T>
+void shuffle(std::span<T> items, const Random& random) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i, i)]);
+}
 
 }  // namespace dml

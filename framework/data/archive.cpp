@@ -16,15 +16,15 @@ constexpr std::size_t kMostMembers = 100'000, kBlock = std::size_t{1} << 16;
 struct Closer {
   void operator()(archive* a) const { archive_read_free(a); }
 };
-using Reader = std::unique_ptr<archive, Closer>;
+using ArchiveReader = std::unique_ptr<archive, Closer>;
 
 [[noreturn]] void fail(const std::string& path, archive* a) {
   const char* why = archive_error_string(a);
   throw UserError("{}: cannot be read as an archive: {}", path, why ? why : "it is damaged");
 }
 
-Reader open_reader(const std::string& path) {
-  Reader reader(archive_read_new());
+ArchiveReader open_reader(const std::string& path) {
+  ArchiveReader reader(archive_read_new());
   DML_CHECK(reader != nullptr, "libarchive: out of memory");
   archive_read_support_format_zip(reader.get());
   archive_read_support_format_tar(reader.get());
@@ -65,7 +65,7 @@ class MemberStream : public ByteStream {
 
  private:
   std::string path_;
-  Reader reader_;
+  ArchiveReader reader_;
 };
 
 }  // namespace
@@ -85,7 +85,7 @@ std::optional<ArchiveMember> parse_archive_member(const std::string& path) {
 }
 
 std::vector<std::string> archive_members(const std::string& archive) {
-  const Reader reader = open_reader(archive);
+  const ArchiveReader reader = open_reader(archive);
   std::vector<std::string> out;
   archive_entry* entry = nullptr;
   for (std::string name = next_member(archive, reader.get(), entry); !name.empty();

@@ -15,10 +15,6 @@ namespace {
 // Streams of Purpose::shuffle; the schedule has 0 to 2.
 enum : std::uint32_t { kMerged = 100, kBefore = 101 };
 
-void shuffle(std::vector<std::int32_t>& items, const Random& random) {
-  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i, i)]);
-}
-
 // weight 2.25: every example twice, and a random quarter of them, in order, a third time.
 std::vector<std::int32_t> weighted(const DatasetRange& range, std::uint64_t seed, std::uint64_t dataset) {
   std::vector<std::int32_t> once(static_cast<std::size_t>(range.last - range.first)), out;
@@ -28,7 +24,7 @@ std::vector<std::int32_t> weighted(const DatasetRange& range, std::uint64_t seed
   auto rest = static_cast<std::size_t>(std::llround((range.weight - whole) * static_cast<double>(once.size())));
   if (rest > 0) {
     auto drawn = once;
-    shuffle(drawn, Random(seed, Purpose::sample, dataset, kMerged));
+    shuffle(std::span(drawn), Random(seed, Purpose::sample, dataset, kMerged));
     drawn.resize(rest);
     std::sort(drawn.begin(), drawn.end());
     out.insert(out.end(), drawn.begin(), drawn.end());
@@ -43,13 +39,13 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
   bool repeated = false;
   for (std::size_t d = 0; d < datasets.size(); ++d) {
     auto items = weighted(datasets[d], seed, d);
-    if (data.shuffle_before_merging_datasets) shuffle(items, Random(seed, Purpose::shuffle, d, kBefore));
+    if (data.shuffle_before_merging_datasets) shuffle(std::span(items), Random(seed, Purpose::shuffle, d, kBefore));
     auto& list = datasets[d].validation ? out.validation : out.train;
     list.insert(list.end(), items.begin(), items.end());
     repeated |= datasets[d].weight > 1;
   }
   if (data.shuffle_merged_datasets && !data.curriculum_sampling)
-    shuffle(out.train, Random(seed, Purpose::shuffle, 0, kMerged));
+    shuffle(std::span(out.train), Random(seed, Purpose::shuffle, 0, kMerged));
   if (data.dataset_shard_num) {
     if (*data.dataset_shard_num < 1 || data.dataset_shard_idx < 0 || data.dataset_shard_idx >= *data.dataset_shard_num)
       throw UserError("dataset_shard_idx is {}, must be 0 to {}", data.dataset_shard_idx, *data.dataset_shard_num - 1);

@@ -18,7 +18,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kBuffer = 1 << 18;
+constexpr std::size_t kPackedBuffer = 1 << 18;
 
 class PlainStream : public ByteStream {
  public:
@@ -59,7 +59,7 @@ class PlainStream : public ByteStream {
 class GzipStream : public ByteStream {
  public:
   GzipStream(std::unique_ptr<ByteStream> in, std::string path)
-      : in_(std::move(in)), path_(std::move(path)), packed_(kBuffer) {
+      : in_(std::move(in)), path_(std::move(path)), packed_(kPackedBuffer) {
     if (inflateInit2(&z_, 15 + 16) != Z_OK) throw Error(ExitCode::memory, "zlib: out of memory");
   }
   ~GzipStream() override { inflateEnd(&z_); }
@@ -101,7 +101,7 @@ class GzipStream : public ByteStream {
 class ZstdStream : public ByteStream {
  public:
   ZstdStream(std::unique_ptr<ByteStream> in, std::string path)
-      : in_(std::move(in)), path_(std::move(path)), packed_(kBuffer), context_(ZSTD_createDCtx(), ZSTD_freeDCtx) {
+      : in_(std::move(in)), path_(std::move(path)), packed_(kPackedBuffer), context_(ZSTD_createDCtx(), ZSTD_freeDCtx) {
     if (!context_) throw Error(ExitCode::memory, "zstd: out of memory");
     ZSTD_DCtx_setParameter(context_.get(), ZSTD_d_windowLogMax, 27);  // 128 MiB at most
   }
@@ -152,7 +152,7 @@ std::unique_ptr<ByteStream> open_stream(const std::string& path) {
 
 std::string stream_digest(const std::string& path, std::size_t begin) {
   const auto stream = open_stored(path);
-  std::vector<char> buffer(kBuffer);
+  std::vector<char> buffer(kPackedBuffer);
   Hasher hasher;
   while (std::size_t n = stream->read(buffer.data(), buffer.size())) {
     const std::size_t skip = std::min(begin, n);

@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kBuffer = 1 << 18;
+constexpr std::size_t kTextBuffer = 1 << 18;
 
 bool is_space(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
@@ -25,7 +25,7 @@ RowReader::RowReader(const SourceFile& source) : source_(source) {
     return;
   }
   stream_ = open_stream(source_.path);
-  buffer_.resize(kBuffer);
+  buffer_.resize(kTextBuffer);
   if (peek() == 0xef) {  // byte order mark
     while (end_ - begin_ < 3) {
       std::size_t n = stream_->read(buffer_.data() + end_, buffer_.size() - end_);

@@ -14,11 +14,6 @@ namespace {
 // The purposes of an epoch's random streams.
 enum : std::uint32_t { kOrder = 0, kBins = 1, kBatches = 2 };
 
-template <class T>
-void shuffle(std::span<T> items, const Random& random) {
-  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i, i)]);
-}
-
 // The same lists in another order.
 Lists reordered(const Lists& lists, std::span<const std::int64_t> order) {
   Lists out;

@@ -11,7 +11,7 @@
 namespace dml {
 namespace {
 
-constexpr double kClearly = 0.9;  // of the best rate
+constexpr double kMuchSlower = 0.9;  // of the best rate
 
 // The output of a command on both streams.
 std::string output_of(const std::vector<std::string>& words) {
@@ -75,7 +75,7 @@ LayoutRate fastest_layout(const LaunchRequest& request, const LaunchHost& host, 
     const LayoutRate rate = rate_from(layout, output_of(launch_line(trial, host)));
     say(rate);
     if (!rate.problem.empty() && problem.empty()) problem = rate.text();
-    slower = rate.tokens_per_second < kClearly * best.tokens_per_second ? slower + 1 : 0;
+    slower = rate.tokens_per_second < kMuchSlower * best.tokens_per_second ? slower + 1 : 0;
     if (rate.tokens_per_second > best.tokens_per_second) best = rate;
     if (slower == 2) break;
   }

@@ -11,7 +11,8 @@ namespace dml {
 namespace {
 
 constexpr std::int64_t kLine = 16;
-constexpr std::int64_t kBlock = 4096;  // floats of one part worked on at a time: a few parts of it fit the L1/L2 cache
+constexpr std::int64_t kTreeBlock =
+    4096;  // floats of one part worked on at a time: a few parts of it fit the L1/L2 cache
 
 }  // namespace
 
@@ -79,7 +80,7 @@ void add_floats(float* to, const float* from, std::int64_t size) {
 
 void add_parts(std::span<float* const> parts, const Additions& additions, std::int64_t size, float* result) {
   DML_CHECK(size % kLine == 0);
-  parallel_ranges(size, kBlock, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(size, kTreeBlock, [&](std::int64_t first, std::int64_t last) {
     for (auto [to, from] : additions) add_floats(parts[to] + first, parts[from] + first, last - first);
     if (result != parts[0])
       std::memcpy(result + first, parts[0] + first, static_cast<std::size_t>(last - first) * sizeof(float));

@@ -5,18 +5,18 @@ namespace {
 
 constexpr std::int64_t kChunks = 8;  // of an embedding or head that has little room to receive into
 
-std::int64_t whole_blocks(std::int64_t floats) { return (floats + kShardBlock - 1) / kShardBlock * kShardBlock; }
+std::int64_t whole_blocks(std::int64_t floats) { return round_up(floats, kShardBlock); }
 
 }  // namespace
 
 PartBuffers::PartBuffers(const ParameterStore& store, int ranks, bool receive) {
   const std::vector<Unit>& units = store.units();
-  auto largest_shard = [&](std::int64_t floats) { return whole_blocks((whole_blocks(floats) + ranks - 1) / ranks); };
+  auto largest_shard = [&](std::int64_t floats) { return whole_blocks(ceil_div(whole_blocks(floats), ranks)); };
   std::int64_t layer = 0;
   for (std::size_t u = 1; u + 1 < units.size(); ++u) layer = std::max(layer, whole_blocks(units[u].parts[0].size()));
   const std::int64_t first = whole_blocks(units.front().parts[0].size()),
                      last = units.size() > 1 ? whole_blocks(units.back().parts[0].size()) : 0,
-                     end = std::max(first, last), small = whole_blocks((largest_shard(end) + kChunks - 1) / kChunks);
+                     end = std::max(first, last), small = whole_blocks(ceil_div(largest_shard(end), kChunks));
   const bool together = store.embedding_and_head_share_buffer;
   const std::int64_t layers_at = together ? 0 : first + last, layer_room = layers_at + 2 * layer,
                      layer_chunk = together ? largest_shard(layer) : std::max(largest_shard(layer), small),

@@ -7,14 +7,14 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kSmall = 16 << 20;  // floats: below it, buffers are allocated for all units at once
+constexpr std::int64_t kAllAtOnce = 16 << 20;  // floats: below it, buffers are allocated for all units at once
 
 // The size of the receive ring: the shards of all units where that is small; else the largest unit or a quarter of all,
 // which keeps the network busy.
 std::int64_t room_needed(std::span<const std::int64_t> need) {
   std::int64_t all = std::accumulate(need.begin(), need.end(), std::int64_t{0}), largest = 0;
   for (std::int64_t n : need) largest = std::max(largest, n);
-  return all <= kSmall ? all : std::max(largest, all / 4 / 16 * 16);
+  return all <= kAllAtOnce ? all : std::max(largest, all / 4 / 16 * 16);
 }
 
 }  // namespace

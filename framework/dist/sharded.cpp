@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kBlock = 4096;
+constexpr std::int64_t kSumBlock = 4096;
 constexpr std::size_t kGradients = 1;  // use of part_channel()
 
 std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
@@ -178,7 +178,7 @@ void Sharded::finish_oldest_exchange() {
     wire_.unpack(room, size);
     room += size;
   }
-  parallel_ranges(size, kBlock, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(size, kSumBlock, [&](std::int64_t first, std::int64_t last) {
     for (auto [to, from] : round.additions)
       add_floats(terms[static_cast<std::size_t>(to)] + first, terms[static_cast<std::size_t>(from)] + first,
                  last - first);

@@ -120,7 +120,7 @@ std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const PartR
 
 double squared_norm(Comm& comm, std::span<const PartRef> parts, const std::function<const float*(std::size_t)>& own) {
   ProfileScope profiled("gradient_norm");
-  auto blocks_in = [](ShardRange range) { return (range.size() + kShardBlock - 1) / kShardBlock; };
+  auto blocks_in = [](ShardRange range) { return ceil_div(range.size(), kShardBlock); };
   std::string mine;
   for (std::size_t s = 0; s < parts.size(); ++s) {
     ShardRange range = shard_range(parts[s].size, comm.rank(), comm.size());

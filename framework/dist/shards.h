@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/arena.h"
+#include "core/rounding.h"
 #include "dist/strategy.h"
 #include "dist/wire.h"
 
@@ -31,7 +32,7 @@ struct ShardRange {
 
 /// The range that a rank owns of a part of `size` floats.
 inline ShardRange shard_range(std::int64_t size, int rank, int ranks) {
-  std::int64_t blocks = (size + kShardBlock - 1) / kShardBlock;
+  std::int64_t blocks = ceil_div(size, kShardBlock);
   auto cut = [&](int r) { return std::min(size, blocks * r / ranks * kShardBlock); };
   return {cut(rank), cut(rank + 1)};
 }

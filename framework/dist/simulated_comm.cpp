@@ -12,7 +12,7 @@ constexpr double kMessage = 3e-6;  // seconds of the processor for one message, 
 // Seconds of system time per packet at either end: segmentation, queueing, acknowledgement. Less with network cards
 // that do this in hardware.
 constexpr double kPacket = 1.2e-6, kPacketBytes = 1448;
-constexpr std::size_t kSmall = 4096;  // smaller messages are control messages, whose contents are simulated
+constexpr std::size_t kControlBytes = 4096;  // smaller messages are control messages, whose contents are simulated
 
 class Arrival : public Pending {
  public:
@@ -37,7 +37,7 @@ void SimulatedComm::start_clock() { now_ = computing_ = sent_ = link_free_ = 0; 
 
 void SimulatedComm::answer(std::span<const std::byte> mine, std::span<std::byte> others, int rank,
                            Operation operation) const {
-  if (others.empty() || others.size() > kSmall || (others_ && others_(rank, operation, others))) return;
+  if (others.empty() || others.size() > kControlBytes || (others_ && others_(rank, operation, others))) return;
   if (mine.size() == others.size()) std::ranges::copy(mine, others.begin());
 }
 
@@ -58,7 +58,7 @@ std::unique_ptr<Pending> SimulatedComm::exchange(std::vector<std::span<const std
     into_host += static_cast<double>(to.size());
   }
   if (const auto me = static_cast<std::size_t>(rank_);
-      send[me].size() == receive[me].size() && send[me].size() <= kSmall)
+      send[me].size() == receive[me].size() && send[me].size() <= kControlBytes)
     std::ranges::copy(send[me], receive[me].begin());
   sent_ += out;
   compute((out + in) * costs_.transfer + messages * kMessage + (out_of_host + into_host) / kPacketBytes * kPacket);

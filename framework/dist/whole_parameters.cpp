@@ -4,15 +4,13 @@
 #include <memory>
 #include <numeric>
 
+#include "core/rounding.h"
 #include "dist/float_work.h"
 
 namespace dml {
 namespace {
 
-std::int64_t round_up(std::int64_t bytes) {
-  constexpr auto kUnit = static_cast<std::int64_t>(Arena::kAlignment);
-  return (bytes + kUnit - 1) / kUnit * kUnit;
-}
+std::int64_t in_arena(std::int64_t bytes) { return round_up(bytes, static_cast<std::int64_t>(Arena::kAlignment)); }
 
 }  // namespace
 
@@ -49,7 +47,7 @@ WholeParameters::WholeParameters(const ParameterStore& store, std::span<const Pa
     load[least] += cut.parameter->trained_size();
     of_rank_[least].push_back(i);
     rounds_ = std::max(rounds_, of_rank_[least].size());
-    largest_ = std::max(largest_, round_up(cut.parameter->trained_size()));
+    largest_ = std::max(largest_, in_arena(cut.parameter->trained_size()));
     std::vector<std::size_t> shards(static_cast<std::size_t>(ranks));
     for (const RankShard& p : cut.shards)
       most_shards_ = std::max(most_shards_, ++shards[static_cast<std::size_t>(p.rank)]);
@@ -58,7 +56,7 @@ WholeParameters::WholeParameters(const ParameterStore& store, std::span<const Pa
     const Parameter& p = *cuts_[i].parameter;
     const std::int64_t size = p.trained_size();
     owned_.push_back({&p, cuts_[i].unit, 0, p.trained_first, size, {}, {}, {}});
-    state_bytes_ += round_up(layout.floats(p, size) * static_cast<std::int64_t>(sizeof(float)));
+    state_bytes_ += in_arena(layout.floats(p, size) * static_cast<std::int64_t>(sizeof(float)));
     state_floats_.push_back(layout.floats(p, size));
   }
 }

@@ -11,7 +11,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kBlock = 1024;  // values converted at a time, through a buffer
+constexpr std::int64_t kConverted = 1024;  // values converted at a time, through a buffer
 
 std::byte* packed(float* data, std::int64_t n) {
   return reinterpret_cast<std::byte*>(data) + static_cast<std::size_t>(n) * sizeof(bf16);
@@ -31,20 +31,20 @@ void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
   count_work(FloatWork::pack, n);
   if (dry_run()) return;
   // From the end to the beginning: block k is written where only later blocks were read from.
-  for (std::int64_t first = (n - 1) / kBlock * kBlock; n > 0 && first >= 0; first -= kBlock) {
-    const std::int64_t count = std::min(kBlock, n - first);
+  for (std::int64_t first = (n - 1) / kConverted * kConverted; n > 0 && first >= 0; first -= kConverted) {
+    const std::int64_t count = std::min(kConverted, n - first);
     const auto size = static_cast<std::size_t>(count);
-    float values[kBlock] = {}, others[kBlock] = {};
-    bf16 rounded[kBlock];
+    float values[kConverted] = {}, others[kConverted] = {};
+    bf16 rounded[kConverted];
     std::memcpy(values, data + first, static_cast<std::size_t>(count) * sizeof(float));
     if (residual) {
       kernels::widen_bf16(residual + first, std::span(others).first(size));
-      for (std::int64_t i = 0; i < kBlock; ++i) values[i] += others[i];
+      for (std::int64_t i = 0; i < kConverted; ++i) values[i] += others[i];
     }
     kernels::round_to_bf16(std::span(values).first(size), rounded);
     if (residual) {
       kernels::widen_bf16(rounded, std::span(others).first(size));
-      for (std::int64_t i = 0; i < kBlock; ++i) values[i] -= others[i];
+      for (std::int64_t i = 0; i < kConverted; ++i) values[i] -= others[i];
       kernels::round_to_bf16(std::span(values).first(size), residual + first);
     }
     std::memcpy(packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16), rounded,
@@ -56,9 +56,9 @@ void Wire::unpack(float* data, std::int64_t n) const {
   if (type == DType::f32) return;
   count_work(FloatWork::unpack, n);
   if (dry_run()) return;
-  for (std::int64_t first = 0; first < n; first += kBlock) {
-    const std::int64_t count = std::min(kBlock, n - first);
-    bf16 rounded[kBlock];
+  for (std::int64_t first = 0; first < n; first += kConverted) {
+    const std::int64_t count = std::min(kConverted, n - first);
+    bf16 rounded[kConverted];
     std::memcpy(rounded, packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16),
                 static_cast<std::size_t>(count) * sizeof(bf16));
     kernels::widen_bf16(rounded, {data + first, static_cast<std::size_t>(count)});

@@ -16,7 +16,6 @@ namespace dml {
 namespace {
 
 using V = GgufVocabulary;
-constexpr std::string_view kMark = "\u2581";
 
 // ---- from the file
 
@@ -65,7 +64,8 @@ class Message {
 };
 
 std::string with_marks(std::string text) {
-  for (std::size_t at = 0; (at = text.find(' ', at)) != text.npos; at += kMark.size()) text.replace(at, 1, kMark);
+  for (std::size_t at = 0; (at = text.find(' ', at)) != text.npos; at += kSpaceMark.size())
+    text.replace(at, 1, kSpaceMark);
   return text;
 }
 

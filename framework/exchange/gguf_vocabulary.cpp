@@ -12,14 +12,13 @@
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/unigram.h"
 #include "tokenizer/text/scanner.h"
+#include "tokenizer/text/vocabulary.h"
 #include "tokenizer/tokenizer_json.h"
 
 namespace dml {
 namespace {
 
 using V = GgufVocabulary;
-
-constexpr std::string_view kMark = "\u2581";
 
 bool looks_special(std::string_view text) {
   for (auto [front, back] : {std::pair{"<|", "|>"}, {"<｜", "｜>"}, {"<unused", ">"}, {"[@", "@]"}})
@@ -28,7 +27,8 @@ bool looks_special(std::string_view text) {
 }
 
 std::string with_spaces(std::string text) {
-  for (std::size_t at = 0; (at = text.find(kMark, at)) != text.npos; ++at) text.replace(at, kMark.size(), " ");
+  for (std::size_t at = 0; (at = text.find(kSpaceMark, at)) != text.npos; ++at)
+    text.replace(at, kSpaceMark.size(), " ");
   return text;
 }
 
@@ -144,7 +144,7 @@ class Reader {
     if (unigram) unigram_rules(json);
     else scores(json, pieces);
     Encoding probe = pipeline_->encode("x", {.parse_special = false});
-    out_.add_space_prefix = !probe.ids.empty() && pipeline_->piece(probe.ids[0]).starts_with(kMark);
+    out_.add_space_prefix = !probe.ids.empty() && pipeline_->piece(probe.ids[0]).starts_with(kSpaceMark);
     compare_with_sentencepiece();
   }
 

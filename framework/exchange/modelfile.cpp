@@ -13,7 +13,7 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kMark = "# Written by dml";
+constexpr const char* kFirstLine = "# Written by dml";
 
 // A substring that identifies a Jinja template, and the same template in Go's text/template.
 struct KnownTemplate {
@@ -79,7 +79,7 @@ std::vector<std::string> stop_texts(const GgufFile& file, const KnownTemplate* k
 
 std::string ollama_modelfile(const GgufFile& file, const std::string& directory) {
   const std::string name = fs::path(file.path()).filename().string(), jinja = file.text("tokenizer.chat_template", "");
-  std::string out = fmt::format("{}: ollama create NAME -f Modelfile\nFROM ./{}\n", kMark, name);
+  std::string out = fmt::format("{}: ollama create NAME -f Modelfile\nFROM ./{}\n", kFirstLine, name);
   const KnownTemplate* known = nullptr;
   for (const KnownTemplate& t : known_templates())
     if (!known && jinja.find(t.sign) != jinja.npos) known = &t;
@@ -106,7 +106,7 @@ std::string ollama_modelfile(const GgufFile& file, const std::string& directory)
 void write_modelfile(const std::string& gguf, const std::string& directory) {
   const fs::path folder = fs::path(gguf).parent_path();
   const std::string path = (folder.empty() ? fs::path(".") : folder) / "Modelfile";
-  if (file_exists(path) && !read_text_file(path, 1 << 20).starts_with(kMark)) {
+  if (file_exists(path) && !read_text_file(path, 1 << 20).starts_with(kFirstLine)) {
     log_info("{} is left as it is; ollama reads the new file with FROM {}", path, gguf);
     return;
   }

@@ -278,7 +278,7 @@ Value dict_items(Interpreter& in, const Value& v, const Bound&) {
 
 constexpr FilterFn kLength = [](Interpreter&, const Value& v, const Bound&) -> Value { return length(v); };
 
-const std::array kRows = std::to_array<Filter>({
+const std::array kFilters = std::to_array<Filter>({
     {"batch", "linecount fill_with", &batch},
     {"count", "", kLength},
     {"dictsort", "case_sensitive by reverse", &dictsort},
@@ -311,6 +311,6 @@ const std::array kRows = std::to_array<Filter>({
 
 }  // namespace
 
-std::span<const Filter> sequence_filters() { return kRows; }
+std::span<const Filter> sequence_filters() { return kFilters; }
 
 }  // namespace dml::jinja

@@ -257,7 +257,7 @@ Value format_filter(Interpreter& in, const Value& v, const Arguments& a) {
   return format_percent(in, to_text(v), values);
 }
 
-const std::array kRows = std::to_array<Filter>({
+const std::array kTextFilters = std::to_array<Filter>({
     {"abs", "", &absolute},
     {"attr", "name",
      [](Interpreter& in, const Value& v, const Bound& a) -> Value {
@@ -295,6 +295,6 @@ const std::array kRows = std::to_array<Filter>({
 
 }  // namespace
 
-std::span<const Filter> text_filters() { return kRows; }
+std::span<const Filter> text_filters() { return kTextFilters; }
 
 }  // namespace dml::jinja

@@ -119,7 +119,7 @@ Value partition(const Value& v, const Bound& a, bool from_right) {
   return Value::list(std::move(out), List::Kind::tuple);
 }
 
-Value replace(Interpreter& in, const Value& v, const Bound& a) {
+Value replace_method(Interpreter& in, const Value& v, const Bound& a) {
   const Text &text = v.text(), &from = a.at(0).text(), &to = a.at(1).text();
   std::int64_t left = a.integer(2, -1);
   Text out;
@@ -164,7 +164,7 @@ std::int64_t count(const Value& v, const Bound& a) {
   return n;
 }
 
-Value join(Interpreter& in, const Value& v, const Bound& a) {
+Value join_method(Interpreter& in, const Value& v, const Bound& a) {
   Text out;
   bool first = true;
   for (const Value& part : iterate(a.at(0))) {
@@ -259,7 +259,7 @@ Value format(Interpreter& in, const Value& v, const Arguments& a) {
   return out;
 }
 
-const std::array kRows = std::to_array<Filter>({
+const std::array kTextMethods = std::to_array<Filter>({
     {"capitalize", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return capitalize(v.text()); }},
     {"casefold", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return lower(v.text()); }},
     {"center", "width fillchar", [](Interpreter& in, const Value& v, const Bound& a) { return pad(in, v, a, 'c'); }},
@@ -278,14 +278,14 @@ const std::array kRows = std::to_array<Filter>({
     {"isspace", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_space); }},
     {"istitle", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return is_title(v.text()); }},
     {"isupper", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return upper(v.text()) == v.text() && !(lower(v.text()) == v.text()); }},
-    {"join", "iterable", &join},
+    {"join", "iterable", &join_method},
     {"ljust", "width fillchar", [](Interpreter& in, const Value& v, const Bound& a) { return pad(in, v, a, 'l'); }},
     {"lower", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return lower(v.text()); }},
     {"lstrip", "chars", [](Interpreter&, const Value& v, const Bound& a) { return strip_ends(v, a, true, false); }},
     {"partition", "sep", [](Interpreter&, const Value& v, const Bound& a) { return partition(v, a, false); }},
     {"removeprefix", "prefix", [](Interpreter&, const Value& v, const Bound& a) -> Value { return v.text().slice(v.text().view().starts_with(a.at(0).text().view()) ? a.at(0).text().size() : 0); }},
     {"removesuffix", "suffix", [](Interpreter&, const Value& v, const Bound& a) -> Value { return v.text().slice(0, v.text().size() - (v.text().view().ends_with(a.at(0).text().view()) ? a.at(0).text().size() : 0)); }},
-    {"replace", "old new count", &replace},
+    {"replace", "old new count", &replace_method},
     {"rfind", "sub start end", [](Interpreter&, const Value& v, const Bound& a) -> Value { return find(v, a, true, false); }},
     {"rindex", "sub start end", [](Interpreter&, const Value& v, const Bound& a) -> Value { return find(v, a, true, true); }},
     {"rjust", "width fillchar", [](Interpreter& in, const Value& v, const Bound& a) { return pad(in, v, a, 'r'); }},
@@ -303,6 +303,6 @@ const std::array kRows = std::to_array<Filter>({
 
 }  // namespace
 
-std::span<const Filter> text_methods() { return kRows; }
+std::span<const Filter> text_methods() { return kTextMethods; }
 
 }  // namespace dml::jinja

@@ -2,13 +2,11 @@
 // by packed.cpp and packed_together.cpp only.
 #pragma once
 
+#include "core/rounding.h"
 #include "kernels/packed.h"
 #include "kernels/simd/product_loops.h"
 
 namespace dml::kernels {
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
 
 /// The number of rows of a factor's panels.
 inline std::int64_t block_of(Side side) { return side == Side::a ? product_loops().mr : product_loops().nr; }

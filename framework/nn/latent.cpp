@@ -8,11 +8,11 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kRows = 64;  // rows of a task
+constexpr std::int64_t kTaskRows = 64;  // rows of a task
 
 template <class F>
 void each_row(std::int64_t rows, F f) {
-  parallel_ranges(rows, kRows, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(rows, kTaskRows, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) f(t);
   });
 }

@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kRows = 512, kElements = std::int64_t{3} << 20;  // of a chunk, whichever is more
+constexpr std::int64_t kPartRows = 512, kPartElements = std::int64_t{3} << 20;  // of a chunk, whichever is more
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Mlp::Saved Mlp::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const
 // Calls part for chunks of equal size.
 template <class F>
 void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const {
-  std::int64_t good = std::max(kRows, kElements / width());
+  std::int64_t good = std::max(kPartRows, kPartElements / width());
   const bool whole = gate.weight || up.weight || down.weight;
   std::int64_t parts = whole ? 1 : std::max<std::int64_t>(1, (rows + good / 2) / good);
   std::int64_t most = ((rows + parts - 1) / parts + 15) / 16 * 16;

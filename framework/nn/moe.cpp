@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kRows = 512, kElements = std::int64_t{8} << 20;  // of a chunk, whichever is more
+constexpr std::int64_t kChunkRows = 512, kChunkElements = std::int64_t{8} << 20;  // of a chunk, whichever is more
 
 }  // namespace
 
@@ -103,7 +103,7 @@ void Moe::each_chunk(std::int64_t tokens, const Saved& s, bool backwards, Pass& 
   const std::int64_t all = tokens * router.rule.chosen;
   const bool one = one_at_a_time(backwards);
   // An expert has at most as many rows as there are tokens.
-  const std::int64_t some = std::max(kRows, kElements / std::max(width(), experts[0].down.out()) / 16 * 16);
+  const std::int64_t some = std::max(kChunkRows, kChunkElements / std::max(width(), experts[0].down.out()) / 16 * 16);
   const std::int64_t limit = one ? tokens : std::min(all, trains_whole() ? std::max(tokens, some) : some);
   Arena::Scope scope(pass.arena);
   const auto order = pass.arena.take<std::int32_t>(std::ssize(experts));

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/rounding.h"
 #include "kernels/elementwise.h"
 #include "nn/state_layout.h"
 
@@ -13,8 +14,6 @@ namespace {
 constexpr std::int64_t kAlign =
     StateLayout::kBlock;  // in floats; so slices that start at a block of the unit start at a block of the parameter
 constexpr std::int64_t kPartAlign = 1024;  // in floats; whole blocks of dist/shards.h
-
-std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Zeroes a gradient once; later calls write nothing, since tiles on several threads may request a gradient in use.
 void zero_stale(const Unit& u, Parameter& p) {

@@ -1,17 +1,17 @@
 #include "nn/state_layout.h"
 
 #include "core/error.h"
+#include "core/rounding.h"
 
 namespace dml {
 namespace {
 
-std::int64_t blocks(std::int64_t size) { return (size + StateLayout::kBlock - 1) / StateLayout::kBlock; }
-std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
+std::int64_t blocks(std::int64_t size) { return ceil_div(size, StateLayout::kBlock); }
 
 }  // namespace
 
 std::int64_t StateTensor::entries(std::int64_t elements) const {
-  if (elements_per_entry > 0) return (elements + elements_per_entry - 1) / elements_per_entry;
+  if (elements_per_entry > 0) return ceil_div(elements, elements_per_entry);
   std::int64_t count = 1;
   for (std::int64_t d : shape) count *= d;
   return count;

@@ -14,8 +14,8 @@ namespace dml {
 
 namespace {
 
-constexpr double kSmoothing = 0.9;     // of runs of 100 steps and more; shorter ones less
-constexpr std::size_t kMostRows = 50;  // of the table of evaluations; the chart has them all
+constexpr double kMostSmoothing = 0.9;  // of runs of 100 steps and more; shorter ones less
+constexpr std::size_t kMostRows = 50;   // of the table of evaluations; the chart has them all
 
 constexpr const char* kPageStyle =
     R"(:root{color-scheme:light dark;--bg:#fff;--fg:#1f2328;--soft:#59636e;--line:#d8dee4;--box:#f6f8fa;--note:#9a6700;--good:#1a7f37}
@@ -71,7 +71,7 @@ std::string headline_text(const Headline& h) {
 Chart loss_chart(const Report& r, const std::string& title) {
   ChartSeries raw = series("training", r.steps, &StepMetrics::loss);
   raw.faint = true;
-  const double keep = std::clamp(1 - 10 / std::max(1.0, static_cast<double>(r.steps.size())), 0.0, kSmoothing);
+  const double keep = std::clamp(1 - 10 / std::max(1.0, static_cast<double>(r.steps.size())), 0.0, kMostSmoothing);
   ChartSeries average{"smoothed", 1, false, false, smoothed(raw.points, keep)};
   ChartSeries validation{"validation", 2, false, true, {}};
   for (const EvalMetrics& e : with_loss(r.evals)) validation.points.push_back({static_cast<double>(e.step), e.loss()});

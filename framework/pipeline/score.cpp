@@ -13,12 +13,12 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kTogether = 8;  // examples of a micro-batch, in order
+constexpr std::int64_t kMicroBatch = 8;  // examples of a micro-batch, in order
 
 ScheduleOptions in_order(const Recipe& recipe) {
   ScheduleOptions options;
   options.sequence_len = recipe.data.sequence_len;
-  options.micro_batch_size = kTogether;
+  options.micro_batch_size = kMicroBatch;
   options.keep_order = true;
   return options;
 }
@@ -28,12 +28,12 @@ std::vector<double> losses_of(CausalLm& model, const Examples& examples, const S
   Loader loader(examples, schedule);
   TokenLoss objective;
   model.set_length(std::max<std::int64_t>(schedule.longest(), schedule.options().sequence_len));
-  model.reserve(objective.measure(model, {schedule.longest(), schedule.longest(), kTogether}, false));
+  model.reserve(objective.measure(model, {schedule.longest(), schedule.longest(), kMicroBatch}, false));
   UnitHooks none;  // every rank holds the whole model
   std::vector<double> mine(static_cast<std::size_t>(examples.size()));
-  for (std::int64_t batch = comm.rank(); batch * kTogether < examples.size(); batch += comm.size()) {
+  for (std::int64_t batch = comm.rank(); batch * kMicroBatch < examples.size(); batch += comm.size()) {
     std::vector<std::int32_t> chosen;
-    for (std::int64_t i = batch * kTogether; i < std::min(examples.size(), (batch + 1) * kTogether); ++i)
+    for (std::int64_t i = batch * kMicroBatch; i < std::min(examples.size(), (batch + 1) * kMicroBatch); ++i)
       chosen.push_back(static_cast<std::int32_t>(i));
     std::vector<DocumentLoss> documents(chosen.size());
     objective.evaluate(model, loader.load(chosen), none, documents);

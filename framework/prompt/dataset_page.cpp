@@ -70,7 +70,7 @@ constexpr const char* kConversation =
     R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi!"}, {"role": "user", "content": "Bye"}, {"role": "assistant", "content": "See you."}]})";
 
 // Sample rows of the other formats.
-const std::map<std::string, const char*>& rows() {
+const std::map<std::string, const char*>& example_rows() {
   static const std::map<std::string, const char*> table = {
       {"completion", R"({"text": "The French say bonjour."})"},
       {"pretrain", R"({"text": "The French say bonjour."})"},
@@ -132,7 +132,7 @@ std::string format_sections() {
     Sample sample;
     sample.entry.type.name = type.name;
     out += fmt::format("\n### `type: {}`\n\n{}.\n\n", type.name, type.help);
-    if (const auto row = rows().find(type.name); row != rows().end()) {
+    if (const auto row = example_rows().find(type.name); row != example_rows().end()) {
       out += sample.block(row->second);
       continue;
     }
@@ -300,7 +300,7 @@ std::string show_mask(const Rendered& example) {
 }
 
 std::string sample_row(const std::string& type) {
-  if (const auto row = rows().find(type); row != rows().end()) return row->second;
+  if (const auto row = example_rows().find(type); row != example_rows().end()) return row->second;
   for (auto& format : instruction_formats())
     if (format.name == type) return instruction_row(format, !format.with_input.empty());
   throw UserError("no sample row of type '{}'", type);

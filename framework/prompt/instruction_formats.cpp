@@ -29,9 +29,9 @@ struct Style {
 const Style kInstruct{"{system}\n\n", "### Instruction:\n{instruction}\n\n### Response:\n",
                       "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n"};
 const Style kChat{"SYSTEM: {system}\n", "USER: {instruction}\nASSISTANT:", "USER: {instruction}\n{input}\nASSISTANT:"};
-const Style kChatml{"<|im_start|>system\n{system}<|im_end|>\n",
-                    "<|im_start|>user\n{instruction}<|im_end|>\n<|im_start|>assistant\n",
-                    "<|im_start|>user\n{instruction}\n{input}<|im_end|>\n<|im_start|>assistant\n"};
+const Style kChatmlStyle{"<|im_start|>system\n{system}<|im_end|>\n",
+                         "<|im_start|>user\n{instruction}<|im_end|>\n<|im_start|>assistant\n",
+                         "<|im_start|>user\n{instruction}\n{input}<|im_end|>\n<|im_start|>assistant\n"};
 const Style kPhi{"<|system|>\n{system}<|end|>\n", "<|user|>\n{instruction}<|end|>\n<|assistant|>\n",
                  "<|user|>\n{instruction}<|end|>{input}<|assistant|>"};
 
@@ -93,7 +93,7 @@ void add_alpaca(Formats& formats) {
   add(fixed("alpaca", "instruction, input?, output under \"### Instruction:\"", kInstruct, kWithoutInput, kWithInput));
   add(fixed("alpaca:instruct", "the same as alpaca", kInstruct, kWithoutInput, kWithInput));
   add(fixed("alpaca:chat", "alpaca rows as SYSTEM:, USER:, ASSISTANT:", kChat, kWithoutInput, kWithInput));
-  add(fixed("alpaca:chatml", "alpaca rows between <|im_start|> and <|im_end|>; the answer ends with EOS", kChatml,
+  add(fixed("alpaca:chatml", "alpaca rows between <|im_start|> and <|im_end|>; the answer ends with EOS", kChatmlStyle,
             kWithoutInput, kWithInput));
   add(fixed("alpaca:phi", "alpaca rows between <|user|> and <|end|>", kPhi, kWithoutInput, kWithInput));
   add(fixed("alpaca_instruct", "the same as alpaca", kInstruct, kWithoutInput, kWithInput));
@@ -121,7 +121,7 @@ void add_with_system(Formats& formats) {
   add(with_system("alpaca_w_system.load_open_orca", orca + " under \"### Human:\"",
                   {"### System:\n{system}\n", "### Human:\n{instruction}\n### Assistant:\n", ""}, "system_prompt",
                   "{question}", "", "{response}"));
-  add(with_system("alpaca_w_system.load_open_orca_chatml", orca + " between <|im_start|> and <|im_end|>", kChatml,
+  add(with_system("alpaca_w_system.load_open_orca_chatml", orca + " between <|im_start|> and <|im_end|>", kChatmlStyle,
                   "system_prompt", "{question}", "", "{response}"));
   add(with_system("orcamini", orca + " under \"### User:\"",
                   {"### System:\n{system}\n\n", "### User:\n{instruction}\n\n### Response:\n", ""}, "system_prompt",

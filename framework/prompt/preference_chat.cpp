@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-constexpr const char* kMessages = "messages";
+constexpr const char* kMessagesKey = "messages";
 constexpr const char* kTrained = "trained";
 
 class PreferenceChat : public PromptStrategy {
@@ -27,7 +27,7 @@ class PreferenceChat : public PromptStrategy {
     role_ = property("role");
     content_ = property("content");
     entry.type = {"chat_template", {}};
-    entry.field_messages = kMessages;
+    entry.field_messages = kMessagesKey;
     entry.message_field_training = kTrained;
     entry.message_columns.clear();
     PromptContext own = context;
@@ -48,7 +48,8 @@ class PreferenceChat : public PromptStrategy {
   }
 
   Rendered prompt(const Json& record) const override {
-    return chat_->prompt(Json{{kMessages, record.contains(kMessages) ? record[kMessages] : prompt_messages(record)}});
+    return chat_->prompt(
+        Json{{kMessagesKey, record.contains(kMessagesKey) ? record[kMessagesKey] : prompt_messages(record)}});
   }
 
   std::string fingerprint() const override {
@@ -121,7 +122,7 @@ class PreferenceChat : public PromptStrategy {
   Rendered answered(const Json& record, const Json& prompt, const std::string& field, DocumentRole role) const {
     Json all = prompt;
     for (Json& m : answer_messages(record, prompt, field)) all.push_back(std::move(m));
-    Json row{{kMessages, std::move(all)}};
+    Json row{{kMessagesKey, std::move(all)}};
     if (auto tools = record.find("tools"); tools != record.end()) row["tools"] = *tools;
     Rendered out = std::move(chat_->render(row).front());
     out.role = role;

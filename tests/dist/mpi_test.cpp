@@ -38,7 +38,7 @@ Job under_mpirun(int ranks, const std::string& body) {
   return job;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 #define NEEDS_MPIRUN() \
   if (std::system("command -v mpirun > /dev/null") != 0) GTEST_SKIP() << "no mpirun here"
@@ -147,8 +147,8 @@ TEST(Mpi, ARankThatHangsEndsTheJobAtTheDeadline) {
   NEEDS_MPIRUN();
   Job job = under_mpirun(2, "OneSleeps");
   EXPECT_EQ(job.code, 6) << job.output;
-  EXPECT_TRUE(has(job.output, "rank 0 on ") &&
-              has(job.output, "barrier of 2 bytes (step 12): not complete after 0.3 s; waiting for rank 1"))
+  EXPECT_TRUE(holds(job.output, "rank 0 on ") &&
+              holds(job.output, "barrier of 2 bytes (step 12): not complete after 0.3 s; waiting for rank 1"))
       << job.output;
 }
 
@@ -156,7 +156,7 @@ TEST(Mpi, RanksInDifferentOperationsAreFound) {
   NEEDS_MPIRUN();
   Job job = under_mpirun(2, "SizesDiffer");
   EXPECT_EQ(job.code, 6) << job.output;
-  EXPECT_TRUE(has(job.output, "exchange of gradients")) << job.output;
+  EXPECT_TRUE(holds(job.output, "exchange of gradients")) << job.output;
 }
 
 TEST(Mpi, ARankThatFailsEndsTheJobWithItsCode) {
@@ -169,7 +169,7 @@ TEST(Mpi, DisagreementIsShownAsATable) {
   NEEDS_MPIRUN();
   Job job = under_mpirun(4, "SettingsDiffer");
   EXPECT_EQ(job.code, 6) << job.output;
-  EXPECT_TRUE(has(job.output, "disagree on data")) << job.output;
+  EXPECT_TRUE(holds(job.output, "disagree on data")) << job.output;
 }
 
 }  // namespace

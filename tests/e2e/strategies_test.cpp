@@ -10,8 +10,6 @@ namespace dml::e2e {
 namespace fs = std::filesystem;
 namespace {
 
-bool long_form() { return std::getenv("DML_LONG") != nullptr; }
-
 // Ten steps of eight micro-batches.
 Keys eight() {
   return {{"batch_size", "8"}, {"max_steps", "10"}, {"num_epochs", "20"}, {"eval_steps", ""}, {"val_set_size", ""}};

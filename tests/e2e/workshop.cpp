@@ -124,6 +124,8 @@ Keys operator+(Keys a, const Keys& b) {
   return a;
 }
 
+bool long_form() { return std::getenv("DML_LONG") != nullptr; }
+
 Keys tiny_model() {
   return {{"tokenizer_config", DML_SOURCE_DIR "/datasets/quickstart/tokenizer"},
           {"model_config",

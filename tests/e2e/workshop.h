@@ -51,6 +51,8 @@ struct StoppedRun {
   pid_t rank;
 };
 
+/// Whether DML_LONG asks for the long forms of tests.
+bool long_form();
 Keys operator+(Keys a, const Keys& b);
 /// Architecture and tokenizer of a model from scratch.
 Keys tiny_model();

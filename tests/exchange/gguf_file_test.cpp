@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 
 // Written by gguf-py: two keys of every kind that matters, two tensors.
-constexpr std::string_view kGolden =
+constexpr std::string_view kGoldenFile =
     "474755460300000002000000000000000600000000000000140000000000000067656e6572616c2e6172636869746563747572650800000005"
     "000000000000006c6c616d610c0000000000000067656e6572616c2e747970650800000005000000000000006d6f64656c1100000000000000"
     "6c6c616d612e626c6f636b5f636f756e74040000000100000014000000000000006c6c616d612e726f70652e667265715f6261736506000000"
@@ -33,8 +33,8 @@ constexpr std::string_view kGolden =
 
 std::string golden_bytes() {
   std::string out;
-  for (std::size_t i = 0; i < kGolden.size(); i += 2)
-    out += static_cast<char>(std::stoi(std::string(kGolden.substr(i, 2)), nullptr, 16));
+  for (std::size_t i = 0; i < kGoldenFile.size(); i += 2)
+    out += static_cast<char>(std::stoi(std::string(kGoldenFile.substr(i, 2)), nullptr, 16));
   return out;
 }
 

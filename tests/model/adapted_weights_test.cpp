@@ -8,9 +8,9 @@
 namespace dml {
 namespace {
 
-UnitHooks no_hooks;
+UnitHooks silent;
 
-double loss(GoldenModel& m, const GoldenBatch& batch) { return m.model->evaluate(batch.view(), no_hooks); }
+double loss(GoldenModel& m, const GoldenBatch& batch) { return m.model->evaluate(batch.view(), silent); }
 
 class AdaptedWeightsOf : public testing::TestWithParam<const char*> {};
 

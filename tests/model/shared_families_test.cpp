@@ -9,7 +9,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kFolder = DML_SOURCE_DIR "/../shared/data/families/";
-constexpr double kClose = 1e-4;
+constexpr double kWithin = 1e-4;
 
 std::vector<std::string> shared_families() {
   std::vector<std::string> out;
@@ -78,9 +78,9 @@ TEST_P(SharedFamily, LossAndEveryGradientAreThoseOfTransformers) {
         squares += g * g, sum += g;
       }
       const double norm = golden["gradients"][name][0].get<double>();
-      EXPECT_NEAR(std::sqrt(squares), norm, kClose * norm + 1e-8) << p.name;
+      EXPECT_NEAR(std::sqrt(squares), norm, kWithin * norm + 1e-8) << p.name;
       const double many = std::sqrt(static_cast<double>(p.size()));
-      EXPECT_NEAR(sum, golden["gradients"][name][1].get<double>(), kClose * norm * many + 1e-8) << p.name;
+      EXPECT_NEAR(sum, golden["gradients"][name][1].get<double>(), kWithin * norm * many + 1e-8) << p.name;
     }
   EXPECT_EQ(seen, golden["gradients"].size());
 }

@@ -60,7 +60,6 @@ class Clients : public Workshop {
   }
 };
 
-bool long_tests() { return std::getenv("DML_LONG") != nullptr; }
 // DML_SOAK_SECONDS shortens the hour.
 std::string soak_seconds() {
   const char* given = std::getenv("DML_SOAK_SECONDS");
@@ -72,7 +71,7 @@ TEST_F(Clients, MalformedRequestsAndDisconnectsAffectNoOtherClient) {
 }
 
 TEST_F(Clients, LongAbuseLeaksNoMemory) {
-  if (!long_tests()) GTEST_SKIP() << "DML_LONG=1 runs it";
+  if (!long_form()) GTEST_SKIP() << "DML_LONG=1 runs it";
   expect_holds("abuse.py", {"--requests", "10000", "--slow", "200", "--leaving", "1000"}, "abuse holds", 3000);
 }
 
@@ -85,7 +84,7 @@ TEST_F(Clients, MixedLoadOverAdaptersGetsTheAnswersOfEachAlone) {
 }
 
 TEST_F(Clients, LongSoakHasNoWrongAnswer) {
-  if (!long_tests()) GTEST_SKIP() << "DML_LONG=1 runs it";
+  if (!long_form()) GTEST_SKIP() << "DML_LONG=1 runs it";
   Words words = adapters();
   words.insert(words.end(), {"--seconds", soak_seconds()});
   expect_holds("soak.py", words, "soak holds", 4500);

@@ -14,8 +14,6 @@ namespace dml::e2e {
 namespace fs = std::filesystem;
 namespace {
 
-bool long_form() { return std::getenv("DML_LONG") != nullptr; }
-
 class Ranks : public Workshop {
  protected:
   void SetUp() override {

@@ -18,8 +18,6 @@ namespace dml::e2e {
 namespace fs = std::filesystem;
 namespace {
 
-bool long_form() { return std::getenv("DML_LONG") != nullptr; }
-
 bool has_left_over(const std::string& folder) {
   for (auto& entry : fs::directory_iterator(folder))
     if (entry.path().filename().string().find(".tmp-") != std::string::npos) return true;

@@ -62,13 +62,13 @@ const std::string kTriple = R"({"instruction": "Do", "input": "this", "output": 
 const std::string kSystem = R"({"system": "Be brief.", "instruction": "Do", "input": "this", "output": "Done"})";
 const std::string kOrca = R"({"system_prompt": "Be brief.", "question": "Why?", "response": "So."})";
 
-struct Case {
+struct FormatCase {
   std::string type, record, text;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.type; }
+void PrintTo(const FormatCase& c, std::ostream* out) { *out << c.type; }
 
-class Format : public ::testing::TestWithParam<Case> {};
+class Format : public ::testing::TestWithParam<FormatCase> {};
 
 TEST_P(Format, RendersItsTextAndMask) {
   auto rendered = make(GetParam().type)->render(parse_json(GetParam().record, "row"));
@@ -79,91 +79,104 @@ TEST_P(Format, RendersItsTextAndMask) {
 INSTANTIATE_TEST_SUITE_P(
     All, Format,
     ::testing::Values(
-        Case{"alpaca", kPair, "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca", kTriple,
-             "^" + kIn + "\n\n### Instruction:\nDo\n\n### Input:\nthis\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca.load", R"({"instruction": "Do", "input": null, "output": "Done"})",
-             "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca:instruct", kPair, "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca_instruct", kPair, "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca_instruct.load_no_prompt", kPair, "^### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca:chat", kPair, "^SYSTEM: " + kNo + "\nUSER: Do\nASSISTANT:|[[Done]]$"},
-        Case{"alpaca:chat", kTriple, "^SYSTEM: " + kIn + "\nUSER: Do\nthis\nASSISTANT:|[[Done]]$"},
-        Case{"alpaca_chat.load", kPair, "^SYSTEM: " + kNo + "\nUSER: Do\nASSISTANT:|[[Done]]$"},
-        Case{"alpaca_chat.load_no_prompt", kTriple, "^USER: Do\nthis\nASSISTANT:|[[Done]]$"},
-        Case{"alpaca:chatml", kPair,
-             "^<|im_start|>system\n" + kNo +
-                 "<|im_end|>\n<|im_start|>user\nDo<|im_end|>\n<|im_start|>assistant\n|[[Done]]$"},
-        Case{"alpaca:chatml", kTriple,
-             "^<|im_start|>system\n" + kIn +
-                 "<|im_end|>\n<|im_start|>user\nDo\nthis<|im_end|>\n<|im_start|>assistant\n|[[Done]]$"},
-        Case{"alpaca:phi", kPair, "^<|system|>\n" + kNo + "<|end|>\n<|user|>\nDo<|end|>\n<|assistant|>\n|[[Done]]$"},
-        Case{"alpaca:phi", kTriple, "^<|system|>\n" + kIn + "<|end|>\n<|user|>\nDo<|end|>this<|assistant|>|[[Done]]$"},
-        Case{"alpaca_chat.load_concise", kPair,
-             "^SYSTEM: Below is an instruction from a USER that describes a task. The ASSISTANT writes a response that "
-             "appropriately and concisely completes the request.\n\n\nUSER: Do\nASSISTANT:|[[Done]]$"},
-        Case{"alpaca_chat.load_qa", R"({"question": "Why?", "answer": "So."})",
-             "^SYSTEM: Below is an instruction from a USER that describes a task. The ASSISTANT writes a response that "
-             "appropriately and concisely completes the request.\n\n\nUSER: Why?\nASSISTANT:|[[So.]]$"},
-        Case{"alpaca_chat.load_camel_ai", R"({"message_1": "Why?", "message_2": "So."})",
-             "^SYSTEM: Below is an instruction from a USER that describes a task. The ASSISTANT writes a response that "
-             "appropriately and concisely completes the request.\n\n\nUSER: Why?\nASSISTANT:|[[So.]]$"},
-        Case{"alpaca_w_system", kSystem, "^SYSTEM: Be brief.\nUSER: Do\nthis\nASSISTANT:|[[Done]]$"},
-        Case{"alpaca_w_system.load_instruct", kSystem,
-             "^### System:\nBe brief.\n\n### Instruction:\nDo\n\n### Input:\nthis\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca_w_system.load_instruct", R"({"system": "", "instruction": "Do", "output": "Done"})",
-             "^### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca_w_system.load_open_orca", kOrca,
-             "^### System:\nBe brief.\n### Human:\nWhy?\n### Assistant:\n|[[So.]]$"},
-        Case{"alpaca_w_system.load_open_orca_chatml", kOrca,
-             "^<|im_start|>system\nBe "
-             "brief.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n|[[So.]]$"},
-        Case{"orcamini", kOrca, "^### System:\nBe brief.\n\n### User:\nWhy?\n\n### Response:\n|[[So.]]$"},
-        Case{"gpteacher", R"({"instruction": "Do", "input": "", "response": "Done"})",
-             "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"oasst", R"({"INSTRUCTION": "Do", "RESPONSE": "Done"})",
-             "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"jeopardy", R"({"question": "Capital of France", "category": "TOWNS", "answer": "Paris"})",
-             "^" + kIn +
-                 "\n\n### Instruction:\nCapital of France\n\n### Input:\nTOWNS\n\n### Response:\n|[[what is Paris]]$"},
-        Case{"explainchoice", R"({"question": "2+2?", "choices": ["3", "4"], "solution": "4, by adding."})",
-             "^Choose the answer that best answers the question. Explain your reasoning.\n\n\n### "
-             "Instruction:\n2+2?\n\n### Input:\n- \"3\"\n- \"4\"\n\n### Response:\n|[[4, by adding.]]$"},
-        Case{"concisechoice", R"({"question": "2+2?", "choices": ["3", "4"], "explanation": "4"})",
-             "^SYSTEM: Choose the answer that best answers the question. Be concise in your response.\n\nUSER: 2+2?\n- "
-             "\"3\"\n- \"4\"\nASSISTANT:|[[4]]$"},
-        Case{"summarizetldr", R"({"article": "Long.", "summary": "L."})",
-             "^USER: Summarize the following article as a TL;DR.\nLong.\nASSISTANT:|[[L.]]$"},
-        Case{"reflection", R"({"instruction": "Do", "output": "A", "reflection": "B", "corrected": "C"})",
-             "^" + kNo +
-                 "\n\n### Instruction:\nDo\n\n### Response:\n[[### Thought:\nA\n\n### Agent Reflection:\nB\n\n### "
-                 "Final Response:\nC]]$"},
-        Case{"context_qa", R"({"article": "Text.", "question": "Why?", "answer": "So."})",
-             "^SYSTEM: Use the following contextual information to concisely answer the question.\n\nUSER: "
-             "Text.\n===\nWhy?\nASSISTANT:|[[So.]]$"},
-        Case{"context_qa.load_v2", R"({"context": "Text.", "question": "Why?", "answer": "So."})",
-             "^Context: Text.\nQuestion: Why?\n|[[Answer: So.]]$"},
-        Case{"context_qa.load_404", R"({"article": "Text.", "unanswerable_question": "Who?"})",
-             "^SYSTEM: Use the following contextual information to concisely answer the question.\n\nUSER: "
-             "Text.\n===\nWho?\nASSISTANT:|[[The context provided does not contain any information about your inquiry. "
-             "Therefore, I'm unable to answer your question based on the given context.]]$"},
-        Case{"metharme", R"({"prompt": "<|user|>Hi<|model|>", "generation": "Yo"})", "^<|user|>Hi<|model|>|[[Yo]]$$$"},
-        Case{"prompt_completion", R"({"prompt": "Q: ", "completion": "A"})", "^Q: |[[A]]$"},
-        Case{"completion", R"({"text": "Once."})", "^[[Once.]]$"}, Case{"text", R"({"text": "Once."})", "^[[Once.]]$"},
-        Case{"pretrain", R"({"text": "Once."})", "^[[Once.]]$"},
-        Case{"input_output", R"({"segments": [{"label": false, "text": "<s>Hi"}, {"label": true, "text": "Yo</s>"}]})",
-             "<s>Hi|[[Yo</s>]]"},
-        Case{
+        FormatCase{"alpaca", kPair, "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"alpaca", kTriple,
+                   "^" + kIn + "\n\n### Instruction:\nDo\n\n### Input:\nthis\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"alpaca.load", R"({"instruction": "Do", "input": null, "output": "Done"})",
+                   "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"alpaca:instruct", kPair, "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"alpaca_instruct", kPair, "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"alpaca_instruct.load_no_prompt", kPair, "^### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"alpaca:chat", kPair, "^SYSTEM: " + kNo + "\nUSER: Do\nASSISTANT:|[[Done]]$"},
+        FormatCase{"alpaca:chat", kTriple, "^SYSTEM: " + kIn + "\nUSER: Do\nthis\nASSISTANT:|[[Done]]$"},
+        FormatCase{"alpaca_chat.load", kPair, "^SYSTEM: " + kNo + "\nUSER: Do\nASSISTANT:|[[Done]]$"},
+        FormatCase{"alpaca_chat.load_no_prompt", kTriple, "^USER: Do\nthis\nASSISTANT:|[[Done]]$"},
+        FormatCase{"alpaca:chatml", kPair,
+                   "^<|im_start|>system\n" + kNo +
+                       "<|im_end|>\n<|im_start|>user\nDo<|im_end|>\n<|im_start|>assistant\n|[[Done]]$"},
+        FormatCase{"alpaca:chatml", kTriple,
+                   "^<|im_start|>system\n" + kIn +
+                       "<|im_end|>\n<|im_start|>user\nDo\nthis<|im_end|>\n<|im_start|>assistant\n|[[Done]]$"},
+        FormatCase{"alpaca:phi", kPair,
+                   "^<|system|>\n" + kNo + "<|end|>\n<|user|>\nDo<|end|>\n<|assistant|>\n|[[Done]]$"},
+        FormatCase{"alpaca:phi", kTriple,
+                   "^<|system|>\n" + kIn + "<|end|>\n<|user|>\nDo<|end|>this<|assistant|>|[[Done]]$"},
+        FormatCase{
+            "alpaca_chat.load_concise", kPair,
+            "^SYSTEM: Below is an instruction from a USER that describes a task. The ASSISTANT writes a response that "
+            "appropriately and concisely completes the request.\n\n\nUSER: Do\nASSISTANT:|[[Done]]$"},
+        FormatCase{
+            "alpaca_chat.load_qa", R"({"question": "Why?", "answer": "So."})",
+            "^SYSTEM: Below is an instruction from a USER that describes a task. The ASSISTANT writes a response that "
+            "appropriately and concisely completes the request.\n\n\nUSER: Why?\nASSISTANT:|[[So.]]$"},
+        FormatCase{
+            "alpaca_chat.load_camel_ai", R"({"message_1": "Why?", "message_2": "So."})",
+            "^SYSTEM: Below is an instruction from a USER that describes a task. The ASSISTANT writes a response that "
+            "appropriately and concisely completes the request.\n\n\nUSER: Why?\nASSISTANT:|[[So.]]$"},
+        FormatCase{"alpaca_w_system", kSystem, "^SYSTEM: Be brief.\nUSER: Do\nthis\nASSISTANT:|[[Done]]$"},
+        FormatCase{"alpaca_w_system.load_instruct", kSystem,
+                   "^### System:\nBe brief.\n\n### Instruction:\nDo\n\n### Input:\nthis\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"alpaca_w_system.load_instruct", R"({"system": "", "instruction": "Do", "output": "Done"})",
+                   "^### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"alpaca_w_system.load_open_orca", kOrca,
+                   "^### System:\nBe brief.\n### Human:\nWhy?\n### Assistant:\n|[[So.]]$"},
+        FormatCase{"alpaca_w_system.load_open_orca_chatml", kOrca,
+                   "^<|im_start|>system\nBe "
+                   "brief.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n|[[So.]]$"},
+        FormatCase{"orcamini", kOrca, "^### System:\nBe brief.\n\n### User:\nWhy?\n\n### Response:\n|[[So.]]$"},
+        FormatCase{"gpteacher", R"({"instruction": "Do", "input": "", "response": "Done"})",
+                   "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        FormatCase{"oasst", R"({"INSTRUCTION": "Do", "RESPONSE": "Done"})",
+                   "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        FormatCase{
+            "jeopardy", R"({"question": "Capital of France", "category": "TOWNS", "answer": "Paris"})",
+            "^" + kIn +
+                "\n\n### Instruction:\nCapital of France\n\n### Input:\nTOWNS\n\n### Response:\n|[[what is Paris]]$"},
+        FormatCase{"explainchoice", R"({"question": "2+2?", "choices": ["3", "4"], "solution": "4, by adding."})",
+                   "^Choose the answer that best answers the question. Explain your reasoning.\n\n\n### "
+                   "Instruction:\n2+2?\n\n### Input:\n- \"3\"\n- \"4\"\n\n### Response:\n|[[4, by adding.]]$"},
+        FormatCase{
+            "concisechoice", R"({"question": "2+2?", "choices": ["3", "4"], "explanation": "4"})",
+            "^SYSTEM: Choose the answer that best answers the question. Be concise in your response.\n\nUSER: 2+2?\n- "
+            "\"3\"\n- \"4\"\nASSISTANT:|[[4]]$"},
+        FormatCase{"summarizetldr", R"({"article": "Long.", "summary": "L."})",
+                   "^USER: Summarize the following article as a TL;DR.\nLong.\nASSISTANT:|[[L.]]$"},
+        FormatCase{
+            "reflection", R"({"instruction": "Do", "output": "A", "reflection": "B", "corrected": "C"})",
+            "^" + kNo +
+                "\n\n### Instruction:\nDo\n\n### Response:\n[[### Thought:\nA\n\n### Agent Reflection:\nB\n\n### "
+                "Final Response:\nC]]$"},
+        FormatCase{"context_qa", R"({"article": "Text.", "question": "Why?", "answer": "So."})",
+                   "^SYSTEM: Use the following contextual information to concisely answer the question.\n\nUSER: "
+                   "Text.\n===\nWhy?\nASSISTANT:|[[So.]]$"},
+        FormatCase{"context_qa.load_v2", R"({"context": "Text.", "question": "Why?", "answer": "So."})",
+                   "^Context: Text.\nQuestion: Why?\n|[[Answer: So.]]$"},
+        FormatCase{
+            "context_qa.load_404", R"({"article": "Text.", "unanswerable_question": "Who?"})",
+            "^SYSTEM: Use the following contextual information to concisely answer the question.\n\nUSER: "
+            "Text.\n===\nWho?\nASSISTANT:|[[The context provided does not contain any information about your inquiry. "
+            "Therefore, I'm unable to answer your question based on the given context.]]$"},
+        FormatCase{"metharme", R"({"prompt": "<|user|>Hi<|model|>", "generation": "Yo"})",
+                   "^<|user|>Hi<|model|>|[[Yo]]$$$"},
+        FormatCase{"prompt_completion", R"({"prompt": "Q: ", "completion": "A"})", "^Q: |[[A]]$"},
+        FormatCase{"completion", R"({"text": "Once."})", "^[[Once.]]$"},
+        FormatCase{"text", R"({"text": "Once."})", "^[[Once.]]$"},
+        FormatCase{"pretrain", R"({"text": "Once."})", "^[[Once.]]$"},
+        FormatCase{"input_output",
+                   R"({"segments": [{"label": false, "text": "<s>Hi"}, {"label": true, "text": "Yo</s>"}]})",
+                   "<s>Hi|[[Yo</s>]]"},
+        FormatCase{
             "pygmalion",
             R"({"conversations": [{"role": "system", "value": "Bob\n<START>"}, {"role": "human", "value": "Hi "}, {"role": "bot", "value": "Yo"}]})",
             "^<|system|>Persona: Bob|<|user|> Hi|<|model|>[[ Yo]]$"},
-        Case{
+        FormatCase{
             "llama2_chat",
             R"({"conversations": [{"from": "system", "value": "S"}, {"from": "human", "value": "A"}, {"from": "gpt", "value": "B"}, {"from": "human", "value": "C"}, {"from": "gpt", "value": "D"}]})",
             "^[INST] <<SYS>>\nS\n<</SYS>>\n\nA [/INST]|[[B]]$|<s>[INST] C [/INST]|[[D]]$"},
-        Case{"creative_acr.load_answer", R"({"instruction": "Why?", "revision": "So."})",
-             "^Answer the following question in a comprehensive, in-depth, and creative way. Additionally your "
-             "response should be relevant, accurate, and free of any ambiguity.\nUSER: Why?\nASSISTANT:|[[So.]]$"}));
+        FormatCase{
+            "creative_acr.load_answer", R"({"instruction": "Why?", "revision": "So."})",
+            "^Answer the following question in a comprehensive, in-depth, and creative way. Additionally your "
+            "response should be relevant, accurate, and free of any ambiguity.\nUSER: Why?\nASSISTANT:|[[So.]]$"}));
 
 TEST(Formats, TrainThePromptOnRequest) {
   EXPECT_EQ(

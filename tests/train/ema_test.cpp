@@ -11,11 +11,11 @@
 namespace dml {
 namespace {
 
-struct Trained {
+struct EmaRun {
   Parameter parameter;
   std::vector<float> value, grad, state;
 
-  explicit Trained(const Optimizer& optimizer, std::int64_t rows = 3) {
+  explicit EmaRun(const Optimizer& optimizer, std::int64_t rows = 3) {
     parameter.shape = {rows, 4};
     value.resize(static_cast<std::size_t>(rows * 4));
     for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<float>(std::cos(static_cast<double>(i)));
@@ -37,7 +37,7 @@ TEST(Ema, IsTheWeightedSumOfAllWeightsAndLeavesTrainingAlone) {
   for (const char* name : {"adamw", "sgd", "adamw_8bit"}) {
     const auto alone = plain(name);
     const AveragedOptimizer averaged(plain(name), 0.9);
-    Trained a(*alone, 2048), b(averaged, 2048);  // large enough for state in bytes
+    EmaRun a(*alone, 2048), b(averaged, 2048);  // large enough for state in bytes
     std::vector<double> average(a.value.begin(), a.value.end());
     averaged.switch_to_average(b.slices());
     EXPECT_EQ(a.value, b.value) << "before the first step there is no average";
@@ -74,7 +74,7 @@ TEST(Ema, OfAnOptimizerThatAveragesIsRefused) {
 TEST(MovingReference, FollowsEveryFewSteps) {
   const auto alone = plain("adamw");
   const ReferenceOptimizer moving(plain("adamw"), 0.25, 3);
-  Trained a(*alone), b(moving);
+  EmaRun a(*alone), b(moving);
   std::vector<double> reference(a.value.begin(), a.value.end());
   for (std::int64_t t = 0; t < 8; ++t) {
     a.step(*alone, t), b.step(moving, t);

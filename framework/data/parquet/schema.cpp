@@ -131,9 +131,9 @@ Element read_element(Thrift& in) {
   return e;
 }
 
-class Reader {
+class FooterReader {
  public:
-  Reader(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
+  FooterReader(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
 
   Footer read() {
     if (bytes_.size() < 12) fail(fmt::format("{} bytes, too short for a Parquet file", bytes_.size()));
@@ -279,6 +279,6 @@ class Reader {
 
 }  // namespace
 
-Footer read_footer(std::string_view bytes, const std::string& path) { return Reader(bytes, path).read(); }
+Footer read_footer(std::string_view bytes, const std::string& path) { return FooterReader(bytes, path).read(); }
 
 }  // namespace dml::parquet

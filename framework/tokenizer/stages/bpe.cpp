@@ -13,8 +13,6 @@
 namespace dml {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581, SentencePiece's space
-
 /// Whether a mark follows another character.
 bool has_inner_mark(std::string_view s) {
   std::size_t i = 0;

@@ -142,9 +142,9 @@ class StripOfTokens : public EachToken {
   bool fused_;
 };
 
-class Metaspace : public EachToken {
+class MetaspaceDecoder : public EachToken {
  public:
-  Metaspace(std::string mark, bool prefixed) : mark_(std::move(mark)), prefixed_(prefixed) {}
+  MetaspaceDecoder(std::string mark, bool prefixed) : mark_(std::move(mark)), prefixed_(prefixed) {}
   void decode_one(std::string& token, bool first) const override {
     replace_all(token, mark_, first && prefixed_ ? "" : " ");
   }
@@ -231,8 +231,8 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
                                            fused);
   }
   if (type == "Metaspace")
-    return std::make_unique<Metaspace>(json_string(spec, "replacement", "\xe2\x96\x81", where),
-                                       read_prefix_scheme(spec, where) != PrefixScheme::never);
+    return std::make_unique<MetaspaceDecoder>(json_string(spec, "replacement", "\xe2\x96\x81", where),
+                                              read_prefix_scheme(spec, where) != PrefixScheme::never);
   if (type == "Replace") {
     Pattern pattern = read_pattern(spec, where);
     std::optional<Regex> regex;

@@ -57,9 +57,9 @@ class Form : public Normalizer {
   NormalForm form_;
 };
 
-class Sequence : public Normalizer {
+class NormalizerSequence : public Normalizer {
  public:
-  explicit Sequence(std::vector<std::unique_ptr<Normalizer>> parts) : parts_(std::move(parts)) {}
+  explicit NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> parts) : parts_(std::move(parts)) {}
   void apply(AlignedText& text) const override {
     for (auto& part : parts_) part->apply(text);
   }
@@ -216,7 +216,7 @@ std::unique_ptr<Normalizer> make_bert(const Json& spec, std::string_view where) 
         chars([](char32_t c) { return char_classes()[c] & kMark ? std::optional<std::string>("") : std::nullopt; }));
   }
   if (lowercase) parts.push_back(chars(lowered));
-  return std::make_unique<Sequence>(std::move(parts));
+  return std::make_unique<NormalizerSequence>(std::move(parts));
 }
 
 std::optional<std::string> nmt(char32_t c) {
@@ -236,7 +236,7 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& spec, std::string_view w
     for_each_part(spec, "normalizers", where, [&](const Json& part, const std::string& at) {
       if (auto made = make_normalizer(part, at)) parts.push_back(std::move(made));
     });
-    return std::make_unique<Sequence>(std::move(parts));
+    return std::make_unique<NormalizerSequence>(std::move(parts));
   }
   if (type == "NFC") return std::make_unique<Form>(NormalForm{true, false});
   if (type == "NFD") return std::make_unique<Form>(NormalForm{false, false});

@@ -2,11 +2,10 @@
 // leading space, and spaces as U+2581.
 #include "tokenizer/stages/normalizer.h"
 #include "tokenizer/text/unicode.h"
+#include "tokenizer/text/vocabulary.h"
 
 namespace dml {
 namespace {
-
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 
 class SentencePieceNormalizer : public Normalizer {
  public:

@@ -14,6 +14,7 @@ namespace dml {
 
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 21;
 inline constexpr std::size_t kMaxTokenBytes = std::size_t{64} << 10;
+inline constexpr std::string_view kSpaceMark = "\u2581";  // as which SentencePiece spells a space
 
 class Vocabulary {
  public:
