@@ -14,7 +14,7 @@ using Id = Languages::Id;
 using Term = RegexTerm;
 
 constexpr std::uint32_t kMostUnrolled = 1000;  // repetitions of what asserts something
-constexpr int kMostWork = 100'000;             // terms, those of repetitions each time
+constexpr int kMostTerms = 100'000;            // terms, those of repetitions each time
 
 bool reads_nothing(const Term& t) {
   if (t.kind >= Term::Kind::begin) return true;
@@ -34,7 +34,7 @@ class Builder {
   Following everywhere(Id language) const { return Following(1 + kinds_.size(), language); }
 
   Following build(const Term& t, const Following& following) {
-    if (++work_ > kMostWork) throw UserError("the regular expression is too complex: it repeats what looks around");
+    if (++work_ > kMostTerms) throw UserError("the regular expression is too complex: it repeats what looks around");
     if (!t.asserts()) return read(plain(t), following);
     Following out = following;
     switch (t.kind) {
