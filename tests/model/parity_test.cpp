@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kClose = 1e-4;  // of the tensor's largest value
 
-UnitHooks no_hooks;
+UnitHooks no_call;
 
 void expect_close(std::span<const float> got, std::span<const float> want, const std::string& what) {
   ASSERT_EQ(got.size(), want.size()) << what;
@@ -48,7 +48,7 @@ class Family : public testing::TestWithParam<std::string> {};
 TEST_P(Family, LossAndGradientsOfFullFineTuningAreTheReferences) {
   GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
   GoldenModel m(GetParam(), false, batch);
-  double sum = m.model->train(batch.view(), {}, no_hooks);
+  double sum = m.model->train(batch.view(), {}, no_call);
   double want = golden_loss(golden_path(GetParam()) + "/full/loss.json", "sum");
   EXPECT_NEAR(sum, want, 1e-5 * want);
   expect_gradients(m, golden_path(GetParam()) + "/full/gradients.safetensors", batch.view().trained());
@@ -57,7 +57,7 @@ TEST_P(Family, LossAndGradientsOfFullFineTuningAreTheReferences) {
 TEST_P(Family, LossAndGradientsOfAnAdapterAreTheReferences) {
   GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
   GoldenModel m(GetParam(), true, batch);
-  double sum = m.model->train(batch.view(), {}, no_hooks);
+  double sum = m.model->train(batch.view(), {}, no_call);
   double want = golden_loss(golden_path(GetParam()) + "/lora/loss.json", "sum");
   EXPECT_NEAR(sum, want, 1e-5 * want);
   expect_gradients(m, golden_path(GetParam()) + "/lora/gradients.safetensors", batch.view().trained());
@@ -66,7 +66,7 @@ TEST_P(Family, LossAndGradientsOfAnAdapterAreTheReferences) {
 TEST_P(Family, RecomputingGivesTheSameBits) {
   GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
   GoldenModel m(GetParam(), true, batch);
-  double plain = m.model->train(batch.view(), {}, no_hooks);
+  double plain = m.model->train(batch.view(), {}, no_call);
   auto gradients = m.gradients;
   const std::int64_t layers = m.model->spec.layers;
   for (RecomputePolicy recompute : {RecomputePolicy::mlp, RecomputePolicy::layers}) {
@@ -77,7 +77,7 @@ TEST_P(Family, RecomputingGivesTheSameBits) {
       m.model->recompute_layers = some;
       const std::size_t memory = m.model->measure(GoldenModel::shape(batch), true);
       m.model->reserve(memory);
-      EXPECT_EQ(m.model->train(batch.view(), {}, no_hooks), plain);
+      EXPECT_EQ(m.model->train(batch.view(), {}, no_call), plain);
       EXPECT_EQ(m.gradients, gradients);
       if (some == layers) {
         EXPECT_LE(memory, less);
@@ -117,10 +117,10 @@ TEST_P(DenseFamily, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
   GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
   for (bool lora : {false, true}) {
     GoldenModel exact(GetParam(), lora, batch);
-    const double exact_sum = exact.model->train(batch.view(), {}, no_hooks);
+    const double exact_sum = exact.model->train(batch.view(), {}, no_call);
     kernels::use_precision(DType::bf16);
     GoldenModel rounded(GetParam(), lora, batch);
-    const double sum = rounded.model->train(batch.view(), {}, no_hooks);
+    const double sum = rounded.model->train(batch.view(), {}, no_call);
     kernels::use_precision(DType::f32);
     EXPECT_NEAR(sum, exact_sum, 5e-3 * exact_sum);
     EXPECT_NE(rounded.gradients, exact.gradients);
@@ -152,7 +152,7 @@ TEST(Rope, EveryScalingGivesTheReferencesLogits) {
       GoldenBatch batch(folder + "/batch.json");
       GoldenModel m("llama_tiny", false, batch, entry.path().string());
       double want = golden_loss(folder + "/loss.json", "sum");
-      EXPECT_NEAR(m.model->evaluate(batch.view(), no_hooks), want, 1e-5 * want) << folder;
+      EXPECT_NEAR(m.model->evaluate(batch.view(), no_call), want, 1e-5 * want) << folder;
     }
   }
 }
@@ -169,11 +169,11 @@ TEST_P(RopeOfDocuments, LossAndGradientsAreTheReferencesWhateverTheLongestDocume
     GoldenModel m("llama_tiny", false, batch, folder);
     m.model->set_length(length);
     m.model->reserve(m.model->measure(GoldenModel::shape(batch), true));
-    const double sum = m.model->train(batch.view(), {}, no_hooks);
+    const double sum = m.model->train(batch.view(), {}, no_call);
     const double want = golden_loss(folder + "/mixed/loss.json", "sum");
     EXPECT_NEAR(sum, want, 1e-5 * want);
     expect_gradients(m, folder + "/mixed/gradients.safetensors", batch.view().trained());
-    EXPECT_EQ(m.model->evaluate(batch.view(), no_hooks), sum);
+    EXPECT_EQ(m.model->evaluate(batch.view(), no_call), sum);
   }
 }
 
@@ -182,7 +182,7 @@ TEST_P(RopeOfDocuments, LossesAreThoseOfTheDocumentAloneAndTheSameBitsOnAnyThrea
   for (int threads : {1, 2, 3}) {
     set_threads(threads);
     GoldenModel m("llama_tiny", false, batch, folder);
-    m.model->evaluate(batch.view(), no_hooks, rows);
+    m.model->evaluate(batch.view(), no_call, rows);
     if (threads == 1) first_rows = rows;
     EXPECT_EQ(rows, first_rows) << threads;
     std::size_t row = 0;
@@ -193,7 +193,7 @@ TEST_P(RopeOfDocuments, LossesAreThoseOfTheDocumentAloneAndTheSameBitsOnAnyThrea
       PackedBatch alone{std::span(batch.tokens).subspan(first, count), std::span(batch.labels).subspan(first, count),
                         std::span(batch.positions).subspan(first, count), starts};
       std::vector<float> losses(static_cast<std::size_t>(alone.trained()));
-      m.model->evaluate(alone, no_hooks, losses);
+      m.model->evaluate(alone, no_call, losses);
       for (float loss : losses) ASSERT_NEAR(loss, rows[row++], 2e-5) << "document " << d;
     }
   }
@@ -211,10 +211,10 @@ TEST_P(RopeOfDocuments, LengthIsThatOfTheWholeDocumentThoughItsEndFeedsNoLabel) 
   const std::vector<std::int32_t> starts{0, 33}, short_starts{0, 20};
   GoldenModel m("llama_tiny", false, batch, folder);
   std::vector<float> whole(32), part(10), cut(10);
-  m.model->evaluate({tokens, all, positions, starts}, no_hooks, whole);
-  m.model->evaluate({tokens, begin, positions, starts}, no_hooks, part);
+  m.model->evaluate({tokens, all, positions, starts}, no_call, whole);
+  m.model->evaluate({tokens, begin, positions, starts}, no_call, part);
   m.model->evaluate(
-      {std::span(tokens).first(20), std::span(begin).first(20), std::span(positions).first(20), short_starts}, no_hooks,
+      {std::span(tokens).first(20), std::span(begin).first(20), std::span(positions).first(20), short_starts}, no_call,
       cut);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_NEAR(part[i], whole[i], 1e-5) << i;
   EXPECT_NE(part, cut);
@@ -228,7 +228,7 @@ TEST(CausalLm, RowLossesAreTheReferences) {
   GoldenModel m("llama_tiny", false, batch);
   auto want = read_json(golden_path("llama_tiny") + "/full/loss.json")["tokens"].get<std::vector<double>>();
   std::vector<float> rows(static_cast<std::size_t>(batch.view().trained()));
-  m.model->evaluate(batch.view(), no_hooks, rows);
+  m.model->evaluate(batch.view(), no_call, rows);
   for (std::size_t t = 0, i = 0; t < batch.labels.size(); ++t)
     if (batch.labels[t] != kIgnore) {
       EXPECT_NEAR(rows[i++], want[t], 1e-4) << t;
@@ -253,7 +253,7 @@ TEST(CausalLm, BitsDoNotDependOnThreads) {
   for (int n : {1, 2, 3, 4}) {
     set_threads(n);
     GoldenModel m("gemma2", true, batch, "", 0.1);
-    m.model->train(batch.view(), {7, 3}, no_hooks);
+    m.model->train(batch.view(), {7, 3}, no_call);
     if (n == 1) want = m.gradients;
     else EXPECT_EQ(m.gradients, want) << n << " threads";
   }
@@ -267,9 +267,9 @@ TEST(CausalLm, MeasuredMemoryIsWhatAStepTakes) {
   GoldenModel m("llama_tiny", true, batch);
   std::size_t plan = m.model->measure(GoldenModel::shape(batch), true);
   m.model->reserve(plan);
-  EXPECT_NO_THROW(m.model->train(batch.view(), {}, no_hooks));
+  EXPECT_NO_THROW(m.model->train(batch.view(), {}, no_call));
   m.model->reserve(plan - 4096);
-  EXPECT_THROW(m.model->train(batch.view(), {}, no_hooks), Error);
+  EXPECT_THROW(m.model->train(batch.view(), {}, no_call), Error);
 }
 
 }  // namespace
