@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/parallel.h"
 #include "diagnose/topology.h"
+#include "dist/comm.h"
 
 namespace dml {
 namespace {
@@ -112,6 +113,7 @@ bool is_started_rank() {
 int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {
   if (is_started_rank())
     throw UserError("this process is already a rank of mpirun or srun; start 'dml train' there, without 'dml launch'");
+  refuse_tasks_without_mpi();
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

@@ -172,5 +172,13 @@ TEST_F(Ranks, FindOtherPreparedData) {
   with_own_copy(folder, copy, "the prepared data");
 }
 
+// Each task of an srun without MPI would start ranks of its own.
+TEST_F(Ranks, AreNotStartedByEachOfSeveralTasks) {
+  const std::string path = recipe("tasks.yml", tiny_model() + Keys{{"ranks", "2"}, {"output_dir", at("tasks")}});
+  for (const Words& words : {Words{"train", path}, Words{"launch", "-n", "2", "train", path}})
+    Workshop::expect_refused(dml(words, {.environment = {"SLURM_STEP_NUM_TASKS=2"}}), 2,
+                             {"srun started 2 processes without MPI", "srun -n 1"});
+}
+
 }  // namespace
 }  // namespace dml::e2e
