@@ -1,5 +1,5 @@
 """`dml serve` as a child process on a free port of the loopback address, and plain requests to it. Used by the scripts beside."""
-import http.client, json, os, re, signal, socket, subprocess, threading, time
+import atexit, http.client, json, os, re, signal, socket, subprocess, threading, time
 
 PATIENCE = 250  # seconds that only a hang takes, however slow and busy the machine is
 
@@ -14,6 +14,7 @@ def soon(reached):
 class Server:
     def __init__(self, dml, *words):
         self.process = subprocess.Popen([dml, 'serve', *words, '--port', '0'], stderr=subprocess.PIPE, text=True)
+        atexit.register(self.process.kill)  # where a script fails before end()
         self.lines, self.port = [], None
         for line in self.process.stderr:
             self.lines.append(line)
