@@ -1,4 +1,4 @@
-// The schemas of schemas that schemas refer to, as those of configurations that hold schemas do.
+// The meta-schemas of JSON Schema, drafts 4 to 2020-12, which a schema may refer to with $ref.
 #pragma once
 
 #include <optional>

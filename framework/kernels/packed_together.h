@@ -1,18 +1,16 @@
-// Packed products for many threads. With as many tiles as threads, tiles are small, and where every task packs its own
-// operands (packed.cpp), packing takes about as long as multiplying. So all threads pack some steps of the depth
-// together, each value once, and multiply when all are through. Steps and sums are those of packed.cpp, so are the
-// bits.
+// Packed products for many threads. With about one tile per thread, tiles are small; if every task packs its own
+// operands, as in packed.cpp, packing takes about as long as multiplying. Here the threads share the packing: each
+// packs a part of a group of k-steps, and after a barrier all multiply. The k-steps and the order of the sums are those
+// of packed.cpp, so the results have the same bits.
 #pragma once
 
 #include "kernels/packed.h"
 
 namespace dml::kernels {
 
-// Costs in multiply-adds.
-constexpr double kPacking = 10;  // of packing a value
-constexpr double kFar = 20;      // additional, where another core wrote it
+constexpr double kPacking = 10;  // cost of packing one value, in multiply-adds
 
-/// How threads work on a product together.
+/// The tiling of a product whose packing the threads share.
 struct Together {
   std::int64_t rows = 0, cols = 0;  // of a tile
   std::int64_t steps = 0;           // packed at a time; 0: the operands of a step are too large for so few threads
@@ -20,7 +18,7 @@ struct Together {
 };
 Together together(const Product& p, std::int64_t threads);
 
-/// A product whose depth is not 0. In parallel.
+/// Computes the product with this tiling, in parallel. The depth must not be 0.
 void multiply_together(const Product& p, const Together& how);
 
 }  // namespace dml::kernels

@@ -12,7 +12,7 @@ namespace dml {
 struct Columns {
   std::int64_t groups, stride, first, width;
 };
-/// Copies columns of `from` to a dense matrix; and back.
+/// Copies columns of `from` to the dense matrix `to`; put_columns() copies a dense matrix back into such columns.
 void copy_columns(ConstMat from, Columns c, Mat to);
 void put_columns(ConstMat from, Columns c, Mat to);
 
