@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "core/size_text.h"
 #include "kernels/dora.h"
 #include "kernels/quant_nf4.h"
 #include "model/owned_matrix.h"
@@ -110,7 +111,7 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, std::optional<DT
       }
     });
   }
-  log_info("Adapters merged into {:.1f} MB of copied weights", static_cast<double>(bytes) / 1e6);
+  log_info("Adapters merged into {} of copied weights", size_text(bytes));
   return model;
 }
 

@@ -1,4 +1,5 @@
 // bench: speed and memory of a recipe's training step, on random tokens.
+#include "core/size_text.h"
 #include "diagnose/bench.h"
 
 #include <charconv>
@@ -143,8 +144,8 @@ std::string table(const BenchResult& r) {
   line("arithmetic",
        fmt::format("{:.1f} GFLOP per step, {:.1f} GFLOP/s = {:.3f} of the measured sgemm rate ({:.1f} GFLOP/s)",
                    r.operations * 1e-9, r.operations / p.step * 1e-9, r.fraction, r.sgemm * 1e-9));
-  line("memory", fmt::format("predicted {}, peak {}", memory_text(r.plan.total()), memory_text(r.peak)));
-  for (auto& [name, bytes] : r.plan.rows()) line(("  " + name).c_str(), memory_text(bytes));
+  line("memory", fmt::format("predicted {}, peak {}", size_text(r.plan.total()), size_text(r.peak)));
+  for (auto& [name, bytes] : r.plan.rows()) line(("  " + name).c_str(), size_text(bytes));
   line("loss", fmt::format("{:.4f} first, {:.4f} last", r.first_loss, r.last_loss));
   return out;
 }

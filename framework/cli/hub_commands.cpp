@@ -3,13 +3,12 @@
 #include "cli/output.h"
 #include "cli/stages.h"
 #include "core/error.h"
+#include "core/size_text.h"
 #include "hub/fetch.h"
 #include "hub/push.h"
 
 namespace dml {
 namespace {
-
-std::string megabytes(std::uint64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }
 
 struct Fetch {
   std::string name;
@@ -48,9 +47,9 @@ int run_fetch(const std::vector<std::string>& words) {
     throw UserError("--revision: '{}' is not a revision", *in.revision);
   const Fetched fetched = fetch_from_hub(HubClient(HubOptions::from_environment()), in.request);
   if (in.request.dry_run) {
-    for (const HubFile& file : fetched.files) print(fmt::format("{:>12}  {}\n", megabytes(file.size), file.path));
-    print(fmt::format("{:>12}  in all at commit {}, {} of it not in the cache\n", megabytes(fetched.bytes),
-                      fetched.commit, megabytes(fetched.missing)));
+    for (const HubFile& file : fetched.files) print(fmt::format("{:>12}  {}\n", size_text(file.size), file.path));
+    print(fmt::format("{:>12}  in all at commit {}, {} of it not in the cache\n", size_text(fetched.bytes),
+                      fetched.commit, size_text(fetched.missing)));
   } else {
     print(fetched.folder + "\n");
   }
@@ -91,8 +90,8 @@ int run_push(const std::vector<std::string>& words) {
   if (in.message) in.request.message = *in.message;
   const Pushed pushed = push_to_hub(HubClient(HubOptions::from_environment()), in.request);
   if (in.request.dry_run) {
-    for (const LocalFile& file : pushed.files) print(fmt::format("{:>12}  {}\n", megabytes(file.size), file.path));
-    print(fmt::format("{:>12}  in all, to {}\n", megabytes(pushed.bytes), in.request.id));
+    for (const LocalFile& file : pushed.files) print(fmt::format("{:>12}  {}\n", size_text(file.size), file.path));
+    print(fmt::format("{:>12}  in all, to {}\n", size_text(pushed.bytes), in.request.id));
   } else {
     print(pushed.url + "\n");
   }

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/size_text.h"
 #include "diagnose/autotune.h"
 #include "diagnose/doctor.h"
 #include "diagnose/launch.h"
@@ -15,7 +16,6 @@
 #include "pipeline/output_folder.h"
 #include "pipeline/own_ranks.h"
 #include "pipeline/run_record.h"
-#include "train/progress.h"
 
 namespace dml {
 namespace {
@@ -231,10 +231,6 @@ struct Ckpt {
     options.flag("force", force, "rm: also the newest valid checkpoint");
   }
 };
-
-std::string size_text(std::uint64_t bytes) {
-  return bytes < 10'000'000 ? fmt::format("{:.0f} kB", static_cast<double>(bytes) / 1e3) : memory_text(bytes);
-}
 
 std::string loss_text(const std::optional<double>& loss) { return loss ? fmt::format("{:.4f}", *loss) : "-"; }
 

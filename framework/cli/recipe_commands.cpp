@@ -46,8 +46,8 @@ struct Validate {
 int run_validate(const std::vector<std::string>& words) {
   Validate v;
   v.options.parse(words);
-  RecipeFile file = load_recipe(v.recipe, v.overrides);
   const bool alone = v.recipe_only || v.resolved;
+  RecipeFile file = alone ? load_recipe(v.recipe, v.overrides) : examine_recipe(v.recipe, v.overrides);
   show_notes(file, false, alone);
   if (v.resolved) {
     print(resolved_yaml(file, true));

@@ -4,10 +4,10 @@
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/size_text.h"
 #include "data/report.h"
 #include "pipeline/tokenizer_training.h"
 #include "tokenizer/tokenizer.h"
-#include "train/progress.h"
 
 namespace dml {
 namespace {
@@ -116,9 +116,9 @@ int run_tokenizer_train(const std::vector<std::string>& words) {
   const TrainedTokenizer made = make_tokenizer(t.request);
   auto tokenizer = load_tokenizer(t.request.output);
   log_info("{}, {} tokens, from {} of text in {} texts{}",
-           t.request.training.model == SubwordModel::bpe ? "BPE" : "unigram", grouped(made.size),
-           memory_text(made.bytes), grouped(made.texts),
-           made.trained < made.bytes ? fmt::format(" ({} of it, spread evenly)", memory_text(made.trained)) : "");
+           t.request.training.model == SubwordModel::bpe ? "BPE" : "unigram", grouped(made.size), size_text(made.bytes),
+           grouped(made.texts),
+           made.trained < made.bytes ? fmt::format(" ({} of it, spread evenly)", size_text(made.trained)) : "");
   log_info("example: {}", example_of(*tokenizer, "The quick brown fox jumps over 12 lazy dogs."));
   log_info("next: dml init {} DATA writes a recipe that trains a model from scratch with this tokenizer",
            t.request.output);

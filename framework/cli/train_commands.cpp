@@ -17,6 +17,7 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "core/parallel.h"
+#include "core/size_text.h"
 #include "diagnose/scaling_plan.h"
 #include "dist/strategy_rows.h"
 #include "pipeline/evals.h"
@@ -234,8 +235,8 @@ int plan_ranks(const Plan& p) {
         if (!row.make.several_ranks || (row.make.reads("dp_shard_size") && !groups)) continue;
         const StepForecast f = plan.forecast(row.name, ranks, micro_batches, network);
         print(fmt::format("{:>6}  {:<12}  {:>7.3f} s  {:>7.3f} s  {:>8.2f}  {:>11}  {:>10}\n", ranks, row.name, f.step,
-                          f.waiting, alone / f.step, memory_text(static_cast<std::size_t>(f.sent)),
-                          memory_text(static_cast<std::size_t>(f.memory))));
+                          f.waiting, alone / f.step, size_text(static_cast<std::size_t>(f.sent)),
+                          size_text(static_cast<std::size_t>(f.memory))));
       }
   }
   return 0;
@@ -280,12 +281,12 @@ int run_plan(const std::vector<std::string>& words) {
   if (!layout.why.empty()) log_info("layout     dml train runs as {} ({})", layout.layout.text(), layout.why);
   for (auto& line : plan.details()) log_info("{}", line);
   for (auto& line : plan.data.prepared.report().warnings()) log_warning("{}", line);
-  for (auto& [name, bytes] : plan.memory.rows()) print(fmt::format("{:<24} {:>10}\n", name, memory_text(bytes)));
-  print(fmt::format("{:<24} {:>10}\n", "total", memory_text(plan.memory.total())));
-  print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", memory_text(plan.checkpoint_bytes())));
+  for (auto& [name, bytes] : plan.memory.rows()) print(fmt::format("{:<24} {:>10}\n", name, size_text(bytes)));
+  print(fmt::format("{:<24} {:>10}\n", "total", size_text(plan.memory.total())));
+  print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", size_text(plan.checkpoint_bytes())));
   if (plan.data.schedule.options().micro_batch_tokens == 0)
     print(fmt::format("micro_batch_size up to {} fits in the {} of available memory; ", plan.largest_micro_batch(),
-                      memory_text(available_memory())));
+                      size_text(available_memory())));
   print(fmt::format("{} {} about {} on this machine\n", count_text(static_cast<double>(steps)),
                     steps == 1 ? "step takes" : "steps take", clock_text(plan.estimated_seconds())));
   return 0;

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/size_text.h"
 
 namespace dml {
 namespace {
@@ -21,7 +22,7 @@ Arena::Arena(std::size_t bytes) : capacity_(std::max<std::size_t>(bytes, kAlignm
   const int reserve = dry_run() ? MAP_NORESERVE : 0;
   void* p = mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | reserve, -1, 0);
   if (p == MAP_FAILED)
-    throw Error(ExitCode::memory, fmt::format("cannot reserve {:.1f} MB of working memory", bytes / 1e6));
+    throw Error(ExitCode::memory, fmt::format("cannot reserve {} of working memory", size_text(bytes)));
   madvise(p, capacity_, MADV_HUGEPAGE);
   base_ = static_cast<std::byte*>(p);
 }

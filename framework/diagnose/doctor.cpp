@@ -22,13 +22,13 @@
 #include "core/hash.h"
 #include "core/memory_limits.h"
 #include "core/parallel.h"
+#include "core/size_text.h"
 #include "core/version.h"
 #include "diagnose/launch.h"
 #include "diagnose/rank_checks.h"
 #include "diagnose/topology.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
-#include "train/progress.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -69,7 +69,7 @@ Space space_of(const std::string& path) {
 
 Finding space_finding(std::string name, const std::string& path, std::uint64_t enough, std::string advice) {
   Space space = space_of(path);
-  std::string value = fmt::format("{}: {} free of {}", path, memory_text(space.free), memory_text(space.total));
+  std::string value = fmt::format("{}: {} free of {}", path, size_text(space.free), size_text(space.total));
   return {space.free < enough ? Verdict::note : Verdict::fine, std::move(name), std::move(value),
           space.free < enough ? std::move(advice) : ""};
 }
@@ -112,7 +112,7 @@ void examine_memory(std::vector<Finding>& out) {
               kilobytes = std::strtoull(proc_value("/proc/meminfo", "MemTotal").c_str(), nullptr, 10);
   bool low = available > 0 && available < 2 * kGigabyte;
   out.push_back({low ? Verdict::note : Verdict::fine, "memory",
-                 fmt::format("{} available of {}", memory_text(available), memory_text(kilobytes * 1024)),
+                 fmt::format("{} available of {}", size_text(available), size_text(kilobytes * 1024)),
                  low ? "low; dml plan RECIPE shows what a run needs" : ""});
 }
 

@@ -8,11 +8,11 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/memory_limits.h"
+#include "core/size_text.h"
 #include "data/report.h"
 #include "data/schedule.h"
 #include "diagnose/weightless_model.h"
 #include "dist/strategy.h"
-#include "train/progress.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -49,8 +49,8 @@ void check_disk_space(const std::string& directory, std::size_t bytes) {
   while (!place.empty() && !fs::exists(place, error)) place = place.parent_path();
   const fs::space_info space = fs::space(place.empty() ? "." : place, error);
   if (error || space.available == static_cast<std::uintmax_t>(-1) || space.available >= bytes) return;
-  throw UserError("not enough disk space: this run writes at least {}, and {} is available in {}", memory_text(bytes),
-                  memory_text(static_cast<std::size_t>(space.available)), directory)
+  throw UserError("not enough disk space: this run writes at least {}, and {} is available in {}", size_text(bytes),
+                  size_text(static_cast<std::size_t>(space.available)), directory)
       .about("output_dir");
 }
 
@@ -75,17 +75,17 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
   if (room > 0 && need > room) {
     std::string kinds;
     for (auto& [name, bytes] : plan.rows())
-      if (name != "process") kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", name, memory_text(bytes));
+      if (name != "process") kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", name, size_text(bytes));
     const std::string text = fmt::format(
         "not enough memory: {}this run needs {} and {} is available ({}); reduce micro_batch_size or sequence_len, set "
         "gradient_checkpointing: true, or use adapter: qlora",
-        batch.exact ? "" : fmt::format("with micro-batches of {} tokens ", grouped(batch.tokens)), memory_text(need),
-        memory_text(room), kinds);
+        batch.exact ? "" : fmt::format("with micro-batches of {} tokens ", grouped(batch.tokens)), size_text(need),
+        size_text(room), kinds);
     if (batch.exact && on_one_rank(recipe.distribution)) out.problems.push_back({"micro_batch_size", "", text});
     else out.notes.push_back(text + (batch.exact ? " (on one rank)" : ""));
   } else {
     out.notes.push_back(fmt::format("training takes {}{} of memory, a checkpoint and the result {} on disk",
-                                    batch.exact ? "" : "up to ", memory_text(need), memory_text(disk)));
+                                    batch.exact ? "" : "up to ", size_text(need), size_text(disk)));
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "core/size_text.h"
 #include "exchange/gguf_families.h"
 #include "exchange/gguf_vocabulary.h"
 #include "kernels/quant_ggml.h"
@@ -168,7 +169,7 @@ WeightRows rows_of_files(const ModelFiles& files) {
 void log_gguf(const std::string& path, const GgufFileType& type, const GgufReport& report) {
   std::vector<std::string> counts;
   for (auto& [name, count] : report.tensors) counts.push_back(fmt::format("{} {}", count, name));
-  log_info("{}: {:.1f} MB, {:.2f} bits per weight; tensors: {}", path, static_cast<double>(report.bytes) / 1e6,
+  log_info("{}: {}, {:.2f} bits per weight; tensors: {}", path, size_text(report.bytes),
            8.0 * static_cast<double>(report.bytes) / static_cast<double>(report.weights), fmt::join(counts, ", "));
   if (report.other_blocks > 0)
     log_info("{} matrices have rows that are no multiple of {} values, and so another type than {}",

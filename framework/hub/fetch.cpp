@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/size_text.h"
 #include "hub/transfer.h"
 
 namespace dml {
@@ -68,13 +69,6 @@ bool belongs_to_dataset(const std::string& path) {
   return !hidden && fits_any(names, path);
 }
 
-std::string in_bytes(std::uint64_t bytes) {
-  const double value = static_cast<double>(bytes);
-  if (bytes >= 1'000'000'000) return fmt::format("{:.1f} GB", value / 1e9);
-  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", value / 1e6);
-  return fmt::format("{:.1f} kB", value / 1e3);
-}
-
 // Logs progress every few seconds while it exists.
 class Progress {
  public:
@@ -86,7 +80,7 @@ class Progress {
           while (!wake_.wait_for(guard, stop, kEvery, [&] { return stop.stop_requested(); })) {
             const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
             const auto here = static_cast<double>(arrived.load());
-            log_info("{}: {} of {}, {:.1f} MB/s", what, in_bytes(arrived), in_bytes(all), here / seconds / 1e6);
+            log_info("{}: {} of {}, {:.1f} MB/s", what, size_text(arrived), size_text(all), here / seconds / 1e6);
           }
         }) {}
 
@@ -144,7 +138,7 @@ class Download {
     const fs::space_info space = fs::space(repository_, unknown);
     if (!unknown && needed > space.available)
       throw UserError("{}: {} are needed, {} are free; HF_HOME or HF_HUB_CACHE names another folder", cache_,
-                      in_bytes(needed), in_bytes(space.available));
+                      size_text(needed), size_text(space.available));
   }
 
   void fetch_all() {

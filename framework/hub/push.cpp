@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/sha.h"
+#include "core/size_text.h"
 #include "hub/listing.h"
 
 namespace dml {
@@ -197,7 +198,7 @@ class Push {
                                   dump(object["error"]).substr(0, 200)));
       const Json actions = object.value("actions", Json::object());
       if (!actions.is_object() || !actions.contains("upload")) continue;  // the Hub has this file already
-      log_info("{}: pushing {}, {:.1f} MB", what_, found->second->path, static_cast<double>(found->second->size) / 1e6);
+      log_info("{}: pushing {}, {}", what_, found->second->path, size_text(found->second->size));
       upload_one(*found->second, found->first, actions["upload"]);
       if (actions.contains("verify"))
         client_.require_success(client_.send(post(json_string(actions["verify"], "href", "", what_),

@@ -11,17 +11,13 @@
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/size_text.h"
 #include "data/report.h"
 #include "exchange/gguf_file.h"
 #include "tokenizer/tokenizer.h"
-#include "train/progress.h"
 
 namespace dml {
 namespace {
-
-std::string size_text(std::size_t bytes) {
-  return bytes < std::size_t{10} << 20 ? fmt::format("{} KB", (bytes + 1023) / 1024) : memory_text(bytes);
-}
 
 class Describer {
  public:

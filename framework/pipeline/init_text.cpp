@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "core/error.h"
+#include "core/size_text.h"
 #include "core/utf8.h"
 #include "core/version.h"
 #include "data/report.h"
@@ -91,7 +92,7 @@ std::string method_text(const Recipe& r) {
 }
 
 std::string memory_line(const InitChoice& c) {
-  return fmt::format("about {} of {} available", memory_text(c.memory.total()), memory_text(c.available));
+  return fmt::format("about {} of {} available", size_text(c.memory.total()), size_text(c.available));
 }
 
 std::string size_of(const ModelFacts& m) {

@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "train/progress.h"
+#include "core/size_text.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -171,13 +171,13 @@ void archive_earlier_run(const std::string& output_dir, const std::vector<std::s
   if (parts.empty()) parts.push_back("metrics");
   log_info(
       "Moved the earlier run ({}, {}) to {}; --resume auto would have continued it. To remove it: dml ckpt rm {} {}",
-      fmt::join(parts, " and "), memory_text(bytes), aside, output_dir, name);
+      fmt::join(parts, " and "), size_text(bytes), aside, output_dir, name);
   runs.push_back({name, aside, bytes, checkpoints});
   if (runs.size() < kManyRuns) return;
   std::uint64_t total = 0;
   for (const EarlierRun& r : runs) total += r.bytes;
   log_warning("{} holds {} earlier runs ({}). To remove them all: dml ckpt rm {} earlier", output_dir, runs.size(),
-              memory_text(total), output_dir);
+              size_text(total), output_dir);
 }
 
 void remove_earlier_runs(const std::string& output_dir, const std::string& name) {

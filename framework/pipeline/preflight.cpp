@@ -170,20 +170,26 @@ ExampleLengths check_rows_of(const Recipe& recipe, const Tokenizer* tokenizer, F
   return {std::move(data.train_lengths), std::move(data.validation_lengths)};
 }
 
-}  // namespace
-
-Validation validate(const RecipeFile& file) {
-  const Recipe& recipe = file.recipe;
-  Findings found;
-  Validation out;
+// The base and the tokenizer of a recipe, as far as they can be opened.
+struct Opened {
   BaseModel base;
+  bool has_base = false;
   std::unique_ptr<Tokenizer> tokenizer;
-  const ModelSection& model = recipe.model;
-  const bool has_base = found.attempt("base_model", [&] { base = open_base_files(model); });
+};
+
+Opened open_model(const ModelSection& model, Findings& found) {
+  Opened out;
+  out.has_base = found.attempt("base_model", [&] { out.base = open_base_files(model); });
   // A missing directory is one problem, not two.
   if (model.tokenizer_config || model.base_model.empty() || file_exists(model_directory(model.base_model)))
     found.attempt(model.tokenizer_config ? "tokenizer_config" : "base_model",
-                  [&] { tokenizer = open_tokenizer(model); });
+                  [&] { out.tokenizer = open_tokenizer(model); });
+  return out;
+}
+
+// Checks the run that the settings describe.
+void check_run(const Recipe& recipe, Opened& opened, Findings& found, Validation& out) {
+  auto& [base, has_base, tokenizer] = opened;
   if (has_base) check_model(recipe, base, tokenizer.get(), found);
   if (auto& checkpoint = recipe.train.resume_from_checkpoint; checkpoint && *checkpoint != "auto")
     if (auto problem = manifest_problem(*checkpoint); !problem.empty())
@@ -202,12 +208,31 @@ Validation validate(const RecipeFile& file) {
   if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty())
     out.notes.push_back(
         "there is no validation split, so dml evaluate has nothing to do; set val_set_size or test_datasets");
+}
 
-  // Missing files are reported once.
-  out.problems = file.missing;
-  for (Problem& problem : found.all)
-    if (std::ranges::find(file.missing, problem.key, &Problem::key) == file.missing.end())
-      out.problems.push_back(file.located(std::move(problem)));
+}  // namespace
+
+Validation validate(const RecipeFile& file) {
+  Findings found;
+  Validation out;
+  Opened opened = open_model(file.recipe.model, found);
+  if (file.problems.empty()) {
+    check_run(file.recipe, opened, found, out);
+  } else {
+    check_sources(file.recipe.data, [&](const Problem& problem) { found.add(problem); });
+    out.notes.push_back("rows, memory, and whether the recipe suits the model are checked when its settings are valid");
+  }
+
+  // What is wrong with a setting or missing on disk is reported once.
+  out.problems = file.problems;
+  out.problems.insert(out.problems.end(), file.missing.begin(), file.missing.end());
+  for (Problem& problem : found.all) {
+    if (std::ranges::find(file.missing, problem.key, &Problem::key) != file.missing.end()) continue;
+    problem = file.located(std::move(problem));
+    const bool of_the_file = problem.place.starts_with(file.path + ":");
+    const auto reported = [&](const Problem& p) { return of_the_file && p.text.starts_with(problem.place + ": "); };
+    if (std::ranges::none_of(file.problems, reported)) out.problems.push_back(std::move(problem));
+  }
   return out;
 }
 

@@ -16,6 +16,7 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/memory_limits.h"
+#include "core/size_text.h"
 #include "core/version.h"
 #include "dist/agreement.h"
 #include "kernels/gemm.h"
@@ -65,7 +66,7 @@ void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Co
   if (room > 0 && need > room)
     throw UserError("{} of {} parameters needs {} for values{} alone, and {} is available; {}",
                     full ? "full fine-tuning" : "an adapter", count_text(static_cast<double>(parameters)),
-                    memory_text(need), gradients ? " and gradients" : "", memory_text(room),
+                    size_text(need), gradients ? " and gradients" : "", size_text(room),
                     full ? "adapter: lora or qlora needs a fraction of it" : "choose a smaller lora_r");
 }
 

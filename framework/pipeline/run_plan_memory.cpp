@@ -7,10 +7,10 @@
 #include "core/error.h"
 #include "core/fault.h"
 #include "core/memory_limits.h"
+#include "core/size_text.h"
 #include "diagnose/estimate.h"
 #include "dist/frozen_shards.h"
 #include "pipeline/run_plan.h"
-#include "train/progress.h"
 
 namespace dml {
 
@@ -45,7 +45,7 @@ void RunPlan::plan_memory() {
     const bool fixed = data.schedule.options().micro_batch_tokens > 0;
     const std::int64_t fitting = fixed ? 0 : largest_micro_batch();
     throw UserError("not enough memory: this run needs {} more on this host and {} is available (per rank: {}); {}",
-                    memory_text(need), memory_text(room), plan_text(memory),
+                    size_text(need), size_text(room), plan_text(memory),
                     fitting > 0
                         ? fmt::format("use micro_batch_size: {} or less", fitting)
                         : fmt::format("{}reduce sequence_len, set gradient_checkpointing: true, or use adapter: "

@@ -1,6 +1,7 @@
 // What a run says of itself before its first step.
 #include "assembly/distribution.h"
 #include "core/parallel.h"
+#include "core/size_text.h"
 #include "data/inspect.h"
 #include "kernels/processor.h"
 #include "pipeline/run_plan.h"
@@ -35,7 +36,7 @@ std::string plan_text(const MemoryPlan& plan) {
   std::string text;
   for (auto& [name, bytes] : plan.rows())
     if (bytes >= 500'000)  // what rounds to no megabyte is left out
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, size_text(bytes));
   return text;
 }
 
@@ -75,7 +76,7 @@ std::vector<std::string> RunPlan::header() const {
                               counted(data.calendar.checkpoints(), "checkpoint"), counted(comm.size(), "rank"),
                               counted(threads(), "thread"), how_shared));
   if (kernels::precision() == DType::bf16) lines.back() += ", bf16 products";
-  lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory.total()), plan_text(memory)));
+  lines.push_back(fmt::format("memory     {} per rank: {}", size_text(memory.total()), plan_text(memory)));
   return lines;
 }
 

@@ -45,7 +45,7 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   read_recipe_map(root, file.recipe, reading);
   auto derived = fill_in(file.recipe, reading);
   check_rules(file.recipe, use, reading);
-  report.raise();
+  file.problems = report.problems();
 
   collect_origins(reading, derived, file);
   file.warnings = report.warnings();
@@ -206,16 +206,29 @@ Problem RecipeFile::located(Problem problem) const {
   return problem;
 }
 
-RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides,
-                       RecipeUse use) {
-  return recipe::read(text, name, overrides, use);
-}
-
-RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides, RecipeUse use) {
+RecipeFile examine_recipe(const std::string& path, const std::vector<Override>& overrides, RecipeUse use) {
   std::error_code unreadable;
   if (std::filesystem::is_directory(path, unreadable))
     throw UserError("{}: is a directory; name the recipe file in it", path);
   return recipe::read(read_file(path, recipe::kMaxRecipeBytes), path, overrides, use);
+}
+
+namespace {
+
+RecipeFile without_problems(RecipeFile file) {
+  if (!file.problems.empty()) throw UserError(std::move(file.problems));
+  return file;
+}
+
+}  // namespace
+
+RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides, RecipeUse use) {
+  return without_problems(examine_recipe(path, overrides, use));
+}
+
+RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides,
+                       RecipeUse use) {
+  return without_problems(recipe::read(text, name, overrides, use));
 }
 
 }  // namespace dml

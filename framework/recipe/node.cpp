@@ -42,11 +42,15 @@ std::vector<std::string> Report::sorted(std::vector<Line> lines) const {
   return out;
 }
 
+std::vector<Problem> Report::problems() const {
+  std::vector<Problem> out;
+  for (auto& line : sorted(errors_)) out.push_back({"", "", std::move(line)});
+  if (more_) out.push_back({"", "", fmt::format("{}: and {} more problems", name_, more_)});
+  return out;
+}
+
 void Report::raise() const {
-  Problems problems;
-  for (auto& line : sorted(errors_)) problems.add(std::move(line));
-  if (more_) problems.add(fmt::format("{}: and {} more problems", name_, more_));
-  problems.raise();
+  if (!errors_.empty()) throw UserError(problems());
 }
 
 std::string shown(std::string_view text) {

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.h"
+
 namespace dml::recipe {
 
 /// 1-based line and column; line 0 is the command line.
@@ -42,7 +44,9 @@ class Report {
   std::string at(Place place) const;
   /// False once the limit of reported errors is reached; further errors are only counted.
   bool wants_more() const { return errors_.size() < kMost; }
-  /// Throws UserError with all errors, sorted by place, if there are any.
+  /// All errors, sorted by place.
+  std::vector<Problem> problems() const;
+  /// Throws UserError with all errors, if there are any.
   void raise() const;
   /// All warnings, sorted by place.
   std::vector<std::string> warnings() const { return sorted(warnings_); }

@@ -277,6 +277,7 @@ struct RecipeFile {
                                                // "command line", "default", "from KEY"
   std::vector<std::string> notices;            // keys that were mapped or have no effect
   std::vector<std::string> warnings;           // settings that are probably mistakes
+  std::vector<Problem> problems;               // of the settings; only examine_recipe() returns any
   std::vector<Problem> missing;                // files and directories that the recipe names and that do not exist
 
   /// The problem with the place of its key or, if the recipe does not set that key, of the table around it.
@@ -301,6 +302,10 @@ enum class RecipeUse { train, measure };
 /// Throws UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
 RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);
+/// load_recipe() for commands that look further than the recipe: problems of its settings are returned, not thrown. A
+/// setting with a problem has its default. Throws UserError for a text that is no YAML table.
+RecipeFile examine_recipe(const std::string& path, const std::vector<Override>& overrides = {},
+                          RecipeUse use = RecipeUse::train);
 /// Reads a recipe from text; `name` is the file name in messages.
 RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/size_text.h"
 
 namespace dml {
 
@@ -87,13 +88,6 @@ std::string count_text(double value) {
   return value >= 9999.5 ? fmt::format("{:.1f}k", value / 1e3) : fmt::format("{:.0f}", value);
 }
 
-std::string memory_text(std::size_t bytes) {
-  if (bytes < 1000) return fmt::format("{} B", bytes);
-  const double mb = static_cast<double>(bytes) / 1e6;
-  if (mb < 0.9995) return fmt::format("{:.0f} kB", mb * 1e3);
-  return mb < 999.5 ? fmt::format("{:.0f} MB", mb) : fmt::format("{:.1f} GB", mb / 1000);
-}
-
 std::string progress_bar(const ProgressState& state, const TerminalStyle& style) {
   const StepMetrics& m = state.last;
   const double share = state.steps > 0 ? static_cast<double>(m.step) / static_cast<double>(state.steps) : 0;
@@ -109,7 +103,7 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
                                      {3, fmt::format("{} tok/s", count_text(m.tok_s))},
                                      {2, fmt::format("grad {:.3g}", m.grad_norm)},
                                      {1, fmt::format("lr {:.2e}", m.lr)},
-                                     {4, memory_text(m.mem)}};
+                                     {4, size_text(m.mem)}};
   // The bar's width depends on the window only, so that it does not change with the numbers beside it.
   const int bar_width = style.columns >= 110 ? kBarWidth : style.columns >= 60 ? kBarWidth / 2 : 0;
   const int beside = style.columns - 1 - static_cast<int>(head.size());
@@ -135,7 +129,7 @@ std::string progress_text(const ProgressState& state) {
   const StepMetrics& m = state.last;
   return fmt::format("step {}/{}  epoch {:.2f}  loss {:.4f}{}  lr {:.2e}  grad {:.3g}  {} tok/s  {}  {} < {}", m.step,
                      state.steps, m.epoch, m.loss, reward_text(m), m.lr, m.grad_norm, count_text(m.tok_s),
-                     memory_text(m.mem), clock_text(state.elapsed), clock_text(state.left));
+                     size_text(m.mem), clock_text(state.elapsed), clock_text(state.left));
 }
 
 Progress::Progress(std::int64_t steps, Options options)

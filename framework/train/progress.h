@@ -48,8 +48,6 @@ std::string progress_text(const ProgressState& state);
 std::string clock_text(double seconds);
 /// "812", "12.3k".
 std::string count_text(double value);
-/// "12 kB", "640 MB", "1.9 GB".
-std::string memory_text(std::size_t bytes);
 
 class Progress {
  public:

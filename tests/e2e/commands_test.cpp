@@ -138,6 +138,25 @@ TEST_F(Commands, ValidateOpensModelAndData) {
   EXPECT_EQ(dml({"preprocess", lora, "--check"}).exit, 0);
 }
 
+// A mistake in a setting does not hide what the disk would reject.
+TEST_F(Commands, ValidateLooksAtTheDiskInSpiteOfMistakesInTheRecipe) {
+  alpaca("rows.jsonl", 20);
+  const Keys mistakes{{"sequence_len", "0"}, {"lora_rr", "8"}};
+  const Ended absent = dml({"validate", recipe("absent.yml", tiny_lora() + mistakes + Keys{{"base_model", at("no")}}),
+                            "--datasets.0.path", at("none.jsonl"), "--datasets.0.type", "alpacca"});
+  EXPECT_EQ(absent.exit, 2);
+  for (const char* text : {"sequence_len", "'lora_rr'", "'base_model': no such file or directory",
+                           "'datasets.0.path': no such file or directory", "did you mean 'alpaca'?"})
+    EXPECT_THAT(absent.err, HasSubstr(text));
+  EXPECT_THAT(absent.err, HasSubstr("are checked when its settings are valid"));
+
+  write("broken/config.json", R"({"model_type": "llamma"})");
+  const Ended broken = dml({"validate", recipe("broken.yml", tiny_lora() + mistakes), "--base_model", at("broken")});
+  EXPECT_THAT(broken.err, AllOf(HasSubstr("sequence_len"), HasSubstr("llamma")));
+  const Ended alone = dml({"validate", recipe("alone.yml", tiny_lora() + mistakes)});
+  EXPECT_EQ(std::ranges::count(alone.err, '\n'), 3) << alone.err;  // and what was not checked
+}
+
 // Problems with model or data are reported with the line of the recipe that names them; by train, too.
 TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
   alpaca("rows.jsonl", 20);

@@ -63,7 +63,7 @@ class HubCommands : public Workshop {
 
 TEST_F(HubCommands, FetchFillsTheCacheAndPrintsTheFolder) {
   const Ended listed = fetch({"--dry-run"});
-  EXPECT_THAT(listed.out, AllOf(HasSubstr("0.3 MB  model.safetensors"), HasSubstr("0.3 MB of it not in the cache")));
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("300 kB  model.safetensors"), HasSubstr("300 kB of it not in the cache")));
   EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
   const Ended first = fetch();
   EXPECT_EQ(first.exit, 0) << first.err;
