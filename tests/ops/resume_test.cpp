@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <random>
-#include <thread>
 
 #include "core/files.h"
 #include "e2e/workshop.h"
@@ -36,7 +34,6 @@ class Resume : public Workshop {
   void whole(const Keys& keys) {
     Ended e = train(1, lora(at("whole"), keys));
     ASSERT_EQ(e.exit, 0) << e.err;
-    seconds_ = e.seconds;
     files_ = results_in(at("whole"));
     numbers_ = numbers_of(at("whole/metrics.jsonl"));
     ASSERT_FALSE(files_.empty());
@@ -53,48 +50,39 @@ class Resume : public Workshop {
     EXPECT_EQ(e.exit, 0) << what << "\n" << e.out;
   }
 
-  // Kills until `kills` have struck, over as many runs as that takes; every run must end as the whole one did.
-  void survives_kills(int kills) {
-    Keys keys{{"max_steps", "120"}, {"num_epochs", "50"}, {"save_steps", "4"}, {"eval_steps", "6"}};
+  // How an attempt ends: on how many ranks it runs, and what kills one of them.
+  struct Kill {
+    int ranks;
+    Words environment;
+  };
+  static Kill kill_at(int ranks, int rank, const char* point, int step) {
+    return {ranks, {fmt::format("DML_FAULT=rank={},point={},kind=kill,step={}", rank, point, step)}};
+  }
+  /// Before the `call`-th change of files and folders in the output folder whose names begin with `name`.
+  Kill kill_writing(const std::string& name, int call, int ranks = 1) {
+    return {ranks, {"LD_PRELOAD=" DML_CUT_WRITES, "CUT_FOLDER=" + at("run/" + name), fmt::format("CUT_AT={}", call)}};
+  }
+
+  // One run of 24 steps. Each attempt resumes what the one before left; the last ends as the whole run did.
+  void survives_kills(const std::vector<Kill>& kills) {
+    const Keys keys{{"max_steps", "24"}, {"num_epochs", "50"}, {"save_steps", "4"}, {"eval_steps", "6"}};
     whole(keys);
-    std::mt19937 random(20260);
-    int struck = 0, while_saving = 0, runs = 0;
-    std::map<int, int> struck_on;
-    while (struck < kills) {
-      std::string out = at(fmt::format("run-{}", ++runs));
-      std::string recipe_path = lora(out, keys);
-      for (int attempt = 0;; ++attempt) {
-        ASSERT_LT(attempt, 60) << "no progress";
-        int ranks = has_mpirun() ? std::array{1, 2, 4}[random() % 3] : 1;
-        bool last = struck >= kills;
-        Child child(on_ranks(ranks, {"train", recipe_path, "--resume", "auto"}));
-        // Later and later: where the machine has become slower, no attempt would come to save anything.
-        double start = ranks == 1 ? 0.05 : 0.4, slower = 1 + attempt / 8;
-        if (!last) {
-          std::this_thread::sleep_for(std::chrono::duration<double>(
-              slower * (start + seconds_ * std::uniform_real_distribution<>(0, 0.7)(random))));
-          if (auto all = ranks_with(folder_); !all.empty()) {
-            pid_t victim = all[random() % all.size()];
-            bool saving = fs::exists(out) && has_left_over(out);
-            if (::kill(victim, SIGKILL) == 0) ++struck, ++struck_on[ranks], while_saving += saving;
-          }
-        }
-        Ended e = child.wait(folder_);
-        ASSERT_FALSE(e.timed_out);
-        expect_only_whole_checkpoints(out, fmt::format("run {}, attempt {}", runs, attempt));
-        if (e.exit == 0) {
-          // Where it has become faster, the kills would come too late.
-          if (attempt == 0) seconds_ = std::min(seconds_, e.seconds);
-          break;
-        }
-        ASSERT_FALSE(last) << e.err;
-      }
-      expect_whole(out, fmt::format("run {}", runs));
-      EXPECT_FALSE(has_left_over(out));
-      fs::remove_all(out);
+    const std::string out = at("run"), recipe_path = lora(out, keys);
+    for (const Kill& kill : kills) {
+      if (kill.ranks > 1 && !has_mpirun()) continue;
+      const std::string what = fmt::format("{} ranks, {}", kill.ranks, fmt::join(kill.environment, " "));
+      Ended e =
+          Child(on_ranks(kill.ranks, {"train", recipe_path, "--resume", "auto"}), {.environment = kill.environment})
+              .wait(folder_);
+      ASSERT_TRUE(e.exit == 137 || e.locked_up) << what << "\n" << e.err;
+      // mpirun may be a moment ahead of the last of its processes.
+      ASSERT_TRUE(soon([&] { return ranks_with(folder_).empty(); })) << what;
+      expect_only_whole_checkpoints(out, what);
     }
-    fmt::print("{} kills over {} runs ({} with a file or folder half written; on 1, 2, 4 ranks: {}, {}, {})\n", struck,
-               runs, while_saving, struck_on[1], struck_on[2], struck_on[4]);
+    Ended e = train(has_mpirun() ? 2 : 1, recipe_path, {"--resume", "auto"});
+    ASSERT_EQ(e.exit, 0) << e.err;
+    expect_whole(out, "after the last kill");
+    EXPECT_FALSE(has_left_over(out));
   }
 
   // Every call of a run that changes something in its folder is the last one once, every `stride`-th of them.
@@ -122,15 +110,30 @@ class Resume : public Workshop {
     fmt::print("{} of {} calls cut\n", cuts, calls);
   }
 
-  double seconds_ = 0;
   Files files_;
   std::string numbers_;
 };
 
-TEST_F(Resume, IsExactAfterKills) { survives_kills(3); }
-TEST_F(Resume, LongIsExactAfterFortyKills) {
+TEST_F(Resume, IsExactAfterKills) {
+  survives_kills({kill_at(4, 3, "exchange", 2),  // there is no checkpoint yet
+                  kill_at(1, 0, "step", 7),      // between checkpoints
+                  kill_at(2, 1, "save", 8),      // before one begins
+                  kill_writing(".checkpoint-12", 5), kill_at(2, 0, "evaluation", 18),
+                  kill_writing(".adapter_model.safetensors", 2)});  // the result is half written
+}
+TEST_F(Resume, LongIsExactAfterAKillAtEveryStep) {
   if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
-  survives_kills(40);
+  std::vector<Kill> kills;
+  for (int step = 0; step < 24; ++step) {
+    const int ranks = std::array{1, 2, 4}[static_cast<std::size_t>(step % 3)], done = step + 1;
+    kills.push_back(kill_at(ranks, step % ranks, "step", step));
+    if (ranks > 1) kills.push_back(kill_at(ranks, (step + 1) % ranks, "exchange", step));
+    if (done % 6 == 0) kills.push_back(kill_at(ranks, (step + 2) % ranks, "evaluation", done));
+    if (done % 4 != 0) continue;
+    kills.push_back(kill_at(ranks, (step + 3) % ranks, "save", done));
+    for (int call : {1, done / 2}) kills.push_back(kill_writing(fmt::format(".checkpoint-{}", done), call, ranks));
+  }
+  survives_kills(kills);
 }
 
 TEST_F(Resume, IsExactAfterCutsInSaves) { survives_cuts({}, 41); }
