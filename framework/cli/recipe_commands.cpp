@@ -33,7 +33,7 @@ struct Validate {
                    "dml validate recipe.yml --resolved --learning_rate 1e-4"}};
   Validate() {
     options.about(
-        "Lists every problem for which a later command would reject this recipe, with its place: unknown keys, missing "
+        "Lists every problem for which a later command would refuse this recipe, with its place: unknown keys, missing "
         "files, targets that the model does not have, rows that cannot be used, too little memory or disk space. Reads "
         "up to 32 MiB of each dataset and writes nothing.");
     options.positional("RECIPE", recipe, "the recipe");
