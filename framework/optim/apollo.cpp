@@ -16,47 +16,22 @@ namespace {
 std::vector<Argument> apollo_arguments(double rank, double scale, const char* type) {
   using From = Argument::From;
   return joined(
-      adam_arguments(0.9, 0.999, 1e-6),
-      {{"rank", "of the projected gradient", rank, From::args, 65536},
-       {"update_proj_gap", "steps between two projections", 200.0},
-       {"scale", "of a step; its root counts", scale},
+      joined(adam_arguments(0.9, 0.999, 1e-6), low_rank_arguments(rank, "steps between two projections")),
+      {{"scale", "of a step; its root counts", scale},
        {"scale_type", "a learning rate per channel or per tensor", type, From::args, 1, {"channel", "tensor"}},
-       {"proj", "kind of projection", "random", From::args, 1, {"random"}},
-       {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}});
+       {"proj", "kind of projection", "random", From::args, 1, {"random"}}});
 }
 std::vector<Argument> apollo_kind() { return apollo_arguments(128, 1, "channel"); }
 std::vector<Argument> mini_kind() { return apollo_arguments(1, 128, "tensor"); }
 
-class Apollo : public Optimizer {
+class Apollo : public LowRankAdamW {
  public:
   Apollo(const OptimizerSettings& s, const std::vector<Argument>& arguments, const char* name)
-      : a_(s, arguments), adam_(a_), targets_(std::make_shared<TargetModules>(s.target_modules, name)), seed_(s.seed) {
-    if (a_.whole_number("rank") < 1 || a_.whole_number("update_proj_gap") < 1)
-      throw UserError("optim_args: rank and update_proj_gap must be at least 1");
-  }
-  StateLayout state() const override {
-    return StateLayout([targets = targets_, rank = a_.whole_number("rank")](const Parameter& p) {
-      if (!targets->contains(p)) return ParameterState{{{"state0"}, {"state1"}}};
-      const Projection to(trained_matrix(p), rank);
-      ParameterState out{.whole = true};
-      out.tensors = {{"norm", DType::f64, 0, {1}}, {"basis", DType::f32, 0, {to.rank, to.short_side()}}};
-      for (const char* name : {"state0", "state1"}) out.tensors.push_back({name, DType::f32, 0, {to.projected()}});
-      return out;
-    });
-  }
-  std::size_t working_bytes(const Parameter& p) const override {
-    return targets_->contains(p) ? static_cast<std::size_t>(floats(projection(p))) * sizeof(float) : 0;
-  }
-  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
-    for (const OptimizerSlice& s : slices)
-      if (targets_->contains(*s.parameter)) step_matrix(s, step);
-      else adamw_update(adam_, s, step, plane(s, 0), plane(s, 1));
-  }
+      : LowRankAdamW(s, arguments, name, {{"norm", DType::f64, 0, {1}}}), seed_(s.seed) {}
 
  private:
   static std::int64_t channels(const Projection& p) { return std::max(p.rows, p.cols); }
-  static std::int64_t floats(const Projection& p) { return 2 * p.projected() + channels(p); }
-  Projection projection(const Parameter& p) const { return {trained_matrix(p), a_.whole_number("rank")}; }
+  std::int64_t working_floats(const Projection& p) const override { return 2 * p.projected() + channels(p); }
 
   void draw(const OptimizerSlice& s, const Projection& to, std::int64_t number, float* basis) const {
     const std::string& name = s.parameter->name;
@@ -88,14 +63,15 @@ class Apollo : public Optimizer {
     });
   }
 
-  void step_matrix(const OptimizerSlice& s, const OptimizerStep& step) const {
+  void step_matrix(const OptimizerSlice& s, const OptimizerStep& step) const override {
     const SliceStep k(s, step, as_float(adam_.weight_decay));
     const Projection to = projection(*s.parameter);
     const std::int64_t gap = a_.whole_number("update_proj_gap"), cols = to.cols;
     double norm = 0;
     std::memcpy(&norm, s.state.data(), sizeof norm);
     float *basis = s.state.data() + 2, *m = basis + to.basis(), *v = m + to.projected(), *w = s.value.data(),
-          *low = working_memory(floats(to)), *direction = low + to.projected(), *factors = direction + to.projected();
+          *low = working_memory(working_floats(to)), *direction = low + to.projected(),
+          *factors = direction + to.projected();
     const float* grad = s.grad.data();
     if (step.number % gap == 0) draw(s, to, step.number / gap, basis);
     project(to, grad, basis, low);
@@ -116,9 +92,6 @@ class Apollo : public Optimizer {
     });
   }
 
-  Arguments a_;
-  AdamSettings adam_;
-  std::shared_ptr<const TargetModules> targets_;
   std::uint64_t seed_;
 };
 

@@ -8,52 +8,22 @@ namespace dml {
 namespace {
 
 std::vector<Argument> galore_arguments() {
-  using From = Argument::From;
-  return joined(adam_arguments(),
-                {{"rank", "of the projected gradient", 128.0, From::args, 65536},
-                 {"update_proj_gap", "steps between two bases", 200.0},
-                 {"scale", "of a step", 0.25},
-                 {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}});
+  return joined(joined(adam_arguments(), low_rank_arguments(128, "steps between two bases")),
+                {{"scale", "of a step", 0.25}});
 }
 
-class GaLore : public Optimizer {
+class GaLore : public LowRankAdamW {
  public:
-  explicit GaLore(const OptimizerSettings& s)
-      : a_(s, galore_arguments()),
-        adam_(a_),
-        targets_(std::make_shared<TargetModules>(s.target_modules, "galore_adamw")) {
-    if (a_.whole_number("rank") < 1 || a_.whole_number("update_proj_gap") < 1)
-      throw UserError("optim_args: rank and update_proj_gap must be at least 1");
-  }
-  StateLayout state() const override {
-    return StateLayout([targets = targets_, rank = a_.whole_number("rank")](const Parameter& p) {
-      if (!targets->contains(p)) return ParameterState{{{"state0"}, {"state1"}}};
-      const Projection to(trained_matrix(p), rank);
-      ParameterState out{.whole = true};
-      out.tensors = {{"basis", DType::f32, 0, {to.rank, to.short_side()}}};
-      for (const char* name : {"state0", "state1"}) out.tensors.push_back({name, DType::f32, 0, {to.projected()}});
-      return out;
-    });
-  }
-  std::size_t working_bytes(const Parameter& p) const override {
-    if (!targets_->contains(p)) return 0;
-    const Projection to = projection(p);
-    return static_cast<std::size_t>(to.projected() + to.rows * to.cols) * sizeof(float);
-  }
-  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
-    for (const OptimizerSlice& s : slices)
-      if (targets_->contains(*s.parameter)) step_matrix(s, step);
-      else adamw_update(adam_, s, step, plane(s, 0), plane(s, 1));
-  }
+  explicit GaLore(const OptimizerSettings& s) : LowRankAdamW(s, galore_arguments(), "galore_adamw") {}
 
  private:
-  Projection projection(const Parameter& p) const { return {trained_matrix(p), a_.whole_number("rank")}; }
+  std::int64_t working_floats(const Projection& to) const override { return to.projected() + to.rows * to.cols; }
 
-  void step_matrix(const OptimizerSlice& s, const OptimizerStep& step) const {
+  void step_matrix(const OptimizerSlice& s, const OptimizerStep& step) const override {
     const SliceStep k(s, step, as_float(adam_.weight_decay));
     const Projection to = projection(*s.parameter);
     float *basis = s.state.data(), *m = basis + to.basis(), *v = m + to.projected(), *w = s.value.data(),
-          *low = working_memory(to.projected() + s.size()), *full = low + to.projected();
+          *low = working_memory(working_floats(to)), *full = low + to.projected();
     if (step.number % a_.whole_number("update_proj_gap") == 0)
       kernels::leading_singular_vectors({s.grad.data(), to.rows, to.cols}, !to.right, to.rank, basis);
     project(to, s.grad.data(), basis, low);
@@ -66,10 +36,6 @@ class GaLore : public Optimizer {
       w[i] -= k.rate * k.decay * w[i];
     });
   }
-
-  Arguments a_;
-  AdamSettings adam_;
-  std::shared_ptr<const TargetModules> targets_;
 };
 
 }  // namespace

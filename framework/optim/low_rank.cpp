@@ -52,4 +52,42 @@ float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, c
                   (1 - std::pow(static_cast<double>(beta1), steps)));
 }
 
+std::vector<Argument> low_rank_arguments(double rank, const char* gap_help) {
+  using From = Argument::From;
+  return {{"rank", "of the projected gradient", rank, From::args, 65536},
+          {"update_proj_gap", gap_help, 200.0},
+          {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}};
+}
+
+LowRankAdamW::LowRankAdamW(const OptimizerSettings& s, const std::vector<Argument>& arguments, const char* name,
+                           std::vector<StateTensor> first)
+    : a_(s, arguments),
+      adam_(a_),
+      targets_(std::make_shared<TargetModules>(s.target_modules, name)),
+      first_(std::move(first)) {
+  if (a_.whole_number("rank") < 1 || a_.whole_number("update_proj_gap") < 1)
+    throw UserError("optim_args: rank and update_proj_gap must be at least 1");
+}
+
+StateLayout LowRankAdamW::state() const {
+  return StateLayout([targets = targets_, first = first_, rank = a_.whole_number("rank")](const Parameter& p) {
+    if (!targets->contains(p)) return ParameterState{{{"state0"}, {"state1"}}};
+    const Projection to(trained_matrix(p), rank);
+    ParameterState out{.tensors = first, .whole = true};
+    out.tensors.push_back({"basis", DType::f32, 0, {to.rank, to.short_side()}});
+    for (const char* name : {"state0", "state1"}) out.tensors.push_back({name, DType::f32, 0, {to.projected()}});
+    return out;
+  });
+}
+
+std::size_t LowRankAdamW::working_bytes(const Parameter& p) const {
+  return targets_->contains(p) ? static_cast<std::size_t>(working_floats(projection(p))) * sizeof(float) : 0;
+}
+
+void LowRankAdamW::step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const {
+  for (const OptimizerSlice& s : slices)
+    if (targets_->contains(*s.parameter)) step_matrix(s, step);
+    else adamw_update(adam_, s, step, plane(s, 0), plane(s, 1));
+}
+
 }  // namespace dml

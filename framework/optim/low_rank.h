@@ -1,5 +1,5 @@
-// The parameters that GaLore and APOLLO apply to, and the shapes of their projections: an m × n gradient becomes m × r
-// if m ≥ n, otherwise r × n, by a basis (r, shorter side).
+// What GaLore and APOLLO share: AdamW whose matrices of optim_target_modules have the moments of a projected gradient.
+// An m × n gradient becomes m × r if m ≥ n, otherwise r × n, by a basis (r, shorter side).
 #pragma once
 
 #include "core/error.h"
@@ -40,5 +40,32 @@ void project_back(const Projection& p, const float* low, const float* basis, flo
 /// Sets `out` to Adam's m/(√v + ε); returns the factor of the bias corrections, √(1 − β2ᵗ)/(1 − β1ᵗ).
 float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v,
                      float* out);
+
+/// The arguments that low-rank optimizers share: rank, update_proj_gap, proj_type.
+std::vector<Argument> low_rank_arguments(double rank, const char* gap_help);
+
+/// AdamW on projected gradients of the matrices of optim_target_modules, by a rule of the derived class; plain AdamW of
+/// everything else. UserError unless rank and update_proj_gap are at least 1.
+class LowRankAdamW : public Optimizer {
+ public:
+  StateLayout state() const override;
+  std::size_t working_bytes(const Parameter& p) const override;
+  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override;
+
+ protected:
+  /// `first`: tensors of the state before the basis.
+  LowRankAdamW(const OptimizerSettings& s, const std::vector<Argument>& arguments, const char* name,
+               std::vector<StateTensor> first = {});
+  Projection projection(const Parameter& p) const { return {trained_matrix(p), a_.whole_number("rank")}; }
+  virtual std::int64_t working_floats(const Projection& to) const = 0;
+  virtual void step_matrix(const OptimizerSlice& s, const OptimizerStep& step) const = 0;
+
+  Arguments a_;
+  AdamSettings adam_;
+
+ private:
+  std::shared_ptr<const TargetModules> targets_;
+  std::vector<StateTensor> first_;
+};
 
 }  // namespace dml
