@@ -124,12 +124,7 @@ void olmoe(ConfigFields& c, ModelSpec& s) {
 void granitemoe(ConfigFields& c, ModelSpec& s) {
   c.common(s, {});
   c.attention_bias(s);
-  c.positive("embedding_multiplier", s.embedding_scale, 1);
-  c.positive("residual_multiplier", s.residual.scale, 1);
-  c.positive("attention_multiplier", s.scores.scale, 1);
-  double divisor = 1 / s.logit_scale;
-  c.positive("logits_scaling", divisor, 1);
-  s.logit_scale = 1 / divisor;
+  granite_multipliers(c, s);
   experts(c, s, "num_local_experts", nullptr, {.experts = 8, .chosen = 2});
   s.moe.ffn = s.ffn;
   s.moe.naming = &kGraniteExperts;

@@ -16,6 +16,10 @@ inline void layer_norm(ModelSpec& spec) {
   spec.norm.bias = true;
 }
 
+/// The multipliers of Granite, dense or with experts: of the embedding, the blocks' outputs, the scores, and the
+/// divisor of the logits.
+void granite_multipliers(ConfigFields& config, ModelSpec& spec);
+
 FamilyGroup llama_families();   // Llama and families that differ from it in a few switches
 FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, which normalise after the blocks
 FamilyGroup gemma_families();   // Gemma

@@ -99,12 +99,7 @@ void granite(ConfigFields& c, ModelSpec& s) {
   c.common(s, {});
   c.attention_bias(s);
   c.flag("mlp_bias", s.bias.mlp, false);
-  c.positive("embedding_multiplier", s.embedding_scale, 1);
-  c.positive("residual_multiplier", s.residual.scale, 1);
-  c.positive("attention_multiplier", s.scores.scale, 1);
-  double divisor = 1 / s.logit_scale;
-  c.positive("logits_scaling", divisor, 1);
-  s.logit_scale = 1 / divisor;
+  granite_multipliers(c, s);
 }
 
 void apertus(ConfigFields& c, ModelSpec& s) {
@@ -127,6 +122,15 @@ constexpr Naming kApertus{.input_norm = "attention_layernorm", .pre_ffn_norm = "
 constexpr Naming kHunyuan{.q_norm = "self_attn.query_layernorm", .k_norm = "self_attn.key_layernorm"};
 
 }  // namespace
+
+void granite_multipliers(ConfigFields& c, ModelSpec& s) {
+  c.positive("embedding_multiplier", s.embedding_scale, 1);
+  c.positive("residual_multiplier", s.residual.scale, 1);
+  c.positive("attention_multiplier", s.scores.scale, 1);
+  double divisor = 1 / s.logit_scale;
+  c.positive("logits_scaling", divisor, 1);
+  s.logit_scale = 1 / divisor;
+}
 
 FamilyGroup llama_families() {
   return {
