@@ -17,7 +17,6 @@
 #include "kernels/quant_ggml.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
-#include "kernels/stored_format.h"
 
 // Exported by OpenBLAS builds that choose their kernels at run time.
 extern "C" {
@@ -71,9 +70,9 @@ Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
   return {scratch.data(), ncols};
 }
 
-// Products with ggml's block formats, unpacked to float32 a few rows at a time.
-void few_rows_of_blocks(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
-                        std::int64_t last) {
+// Products with formats that few_rows does not read, unpacked to float32 a few rows at a time.
+void few_rows_unpacked(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
+                       std::int64_t last) {
   constexpr std::int64_t kRows = 16;
   const std::int64_t packed = loops().room * ((w.cols + 127) / 128 * 128);
   float* room = thread_scratch(packed + kRows * w.cols).data();
@@ -87,8 +86,8 @@ void few_rows_of_blocks(ConstMat x, const Weight& w, float* to, std::int64_t ld,
 
 void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
                  std::int64_t last) {
-  if (!stored_format(w.dtype).direct) return few_rows_of_blocks(x, w, to, ld, add, first, last);
-  if (w.dtype != DType::nf4 || w.cols % kNf4Block == 0) {
+  if (w.dtype != DType::nf4 && !loops().reads_as_stored(w)) return few_rows_unpacked(x, w, to, ld, add, first, last);
+  if (loops().reads_as_stored(w)) {
     Weight rows = w.slice(first, last - first);
     const std::int64_t packed = loops().room * ((w.cols + 127) / 128 * 128);
     const std::int64_t scales = w.scale_codes ? rows.rows * rows.cols / kNf4Block : 0;

@@ -75,12 +75,12 @@ void read_blocks(const Weight& w, std::int64_t row, std::int64_t col, std::int64
 }
 
 constexpr StoredFormat kFormats[] = {
-    {DType::f32, 0, true, read_f32},
-    {DType::bf16, 0, true, read_bf16},
-    {DType::f16, 0, true, read_f16},
-    {DType::nf4, kNf4Block, true, read_nf4},
-    {DType::int8, StoredFormat::kRow, true, read_int8},
-    {DType::mxfp4, kMxfp4Block, false, read_mxfp4},
+    {DType::f32, 0, read_f32},
+    {DType::bf16, 0, read_bf16},
+    {DType::f16, 0, read_f16},
+    {DType::nf4, kNf4Block, read_nf4},
+    {DType::int8, StoredFormat::kRow, read_int8},
+    {DType::mxfp4, kMxfp4Block, read_mxfp4},
 };
 
 using AllFormats = std::array<StoredFormat, std::size(kDTypes)>;
@@ -89,8 +89,7 @@ using AllFormats = std::array<StoredFormat, std::size(kDTypes)>;
 AllFormats all_formats() {
   AllFormats all{};
   for (const StoredFormat& f : kFormats) all[static_cast<std::size_t>(f.dtype)] = f;
-  for (const BlockFormat& f : block_formats())
-    all[static_cast<std::size_t>(f.dtype)] = {f.dtype, 0, false, read_blocks};
+  for (const BlockFormat& f : block_formats()) all[static_cast<std::size_t>(f.dtype)] = {f.dtype, 0, read_blocks};
   return all;
 }
 

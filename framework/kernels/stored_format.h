@@ -13,8 +13,6 @@ struct StoredFormat {
   DType dtype;
   /// The number of values that share a scale of Weight::scales or scale_codes; kRow: those of a row; 0: no such scales.
   std::int64_t scaled;
-  /// Whether products of few rows read the weight as stored (Loops::few_rows); otherwise it is unpacked first.
-  bool direct;
   /// Writes w[row][col … col + n) as float32, on the calling thread.
   void (*unpack)(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out);
 

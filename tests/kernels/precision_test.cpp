@@ -1,6 +1,7 @@
 // Large products in the precision of bf16: factors rounded, sums in float32.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "kernels/gemm.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
+#include "stored.h"
 #include "values.h"
 
 namespace dml::kernels {
@@ -119,6 +121,51 @@ TEST_P(InBf16, InfinityAndNanStayWhatTheyAre) {
     gemm_nt(mat(spoilt, t, k), weight_of(mat(w, n, k)), mat(y, t, n), Write::set);
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isfinite(y[i]), i / n != 3) << i;
   }
+}
+
+// Whether products of few rows round as well: x always, values of a weight unless codes are exact in bf16 and their
+// scale is applied to sums.
+bool few_rows_round() { return isa() == Isa::avx512 && has_fast_bf16(); }
+bool scales_sums(DType dtype) {
+  constexpr DType kThese[] = {DType::int8, DType::q4_0, DType::iq4_nl, DType::q4_k, DType::q6_k};
+  return std::ranges::find(kThese, dtype) != std::end(kThese);
+}
+
+TEST_P(InBf16, ProductsOfFewRowsAreThoseOfRoundedFactorsForEveryStoredType) {
+  constexpr std::int64_t n = 27, most = 8;
+  for (const Kind& kind : all_kinds())
+    for (std::int64_t k : {64, 320, 100, 256, 1280}) {
+      const bool blocks = kind.dtype == DType::mxfp4 || block_format(kind.dtype);
+      if (blocks && k % kWholeBlocks != 0 && (k % 64 != 0 || dtype_row(kind.dtype).values == 256)) continue;
+      Stored w(kind, n, k);
+      auto x = values(static_cast<std::size_t>(most * k), 1);
+      std::vector<float> all(most * n), part(most * n);
+      gemm_nt(mat(x, most, k), w.weight, mat(all, most, n), Write::set, RowMethod::dots);
+      const bool rounds = few_rows_round() && (kind.dtype != DType::nf4 || k % 64 == 0);
+      for (std::int64_t i = 0; i < most * n; ++i) {
+        double sum = 0, size = 0;
+        for (std::int64_t d = 0; d < k; ++d) {
+          const float a = x[static_cast<std::size_t>(i / n * k + d)],
+                      b = w.plain[static_cast<std::size_t>(i % n * k + d)];
+          const double left = rounds ? rounded(a) : static_cast<double>(a);
+          const double right = rounds && !scales_sums(kind.dtype) ? rounded(b) : static_cast<double>(b);
+          sum += left * right, size += std::fabs(left * right);
+        }
+        // The terms of q4_k are larger than their sum: a code's value less a minimum.
+        ASSERT_NEAR(all[static_cast<std::size_t>(i)], sum, (kind.dtype == DType::q4_k ? 8e-6 : 2e-6) * size)
+            << name_of(kind) << " " << k << " row " << i / n << " column " << i % n;
+      }
+      for (std::int64_t rows = 1; rows < most; ++rows) {
+        for (std::int64_t first = 0; first < most; first += rows) {
+          const std::int64_t count = std::min(rows, most - first);
+          gemm_nt(mat(x, most, k).slice(first, count), w.weight, mat(part, most, n).slice(first, count), Write::set,
+                  RowMethod::dots);
+        }
+        ASSERT_EQ(part, all) << name_of(kind) << " " << k << " " << rows;
+      }
+      gemm_nt(mat(x, most, k), w.weight, mat(part, most, n), Write::add, RowMethod::dots);
+      for (std::size_t i = 0; i < part.size(); ++i) ASSERT_EQ(part[i], 2 * all[i]) << name_of(kind);
+    }
 }
 
 }  // namespace

@@ -23,8 +23,9 @@ extern const Loops table;
 extern const ProductLoops products, products_bf16;
 }  // namespace avx512
 namespace avx512_bf16 {
+const Loops* table();  // for the precision of bf16
 extern const ProductLoops products_bf16;
-}
+}  // namespace avx512_bf16
 namespace amx {
 const Loops* table();  // null if the system does not provide tiles
 extern const ProductLoops products, products_bf16;
@@ -56,17 +57,19 @@ const Loops* loops_of(Isa isa) {
   return &portable::table;
 }
 
-// The products for each precision, and whether those of bf16 use bf16 instructions.
+// The products for each precision, whether those of bf16 use bf16 instructions, and other loops for bf16 where there
+// are.
 struct Products {
   const ProductLoops *f32, *bf16;
   bool fast_bf16;
+  const Loops* loops_bf16 = nullptr;
 };
 Products products_of(Isa isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (isa == Isa::amx) return {&amx::products, &amx::products_bf16, true};
   if (isa == Isa::avx512 && __builtin_cpu_supports("avx512bf16"))
-    return {&avx512::products, &avx512_bf16::products_bf16, true};
+    return {&avx512::products, &avx512_bf16::products_bf16, true, avx512_bf16::table()};
   if (isa == Isa::avx512) return {&avx512::products, &avx512::products_bf16, false};
   if (isa == Isa::avx2) return {&avx2::products, &avx2::products_bf16, false};
 #endif
@@ -94,6 +97,7 @@ struct Choice {
   const Loops* loops = loops_of(isa);
   Products products = products_of(isa);
   DType precision = DType::f32;
+  const Loops* loops_in_use = loops;
   const ProductLoops* product_loops = products.f32;
 
   void choose(Isa wanted, const Loops* found) {
@@ -101,7 +105,9 @@ struct Choice {
     choose(precision);
   }
   void choose(DType wanted) {
-    precision = wanted, product_loops = wanted == DType::bf16 ? products.bf16 : products.f32;
+    const bool bf16 = wanted == DType::bf16;
+    precision = wanted, product_loops = bf16 ? products.bf16 : products.f32;
+    loops_in_use = bf16 && products.loops_bf16 ? products.loops_bf16 : loops;
   }
 };
 Choice& choice() {
@@ -110,7 +116,7 @@ Choice& choice() {
 }
 }  // namespace
 
-const Loops& loops() { return *choice().loops; }
+const Loops& loops() { return *choice().loops_in_use; }
 Isa isa() { return choice().isa; }
 bool use_isa(Isa wanted) {
   const Loops* found = loops_of(wanted);

@@ -45,10 +45,13 @@ struct Loops {
   std::int64_t room;  // scratch memory of few_rows: floats per column, columns rounded up to a multiple of 128
   /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ with the weights as stored, for m ≤
   /// kDotRows. The bits are those of dot_block on the float32 values, except for int8, whose sums are scaled at the
-  /// end. With AMX, products of three or more rows with int8 and bf16-rounded NF4 use tiles. The bits of a row do not
-  /// depend on other rows multiplied by the same method. NF4 requires w.cols to be a multiple of 64.
+  /// end. With AMX, products of three or more rows with int8 and bf16-rounded NF4 use tiles. In the precision of bf16
+  /// x and the weights' values are rounded where VDPBF16PS multiplies them (AVX512_BF16 without AMX). The bits of a row
+  /// do not depend on other rows multiplied by the same method.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);
+  /// Whether few_rows takes a weight as it is stored; others are unpacked first.
+  bool (*reads_as_stored)(const Weight& w);
   /// Products with at least so many rows use one method, those with fewer another.
   std::int64_t (*min_batched_rows)(const Weight& w);
 
@@ -128,7 +131,7 @@ struct Loops {
                float* m, std::int64_t n);
 };
 
-/// The loops of the instruction set in use (kernels/processor.h).
+/// The loops of the instruction set and precision in use (kernels/processor.h).
 const Loops& loops();
 
 /// This thread's scratch memory, 64-byte aligned. It only grows, so that steps allocate nothing; the next call on the

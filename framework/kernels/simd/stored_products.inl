@@ -314,6 +314,20 @@ void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int
   else stored_panel<Rows, 8>(w, first, count, m, x, ldx, c, ldc, add, room);
 }
 
+bool reads_as_stored(const Weight& w) {
+  switch (w.dtype) {
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+    case DType::int8:
+      return true;
+    case DType::nf4:
+      return w.cols % kBlockCols == 0;
+    default:
+      return false;
+  }
+}
+
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
               float* c, std::int64_t ldc, bool add, float* room) {
   StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
@@ -329,7 +343,7 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
     case DType::nf4:
       if (w.bf16_values) return stored_rows(Nf4Rows<true>{rows}, first, count, m, x, ldx, c, ldc, add, room);
       return stored_rows(Nf4Rows<false>{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    default:  // blocks of ggml are given unpacked (gemm.cpp)
+    default:  // given unpacked
       return;
   }
 }

@@ -36,6 +36,7 @@ const Loops table = {
     .copy_block = copy_block,
     .room = kDotRows,
     .few_rows = few_rows,
+    .reads_as_stored = reads_as_stored,
     .min_batched_rows = [](const Weight&) { return std::int64_t{1}; },
     .to_bf16 = to_bf16,
     .from_bf16 = from_bf16,
