@@ -187,14 +187,13 @@ Opened open_model(const ModelSection& model, Findings& found) {
   return out;
 }
 
-// Checks the run that the settings describe.
-void check_run(const Recipe& recipe, Opened& opened, Findings& found, Validation& out) {
+// Checks the run that valid settings describe; `lengths` are those of its examples.
+void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengths, Findings& found, Validation& out) {
   auto& [base, has_base, tokenizer] = opened;
   if (has_base) check_model(recipe, base, tokenizer.get(), found);
   if (auto& checkpoint = recipe.train.resume_from_checkpoint; checkpoint && *checkpoint != "auto")
     if (auto problem = manifest_problem(*checkpoint); !problem.empty())
       found.add({"resume_from_checkpoint", "", fmt::format("resume_from_checkpoint: {}: {}", *checkpoint, problem)});
-  const ExampleLengths lengths = check_rows_of(recipe, tokenizer.get(), found, out);
   if (has_base && tokenizer && found.all.empty())
     found.attempt("base_model", [&] {
       base.spec.vocab = std::max(base.spec.vocab, tokens_with_rows(*tokenizer, recipe.adapter));
@@ -215,13 +214,11 @@ void check_run(const Recipe& recipe, Opened& opened, Findings& found, Validation
 Validation validate(const RecipeFile& file) {
   Findings found;
   Validation out;
-  Opened opened = open_model(file.recipe.model, found);
-  if (file.problems.empty()) {
-    check_run(file.recipe, opened, found, out);
-  } else {
-    check_sources(file.recipe.data, [&](const Problem& problem) { found.add(problem); });
-    out.notes.push_back("rows, memory, and whether the recipe suits the model are checked when its settings are valid");
-  }
+  Opened opened;
+  if (file.problems.empty() || !file.recipe.model.base_model.empty()) opened = open_model(file.recipe.model, found);
+  const ExampleLengths lengths = check_rows_of(file.recipe, opened.tokenizer.get(), found, out);
+  if (file.problems.empty()) check_run(file.recipe, opened, lengths, found, out);
+  else out.notes.push_back("memory, and whether the recipe suits the model, are checked when its settings are valid");
 
   // What is wrong with a setting or missing on disk is reported once.
   out.problems = file.problems;

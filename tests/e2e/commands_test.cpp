@@ -150,11 +150,14 @@ TEST_F(Commands, ValidateLooksAtTheDiskInSpiteOfMistakesInTheRecipe) {
     EXPECT_THAT(absent.err, HasSubstr(text));
   EXPECT_THAT(absent.err, HasSubstr("are checked when its settings are valid"));
 
+  fs::create_directory(at("broken"));
   write("broken/config.json", R"({"model_type": "llamma"})");
   const Ended broken = dml({"validate", recipe("broken.yml", tiny_lora() + mistakes), "--base_model", at("broken")});
   EXPECT_THAT(broken.err, AllOf(HasSubstr("sequence_len"), HasSubstr("llamma")));
-  const Ended alone = dml({"validate", recipe("alone.yml", tiny_lora() + mistakes)});
-  EXPECT_EQ(std::ranges::count(alone.err, '\n'), 3) << alone.err;  // and what was not checked
+  write("bad.jsonl", read_file(at("rows.jsonl")) + "{\"instruction\": 1}\n");
+  const Ended rows =
+      dml({"validate", recipe("rows.yml", tiny_lora() + mistakes), "--datasets.0.path", at("bad.jsonl")});
+  EXPECT_THAT(rows.err, AllOf(HasSubstr("sequence_len"), HasSubstr("'lora_rr'"), HasSubstr("bad.jsonl:21: ")));
 }
 
 // Problems with model or data are reported with the line of the recipe that names them; by train, too.
