@@ -7,6 +7,7 @@ float32); the others have their weights made in memory. With --bf16 both sides u
 (autocast, bfloat16 weights) the faster counts, or its float32 where that is faster still. `--long` and `--with-7b` add what takes longer.
 """
 import argparse
+import functools
 import os
 import resource
 import statistics
@@ -34,6 +35,7 @@ SHAPES = {
     "S7": ("full, 12 × 768", "S7", [], "tok_s", "torch", (2.2, 0.80, None)),
     "M3": ("M2 on alpaca rows", "M3", LENGTHS, "trained_tok_s", "torch", (3.0, None, None)),
 }
+LONG = {"8k": 8192, "16k": 16384, "32k": 32768}  # names and tokens of long documents
 
 
 def model_folder(recipe, folder):
@@ -77,14 +79,18 @@ def line(name, what, verdicts):
     print(f"{name:3} {what:27} {'   '.join(verdicts)}", flush=True)
 
 
-def long_documents(args):
-    """A step of one document of 8192 tokens, relative to its operations at the rate of a document of 1024."""
+def long_documents(name, args):
+    """A step of one long document, relative to its operations at the rate of a document of 1024. Two layers are enough above 8k."""
+    tokens = LONG[name]
+    layers = 12 if tokens == 8192 else 2
     def step(length):
-        runs = [json_of(dml("S3", ["--micro_batch_size", "1", "--sequence_len", str(length)], 2)) for _ in range(args.repeats)]
+        options = ["--micro_batch_size", "1", "--sequence_len", str(length), "--model_config.num_hidden_layers", str(layers),
+                   "--model_config.max_position_embeddings", str(max(2048, length))]
+        runs = [json_of(dml("S3", options, 2)) for _ in range(args.repeats)]
         return {"rate": statistics.median(r["gflop"] / r["step_s"] for r in runs), "plan": runs[0]["plan"]["activations"]}
-    short, half, long = step(1024), step(4096), step(8192)
-    line("8k", "S3, one document of 8192", [f"time ÷ predicted {verdict(short['rate'] / long['rate'], 1.15, False)}",
-                                           f"activations ÷ those of 4096 {verdict(long['plan'] / half['plan'], 2.05, False)}"])
+    short, half, long = step(1024), step(tokens // 2), step(tokens)
+    line(name, f"S3, {layers} layers, {tokens} tokens", [f"time ÷ predicted {verdict(short['rate'] / long['rate'], 1.15, False)}",
+                                                  f"activations ÷ those of {tokens // 2} {verdict(long['plan'] / half['plan'], 2.05, False)}"])
 
 
 def same_flop_dense(recipe, folder):
@@ -143,14 +149,14 @@ def main():
     parser.add_argument("--long", action="store_true", help="also a document of 8192 tokens")
     parser.add_argument("--with-7b", action="store_true", help="also S8: 20 GB in --folder, 24 GB of memory")
     parser.add_argument("--folder", default=os.path.join(tempfile.gettempdir(), "dml-bench"), help="for models made once")
-    parser.add_argument("shapes", nargs="*", metavar="S1…S8, M1…M3, 8k")
+    parser.add_argument("shapes", nargs="*", metavar="S1…S8, M1…M3, 8k, 16k, 32k")
     args = parser.parse_args()
     if args.realtime:  # the system keeps a twentieth of the time for the others
         FIRST.extend(["chrt", "-f", "20"])
     if args.bf16:
         DML_OPTIONS.extend(["--bf16", "true"])
         PRECISIONS.extend(["autocast", "bf16"])
-    further = {"8k": long_documents, "S8": seven_billion,
+    further = {**{name: functools.partial(long_documents, name) for name in LONG}, "S8": seven_billion,
                "M1": lambda args: mixture("M1", "LoRA, 8 experts, 2 active", args),
                "M2": lambda args: mixture("M2", "full, 8 experts, 2 active", args)}
     unknown = [s for s in args.shapes if s not in SHAPES and s not in further]

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The speed table: dml against PyTorch on the shapes of bench/recipes, run alternately, two threads each.
-#   bench/compare.sh [--repeats N] [--steps N] [--realtime] [--bf16] [--long] [--with-7b] [S1 … S8, M1 … M3, 8k]
+#   bench/compare.sh [--repeats N] [--steps N] [--realtime] [--bf16] [--long] [--with-7b] [S1 … S8, M1 … M3, 8k, 16k, 32k]
 # A shape takes one to five minutes; without names all of them run. M1 and M2 are mixtures of experts, also compared with a dense
 # model of the same cost per token; M3 is M2 on rows of natural length. --bf16 uses bfloat16 products on both sides. --long adds a document
 # of 8192 tokens, --with-7b S8 (20 GB of disk in --folder, 24 GB of memory, half an hour). DML=path names another binary.
