@@ -120,13 +120,17 @@ void set_recompute_policy(CausalLm& model, const Recipe& recipe) {
   model.save_rounded = storage == DType::bf16 || (!storage && quantised);
 }
 
-void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen) {
-  const bool bf16 = train.bf16 == Bf16::on || (train.bf16 == Bf16::automatic && kernels::has_fast_bf16());
+void set_precision(Bf16 wanted) {
+  const bool bf16 = wanted == Bf16::on || (wanted == Bf16::automatic && kernels::has_fast_bf16());
   kernels::use_precision(bf16 ? DType::bf16 : DType::f32);
   if (bf16 && !kernels::has_fast_bf16())
     log_warning(
         "bf16: true: this processor has no bf16 instructions (AMX or AVX512_BF16); products round to bf16 and run no "
         "faster than float32");
+}
+
+void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen) {
+  set_precision(train.bf16);
   // Cores that several ranks of a host may use are divided among them; cores of a single rank belong to it.
   cpu_set_t mine;
   CPU_ZERO(&mine);

@@ -20,6 +20,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model);
 
 Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild = false);
 
+/// Sets the precision of matrix products. Warns when bf16 is asked for and this processor has no instructions for it.
+void set_precision(Bf16 wanted);
 /// Sets the precision of matrix products and the number of threads of this rank: the recipe's, else `chosen`, else (0)
 /// this rank's share of the available cores. Warns when a rank is bound to fewer cores than its threads, or when most
 /// cores of a host are idle. A collective.

@@ -2,11 +2,11 @@
 #include <cmath>
 
 #include "assembly/hub_files.h"
-#include "cli/cache_option.h"
 #include "cli/chat.h"
 #include "cli/constraint_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/precision_options.h"
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -22,12 +22,13 @@ namespace {
 
 struct Infer {
   std::string recipe;
-  std::optional<std::string> base_model, prompt, input, output, stop, kv_cache, reward;
+  std::optional<std::string> base_model, prompt, input, output, stop, reward;
   std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams, threads, best_of;
   std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
       length_penalty;
   std::vector<std::string> adapters;
   ConstraintOptions constraint;
+  PrecisionOptions precision;
   bool chat = false, greedy = false, raw = false, logprobs = false;
   std::vector<Override> overrides;
   Options options{
@@ -76,10 +77,7 @@ struct Infer {
     options.integer("best-of", best_of, "number of answers to sample, from which --reward chooses (8)");
     options.integer("num-beams", num_beams, "number of beams; above 1: beam search (1)");
     options.number("length-penalty", length_penalty, "beam search: scores are divided by length to this power (1)");
-    options.text("kv-cache", kv_cache,
-                 "element type of the key-value cache (f32). bf16 and int8 take a half and a quarter of the memory; "
-                 "answers may differ",
-                 "f32|bf16|int8");
+    precision.add_to(options);
     options.flag("raw", raw, "use the prompt without a template");
     options.integer("threads", threads, "threads (all cores)");
     options.take_overrides(overrides);
@@ -230,7 +228,7 @@ InferOptions infer_options(const Infer& in, const Recipe* recipe) {
     throw UserError("--max-new-tokens: {} is not from 1 to {}", options.generation.max_new_tokens, kMostTokens);
   choose_sampling(in, options.generation.sampling);
   choose_beams(in, options.generation);
-  if (in.kv_cache) options.generation.cache = cache_storage(*in.kv_cache);
+  options.generation.cache = in.precision.apply();
   options.constraint = in.constraint.automaton(JsonSpace::one);
   if (options.constraint && options.constraint->start() == Automaton::kDead)
     throw UserError("the constraint allows no text at all");

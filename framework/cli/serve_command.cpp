@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "assembly/hub_files.h"
-#include "cli/cache_option.h"
 #include "cli/options.h"
+#include "cli/precision_options.h"
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -21,9 +21,10 @@ namespace {
 
 struct Serve {
   std::string recipe;
-  std::optional<std::string> base_model, host, api_key, api_key_file, cache, chat_template, input, output;
+  std::optional<std::string> base_model, host, api_key, api_key_file, chat_template, input, output;
   std::optional<std::int64_t> port, slots, context, queue, threads;
   std::vector<std::string> adapters, origins;
+  PrecisionOptions precision;
   bool no_auth = false;
   std::vector<Override> overrides;
   Options options{
@@ -58,10 +59,7 @@ struct Serve {
     options.integer("slots", slots, "number of requests answered at a time (16)");
     options.integer("context", context,
                     "maximum number of tokens of prompt and answer together (the model's, at most 8192)");
-    options.text("kv-cache", cache,
-                 "element type of the key-value cache (f32). bf16 and int8 take a half and a quarter of the memory; "
-                 "answers may differ",
-                 "f32|bf16|int8");
+    precision.add_to(options);
     options.integer("queue", queue, "number of requests that may wait (64); further ones get 429");
     options.text("input", input,
                  "answer the requests of a file, {\"custom_id\", \"method\", \"url\", \"body\"} a line, and end",
@@ -162,7 +160,7 @@ int run_serve(const std::vector<std::string>& words) {
   served.base_model = in.base_model, served.adapters = in.adapters, served.chat_template = in.chat_template;
   if (in.slots) served.slots = within("slots", *in.slots, 1, 1024);
   if (in.context) served.context = within("context", *in.context, 2, std::int64_t{1} << 30);
-  if (in.cache) served.cache = cache_storage(*in.cache);
+  served.cache = in.precision.apply();
 
   const Recipe* recipe = file ? &file->recipe : nullptr;
   if (in.input) return answer_file(ServedModels(recipe, served), *in.input, *in.output);

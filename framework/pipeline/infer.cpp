@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "data/records.h"
+#include "kernels/processor.h"
 #include "pipeline/best_of.h"
 
 namespace dml {
@@ -46,6 +47,7 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : option
   description_ = fmt::format("{}{}, {}", base_.directory,
                              adapters.empty() ? "" : fmt::format(" with {}", fmt::join(adapters, " and ")),
                              format_->description());
+  if (kernels::precision() == DType::bf16) description_ += ", bf16 products";
 }
 
 Assistant::~Assistant() = default;
