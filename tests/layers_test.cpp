@@ -146,7 +146,7 @@ TEST(Layers, AThirdPartyHeaderIsIncludedOnlyInTheFilesThatWrapIt) {
       {"yaml-cpp/", {"recipe/reader.cpp"}},
       {"CLI/", {"cli/options.cpp"}},
       {"histedit", {"cli/line_editor.cpp"}},
-      {"hwloc", {"diagnose/topology.cpp"}},
+      {"hwloc", {"core/topology.cpp"}},
       {"microhttpd", {"serve/http.cpp"}},
       {"snappy", {"data/codecs.cpp"}},
       {"lz4", {"data/codecs.cpp"}},

@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "assembly/model_location.h"
+#include "core/affinity.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/parallel.h"
@@ -26,6 +30,31 @@ int processors_of_launcher() {
   CPU_ZERO(&set);
   if (!std::getenv("OMPI_COMM_WORLD_SIZE") || sched_getaffinity(getppid(), sizeof set, &set) != 0) return 0;
   return CPU_COUNT(&set);
+}
+
+// The ranks of this host that may run on some of this rank's processors, itself included.
+struct Sharers {
+  int ranks = 0, index = 0;  // this rank is the index-th of them
+  bool alike = true;         // all may run on exactly the same processors
+};
+
+Sharers sharers_of(Comm& comm) {
+  const std::vector<int>& mine = process_processors();
+  const std::string host = comm.host() + '\n';
+  const std::string own = host + std::string(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(mine[0]));
+  const std::vector<std::string> all = comm.all_gather(own);
+  Sharers out;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (!all[r].starts_with(host)) continue;
+    std::vector<int> other((all[r].size() - host.size()) / sizeof(mine[0])), common;
+    if (!other.empty()) std::memcpy(other.data(), all[r].data() + host.size(), all[r].size() - host.size());
+    std::ranges::set_intersection(mine, other, std::back_inserter(common));
+    if (common.empty() && static_cast<int>(r) != comm.rank()) continue;
+    if (static_cast<int>(r) == comm.rank()) out.index = out.ranks;
+    ++out.ranks;
+    out.alike = out.alike && all[r] == own;
+  }
+  return out;
 }
 
 // LoRA does not train the embedding, so the rows of new tokens stay random. The pad token does not matter: it is never
@@ -129,25 +158,25 @@ void set_precision(Bf16 wanted) {
         "faster than float32");
 }
 
+RankThreads threads_of_rank(const TrainSection& train, Comm& comm, std::int64_t chosen) {
+  const Sharers sharers = sharers_of(comm);
+  RankThreads out;
+  out.count = std::max(1, available_cores() / sharers.ranks);
+  if (chosen > 0) out.count = static_cast<int>(chosen);
+  out.count = train.threads.value_or(out.count);
+  if (!sharers.alike) out.placement.text = "not bound: ranks share some of their processors";
+  else
+    out.placement = place_threads(this_topology(), {.threads = out.count,
+                                                    .affinity = train.thread_affinity,
+                                                    .ranks = sharers.ranks,
+                                                    .rank = sharers.index,
+                                                    .quota = available_cores()});
+  return out;
+}
+
 void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen) {
   set_precision(train.bf16);
-  // Cores that several ranks of a host may use are divided among them; cores of a single rank belong to it.
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof mine, &mine);
-  std::string host = comm.host() + '\n';
-  int sharers = 0;
-  for (const std::string& other :
-       comm.all_gather(host + std::string(reinterpret_cast<const char*>(&mine), sizeof mine))) {
-    if (!other.starts_with(host) || other.size() != host.size() + sizeof mine) continue;
-    cpu_set_t shared;
-    std::memcpy(&shared, other.data() + host.size(), sizeof shared);
-    CPU_AND(&shared, &shared, &mine);
-    sharers += CPU_COUNT(&shared) > 0;
-  }
-  int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
-  if (chosen > 0) fair = static_cast<int>(chosen);
-  if (train.threads && *train.threads > available_processors())
+  if (const int cores = available_cores(); train.threads && *train.threads > available_processors())
     log_warning(
         "threads: {} is more than the {} {} that this rank may use; add --bind-to none to mpirun, or start with dml "
         "launch",
@@ -158,7 +187,9 @@ void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen
         "each of the {} ranks on {} is bound to {} of {} processors; add --bind-to none to mpirun, or start with dml "
         "launch",
         comm.local_size(), comm.host(), own, processors_of_launcher());
-  set_threads(train.threads.value_or(fair));
+  RankThreads threads = threads_of_rank(train, comm, chosen);
+  log_debug("{} threads a rank: {}", threads.count, threads.placement.text);
+  set_threads(threads.count, std::move(threads.placement.processors));
   kernels::reserve_blas_memory();
 }
 

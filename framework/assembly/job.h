@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/placement.h"
 #include "data/prepare.h"
 #include "dist/comm.h"
 #include "model/causal_lm.h"
@@ -22,9 +23,18 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
 
 /// Sets the precision of matrix products. Warns when bf16 is asked for and this processor has no instructions for it.
 void set_precision(Bf16 wanted);
-/// Sets the precision of matrix products and the number of threads of this rank: the recipe's, else `chosen`, else (0)
-/// this rank's share of the available cores. Warns when a rank is bound to fewer cores than its threads, or when most
-/// cores of a host are idle. A collective.
+
+/// The threads of a rank.
+struct RankThreads {
+  int count = 1;
+  Placement placement;
+};
+/// The recipe's number of threads, else `chosen`, else (0) this rank's share of the available cores; and where they
+/// run. Ranks of a host that may run on the same cores divide them. A collective.
+RankThreads threads_of_rank(const TrainSection& train, Comm& comm, std::int64_t chosen = 0);
+
+/// Sets the precision of matrix products and the threads of this rank, by threads_of_rank(). Warns when a rank is bound
+/// to fewer cores than its threads, or when most cores of a host are idle. A collective.
 void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen = 0);
 
 /// Sets which activations the model saves for backward, and in which dtype.

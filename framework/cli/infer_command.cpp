@@ -8,10 +8,11 @@
 #include "cli/output.h"
 #include "cli/precision_options.h"
 #include "cli/stages.h"
+#include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "core/parallel.h"
+#include "core/placement.h"
 #include "hub/fetch.h"
 #include "pipeline/best_of.h"
 #include "pipeline/infer.h"
@@ -247,7 +248,8 @@ int run_infer(const std::vector<std::string>& words) {
   const std::optional<RecipeFile> file = recipe_of(in);
   const Recipe* recipe = file ? &file->recipe : nullptr;
   if (recipe && !in.threads && recipe->train.threads) in.threads = *recipe->train.threads;
-  if (in.threads) set_threads(static_cast<int>(std::min<std::int64_t>(*in.threads, 1024)));
+  set_placed_threads(static_cast<int>(std::min<std::int64_t>(in.threads.value_or(available_cores()), 1024)),
+                     recipe ? recipe->train.thread_affinity : ThreadAffinity::automatic);
   const InferOptions options = infer_options(in, recipe);
   if (in.input && is_batch_file(*in.input)) {
     answer_requests(in, recipe, options.generation);

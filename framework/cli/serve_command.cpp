@@ -8,10 +8,11 @@
 #include "cli/options.h"
 #include "cli/precision_options.h"
 #include "cli/stages.h"
+#include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "core/parallel.h"
+#include "core/placement.h"
 #include "hub/fetch.h"
 #include "serve/api_server.h"
 #include "serve/batch.h"
@@ -155,7 +156,8 @@ int run_serve(const std::vector<std::string>& words) {
       (in.host || in.port || in.api_key || in.api_key_file || in.no_auth || !in.origins.empty() || in.queue))
     throw UserError("--input: the file is answered without listening; leave out --host, --port, --queue and the keys");
   const ServerOptions server = server_options(in);
-  if (in.threads) set_threads(static_cast<int>(within("threads", *in.threads, 1, 1024)));
+  set_placed_threads(in.threads ? static_cast<int>(within("threads", *in.threads, 1, 1024)) : available_cores(),
+                     file ? file->recipe.train.thread_affinity : ThreadAffinity::automatic);
   ServedOptions served;
   served.base_model = in.base_model, served.adapters = in.adapters, served.chat_template = in.chat_template;
   if (in.slots) served.slots = within("slots", *in.slots, 1, 1024);

@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/affinity.h"
 #include "core/error.h"
 
 namespace dml {
@@ -134,6 +135,7 @@ class FileWriter::WriteBack {
 
  private:
   void run(const std::stop_token& stop) {
+    unbind_this_thread();
     for (std::size_t begun = 0;;) {
       std::size_t size = 0;
       {

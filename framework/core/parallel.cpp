@@ -1,25 +1,21 @@
 #include "core/parallel.h"
 
-#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <mutex>
-#include <set>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/affinity.h"
 #include "core/clock.h"
-#include "core/control_groups.h"
+#include "core/error.h"
 #include "core/profile.h"
 #include "core/virtual_threads.h"
 
@@ -56,8 +52,13 @@ bool wait_awake(F&& ready) {
 // them in its own caches (bench/LOG.md).
 class Pool {
  public:
-  explicit Pool(int workers) : runs_(static_cast<std::size_t>(workers) + 1) {
-    for (int i = 0; i < workers; ++i) threads_.emplace_back([this, i] { work(static_cast<std::size_t>(i) + 1); });
+  Pool(int workers, const ThreadProcessors& where) : runs_(static_cast<std::size_t>(workers) + 1) {
+    for (std::size_t own = 1; own < runs_.size(); ++own)
+      threads_.emplace_back([this, own, mine = where.empty() ? std::vector<int>() : where[own]] {
+        if (mine.empty()) unbind_this_thread();
+        else bind_this_thread(mine);
+        work(own);
+      });
   }
   ~Pool() {
     {
@@ -152,6 +153,7 @@ class Pool {
 std::mutex pool_mutex;
 std::shared_ptr<Pool> pool;
 int wanted = 0;
+ThreadProcessors thread_processors;  // of each of `wanted` threads; empty: not bound
 thread_local bool inside = false;
 thread_local int dry_depth = 0;
 thread_local DryRun::Sizes dry_sizes = DryRun::Sizes::bound;
@@ -164,7 +166,7 @@ int wanted_threads() {
 
 std::shared_ptr<Pool> current_pool() {
   std::lock_guard lock(pool_mutex);
-  if (!pool) pool = std::make_shared<Pool>(wanted_threads() - 1);
+  if (!pool) pool = std::make_shared<Pool>(wanted_threads() - 1, thread_processors);
   return pool;
 }
 
@@ -190,33 +192,14 @@ struct Inside {
 
 }  // namespace
 
-int available_cores() {
-  cpu_set_t mine;
-  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return available_processors();
-  std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &mine)) continue;
-    const std::string path = fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu);
-    std::ifstream file(path);  // files in /proc have no size
-    std::string siblings;
-    cores.insert(std::getline(file, siblings) ? siblings : fmt::format("{}", cpu));
-  }
-  const int found = std::max(1, static_cast<int>(cores.size()));
-  // With more threads than its quota allows, a container's threads are throttled for a part of every period.
-  static const double quota = processor_quota(own_control_groups(), "/sys/fs/cgroup");
-  return quota > 0 ? std::min(found, static_cast<int>(std::ceil(quota))) : found;
-}
-
-int available_processors() {
-  cpu_set_t mine;
-  if (sched_getaffinity(0, sizeof mine, &mine) == 0) return std::max(1, CPU_COUNT(&mine));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
-void set_threads(int count) {
+void set_threads(int count, ThreadProcessors where) {
+  DML_CHECK(where.empty() || std::ssize(where) == count, "{} threads, processors of {}", count, where.size());
   std::lock_guard lock(pool_mutex);
   wanted = std::max(1, count);
   pool.reset();
+  unbind_this_thread();
+  if (!where.empty()) bind_this_thread(where[0]);
+  thread_processors = std::move(where);
 }
 
 int threads() {

@@ -8,17 +8,18 @@
 #include <cstdint>
 #include <functional>
 #include <type_traits>
+#include <vector>
 
 namespace dml {
 
-/// The number of threads of the process, including the caller. Default: available_cores().
-void set_threads(int count);
+/// The processors that each thread of the pool may run on; the first are those of the thread that calls set_threads().
+/// Empty: no thread is bound. Threads keep to their rows, so with bound threads pages stay in the NUMA node of the
+/// thread that uses them, since Linux places a page where it is first touched.
+using ThreadProcessors = std::vector<std::vector<int>>;
+
+/// The number of threads of the process, including the caller. Default: available_cores() (core/affinity.h).
+void set_threads(int count, ThreadProcessors where = {});
 int threads();
-/// The number of cores in the affinity mask of this process. Two hardware threads of a core count as one, since one
-/// thread keeps the core's vector units busy in a matrix product.
-int available_cores();
-/// The number of hardware threads in the affinity mask.
-int available_processors();
 
 /// A reference to a callable, valid during the call only; it allocates nothing.
 class TileFunction {

@@ -14,19 +14,20 @@
 #include <fstream>
 #include <thread>
 
+#include "assembly/job.h"
 #include "assembly/memory_plan.h"
 #include "assembly/model_location.h"
+#include "core/affinity.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/memory_limits.h"
-#include "core/parallel.h"
 #include "core/size_text.h"
+#include "core/topology.h"
 #include "core/version.h"
 #include "diagnose/launch.h"
 #include "diagnose/rank_checks.h"
-#include "diagnose/topology.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
 
@@ -224,6 +225,10 @@ Diagnosis examine(Comm& comm, const Recipe* recipe) {
   Diagnosis mine;
   mine.findings.push_back({Verdict::fine, "dml", fmt::format("{} ({})", version(), build_description()), ""});
   examine_processor(mine.findings, comm.local_rank() == 0);
+  const RankThreads threads = threads_of_rank(recipe ? recipe->train : TrainSection(), comm);
+  mine.findings.push_back(
+      {Verdict::fine, "placement",
+       fmt::format("{} {}: {}", threads.count, threads.count == 1 ? "thread" : "threads", threads.placement.text), ""});
   examine_memory(mine.findings);
   examine_mpi(mine.findings);
   examine_surroundings(mine.findings, recipe);

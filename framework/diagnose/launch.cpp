@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "core/parallel.h"
-#include "diagnose/topology.h"
+#include "core/topology.h"
 #include "dist/comm.h"
 
 namespace dml {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "diagnose/topology.h"
+#include "core/topology.h"
 
 namespace dml {
 

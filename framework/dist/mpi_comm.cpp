@@ -30,6 +30,7 @@
 #include <set>
 #include <thread>
 
+#include "core/affinity.h"
 #include "core/log.h"
 #include "core/profile.h"
 #include "dist/comm.h"
@@ -83,6 +84,7 @@ class Progress {
 
  private:
   void run() {
+    unbind_this_thread();
     std::unique_lock lock(sleep_);
     while (!stopping_) {
       if (under_way_ == 0) {

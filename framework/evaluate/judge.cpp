@@ -14,6 +14,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/affinity.h"
 #include "core/error.h"
 
 namespace dml {
@@ -109,6 +110,7 @@ bool Judge::start() {
   process_ = fork();
   if (process_ == 0) {
     setpgid(0, 0);
+    unbind_this_thread();
     dup2(input[1], STDIN_FILENO);
     dup2(output[1], STDOUT_FILENO);
     signal(SIGPIPE, SIG_DFL);

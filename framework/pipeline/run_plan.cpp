@@ -173,7 +173,7 @@ std::string RunPlan::recipe_text() const {
   TrainSection& t = plain.recipe.train;
   TrainSection fresh;
   t.output_dir = fresh.output_dir;
-  t.threads = fresh.threads, t.ranks = fresh.ranks;
+  t.threads = fresh.threads, t.thread_affinity = fresh.thread_affinity, t.ranks = fresh.ranks;
   t.resume_from_checkpoint = fresh.resume_from_checkpoint;
   t.auto_resume_from_checkpoints = fresh.auto_resume_from_checkpoints;
   t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;

@@ -307,6 +307,12 @@ const std::vector<EnumRow<Bf16>>& enum_rows() {
   return rows;
 }
 template <>
+const std::vector<EnumRow<ThreadAffinity>>& enum_rows() {
+  static const std::vector<EnumRow<ThreadAffinity>> rows = {
+      {"auto", ThreadAffinity::automatic}, {"close", ThreadAffinity::close}, {"none", ThreadAffinity::none}};
+  return rows;
+}
+template <>
 const std::vector<EnumRow<Rl>>& enum_rows() {
   static const std::vector<EnumRow<Rl>> rows = {
       {"none", Rl::none},

@@ -249,6 +249,12 @@ Section train_section() {
   t.add("seed", &S::seed, "Random seed.", {.min = 0, .max = 4294967295.0, .example = "42", .data = true});
   t.add("threads", &S::threads, "Threads per rank; results do not depend on it.",
         {.min = 1, .max = 4096, .off = 0, .example = "8", .unset = "the cores the rank may use"});
+  t.add("thread_affinity", &S::thread_affinity,
+        "Binding of threads on hosts with several L3 caches or NUMA nodes: consecutive threads fill one group of cores "
+        "after another. auto: if they take all cores that the process may use, without a limit of its processor time. "
+        "close: also if cores are left over. none: never. `dml doctor` shows what is chosen; results do not depend on "
+        "it.",
+        {.example = "none"});
   t.add("ranks", &S::ranks,
         "Ranks (processes) that dml train starts on this host, unless a launcher has started it. The step and its bits "
         "stay those of one rank. auto: as many as are fastest; one where 'threads' is set.",

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/placement.h"
 #include "recipe/section_data.h"
 #include "recipe/section_model.h"
 
@@ -99,7 +100,8 @@ struct TrainSection {
   std::optional<std::int64_t> max_steps;  // takes precedence over num_epochs
   std::int64_t seed = 42;
   std::optional<int> threads;  // per rank; unset: the cores this rank may use
-  std::int64_t ranks = 0;      // processes that dml train starts; 0: the fastest number
+  ThreadAffinity thread_affinity = ThreadAffinity::automatic;
+  std::int64_t ranks = 0;  // processes that dml train starts; 0: the fastest number
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
   std::optional<DType> activation_storage;  // unset (auto): bf16 on a quantised base, otherwise f32

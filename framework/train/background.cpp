@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/affinity.h"
 #include "core/error.h"
 #include "core/parallel.h"
 
@@ -21,7 +22,10 @@ void BackgroundWork::start(Jobs jobs) {
   busy_ = true;
   auto shared = std::make_shared<const Jobs>(std::move(jobs));
   try {
-    thread_ = std::jthread([this, shared](const std::stop_token& stop) { run(*shared, stop); });
+    thread_ = std::jthread([this, shared](const std::stop_token& stop) {
+      unbind_this_thread();
+      run(*shared, stop);
+    });
   } catch (const std::system_error&) {  // no thread available: runs in the calling thread
     run(*shared, {});
   }

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/affinity.h"
+
 namespace dml {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/parallel.h"

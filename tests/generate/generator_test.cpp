@@ -1,5 +1,6 @@
 // Text from a golden model: many at once, one by one, and by reading the whole prefix again at every step.
 #include "generate/generator.h"
+#include "core/affinity.h"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/affinity.h"
 #include "core/parallel.h"
 #include "core/virtual_threads.h"
 #include "kernels/simd/loops.h"

@@ -1,6 +1,7 @@
 // Products whose operands all threads pack together have the bits of those whose tasks pack their own: for every
 // instruction set and precision, whatever the sizes of tiles and groups of steps.
 #include "kernels/packed_together.h"
+#include "core/affinity.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // y = x Wᵀ (+ b) (+ s (x ⊙ mask) Aᵀ Bᵀ), with DoRA times m / ‖W + s B A‖: against a slow double reference, and
 // gradients by differences.
 #include "nn/linear.h"
+#include "core/affinity.h"
 
 #include "core/bf16.h"
 #include "fixture.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/affinity.h"
 #include "core/json.h"
 #include "core/parallel.h"
 #include "optim/newton_schulz.h"
