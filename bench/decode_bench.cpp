@@ -1,6 +1,6 @@
 // Decoding and prompt reading on a 1.1B Llama shape with random weights, beside what the machine can give:
 //
-//     build/release/bench/decode_bench [--threads N] [--tokens N] [--layers N] [bf16|int8|nf4|f32 …]
+//     build/release/bench/decode_bench [--threads N] [--tokens N] [--layers N] [--bf16] [bf16|int8|nf4|f32 …]
 //
 // Prints the memory's read rate and the single-thread sgemm rate, then for every dtype
 //
@@ -11,7 +11,8 @@
 //   prefill     a prompt of 512 tokens: FLOP/s, and their ratio to threads × sgemm
 //
 // Rates are the best of a few runs each; memory and sgemm rates are measured before and after, and the larger one
-// counts. With DML_PROFILE=1 every run ends with a table of its operations.
+// counts. With --bf16 products are in bf16, as with the option of dml infer. With DML_PROFILE=1 every run ends with a
+// table of its operations.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -31,6 +32,7 @@
 #include "diagnose/synthetic.h"
 #include "generate/generator.h"
 #include "kernels/gemm.h"
+#include "kernels/processor.h"
 
 namespace dml {
 namespace {
@@ -94,6 +96,7 @@ Arguments arguments(int argc, char** argv) {
     if (word == "--threads" && i + 1 < argc) a.threads = std::atoi(argv[++i]);
     else if (word == "--tokens" && i + 1 < argc) a.tokens = std::atoi(argv[++i]);
     else if (word == "--layers" && i + 1 < argc) a.layers = std::atoi(argv[++i]);
+    else if (word == "--bf16") kernels::use_precision(DType::bf16);
     else a.storages.push_back(word);
   }
   if (a.storages.empty()) a.storages = {"bf16", "int8", "nf4"};
