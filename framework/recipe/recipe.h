@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/placement.h"
+#include "recipe/keys.h"
 #include "recipe/section_data.h"
 #include "recipe/section_model.h"
 
@@ -314,22 +315,6 @@ RecipeFile read_recipe(const std::string& text, const std::string& name, const s
 
 // ---- derived from the field list
 
-/// Every key that has an effect, in the order of the reference.
-std::vector<std::string> keys();
-/// The help of a key ("lora_r", "datasets.path"), several lines. Throws UserError with the nearest key.
-std::string help_for(const std::string& key);
-/// A key for manual pages and shell completions.
-struct KeyHelp {
-  std::string name, help, type, fallback, example;  // fallback: the default, or what happens without the key
-  std::vector<std::string> values;                  // the allowed values; empty: not an enumeration
-  bool path = false;                                // its value is a file or a directory
-};
-struct KeySection {
-  std::string title, intro;
-  std::vector<KeyHelp> keys;
-};
-/// Every key that has an effect, in the order of the reference.
-std::vector<KeySection> key_sections();
 /// A spelling of a value. `notice`: printed if the spelling is not an exact synonym. `keys`: the settings that affect
 /// this value, among those that affect only some values (adam_beta1 …). `flag`: a boolean key of Axolotl that selects
 /// this value.
