@@ -10,7 +10,7 @@
 
 namespace dml::kernels {
 namespace {
-constexpr std::int64_t kGrain = 8192;
+constexpr std::int64_t kGrain = 8192, kBlock = 1024;
 
 // gate · σ(a · gate) = silu(a · gate) / a, so after clamping and scaling this is a gated SiLU.
 constexpr float kAlpha = 1.702f, kLimit = 7;
@@ -22,13 +22,16 @@ void clamp(const float* gate, const float* up, std::int64_t n, float* to_gate, f
   }
 }
 
-void clamped(const float* gate, const float* up, std::int64_t n, float* h) {
+void value(Activation act, const float* gate, const float* up, std::int64_t n, float* h) {
+  if (act != Activation::clamped_silu) return loops().gated_act(static_cast<int>(act), gate, up, n, h);
   float *g = thread_scratch(2 * n).data(), *u = g + n;
   clamp(gate, up, n, g, u);
   loops().gated_act(static_cast<int>(Activation::silu), g, u, n, h);
 }
 
-void clamped_backward(const float* dh, float* gate, float* up, std::int64_t n) {
+// Overwrites gate and up by their gradients.
+void gradients(Activation act, const float* dh, float* gate, float* up, std::int64_t n) {
+  if (act != Activation::clamped_silu) return loops().gated_act_backward(static_cast<int>(act), dh, gate, up, n);
   float *g = thread_scratch(2 * n).data(), *u = g + n;
   clamp(gate, up, n, g, u);
   loops().gated_act_backward(static_cast<int>(Activation::silu), dh, g, u, n);
@@ -38,26 +41,64 @@ void clamped_backward(const float* dh, float* gate, float* up, std::int64_t n) {
   }
 }
 
+// Calls f(first, count) for blocks that stay in the first cache.
+template <class F>
+void each_block(std::int64_t size, F f) {
+  parallel_ranges(size, kGrain, [&](std::int64_t first, std::int64_t last) {
+    for (; first < last; first += kBlock) f(first, std::min(kBlock, last - first));
+  });
+}
+
+// … f(first, count, gate, up) with the values in float32, which f may overwrite.
+template <class F>
+void each_widened_block(const RoundedGateUp& in, F f) {
+  each_block(in.up.size(), [&](std::int64_t first, std::int64_t count) {
+    alignas(64) float gate[kBlock], up[kBlock];
+    loops().from_bf16(in.gate.data + first, count, gate);
+    loops().from_bf16(in.up.data + first, count, up);
+    f(first, count, gate, up);
+  });
+}
+
 }  // namespace
 
-void gated_act(Activation act, ConstMat gate, ConstMat up, Mat h) {
+void gated_act(Activation act, ConstMat gate, ConstMat up, Mat h, const RoundedGateUp& saved) {
   ProfileScope profiled("gated_act");
   DML_CHECK(gate.size() == up.size() && gate.size() == h.size());
-  parallel_ranges(h.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
-    if (act == Activation::clamped_silu)
-      return clamped(gate.data + first, up.data + first, last - first, h.data + first);
-    loops().gated_act(static_cast<int>(act), gate.data + first, up.data + first, last - first, h.data + first);
+  DML_CHECK(!saved.up.data || (saved.gate.size() == gate.size() && saved.up.size() == up.size()));
+  each_block(h.size(), [&](std::int64_t first, std::int64_t count) {
+    if (saved.up.data) {
+      loops().to_bf16(gate.data + first, count, saved.gate.data + first);
+      loops().to_bf16(up.data + first, count, saved.up.data + first);
+    }
+    value(act, gate.data + first, up.data + first, count, h.data + first);
+  });
+}
+
+void gated_act(Activation act, const RoundedGateUp& in, Mat h) {
+  ProfileScope profiled("gated_act");
+  DML_CHECK(in.gate.size() == in.up.size() && in.up.size() == h.size());
+  each_widened_block(in, [&](std::int64_t first, std::int64_t count, const float* gate, const float* up) {
+    value(act, gate, up, count, h.data + first);
   });
 }
 
 void gated_act_backward(Activation act, ConstMat dh, Mat gate, Mat up) {
   ProfileScope profiled("gated_act_backward");
   DML_CHECK(gate.size() == up.size() && gate.size() == dh.size());
-  parallel_ranges(dh.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
-    if (act == Activation::clamped_silu)
-      return clamped_backward(dh.data + first, gate.data + first, up.data + first, last - first);
-    loops().gated_act_backward(static_cast<int>(act), dh.data + first, gate.data + first, up.data + first,
-                               last - first);
+  each_block(dh.size(), [&](std::int64_t first, std::int64_t count) {
+    gradients(act, dh.data + first, gate.data + first, up.data + first, count);
+  });
+}
+
+void gated_act_backward(Activation act, ConstMat dh, const RoundedGateUp& in, Mat dgate, Mat dup) {
+  ProfileScope profiled("gated_act_backward");
+  DML_CHECK(in.gate.size() == in.up.size() && in.up.size() == dh.size());
+  DML_CHECK(dgate.size() == dh.size() && dup.size() == dh.size() && dgate.data != dup.data);
+  each_widened_block(in, [&](std::int64_t first, std::int64_t count, float* gate, float* up) {
+    gradients(act, dh.data + first, gate, up, count);
+    std::copy_n(gate, count, dgate.data + first);
+    std::copy_n(up, count, dup.data + first);
   });
 }
 

@@ -13,6 +13,7 @@ struct Xielu {
   float beta = 0.5f, eps = -1e-6f;
 };
 
+/// y may be x.
 void xielu(const Xielu& act, ConstMat x, Mat y);
 /// Overwrites x by its gradient; adds to the gradients of the scalars unless null.
 void xielu_backward(const Xielu& act, ConstMat dy, Mat x, float* dalpha_p, float* dalpha_n, Arena& scratch);

@@ -83,7 +83,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
             backward,
             how.seed.seed,
             how.seed.micro_batch};
-  pass.low_memory = save_rounded;
+  pass.low_memory = saves.norm_inputs == DType::bf16;
   pass.base_only = how.adapters == Adapters::off;
   pass.shared = trimmed_batch.shared;
   pass.hooks = &hooks;
@@ -130,8 +130,9 @@ void CausalLm::plan_saved(const PassPlan& plan) {
   inputs_.resize(layers.size());
   saved_.resize(layers.size());
   for (int l = std::max(plan.lowest, 0); plan.backward && l <= plan.last; ++l) {
-    const SavePolicy policy{recompute_of(l) != RecomputePolicy::mlp, save_rounded};
-    inputs_[l] = SavedActivation::plan(plan.tokens, spec.hidden, policy, arena_);
+    SavePolicy policy = saves;
+    policy.mlp = recompute_of(l) != RecomputePolicy::mlp;
+    inputs_[l] = SavedActivation::plan(plan.tokens, spec.hidden, policy.norm_inputs, arena_);
     if (plan.saved(l)) saved_[l] = layers[l].plan(plan.tokens, plan.height_of(l), policy, arena_);
   }
 }

@@ -74,7 +74,7 @@ class CausalLm {
   RecomputePolicy recompute = RecomputePolicy::nothing;
   std::int64_t recompute_layers =
       std::numeric_limits<std::int64_t>::max();  // `recompute` applies to so many layers from the first on
-  bool save_rounded = false;                     // save activations in bfloat16
+  SavePolicy saves = {};                         // its dtypes; `recompute` decides about the MLP
   double noise = 0;                              // NEFTune's alpha: see train()
 
   /// The policy of a layer.

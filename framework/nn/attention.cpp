@@ -22,13 +22,13 @@ Mat seen(ConstMat m, Pass& pass) {
 Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, SavePolicy policy,
                                  Arena& saved) const {
   Saved s;
-  s.q = SavedActivation::plan(queries, query_width(), policy, saved);
-  s.k = SavedActivation::plan(tokens, key_width(), policy, saved);
-  s.v = SavedActivation::plan(tokens, key_width(), policy, saved);
-  if (clip > 0 || q_heads()) s.q_plain = SavedActivation::plan(queries, query_width(), policy, saved);
-  if (clip > 0 || k_heads()) s.k_plain = SavedActivation::plan(tokens, key_width(), policy, saved);
-  if (clip > 0) s.v_plain = SavedActivation::plan(tokens, key_width(), policy, saved);
-  s.out = SavedActivation::plan(queries, query_width(), policy, saved);
+  s.q = SavedActivation::plan(queries, query_width(), policy.intermediates, saved);
+  s.k = SavedActivation::plan(tokens, key_width(), policy.intermediates, saved);
+  s.v = SavedActivation::plan(tokens, key_width(), policy.intermediates, saved);
+  if (clip > 0 || q_heads()) s.q_plain = SavedActivation::plan(queries, query_width(), policy.norm_inputs, saved);
+  if (clip > 0 || k_heads()) s.k_plain = SavedActivation::plan(tokens, key_width(), policy.norm_inputs, saved);
+  if (clip > 0) s.v_plain = SavedActivation::plan(tokens, key_width(), policy.norm_inputs, saved);
+  s.out = SavedActivation::plan(queries, query_width(), policy.intermediates, saved);
   s.lse = saved.matrix(queries, shape.heads);
   s.q_proj = q.plan(queries, policy, saved);
   s.k_proj = k.plan(tokens, policy, saved);

@@ -8,9 +8,9 @@ namespace dml {
 DecoderLayer::Saved DecoderLayer::plan(std::int64_t tokens, std::int64_t rows, SavePolicy policy, Arena& saved) const {
   Saved s;
   std::int64_t width = attention.o.out();
-  if (!parallel) s.mid = SavedActivation::plan(rows, width, policy, saved);
-  if (attention_post_norm) s.attention_out = SavedActivation::plan(rows, width, policy, saved);
-  if (mlp_post_norm) s.mlp_out = SavedActivation::plan(rows, width, policy, saved);
+  if (!parallel) s.mid = SavedActivation::plan(rows, width, policy.norm_inputs, saved);
+  if (attention_post_norm) s.attention_out = SavedActivation::plan(rows, width, policy.norm_inputs, saved);
+  if (mlp_post_norm) s.mlp_out = SavedActivation::plan(rows, width, policy.norm_inputs, saved);
   s.attention = attention.plan(tokens, tokens, rows, policy, saved);
   s.mlp = mlp.plan(rows, policy, saved);
   return s;

@@ -44,8 +44,8 @@ void widen_heads(ConstMat from, std::int64_t heads, Mat to) {
 
 Latent::Saved Latent::plan(std::int64_t tokens, std::int64_t queries, SavePolicy policy, Arena& saved) const {
   Saved s;
-  if (q_a) s.q_low = SavedActivation::plan(queries, q_a.out(), policy, saved);
-  s.kv_low = SavedActivation::plan(tokens, kv_a.out() - rope, policy, saved);
+  if (q_a) s.q_low = SavedActivation::plan(queries, q_a.out(), policy.norm_inputs, saved);
+  s.kv_low = SavedActivation::plan(tokens, kv_a.out() - rope, policy.norm_inputs, saved);
   if (q_a) s.q_a = q_a.plan(queries, policy, saved);
   s.q_b = q_b.plan(queries, policy, saved);
   s.kv_a = kv_a.plan(tokens, policy, saved);

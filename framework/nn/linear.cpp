@@ -21,7 +21,7 @@ Linear::Saved Linear::plan(std::int64_t tokens, SavePolicy policy, Arena& saved)
   if (!lora) return s;
   s.down = saved.matrix(tokens, lora->a.rows);
   if (lora->magnitude) {
-    s.plain = SavedActivation::plan(tokens, out(), policy, saved);
+    s.plain = SavedActivation::plan(tokens, out(), policy.intermediates, saved);
     s.norms = saved.matrix(1, out());
   }
   return s;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/parallel.h"
+#include "kernels/elementwise.h"
 
 namespace dml {
 namespace {
@@ -13,17 +14,25 @@ constexpr std::int64_t kPartRows = 512, kPartElements = std::int64_t{3} << 20;  
 
 }  // namespace
 
+GateUp GateUp::plan(bool gates, std::int64_t rows, std::int64_t width, SavePolicy policy, Arena& saved) {
+  GateUp both;
+  if (policy.mlp && gates) both.gate = SavedActivation::plan(rows, width, policy.intermediates, saved);
+  if (policy.mlp) both.up = SavedActivation::plan(rows, width, policy.intermediates, saved);
+  return both;
+}
+
+GateUp GateUp::slice(std::int64_t first, std::int64_t count) const {
+  return {gate.slice(first, count), up.slice(first, count)};
+}
+
 Mlp::Saved Mlp::Saved::slice(std::int64_t first, std::int64_t count) const {
-  return {gate.slice(first, count), up.slice(first, count), gate_proj.slice(first, count), up_proj.slice(first, count),
+  return {inner.slice(first, count), gate_proj.slice(first, count), up_proj.slice(first, count),
           down_proj.slice(first, count)};
 }
 
 Mlp::Saved Mlp::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const {
   Saved s;
-  if (policy.mlp) {
-    if (gate) s.gate = SavedActivation::plan(tokens, width(), policy, saved);
-    s.up = SavedActivation::plan(tokens, width(), policy, saved);
-  }
+  s.inner = GateUp::plan(static_cast<bool>(gate), tokens, width(), policy, saved);
   s.gate_proj = gate.plan(tokens, policy, saved);
   s.up_proj = up.plan(tokens, policy, saved);
   s.down_proj = down.plan(tokens, policy, saved);
@@ -51,36 +60,66 @@ void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const
   } while (first < rows);
 }
 
-void Mlp::project(ConstMat x, Mat to_gate, Mat to_up, Saved& s, Pass& pass) const {
-  const std::array both{FusedLinear{&gate, to_gate, &s.gate_proj}, FusedLinear{&up, to_up, &s.up_proj}};
+void Mlp::project(ConstMat x, const GateUp& to, Saved& s, Pass& pass) const {
+  const std::array both{FusedLinear{&gate, to.gate.whole, &s.gate_proj}, FusedLinear{&up, to.up.whole, &s.up_proj}};
   forward_fused(std::span(both).subspan(gate ? 0 : 1), x, pass);
 }
 
-void Mlp::activate(ConstMat gated, ConstMat upped, Mat h) const {
-  if (gate) kernels::gated_act(activation, gated, upped, h);
-  else if (activation != kernels::Activation::xielu) kernels::activate(activation, upped, h);
-  else if (!dry_run()) kernels::xielu(xielu.values(), upped, h);
+GateUp Mlp::open(const GateUp& saved, std::int64_t rows, Arena& scratch) const {
+  if (saved.whole()) return saved;
+  return GateUp::plan(static_cast<bool>(gate), rows, width(), {}, scratch);
 }
 
-void Mlp::activate_backward(ConstMat dh, Mat gated, Mat upped, Pass& pass) const {
-  if (gate) return kernels::gated_act_backward(activation, dh, gated, upped);
-  if (activation != kernels::Activation::xielu) return kernels::activate_backward(activation, dh, upped);
-  auto gradient = [](const ParameterRef& p) { return p ? p.grad().data : nullptr; };
-  const kernels::Xielu scalars = dry_run() ? kernels::Xielu{} : xielu.values();
-  kernels::xielu_backward(scalars, dh, upped, gradient(xielu.alpha_p), gradient(xielu.alpha_n), pass.arena);
+void Mlp::activate_plain(ConstMat x, Mat h) const {
+  if (activation != kernels::Activation::xielu) kernels::activate(activation, x, h);
+  else if (!dry_run()) kernels::xielu(xielu.values(), x, h);
+}
+
+Mat Mlp::activate(const GateUp& in, const GateUp& saved, Arena& scratch) const {
+  const Mat upped = in.up.whole, h = saved.whole() ? scratch.matrix(upped.rows, upped.cols) : upped;
+  if (gate) {
+    kernels::gated_act(activation, in.gate.whole, upped, h, {saved.gate.rounded, saved.up.rounded});
+    return h;
+  }
+  if (saved) saved.up.close(upped);
+  activate_plain(upped, h);
+  return h;
+}
+
+void Mlp::activate_saved(const GateUp& s, Mat h) const {
+  if (s.whole())
+    return gate ? kernels::gated_act(activation, s.gate.whole, s.up.whole, h) : activate_plain(s.up.whole, h);
+  if (gate) return kernels::gated_act(activation, {s.gate.rounded, s.up.rounded}, h);
+  kernels::widen_bf16(s.up.rounded, h);
+  activate_plain(h, h);
+}
+
+GateUp Mlp::activate_backward(Mat dh, const GateUp& s, Mat spare, Pass& pass) const {
+  if (gate) {
+    if (!s.whole()) {
+      kernels::gated_act_backward(activation, dh, {s.gate.rounded, s.up.rounded}, spare, dh);
+      return {spare, dh};
+    }
+    kernels::gated_act_backward(activation, dh, s.gate.whole, s.up.whole);
+    return s;
+  }
+  const Mat upped = s.whole() ? s.up.whole : spare;
+  if (!s.whole()) kernels::widen_bf16(s.up.rounded, upped);
+  if (activation != kernels::Activation::xielu) {
+    kernels::activate_backward(activation, dh, upped);
+  } else {
+    auto gradient = [](const ParameterRef& p) { return p ? p.grad().data : nullptr; };
+    const kernels::Xielu scalars = dry_run() ? kernels::Xielu{} : xielu.values();
+    kernels::xielu_backward(scalars, dh, upped, gradient(xielu.alpha_p), gradient(xielu.alpha_n), pass.arena);
+  }
+  return {{}, upped};
 }
 
 void Mlp::forward(ConstMat x, Mat y, Write mode, const Saved& whole, Pass& all) const {
   each_part(x.rows, whole, all, [&](std::int64_t first, std::int64_t count, Saved& s, Pass& pass) {
-    auto open = [&](const SavedActivation& kept) {
-      return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width());
-    };
-    Mat gated = gate ? open(s.gate) : Mat{}, upped = open(s.up);
-    project(x.slice(first, count), gated, upped, s, pass);
-    if (s.gate) s.gate.close(gated);
-    if (s.up) s.up.close(upped);
-    Mat h = pass.arena.matrix(count, width());
-    activate(gated, upped, h);
+    const GateUp inner = open(s.inner, count, pass.arena);
+    project(x.slice(first, count), inner, s, pass);
+    const Mat h = activate(inner, s.inner, pass.arena);
     down.forward(h, y.slice(first, count), mode, s.down_proj, pass);
   });
 }
@@ -89,17 +128,14 @@ void Mlp::backward(ConstMat dy, ConstMat x, const Saved& whole, Mat dx, Pass& al
   each_part(x.rows, whole, all, [&](std::int64_t first, std::int64_t count, Saved& s, Pass& pass) {
     ConstMat in = x.slice(first, count), dout = dy.slice(first, count);
     Mat din = dx.empty() ? Mat{} : dx.slice(first, count);
-    auto read = [&](const SavedActivation& kept) {
-      return kept ? kept.read(pass.arena) : pass.arena.matrix(count, width());
-    };
-    Mat gated = gate ? read(s.gate) : Mat{}, upped = read(s.up);
-    if (!s.up) project(in, gated, upped, s, pass);
+    const GateUp inner = s.inner ? s.inner : open({}, count, pass.arena);
+    if (!s.inner) project(in, inner, s, pass);
     Mat h = pass.arena.matrix(count, width()), dh = pass.arena.matrix(count, width());
-    if (down.trains()) activate(gated, upped, h);  // recomputed instead of saved; a frozen projection does not need it
+    if (down.trains()) activate_saved(inner, h);  // recomputed instead of saved; a frozen projection does not need it
     down.backward(dout, h, s.down_proj, dh, Write::set, pass);
-    activate_backward(dh, gated, upped, pass);
-    up.backward(upped, in, s.up_proj, din, Write::set, pass);
-    if (gate) gate.backward(gated, in, s.gate_proj, din, Write::add, pass);
+    const GateUp d = activate_backward(dh, inner, h, pass);
+    up.backward(d.up.whole, in, s.up_proj, din, Write::set, pass);
+    if (gate) gate.backward(d.gate.whole, in, s.gate_proj, din, Write::add, pass);
   });
 }
 

@@ -11,6 +11,18 @@
 
 namespace dml {
 
+/// The outputs of gate (empty without one) and up, in float32 or as saved.
+struct GateUp {
+  SavedActivation gate, up;
+
+  /// Memory for the outputs of so many rows. Empty if the policy does not save them.
+  static GateUp plan(bool gates, std::int64_t rows, std::int64_t width, SavePolicy policy, Arena& saved);
+  explicit operator bool() const { return static_cast<bool>(up); }
+  bool whole() const { return up.whole.data; }
+  /// Those of rows [first, first + count).
+  GateUp slice(std::int64_t first, std::int64_t count) const;
+};
+
 /// The scalars of xIELU (kernels/xielu.h); beta and eps are constants.
 struct XieluScalars {
   ParameterRef alpha_p, alpha_n;
@@ -28,7 +40,7 @@ struct Mlp {
   XieluScalars xielu = {};  // only for that activation, which has no gate
 
   struct Saved {
-    SavedActivation gate, up;  // empty if backward recomputes them
+    GateUp inner;  // empty if backward recomputes them
     Linear::Saved gate_proj, up_proj, down_proj;
 
     Saved slice(std::int64_t first, std::int64_t count) const;
@@ -41,15 +53,23 @@ struct Mlp {
   void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const;
   /// Adds parameter gradients; sets dx unless it is empty. Overwrites the saved gate and up by their gradients.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
-  /// Computes h (T, F) from the outputs of gate (empty without one) and up.
-  void activate(ConstMat gated, ConstMat upped, Mat h) const;
+  /// Memory into which forward computes gate and up of so many rows: that of `saved` or, if they are rounded or not
+  /// saved, scratch memory.
+  GateUp open(const GateUp& saved, std::int64_t rows, Arena& scratch) const;
+  /// Returns h (T, F) of in = open(saved), and rounds `in` to `saved` if that is in bf16. h has the memory of in.up
+  /// unless that is saved.
+  Mat activate(const GateUp& in, const GateUp& saved, Arena& scratch) const;
+  /// Computes h (T, F) from what forward saved.
+  void activate_saved(const GateUp& saved, Mat h) const;
+  /// From dh to the gradients of gate and up: in the memory of `saved` or, if that is in bf16, of `spare` and dh. Adds
+  /// parameter gradients.
+  GateUp activate_backward(Mat dh, const GateUp& saved, Mat spare, Pass& pass) const;
 
  private:
   template <class F>
   void each_part(std::int64_t rows, const Saved& saved, Pass& pass, F part) const;
-  void project(ConstMat x, Mat to_gate, Mat to_up, Saved& saved, Pass& pass) const;
-  /// Overwrites gated and upped by their gradients.
-  void activate_backward(ConstMat dh, Mat gated, Mat upped, Pass& pass) const;
+  void project(ConstMat x, const GateUp& to, Saved& saved, Pass& pass) const;
+  void activate_plain(ConstMat x, Mat h) const;
 };
 
 }  // namespace dml

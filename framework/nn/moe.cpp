@@ -53,10 +53,7 @@ Moe::Saved Moe::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const
   const std::int64_t rows = tokens * router.rule.chosen, count = std::ssize(experts);
   s.router = router.plan(tokens, policy, saved);
   s.dispatch = {saved.take<std::int32_t>(count + 1), saved.take<std::int32_t>(rows), saved.take<std::int32_t>(rows)};
-  if (policy.mlp) {
-    if (experts[0].gate) s.gate = SavedActivation::plan(rows, width(), policy, saved);
-    s.up = SavedActivation::plan(rows, width(), policy, saved);
-  }
+  s.inner = GateUp::plan(static_cast<bool>(experts[0].gate), rows, width(), policy, saved);
   for (Role role : {kGate, kUp, kDown}) {
     std::int64_t rank = 0;
     bool dora = false;
@@ -65,7 +62,7 @@ Moe::Saved Moe::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const
     s.low[role] = saved.take<float>(rows * rank);
     if (!dora) continue;
     const std::int64_t out = projection(0, role).out();
-    s.plain[role] = SavedActivation::plan(rows, out, policy, saved);
+    s.plain[role] = SavedActivation::plan(rows, out, policy.intermediates, saved);
     s.norms[role] = saved.matrix(count, out);
   }
   if (!shared.up) return s;
@@ -73,7 +70,7 @@ Moe::Saved Moe::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const
   if (!shared_gate) return s;
   s.shared_gate = shared_gate.plan(tokens, policy, saved);
   s.shared_score = saved.matrix(tokens, 1);
-  s.shared_out = SavedActivation::plan(tokens, shared.down.out(), policy, saved);
+  s.shared_out = SavedActivation::plan(tokens, shared.down.out(), policy.intermediates, saved);
   return s;
 }
 
@@ -180,20 +177,14 @@ void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
   each_chunk(x.rows, s, false, all, [&](const Chunk& chunk) {
     Pass pass = all;
     const std::int64_t first = chunk.first, count = chunk.count;
-    SavedActivation gate_part = s.gate ? s.gate.slice(first, count) : SavedActivation{},
-                    up_part = s.up ? s.up.slice(first, count) : SavedActivation{};
-    auto open = [&](const SavedActivation& kept) {
-      return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width());
-    };
+    const GateUp saved = s.inner.slice(first, count);
     const bool gates = static_cast<bool>(experts[0].gate);
-    Mat in = pass.arena.matrix(count, hidden), gated = gates ? open(gate_part) : Mat{}, upped = open(up_part);
+    Mat in = pass.arena.matrix(count, hidden);
+    const GateUp inner = experts[0].open(saved, count, pass.arena);
     kernels::gather_tokens(x, s.dispatch, chosen, first, in);
-    if (gates) project(chunk, kGate, in, gated, s, pass);
-    project(chunk, kUp, in, upped, s, pass);
-    if (gate_part) gate_part.close(gated);
-    if (up_part) up_part.close(upped);
-    Mat h = pass.arena.matrix(count, width()), out = in;  // the input is overwritten
-    experts[0].activate(gated, upped, h);
+    if (gates) project(chunk, kGate, in, inner.gate.whole, s, pass);
+    project(chunk, kUp, in, inner.up.whole, s, pass);
+    Mat h = experts[0].activate(inner, saved, pass.arena), out = in;  // the input is overwritten
     kernels::apply_row_weights(h, s.dispatch, s.router.routing.weights, first);
     project(chunk, kDown, h, out, s, pass);
     each_bias(chunk, s, pass, [&](const Chunk::Rows& r, kernels::ExpertBias bias, float*) {
@@ -212,24 +203,21 @@ void Moe::backward_experts(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Mat 
       if (projection(e, role).trains()) return true;
     return false;
   };
-  const bool down_trains = train(kDown), reads_x = !s.up || train(kGate) || train(kUp);
+  const bool down_trains = train(kDown), reads_x = !s.inner || train(kGate) || train(kUp);
   each_chunk(x.rows, s, true, all, [&](const Chunk& chunk) {
     Pass pass = all;
     const std::int64_t first = chunk.first, count = chunk.count;
     const bool gates = static_cast<bool>(experts[0].gate);
-    auto read = [&](const SavedActivation& kept) {
-      return kept ? kept.slice(first, count).read(pass.arena) : pass.arena.matrix(count, width());
-    };
     Mat dout = pass.arena.matrix(count, hidden), in = reads_x ? pass.arena.matrix(count, hidden) : dout;
-    Mat gated = gates ? read(s.gate) : Mat{}, upped = read(s.up);
+    const GateUp inner = s.inner ? s.inner.slice(first, count) : experts[0].open({}, count, pass.arena);
     kernels::gather_tokens(dy, s.dispatch, chosen, first, dout);
     if (reads_x) kernels::gather_tokens(x, s.dispatch, chosen, first, in);
-    if (!s.up) {
-      if (gates) project(chunk, kGate, in, gated, s, pass);
-      project(chunk, kUp, in, upped, s, pass);
+    if (!s.inner) {
+      if (gates) project(chunk, kGate, in, inner.gate.whole, s, pass);
+      project(chunk, kUp, in, inner.up.whole, s, pass);
     }
     Mat h = pass.arena.matrix(count, width()), dh = pass.arena.matrix(count, width()), weighed = h;
-    experts[0].activate(gated, upped, h);
+    experts[0].activate_saved(inner, h);
     if (down_trains) {
       weighed = pass.arena.matrix(count, width());
       kernels::copy(h, weighed);
@@ -242,11 +230,10 @@ void Moe::backward_experts(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Mat 
                                       dweights, dbias);
     });
     kernels::apply_row_weights(dh, s.dispatch, weights, first);
-    if (gates) kernels::gated_act_backward(experts[0].activation, dh, gated, upped);
-    else kernels::activate_backward(experts[0].activation, dh, upped);
+    const GateUp d = experts[0].activate_backward(dh, inner, h, pass);
     Mat din = dx.empty() ? Mat{} : pass.arena.matrix(count, hidden);
-    project_backward(chunk, kUp, upped, in, s, din, Write::set, pass);
-    if (gates) project_backward(chunk, kGate, gated, in, s, din, Write::add, pass);
+    project_backward(chunk, kUp, d.up.whole, in, s, din, Write::set, pass);
+    if (gates) project_backward(chunk, kGate, d.gate.whole, in, s, din, Write::add, pass);
     if (!dx.empty()) kernels::scatter_tokens(din, s.dispatch, chosen, first, kernels::Order::descending, dx);
   });
 }

@@ -46,7 +46,7 @@ struct Moe {
   struct Saved {
     Router::Saved router;
     kernels::Dispatch dispatch;
-    SavedActivation gate, up;  // (T · k, F) in the order of the experts; empty if backward recomputes them
+    GateUp inner;              // (T · k, F) in the order of the experts; empty if backward recomputes them
     std::span<float> low[3];   // gate, up, down: the adapters' x Aᵀ, row after row
     SavedActivation plain[3];  // DoRA: outputs before scaling (T · k, out)
     Mat norms[3];              // DoRA: (E, out)

@@ -4,9 +4,9 @@
 
 namespace dml {
 
-SavedActivation SavedActivation::plan(std::int64_t rows, std::int64_t cols, SavePolicy policy, Arena& saved) {
+SavedActivation SavedActivation::plan(std::int64_t rows, std::int64_t cols, DType dtype, Arena& saved) {
   SavedActivation k;
-  if (policy.rounded) k.rounded = {saved.take<bf16>(rows * cols).data(), rows, cols};
+  if (dtype == DType::bf16) k.rounded = {saved.take<bf16>(rows * cols).data(), rows, cols};
   else k.whole = saved.matrix(rows, cols);
   return k;
 }

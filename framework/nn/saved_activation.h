@@ -6,14 +6,16 @@
 
 #include "core/arena.h"
 #include "core/bf16.h"
+#include "core/dtype.h"
 #include "core/matrix.h"
 
 namespace dml {
 
-/// Which activations a layer saves between forward and backward.
+/// Which activations a layer saves between forward and backward, and in which dtype: f32 or bf16.
 struct SavePolicy {
-  bool mlp = true;       // gate and up of the MLP; otherwise backward recomputes them
-  bool rounded = false;  // saved in bfloat16
+  bool mlp = true;                   // gate and up of the MLP; otherwise backward recomputes them
+  DType norm_inputs = DType::f32;    // the inputs of layers and of norms
+  DType intermediates = DType::f32;  // q, k, v, outputs of attention, gate and up, DoRA's output before scaling
 };
 
 struct SavedActivation {
@@ -22,7 +24,7 @@ struct SavedActivation {
 
   SavedActivation() = default;
   SavedActivation(Mat m) : whole(m) {}  // NOLINT: a matrix that is there is saved
-  static SavedActivation plan(std::int64_t rows, std::int64_t cols, SavePolicy policy, Arena& saved);
+  static SavedActivation plan(std::int64_t rows, std::int64_t cols, DType dtype, Arena& saved);
 
   explicit operator bool() const { return whole.data || rounded.data; }
   std::int64_t rows() const { return whole.data ? whole.rows : rounded.rows; }

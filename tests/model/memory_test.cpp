@@ -106,16 +106,18 @@ struct Trainee {
     model = build_model(spec, zeros.source(spec), training, "zeros");
     model->recompute = dice.one_of({RecomputePolicy::nothing, RecomputePolicy::mlp, RecomputePolicy::layers});
     if (dice.one_in(2)) model->recompute_layers = dice.between(0, spec.layers);
-    model->save_rounded = dice.one_in(2);
+    if (dice.one_in(2)) model->saves.intermediates = DType::bf16;
+    if (dice.one_in(2)) model->saves.norm_inputs = DType::bf16;
     if (training.full && !small)
       model->parameters.values_in_parts = dice.one_in(2), model->parameters.gradients_in_parts = dice.one_in(2);
-    how =
-        fmt::format("{} {} × {}, ffn {}, vocabulary {}, {} heads of {}, {}, keep {}{} of {} layers", spec.model_type,
-                    spec.layers, spec.hidden, spec.ffn, spec.vocab, spec.heads, spec.head_dim,
-                    training.full                ? "full"
-                    : training.adapter->use_dora ? fmt::format("dora {}", training.adapter->r)
-                                                 : fmt::format("lora {}", training.adapter->r),
-                    static_cast<int>(model->recompute), model->save_rounded ? " rounded" : "", model->recompute_layers);
+    const bool inputs = model->saves.norm_inputs == DType::bf16, others = model->saves.intermediates == DType::bf16;
+    const char* rounded = inputs && others ? " rounded" : inputs ? " rounded inputs" : others ? " rounded others" : "";
+    how = fmt::format("{} {} × {}, ffn {}, vocabulary {}, {} heads of {}, {}, keep {}{} of {} layers", spec.model_type,
+                      spec.layers, spec.hidden, spec.ffn, spec.vocab, spec.heads, spec.head_dim,
+                      training.full                ? "full"
+                      : training.adapter->use_dora ? fmt::format("dora {}", training.adapter->r)
+                                                   : fmt::format("lora {}", training.adapter->r),
+                      static_cast<int>(model->recompute), rounded, model->recompute_layers);
   }
 };
 

@@ -224,15 +224,6 @@ TEST_P(LayerKinds, KeepingTheMlpOrNotGivesTheSameBits) {
   EXPECT_EQ(run(picked, dy.slice(0, 3), {}), run(picked, dy.slice(0, 3), {.mlp = false}));
 }
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double apart = 0, size = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    apart += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
-    size += std::pow(static_cast<double>(b[i]), 2);
-  }
-  return std::sqrt(apart / size);
-}
-
 // bfloat16 has eight bits: what was rounded is off by 2⁻⁹ at most, what is computed from several such values by little
 // more.
 TEST_P(LayerKinds, RoundedActivationsGiveTheSameValueAndNearlyTheSameGradient) {
@@ -240,12 +231,16 @@ TEST_P(LayerKinds, RoundedActivationsGiveTheSameValueAndNearlyTheSameGradient) {
     if (some && layer.parallel) continue;
     std::span<const std::int32_t> rows = some ? std::span<const std::int32_t>(picked) : std::span<const std::int32_t>{};
     Mat dy = values.random(height(rows), kWidth);
-    Result exact = run(rows, dy, {}), rounded = run(rows, dy, {.rounded = true});
-    EXPECT_EQ(rounded.y, exact.y);
-    EXPECT_LT(distance(rounded.dx, exact.dx), 1.0 / 64);
-    EXPECT_LT(distance(rounded.gradient, exact.gradient), 1.0 / 64);
-    EXPECT_NE(rounded.gradient, exact.gradient);
-    EXPECT_EQ(run(rows, dy, {.mlp = false, .rounded = true}).y, exact.y);
+    const Result exact = run(rows, dy, {});
+    for (SavePolicy policy : {kRounded, SavePolicy{.intermediates = DType::bf16}}) {
+      const Result rounded = run(rows, dy, policy);
+      EXPECT_EQ(rounded.y, exact.y);
+      EXPECT_LT(distance(rounded.dx, exact.dx), 1.0 / 64);
+      EXPECT_LT(distance(rounded.gradient, exact.gradient), 1.0 / 64);
+      EXPECT_NE(rounded.gradient, exact.gradient);
+      policy.mlp = false;
+      EXPECT_EQ(run(rows, dy, policy).y, exact.y);
+    }
   }
 }
 

@@ -36,6 +36,19 @@ class Values {
   std::deque<std::vector<float>> owned_;
 };
 
+/// Every activation in bf16.
+inline constexpr SavePolicy kRounded{.norm_inputs = DType::bf16, .intermediates = DType::bf16};
+
+/// |a − b| / |b|.
+inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double apart = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    apart += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    size += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(apart / size);
+}
+
 /// Two documents, 4 and 3 tokens long.
 struct Documents {
   std::vector<Token> tokens = std::vector<Token>(7, 0), labels = tokens;

@@ -59,13 +59,13 @@ class MlpInParts : public testing::Test {
 TEST_F(MlpInParts, AreTheSameAsTwoCalls) {
   EXPECT_EQ(run(kTokens, {}), run(kHalf, {}));
   EXPECT_EQ(run(kTokens, {}), run(kTokens, {.mlp = false}));
-  EXPECT_EQ(run(kTokens, {.rounded = true}), run(kHalf, {.rounded = true}));
+  EXPECT_EQ(run(kTokens, kRounded), run(kHalf, kRounded));
 }
 
 TEST_F(MlpInParts, TakeScratchForOnePartAlone) {
   Pass pass{documents, arena, {}, {}, true, 99, 3};
   Arena kept(128 << 20);
-  auto saved = mlp.plan(kTokens, {.rounded = true}, kept);
+  auto saved = mlp.plan(kTokens, kRounded, kept);
   Mat y = values.zeros(kTokens, kWidth);
   mlp.forward(x, y, Write::set, saved, pass);
   EXPECT_LT(arena.high_water(), static_cast<std::size_t>(kTokens * 4 * kFfn) * sizeof(float));

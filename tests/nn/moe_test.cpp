@@ -226,6 +226,16 @@ TEST_P(Mixtures, ComputedAgainAndOnOtherThreadsHaveTheSameBits) {
   set_threads(before);
 }
 
+TEST_P(Mixtures, WithRoundedActivationsHaveTheSameValueAndNearlyTheSameGradient) {
+  take_many_tokens();
+  const Mat dy = values.random(x.rows, kWidth);
+  const Result exact = run(dy, {}), rounded = run(dy, {.intermediates = DType::bf16});
+  EXPECT_EQ(rounded.y, exact.y);
+  EXPECT_LT(distance(rounded.dx, exact.dx), 1.0 / 64);
+  EXPECT_LT(distance(rounded.gradient, exact.gradient), 1.0 / 64);
+  EXPECT_NE(rounded.gradient, exact.gradient);
+}
+
 TEST_P(Mixtures, AreMeasuredByADryRun) {
   take_many_tokens();
   std::size_t scratch = 0, planned = 0;
