@@ -145,8 +145,11 @@ void set_recompute_policy(CausalLm& model, const Recipe& recipe) {
   }
   if (recipe.train.gradient_checkpointing_layers) model.recompute_layers = *recipe.train.gradient_checkpointing_layers;
   bool quantised = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
-  std::optional<DType> storage = recipe.train.activation_storage;
-  model.save_rounded = storage == DType::bf16 || (!storage && quantised);
+  const std::optional<DType> chosen = recipe.train.activation_storage;
+  const DType storage = chosen.value_or(quantised ? DType::bf16 : DType::f32);
+  // Products in bf16 round most of these values anyway.
+  const bool rounds = !chosen && kernels::precision() == DType::bf16;
+  model.saves = {.norm_inputs = storage, .intermediates = rounds ? DType::bf16 : storage};
 }
 
 void set_precision(Bf16 wanted) {

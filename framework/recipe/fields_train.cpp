@@ -153,8 +153,12 @@ void add_computation(Table& t) {
         "Number of layers, from the first one on, that gradient_checkpointing applies to. Trades memory for time layer "
         "by layer.",
         {.min = 1, .max = 4096, .example = "8", .unset = "all"});
-  t.add("activation_storage", &S::activation_storage,
-        "Storage of saved activations; auto: bf16 when the base is quantised (qlora), else f32.", {.example = "bf16"});
+  t.add(
+      "activation_storage", &S::activation_storage,
+      "Storage of the activations that the backward pass reads; auto: bf16 when the base is quantised (qlora); with "
+      "bf16 products, bf16 for q, k, v, attention's output, gate and up, f32 for the inputs of layers and norms; else "
+      "f32.",
+      {.example = "bf16"});
   t.add("bf16", &S::bf16,
         "Round the factors of matrix products to bfloat16, at twice the speed and more where the processor has AMX or "
         "AVX512_BF16; sums, weights, gradients, norms, softmax and optimizer stay float32. auto: where the processor "

@@ -105,7 +105,7 @@ struct TrainSection {
   std::int64_t ranks = 0;  // processes that dml train starts; 0: the fastest number
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
-  std::optional<DType> activation_storage;  // unset (auto): bf16 on a quantised base, otherwise f32
+  std::optional<DType> activation_storage;  // unset: auto
   Bf16 bf16 = Bf16::off;                    // precision of the factors of matrix products
   std::optional<std::string> objective;     // name in the registry; unset: follows from the data
   double neftune_noise_alpha = 0;
