@@ -97,7 +97,7 @@ def make_model(args, recipe, path):
     if not os.path.exists(os.path.join(path, "config.json")):
         subprocess.run(["/usr/bin/python3", "bench/make_model.py", recipe, path], check=True)
     for name in os.listdir(args.tokenizer):
-        if name.startswith(("tokenizer", "special_tokens")):
+        if name.startswith(("tokenizer", "special_tokens")) and not os.path.samefile(args.tokenizer, path):
             shutil.copy(os.path.join(args.tokenizer, name), path)
     return path
 
