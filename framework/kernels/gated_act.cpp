@@ -94,7 +94,8 @@ void gated_act_backward(Activation act, ConstMat dh, Mat gate, Mat up) {
 void gated_act_backward(Activation act, ConstMat dh, const RoundedGateUp& in, Mat dgate, Mat dup) {
   ProfileScope profiled("gated_act_backward");
   DML_CHECK(in.gate.size() == in.up.size() && in.up.size() == dh.size());
-  DML_CHECK(dgate.size() == dh.size() && dup.size() == dh.size() && dgate.data != dup.data);
+  DML_CHECK(dgate.size() == dh.size() && dup.size() == dh.size());
+  DML_CHECK(dh.empty() || dgate.data != dup.data);
   each_widened_block(in, [&](std::int64_t first, std::int64_t count, float* gate, float* up) {
     gradients(act, dh.data + first, gate, up, count);
     std::copy_n(gate, count, dgate.data + first);

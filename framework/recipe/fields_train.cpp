@@ -155,9 +155,9 @@ void add_computation(Table& t) {
         {.min = 1, .max = 4096, .example = "8", .unset = "all"});
   t.add(
       "activation_storage", &S::activation_storage,
-      "Storage of the activations that the backward pass reads; auto: bf16 when the base is quantised (qlora); with "
-      "bf16 products, bf16 for q, k, v, attention's output, gate and up, f32 for the inputs of layers and norms; else "
-      "f32.",
+      "Storage of the activations that the backward pass reads; auto: bf16 when the base is quantised (qlora); for "
+      "an adapter with bf16 products, bf16 for q, k, v, attention's output, gate and up, f32 for the inputs of layers "
+      "and norms; else f32.",
       {.example = "bf16"});
   t.add("bf16", &S::bf16,
         "Round the factors of matrix products to bfloat16, at twice the speed and more where the processor has AMX or "
