@@ -44,7 +44,7 @@ struct Serve {
         "Ctrl-C, running answers are completed. With --input it answers a file of requests in OpenAI's batch format "
         "without listening. docs/serve.md describes it.");
     options.positional("RECIPE", recipe, "the recipe that trained the model", false);
-    options.text("base-model", base_model, "a model directory instead of the recipe's", "DIR");
+    options.text("base-model", base_model, "a model directory or GGUF file instead of the recipe's", "DIR");
     options.texts("adapter", adapters, "an adapter directory and the name it answers under, NAME=DIR or DIR", "DIR");
     options.text("host", host, "the address to listen on (127.0.0.1); any other one needs a key", "ADDRESS");
     options.integer("port", port, "the port to listen on (8080); 0: any free port");

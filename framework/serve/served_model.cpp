@@ -5,6 +5,7 @@
 #include <set>
 
 #include "assembly/job.h"
+#include "assembly/model_location.h"
 #include "assembly/vocabulary.h"
 #include "core/closest.h"
 #include "core/directory.h"
@@ -44,7 +45,7 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   AnsweringModel which =
       answering_model(recipe, options.base_model,
                       recipe && !options.base_model ? std::vector<std::string>{} : std::vector<std::string>{"none"});
-  if (!which.section.base_model.empty()) require_directory(which.section.base_model);
+  if (!which.section.base_model.empty()) require_directory(model_directory(which.section.base_model));
   auto tokenizer = open_tokenizer(which.section);
   base_ = open_base_model(which.section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
   std::vector<std::pair<std::string, std::string>> adapters;

@@ -48,6 +48,23 @@ TEST_F(Batches, AreAnsweredInTheirOrderAndTheSameWayByBothCommands) {
   EXPECT_FALSE(a[13]["response"]["body"]["data"][0]["embedding"].empty());
 }
 
+TEST_F(Batches, AGgufFileAnswersLikeTheFolderItWasMadeFrom) {
+  const Surroundings around{.environment = {"XDG_CACHE_HOME=" + at("cache")}};
+  const Words convert{"convert", base_directory(), "--format", "gguf", "--dtype", "f32", "--output", at("model.gguf")};
+  ASSERT_EQ(dml(convert).exit, 0);
+  const Json body{{"prompt", "What is it?"}, {"max_tokens", 8}, {"temperature", 0}};
+  const std::string file = write("one.jsonl", batch_line("one", "/v1/completions", body).dump() + "\n");
+  std::vector<Json> choices;
+  for (const std::string& model : {base_directory(), at("model.gguf")}) {
+    const std::string out = at(fmt::format("{}.jsonl", choices.size()));
+    const Ended e = dml({"serve", "--base-model", model, "--input", file, "--output", out}, around);
+    ASSERT_EQ(e.exit, 0) << e.err;
+    choices.push_back(json_lines(out)[0]["response"]["body"]["choices"]);
+  }
+  EXPECT_FALSE(choices[0][0]["text"].get<std::string>().empty());
+  EXPECT_EQ(choices[0], choices[1]);
+}
+
 TEST_F(Batches, WithWrongLinesAreRefusedBeforeAnythingIsAnswered) {
   const std::string file =
       write("batch.jsonl", batch_line("a", "/v1/completions", {{"prompt", "x"}}).dump() + "\n{\n" +
