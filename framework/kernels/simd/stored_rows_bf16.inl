@@ -9,6 +9,8 @@
 //            multiplied in float32
 //   kSuper   columns of a super-block; open(i) is called at its beginning
 //   kMins    eight minima of a super-block, each for 32 columns, which are subtracted with the sums of x
+//   kBits    of an element; 0 for kinds whose rows consist of whole blocks
+//   kBytes256  bytes of 256 columns
 
 typedef float V8 __attribute__((vector_size(32)));
 DML_INLINE V8 multiply_add(V8 sum, V8 a, V8 b) {
@@ -68,6 +70,7 @@ struct PlainRow {
   static constexpr int kGroups = 0;
   static constexpr std::int64_t kSuper = kBlockCols;
   static constexpr bool kMins = false;
+  static constexpr int kBits = 0;
   const unsigned char* p;
   DML_INLINE void open(std::int64_t) {}
   DML_INLINE float finish(float sum) const { return sum; }
@@ -76,7 +79,7 @@ struct PlainRow {
 // Elements of Bits bits: a rest of less than a block is read from a copy padded with zeros.
 template <int Bits>
 struct ElementRow : PlainRow<V> {
-  static constexpr int kBits = Bits;
+  static constexpr int kBits = Bits, kBytes256 = 32 * Bits;
   ElementRow(const Weight& w, std::int64_t n)
       : PlainRow{static_cast<const unsigned char*>(w.data) + n * w.cols * Bits / 8} {}
 };
@@ -124,7 +127,7 @@ struct Int8Row : ElementRow<8> {
 
 // The values of the 16 codes under the block's scale, rounded.
 struct Nf4RowBf16 : PlainRow<V8> {
-  static constexpr int kBits = 4;
+  static constexpr int kBytes256 = 128;
   static constexpr Order kColumns = order_of([](int lane) {
     constexpr int kNibble[] = {1, 0, 3, 2};  // the even column is the high nibble
     return static_cast<std::uint16_t>(lane % 16 * 4 + kNibble[lane / 16]);
@@ -146,13 +149,13 @@ struct Nf4RowBf16 : PlainRow<V8> {
 
 // ---- blocks of ggml (kernels/quant_ggml.cpp says what their bytes are)
 
-// Where row n begins. (kBits of these kinds is without the scales: prefetching goes by it.)
+// Where row n begins.
 inline const unsigned char* row_of_blocks(const Weight& w, std::int64_t n, std::int64_t bytes, std::int64_t values) {
   return static_cast<const unsigned char*>(w.data) + n * (w.cols / values * bytes);
 }
 
 struct Q8_0Row : PlainRow<V> {
-  static constexpr int kBits = 8, kBytes = 34;
+  static constexpr int kBytes = 34, kBytes256 = 8 * kBytes;
   Q8_0Row(const Weight& w, std::int64_t n) : PlainRow{row_of_blocks(w, n, kBytes, 32)} {}
   struct Block {
     const unsigned char* p;
@@ -170,7 +173,7 @@ constexpr Table16 kFromMinus8 = table_of({-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 
 constexpr Table16 kUnequalCodes = table_of({-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113});
 template <const Table16& Codes>
 struct FourBitRow : PlainRow<V8> {
-  static constexpr int kBits = 4, kBytes = 18, kGroups = 1;
+  static constexpr int kBytes = 18, kBytes256 = 8 * kBytes, kGroups = 1;
   static constexpr Order kColumns = order_of([](int lane) {
     constexpr int kNibble[] = {0, 16, 1, 17};
     const int word = lane % 16;
@@ -199,7 +202,7 @@ struct FourBitRow : PlainRow<V8> {
 
 constexpr Table16 kFromZero = table_of({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
 struct Q4KRow : PlainRow<V8> {
-  static constexpr int kBits = 4, kBytes = 144, kGroups = 2;
+  static constexpr int kBytes = 144, kBytes256 = kBytes, kGroups = 2;
   static constexpr std::int64_t kSuper = 256;
   static constexpr bool kMins = true;
   static constexpr Order kColumns = order_of([](int lane) {
@@ -243,7 +246,7 @@ struct Q4KRow : PlainRow<V8> {
 
 // Six bits look up a table of 64.
 struct Q6KRow : PlainRow<V> {
-  static constexpr int kBits = 6, kBytes = 210, kGroups = 2;
+  static constexpr int kBytes = 210, kBytes256 = kBytes, kGroups = 2;
   static constexpr std::int64_t kSuper = 256;
   static constexpr auto kCodes = [] {
     std::array<std::uint16_t, 64> codes{};
