@@ -158,8 +158,9 @@ void set_precision(Bf16 wanted) {
   kernels::use_precision(bf16 ? DType::bf16 : DType::f32);
   if (bf16 && !kernels::has_fast_bf16())
     log_warning(
-        "bf16: true: this processor has no bf16 instructions (AMX or AVX512_BF16); products round to bf16 and run no "
-        "faster than float32");
+        "bf16: true: this processor multiplies bf16 no faster than float32 (AMX does, and AVX512_BF16 of AMD); "
+        "products "
+        "round to bf16 at the speed of float32");
 }
 
 RankThreads threads_of_rank(const TrainSection& train, Comm& comm, std::int64_t chosen) {

@@ -96,9 +96,9 @@ std::string of_program() {
                 "dml infer recipe.yml --prompt 'Hello'  ask the trained model"});
   out += ".SH ENVIRONMENT\n";
   out += item(bold("NO_COLOR"), "When set to anything, output has no colours.");
-  out +=
-      item(bold("DML_ISA"),
-           "The instruction set to use: portable, avx2, avx512 or amx. Without it, the best that the processor has.");
+  out += item(bold("DML_ISA"),
+              "The instruction set to use: portable, avx2, avx512, avx512_bf16 or amx. Without it, the fastest that "
+              "the processor has.");
   out += exit_status();
   out += ".SH SEE ALSO\n" + bold("dml-recipe") + "(5), " + bold("mpirun") + "(1)\n";
   return out;

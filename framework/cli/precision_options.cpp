@@ -28,8 +28,8 @@ void PrecisionOptions::add_to(Options& options) {
                "answers may differ",
                "f32|bf16|int8");
   options.text("bf16", bf16,
-               "round the factors of matrix products to bfloat16 (false); auto: if the processor has instructions for "
-               "it, which are faster, most of all for quantised models and long prompts; answers may differ",
+               "round the factors of matrix products to bfloat16 (false); auto: if the processor multiplies those "
+               "faster, most of all for quantised models and long prompts; answers may differ",
                "true|false|auto");
 }
 

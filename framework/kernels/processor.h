@@ -6,12 +6,15 @@
 
 namespace dml::kernels {
 
-enum class Isa { portable, avx2, avx512, amx };
+enum class Isa { portable, avx2, avx512, avx512_bf16, amx };
 
-/// The instruction set in use: the best of this machine, unless DML_ISA=portable|avx2|avx512|amx or use_isa() selects
-/// another.
+/// The instruction set in use: the best of this machine, unless DML_ISA=portable|avx2|avx512|avx512_bf16|amx or
+/// use_isa() selects another.
 Isa isa();
 const char* isa_name();
+/// The last that this machine has; avx512_bf16 only where VDPBF16PS multiplies faster than float32: AMD's processors
+/// issue it at the rate of VFMADD231PS, twice the products. Measured on Intel's Emerald Rapids, it is issued at a
+/// quarter of that rate (bench/LOG.md).
 Isa best_isa();
 /// For tests; no kernel may be running. Returns false if this machine lacks the instruction set.
 bool use_isa(Isa wanted);

@@ -14,7 +14,7 @@ enum class TrainOnEnd {
   all
 };  // turns whose end-of-turn token is trained: none, the trained ones, the last, all
 enum class Recompute { none, layer, mlp };  // gradient_checkpointing: false, true, mlp
-enum class Bf16 { off, on, automatic };     // automatic: on if the processor has bf16 instructions
+enum class Bf16 { off, on, automatic };     // automatic: on if the processor multiplies bf16 faster
 enum class Bf16Weights {
   off,
   kahan,

@@ -160,9 +160,9 @@ void add_computation(Table& t) {
       "and norms; else f32.",
       {.example = "bf16"});
   t.add("bf16", &S::bf16,
-        "Round the factors of matrix products to bfloat16, at twice the speed and more where the processor has AMX or "
-        "AVX512_BF16; sums, weights, gradients, norms, softmax and optimizer stay float32. auto: where the processor "
-        "has such instructions.",
+        "Round the factors of matrix products to bfloat16, at twice the speed and more where the processor multiplies "
+        "them faster than float32 (AMX, AMD's AVX512_BF16); sums, weights, gradients, norms, softmax and optimizer "
+        "stay float32. auto: on such processors.",
         {.aliases = {"bfloat16"}, .example = "auto"});
   t.add(
       "objective", &S::objective,

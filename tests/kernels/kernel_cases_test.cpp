@@ -200,7 +200,8 @@ TEST_P(KernelCase, GivesTheSameBitsForAnyNumberOfThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KernelCase,
-                         testing::Combine(testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::amx),
+                         testing::Combine(testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16,
+                                                          Isa::amx),
                                           testing::ValuesIn(all_cases())),
                          [](const auto& test) {
                            std::string name = fmt::format("{}_{}", static_cast<int>(std::get<0>(test.param)),

@@ -31,7 +31,7 @@ TEST(Weight, UnpacksEveryHalf) {
   std::vector<std::uint16_t> bits(65536);
   std::iota(bits.begin(), bits.end(), std::uint16_t{0});
   std::vector<float> out(65536);
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(each)) continue;
     unpack({DType::f16, 1, 65536, bits.data()}, 0, 1, 0, 65536, out.data());
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -78,7 +78,7 @@ TEST(Gemm, AddsWhereAsked) {
 }
 
 TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
-  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(wanted)) continue;
     for (const Kind& kind : kKinds)
       for (std::int64_t k : {64, 333, 320, 6400}) {
@@ -125,7 +125,7 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
 
 TEST(Gemm, ARowHasTheSameBitsBesideAnyOtherRows) {
   constexpr std::int64_t n = 83, k = 320, most = 21;
-  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(wanted)) continue;
     for (const Kind& kind : kKinds) {
       Stored w(kind, n, k);
@@ -150,7 +150,7 @@ TEST(Gemm, ARowHasTheSameBitsBesideAnyOtherRows) {
 TEST(Gemm, TakesALowRankTermAlong) {
   constexpr std::int64_t t = 70, n = 330, k = 700;
   auto x = values(t * k, 1), w = values(n * k, 2), dy = values(t * n, 3);
-  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(wanted)) continue;
     for (std::int64_t r : {1, 8, 16, 20})
       for (Write mode : {Write::set, Write::add}) {
@@ -178,7 +178,7 @@ TEST(Gemm, TakesALowRankTermAlong) {
 TEST(Gemm, OfManyRowsHasTheBitsOfAnyPartOfThem) {
   constexpr std::int64_t t = 700, n = 320, k = 704;
   auto x = values(t * k, 1), dy = values(t * n, 3);
-  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(wanted)) continue;
     for (const Kind& kind : kKinds) {
       Stored w(kind, n, k);
@@ -205,7 +205,7 @@ TEST(Gemm, IsAsExactAsFloat32OnEveryInstructionSet) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], static_cast<int>(i * 7919 % 41) - 20);
   for (std::size_t i = 0; i < w.size(); ++i) w[i] = std::ldexp(w[i], static_cast<int>(i * 104729 % 41) - 20);
   std::vector<float> y(t * n);
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(each)) continue;
     gemm_nt(mat(x, t, k), weight_of(mat(w, n, k)), mat(y, t, n), Write::set);
     for (std::size_t i = 0; i < t; ++i)
@@ -225,7 +225,7 @@ TEST(Gemm, PropagatesInfinityAndNan) {
   constexpr std::int64_t t = 20, n = 33, k = 40;
   auto x = values(t * k, 1), w = values(n * k, 2);
   std::vector<float> y(t * n);
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(each)) continue;
     for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
       auto spoilt = x;
@@ -245,7 +245,7 @@ TEST(Gemm, OfFewRowsWithInt8KeepsWhatIsSmallBesideAnOutlierAndSaysWhatIsNoNumber
   x[k + 7] = 3e5f;
   std::fill_n(x.begin() + 2 * k, k, 0.f);
   std::vector<float> y(t * n);
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(each)) continue;
     gemm_nt(mat(x, t, k), w.weight, mat(y, t, n), Write::set);
     for (std::size_t i = 0; i < t; ++i)
@@ -473,7 +473,7 @@ TEST(Bias, BackwardSumsColumns) {
 TEST(Dropout, IsTheMaskOfItsRandomStreamOnEveryInstructionSet) {
   std::vector<float> x(50007, 2), y(x.size());
   Random random(11, Purpose::dropout, 3, 4);
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(each)) continue;
     dropout(mat(x, 1, 50007), 0.3f, random, mat(y, 1, 50007));
     for (std::size_t i = 0; i < x.size(); ++i) ASSERT_FLOAT_EQ(y[i], random.uniform(i) >= 0.3f ? 2 / 0.7f : 0.f) << i;
@@ -485,7 +485,7 @@ TEST(Dropout, CarriesIntoTheHighHalfOfTheCounter) {
   std::vector<float> x(200, 1), y(x.size());
   Random random(11, Purpose::dropout);
   constexpr std::uint64_t kFirst = 0xfffffff5u;
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(each)) continue;
     loops().dropout(x.data(), 200, 1u << 23, 1, kFirst, random.key().data(), random.high().data(), y.data());
     for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], random.uniform(4 * kFirst + i) >= 0.5f ? 1.f : 0.f) << i;

@@ -85,7 +85,8 @@ TEST_P(PackedTogether, IsChosenWhereThreadsAreMoreThanPackingForEachOfThemFeeds)
   EXPECT_GE(tasks, 48);
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, PackedTogether, testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::amx));
+INSTANTIATE_TEST_SUITE_P(Isas, PackedTogether,
+                         testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx));
 
 }  // namespace
 }  // namespace dml::kernels

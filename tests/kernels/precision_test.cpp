@@ -29,8 +29,9 @@ class InBf16 : public testing::TestWithParam<Isa> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(
-    , InBf16, testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::amx), [](const auto& given) {
-      return std::string(std::array{"portable", "avx2", "avx512", "amx"}[static_cast<int>(given.param)]);
+    , InBf16, testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx),
+    [](const auto& given) {
+      return std::string(std::array{"portable", "avx2", "avx512", "avx512_bf16", "amx"}[static_cast<int>(given.param)]);
     });
 
 double rounded(float x) { return to_float(to_bf16(x)); }
@@ -125,7 +126,7 @@ TEST_P(InBf16, InfinityAndNanStayWhatTheyAre) {
 
 // Whether products of few rows round as well: x always, values of a weight unless codes are exact in bf16 and their
 // scale is applied to sums.
-bool few_rows_round() { return isa() == Isa::avx512 && has_fast_bf16(); }
+bool few_rows_round() { return isa() == Isa::avx512_bf16; }
 bool scales_sums(DType dtype) {
   constexpr DType kThese[] = {DType::int8, DType::q4_0, DType::iq4_nl, DType::q4_k, DType::q6_k};
   return std::ranges::find(kThese, dtype) != std::end(kThese);

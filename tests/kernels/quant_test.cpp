@@ -74,7 +74,7 @@ TEST(Nf4, UnpacksToWhatRoundingItsValuesToBf16Gives) {
   dequantize_nf4(codes, absmax, all);
   Weight w{DType::nf4, 9, 96, codes.data(), absmax.data()};
   w.bf16_values = true;
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (!use_isa(each)) continue;
     unpack(w, 3, 5, 13, 67, part.data());
     if (product_loops().bf16_from_nf4) unpack_bf16(w, 3, 5, 13, 67, halves.data());

@@ -66,7 +66,7 @@ void expect_each_alone(std::size_t size, F f) {
 
 template <class F>
 void each_isa(F f) {
-  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx})
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx})
     if (use_isa(wanted)) f();
   use_isa(best_isa());
 }

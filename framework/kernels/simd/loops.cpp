@@ -42,6 +42,7 @@ const Loops* loops_of(Isa isa) {
                    __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("avx512bf16") && loops_of(Isa::avx512)
                ? amx::table()
                : nullptr;
+  if (isa == Isa::avx512_bf16) return __builtin_cpu_supports("avx512bf16") ? loops_of(Isa::avx512) : nullptr;
   if (isa == Isa::avx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && loops_of(Isa::avx2)
@@ -57,8 +58,7 @@ const Loops* loops_of(Isa isa) {
   return &portable::table;
 }
 
-// The products for each precision, whether those of bf16 use bf16 instructions, and other loops for bf16 where there
-// are.
+// The products for each precision, whether those of bf16 are the faster ones, and other loops for bf16 where there are.
 struct Products {
   const ProductLoops *f32, *bf16;
   bool fast_bf16;
@@ -66,17 +66,22 @@ struct Products {
 };
 Products products_of(Isa isa) {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
   if (isa == Isa::amx) return {&amx::products, &amx::products_bf16, true};
-  if (isa == Isa::avx512 && __builtin_cpu_supports("avx512bf16"))
-    return {&avx512::products, &avx512_bf16::products_bf16, true, avx512_bf16::table()};
+  if (isa == Isa::avx512_bf16) return {&avx512::products, &avx512_bf16::products_bf16, true, avx512_bf16::table()};
   if (isa == Isa::avx512) return {&avx512::products, &avx512::products_bf16, false};
   if (isa == Isa::avx2) return {&avx2::products, &avx2::products_bf16, false};
 #endif
   return {&portable::products, &portable::products_bf16, false};
 }
 
-constexpr const char* kNames[] = {"portable", "avx2", "avx512", "amx"};
+constexpr const char* kNames[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx"};
+
+bool chosen_by_default([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512_bf16) return !__builtin_cpu_is("intel");
+#endif
+  return true;
+}
 
 struct Free {
   void operator()(float* p) const { std::free(p); }
@@ -86,8 +91,10 @@ struct Free {
 
 Isa best_isa() {
   const char* wanted = std::getenv("DML_ISA");
-  for (int i = std::ssize(kNames) - 1; i > 0; --i)
-    if (loops_of(static_cast<Isa>(i)) && (!wanted || std::strcmp(wanted, kNames[i]) == 0)) return static_cast<Isa>(i);
+  for (int i = std::ssize(kNames) - 1; i > 0; --i) {
+    const auto each = static_cast<Isa>(i);
+    if (loops_of(each) && (wanted ? std::strcmp(wanted, kNames[i]) == 0 : chosen_by_default(each))) return each;
+  }
   return Isa::portable;
 }
 

@@ -13,7 +13,7 @@ const ProductLoops products = {
     .bf16_from_nf4 = nullptr,
     .gemm = packed_gemm,
 };
-// On processors without bf16 instructions, factors are rounded to bf16 and multiplied as float32.
+// Where float32 is multiplied as fast as bf16, factors are rounded to bf16 and multiplied as float32.
 const ProductLoops products_bf16 = {
     .mr = kMr,
     .nr = kNr,
