@@ -25,17 +25,24 @@ constexpr std::size_t kChunk = 4 << 20, kInCache = 128 << 10;
 
 struct Chunk {
   const TensorView* tensor;
-  std::size_t first;  // byte of the tensor
+  std::size_t first;    // byte of the tensor
+  bool powers = false;  // of the tensor: mxfp4's scales
 
   std::span<const std::byte> bytes() const {
     return tensor->bytes.subspan(first, std::min(kChunk, tensor->bytes.size() - first));
   }
 };
 
+bool is_mxfp4_scales(const TensorView& t, const ModelFiles& files) {
+  constexpr std::string_view kEnd = "_scales";
+  return t.dtype == DType::u8 && t.name.ends_with(kEnd) &&
+         files.find(std::string(t.name.substr(0, t.name.size() - kEnd.size())) + "_blocks") != nullptr;
+}
+
 std::vector<Chunk> chunks_of(const ModelFiles& files) {
   std::vector<Chunk> chunks;
   for (const TensorView& t : files.tensors())
-    for (std::size_t at = 0; at < t.bytes.size(); at += kChunk) chunks.push_back({&t, at});
+    for (std::size_t at = 0; at < t.bytes.size(); at += kChunk) chunks.push_back({&t, at, is_mxfp4_scales(t, files)});
   return chunks;
 }
 
@@ -57,7 +64,18 @@ std::int64_t damaged_block(const Chunk& chunk) {
   return -1;
 }
 
+// E8M0 has NaN, code 255, among its powers of two. Returns the first of the chunk as a number of the tensor's; -1:
+// none.
+std::int64_t bad_power(const Chunk& chunk) {
+  const auto bytes = chunk.bytes();
+  const auto found = std::ranges::find(bytes, std::byte{255});
+  return found == bytes.end() ? -1 : static_cast<std::int64_t>(chunk.first) + (found - bytes.begin());
+}
+
 void refuse(const Chunk& chunk, const std::string& directory) {
+  if (chunk.powers)
+    throw UserError("{}: tensor '{}': the scale at {} is NaN (255)", directory, chunk.tensor->name,
+                    place_in(*chunk.tensor, bad_power(chunk)));
   if (chunk.tensor->quantised())
     throw UserError("{}: tensor '{}': the scales of block {} are not finite", directory, chunk.tensor->name,
                     damaged_block(chunk));
@@ -98,6 +116,7 @@ std::string BaseModel::examine(Comm& comm) const {
       hasher.bytes(part.data(), part.size());
       bad = bad || (!quantised && first_not_finite(dtype, part) >= 0);
     }
+    if (chunks[number].powers) bad = bad_power(chunks[number]) >= 0;
     if (chunks[number].tensor->quantised()) bad = damaged_block(chunks[number]) >= 0;
     for (std::size_t before = damaged; bad && number < before;)
       if (damaged.compare_exchange_weak(before, number)) break;

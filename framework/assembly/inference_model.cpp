@@ -153,7 +153,7 @@ void expand_scales(CausalLm& model) {
   constexpr std::int64_t kScales = 1 << 14;  // of one task
   for (const WeightName& place : weight_names(model.spec)) {
     kernels::Weight* w = frozen_at(model, place);
-    if (!w || !w->scale_codes) continue;
+    if (!w || !w->scale_blocks) continue;
     std::vector<float> scales(static_cast<std::size_t>((w->rows * w->cols - 1) / kernels::kNf4Block + 1));
     parallel_ranges(std::ssize(scales), kScales, [&](std::int64_t first, std::int64_t last) {
       kernels::expand_scales(*w, first, last - first, scales.data() + first);

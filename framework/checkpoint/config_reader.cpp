@@ -162,7 +162,8 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
   spec.heads = required("num_attention_heads");
   spec.kv_heads =
       integer(defaults.kv_key, is_null(defaults.kv_key) || defaults.kv_heads == 0 ? spec.heads : defaults.kv_heads);
-  if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);  // reports the error before a division by it
+  if (spec.hidden < 1 || spec.heads < 1 || spec.layers < 1)
+    spec.check(source_);  // reports the error before a division by it
   if (spec.layers > 2048) throw UserError("{}: 'num_hidden_layers' must be 1 to 2048, is {}", source_, spec.layers);
   const bool shared_out = is_null("head_dim") || (!has("head_dim") && defaults.head_dim == 0);
   if (!shared_out) {

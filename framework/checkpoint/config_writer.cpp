@@ -71,12 +71,14 @@ Json& place_of(Json& config, const std::string& key) {
 }  // namespace
 
 Json rewrite_config(const Json& original, const Json& changes) {
-  bool new_dialect = original.contains("dtype") || original.contains("rope_parameters");
+  const bool new_dialect =
+      original.contains("dtype") || (original.contains("rope_parameters") && !original.contains("torch_dtype"));
   Json out = original;
   for (auto& [key, value] : changes.items()) {
     Json& part = place_of(out, key);
     if (change_rope_parameters(part, key, value)) continue;
     part[key == "dtype" && !new_dialect ? "torch_dtype" : key] = value;
+    if (key == "dtype" && new_dialect) part.erase("torch_dtype");
     if (key == "rope_parameters") part.erase("rope_scaling");  // which would take precedence
     if (key == "dtype")
       out.erase("quantization"), out.erase("quantization_config");  // the weights are not quantised any more

@@ -57,12 +57,16 @@ std::int64_t first_not_finite(DType dtype, std::span<const std::byte> bytes) {
   }
 }
 
-void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element) {
+std::string place_in(const TensorView& tensor, std::int64_t element) {
   std::string place;
   for (auto d = tensor.shape.rbegin(); d != tensor.shape.rend(); element /= *d++)
     place = fmt::format("{}{}{}", element % *d, place.empty() ? "" : ", ", place);
-  throw UserError("{}: tensor '{}' is NaN or infinite at [{}]: the base model is damaged", directory, tensor.name,
-                  place);
+  return "[" + place + "]";
+}
+
+void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element) {
+  throw UserError("{}: tensor '{}' is NaN or infinite at {}: the base model is damaged", directory, tensor.name,
+                  place_in(tensor, element));
 }
 
 FiniteValues::FiniteValues(const TensorView& tensor, const std::string& directory)

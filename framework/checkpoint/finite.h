@@ -13,6 +13,8 @@ namespace dml {
 /// Index of the first value that is NaN or infinite as float32; −1 if there is none, or if dml does not read the dtype
 /// as numbers. Runs at memory bandwidth.
 std::int64_t first_not_finite(DType dtype, std::span<const std::byte> bytes);
+/// The place of an element, "[row, column]".
+std::string place_in(const TensorView& tensor, std::int64_t element);
 /// Throws the UserError for a tensor's non-finite value, with its row and column.
 [[noreturn]] void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element);
 

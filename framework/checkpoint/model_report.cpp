@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "checkpoint/finite.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/utf8.h"
@@ -49,6 +50,12 @@ void check_mxfp4(const ModelFiles& files, const WeightName& w, const TensorView&
                                  safetensors_name(scales->dtype), shape_text(scales->shape), shape_text(wanted)));
 }
 
+// A router decides which experts are computed, so its few values are checked when the model is opened.
+void check_router(const TensorView& t, std::vector<std::string>& errors) {
+  if (const std::int64_t bad = first_not_finite(t.dtype, t.bytes); bad >= 0)
+    errors.push_back(fmt::format("tensor '{}' is NaN or infinite at {}", t.name, place_in(t, bad)));
+}
+
 }  // namespace
 
 ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
@@ -69,6 +76,7 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
     else if (!t->readable())
       out.errors.push_back(
           fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, safetensors_name(t->dtype)));
+    else if (w.role == WeightRole::router || w.role == WeightRole::router_correction) check_router(*t, out.errors);
   }
   if (spec.head != HeadKind::causal_lm)
     for (const char* part : {".weight", ".bias"})

@@ -115,6 +115,8 @@ inline constexpr Case kModelConfigs[] = {
     {"Jitter", "mixtral", R"({"router_jitter_noise": 1.5})", "router_jitter_noise must be at least 0 and below 1"},
     {"ScoringFunction", "deepseek_v3", R"({"scoring_func": "softmax"})", "a deepseek_v3 scores by sigmoid"},
     {"NormsOfHunyuan", "hunyuan_v1_dense", R"({"use_qk_norm": false})", "a hunyuan_v1_dense has norms on q and k"},
+    {"LayersBelowZero", "qwen3_moe", R"({"num_hidden_layers": -1})", "number of layers must be 1 to"},
+    {"GateSlope", "gpt_oss", R"({"swiglu_alpha": 1.5})", "'swiglu_alpha' is 1.5, only 1.702 is supported"},
     {"GateLimit", "gpt_oss", R"({"swiglu_limit": 5})", "'swiglu_limit' is 5, only 7 is supported"},
     {"PartsWithoutText", "gemma3", "{}", "no 'text_config', which a gemma3 has"},
     {"NoFamily", "", "{}", "no 'model_type'"},

@@ -231,6 +231,13 @@ TEST(ModelConfig, EosOfTheGenerationConfigIsAdded) {
   EXPECT_THAT(refusal([&] { read_model_spec(dir.path()); }), HasSubstr("generation_config.json: eos id 100"));
 }
 
+TEST(ModelConfig, OfExpertsNeedsTheirNumberForAToken) {
+  Json config = base_config();
+  config.update({{"model_type", "olmoe"}, {"num_experts", 4}, {"num_experts_per_tok", nullptr}});
+  EXPECT_THAT(refusal([&] { read_model_config(config, "config.json"); }),
+              HasSubstr("config.json: 'num_experts_per_tok' is null, expected 1 to the number of experts, 4"));
+}
+
 TEST(ModelConfig, PythonCodeIsNamedAndNotRun) {
   EXPECT_EQ(read("llama", R"({"auto_map": {"AutoModel": "x.py"}})").layers, 4);
 }
@@ -240,6 +247,11 @@ TEST(RewriteConfig, KeepsUnknownKeysOrderAndDialect) {
   EXPECT_EQ(dump(rewrite_config(original, {{"dtype", "bfloat16"}, {"vocab_size", 6}})),
             R"({"zeta":1,"torch_dtype":"bfloat16","my_key":{"a":[1]},"vocab_size":6})");
   original = parse_json(R"({"dtype": "float32"})", "x");
+  EXPECT_EQ(dump(rewrite_config(original, {{"dtype", "bfloat16"}})), R"({"dtype":"bfloat16"})");
+  original = parse_json(R"({"torch_dtype": "float16", "rope_parameters": {}})", "x");
+  EXPECT_EQ(dump(rewrite_config(original, {{"dtype", "bfloat16"}})),
+            R"({"torch_dtype":"bfloat16","rope_parameters":{}})");
+  original = parse_json(R"({"torch_dtype": "float16", "dtype": "float32"})", "x");
   EXPECT_EQ(dump(rewrite_config(original, {{"dtype", "bfloat16"}})), R"({"dtype":"bfloat16"})");
   original = parse_json(R"({"rope_parameters": {}})", "x");
   EXPECT_EQ(dump(rewrite_config(original, {{"dtype", "bfloat16"}})), R"({"rope_parameters":{},"dtype":"bfloat16"})");

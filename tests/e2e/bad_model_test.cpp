@@ -161,6 +161,8 @@ TEST_F(BadModel, ExpertsThatDoNotFitAreNamed) {
                                                                 {"lora_target_modules", "[q_proj]"}}));
   EXPECT_EQ(e.exit, 2) << e.err;
   EXPECT_THAT(e.err, HasSubstr("model.layers.0.block_sparse_moe.gate.weight"));
+  expect_refused(dml({"infer", "--base-model", at("mixture"), "--raw", "--max-new-tokens", "1", "--prompt", "a"}),
+                 at("mixture"), "'model.layers.0.block_sparse_moe.gate.weight' is NaN or infinite at [0, 0]");
 }
 
 TEST_F(BadModel, IsRefusedBeforeTheDataArePrepared) {

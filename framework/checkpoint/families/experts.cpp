@@ -46,9 +46,16 @@ void expert_count(ConfigFields& c, MoeSpec& m, const char* key, const char* othe
     throw UserError("{}: '{}' is {}, but '{}', which is the same, is {}", from->source(), key, m.experts, other, same);
 }
 
+void experts_per_token(ConfigFields& c, MoeSpec& m, std::int64_t fallback) {
+  constexpr const char* kKey = "num_experts_per_tok";
+  if (c.reader() && c.reader()->is_null(kKey))
+    throw UserError("{}: '{}' is null, expected 1 to the number of experts, {}", c.reader()->source(), kKey, m.experts);
+  c.integer(kKey, m.chosen, fallback);
+}
+
 void experts(ConfigFields& c, ModelSpec& s, const char* key, const char* other, const ExpertDefaults& defaults) {
   expert_count(c, s.moe, key, other, defaults.experts);
-  c.integer("num_experts_per_tok", s.moe.chosen, defaults.chosen);
+  experts_per_token(c, s.moe, defaults.chosen);
   losses(c, s.moe, defaults.balance);
 }
 
@@ -149,8 +156,9 @@ void gpt_oss(ConfigFields& c, ModelSpec& s) {
     if (s.activation != kernels::Activation::silu)
       throw UserError("{}: 'hidden_act' is '{}', but a gpt_oss has a clamped silu", from->source(),
                       activation_name(s.activation));
-    if (const double limit = from->number("swiglu_limit", 7); limit != 7)
-      throw UserError("{}: 'swiglu_limit' is {}, only 7 is supported", from->source(), limit);
+    for (auto [key, only] : {std::pair{"swiglu_limit", 7.0}, {"swiglu_alpha", 1.702}})
+      if (const double value = from->number(key, only); std::abs(value - only) > 1e-6)
+        throw UserError("{}: '{}' is {}, only {} is supported", from->source(), key, value, only);
     s.activation = kernels::Activation::clamped_silu;
   }
   c.attention_bias(s, "attention_bias", true);
@@ -207,7 +215,7 @@ void deepseek_v3(ConfigFields& c, ModelSpec& s) {
   latent(c, s);
   MoeSpec& m = s.moe;
   expert_count(c, m, "n_routed_experts", "num_local_experts", 256);
-  c.integer("num_experts_per_tok", m.chosen, 8);
+  experts_per_token(c, m, 8);
   c.integer("moe_intermediate_size", m.ffn, 2048);
   c.flag("norm_topk_prob", m.normalise, true);
   c.number("routed_scaling_factor", m.scale, 2.5);
