@@ -4,7 +4,8 @@ Every figure is a median over the repeats. "of sgemm" is dml's own: operations t
 single-thread OpenBLAS rate of the same run times the threads. S5 and the S2 it is measured against start from the same
 model folder of bfloat16 weights, as a user's run does, each with its own defaults (S5 keeps activations in bfloat16, S2 in
 float32); the others have their weights made in memory. With --bf16 both sides use bfloat16 products; of the peer's two ways
-(autocast, bfloat16 weights) the faster counts, or its float32 where that is faster still. `--long` and `--with-7b` add what takes longer.
+(autocast, bfloat16 weights) the faster counts, or its float32 where that is faster still. "of bf16" is then the share of the rate of
+oneDNN's bfloat16 matrix product in the same run, or of sgemm's where the processor multiplies bfloat16 no faster. `--long` and `--with-7b` add what takes longer.
 """
 import argparse
 import functools
@@ -62,6 +63,12 @@ def torch(recipe, options, steps):
     runs = {precision: json_of([*command, "--precision", precision]) for precision in tried}
     FASTEST[recipe] = max(runs, key=lambda precision: runs[precision]["tok_s"])
     return runs[FASTEST[recipe]]
+
+
+def bf16_rate(sgemm, threads):
+    """GFLOP/s of the fastest product with bfloat16 factors."""
+    command = [*FIRST, "/usr/bin/python3", "bench/peers/torch_matmul.py", "--threads", str(threads)]
+    return max(json_of(command)["gflops"], sgemm * threads)
 
 
 def median(runs, key):
@@ -179,9 +186,14 @@ def main():
             reference_runs.append(torch(recipe, options, args.steps) if against == "torch" else json_of(dml(against, folder, args.steps)))
         fast, slow = median(dml_runs, quantity), median(reference_runs, quantity)
         peak = median(dml_runs, "peak_bytes")
+        sgemm = median(dml_runs, "sgemm_gflops")
+        of_bf16 = ""
+        if args.bf16:
+            share = median(dml_runs, "fraction") * sgemm * 2 / bf16_rate(sgemm, 2)
+            of_bf16 = f"  of bf16 {share:.2f}"
         print(f"{name:3} {what:27} {fast:9.1f} {slow:7.1f}  {verdict(fast / slow, speed)} {verdict(median(dml_runs, 'fraction'), fraction)} "
               f"{verdict(peak / median(reference_runs, 'peak_bytes'), memory, False)} {peak / 1e9:6.2f} "
-              f"{median(dml_runs, 'plan_bytes') / peak:5.2f} {median(dml_runs, 'sgemm_gflops'):6.1f}", flush=True)
+              f"{median(dml_runs, 'plan_bytes') / peak:5.2f} {sgemm:6.1f}{of_bf16}", flush=True)
 
 
 if __name__ == "__main__":

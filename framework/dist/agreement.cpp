@@ -78,8 +78,10 @@ void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
       continue;
     }
     text += fmt::format("\n{:>6}  {:<20}", r, hosts[r]);
-    for (auto& name : names)
-      text += fmt::format("  {:<{}}", held[r].count(name) ? shown(held[r].at(name)) : "(nothing)", kShown);
+    for (auto& name : names) {
+      const auto found = held[r].find(name);
+      text += fmt::format("  {:<{}}", found == held[r].end() ? "(nothing)" : shown(found->second), kShown);
+    }
   }
   if (left_out > 0) text += fmt::format("\n{} more ranks agree with rank 0", left_out);
   throw Error(ExitCode::distributed, text);

@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "data/records.h"
+#include "dist/comm.h"
 #include "kernels/processor.h"
 #include "pipeline/best_of.h"
 
@@ -122,10 +123,18 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
     g.text += piece;
     return piece.empty() || !on_text || on_text(piece);
   };
-  auto results = generator_->run(prompts, how, [&](std::size_t i, Token id) {
+  auto take = [&](std::size_t i, Token id) {
     Going& g = going[i];
     return emit(g, g.stop.next(g.decoder.next(id))) && !g.stop.stopped();
-  });
+  };
+  auto results = [&] {
+    try {
+      return generator_->run(prompts, how, take);
+    } catch (const Error& e) {
+      if (e.code() == ExitCode::diverged) base_.examine(*make_self_comm());  // names a damaged tensor, if there is one
+      throw;
+    }
+  }();
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     Going& g = going[i];

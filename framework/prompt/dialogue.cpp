@@ -39,8 +39,9 @@ class Pygmalion : public PromptStrategy {
     return single(rendered(read_turns(record, "role", {"system", "human", "bot"})));
   }
   Rendered prompt(const Json& record) const override {
-    auto turns = record.contains("prompt") ? std::vector<Turn>{{"human", text_column(record, "prompt")}}
-                                           : read_turns(record, "role", {"system", "human", "bot"});
+    std::vector<Turn> turns;
+    if (record.contains("prompt")) turns.push_back({"human", text_column(record, "prompt")});
+    else turns = read_turns(record, "role", {"system", "human", "bot"});
     if (!turns.empty() && turns.back().role == "bot") turns.pop_back();
     Rendered out = rendered(turns);
     Segment ask;

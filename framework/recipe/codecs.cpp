@@ -140,6 +140,8 @@ std::string nearest_optimizer(const std::string& name) {
 void read_text(const Node& node, std::string& to, const Field& field, const std::string& path, Reading& reading) {
   if (!node.is_scalar()) return wrong(node, field, path, reading);
   to = node.text;
+  if (to.find('\0') != to.npos)
+    return reading.report.error(node.place, fmt::format("'{}' must not contain a NUL character", path));
   if (field.rules.path) {
     if (to.find('\n') != to.npos)
       return reading.report.error(node.place, fmt::format("'{}' is a path and must be one line", path));

@@ -66,7 +66,7 @@ void add_moments(Table& t) {
   t.add("adam_beta3", &S::adam_beta3, "Third decay rate (β3) of came_pytorch and ademamix.",
         {.min = 0, .max = 0.99999999, .example = "0.9999", .unset = "by optimizer: 0.9999"});
   t.add("adam_epsilon", &S::adam_epsilon, "Term added to the denominator for numerical stability (ε).",
-        {.min = 0, .max = 1, .example = "1e-8", .unset = "by optimizer; adamw: 1e-8"});
+        {.min = 0, .max = 1, .above = true, .example = "1e-8", .unset = "by optimizer; adamw: 1e-8"});
   t.add("adam_epsilon2", &S::adam_epsilon2, "Second such term, of came_pytorch.",
         {.min = 0, .max = 1, .example = "1e-16", .unset = "by optimizer: 1e-16"});
   t.add("max_grad_norm", &S::max_grad_norm, "Clip the gradient norm to this value; 0: no clipping.",

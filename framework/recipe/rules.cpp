@@ -30,6 +30,7 @@ void check_model(const Recipe& recipe, RuleReport& rules) {
   if (m.reinit_weights && recipe.adapter.adapter != AdapterKind::none)
     rules.warning("reinit_weights",
                   fmt::format("an adapter ({}) on random weights trains poorly", rules.cite("adapter")));
+  if (recipe.train.output_dir.empty()) rules.error("output_dir", "'output_dir' must not be empty");
   std::error_code unknown;
   if (!m.base_model.empty() && std::filesystem::equivalent(m.base_model, recipe.train.output_dir, unknown))
     rules.error("output_dir", fmt::format("'output_dir' is the same directory as {}; the model would be overwritten",

@@ -163,6 +163,14 @@ TEST_F(BadModel, ExpertsThatDoNotFitAreNamed) {
   EXPECT_THAT(e.err, HasSubstr("model.layers.0.block_sparse_moe.gate.weight"));
   expect_refused(dml({"infer", "--base-model", at("mixture"), "--raw", "--max-new-tokens", "1", "--prompt", "a"}),
                  at("mixture"), "'model.layers.0.block_sparse_moe.gate.weight' is NaN or infinite at [0, 0]");
+
+  // Other tensors are read when answers are not numbers.
+  bad = good;
+  const auto at_norm = 8 + length + header["model.norm.weight"]["data_offsets"][0].get<std::uint64_t>();
+  std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(at_norm), 4, '\xff');
+  write(file, bad);
+  expect_refused(dml({"infer", "--base-model", at("mixture"), "--raw", "--max-new-tokens", "1", "--prompt", "a"}),
+                 at("mixture"), "'model.norm.weight' is NaN or infinite at [0]");
 }
 
 TEST_F(BadModel, IsRefusedBeforeTheDataArePrepared) {

@@ -190,7 +190,8 @@ inline double activation(Activation act, double x) {
     case Activation::tanh:
       return std::tanh(x);
     case Activation::xielu:
-      break;  // has a case of its own
+    case Activation::clamped_silu:
+      break;  // have cases of their own
   }
   return 0;
 }
