@@ -13,6 +13,8 @@ namespace {
 #include "kernels/simd/products.inl"
 #include "kernels/simd/storage.inl"
 #include "kernels/simd/packed.inl"
+#include "kernels/simd/stored_rows.inl"
+#include "kernels/simd/stored_blocks.inl"
 #include "kernels/simd/stored_products.inl"
 #include "kernels/simd/rows.inl"
 #include "kernels/simd/softmax.inl"
