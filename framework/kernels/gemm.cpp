@@ -90,9 +90,9 @@ void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool a
   if (loops().reads_as_stored(w)) {
     Weight rows = w.slice(first, last - first);
     const std::int64_t packed = loops().room * ((w.cols + 127) / 128 * 128);
-    const std::int64_t scales = w.scale_codes ? rows.rows * rows.cols / kNf4Block : 0;
+    const std::int64_t scales = w.scale_blocks ? rows.rows * rows.cols / kNf4Block : 0;
     float* room = thread_scratch(packed + scales).data();
-    if (w.scale_codes) {
+    if (w.scale_blocks) {
       kernels::expand_scales(rows, 0, scales, room + packed);
       rows.scales = room + packed;
     }

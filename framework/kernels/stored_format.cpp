@@ -41,14 +41,13 @@ void read_nf4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t 
 }
 
 void read_mxfp4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
-  static constexpr float kValues[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
   constexpr int kBias = 127;
   const auto* codes = static_cast<const std::uint8_t*>(w.data);
   const std::int64_t first = row * w.row_step * w.cols + col, end = first + n;
   for (std::int64_t i = first; i < end;) {
     const std::int64_t block = i / kMxfp4Block, last = std::min(end, (block + 1) * kMxfp4Block);
     const float scale = std::ldexp(1.f, w.scale_codes[block] - kBias);
-    for (; i < last; ++i) *out++ = kValues[i % 2 == 0 ? codes[i / 2] & 15 : codes[i / 2] >> 4] * scale;
+    for (; i < last; ++i) *out++ = kMxfp4Values[i % 2 == 0 ? codes[i / 2] & 15 : codes[i / 2] >> 4] * scale;
   }
 }
 

@@ -12,6 +12,8 @@ namespace dml::kernels {
 
 /// mxfp4: two E2M1 codes per byte, the even index in the low nibble, and one power of two (E8M0) per 32 values.
 constexpr std::int64_t kMxfp4Block = 32;
+/// Of its codes (E2M1), in units of the block's scale.
+inline constexpr float kMxfp4Values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 struct Weight {
   DType dtype = DType::f32;

@@ -1,4 +1,6 @@
 // The loops for AVX2 and FMA.
+#include <bit>
+
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 

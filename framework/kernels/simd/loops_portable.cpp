@@ -1,4 +1,6 @@
 // The loops for the compiler's baseline target: four lanes.
+#include <bit>
+
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 

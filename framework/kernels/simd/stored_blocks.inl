@@ -1,6 +1,6 @@
-// Rows of ggml's blocks for stored_products.inl (kernels/quant_ggml.cpp says what their bytes are). A value has the
-// bits that unpacking gives it: a product and a difference are rounded one after the other. 16 values of four bits are
-// a table, where a vector holds it.
+// Rows of mxfp4 and of ggml's blocks for stored_products.inl (kernels/quant_ggml.cpp says what their bytes are). A
+// value has the bits that unpacking gives it: a product and a difference are rounded one after the other. 16 values of
+// four bits are a table, where a vector holds it.
 #if DML_VECTOR_BYTES >= 32
 
 DML_INLINE float half_at(const unsigned char* p) {
@@ -33,6 +33,31 @@ DML_INLINE V looked_up(VI index, V table) {
 #endif
 
 constexpr int kPart = 32 / W;  // vectors of 32 columns
+
+struct Mxfp4Rows : NibbleRows {
+  const std::uint8_t* powers;
+  std::int64_t row_step;
+  struct Block {
+    const unsigned char* p;
+    const std::uint8_t* powers;
+    DML_INLINE V get(int v) const {
+      const std::uint32_t power = powers[v / kPart];
+      const float scale = std::bit_cast<float>(power == 0 ? std::uint32_t{0x400000} : power << 23);
+      Nf4Table table;
+      for (int t = 0; t < 16 / W; ++t) table.part[t] = load(kMxfp4Values + t * W) * scale;
+      return looked_up<false>(p, v, table);
+    }
+  };
+  struct Row {
+    const unsigned char* p;
+    const std::uint8_t* powers;
+    DML_INLINE Block block(std::int64_t i) const { return {p + (i >> 1), powers + i / kMxfp4Block}; }
+    void values(std::int64_t, std::int64_t, float*) const {}
+  };
+  DML_INLINE Row row(std::int64_t n) const {
+    return {at(n * row_step, kBits), powers + n * row_step * cols / kMxfp4Block};
+  }
+};
 
 struct BlockRow {
   const unsigned char* p;

@@ -158,6 +158,7 @@ bool reads_as_stored(const Weight& w) {
     case DType::nf4:
       return w.cols % kBlockCols == 0;
 #if DML_VECTOR_BYTES >= 32
+    case DType::mxfp4:
     case DType::q8_0:
     case DType::q4_0:
     case DType::iq4_nl:
@@ -187,6 +188,8 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
       if (w.bf16_values) return stored_rows(Nf4Rows<true>{rows}, first, count, m, x, ldx, c, ldc, add, room);
       return stored_rows(Nf4Rows<false>{rows}, first, count, m, x, ldx, c, ldc, add, room);
 #if DML_VECTOR_BYTES >= 32
+    case DType::mxfp4:
+      return stored_rows(Mxfp4Rows{{rows}, w.scale_codes, w.row_step}, first, count, m, x, ldx, c, ldc, add, room);
     case DType::q8_0:
       return stored_rows(Q8_0Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
     case DType::q4_0:

@@ -99,34 +99,57 @@ struct Int8Rows : StoredRows {
   float finish(std::int64_t row, float sum) const { return scales[row] * sum; }
 };
 
-// Rows begin at a block: cols is a multiple of 64, without remainder.
-template <bool Rounded>
-struct Nf4Rows : StoredRows {
+// Codes of four bits, two in a byte, which a table turns into values. Rows begin at a block: cols is a multiple of 64,
+// without remainder.
+struct NibbleRows : StoredRows {
   static constexpr int kBits = 4, kBytes256 = 32 * kBits;
+#if DML_VECTOR_BYTES == 64
+  // The 8 bytes of 16 codes are read into every pair of lanes and shifted, pair t by nibble t: lane 2t + h is column
+  // 8h + t, and no byte has to be moved.
+  DML_INLINE static V to_lanes(V x) {
+    const __m512i column = _mm512_set_epi32(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
+    return _mm512_maskz_permutexvar_ps(0xffff, column, x);
+  }
+  DML_INLINE static V from_lanes(V x) {
+    const __m512i lane = _mm512_set_epi32(15, 13, 11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0);
+    return _mm512_maskz_permutexvar_ps(0xffff, lane, x);
+  }
+#endif
 #if DML_VECTOR_BYTES >= 32
-  // The table times the block's scale stands in registers. With 512 bits the 8 bytes of 16 codes are read into every
-  // pair of lanes and shifted, pair t by nibble t: lane 2t + h is column 8h + t, and no byte has to be moved.
+  // Vector v of a block whose first byte is *p. HighFirst: the even column is the high nibble.
+  template <bool HighFirst>
+  DML_INLINE static V looked_up(const unsigned char* p, int v, const Nf4Table& table) {
+    constexpr int kEven = HighFirst ? 4 : 0, kOdd = 4 - kEven;
+#if DML_VECTOR_BYTES == 64
+    const __m512i shift =
+        _mm512_set_epi32(24 + kOdd, 24 + kOdd, 24 + kEven, 24 + kEven, 16 + kOdd, 16 + kOdd, 16 + kEven, 16 + kEven,
+                         8 + kOdd, 8 + kOdd, 8 + kEven, 8 + kEven, kOdd, kOdd, kEven, kEven);
+    long long bytes;
+    __builtin_memcpy(&bytes, p + 8 * v, 8);
+    const __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_set1_epi64(bytes), shift);
+    return _mm512_maskz_permutexvar_ps(0xffff, code, table.part[0]);  // of an index it reads the last four bits
+#else
+    const __m256i spread = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0);
+    const __m256i shift = _mm256_set_epi32(kOdd, kEven, kOdd, kEven, kOdd, kEven, kOdd, kEven);
+    int bytes;
+    __builtin_memcpy(&bytes, p + 4 * v, 4);
+    const __m256i code = _mm256_srlv_epi32(_mm256_shuffle_epi8(_mm256_set1_epi32(bytes), spread), shift);
+    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.part[0], code),
+                            _mm256_permutevar8x32_ps(table.part[1], code),
+                            _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
+#endif
+  }
+#endif
+};
+
+template <bool Rounded>
+struct Nf4Rows : NibbleRows {
+#if DML_VECTOR_BYTES >= 32
+  // The table times the block's scale stands in registers.
   struct Block {
     const unsigned char* p;
     Nf4Table table;
-    DML_INLINE V get(int v) const {
-#if DML_VECTOR_BYTES == 64
-      const __m512i shift = _mm512_set_epi32(24, 24, 28, 28, 16, 16, 20, 20, 8, 8, 12, 12, 0, 0, 4, 4);
-      long long bytes;
-      __builtin_memcpy(&bytes, p + 8 * v, 8);
-      __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_set1_epi64(bytes), shift);
-      return _mm512_maskz_permutexvar_ps(0xffff, code, table.part[0]);  // of an index it reads the last four bits
-#else
-      const __m256i spread = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0);
-      const __m256i shift = _mm256_set_epi32(0, 4, 0, 4, 0, 4, 0, 4);
-      int bytes;
-      __builtin_memcpy(&bytes, p + 4 * v, 4);
-      __m256i code = _mm256_srlv_epi32(_mm256_shuffle_epi8(_mm256_set1_epi32(bytes), spread), shift);
-      return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.part[0], code),
-                              _mm256_permutevar8x32_ps(table.part[1], code),
-                              _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
-#endif
-    }
+    DML_INLINE V get(int v) const { return looked_up<true>(p, v, table); }
   };
   struct Row {
     const unsigned char* p;
@@ -149,16 +172,6 @@ struct Nf4Rows : StoredRows {
     }
     void values(std::int64_t, std::int64_t, float*) const {}
   };
-#endif
-#if DML_VECTOR_BYTES == 64
-  DML_INLINE static V to_lanes(V x) {
-    const __m512i column = _mm512_set_epi32(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
-    return _mm512_maskz_permutexvar_ps(0xffff, column, x);
-  }
-  DML_INLINE static V from_lanes(V x) {
-    const __m512i lane = _mm512_set_epi32(15, 13, 11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0);
-    return _mm512_maskz_permutexvar_ps(0xffff, lane, x);
-  }
 #endif
   DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits), scales + ((n * cols) >> 6)}; }
 };
