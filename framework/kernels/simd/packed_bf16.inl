@@ -25,10 +25,10 @@ DML_INLINE V pairs_of_columns(const float* p, const float* second, std::int64_t 
   return reinterpret_cast<V>(__builtin_shuffle(rounded(load_some(p, some), high), kPairs));
 }
 DML_INLINE V pairs_of_columns(const bf16* p, const bf16* second, std::int64_t some) {
-  const HalfVU16 two[] = {load_16_bit<HalfVU16>(p, some), second ? load_16_bit<HalfVU16>(second, some) : HalfVU16{}};
-  VU16 both;
-  __builtin_memcpy(&both, two, sizeof both);
-  return reinterpret_cast<V>(__builtin_shuffle(both, kPairs));
+  const HalfVU16 low = load_16_bit<HalfVU16>(p, some), high = second ? load_16_bit<HalfVU16>(second, some) : HalfVU16{};
+  const __m512i both = _mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(reinterpret_cast<__m256i>(low)),
+                                                reinterpret_cast<__m256i>(high), 1);
+  return reinterpret_cast<V>(__builtin_shuffle(reinterpret_cast<VU16>(both), kPairs));
 }
 
 // Stores lanes [Top, Size) of a panel's column, at most 16. Extra lanes are overwritten by the next column; the last
