@@ -164,7 +164,7 @@ void gpt_oss(ConfigFields& c, ModelSpec& s) {
   c.attention_bias(s, "attention_bias", true);
   s.scores.sinks = true;
   c.windows(s, 128, [](std::int64_t l) { return l % 2 == 0; });
-  experts(c, s, "num_local_experts", "num_experts", {.experts = 128, .chosen = 4, .balance = 0.9});
+  experts(c, s, "num_local_experts", "num_experts", {.experts = 128, .chosen = 4});
   s.moe.ffn = s.ffn;
   s.moe.bias = true;
   s.moe.naming = &kGptOssExperts;
@@ -210,7 +210,7 @@ void write_latent_head(const ModelSpec& s, Json& to) {
 }
 
 void deepseek_v3(ConfigFields& c, ModelSpec& s) {
-  c.common(s, {.kv_heads = 128, .partial_rotary = 0, .max_positions = 4096, .bos = 0, .eos = 1});
+  c.common(s, {.head_dim = 64, .kv_heads = 128, .partial_rotary = 0, .max_positions = 4096, .bos = 0, .eos = 1});
   c.attention_bias(s);
   latent(c, s);
   MoeSpec& m = s.moe;
