@@ -200,5 +200,21 @@ TEST(Defaults, OfFactorsAndSwitches) {
   EXPECT_FALSE(spec_of("gpt_oss").rope.truncate);
 }
 
+// ---- spellings
+
+// Sliding and full layers in turns, for the eight layers here.
+const std::string kTurns = R"("layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention", "sliding_attention", "full_attention"])";
+
+TEST(Spellings, AMistralWithLayerTypesIsAMinistral) {
+  const ModelSpec s = spec_of("mistral", R"({"sliding_window": 7, )" + kTurns + "}");
+  EXPECT_THAT(s.windows, ElementsAre(7, 0, 7, 0, 7, 0, 7, 0));
+  ModelSpec other = spec_of("ministral", R"({"sliding_window": 7, )" + kTurns + "}");
+  other.model_type = "mistral";
+  EXPECT_EQ(s, other);
+  EXPECT_EQ(read_model_config(config_json(s, "float32"), "again"), s);
+  EXPECT_FALSE(config_json(spec_of("mistral"), "float32").contains("layer_types"));
+}
+
 }  // namespace
 }  // namespace dml

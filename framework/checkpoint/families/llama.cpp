@@ -1,4 +1,6 @@
 // Llama, and the families that are Llama with other defaults, biases, an MLP without a gate, or layers without rope.
+#include <algorithm>
+
 #include "checkpoint/families/groups.h"
 #include "core/error.h"
 
@@ -13,7 +15,10 @@ void llama(ConfigFields& c, ModelSpec& s) {
 
 void mistral(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.kv_heads = 8, .max_positions = 131072});
-  c.same_windows(s, 4096);
+  // With "layer_types", transformers reads a mistral as a ministral.
+  const bool by_layer = c.reader() ? c.reader()->has("layer_types") : std::ranges::count(s.windows, 0) > 0;
+  if (by_layer) c.windows(s, 4096, {});
+  else c.same_windows(s, 4096);
 }
 
 void ministral(ConfigFields& c, ModelSpec& s) {
