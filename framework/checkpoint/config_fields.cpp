@@ -101,6 +101,13 @@ void ConfigFields::qk_norm(ModelSpec& s, const char* key, QkNormSpec::Over over)
   s.qk_norm.over = there ? over : QkNormSpec::Over::none;
 }
 
+bool ConfigFields::windows_in_use(const ModelSpec& s) {
+  bool used = !s.windows.empty();
+  flag("use_sliding_window", used, false);
+  if (from_ && !used) from_->windows(s, 0, [](std::int64_t) { return false; });
+  return used;
+}
+
 void ConfigFields::same_windows(ModelSpec& s, std::int64_t fallback) {
   if (from_) s.windows = from_->same_windows(s, from_->sliding_window(fallback));
   else (*to_)["sliding_window"] = window_json(largest_window(s));

@@ -30,6 +30,8 @@ class ConfigFields {
   void attention_bias(ModelSpec& spec, const char* key = "attention_bias", bool fallback = false);
   /// Whether q and k are normalised; `over`: the scope of this family's q and k norms.
   void qk_norm(ModelSpec& spec, const char* key, QkNormSpec::Over over);
+  /// "use_sliding_window": whether layers have windows. Without it, "layer_types" must not name sliding layers.
+  bool windows_in_use(const ModelSpec& spec);
   /// "sliding_window", the same for every layer; `fallback` if it is null or absent, 0 for none.
   void same_windows(ModelSpec& spec, std::int64_t fallback);
   /// "sliding_window" for the layers that "layer_types" calls sliding, or, without that key, those with

@@ -338,7 +338,7 @@ std::vector<std::int64_t> ConfigReader::windows_of_types(const ModelSpec& spec, 
       throw UserError("{}: 'layer_types' holds {}, choose from \"full_attention\", \"sliding_attention\"", source_,
                       dump(t).substr(0, 60));
     if (sliding && window == 0)
-      throw UserError("{}: 'layer_types' has sliding layers, but there is no 'sliding_window'", source_);
+      throw UserError("{}: 'layer_types' has sliding layers, but no 'sliding_window' is in use", source_);
     out.push_back(sliding ? window : 0);
     any |= sliding;
   }

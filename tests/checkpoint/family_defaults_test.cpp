@@ -216,5 +216,16 @@ TEST(Spellings, AMistralWithLayerTypesIsAMinistral) {
   EXPECT_FALSE(config_json(spec_of("mistral"), "float32").contains("layer_types"));
 }
 
+TEST(Spellings, SlidingLayersNeedAWindowInUse) {
+  for (const char* family : {"qwen2", "qwen3", "qwen2_moe"}) {
+    EXPECT_THAT(refusal([&] { spec_of(family, R"({"sliding_window": 7, )" + kTurns + "}"); }),
+                HasSubstr("'layer_types' has sliding layers, but no 'sliding_window' is in use"))
+        << family;
+    EXPECT_THAT(spec_of(family, R"({"use_sliding_window": true, "sliding_window": 7, )" + kTurns + "}").windows,
+                ElementsAre(7, 0, 7, 0, 7, 0, 7, 0))
+        << family;
+  }
+}
+
 }  // namespace
 }  // namespace dml

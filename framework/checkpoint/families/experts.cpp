@@ -91,9 +91,7 @@ void dense_layers(ConfigFields& c, ModelSpec& s) {
 void qwen2_moe(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.kv_heads = 16, .max_positions = 32768, .bos = -1, .eos = -1});
   c.flag("qkv_bias", s.bias.qkv, true);
-  bool slides = !s.windows.empty();
-  c.flag("use_sliding_window", slides, false);
-  if (slides) {
+  if (c.windows_in_use(s)) {
     const std::int64_t last = c.reader() ? c.reader()->integer("max_window_layers", 28) : 0;
     c.windows(s, 4096, [&](std::int64_t l) { return l % 2 == 0 && l < last; });
   }

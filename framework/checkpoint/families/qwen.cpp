@@ -11,8 +11,7 @@ constexpr Naming kNormsBehind{.input_norm = nullptr,
                               .post_ffn_norm = "post_feedforward_layernorm"};
 
 void qwen_windows(ConfigFields& c, ModelSpec& s) {
-  bool slides = !s.windows.empty();
-  c.flag("use_sliding_window", slides, false);
+  const bool slides = c.windows_in_use(s);
   if (auto* from = c.reader(); from && slides) {
     const std::int64_t full = from->integer("max_window_layers", 28);
     c.windows(s, 4096, [&](std::int64_t layer) { return layer >= full; });
