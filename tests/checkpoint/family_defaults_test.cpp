@@ -227,5 +227,10 @@ TEST(Spellings, SlidingLayersNeedAWindowInUse) {
   }
 }
 
+TEST(Spellings, LettersOfExaoneLeaveTheLastLayerFull) {
+  EXPECT_THAT(spec_of("exaone4", R"({"sliding_window": 7, "sliding_window_pattern": "LLG"})").windows,
+              ElementsAre(7, 7, 0, 7, 7, 0, 7, 0));
+}
+
 }  // namespace
 }  // namespace dml

@@ -57,15 +57,15 @@ void olmo3(ConfigFields& c, ModelSpec& s) {
   }
 }
 
-// "sliding_window_pattern": 4, or "LLLG".
-bool exaone_slides(const ConfigReader& c, std::int64_t layer) {
+// "sliding_window_pattern": 4, or "LLLG", with which the last layer is always full.
+bool exaone_slides(const ConfigReader& c, const ModelSpec& s, std::int64_t layer) {
   if (!c.has("sliding_window_pattern") && c.is_null("sliding_window_pattern")) return false;
   if (c.has("sliding_window_pattern") && c.at("sliding_window_pattern").is_string()) {
     const std::string pattern = c.text("sliding_window_pattern", "");
     if (pattern.empty() || pattern.find_first_not_of("LG") != std::string::npos)
       throw UserError("{}: 'sliding_window_pattern' must be a number or letters L and G, is '{}'", c.source(),
                       pattern.substr(0, 60));
-    return pattern[static_cast<std::size_t>(layer) % pattern.size()] == 'L';
+    return layer + 1 != s.layers && pattern[static_cast<std::size_t>(layer) % pattern.size()] == 'L';
   }
   const std::int64_t pattern = c.integer("sliding_window_pattern", 4);
   if (pattern < 0) throw UserError("{}: 'sliding_window_pattern' must be at least 0, is {}", c.source(), pattern);
@@ -75,7 +75,7 @@ bool exaone_slides(const ConfigReader& c, std::int64_t layer) {
 void exaone4(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .kv_heads = 32, .max_positions = 2048, .bos = 0, .eos = 2});
   s.qk_norm.over = QkNormSpec::Over::head;
-  c.windows(s, 4096, [&](std::int64_t layer) { return exaone_slides(*c.reader(), layer); });
+  c.windows(s, 4096, [&](std::int64_t layer) { return exaone_slides(*c.reader(), s, layer); });
   // With a window in the config, only the layers that have it turn.
   auto* from = c.reader();
   if (!from && s.windows.empty() && !s.without_rope.empty()) (*c.writer())["sliding_window"] = 4096;
