@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 
 #include "checkpoint/bitsandbytes.h"
@@ -83,9 +84,19 @@ const Family& family_of(const Json& config, const std::string& source) {
   throw UserError("{}: model_type '{}' is not supported{}", source, type.substr(0, 60), did_you_mean(type, names));
 }
 
+// transformers goes by the model_type, so files have other spellings: MPTForCausalLM, Ernie4_5_ForCausalLM.
+std::string bare(std::string_view architecture) {
+  std::string out;
+  for (unsigned char c : architecture)
+    if (c != '_') out += static_cast<char>(std::tolower(c));
+  return out;
+}
+
 bool has_architecture(const Json& config, std::string_view architecture) {
   auto it = config.find("architectures");
-  return it != config.end() && it->is_array() && std::ranges::any_of(*it, [&](auto& a) { return a == architecture; });
+  return it != config.end() && it->is_array() && std::ranges::any_of(*it, [&](const Json& a) {
+           return a.is_string() && bare(a.get_ref<const std::string&>()) == bare(architecture);
+         });
 }
 
 void check_architecture(const Json& config, std::string_view architecture, std::string_view model_type,

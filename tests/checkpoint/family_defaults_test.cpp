@@ -232,5 +232,18 @@ TEST(Spellings, LettersOfExaoneLeaveTheLastLayerFull) {
               ElementsAre(7, 7, 0, 7, 7, 0, 7, 0));
 }
 
+TEST(Spellings, AHunyuanMayCountOneExpert) {
+  EXPECT_EQ(spec_of("hunyuan_v1_dense", R"({"num_experts": 1})").moe.experts, 0);
+  EXPECT_THAT(refusal([] { spec_of("hunyuan_v1_dense", R"({"num_experts": 8})"); }),
+              HasSubstr("'num_experts' is 8, but a hunyuan_v1_dense has no experts"));
+}
+
+TEST(Spellings, ArchitecturesMayBeSpelledOtherwise) {
+  EXPECT_EQ(spec_of("mpt", R"({"d_model": 5120, "architectures": ["MPTForCausalLM"]})").model_type, "mpt");
+  EXPECT_EQ(spec_of("ernie4_5", R"({"architectures": ["Ernie4_5_ForCausalLM"]})").model_type, "ernie4_5");
+  EXPECT_EQ(spec_of("llama", R"({"architectures": ["LLaMAForCausalLM"]})").model_type, "llama");
+  EXPECT_THAT(refusal([] { spec_of("llama", R"({"architectures": ["LlamaModel"]})"); }), HasSubstr("'architectures'"));
+}
+
 }  // namespace
 }  // namespace dml

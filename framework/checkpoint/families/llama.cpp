@@ -96,8 +96,12 @@ void hunyuan(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .ntk_alpha = true});
   c.attention_bias(s);
   s.qk_norm = {.over = QkNormSpec::Over::head, .after_rope = true};
-  if (auto* from = c.reader(); from && !from->boolean("use_qk_norm", true))  // in the first configs
+  auto* from = c.reader();
+  if (!from) return;
+  if (!from->boolean("use_qk_norm", true))  // in the first configs, which also count one expert
     throw UserError("{}: 'use_qk_norm' is false, but a hunyuan_v1_dense has norms on q and k", from->source());
+  if (const std::int64_t experts = from->integer("num_experts", 0); experts > 1)
+    throw UserError("{}: 'num_experts' is {}, but a hunyuan_v1_dense has no experts", from->source(), experts);
 }
 
 void granite(ConfigFields& c, ModelSpec& s) {
