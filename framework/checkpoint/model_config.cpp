@@ -37,6 +37,7 @@ const std::vector<Neutral>& neutral_values() {
       {"logit_scale", 1, ""},
       {"logits_scaling", 1, ""},
       {"no_rope_layers", nullptr, ""},
+      {"per_layer_config", Json::object(), "the layers of a model must be alike"},
       {"n_routed_experts", 0, "a model of this type has no experts"},
       {"num_experts", 0, "a model of this type has no experts"},
       {"num_kv_shared_layers", 0, ""},

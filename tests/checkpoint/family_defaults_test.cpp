@@ -245,5 +245,11 @@ TEST(Spellings, ArchitecturesMayBeSpelledOtherwise) {
   EXPECT_THAT(refusal([] { spec_of("llama", R"({"architectures": ["LlamaModel"]})"); }), HasSubstr("'architectures'"));
 }
 
+TEST(Spellings, LayersOfTheirOwnAreRefused) {
+  EXPECT_THAT(refusal([] { spec_of("llama", R"({"per_layer_config": {"1": {"intermediate_size": 24}}})"); }),
+              HasSubstr("the layers of a model must be alike"));
+  EXPECT_EQ(spec_of("llama", R"({"per_layer_config": {}})"), spec_of("llama"));
+}
+
 }  // namespace
 }  // namespace dml
