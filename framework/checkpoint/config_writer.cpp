@@ -79,6 +79,10 @@ Json rewrite_config(const Json& original, const Json& changes) {
     if (change_rope_parameters(part, key, value)) continue;
     part[key == "dtype" && !new_dialect ? "torch_dtype" : key] = value;
     if (key == "dtype" && new_dialect) part.erase("torch_dtype");
+    if (key == "dtype" && out.contains("text_config")) {  // which would keep the old type
+      for (const char* name : {"dtype", "torch_dtype"})
+        if (out["text_config"].contains(name)) out["text_config"][name] = value;
+    }
     if (key == "rope_parameters") part.erase("rope_scaling");  // which would take precedence
     if (key == "dtype")
       out.erase("quantization"), out.erase("quantization_config");  // the weights are not quantised any more

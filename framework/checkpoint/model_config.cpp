@@ -119,6 +119,11 @@ std::int64_t label_count(const Json& config, const std::string& source) {
   return count;
 }
 
+bool has_dtype(const Json& config) {
+  return std::ranges::any_of(std::array{"dtype", "torch_dtype"},
+                             [&](const char* key) { return config.contains(key) && !config[key].is_null(); });
+}
+
 // What the text part says, with what the whole says for it: its type, its ids, and whether embedding and head are one.
 Json text_config(const Wrapper& wrapper, const Json& whole, const std::string& source) {
   auto it = whole.find("text_config");
@@ -127,15 +132,13 @@ Json text_config(const Wrapper& wrapper, const Json& whole, const std::string& s
   Json text = *it;
   text["model_type"] = wrapper.family;
   text.erase("architectures");
-  for (const char* key :
-       {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "quantization", "quantization_config"})
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id", "quantization", "quantization_config"})
     if (whole.contains(key) && !text.contains(key)) text[key] = whole[key];
-  if (whole.contains("tie_word_embeddings")) text["tie_word_embeddings"] = whole["tie_word_embeddings"];
-  auto set_default = [&](const char* key, std::int64_t value) {
+  if (has_dtype(whole)) text.erase("dtype"), text.erase("torch_dtype");  // the type of the whole counts
+  for (const char* key : {"dtype", "torch_dtype", "tie_word_embeddings"})
+    if (whole.contains(key) && !whole[key].is_null()) text[key] = whole[key];
+  for (auto [key, value] : wrapper.defaults)
     if (!text.contains(key) || text[key].is_null()) text[key] = value;
-  };
-  set_default("vocab_size", wrapper.vocab);
-  set_default("num_attention_heads", wrapper.heads);
   return text;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/json.h"
@@ -24,7 +25,7 @@ struct Family {
 struct Wrapper {
   std::string_view model_type, architecture, family;
   const Naming* naming;
-  std::int64_t vocab = 0, heads = 0;  // defaults of its text_config
+  std::pair<const char*, std::int64_t> defaults[5];  // of its text_config, which leaves out what equals them
 };
 /// Null if there is none.
 const Wrapper* find_wrapper(std::string_view model_type);

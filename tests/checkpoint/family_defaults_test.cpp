@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "checkpoint/model_config.h"
+#include "core/bf16.h"
 #include "fixture.h"
 
 namespace dml {
@@ -114,9 +115,10 @@ TEST(Defaults, OfBiases) {
   EXPECT_EQ(spec_of("gpt_oss").bias, attention);
   for (const char* family : {"gpt_neox", "starcoder2", "gpt2", "bloom"}) EXPECT_EQ(spec_of(family).bias, all) << family;
   for (const char* family :
-       {"llama", "mistral", "mixtral", "qwen3", "qwen3_moe", "gemma", "gemma2", "gemma3_text", "phi3", "olmo2", "olmo3", "olmoe", "exaone4",
-        "cohere", "cohere2", "stablelm", "nemotron", "smollm3", "arcee", "apertus", "ernie4_5", "helium", "hunyuan_v1_dense", "granite",
-        "granitemoe", "falcon", "deepseek_v3"})
+       {"llama",      "mistral", "mixtral",    "qwen3",   "qwen3_moe", "gemma",  "gemma2",           "gemma3_text",
+        "phi3",       "olmo2",   "olmo3",      "olmoe",   "exaone4",   "cohere", "cohere2",          "stablelm",
+        "nemotron",   "smollm3", "arcee",      "apertus", "ernie4_5",  "helium", "hunyuan_v1_dense", "granite",
+        "granitemoe", "falcon",  "deepseek_v3"})
     EXPECT_EQ(spec_of(family).bias, none) << family;
 }
 
@@ -203,7 +205,8 @@ TEST(Defaults, OfFactorsAndSwitches) {
 // ---- spellings
 
 // Sliding and full layers in turns, for the eight layers here.
-const std::string kTurns = R"("layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention",
+const std::string kTurns =
+    R"("layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention",
     "sliding_attention", "full_attention", "sliding_attention", "full_attention"])";
 
 TEST(Spellings, AMistralWithLayerTypesIsAMinistral) {
@@ -249,6 +252,36 @@ TEST(Spellings, LayersOfTheirOwnAreRefused) {
   EXPECT_THAT(refusal([] { spec_of("llama", R"({"per_layer_config": {"1": {"intermediate_size": 24}}})"); }),
               HasSubstr("the layers of a model must be alike"));
   EXPECT_EQ(spec_of("llama", R"({"per_layer_config": {}})"), spec_of("llama"));
+}
+
+// ---- a text part
+
+ModelSpec spec_of_whole(const std::string& text) { return read_model_config(parse_json(text, "whole"), "config.json"); }
+
+TEST(TextConfig, MayLeaveOutAllSizes) {
+  const ModelSpec s = spec_of_whole(R"({"model_type": "gemma3", "text_config": {}})");
+  EXPECT_EQ(s.vocab, 262208);
+  EXPECT_EQ(s.hidden, 2304);
+  EXPECT_EQ(s.ffn, 9216);
+  EXPECT_EQ(s.layers, 26);
+  EXPECT_EQ(s.heads, 8);
+}
+
+TEST(TextConfig, HasTheTypeOfTheWhole) {
+  const Json whole = parse_json(
+      R"({"model_type": "gemma3", "torch_dtype": "float32",
+      "text_config": {"hidden_size": 2560, "dtype": "bfloat16"}})",
+      "whole");
+  EXPECT_EQ(read_model_config(whole, "config.json").embedding_scale, std::sqrt(2560.0f));
+  EXPECT_EQ(spec_of_whole(R"({"model_type": "gemma3", "dtype": null,
+      "text_config": {"hidden_size": 2560, "dtype": "bfloat16"}})")
+                .embedding_scale,
+            to_float(to_bf16(std::sqrt(2560.0f))));
+  const Json saved = rewrite_config(whole, {{"dtype", "bfloat16"}});
+  EXPECT_EQ(saved["torch_dtype"], "bfloat16");
+  EXPECT_EQ(saved["text_config"]["dtype"], "bfloat16");
+  EXPECT_FALSE(saved.contains("dtype"));
+  EXPECT_EQ(rewrite_config(whole, {{"dtype", "float16"}})["text_config"]["dtype"], "float16");
 }
 
 }  // namespace

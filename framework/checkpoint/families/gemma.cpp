@@ -107,7 +107,15 @@ constexpr Naming kVisionFiles = [] {
   n.alternative = &kVisionModules;
   return n;
 }();
-constexpr Wrapper kWrappers[] = {{"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", &kVisionFiles, 262208, 8}};
+constexpr Wrapper kWrappers[] = {{"gemma3",
+                                  "Gemma3ForConditionalGeneration",
+                                  "gemma3_text",
+                                  &kVisionFiles,
+                                  {{"vocab_size", 262208},
+                                   {"hidden_size", 2304},
+                                   {"intermediate_size", 9216},
+                                   {"num_hidden_layers", 26},
+                                   {"num_attention_heads", 8}}}};
 
 }  // namespace
 
