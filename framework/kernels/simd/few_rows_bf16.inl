@@ -8,14 +8,20 @@ DML_INLINE float sum_of(V x) {
   const V8 both = half[0] + half[1];
   return ((both[0] + both[4]) + (both[2] + both[6])) + ((both[1] + both[5]) + (both[3] + both[7]));
 }
-DML_INLINE float sum_of(V8 x) { return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7])); }
+
+constexpr int kVectors = kBlockCols / (2 * W);  // of a block
+
+DML_INLINE V8 load_eight(const float* p) { return reinterpret_cast<V8>(_mm256_loadu_ps(p)); }
+// Eight values, and eight zeros.
+DML_INLINE V of_eight(V8 x) {
+  return reinterpret_cast<V>(_mm512_maskz_broadcast_f64x4(0x0f, reinterpret_cast<__m256d>(x)));
+}
 
 // x (m ≤ M rows, and M − m of zeros), as bf16 in the order of a kind's lanes: of every block a vector of each row, then
 // the next one of each. For kMins the sums of the rounded x over 32 columns follow: of every super-block eight for each
 // row.
 template <class Row, int M>
 void pack_bf16_rows(const float* x, std::int64_t m, std::int64_t ldx, std::int64_t cols, float* to) {
-  constexpr std::int64_t kLanes = sizeof(typename Row::Lanes) / sizeof(float), kVectors = kBlockCols / 2 / kLanes;
   const std::int64_t blocks = (cols + kBlockCols - 1) / kBlockCols;
   float* sums = to + blocks * M * kBlockCols / 2;
   const V ones = reinterpret_cast<V>(VU16{} + std::uint16_t{0x3f80});
@@ -29,38 +35,26 @@ void pack_bf16_rows(const float* x, std::int64_t m, std::int64_t ldx, std::int64
       for (int h = 0; h < 2; ++h)
         half[h] = rounded(load_some(from + 2 * h * W, some - 2 * h * W),
                           load_some(from + (2 * h + 1) * W, some - (2 * h + 1) * W));
-      float ordered[kBlockCols / 2];
-      for (int h = 0; h < 2; ++h)
-        store(ordered + h * W, reinterpret_cast<V>(__builtin_shuffle(half[0], half[1], lanes[h])));
-      for (std::int64_t v = 0; v < kVectors; ++v)
-        __builtin_memcpy(to + (v * M + r) * kLanes, ordered + v * kLanes,
-                         static_cast<std::size_t>(kLanes) * sizeof(float));
+      for (int v = 0; v < kVectors; ++v)
+        store(to + (v * M + r) * W, reinterpret_cast<V>(__builtin_shuffle(half[0], half[1], lanes[v])));
       if constexpr (Row::kMins)
         for (int h = 0; h < 2; ++h)
           sums[b / 4 * 8 * M + r * 8 + b % 4 * 2 + h] = sum_of(multiply_add(V{}, ones, reinterpret_cast<V>(half[h])));
     }
 }
 
-template <class L>
-DML_INLINE L load_lanes(const float* p) {
-  typedef L Unaligned __attribute__((aligned(4), may_alias));
-  return *reinterpret_cast<const Unaligned*>(p);
-}
-
 // The products with a block of each of N rows. x: M · kBlockCols packed.
 template <class Row, int M, int N>
-DML_INLINE void add_block(const typename Row::Block (&block)[N], const float* x, typename Row::Lanes (&acc)[M][N]) {
-  using L = typename Row::Lanes;
-  constexpr int kLanes = sizeof(L) / sizeof(float), kVectors = kBlockCols / 2 / kLanes;
+DML_INLINE void add_block(const typename Row::Block (&block)[N], const float* x, V (&acc)[M][N]) {
   if constexpr (Row::kGroups == 0) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      L w[N];
+      V w[N];
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) w[n] = block[n].get(v);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
-        const L a = load_lanes<L>(x + (v * M + m) * kLanes);
+        const V a = load(x + (v * M + m) * W);
 #pragma GCC unroll 8
         for (int n = 0; n < N; ++n) acc[m][n] = multiply_add(acc[m][n], a, w[n]);
       }
@@ -70,16 +64,16 @@ DML_INLINE void add_block(const typename Row::Block (&block)[N], const float* x,
     for (int n = 0; n < N; ++n)
 #pragma GCC unroll 2
       for (int g = 0; g < Row::kGroups; ++g) {
-        const L scale = block[n].scale(g);
-        L w[kVectors];
+        const V scale = block[n].scale(g);
+        V w[kVectors];
 #pragma GCC unroll 4
         for (int v = g; v < kVectors; v += Row::kGroups) w[v] = block[n].get(v);
 #pragma GCC unroll 8
         for (int m = 0; m < M; ++m) {
-          L part{};
+          V part{};
 #pragma GCC unroll 4
           for (int v = g; v < kVectors; v += Row::kGroups)
-            part = multiply_add(part, load_lanes<L>(x + (v * M + m) * kLanes), w[v]);
+            part = multiply_add(part, load(x + (v * M + m) * W), w[v]);
           acc[m][n] += part * scale;
         }
       }
@@ -90,10 +84,9 @@ DML_INLINE void add_block(const typename Row::Block (&block)[N], const float* x,
 template <class Row, int M, int N, std::size_t... I>
 void dots_of_bf16(const Weight& weight, std::int64_t first, const float* x, std::int64_t m, float* c, std::int64_t ldc,
                   bool add, std::index_sequence<I...>) {
-  using L = typename Row::Lanes;
   constexpr std::int64_t kBlockBytes = N * Row::kBytes256 / 4;  // of N rows
   Row row[N] = {Row(weight, first + static_cast<std::int64_t>(I))...};
-  L acc[M][N] = {};
+  V acc[M][N] = {};
   const std::int64_t cols = weight.cols, whole = cols / kBlockCols * kBlockCols;
   const unsigned char* next = row[0].p + N * cols * Row::kBytes256 / 256;
   const float* sums = x + (cols + kBlockCols - 1) / kBlockCols * M * kBlockCols / 2;
@@ -105,7 +98,7 @@ void dots_of_bf16(const Weight& weight, std::int64_t first, const float* x, std:
 #pragma GCC unroll 8
         for (int r = 0; r < M; ++r)
 #pragma GCC unroll 8
-          for (int n = 0; n < N; ++n) acc[r][n] -= row[n].mins * load_lanes<L>(sums + r * 8);
+          for (int n = 0; n < N; ++n) acc[r][n] -= of_eight(row[n].mins * load_eight(sums + r * 8));
         sums += M * 8;
       }
     }

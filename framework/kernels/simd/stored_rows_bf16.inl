@@ -2,8 +2,7 @@
 // those of four bits by a table of 16 values, of which every 16-bit lane takes one by its lowest four bits. So a lane
 // gives the nibbles of two bytes after shifts, nothing is moved, and x is permuted to the order of the lanes instead.
 //
-// A kind of rows gives blocks of 64 columns:
-//   Lanes    a vector of values, V (32 of them) or V8 (16)
+// A kind of rows gives blocks of 64 columns, two vectors of 32 values:
 //   kOrder   the column of each lane, vector after vector
 //   kGroups  0, or the number of scales of a block: vectors g, g + kGroups … share scale(g), by which their sum is
 //            multiplied in float32
@@ -13,10 +12,6 @@
 //   kBytes256  bytes of 256 columns
 
 typedef float V8 __attribute__((vector_size(32)));
-DML_INLINE V8 multiply_add(V8 sum, V8 a, V8 b) {
-  return reinterpret_cast<V8>(
-      _mm256_dpbf16_ps(reinterpret_cast<__m256>(sum), reinterpret_cast<__m256bh>(a), reinterpret_cast<__m256bh>(b)));
-}
 
 constexpr std::int64_t kBlockCols = 64;
 using Order = std::array<std::uint16_t, kBlockCols>;
@@ -47,11 +42,22 @@ DML_INLINE float half_at(const unsigned char* p) {
 }
 DML_INLINE __m256i bytes32(const unsigned char* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
 DML_INLINE __m128i bytes16(const unsigned char* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
-DML_INLINE V8 looked_up(__m256i words, int shift, __m256i table) {
-  return reinterpret_cast<V8>(_mm256_permutexvar_epi16(_mm256_srli_epi16(words, shift), table));
-}
-DML_INLINE __m256i load_table(const Table16& table) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(table.data()));
+// A vector of 256 bits, twice.
+DML_INLINE __m512i twice(__m256i x) { return _mm512_maskz_broadcast_i64x4(0xff, x); }
+// 64 codes of four bits, twice, and a table of their values, twice.
+struct FourBitBlock {
+  __m512i words, table;
+  // The values of nibbles `low` of all words, then those of nibbles `high`.
+  template <int Low, int High>
+  DML_INLINE V values() const {
+    constexpr long long kLow = Low * 4 * 0x0001000100010001, kHigh = High * 4 * 0x0001000100010001;
+    const __m512i shifts = _mm512_set_epi64(kHigh, kHigh, kHigh, kHigh, kLow, kLow, kLow, kLow);
+    return reinterpret_cast<V>(
+        _mm512_maskz_permutexvar_epi16(~0u, _mm512_maskz_srlv_epi16(~0u, words, shifts), table));
+  }
+};
+DML_INLINE __m512i load_table(const Table16& table) {
+  return twice(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(table.data())));
 }
 // 16 integers of eight bits, times a scale.
 DML_INLINE V from_bytes(const unsigned char* p, V scale) {
@@ -63,9 +69,7 @@ DML_INLINE V from_bytes(const unsigned char* p) {
 }
 
 // What most kinds have.
-template <class L>
 struct PlainRow {
-  using Lanes = L;
   static constexpr const Order& kOrder = kInOrder;
   static constexpr int kGroups = 0;
   static constexpr std::int64_t kSuper = kBlockCols;
@@ -78,7 +82,7 @@ struct PlainRow {
 
 // Elements of Bits bits: a rest of less than a block is read from a copy padded with zeros.
 template <int Bits>
-struct ElementRow : PlainRow<V> {
+struct ElementRow : PlainRow {
   static constexpr int kBits = Bits, kBytes256 = 32 * Bits;
   ElementRow(const Weight& w, std::int64_t n)
       : PlainRow{static_cast<const unsigned char*>(w.data) + n * w.cols * Bits / 8} {}
@@ -126,7 +130,7 @@ struct Int8Row : ElementRow<8> {
 };
 
 // The values of the 16 codes under the block's scale, rounded.
-struct Nf4RowBf16 : PlainRow<V8> {
+struct Nf4RowBf16 : PlainRow {
   static constexpr int kBytes256 = 128;
   static constexpr Order kColumns = order_of([](int lane) {
     constexpr int kNibble[] = {1, 0, 3, 2};  // the even column is the high nibble
@@ -137,13 +141,12 @@ struct Nf4RowBf16 : PlainRow<V8> {
   Nf4RowBf16(const Weight& w, std::int64_t n)
       : PlainRow{static_cast<const unsigned char*>(w.data) + n * w.cols / 2},
         scales(w.scales + n * w.cols / kBlockCols) {}
-  struct Block {
-    __m256i words, table;
-    DML_INLINE V8 get(int v) const { return looked_up(words, 4 * v, table); }
+  struct Block : FourBitBlock {
+    DML_INLINE V get(int v) const { return v == 0 ? values<0, 1>() : values<2, 3>(); }
   };
   DML_INLINE Block block(std::int64_t i) const {
     const auto values = reinterpret_cast<__m512>(load(kNf4Codes.data()) * scales[i / kBlockCols]);
-    return {bytes32(p + i / 2), reinterpret_cast<__m256i>(_mm512_maskz_cvtneps_pbh(0xffff, values))};
+    return {twice(bytes32(p + i / 2)), twice(reinterpret_cast<__m256i>(_mm512_maskz_cvtneps_pbh(0xffff, values)))};
   }
 };
 
@@ -154,7 +157,7 @@ inline const unsigned char* row_of_blocks(const Weight& w, std::int64_t n, std::
   return static_cast<const unsigned char*>(w.data) + n * (w.cols / values * bytes);
 }
 
-struct Q8_0Row : PlainRow<V> {
+struct Q8_0Row : PlainRow {
   static constexpr int kBytes = 34, kBytes256 = 8 * kBytes;
   Q8_0Row(const Weight& w, std::int64_t n) : PlainRow{row_of_blocks(w, n, kBytes, 32)} {}
   struct Block {
@@ -172,7 +175,7 @@ struct Q8_0Row : PlainRow<V> {
 constexpr Table16 kFromMinus8 = table_of({-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7});
 constexpr Table16 kUnequalCodes = table_of({-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113});
 template <const Table16& Codes>
-struct FourBitRow : PlainRow<V8> {
+struct FourBitRow : PlainRow {
   static constexpr int kBytes = 18, kBytes256 = 8 * kBytes, kGroups = 1;
   static constexpr Order kColumns = order_of([](int lane) {
     constexpr int kNibble[] = {0, 16, 1, 17};
@@ -180,45 +183,45 @@ struct FourBitRow : PlainRow<V8> {
     return static_cast<std::uint16_t>(word / 8 * 32 + word % 8 * 2 + kNibble[lane / 16]);
   });
   static constexpr const Order& kOrder = kColumns;
-  __m256i table = load_table(Codes);
+  __m512i table = load_table(Codes);
   FourBitRow(const Weight& w, std::int64_t n) : PlainRow{row_of_blocks(w, n, kBytes, 32)} {}
-  struct Block {
+  struct Block : FourBitBlock {
     const unsigned char* p;
-    __m256i words, table;
-    DML_INLINE V8 get(int v) const { return looked_up(words, 4 * v, table); }
-    DML_INLINE V8 scale(int) const {
+    DML_INLINE V get(int v) const { return v == 0 ? values<0, 1>() : values<2, 3>(); }
+    DML_INLINE V scale(int) const {
       std::uint16_t first, second;
       __builtin_memcpy(&first, p, sizeof first);
       __builtin_memcpy(&second, p + kBytes, sizeof second);
       const auto halves = [](std::uint16_t d) { return _mm_set1_epi16(static_cast<short>(d)); };
-      return reinterpret_cast<V8>(_mm256_cvtph_ps(_mm_unpacklo_epi64(halves(first), halves(second))));
+      const __m128i both = _mm_unpacklo_epi64(halves(first), halves(second));
+      return reinterpret_cast<V>(_mm512_maskz_cvtph_ps(0xffff, _mm256_broadcastsi128_si256(both)));
     }
   };
   DML_INLINE Block block(std::int64_t i) const {
     const unsigned char* at = p + i / 32 * kBytes;
-    return {at, _mm256_inserti128_si256(_mm256_castsi128_si256(bytes16(at + 2)), bytes16(at + kBytes + 2), 1), table};
+    const __m256i words = _mm256_inserti128_si256(_mm256_castsi128_si256(bytes16(at + 2)), bytes16(at + kBytes + 2), 1);
+    return {{twice(words), table}, at};
   }
 };
 
 constexpr Table16 kFromZero = table_of({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
-struct Q4KRow : PlainRow<V8> {
+struct Q4KRow : PlainRow {
   static constexpr int kBytes = 144, kBytes256 = kBytes, kGroups = 2;
   static constexpr std::int64_t kSuper = 256;
   static constexpr bool kMins = true;
   static constexpr Order kColumns = order_of([](int lane) {
-    constexpr int kNibble[] = {0, 32, 1, 33};
+    constexpr int kNibble[] = {0, 1, 32, 33};
     return static_cast<std::uint16_t>(lane % 16 * 2 + kNibble[lane / 16]);
   });
   static constexpr const Order& kOrder = kColumns;
-  __m256i table = load_table(kFromZero);
+  __m512i table = load_table(kFromZero);
   alignas(32) float scales[8];
   V8 mins;
   Q4KRow(const Weight& w, std::int64_t n) : PlainRow{row_of_blocks(w, n, kBytes, 256)} {}
-  struct Block {
+  struct Block : FourBitBlock {
     const float* scales;
-    __m256i words, table;
-    DML_INLINE V8 get(int v) const { return looked_up(words, 4 * v, table); }
-    DML_INLINE V8 scale(int group) const { return reinterpret_cast<V8>(_mm256_set1_ps(scales[group])); }
+    DML_INLINE V get(int v) const { return v == 0 ? values<0, 2>() : values<1, 3>(); }
+    DML_INLINE V scale(int group) const { return all(scales[group]); }
   };
   // Scales and minima of six bits: the first four in the low six bits of bytes 0 to 3 and 4 to 7; of the others the low
   // nibbles in bytes 8 to 11, and the upper two bits above those of the first four.
@@ -240,12 +243,12 @@ struct Q4KRow : PlainRow<V8> {
   }
   DML_INLINE Block block(std::int64_t i) const {
     const std::int64_t pair = i % kSuper / kBlockCols;
-    return {scales + 2 * pair, bytes32(p + i / kSuper * kBytes + 16 + 32 * pair), table};
+    return {{twice(bytes32(p + i / kSuper * kBytes + 16 + 32 * pair)), table}, scales + 2 * pair};
   }
 };
 
 // Six bits look up a table of 64.
-struct Q6KRow : PlainRow<V> {
+struct Q6KRow : PlainRow {
   static constexpr int kBytes = 210, kBytes256 = kBytes, kGroups = 2;
   static constexpr std::int64_t kSuper = 256;
   static constexpr auto kCodes = [] {
