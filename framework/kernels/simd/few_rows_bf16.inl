@@ -72,8 +72,7 @@ DML_INLINE void add_block(const typename Row::Block (&block)[N], const float* x,
         for (int m = 0; m < M; ++m) {
           V part{};
 #pragma GCC unroll 4
-          for (int v = g; v < kVectors; v += Row::kGroups)
-            part = multiply_add(part, load(x + (v * M + m) * W), w[v]);
+          for (int v = g; v < kVectors; v += Row::kGroups) part = multiply_add(part, load(x + (v * M + m) * W), w[v]);
           acc[m][n] += part * scale;
         }
       }

@@ -52,8 +52,7 @@ struct FourBitBlock {
   DML_INLINE V values() const {
     constexpr long long kLow = Low * 4 * 0x0001000100010001, kHigh = High * 4 * 0x0001000100010001;
     const __m512i shifts = _mm512_set_epi64(kHigh, kHigh, kHigh, kHigh, kLow, kLow, kLow, kLow);
-    return reinterpret_cast<V>(
-        _mm512_maskz_permutexvar_epi16(~0u, _mm512_maskz_srlv_epi16(~0u, words, shifts), table));
+    return reinterpret_cast<V>(_mm512_maskz_permutexvar_epi16(~0u, _mm512_maskz_srlv_epi16(~0u, words, shifts), table));
   }
 };
 DML_INLINE __m512i load_table(const Table16& table) {
