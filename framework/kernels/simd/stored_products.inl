@@ -3,11 +3,14 @@
 // values, so its bits depend on neither the dtype nor other rows; the scale of int8, one per row, is applied at the
 // end.
 //
-// All sums of a block stay in registers from the first column to the last. x is packed once in the order of use; the
-// second-level cache then delivers it fast enough (512 bits: 8 loads per 24 multiply-adds).
+// All sums of a block stay in registers over a range of columns. x is packed once in the order of use. The second-level
+// cache delivers few rows of it fast enough, so their range is all columns. Many rows are read in ranges that stay in
+// the first-level cache for a group of rows of w, and the sums of the group are in memory between two ranges.
 
 constexpr std::int64_t kBytesAhead = 1024;  // of each row
 constexpr std::int64_t kCachedRows = 48;    // of w, which are multiplied with one half of x after the other
+constexpr std::int64_t kRangeCols = 512;    // a multiple of 256, the columns between two calls of open()
+constexpr std::int64_t kGroupRows = 24;     // of w, for each range
 constexpr int kQuicklyRead = 256;  // kinds of at least so many bytes for 256 columns take few instructions to read
 
 // x (m ≤ M rows, and M − m of zeros) as a loop over its columns reads it: a vector of every row, then the next one of
@@ -53,18 +56,25 @@ DML_INLINE void add_products(const float* x, const V (&b)[N], V (&acc)[M][N]) {
   }
 }
 
-// c (m,N) = or += x (m ≤ M rows, packed) · (N rows from n0 on)ᵀ.
+// c (m,N) = or += x (m ≤ M rows, packed) · (N rows from n0 on)ᵀ over columns [begin, end) of both. Sums over earlier
+// columns are taken from `kept`, and those of a range that does not reach the last column are put there. `kept` is null
+// for a range of all columns.
 template <class Rows, int M, int N>
-void stored_dots(const Rows& w, std::int64_t n0, const float* packed, std::int64_t m, float* c, std::int64_t ldc,
-                 bool add) {
+void stored_dots(const Rows& w, std::int64_t n0, const float* packed, std::int64_t begin, std::int64_t end, V* kept,
+                 std::int64_t m, float* c, std::int64_t ldc, bool add) {
   V acc[M][N] = {};
+  if (kept != nullptr && begin > 0) {
+#pragma GCC unroll 32
+    for (int j = 0; j < M * N; ++j) acc[j / N][j % N] = kept[j];
+  }
+  packed += begin * M;
   typename Rows::Row row[N];
 #pragma GCC unroll 8
   for (int n = 0; n < N; ++n) row[n] = w.row(n0 + n);
   constexpr std::int64_t kAhead = kBytesAhead * 256 / Rows::kBytes256;
   const std::int64_t columns_ahead = w.cols < kAhead ? w.cols : kAhead;
-  std::int64_t i = 0;
-  for (; i + kBlockCols <= w.cols; i += kBlockCols) {
+  std::int64_t i = begin;
+  for (; i + kBlockCols <= end; i += kBlockCols) {
     // What is needed soon comes into the second-level cache, after the end of these rows the beginning of the next N:
     // no pattern within pages would foresee it. Into the first level it would take the few buffers that loads wait in:
     // 25 instead of 31 GB/s on Zen 4.
@@ -85,6 +95,11 @@ void stored_dots(const Rows& w, std::int64_t n0, const float* packed, std::int64
       for (int n = 0; n < N; ++n) b[n] = block[n].get(v);
       add_products<M, N>(packed, b, acc);
     }
+  }
+  if (kept != nullptr && end < w.cols) {
+#pragma GCC unroll 32
+    for (int j = 0; j < M * N; ++j) kept[j] = acc[j / N][j % N];
+    return;
   }
   if (std::int64_t rest = w.cols - i; rest > 0) {
     alignas(64) float last[N][kBlockCols] = {};
@@ -124,8 +139,17 @@ void stored_panel(const Rows& w, std::int64_t first, std::int64_t count, std::in
   constexpr int N = rows_beside(M);
   pack_rows<Rows, M>(x, m, ldx, w.cols, room);
   std::int64_t n = 0;
-  for (; n + N <= count; n += N) stored_dots<Rows, M, N>(w, first + n, room, m, c + n, ldc, add);
-  for (; n < count; ++n) stored_dots<Rows, M, 1>(w, first + n, room, m, c + n, ldc, add);
+  if constexpr (M >= 6 && kGroupRows % N == 0) {
+    V kept[kGroupRows / N][M * N];
+    for (; w.cols > kRangeCols && n + kGroupRows <= count; n += kGroupRows)
+      for (std::int64_t begin = 0; begin < w.cols; begin += kRangeCols) {
+        const std::int64_t end = w.cols - begin < kRangeCols ? w.cols : begin + kRangeCols;
+        for (std::int64_t r = 0; r < kGroupRows; r += N)
+          stored_dots<Rows, M, N>(w, first + n + r, room, begin, end, kept[r / N], m, c + n + r, ldc, add);
+      }
+  }
+  for (; n + N <= count; n += N) stored_dots<Rows, M, N>(w, first + n, room, 0, w.cols, nullptr, m, c + n, ldc, add);
+  for (; n < count; ++n) stored_dots<Rows, M, 1>(w, first + n, room, 0, w.cols, nullptr, m, c + n, ldc, add);
 }
 
 template <class Rows>
