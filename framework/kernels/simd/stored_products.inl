@@ -56,6 +56,26 @@ DML_INLINE void add_products(const float* x, const V (&b)[N], V (&acc)[M][N]) {
   }
 }
 
+// c (m,N) = or += the sums of the lanes of acc, for rows of w from n0 on.
+template <class Rows, int M, int N>
+DML_INLINE void write_sums(const Rows& w, std::int64_t n0, const V (&acc)[M][N], std::int64_t m, float* c,
+                           std::int64_t ldc, bool add) {
+  V ordered[M * N];
+#pragma GCC unroll 32
+  for (int j = 0; j < M * N; ++j) ordered[j] = Rows::from_lanes(acc[j / N][j % N]);
+  float sums[M * N];
+  if constexpr (M * N % 4 == 0) {
+    for (int j = 0; j < M * N; j += 4) sums_of_four(ordered + j, sums + j);
+  } else {
+    for (int j = 0; j < M * N; ++j) sums[j] = sum(ordered[j]);
+  }
+  for (int r = 0; r < m; ++r)
+    for (int n = 0; n < N; ++n) {
+      float s = w.finish(n0 + n, sums[r * N + n]);
+      c[r * ldc + n] = add ? c[r * ldc + n] + s : s;
+    }
+}
+
 // c (m,N) = or += x (m ≤ M rows, packed) · (N rows from n0 on)ᵀ over columns [begin, end) of both. Sums over earlier
 // columns are taken from `kept`, and those of a range that does not reach the last column are put there. `kept` is null
 // for a range of all columns.
@@ -111,20 +131,7 @@ void stored_dots(const Rows& w, std::int64_t n0, const float* packed, std::int64
       add_products<M, N>(packed, b, acc);
     }
   }
-  V ordered[M * N];
-#pragma GCC unroll 32
-  for (int j = 0; j < M * N; ++j) ordered[j] = Rows::from_lanes(acc[j / N][j % N]);
-  float sums[M * N];
-  if constexpr (M * N % 4 == 0) {
-    for (int j = 0; j < M * N; j += 4) sums_of_four(ordered + j, sums + j);
-  } else {
-    for (int j = 0; j < M * N; ++j) sums[j] = sum(ordered[j]);
-  }
-  for (int r = 0; r < m; ++r)
-    for (int n = 0; n < N; ++n) {
-      float s = w.finish(n0 + n, sums[r * N + n]);
-      c[r * ldc + n] = add ? c[r * ldc + n] + s : s;
-    }
+  write_sums<Rows, M, N>(w, n0, acc, m, c, ldc, add);
 }
 
 // Rows of w beside M of x: with their sums they fill the registers.
