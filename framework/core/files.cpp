@@ -26,10 +26,6 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-// Small enough for the second-level cache. Files are written in aligned pieces of this size, for which the system
-// allocates contiguous memory; this halves the cost of a write.
-constexpr std::size_t kBuffer = FileWriter::kPiece;
-
 std::string temporary_name(const std::string& target) {
   static std::atomic<unsigned> serial{0};
   fs::path p(target);
@@ -38,7 +34,7 @@ std::string temporary_name(const std::string& target) {
 
 void write_all(int fd, const char* data, std::size_t size, const std::string& path) {
   while (size > 0) {
-    ssize_t n = ::write(fd, data, std::min(size, kBuffer));
+    ssize_t n = ::write(fd, data, size);
     if (n < 0) {
       if (errno == EINTR) continue;
       throw IoError(path, "cannot write");
@@ -158,7 +154,7 @@ class FileWriter::WriteBack {
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
   fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd_ < 0) throw IoError(path_, "cannot create");
-  buffer_.reserve(kBuffer);
+  buffer_.reserve(kPiece);
 }
 
 FileWriter::~FileWriter() {
@@ -189,11 +185,16 @@ void FileWriter::flush() {
 void FileWriter::write(const void* data, std::size_t size) {
   auto* p = static_cast<const char*>(data);
   while (size > 0) {
-    const std::size_t room = kBuffer - position_ % kBuffer;  // bytes left in the piece
-    const bool whole = room == kBuffer && size >= kBuffer;   // written directly, without a copy
-    const std::size_t n = whole ? size - size % kBuffer : std::min(size, room);
-    if (whole) send(p, n);
-    else buffer_.insert(buffer_.end(), p, p + n);
+    const std::size_t piece = this->piece();
+    const std::size_t room = piece - position_ % piece;  // bytes left in the piece
+    const bool whole = room == piece && size >= piece;   // written directly, without a copy
+    const std::size_t n = whole ? piece : std::min(size, room);
+    if (whole) {
+      send(p, n);
+    } else {
+      buffer_.reserve(piece);
+      buffer_.insert(buffer_.end(), p, p + n);
+    }
     position_ += n;
     if (n == room) flush();
     p += n;

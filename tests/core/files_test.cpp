@@ -78,11 +78,17 @@ TEST_F(Files, AWrittenFileAppearsOnCommit) {
 TEST_F(Files, LargeAndSmallWritesKeepTheirOrder) {
   std::string want;
   FileWriter out(at("a"));
-  for (std::size_t size : {3u, 5u << 20, 1u, 1u << 20, (1u << 20) - 1, 2u, 0u, 7u}) {
-    std::string part(size, static_cast<char>('a' + want.size() % 26));
+  // Pieces grow within the fourth of the large writes.
+  for (std::size_t size : {3u, 5u << 20, 1u, 1u << 20, (1u << 20) - 1, 2u, 0u, 7u, 3u << 20, 5u << 20, 11u, 2u << 20}) {
+    std::string part(size, 'a');
+    for (std::size_t i = 0; i < size; ++i) part[i] = static_cast<char>((want.size() + i) * 2654435761u >> 13);
     out.write(part);
     want += part;
     EXPECT_EQ(out.position(), want.size());
+    if (size == 11u) {  // in the middle of a piece
+      out.write_at(want.size() - 5, "12345", 5);
+      want.replace(want.size() - 5, 5, "12345");
+    }
   }
   out.commit();
   EXPECT_EQ(read_file(at("a")), want);
