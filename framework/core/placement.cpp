@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
 #include "core/affinity.h"
 #include "core/log.h"
+#include "core/page_policy.h"
 
 namespace dml {
 namespace {
@@ -24,16 +26,22 @@ std::vector<HostCore> grouped(std::vector<HostCore> cores) {
 
 // Why threads are not bound; "" if they are.
 std::string reason_against(const std::vector<HostCore>& cores, const PlacementRequest& r) {
-  const int all = static_cast<int>(cores.size()), wanted = r.threads * r.ranks;
+  const int all = static_cast<int>(cores.size()), all_threads = r.threads * r.ranks;
   if (r.affinity == ThreadAffinity::none) return "thread_affinity: none";
   if (cores.empty()) return "the topology is unknown";
   if (group_of(cores.front()) == group_of(cores.back())) return "all cores share one L3 cache and NUMA node";
-  if (wanted > all) return fmt::format("{} threads on {} cores", wanted, all);
+  if (all_threads > all) return fmt::format("{} threads on {} cores", all_threads, all);
   if (r.affinity == ThreadAffinity::close) return "";
   // Other processes may have the same processors, and would be bound to the same first cores.
   if (r.quota > 0 && r.quota < all) return fmt::format("processor time is limited to {} of {} cores", r.quota, all);
-  if (r.threads < all / r.ranks) return fmt::format("{} of {} cores are left to others", all - wanted, all);
+  if (r.threads < all / r.ranks) return fmt::format("{} of {} cores are left to others", all - all_threads, all);
   return "";
+}
+
+std::vector<int> nodes_of(std::span<const HostCore> cores) {
+  std::set<int> nodes;
+  for (const HostCore& core : cores) nodes.insert(core.numa_node);
+  return {nodes.begin(), nodes.end()};
 }
 
 std::string range_text(std::size_t first, std::size_t last) {
@@ -58,12 +66,14 @@ std::string placement_text(std::span<const HostCore> mine, const std::map<Group,
 
 Placement place_threads(const Topology& host, const PlacementRequest& request) {
   const std::vector<HostCore> cores = grouped(host.each_core);
-  if (const std::string reason = reason_against(cores, request); !reason.empty()) return {{}, "not bound: " + reason};
+  if (const std::string reason = reason_against(cores, request); !reason.empty())
+    return {{}, nodes_of(cores), "not bound: " + reason};
   const auto threads = static_cast<std::size_t>(request.threads);
   const std::span mine = std::span(cores).subspan(static_cast<std::size_t>(request.rank) * threads, threads);
   std::map<Group, std::vector<int>> of_group;
   for (const HostCore& core : mine) of_group[group_of(core)].push_back(core.processors.front());
   Placement out;
+  out.nodes = nodes_of(mine);
   for (const HostCore& core : mine) out.processors.push_back(of_group[group_of(core)]);
   std::map<Group, int> numbers;
   for (const HostCore& core : cores) numbers.emplace(group_of(core), static_cast<int>(numbers.size()));
@@ -71,11 +81,16 @@ Placement place_threads(const Topology& host, const PlacementRequest& request) {
   return out;
 }
 
+void use_placement(int count, Placement placement) {
+  set_threads(count, std::move(placement.processors));
+  set_thread_nodes(std::move(placement.nodes));
+}
+
 void set_placed_threads(int count, ThreadAffinity affinity) {
   Placement placement =
       place_threads(this_topology(), {.threads = count, .affinity = affinity, .quota = available_cores()});
   log_debug("{} threads: {}", count, placement.text);
-  set_threads(count, std::move(placement.processors));
+  use_placement(count, std::move(placement));
 }
 
 }  // namespace dml

@@ -1,11 +1,13 @@
 #include "model/build.h"
 
+#include "core/page_policy.h"
 #include "model/build_state.h"
 
 namespace dml {
 
 std::unique_ptr<CausalLm> build_model(const ModelSpec& spec, const TensorSource& source, const Training& training,
                                       const std::string& source_name) {
+  const InterleavedPages pages;
   auto model = std::make_unique<CausalLm>();
   BuildState b{spec, source, training, source_name, *model};
   if (training.adapter) b.plan = plan_adapter(*training.adapter, spec, source_name);

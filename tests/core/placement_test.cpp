@@ -45,6 +45,14 @@ TEST(Placement, FillsOneGroupAfterAnotherWithOneThreadACore) {
   EXPECT_THAT(p.text, testing::EndsWith("56–63 on L3 group 7, NUMA node 3"));
 }
 
+TEST(Placement, NamesTheNodesOfItsThreads) {
+  EXPECT_THAT(placed(kLarge, {.threads = 64}).nodes, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(placed(kLarge, {.threads = 16, .ranks = 4, .rank = 2}).nodes, ElementsAre(2));
+  EXPECT_THAT(placed(kLarge, {.threads = 3, .affinity = ThreadAffinity::close}).nodes, ElementsAre(0));
+  EXPECT_THAT(placed(kLarge, {.threads = 3}).nodes, ElementsAre(0, 1, 2, 3)) << "not bound";
+  EXPECT_THAT(placed(kLarge, {.threads = 3}, "32-63").nodes, ElementsAre(1));
+}
+
 TEST(Placement, BindsNothingWithMoreThreadsThanCores) {
   const Placement p = placed(kLarge, {.threads = 128});
   EXPECT_THAT(p.processors, IsEmpty());

@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-UnitHooks none;
+UnitHooks no_hooks;
 
 std::unique_ptr<Objective> dft(const ObjectiveSettings& settings = {}) {
   return objectives().at("dft").make.make(settings);
@@ -17,7 +17,7 @@ std::unique_ptr<Objective> dft(const ObjectiveSettings& settings = {}) {
 LossSums trained(GoldenModel& golden, Objective& objective, const PackedBatch& batch, const GoldenBatch& shape) {
   golden.zero();
   golden.model->reserve(objective.measure(*golden.model, GoldenModel::shape(shape), true));
-  return objective.train(*golden.model, batch, {}, none);
+  return objective.train(*golden.model, batch, {}, no_hooks);
 }
 
 TEST(DynamicFineTuning, LossAndGradientsAreThoseOfPyTorch) {
@@ -73,7 +73,7 @@ TEST(DynamicFineTuning, IsEvaluatedAsCrossEntropyAndRefusesExtraTerms) {
   const GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   GoldenModel golden("llama_tiny", false, batch);
   const double plain = read_json(golden_path("llama_tiny") + "/full/loss.json")["sum"].get<double>();
-  EXPECT_NEAR(dft()->evaluate(*golden.model, batch.view(), none).loss, plain, 1e-5 * plain);
+  EXPECT_NEAR(dft()->evaluate(*golden.model, batch.view(), no_hooks).loss, plain, 1e-5 * plain);
   EXPECT_THROW(dft({.extra = {.label_smoothing = 0.1f}}), UserError);
   EXPECT_THROW(dft({.extra = {.z_loss = 1e-4f}}), UserError);
 }
