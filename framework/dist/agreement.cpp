@@ -45,7 +45,7 @@ std::map<std::string, std::string> unpack(std::string_view text) {
 }
 
 std::string shown(const std::string& digest) {
-  return digest.size() <= kShown ? digest : digest.substr(0, kShown - 1) + "…";
+  return digest.size() <= kShown ? digest : fmt::format("{}…", digest.substr(0, kShown - 1));
 }
 
 }  // namespace
