@@ -194,7 +194,7 @@ void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen
         comm.local_size(), comm.host(), own, processors_of_launcher());
   RankThreads threads = threads_of_rank(train, comm, chosen);
   log_debug("{} threads a rank: {}", threads.count, threads.placement.text);
-  use_placement(threads.count, std::move(threads.placement));
+  apply_placement(threads.count, std::move(threads.placement));
   kernels::reserve_blas_memory();
 }
 

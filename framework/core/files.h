@@ -48,11 +48,12 @@ void release_pages(std::span<const std::byte> mapped);
 /// without commit() it is removed. Every failure throws IoError with the path.
 class FileWriter {
  public:
-  /// Bytes of one system write, at a multiple of its size. A piece fits into the second-level cache. Writes of whole
-  /// pieces avoid a copy.
+  /// The bytes of one write() call, which begins at a multiple of this size. A piece fits into the second-level cache,
+  /// and Linux allocates contiguous memory for it. Whole pieces are written without a copy.
   static constexpr std::size_t kPiece = 1 << 17;
-  /// The same after the first 8 MB of a file: a large page. A file system that caches large folios (ext4, XFS, Btrfs on
-  /// recent Linux) keeps what is written at once in one of them, and whoever maps the file reads it faster.
+  /// The same after the first 8 MB of a file: the size of a large page. File systems with large folios (ext4, XFS and
+  /// Btrfs on recent Linux) cache the data of one write() call in one folio, so a process that maps the file gets large
+  /// pages and reads it faster.
   static constexpr std::size_t kLargePiece = 2 << 20;
 
   explicit FileWriter(std::string path);

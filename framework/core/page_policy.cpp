@@ -13,7 +13,7 @@ namespace {
 
 std::vector<int> thread_nodes;
 
-using Word = unsigned long;  // of a set of nodes, as the system calls take it
+using Word = unsigned long;  // the system calls take a set of nodes as bits in an array of these
 constexpr std::size_t kWordBits = sizeof(Word) * CHAR_BIT;
 
 }  // namespace
@@ -27,7 +27,7 @@ InterleavedPages::InterleavedPages() {
   std::vector<Word> set(static_cast<std::size_t>(std::ranges::max(thread_nodes)) / kWordBits + 1);
   for (const int node : thread_nodes)
     set[static_cast<std::size_t>(node) / kWordBits] |= Word{1} << static_cast<std::size_t>(node) % kWordBits;
-  // The system reads one bit less than it is told.
+  // The system call reads one bit fewer than its last argument.
   active_ = syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, set.data(), set.size() * kWordBits + 1) == 0;
 }
 

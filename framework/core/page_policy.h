@@ -1,17 +1,18 @@
-// Where Linux places pages on hosts with several NUMA nodes.
+// The memory policy of Linux (set_mempolicy(2)) on hosts with several NUMA nodes.
 #pragma once
 
 #include <vector>
 
 namespace dml {
 
-/// Names the NUMA nodes on which the threads of this process run, as the system counts them, for InterleavedPages.
+/// Sets the NUMA nodes that InterleavedPages uses: those that the threads of this process run on, as the system counts
+/// them.
 void set_thread_nodes(std::vector<int> nodes);
 
-/// While it exists, pages that the calling thread touches first are spread evenly over the nodes of set_thread_nodes():
-/// for weights, which one thread reads from files and all threads use. Otherwise they would all be in the memory of
-/// that thread's node. Does nothing with fewer than two nodes, or if the process was started with a policy of its own
-/// (numactl), or if the system refuses.
+/// While an object exists, pages that the calling thread touches first are interleaved over the nodes of
+/// set_thread_nodes(). It is meant for weights: one thread reads them from files, and all threads use them. Without
+/// interleaving, all pages would be in the memory of that thread's node. An object does nothing if there are fewer than
+/// two nodes, if the process was started under a memory policy (numactl), or if the system refuses.
 class InterleavedPages {
  public:
   InterleavedPages();

@@ -81,7 +81,7 @@ Placement place_threads(const Topology& host, const PlacementRequest& request) {
   return out;
 }
 
-void use_placement(int count, Placement placement) {
+void apply_placement(int count, Placement placement) {
   set_threads(count, std::move(placement.processors));
   set_thread_nodes(std::move(placement.nodes));
 }
@@ -90,7 +90,7 @@ void set_placed_threads(int count, ThreadAffinity affinity) {
   Placement placement =
       place_threads(this_topology(), {.threads = count, .affinity = affinity, .quota = available_cores()});
   log_debug("{} threads: {}", count, placement.text);
-  use_placement(count, std::move(placement));
+  apply_placement(count, std::move(placement));
 }
 
 }  // namespace dml

@@ -30,16 +30,16 @@ struct PlacementRequest {
 
 struct Placement {
   ThreadProcessors processors;  // of each thread; empty: not bound
-  std::vector<int> nodes;       // NUMA nodes on which threads run, as the system counts them
+  std::vector<int> nodes;       // the NUMA nodes that the threads run on, as the system counts them
   std::string text;             // "0–7 on L3 group 0, NUMA node 0; 8–15 on …", or why threads are not bound
 };
 
 /// A pure function of its arguments.
 Placement place_threads(const Topology& host, const PlacementRequest& request);
 
-/// set_threads() and set_thread_nodes() with a placement.
-void use_placement(int count, Placement placement);
-/// use_placement() of one process on this host.
+/// Applies a placement: set_threads() and set_thread_nodes().
+void apply_placement(int count, Placement placement);
+/// Places the threads of the only process on this host, and applies the placement.
 void set_placed_threads(int count, ThreadAffinity affinity = ThreadAffinity::automatic);
 
 }  // namespace dml

@@ -78,7 +78,7 @@ TEST_F(Files, AWrittenFileAppearsOnCommit) {
 TEST_F(Files, LargeAndSmallWritesKeepTheirOrder) {
   std::string want;
   FileWriter out(at("a"));
-  // Pieces grow within the fourth of the large writes.
+  // The file reaches 8 MB, where pieces become large, within the write of 3 MB.
   for (std::size_t size : {3u, 5u << 20, 1u, 1u << 20, (1u << 20) - 1, 2u, 0u, 7u, 3u << 20, 5u << 20, 11u, 2u << 20}) {
     std::string part(size, 'a');
     for (std::size_t i = 0; i < size; ++i) part[i] = static_cast<char>((want.size() + i) * 2654435761u >> 13);

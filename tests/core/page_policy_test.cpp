@@ -1,3 +1,4 @@
+// InterleavedPages, checked by the memory policy that the system reports.
 #include "core/page_policy.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace dml {
 namespace {
@@ -23,7 +26,7 @@ class PagePolicy : public testing::Test {
     syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0);
   }
 
-  // The policy of this thread, and its first nodes as bits.
+  // The policy of this thread, and the bits of nodes 0 to 63.
   static std::pair<int, unsigned long> policy() {
     int mode = -1;
     unsigned long nodes[128] = {};  // at least as many bits as the system has nodes
@@ -32,7 +35,7 @@ class PagePolicy : public testing::Test {
   }
 };
 
-// Node 1 may not exist here; the system leaves it out.
+// On a host without node 1, the system ignores that node.
 TEST_F(PagePolicy, IsInterleavedWhileItsObjectExists) {
   set_thread_nodes({0, 1});
   {

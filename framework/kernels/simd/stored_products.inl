@@ -3,9 +3,10 @@
 // values, so its bits depend on neither the dtype nor other rows; the scale of int8, one per row, is applied at the
 // end.
 //
-// All sums of a block stay in registers over a range of columns. x is packed once in the order of use. The second-level
-// cache delivers few rows of it fast enough, so their range is all columns. Many rows are read in ranges that stay in
-// the first-level cache for a group of rows of w, and the sums of the group are in memory between two ranges.
+// All sums of a block stay in registers over a range of columns. x is packed once, in the order of use. With up to four
+// rows of x the range is all columns, since the second-level cache delivers x fast enough. More rows are read in ranges
+// of columns that fit into the first-level cache and are used for a group of rows of w; between two ranges the sums of
+// the group are in memory.
 
 constexpr std::int64_t kBytesAhead = 1024;  // of each row
 constexpr std::int64_t kCachedRows = 48;    // of w, which are multiplied with one half of x after the other

@@ -44,10 +44,10 @@ DML_INLINE __m256i bytes32(const unsigned char* p) { return _mm256_loadu_si256(r
 DML_INLINE __m128i bytes16(const unsigned char* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 // A vector of 256 bits, twice.
 DML_INLINE __m512i twice(__m256i x) { return _mm512_maskz_broadcast_i64x4(0xff, x); }
-// 64 codes of four bits, twice, and a table of their values, twice.
+// 64 codes of four bits, as 16 words, and a table of the 16 values. Each half of a vector holds the same.
 struct FourBitBlock {
   __m512i words, table;
-  // The values of nibbles `low` of all words, then those of nibbles `high`.
+  // The values of nibble Low of every word, then those of nibble High.
   template <int Low, int High>
   DML_INLINE V values() const {
     constexpr long long kLow = Low * 4 * 0x0001000100010001, kHigh = High * 4 * 0x0001000100010001;
