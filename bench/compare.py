@@ -5,7 +5,8 @@ single-thread OpenBLAS rate of the same run times the threads. S5 and the S2 it 
 model folder of bfloat16 weights, as a user's run does, each with its own defaults (S5 keeps activations in bfloat16, S2 in
 float32); the others have their weights made in memory. With --bf16 both sides use bfloat16 products; of the peer's two ways
 (autocast, bfloat16 weights) the faster counts, or its float32 where that is faster still. "of bf16" is then the share of the rate of
-oneDNN's bfloat16 matrix product in the same run, or of sgemm's where the processor multiplies bfloat16 no faster. `--long` and `--with-7b` add what takes longer.
+the fastest large bfloat16 product in the same run: oneDNN's, dml's own, or sgemm's where the processor multiplies bfloat16 no
+faster. `--long` and `--with-7b` add what takes longer.
 """
 import argparse
 import functools
@@ -65,10 +66,10 @@ def torch(recipe, options, steps):
     return runs[FASTEST[recipe]]
 
 
-def bf16_rate(sgemm, threads):
-    """GFLOP/s of the fastest product with bfloat16 factors."""
-    command = [*FIRST, "/usr/bin/python3", "bench/peers/torch_matmul.py", "--threads", str(threads)]
-    return max(json_of(command)["gflops"], sgemm * threads)
+def bf16_rate(runs):
+    """GFLOP/s of the fastest large product with bfloat16 factors, on two threads: the peer's, dml's own, or sgemm's."""
+    command = [*FIRST, "/usr/bin/python3", "bench/peers/torch_matmul.py", "--threads", "2"]
+    return max(json_of(command)["gflops"], median(runs, "product_gflops"), median(runs, "sgemm_gflops"))
 
 
 def median(runs, key):
@@ -189,8 +190,8 @@ def main():
         sgemm = median(dml_runs, "sgemm_gflops")
         of_bf16 = ""
         if args.bf16:
-            share = median(dml_runs, "fraction") * sgemm * 2 / bf16_rate(sgemm, 2)
-            of_bf16 = f"  of bf16 {share:.2f}"
+            yardstick = bf16_rate(dml_runs)
+            of_bf16 = f"  of bf16 {median(dml_runs, 'fraction') * sgemm / yardstick:.2f} ({yardstick:.0f} GFLOP/s)"
         print(f"{name:3} {what:27} {fast:9.1f} {slow:7.1f}  {verdict(fast / slow, speed)} {verdict(median(dml_runs, 'fraction'), fraction)} "
               f"{verdict(peak / median(reference_runs, 'peak_bytes'), memory, False)} {peak / 1e9:6.2f} "
               f"{median(dml_runs, 'plan_bytes') / peak:5.2f} {sgemm:6.1f}{of_bf16}", flush=True)

@@ -109,6 +109,7 @@ std::string json_line(const BenchResult& r) {
                    {"trained_tokens", r.trained_tokens},
                    {"gflop", r.operations * 1e-9},
                    {"sgemm_gflops", r.sgemm * 1e-9},
+                   {"product_gflops", r.product * 1e-9},
                    {"fraction", r.fraction},
                    {"parameters", r.parameters},
                    {"trained", r.trained},
@@ -141,9 +142,11 @@ std::string table(const BenchResult& r) {
   phase("  optimizer", p.optimizer);
   line("speed", fmt::format("{} tok/s, {} trained tok/s", count_text(static_cast<double>(r.tokens) / p.step),
                             count_text(static_cast<double>(r.trained_tokens) / p.step)));
+  const double rate = r.operations / p.step;
   line("arithmetic",
-       fmt::format("{:.1f} GFLOP per step, {:.1f} GFLOP/s = {:.3f} of the measured sgemm rate ({:.1f} GFLOP/s)",
-                   r.operations * 1e-9, r.operations / p.step * 1e-9, r.fraction, r.sgemm * 1e-9));
+       fmt::format("{:.1f} GFLOP per step, {:.1f} GFLOP/s = {:.3f} of the measured sgemm rate ({:.1f} GFLOP/s), "
+                   "{:.3f} of dml's own large product ({:.1f} GFLOP/s)",
+                   r.operations * 1e-9, rate * 1e-9, r.fraction, r.sgemm * 1e-9, rate / r.product, r.product * 1e-9));
   line("memory", fmt::format("predicted {}, peak {}", size_text(r.plan.total()), size_text(r.peak)));
   for (auto& [name, bytes] : r.plan.rows()) line(("  " + name).c_str(), size_text(bytes));
   line("loss", fmt::format("{:.4f} first, {:.4f} last", r.first_loss, r.last_loss));

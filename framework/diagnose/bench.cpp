@@ -153,10 +153,12 @@ BenchPhases medians(std::vector<BenchPhases>& all) {
   return out;
 }
 
-// Measures all ranks at the same time, since they share the machine.
-double sgemm_rate(Comm& comm) {
+// Measures the rates of large products. All ranks measure at the same time, since they share the machine.
+void measure_rates(Comm& comm, BenchResult& result) {
   comm.barrier();
-  return comm.sum(kernels::measured_sgemm_rate()) * threads();
+  result.sgemm = std::max(result.sgemm, comm.sum(kernels::measured_sgemm_rate()) * threads());
+  comm.barrier();
+  result.product = std::max(result.product, comm.sum(kernels::measured_product_rate()));
 }
 
 TrainableModel make_model(const BaseModel& base, const Recipe& recipe, SyntheticWeights& weights,
@@ -247,7 +249,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   BenchResult result;
   result.ranks = comm.size();
   result.threads = threads();
-  if (options.yardstick) result.sgemm = sgemm_rate(comm);
+  if (options.yardstick) measure_rates(comm, result);
   result.plan.process = memory_use().now;
 
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
@@ -292,7 +294,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.peak = memory_use().peak;
   result.median = medians(measured);
   if (options.yardstick) {
-    result.sgemm = std::max(result.sgemm, sgemm_rate(comm));
+    measure_rates(comm, result);
     result.fraction = result.operations / result.median.step / result.sgemm;
   }
   return result;

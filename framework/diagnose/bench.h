@@ -20,7 +20,7 @@ struct BenchOptions {
   std::vector<SyntheticDocument>
       documents;  // replace micro_batch_size × sequence_len; assigned to micro-batches in order
   std::int64_t warmup = 2, steps = 6;
-  bool yardstick = true;  // measure the sgemm rate before and after
+  bool yardstick = true;  // measure the rates of large products before and after
   std::function<void(std::int64_t step, const ModelSpec&)> before_step =
       {};  // may be null; steps are counted from the first warmup step
 };
@@ -35,7 +35,8 @@ struct BenchPhases {
 struct BenchResult {
   BenchPhases median;
   std::int64_t tokens = 0, trained_tokens = 0;  // of one step over all ranks
-  double operations = 0, sgemm = 0;             // FLOPs of the step; sgemm rate in FLOP/s of all ranks and threads
+  double operations = 0;                        // FLOPs of the step
+  double sgemm = 0, product = 0;                // FLOP/s of all ranks and threads: of sgemm, of kernels::gemm_nt
   double fraction = 0;                          // operations ÷ seconds ÷ sgemm
   double first_loss = 0, last_loss = 0;         // per trained token
   std::int64_t parameters = 0, trained = 0;

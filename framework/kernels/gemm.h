@@ -68,6 +68,9 @@ void reserve_blas_memory();
 
 /// The measured rate of OpenBLAS's sgemm on one thread in FLOP/s (2048³, best of a few runs), as a reference of speed.
 double measured_sgemm_rate();
+/// The measured rate of gemm_nt in the precision in use, on all threads in FLOP/s (2048³, best of a few runs): what a
+/// step could reach at most.
+double measured_product_rate();
 /// The build and the core type of OpenBLAS; part of the fingerprint of the numerics.
 const char* blas_description();
 

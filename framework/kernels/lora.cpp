@@ -23,6 +23,12 @@ constexpr std::int64_t kSummed = 28;   // rows of the total that a task sums
 
 std::int64_t parts_of(std::int64_t size, std::int64_t part) { return (size + part - 1) / part; }
 
+// Into the second-level cache.
+void prefetch(const float* values, std::int64_t count) {
+  constexpr std::int64_t kLine = 16;
+  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i, 0, 2);
+}
+
 // Calls tile(entry, first row, rows, first column, columns) for the tiles of a matrix of each entry.
 template <class T, class Matrix, class F>
 void each_tile(const TaskList<T>& all, std::int64_t row_tile, std::int64_t col_tile, Matrix matrix, F tile) {
@@ -129,9 +135,13 @@ class TokenSums {
     for (std::int64_t t = first; t < last; t += step) {
       const std::int64_t tokens = std::min(step, last - t);
       before(t, tokens);
-      for (std::int64_t w = cols.first; w < cols.end; w += kNarrow)
-        loops().small_gemm(std::min(kNarrow, cols.end - w), rank, tokens, term.wide.row(t) + w, 1, width,
-                           term.thin.row(t), rank, term.alpha, sums_ + number * size_ + w * rank, rank, t > first);
+      const std::int64_t ahead = std::min(step, last - t - tokens);
+      for (std::int64_t w = cols.first; w < cols.end; w += kNarrow) {
+        const std::int64_t some = std::min(kNarrow, cols.end - w);
+        for (std::int64_t i = 0; i < ahead; ++i) prefetch(term.wide.row(t + tokens + i) + w, some);
+        loops().small_gemm(some, rank, tokens, term.wide.row(t) + w, 1, width, term.thin.row(t), rank, term.alpha,
+                           sums_ + number * size_ + w * rank, rank, t > first);
+      }
     }
   }
 
