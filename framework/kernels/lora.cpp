@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "kernels/lora_packed.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -22,12 +23,6 @@ constexpr std::int64_t kNarrow = 112;  // columns at a time: eight register bloc
 constexpr std::int64_t kSummed = 28;   // rows of the total that a task sums
 
 std::int64_t parts_of(std::int64_t size, std::int64_t part) { return (size + part - 1) / part; }
-
-// Into the second-level cache.
-void prefetch(const float* values, std::int64_t count) {
-  constexpr std::int64_t kLine = 16;
-  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i, 0, 2);
-}
 
 // Calls tile(entry, first row, rows, first column, columns) for the tiles of a matrix of each entry.
 template <class T, class Matrix, class F>
@@ -135,13 +130,9 @@ class TokenSums {
     for (std::int64_t t = first; t < last; t += step) {
       const std::int64_t tokens = std::min(step, last - t);
       before(t, tokens);
-      const std::int64_t ahead = std::min(step, last - t - tokens);
-      for (std::int64_t w = cols.first; w < cols.end; w += kNarrow) {
-        const std::int64_t some = std::min(kNarrow, cols.end - w);
-        for (std::int64_t i = 0; i < ahead; ++i) prefetch(term.wide.row(t + tokens + i) + w, some);
-        loops().small_gemm(some, rank, tokens, term.wide.row(t) + w, 1, width, term.thin.row(t), rank, term.alpha,
-                           sums_ + number * size_ + w * rank, rank, t > first);
-      }
+      for (std::int64_t w = cols.first; w < cols.end; w += kNarrow)
+        loops().small_gemm(std::min(kNarrow, cols.end - w), rank, tokens, term.wide.row(t) + w, 1, width,
+                           term.thin.row(t), rank, term.alpha, sums_ + number * size_ + w * rank, rank, t > first);
     }
   }
 
@@ -163,6 +154,16 @@ void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod 
   auto as_dots = [&](const AdapterDown& d) {  // too few rows to transpose A
     return rows == RowMethod::dots || (rows == RowMethod::by_count && d.x.rows <= kFewRows);
   };
+  auto dots = [&](const AdapterDown& d) { return as_dots(d) && d.x.rows > 0 ? parts_of(d.a.rows, kDots) : 0; };
+  parallel_tiles(adapters, dots, [&](const AdapterDown& d, TileIndex at) {
+    const std::int64_t first = at.i * kDots, count = std::min(kDots, d.a.rows - first);
+    loops().dot_block(d.x.rows, count, d.x.cols, d.x.data, d.x.cols, d.a.row(first), d.a.cols, d.down.data + first,
+                      d.a.rows, false);
+  });
+  if (packs_adapters()) {
+    auto others = [&](std::int64_t i) { return as_dots(adapters[i]) ? AdapterDown{} : adapters[i]; };
+    return lora_down_packed({adapters.size(), others});
+  }
   Arena::Scope scope(scratch);
   auto places = scratch.take<std::int64_t>(adapters.size());
   std::int64_t values = 0;
@@ -174,13 +175,6 @@ void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod 
   }
   float* transposed = scratch.take<float>(values).data();
   auto transposed_a = [&](TileIndex at) { return transposed + places[static_cast<std::size_t>(at.entry)]; };
-
-  auto dots = [&](const AdapterDown& d) { return as_dots(d) && d.x.rows > 0 ? parts_of(d.a.rows, kDots) : 0; };
-  parallel_tiles(adapters, dots, [&](const AdapterDown& d, TileIndex at) {
-    const std::int64_t first = at.i * kDots, count = std::min(kDots, d.a.rows - first);
-    loops().dot_block(d.x.rows, count, d.x.cols, d.x.data, d.x.cols, d.a.row(first), d.a.cols, d.down.data + first,
-                      d.a.rows, false);
-  });
   if (values == 0) return;
   auto blocks = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.a.cols, kCols); };
   parallel_tiles(adapters, blocks, [&](const AdapterDown& d, TileIndex at) {
@@ -221,6 +215,7 @@ void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratc
               g.ddown.cols == g.b.cols);
     sums |= !g.db.empty();
   }
+  if (packs_adapters()) return lora_up_backward_packed(adapters, scratch);
   auto product = [&](std::int64_t i, std::int64_t first, std::int64_t count) {
     const AdapterUpGradient g = adapters[i];
     narrow_product(g.dy.slice(first, count), g.b.data, g.scale, g.ddown.slice(first, count));
@@ -262,6 +257,7 @@ void lora_down_backward(const TaskList<AdapterDownGradient>& adapters, Arena& sc
               (g.da.empty() || g.da.rows == g.a.rows));
     sums |= !g.da.empty();
   }
+  if (packs_adapters()) return lora_down_backward_packed(adapters);
   each_tile(
       adapters, kTallRows, kCols, [](const AdapterDownGradient& g) { return g.dx; },
       [](const AdapterDownGradient& g, std::int64_t t, std::int64_t rows, std::int64_t k, std::int64_t cols) {

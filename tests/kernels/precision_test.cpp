@@ -5,9 +5,11 @@
 #include <cmath>
 #include <vector>
 
+#include "core/arena.h"
 #include "core/bf16.h"
 #include "core/parallel.h"
 #include "kernels/gemm.h"
+#include "kernels/lora.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 #include "stored.h"
@@ -36,9 +38,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 double rounded(float x) { return to_float(to_bf16(x)); }
 
-// The sum over d of a(i, d) · b(j, d), rounded, and the sum of the terms' sizes.
+// Expects the sums over d of a(i, d) · b(j, d), both rounded, within a part of the terms' sizes and `more`.
 template <class A, class B>
-void expect_product(const std::vector<float>& got, std::int64_t m, std::int64_t n, std::int64_t depth, A a, B b) {
+void expect_product(const std::vector<float>& got, std::int64_t m, std::int64_t n, std::int64_t depth, A a, B b,
+                    double more = 0) {
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = 0, size = 0;
@@ -46,7 +49,7 @@ void expect_product(const std::vector<float>& got, std::int64_t m, std::int64_t 
         const double term = rounded(a(i, d)) * rounded(b(j, d));
         sum += term, size += std::fabs(term);
       }
-      ASSERT_NEAR(got[static_cast<std::size_t>(i * n + j)], sum, 2e-6 * size) << i << " " << j;
+      ASSERT_NEAR(got[static_cast<std::size_t>(i * n + j)], sum, 2e-6 * size + more) << i << " " << j;
     }
 }
 
@@ -68,6 +71,75 @@ TEST_P(InBf16, ProductsAreThoseOfRoundedFactors) {
     expect_product(dx, t, k, n, at(dy, n, false), at(w, k, true));
     expect_product(dw, n, k, t, at(dy, n, true), at(x, k, true));
   }
+}
+
+// The products of an adapter: x · aᵀ, then the gradients of dy, all with scale 0.3.
+struct Adapter {
+  std::int64_t t, n, k, r;
+  std::vector<float> x = random(t * k, 1), a = random(r * k, 2), b = random(n * r, 3), dy = random(t * n, 4);
+  std::vector<float> down = random(t * r, 5), ddown = random(t * r, 6), db = random(n * r, 7), dx = random(t * k, 8),
+                     da = random(r * k, 9);
+
+  static std::vector<float> random(std::int64_t size, std::uint64_t seed) {
+    return values(static_cast<std::size_t>(size), seed);
+  }
+  void run() {
+    Arena scratch(16 << 20);
+    lora_down(AdapterDown{mat(x, t, k), mat(a, r, k), mat(down, t, r)}, scratch, RowMethod::packed);
+    lora_up_backward(
+        AdapterUpGradient{mat(dy, t, n), mat(down, t, r), mat(b, n, r), 0.3f, mat(ddown, t, r), mat(db, n, r)},
+        scratch);
+    lora_down_backward(AdapterDownGradient{mat(ddown, t, r), mat(x, t, k), mat(a, r, k), mat(dx, t, k), mat(da, r, k)},
+                       scratch);
+  }
+};
+
+TEST_P(InBf16, ProductsOfAdaptersAreThoseOfRoundedFactors) {
+  for (auto [t, n, k, r] : {std::array<std::int64_t, 4>{1, 5, 3, 1},
+                            {37, 70, 300, 4},
+                            {30, 600, 65, 16},
+                            {65, 33, 1100, 17},
+                            {9, 40, 90, 64}}) {
+    Adapter c{t, n, k, r};
+    const Adapter before = c;
+    c.run();
+    auto at = [](const std::vector<float>& v, std::int64_t cols, bool transposed, float scale = 1) {
+      return [&v, cols, transposed, scale](std::int64_t i, std::int64_t d) {
+        return scale * v[static_cast<std::size_t>(transposed ? d * cols + i : i * cols + d)];
+      };
+    };
+    // What was added to the values before, divided by the scale.
+    auto added = [](const std::vector<float>& now, const std::vector<float>& then, float scale) {
+      std::vector<float> out(now.size());
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = (now[i] - then[i]) / scale;
+      return out;
+    };
+    expect_product(c.down, t, r, k, at(c.x, k, false), at(c.a, k, false));
+    expect_product(c.ddown, t, r, n, at(c.dy, n, false), at(c.b, r, true, 0.3f));
+    const double one = 1e-6 * 4;  // of the values that were there before
+    expect_product(added(c.db, before.db, 0.3f), n, r, t, at(c.dy, n, true), at(c.down, r, true), one / 0.3);
+    expect_product(added(c.dx, before.dx, 1), t, k, r, at(c.ddown, r, false), at(c.a, k, true), one);
+    expect_product(added(c.da, before.da, 1), r, k, t, at(c.ddown, r, true), at(c.x, k, true), one);
+  }
+}
+
+TEST_P(InBf16, BitsOfAdaptersDoNotDependOnThreads) {
+  const int threads_before = threads();
+  Adapter one{300, 333, 700, 16};
+  set_threads(1);
+  const Adapter before = one;
+  one.run();
+  for (int count : {2, 3, 7}) {
+    set_threads(count);
+    Adapter many = before;
+    many.run();
+    EXPECT_EQ(one.down, many.down) << count;
+    EXPECT_EQ(one.ddown, many.ddown) << count;
+    EXPECT_EQ(one.db, many.db) << count;
+    EXPECT_EQ(one.dx, many.dx) << count;
+    EXPECT_EQ(one.da, many.da) << count;
+  }
+  set_threads(threads_before);
 }
 
 TEST_P(InBf16, AWeightStoredInBf16OrNf4HasTheBitsOfItsFloat32Values) {

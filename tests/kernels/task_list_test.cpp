@@ -70,6 +70,15 @@ void each_isa(F f) {
     if (use_isa(wanted)) f();
   use_isa(best_isa());
 }
+// Calls f with products in float32 and in bf16.
+template <class F>
+void each_precision(F f) {
+  for (DType wanted : {DType::f32, DType::bf16}) {
+    use_precision(wanted);
+    f();
+  }
+  use_precision(DType::f32);
+}
 
 class SeveralStored : public testing::TestWithParam<Kind> {
  protected:
@@ -171,7 +180,7 @@ TEST(TaskList, AdaptersHaveTheBitsOfEachAlone) {
   Experts m({DType::f32});
   Arena arena(64 << 20);
   const auto size = static_cast<std::size_t>(m.rows() * kRank);
-  each_isa([&] {
+  auto check = [&] {
     expect_each_alone(size, [&](std::int64_t first, std::int64_t count, std::vector<float>& down) {
       auto adapter = [&](std::int64_t i) {
         const std::int64_t e = first + i;
@@ -211,7 +220,8 @@ TEST(TaskList, AdaptersHaveTheBitsOfEachAlone) {
       std::ranges::copy(dx, out.begin());
       std::ranges::copy(da, out.begin() + static_cast<std::ptrdiff_t>(m.x.size()));
     });
-  });
+  };
+  each_isa([&] { each_precision(check); });
 }
 
 // However the rows are shared out: a dry run in which every expert has all of them takes at least as much memory.
@@ -233,10 +243,12 @@ TEST(TaskList, ADryRunBoundsTheMemoryOfAdapters) {
     lora_up_backward({kExperts, adapter}, arena);
     return arena.high_water();
   };
-  const std::size_t bound = used({}, true);
   const std::vector<std::int64_t> even{0, 625, 1250, 1875, 2500, 3125, 3750, 4375, 5000},
       one{0, 0, 0, 0, 5000, 5000, 5000, 5000, 5000}, odd{0, 1, 66, 131, 196, 261, 326, 391, 5000};
-  for (const auto& starts : {even, one, odd}) EXPECT_LE(used(starts, false), bound);
+  each_precision([&] {
+    const std::size_t bound = used({}, true);
+    for (const auto& starts : {even, one, odd}) EXPECT_LE(used(starts, false), bound);
+  });
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ DML_INLINE void turn_pairs(std::int64_t count, std::int64_t depth, const T* from
     if (Top + r < Size && Top + r < count) {
       x[r] = pairs_of_row(from + (Top + r) * ld, depth);
       __builtin_prefetch(from + (Size + Top + r) * ld);  // the next panel
+      if constexpr (sizeof(T) == 4) __builtin_prefetch(from + (Size + Top + r) * ld + W);
     }
   turn(x);
   const std::int64_t pairs = depth < 2 * W ? (depth + 1) / 2 : W;
@@ -68,10 +69,12 @@ void pack(bool transposed, std::int64_t count, std::int64_t depth, const T* from
       turn_pairs<Size, kLast>(count, depth - k, from + k, ld, to + k / 2 * Size);
     return;
   }
-  constexpr std::int64_t kRowsAhead = 16;
+  constexpr std::int64_t kRowsAhead = 16, kLine = 64;
   for (std::int64_t k = 0; k < depth; k += 2, from += 2 * ld, to += Size) {
-    __builtin_prefetch(from + kRowsAhead * ld);
-    __builtin_prefetch(from + (kRowsAhead + 1) * ld);
+    for (std::int64_t line = 0; line < Size; line += kLine / static_cast<std::int64_t>(sizeof(T))) {
+      __builtin_prefetch(from + kRowsAhead * ld + line);
+      __builtin_prefetch(from + (kRowsAhead + 1) * ld + line);
+    }
     const T* second = k + 1 < depth ? from + ld : nullptr;
 #pragma GCC unroll 2
     for (int top = 0; top <= kLast; top += W) {

@@ -12,47 +12,49 @@ constexpr int kMr = 6, kNrVectors = 2;  // 12 of 16
 #endif
 constexpr std::int64_t kNr = kNrVectors * W;
 
-template <int M>
+// M rows by N vectors.
+template <int M, int N>
 void packed_block(std::int64_t depth, const float* a, const float* b, float* c, std::int64_t ldc, bool add,
                   Fetch& fetch) {
   constexpr std::int64_t kSteps = 8;  // between fetches
-  V acc[M][kNrVectors] = {};
+  V acc[M][N] = {};
   fetch.begin_block();
   std::int64_t line = 0;
   for (std::int64_t done = 0; done < depth; done += kSteps) {
-    if (line < M * kNrVectors) {
-      __builtin_prefetch(c + line / kNrVectors * ldc + line % kNrVectors * W, 1);
+    if (line < M * N) {
+      __builtin_prefetch(c + line / N * ldc + line % N * W, 1);
       ++line;
     }
     fetch.one();
     const std::int64_t steps = depth - done < kSteps ? depth - done : kSteps;
     for (std::int64_t k = 0; k < steps; ++k, a += kMr, b += kNr) {
-      V bv[kNrVectors];
+      V bv[N];
 #pragma GCC unroll 8
-      for (int n = 0; n < kNrVectors; ++n) bv[n] = load(b + n * W);
+      for (int n = 0; n < N; ++n) bv[n] = load(b + n * W);
 #pragma GCC unroll 16
       for (int m = 0; m < M; ++m) {
         V av = all(a[m]);
 #pragma GCC unroll 8
-        for (int n = 0; n < kNrVectors; ++n) acc[m][n] = multiply_add(acc[m][n], av, bv[n]);
+        for (int n = 0; n < N; ++n) acc[m][n] = multiply_add(acc[m][n], av, bv[n]);
       }
     }
   }
 #pragma GCC unroll 16
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
-    for (int n = 0; n < kNrVectors; ++n) {
+    for (int n = 0; n < N; ++n) {
       float* to = c + m * ldc + n * W;
       store(to, add ? load(to) + acc[m][n] : acc[m][n]);
     }
 }
 
-// At most kMr rows: the lowest of three blocks that holds them.
+// At most kMr rows of N vectors: the lowest of three blocks that holds them.
+template <int N>
 DML_INLINE void packed_rows(std::int64_t rows, std::int64_t depth, const float* a, const float* b, float* c,
                             std::int64_t ldc, bool add, Fetch& fetch) {
-  if (rows > kMr / 2) packed_block<kMr>(depth, a, b, c, ldc, add, fetch);
-  else if (rows > 2) packed_block<kMr / 2>(depth, a, b, c, ldc, add, fetch);
-  else packed_block<2>(depth, a, b, c, ldc, add, fetch);
+  if (rows > kMr / 2) packed_block<kMr, N>(depth, a, b, c, ldc, add, fetch);
+  else if (rows > 2) packed_block<kMr / 2, N>(depth, a, b, c, ldc, add, fetch);
+  else packed_block<2, N>(depth, a, b, c, ldc, add, fetch);
 }
 
 void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t, const float* a, const float* b,
@@ -63,12 +65,13 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
       std::int64_t rows = m - i < kMr ? m - i : kMr, cols = n - j < kNr ? n - j : kNr;
       const float *ap = a + i * depth, *bp = b + j * depth;
       float* to = c + i * ldc + j;
-      if (cols == kNr && (rows == kMr || rows == kMr / 2 || rows == 2)) {
-        packed_rows(rows, depth, ap, bp, to, ldc, add, fetch);
-        continue;
-      }
+      const bool whole = (cols == kNr || cols == W) && (rows == kMr || rows == kMr / 2 || rows == 2);
       alignas(64) float edge[kMr * kNr];
-      packed_rows(rows, depth, ap, bp, edge, kNr, false, fetch);
+      float* result = whole ? to : edge;
+      const std::int64_t ld = whole ? ldc : kNr;
+      if (cols > W) packed_rows<kNrVectors>(rows, depth, ap, bp, result, ld, whole && add, fetch);
+      else packed_rows<1>(rows, depth, ap, bp, result, ld, whole && add, fetch);
+      if (whole) continue;
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t q = 0; q < cols; ++q) {
           float value = edge[r * kNr + q];
