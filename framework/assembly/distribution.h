@@ -32,6 +32,13 @@ void publish_values(const ParameterStore& parameters, DistributionStrategy& stra
 
 /// The frozen matrices of the layers, by unit. Embedding and head are not included; they stay mapped.
 std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model);
+
+/// Bytes of the packed copies of weights (nn/packed_weights.h) that a rank keeps by prepack_weights; 0: none. auto
+/// keeps them where they save time and take at most a quarter of the rank's `others`, the bytes of all else.
+/// `weights_move`: frozen weights are sharded or change; `passes`: micro-batches of a rank in a step. UserError if the
+/// recipe asks for copies of weights that move.
+std::size_t packed_weight_bytes(CausalLm& model, const Recipe& recipe, const DistributionStrategy& strategy,
+                                bool weights_move, std::int64_t passes, std::size_t others);
 /// Whether a run shards its frozen matrices (shard_frozen_weights, or, if unset, by the hosts' memory); `bytes`: size
 /// of the base. A collective.
 bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes,

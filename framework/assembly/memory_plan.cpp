@@ -7,6 +7,7 @@ std::vector<std::pair<std::string, std::size_t>> MemoryPlan::rows() const {
                                                        {"frozen weights (mapped)", frozen},
                                                        {"frozen weights (copied)", owned},
                                                        {"trained weights", trained},
+                                                       {"packed weights", packed},
                                                        {"gradients", gradients},
                                                        {"optimizer state", optimizer},
                                                        {"communication", communication},

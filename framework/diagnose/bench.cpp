@@ -266,7 +266,8 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   auto optimizer = make_optimizer(recipe);
 
   strategy->announce(model.parameters);
-  auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
+  const std::int64_t passes = (per_step + comm.size() - 1) / comm.size();
+  auto held = strategy->memory(model.parameters, optimizer->state(), passes);
   const auto pairs = pairs_of(recipe, batches);
   const auto made =
       make_objective(recipe, {}, {reference_source(recipe, model), [&] { swap_reference(*optimizer, *strategy); }});
@@ -278,6 +279,8 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   if (recipe.adapter.adapter != AdapterKind::none) result.plan.frozen = base.bytes();
   result.parameters = base.spec.parameters();
   result.trained = model.parameters.trainable();
+  result.plan.packed = packed_weight_bytes(model, recipe, *strategy, false, passes, result.plan.total());
+  if (result.plan.packed > 0) model.packed = std::make_unique<PackedWeights>(model.layer_linears());
   model.reserve(result.plan.activations);
   strategy->adopt(model.parameters, optimizer->state());
   set_empty_pass(model, objective, *strategy);

@@ -154,7 +154,36 @@ void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, s
   }
 }
 
+// The copy, if it was packed with a tail like that of the product.
+PackedCopy copy_for(const PackedCopy& copy, ConstMat tail) {
+  return copy.tail == (tail.data ? tail.cols : 0) ? copy : PackedCopy{};
+}
+
+// A weight and an adapter behind it as second factors.
+struct WithAdapter {
+  Factor weight, adapter;
+
+  WithAdapter(const Weight& w, ConstMat a, Direction direction)
+      : weight{w, direction == Direction::backward}, adapter{weight_of(a), weight.transposed} {}
+  const Factor* tail() const { return adapter.depth() > 0 ? &adapter : nullptr; }
+};
+
 }  // namespace
+
+std::int64_t packed_size(const Weight& w, ConstMat adapter, Direction direction) {
+  const WithAdapter f(w, adapter, direction);
+  return packed_size(f.weight, Side::b, f.tail());
+}
+
+PackedCopy pack_weight(const Weight& w, ConstMat adapter, Direction direction, float* room) {
+  const WithAdapter f(w, adapter, direction);
+  return pack(f.weight, Side::b, room, f.tail()).packed;
+}
+
+void pack_adapter(const Weight& w, ConstMat adapter, Direction direction, float* packed) {
+  const WithAdapter f(w, adapter, direction);
+  if (f.tail()) pack_tail(f.weight, Side::b, packed, f.adapter);
+}
 
 void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, RowMethod rows) {
   auto operations = [](const ForwardProduct& p) {
@@ -192,6 +221,7 @@ void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, RowMethod row
     const ForwardProduct p = products[i];
     Product product{{weight_of(p.x)}, {p.w}, p.y, mode};
     if (p.down.data) product.tail = Tail{{weight_of(p.down)}, {weight_of(p.b)}};
+    product.b.packed = copy_for(p.packed, p.down);
     return as_dots(p) ? Product{} : product;
   };
   if (dots < products.size()) packed_products({products.size(), packed});
@@ -211,6 +241,7 @@ void gemm_nn(const TaskList<InputGradient>& products, Write mode) {
       DML_CHECK(p.ddown.rows == p.dy.rows && p.ddown.cols == p.a.rows && p.a.cols == p.w.cols);
       product.tail = Tail{{weight_of(p.ddown)}, {weight_of(p.a), true}};
     }
+    product.b.packed = copy_for(p.packed, p.ddown);
     return product;
   };
   packed_products({products.size(), packed});

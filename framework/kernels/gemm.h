@@ -20,6 +20,7 @@ struct ForwardProduct {
   Weight w;
   Mat y;
   ConstMat down = {}, b = {};
+  PackedCopy packed = {};  // of w and b; read if its tail is as deep as b
 };
 /// Several products at once, each with its own rows, at the speed of one. The bits are those of separate calls.
 void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, RowMethod rows = RowMethod::by_count);
@@ -41,12 +42,20 @@ struct InputGradient {
   Weight w;
   Mat dx;
   ConstMat ddown = {}, a = {};
+  PackedCopy packed = {};  // of w and a, likewise
 };
 void gemm_nn(const TaskList<InputGradient>& products, Write mode);
 inline void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) { gemm_nn(InputGradient{dy, w, dx}, mode); }
 inline void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode) {
   gemm_nn(InputGradient{dy, w, dx, ddown, a}, mode);
 }
+
+/// A copy of a weight for the products above, with the adapter's b (forward) or a (backward), which may be empty: its
+/// size in floats; packing; and packing of new adapter values of the same size.
+enum class Direction { forward, backward };
+std::int64_t packed_size(const Weight& w, ConstMat adapter, Direction direction);
+PackedCopy pack_weight(const Weight& w, ConstMat adapter, Direction direction, float* room);
+void pack_adapter(const Weight& w, ConstMat adapter, Direction direction, float* packed);
 
 /// dw (N,K) = or += dyᵀ · x, dy (T,N), x (T,K): the gradient of the weight.
 struct WeightGradient {

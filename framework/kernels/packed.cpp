@@ -32,7 +32,8 @@ struct Parts {
   std::int64_t rows, cols;
   double time = 0;  // of a unit of the depth, in multiply-adds
 };
-Parts parts_of(std::int64_t m, std::int64_t n, std::int64_t cores) {
+// `kept`: the second factor is packed already.
+Parts parts_of(std::int64_t m, std::int64_t n, bool kept, std::int64_t cores) {
   const std::int64_t mr = product_loops().mr, nr_pair = 2 * product_loops().nr, fewest = ceil_div(m, kSlabRows);
   const std::int64_t most_down = std::max(fewest, ceil_div(m, 8 * mr)), most_across = ceil_div(n, nr_pair);
   Parts best{m, n};
@@ -44,7 +45,8 @@ Parts parts_of(std::int64_t m, std::int64_t n, std::int64_t cores) {
       // Rows are written by the thread that has them in every operation (core/parallel.h); of those of a task that
       // takes a part of the columns only, others wrote the rest.
       const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
-      p.time = static_cast<double>(ceil_div(tasks, cores)) * (rows * cols + kPacking * (rows + cols) + far * rows);
+      p.time = static_cast<double>(ceil_div(tasks, cores)) *
+               (rows * cols + kPacking * (rows + (kept ? 0 : cols)) + far * rows);
       if (p.rows <= round_up(kSlabRows, mr) && (best.time == 0 || p.time < best.time)) best = p;
     }
   return best;
@@ -135,7 +137,7 @@ Cuts cut(const TaskList<Product>& products) {
       continue;
     }
     const std::int64_t cores = std::max<std::int64_t>(1, std::llround(static_cast<double>(most) * own / work));
-    const Parts part = parts_of(p.c.rows, p.c.cols, cores);
+    const Parts part = parts_of(p.c.rows, p.c.cols, bool(p.b.packed), cores);
     end += ceil_div(p.c.rows, part.rows) * ceil_div(p.c.cols, part.cols);
     all.push_back({part, p.c.cols, end});
     cuts.slab = std::max(cuts.slab, slab_size(p.a, tail_of(p), round_up(part.rows, product_loops().mr)));
@@ -173,23 +175,34 @@ struct PartOfProduct {
 
 }  // namespace
 
-std::int64_t packed_size(const Factor& f, Side side) {
-  return round_up(f.count(), block_of(side)) * row_floats(f, side, f.depth());
+std::int64_t packed_size(const Factor& f, Side side, const Factor* tail) {
+  return round_up(f.count(), block_of(side)) * row_floats(f, tail, side, f.depth());
 }
 
-Factor pack(const Factor& f, Side side, float* room) {
-  const std::int64_t height = block_of(side), count = f.count(), depth = f.depth(), step = step_of(f);
-  const std::int64_t part = kPackRows * height, parts = ceil_div(count, part);
-  DML_CHECK(f.values.dtype == DType::f32);
+Factor pack(const Factor& f, Side side, float* room, const Factor* tail) {
+  const std::int64_t count = f.count(), depth = f.depth(), step = step_of(f);
+  const std::int64_t part = kPackRows * block_of(side), parts = ceil_div(count, part);
   parallel_for(ceil_div(depth, step) * parts, [&](std::int64_t i) {
-    std::int64_t k = i / parts * step, first = i % parts * part, deep = std::min(step, depth - k);
-    const std::int64_t pitch = row_floats(f, side, deep);
-    pack_part(f, side, first, std::min(part, count - first), k, deep, pitch,
-              room + round_up(count, height) * row_floats(f, side, k) + first * pitch, nullptr);
+    const std::int64_t k = i / parts * step, first = i % parts * part, rows = std::min(part, count - first);
+    const Step at{k, std::min(step, depth - k), tail && k + step >= depth};
+    const Factor* behind = at.ends ? tail : nullptr;
+    pack_rows(f, behind, side, first, rows, at, room + packed_place(f, behind, side, first, at),
+              thread_scratch(f.values.dtype == DType::f32 ? 0 : room_to_pack(rows, at.deep)).data());
   });
   Factor packed = f;
-  packed.packed = room;
+  packed.packed = {room, tail ? tail->depth() : 0};
   return packed;
+}
+
+void pack_tail(const Factor& f, Side side, float* packed, const Factor& tail) {
+  const Step last = last_step(f.depth(), step_of(f), true);
+  const std::int64_t part = kPackRows * block_of(side);
+  parallel_for(ceil_div(f.count(), part), [&](std::int64_t i) {
+    const std::int64_t first = i * part;
+    pack_part(
+        tail, side, first, std::min(part, f.count() - first), 0, tail.depth(), row_floats(f, &tail, side, last.deep),
+        packed + packed_place(f, &tail, side, first, last) + block_of(side) * row_floats(f, side, last.deep), nullptr);
+  });
 }
 
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,

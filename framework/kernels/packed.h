@@ -14,21 +14,32 @@
 
 namespace dml::kernels {
 
+/// A factor in the layout of packed products.
+struct PackedCopy {
+  const float* data = nullptr;
+  std::int64_t tail = 0;  // the depth of the tail that was packed with it
+
+  explicit operator bool() const { return data != nullptr; }
+};
+
 struct Factor {
   Weight values;  // (count, depth), or (depth, count) when transposed
   bool transposed = false;
   std::int64_t panel = 0;  // if set, `values` is float32, stored as consecutive dense panels of so many columns (the
                            // last may be narrower)
-  const float* packed = nullptr;  // if set, the result of pack()
+  PackedCopy packed = {};  // if set, read instead of `values`
   std::int64_t count() const { return transposed ? values.cols : values.rows; }
   std::int64_t depth() const { return transposed ? values.rows : values.cols; }
 };
 
 enum class Side { a, b };  // the first and the second factor of a product
 
-/// The size of a packed factor in floats, and packing, in parallel: for float32 factors that many tiles share.
-std::int64_t packed_size(const Factor& f, Side side);
-Factor pack(const Factor& f, Side side, float* room);
+/// The size of a packed factor in floats, and packing, in parallel: for factors that many tiles or products share. A
+/// tail's factor is packed with it.
+std::int64_t packed_size(const Factor& f, Side side, const Factor* tail = nullptr);
+Factor pack(const Factor& f, Side side, float* room, const Factor* tail = nullptr);
+/// Packs another tail of the same depth into a packed factor.
+void pack_tail(const Factor& f, Side side, float* packed, const Factor& tail);
 
 /// An additional float32 term a · bᵀ of small depth, summed with the last step (an adapter).
 struct Tail {

@@ -106,6 +106,10 @@ void pack_rows(const Factor& f, const Factor* tail, Side side, std::int64_t firs
               room);
 }
 
+std::int64_t packed_place(const Factor& f, const Factor* tail, Side side, std::int64_t row, const Step& at) {
+  return round_up(f.count(), block_of(side)) * row_floats(f, side, at.k) + row * row_floats(f, tail, side, at.deep);
+}
+
 std::int64_t room_to_pack(std::int64_t count, std::int64_t depth) {
   return std::max(product_loops().nr * depth, std::max(kTransposedRows, product_loops().kr) * count);
 }
@@ -115,19 +119,21 @@ namespace {
 // Rows of a step, in `to` unless they are packed already.
 const float* packed_part(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count,
                          const Step& at, float* to, float* room) {
-  if (f.packed)
-    return f.packed + round_up(f.count(), block_of(side)) * row_floats(f, side, at.k) +
-           first * row_floats(f, side, at.deep);
+  if (f.packed) return f.packed.data + packed_place(f, tail, side, first, at);
   pack_rows(f, tail, side, first, count, at, to, room);
   return to;
 }
 
-// The source bytes of a later panel, to prefetch.
-PrefetchRange bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
+// The bytes that a later panel of the second factor is read from, to prefetch.
+PrefetchRange bytes_of(const Factor& f, const Factor* tail, std::int64_t first, std::int64_t count, const Step& at) {
   const Weight& w = f.values;
-  if (f.packed || f.panel > 0 || w.dtype == DType::mxfp4) return {};
-  std::int64_t row = f.transposed ? k : first, rows = f.transposed ? depth : count;
-  std::int64_t col = f.transposed ? first : k, cols = f.transposed ? count : depth;
+  if (f.packed) {
+    const auto bytes = static_cast<std::int64_t>(sizeof(float)) * count * row_floats(f, tail, Side::b, at.deep);
+    return {reinterpret_cast<const char*>(f.packed.data + packed_place(f, tail, Side::b, first, at)), bytes, bytes, 1};
+  }
+  if (f.panel > 0 || w.dtype == DType::mxfp4) return {};
+  std::int64_t row = f.transposed ? at.k : first, rows = f.transposed ? at.deep : count;
+  std::int64_t col = f.transposed ? first : at.k, cols = f.transposed ? count : at.deep;
   return {static_cast<const char*>(w.data) + dtype_bytes(w.dtype, row * w.cols + col), dtype_bytes(w.dtype, w.cols),
           dtype_bytes(w.dtype, cols), rows};
 }
@@ -158,7 +164,7 @@ void multiply_packed(const Factor& b, const Factor* tail, const Step& at, std::i
 
 Panels::Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols)
     : b_(b), tail_(tail), step_(step), cols_(equal_part(cols, kPanelCols, product_loops().nr)) {
-  DML_CHECK((!b.packed || step_of(b) == step) && !(tail && b.packed));
+  DML_CHECK(!b.packed || (step_of(b) == step && b.packed.tail == (tail ? tail->b.depth() : 0)));
 }
 
 std::int64_t Panels::room() const {
@@ -180,9 +186,10 @@ void Panels::multiply(std::int64_t rows, const float* left, const Step& at, std:
     next = col + width;
     PrefetchRange ahead;
     if (next < end && (next < stop || later == b_.depth()))
-      ahead = bytes_of(b_, next, std::min(width, end - next), at.k, at.deep);
+      ahead = bytes_of(b_, behind, next, std::min(width, end - next), at);
     else if (later < b_.depth())
-      ahead = bytes_of(b_, stop - cols, std::min(cols_, cols), later, std::min(step_, b_.depth() - later));
+      ahead = bytes_of(b_, nullptr, stop - cols, std::min(cols_, cols),
+                       {later, std::min(step_, b_.depth() - later), false});
     const float* right = packed_part(b_, behind, Side::b, col, width, at, room, room + panel());
     multiply_packed(b_, behind, at, rows, width, left, right, c, ldc, mode, ahead);
   }

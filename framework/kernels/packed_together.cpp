@@ -26,7 +26,10 @@ class Operands {
 
   std::int64_t steps() const { return ceil_div(p_.a.depth(), step_); }
   std::int64_t size() const { return size_; }  // floats of a step
-  std::int64_t blocks(Side side) const { return ceil_div(factor(side).count(), block_of(side)); }
+  /// The register blocks to pack.
+  std::int64_t blocks(Side side) const {
+    return factor(side).packed ? 0 : ceil_div(factor(side).count(), block_of(side));
+  }
   Step step(std::int64_t i) const {
     const Step last = last_step(p_.a.depth(), step_, p_.tail.has_value());
     return i * step_ == last.k ? last : Step{i * step_, step_, false};
@@ -38,6 +41,11 @@ class Operands {
   /// Where row `row`, a multiple of the register block, is in a packed step.
   std::int64_t place(Side side, const Step& at, std::int64_t row) const {
     return (side == Side::b ? size_a_ : 0) + row * row_floats(factor(side), tail(side, at), side, at.deep);
+  }
+  /// Columns of the second factor from `col` on, of a step that is packed in `room`.
+  const float* right(const Step& at, std::int64_t col, const float* room) const {
+    if (p_.b.packed) return p_.b.packed.data + packed_place(p_.b, tail(Side::b, at), Side::b, col, at);
+    return room + place(Side::b, at, col);
   }
 
  private:
@@ -83,7 +91,7 @@ Together together(const Product& p, std::int64_t threads) {
       if (best.rows == 0 || time < best.time) best.rows = rows, best.cols = cols, best.time = time;
     }
   const auto meetings = static_cast<double>(2 * ceil_div(o.steps(), best.steps));
-  best.time += kPacking * static_cast<double>(m + n) / static_cast<double>(threads) +
+  best.time += kPacking * static_cast<double>(m + (p.b.packed ? 0 : n)) / static_cast<double>(threads) +
                kMeeting * meetings / static_cast<double>(p.a.depth());
   return best;
 }
@@ -107,8 +115,8 @@ void multiply_together(const Product& p, const Together& how) {
         const float* packed = room + (k - first) * o.size();
         for (std::int64_t c = col; c < end; c += kMostCols)
           multiply_packed(p.b, o.tail(Side::b, at), at, rows, std::min(kMostCols, end - c),
-                          packed + o.place(Side::a, at, row), packed + o.place(Side::b, at, c), p.c.row(row) + c,
-                          p.c.cols, k > 0 ? Write::add : p.mode);
+                          packed + o.place(Side::a, at, row), o.right(at, c, packed), p.c.row(row) + c, p.c.cols,
+                          k > 0 ? Write::add : p.mode);
       }
     });
   }

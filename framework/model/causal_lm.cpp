@@ -87,6 +87,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
   pass.base_only = how.adapters == Adapters::off;
   pass.shared = trimmed_batch.shared;
   pass.hooks = &hooks;
+  if (backward) pass.packed = packed.get();
   RouterSums routers({spec.moe.balance, spec.moe.z}, spec.moe.experts, arena_);
   if (backward) pass.routers = &routers;
   const std::int64_t tokens = batch.size(), count = given.trained(), width = spec.hidden;
@@ -193,6 +194,12 @@ void CausalLm::backward_layers(const PassPlan& plan, Mat d, Mat dx, Mat embedded
 void CausalLm::finish_unit(int unit, UnitHooks& hooks) {
   mask_gradient(parameters.units()[static_cast<std::size_t>(unit)], 0);
   hooks.after_backward(unit);
+}
+
+std::vector<Linear*> CausalLm::layer_linears() {
+  std::vector<Linear*> all;
+  for (DecoderLayer& layer : layers) std::ranges::copy(layer.linears(), std::back_inserter(all));
+  return all;
 }
 
 double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights,

@@ -20,6 +20,7 @@
 #include "nn/embedding.h"
 #include "nn/hooks.h"
 #include "nn/loss_head.h"
+#include "nn/packed_weights.h"
 #include "nn/parameter.h"
 
 namespace dml {
@@ -76,6 +77,7 @@ class CausalLm {
       std::numeric_limits<std::int64_t>::max();  // `recompute` applies to so many layers from the first on
   SavePolicy saves = {};                         // its dtypes; `recompute` decides about the MLP
   double noise = 0;                              // NEFTune's alpha: see train()
+  std::unique_ptr<PackedWeights> packed;         // read by train(); null: none. Whoever changes values begins a step.
 
   /// The policy of a layer.
   RecomputePolicy recompute_of(std::int64_t layer) const {
@@ -153,6 +155,8 @@ class CausalLm {
   /// Allocates the working memory of all later calls.
   void reserve(std::size_t bytes) { arena_ = Arena(bytes); }
   std::size_t reserved() const { return arena_.capacity(); }
+  /// The linear layers of all decoder layers.
+  std::vector<Linear*> layer_linears();
   /// The lowest layer that backward must reach: −1 is the embedding, L none.
   std::int64_t lowest_trained() const;
 

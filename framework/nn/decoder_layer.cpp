@@ -5,6 +5,24 @@
 
 namespace dml {
 
+std::vector<Linear*> DecoderLayer::linears() {
+  std::vector<Linear*> all;
+  auto add = [&](std::initializer_list<Linear*> linears) {
+    for (Linear* l : linears)
+      if (*l) all.push_back(l);
+  };
+  auto add_mlp = [&](Mlp& m) { add({&m.gate, &m.up, &m.down}); };
+  Latent& latent = attention.latent;
+  add({&latent.q_a, &latent.q_b, &latent.kv_a, &latent.kv_b});
+  add({&attention.q, &attention.k, &attention.v, &attention.o});
+  Moe& moe = mlp.moe;
+  add({&moe.router.gate, &moe.shared_gate});
+  for (Mlp& expert : moe.experts) add_mlp(expert);
+  add_mlp(moe.shared);
+  add_mlp(mlp);
+  return all;
+}
+
 DecoderLayer::Saved DecoderLayer::plan(std::int64_t tokens, std::int64_t rows, SavePolicy policy, Arena& saved) const {
   Saved s;
   std::int64_t width = attention.o.out();

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "nn/attention.h"
 #include "nn/feed_forward.h"
@@ -31,6 +32,8 @@ struct DecoderLayer {
     FeedForward::Saved mlp;
   };
 
+  /// All its linear layers, including those of experts.
+  std::vector<Linear*> linears();
   bool trains() const {
     return attention.trains() || mlp.trains() || attention_norm.trains() || attention_post_norm.trains() ||
            mlp_norm.trains() || mlp_post_norm.trains();

@@ -8,6 +8,8 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/lora.h"
+#include "nn/dora.h"
+#include "nn/packed_weights.h"
 
 namespace dml {
 Linear::Saved Linear::Saved::slice(std::int64_t first, std::int64_t count) const {
@@ -45,7 +47,6 @@ namespace {
 
 using kernels::TaskList;
 
-bool has_dora(const LinearRows& r) { return r.linear->lora && r.linear->lora->magnitude; }
 Mat part(const LinearRows& r, Mat m) { return m.slice(r.row, r.rows); }
 ConstMat part(const LinearRows& r, ConstMat m) { return m.slice(r.row, r.rows); }
 
@@ -189,30 +190,6 @@ void generate(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Write mode,
   each(layers, [&](const LinearRows& r) { add_bias(r, part(r, y)); });
 }
 
-// DoRA scales the sum of both products, so they cannot be added to y in place.
-void scale_by_magnitude(const LinearRows& r, Mat product, Mat y, Write mode, Pass& pass) {
-  const LoraAdapter& lora = *r.linear->lora;
-  if (!lora.norms)
-    kernels::dora_norms(r.linear->value(), lora.a.value(), lora.b.value(), lora.scale, r.saved.norms.data);
-  Mat scaled = pass.arena.matrix(y.rows, y.cols);
-  kernels::copy(product, scaled);
-  r.saved.plain.close(product);
-  kernels::dora_scale(lora.magnitude.value().data, lora.norms ? lora.norms : r.saved.norms.data, scaled);
-  if (mode == Write::set) kernels::copy(scaled, y);
-  else kernels::add_scaled(scaled, 1, y);
-}
-
-// Backward of the scaling by magnitudes.
-Mat magnitude_backward(const LinearRows& r, ConstMat dy, Pass& pass) {
-  const LoraAdapter& lora = *r.linear->lora;
-  Mat dplain = pass.arena.matrix(dy.rows, dy.cols);
-  if (Mat dm = lora.magnitude.grad(); !dm.empty())
-    kernels::dora_magnitude_backward(dy, r.saved.plain.read(pass.arena), r.saved.norms.data, dm.data, pass.arena);
-  kernels::copy(dy, dplain);
-  kernels::dora_scale(lora.magnitude.value().data, r.saved.norms.data, dplain);
-  return dplain;
-}
-
 void add_weight_gradients(const TaskList<LinearRows>& layers, ConstMat dy, ConstMat x, Pass& pass) {
   if (!any_of(layers, [](const LinearRows& r) { return static_cast<bool>(r.linear->weight); })) return;
   Arena::Scope scope(pass.arena);
@@ -277,10 +254,12 @@ void forward_linears(const TaskList<LinearRows>& layers, ConstMat x, Mat y, Writ
       kernels::scale(scaled.of(r), r.linear->lora->scale);
     });
   }
+  const PackedCopies copies(layers, kernels::Direction::forward, false, pass);
   auto product = [&](std::int64_t i) {
     const LinearRows r = layers[i];
     kernels::ForwardProduct p{part(r, x), r.linear->value(), part(r, to)};
     if (adapted(r)) p.down = scaled.of(r), p.b = r.linear->lora->b.value();
+    p.packed = copies[i];
     return p;
   };
   kernels::gemm_nt({layers.size(), product}, dora ? Write::set : mode, pass.rows);
@@ -334,10 +313,12 @@ void backward_linears(const TaskList<LinearRows>& layers, ConstMat dy, ConstMat 
   }
   bool masked = false;  // whether gradients of adapters' inputs pass a dropout mask
   each(layers, [&](const LinearRows& r) { masked |= adapted(r) && has_dropout(*r.linear->lora, pass); });
+  const PackedCopies copies(layers, kernels::Direction::backward, masked, pass);
   auto input = [&](std::int64_t i) {
     const LinearRows r = layers[i];
     kernels::InputGradient p{part(r, dy), r.linear->value(), part(r, dx)};
     if (adapted(r) && !masked) p.ddown = gradients.of(r), p.a = r.linear->lora->a.value();
+    p.packed = copies[i];
     return p;
   };
   if (!dx.empty()) kernels::gemm_nn({layers.size(), input}, mode);

@@ -22,6 +22,7 @@ struct Linear {
   const float* frozen_bias = nullptr;
   ParameterRef bias;
   std::optional<LoraAdapter> lora;
+  std::int64_t packed = -1;                  // the layer's number in PackedWeights; −1: it has no copies
   std::vector<const LoraAdapter*> adapters;  // of attached models, for the rows that Pass::adapters lists; null: none
 
   struct Saved {

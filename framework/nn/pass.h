@@ -14,6 +14,8 @@
 
 namespace dml {
 
+class PackedWeights;
+
 /// A range of rows and the index of their adapter in Linear::adapters; −1: none.
 struct AdapterRows {
   std::int64_t first = 0, count = 0;
@@ -44,9 +46,10 @@ struct Pass {
   std::span<const AdapterRows> last_row_adapters = {};  // … of the rows of for_last_rows()
   bool low_memory = false;                              // use smaller blocks: less memory, slightly slower
   UnitHooks* hooks = nullptr;
-  RouterSums* routers = nullptr;  // accumulates the router losses of mixtures of experts; null: not wanted
-  bool base_only = false;         // adapters are disabled
-  SharedPrefixes shared = {};     // empty: no shared prefixes
+  RouterSums* routers = nullptr;    // accumulates the router losses of mixtures of experts; null: not wanted
+  bool base_only = false;           // adapters are disabled
+  SharedPrefixes shared = {};       // empty: no shared prefixes
+  PackedWeights* packed = nullptr;  // copies that products read; null: they pack weights themselves
 
   /// A copy of this pass for the last rows of every sequence, which are multiplied one by one (RowMethod::dots).
   Pass for_last_rows() const {

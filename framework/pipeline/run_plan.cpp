@@ -150,6 +150,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
   plan_memory();
   if (comm.size() == 1) plan_copies();  // after the ranks agree
   model().reserve(memory.activations);
+  if (memory.packed > 0) model().packed = std::make_unique<PackedWeights>(model().layer_linears());
 
   recipe_text_ = recipe_text();
   fresh_.seed = static_cast<std::uint64_t>(recipe.train.seed);
@@ -180,6 +181,7 @@ std::string RunPlan::recipe_text() const {
   t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step,
   t.save_on_signal = fresh.save_on_signal, t.save_in_background = fresh.save_in_background;
   t.nonfinite_patience = fresh.nonfinite_patience, t.dynamic_checkpoint = fresh.dynamic_checkpoint;
+  t.prepack_weights = fresh.prepack_weights;
   t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
   t.bf16 = kernels::precision() == DType::bf16 ? Bf16::on : Bf16::off;  // the resolved value of auto
   // The division of a step's micro-batches among ranks does not change results.

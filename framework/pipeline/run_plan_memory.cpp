@@ -15,9 +15,9 @@
 namespace dml {
 
 void RunPlan::plan_memory() {
-  const std::int64_t per_step = data.schedule.most_micro_batches();
+  const std::int64_t passes = (data.schedule.most_micro_batches() + comm.size() - 1) / comm.size();
   strategy->announce(model().parameters);
-  auto held = strategy->memory(model().parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
+  auto held = strategy->memory(model().parameters, optimizer->state(), passes);
   const Schedule& plan = data.schedule;
   memory.activations = objective->measure(model(), {plan.longest(), plan.longest(), plan.most_documents()}, true);
   memory.samples = objective->extra_memory(model());
@@ -32,16 +32,20 @@ void RunPlan::plan_memory() {
   memory.frozen -= std::min(memory.frozen, trained->unused_base_bytes());
   memory.owned = frozen.copied;
   memory.gradients = static_cast<std::size_t>(held.gradients);
-  if (memory.frozen > 0 && !trained->changes_base() &&
-      shards_frozen(recipe.distribution, *strategy, base.bytes(), comm)) {
+  bool weights_move = trained->changes_base();
+  if (memory.frozen > 0 && !weights_move && shards_frozen(recipe.distribution, *strategy, base.bytes(), comm)) {
     auto layers = frozen_of_layers(model());
     strategy->shard_frozen(layers);
     memory.frozen -= std::min(memory.frozen, FrozenShards::memory(layers, 1));
     memory.owned += FrozenShards::memory(layers, strategy->shard_ranks());
+    weights_move = true;
   }
   memory.optimizer = static_cast<std::size_t>(held.state) + working_bytes(*optimizer, model().parameters);
   memory.communication = static_cast<std::size_t>(held.communication);
-  if (std::size_t room = available_memory(), need = still_needed(memory.activations); room > 0 && need > room) {
+  memory.packed = packed_weight_bytes(model(), recipe, *strategy, weights_move, passes, memory.total());
+  const std::size_t room = available_memory();
+  if (!recipe.train.prepack_weights && room > 0 && still_needed(memory.activations) > room / 10 * 9) memory.packed = 0;
+  if (const std::size_t need = still_needed(memory.activations); room > 0 && need > room) {
     const bool fixed = data.schedule.options().micro_batch_tokens > 0;
     const std::int64_t fitting = fixed ? 0 : largest_micro_batch();
     throw UserError("not enough memory: this run needs {} more on this host and {} is available (per rank: {}); {}",

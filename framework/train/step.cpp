@@ -36,6 +36,7 @@ double unsigned_nan(double x) { return std::isnan(x) ? std::numeric_limits<doubl
 
 StepResult run_step(const StepParts& parts, const StepPlan& plan,
                     const std::function<PackedBatch(std::int64_t micro_batch)>& load, StepWatcher& watcher) {
+  if (parts.model.packed) parts.model.packed->begin_step();
   parts.objective.begin({plan.micro_batches, load, parts.model, parts.strategy, parts.comm, plan.step});
   std::vector<MicroBatchSum> mine = run_passes(parts, plan, load, watcher);
   watcher.exchange_begins();
