@@ -33,8 +33,8 @@ void publish_values(const ParameterStore& parameters, DistributionStrategy& stra
 /// The frozen matrices of the layers, by unit. Embedding and head are not included; they stay mapped.
 std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model);
 
-/// Bytes of the packed copies of weights (nn/packed_weights.h) that a rank keeps by prepack_weights; 0: none. auto
-/// keeps them where they save time and take at most a quarter of the rank's `others`, the bytes of all else.
+/// Bytes of the packed copies of weights (nn/packed_weights.h) that a rank keeps by prepack_weights; 0: none. Unset,
+/// it keeps them where they save time and take at most a quarter of the rank's `others`, the bytes of all else.
 /// `weights_move`: frozen weights are sharded or change; `passes`: micro-batches of a rank in a step. UserError if the
 /// recipe asks for copies of weights that move.
 std::size_t packed_weight_bytes(CausalLm& model, const Recipe& recipe, const DistributionStrategy& strategy,

@@ -147,6 +147,7 @@ MemoryPlan WeightlessModel::plan(std::int64_t tokens, std::int64_t documents, in
     for (const Parameter& p : unit.parameters)
       trained.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
   plan.frozen = weights_->bytes(trained);
+  if (recipe_.train.prepack_weights == true) plan.packed = PackedWeights::bytes(model_->layer_linears());
   return plan;
 }
 

@@ -162,9 +162,9 @@ void add_computation(Table& t) {
   t.add("prepack_weights", &S::prepack_weights,
         "Keep copies of the layers' weights in the layout that matrix products read: of frozen weights for the whole "
         "run, of trained ones for the micro-batches of a step. Saves some percent of the time, most with short "
-        "micro-batches; takes two to four bytes a parameter. Results do not change. auto: with bf16 products, where "
-        "the copies take at most a quarter of the run's other memory.",
-        {.example = "true", .unset = "auto"});
+        "micro-batches; takes four bytes a parameter with bf16 products, else eight or more. Results do not change. "
+        "Unset: with bf16 products, where the copies take at most a quarter of the run's other memory.",
+        {.example = "true", .unset = "where they are small"});
   t.add("bf16", &S::bf16,
         "Round the factors of matrix products to bfloat16, at twice the speed and more where the processor multiplies "
         "them faster than float32 (AMX, AMD's AVX512_BF16); sums, weights, gradients, norms, softmax and optimizer "

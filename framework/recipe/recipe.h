@@ -106,7 +106,7 @@ struct TrainSection {
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
   std::optional<DType> activation_storage;  // unset: auto
-  std::optional<bool> prepack_weights;      // unset: auto
+  std::optional<bool> prepack_weights;      // unset: where they are small
   Bf16 bf16 = Bf16::off;                    // precision of the factors of matrix products
   std::optional<std::string> objective;     // name in the registry; unset: follows from the data
   double neftune_noise_alpha = 0;

@@ -102,6 +102,20 @@ TEST_F(Bits, OfPackedRowsDoNotDependOnThreadsAndRanks) {
 TEST_F(Bits, OfStateAndActivationsInFewBitsDoNotDependOnThreadsAndRanks) {
   do_not_depend_on_threads_and_ranks(tiny_model() + Keys{{"optimizer", "adamw_8bit"}, {"activation_storage", "bf16"}});
 }
+// Of full runs, and of adapters with dropout and without; trained, recomputed, stopped and resumed.
+TEST_F(Bits, DoNotDependOnPackedCopiesOfWeights) {
+  const Keys adapter = tiny_lora() + Keys{{"lora_dropout", "0"}, {"gradient_checkpointing", "true"}};
+  const Keys kinds[] = {tiny_model(), tiny_lora(), adapter,
+                        adapter + Keys{{"adapter", "qlora"}, {"peft_use_dora", "true"}}};
+  for (const char* precision : {"true", "false"})
+    for (const Keys& kind : kinds) {
+      const Keys keys = kind + Keys{{"bf16", precision}};
+      const Outcome with = trained("with", keys + Keys{{"prepack_weights", "true"}}, 1, 2);
+      expect_same(trained("without", keys + Keys{{"prepack_weights", "false"}}, 1, 2), with, precision);
+      fs::remove_all(at("with")), fs::remove_all(at("without"));
+    }
+  survive_a_stop_after_every_step(tiny_lora() + Keys{{"prepack_weights", "true"}}, 1);
+}
 TEST_F(Bits, OfAFullRunSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_model(), 1); }
 TEST_F(Bits, OfAnAdapterWithDropoutSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_lora(), 1); }
 TEST_F(Bits, OfAveragedWeightsDoNotDependOnRanksOrStops) {
