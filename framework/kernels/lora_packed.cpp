@@ -12,7 +12,7 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kRows = 256;  // of b that a task scales, or whose gradient it adds
+constexpr std::int64_t kRowsOfB = 256;  // of b that a task scales, or whose gradient it adds
 
 // A matrix in scratch memory for each entry, as large as its b.
 class LikeB {
@@ -48,9 +48,9 @@ void lora_down_packed(const TaskList<AdapterDown>& adapters) {
 void lora_up_backward_packed(const TaskList<AdapterUpGradient>& adapters, Arena& scratch) {
   Arena::Scope scope(scratch);
   const LikeB room(adapters, scratch);
-  auto parts = [](const AdapterUpGradient& g) { return g.dy.rows > 0 ? ceil_div(g.b.rows, kRows) : 0; };
+  auto parts = [](const AdapterUpGradient& g) { return g.dy.rows > 0 ? ceil_div(g.b.rows, kRowsOfB) : 0; };
   parallel_tiles(adapters, parts, [&](const AdapterUpGradient& g, TileIndex at) {
-    const std::int64_t first = at.i * kRows, rows = std::min(kRows, g.b.rows - first), rank = g.b.cols;
+    const std::int64_t first = at.i * kRowsOfB, rows = std::min(kRowsOfB, g.b.rows - first), rank = g.b.cols;
     loops().set_scaled(g.b.row(first), g.scale, room.of(at.entry) + first * rank, rows * rank);
   });
   auto gradient = [&](std::int64_t i) {
@@ -68,9 +68,9 @@ void lora_up_backward_packed(const TaskList<AdapterUpGradient>& adapters, Arena&
     return Product{{weight_of(g.down), true}, {weight_of(g.dy), true}, {room.of(i), g.b.cols, g.b.rows}};
   };
   packed_products({adapters.size(), sum});
-  auto added = [&](const AdapterUpGradient& g) { return sums(g) ? ceil_div(g.b.rows, kRows) : 0; };
+  auto added = [&](const AdapterUpGradient& g) { return sums(g) ? ceil_div(g.b.rows, kRowsOfB) : 0; };
   parallel_tiles(adapters, added, [&](const AdapterUpGradient& g, TileIndex at) {
-    const std::int64_t first = at.i * kRows, rows = std::min(kRows, g.b.rows - first), rank = g.b.cols;
+    const std::int64_t first = at.i * kRowsOfB, rows = std::min(kRowsOfB, g.b.rows - first), rank = g.b.cols;
     float* transposed = thread_scratch(rows * rank).data();
     loops().transpose(rank, rows, room.of(at.entry) + first, g.b.rows, g.scale, transposed, rank);
     loops().add_scaled(transposed, 1, g.db.row(first), rows * rank);

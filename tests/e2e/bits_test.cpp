@@ -115,6 +115,12 @@ TEST_F(Bits, DoNotDependOnPackedCopiesOfWeights) {
       fs::remove_all(at("with")), fs::remove_all(at("without"));
     }
   survive_a_stop_after_every_step(tiny_lora() + Keys{{"prepack_weights", "true"}}, 1);
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  const Outcome full = trained("full", tiny_model(), 1, 1), lora = trained("lora", adapter, 1, 1);
+  const Keys kept{{"prepack_weights", "true"}};
+  for (const char* distribution : {"ddp", "zero1", "zero2"})
+    expect_same(full, trained(distribution, tiny_model() + kept, 2, 1, distribution), distribution);
+  expect_same(lora, trained("zero3", adapter + kept, 2, 1, "zero3"), "zero3");
 }
 TEST_F(Bits, OfAFullRunSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_model(), 1); }
 TEST_F(Bits, OfAnAdapterWithDropoutSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_lora(), 1); }
