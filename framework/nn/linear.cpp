@@ -313,15 +313,17 @@ void backward_linears(const TaskList<LinearRows>& layers, ConstMat dy, ConstMat 
   }
   bool masked = false;  // whether gradients of adapters' inputs pass a dropout mask
   each(layers, [&](const LinearRows& r) { masked |= adapted(r) && has_dropout(*r.linear->lora, pass); });
-  const PackedCopies copies(layers, kernels::Direction::backward, masked, pass);
-  auto input = [&](std::int64_t i) {
-    const LinearRows r = layers[i];
-    kernels::InputGradient p{part(r, dy), r.linear->value(), part(r, dx)};
-    if (adapted(r) && !masked) p.ddown = gradients.of(r), p.a = r.linear->lora->a.value();
-    p.packed = copies[i];
-    return p;
-  };
-  if (!dx.empty()) kernels::gemm_nn({layers.size(), input}, mode);
+  if (!dx.empty()) {
+    const PackedCopies copies(layers, kernels::Direction::backward, masked, pass);
+    auto input = [&](std::int64_t i) {
+      const LinearRows r = layers[i];
+      kernels::InputGradient p{part(r, dy), r.linear->value(), part(r, dx)};
+      if (adapted(r) && !masked) p.ddown = gradients.of(r), p.a = r.linear->lora->a.value();
+      p.packed = copies[i];
+      return p;
+    };
+    kernels::gemm_nn({layers.size(), input}, mode);
+  }
   if (!adapters) return;
   auto rows = adapter_rows(layers, &gradients, pass);
   adapter_down_backward({layers.size(), rows}, x, masked ? dx : Mat{}, pass);

@@ -109,8 +109,9 @@ TEST_P(Family, GeneratingReadsTheLogitsOfTraining) {
   }
 }
 
-// These models have a few hundred random weights a matrix, so single gradients are off by up to a tenth of the tensor's
-// largest value, and a tensor's direction by little.
+// These models have a few hundred random weights a matrix, so single gradients are off by up to an eighth of the
+// tensor's largest value (adapters' more than weights', as their products round, too), and a tensor's direction by
+// little.
 class DenseFamily : public Family {};
 
 TEST_P(DenseFamily, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
@@ -133,7 +134,7 @@ TEST_P(DenseFamily, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
           dot += a * b, a2 += a * a, b2 += b * b, top = std::max(top, std::abs(a)),
                                                   off = std::max(off, std::abs(a - b));
         }
-        EXPECT_LE(off, 0.1 * top + 1e-9) << p.name;
+        EXPECT_LE(off, 0.125 * top + 1e-9) << p.name;
         if (top > 1e-6) {
           EXPECT_GE(dot / std::sqrt(a2 * b2), 0.997) << p.name;
         }
