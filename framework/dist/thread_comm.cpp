@@ -84,8 +84,9 @@ class ThreadPending : public Pending {
         std::erase_if(queue, [this](const Hub::Post& post) { return post.owner == this; });
   }
 
-  // The hub's lock is held for both.
+  // The hub's lock is held for both. After a failure nothing is copied, since the peer's memory may be gone.
   void post(int peer, std::byte* data, std::size_t size, bool is_send) {
+    if (hub_.failure) throw unfinished(comm_, operation_, size, hub_.reason);
     bytes_ += size;
     Hub::Key key =
         is_send ? Hub::Key{comm_.rank(), peer, operation_.channel} : Hub::Key{peer, comm_.rank(), operation_.channel};
@@ -101,7 +102,7 @@ class ThreadPending : public Pending {
       throw unfinished(comm_, operation_, size,
                        fmt::format("rank {} is in {} of {} bytes", peer, other.owner->operation_.name, other.size));
     others.pop_front();
-    if (hub_.failure == nullptr) std::memcpy(is_send ? other.data : data, is_send ? data : other.data, size);
+    std::memcpy(is_send ? other.data : data, is_send ? data : other.data, size);
     other.owner->met(comm_.rank());
   }
   void met(int peer) {

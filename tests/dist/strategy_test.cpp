@@ -279,7 +279,7 @@ TEST(Replicas, AreComparedWhereOnlyAPartIsHeld) {
             check_replicas(*replicas, shard_replicas(toy.store, strategy->shards()), comm.rank());
         } catch (const Error& e) {
           std::lock_guard lock(one);
-          message = e.what();
+          if (message.empty()) message = e.what();  // later ones say that this rank failed
           throw;
         }
       });
