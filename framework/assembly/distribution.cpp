@@ -78,9 +78,8 @@ std::size_t packed_weight_bytes(CausalLm& model, const Recipe& recipe, const Dis
   const bool moves = weights_move || trains_in_parts(recipe, strategy);
   if (wanted == true && moves)
     throw UserError(
-        "prepack_weights: true is for weights that stay in place: not for weights that ranks share out (zero3, "
-        "hybrid), "
-        "nor for a base that ReLoRA changes")
+        "prepack_weights: true needs weights that stay in place: it excludes sharded weights (zero3, hybrid) and "
+        "ReLoRA, which changes the base")
         .about("prepack_weights");
   // Measured (bench/LOG.md): 3 to 13 % of the products' time in bf16, 1 to 2 % in float32.
   const bool saves = kernels::precision() == DType::bf16 && (recipe.adapter.adapter != AdapterKind::none || passes > 1);

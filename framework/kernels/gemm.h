@@ -50,11 +50,14 @@ inline void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat 
   gemm_nn(InputGradient{dy, w, dx, ddown, a}, mode);
 }
 
-/// A copy of a weight for the products above, with the adapter's b (forward) or a (backward), which may be empty: its
-/// size in floats; packing; and packing of new adapter values of the same size.
+/// The product that a packed copy of a weight is for: gemm_nt (forward) or gemm_nn (backward).
 enum class Direction { forward, backward };
+/// The size in floats of a packed copy of w (N,K) with its adapter's b (N,R) in forward or a (R,K) in backward, which
+/// may be empty.
 std::int64_t packed_size(const Weight& w, ConstMat adapter, Direction direction);
+/// Packs both into `room`, in parallel.
 PackedCopy pack_weight(const Weight& w, ConstMat adapter, Direction direction, float* room);
+/// Replaces the adapter in a packed copy by one of the same rank.
 void pack_adapter(const Weight& w, ConstMat adapter, Direction direction, float* packed);
 
 /// dw (N,K) = or += dyᵀ · x, dy (T,N), x (T,K): the gradient of the weight.
@@ -77,8 +80,8 @@ void reserve_blas_memory();
 
 /// The measured rate of OpenBLAS's sgemm on one thread in FLOP/s (2048³, best of a few runs), as a reference of speed.
 double measured_sgemm_rate();
-/// The measured rate of gemm_nt in the precision in use, on all threads in FLOP/s (2048³, best of a few runs): what a
-/// step could reach at most.
+/// The measured rate of gemm_nt in the precision in use, on all threads in FLOP/s (2048³, best of a few runs): an
+/// upper bound for the rate of a step.
 double measured_product_rate();
 /// The build and the core type of OpenBLAS; part of the fingerprint of the numerics.
 const char* blas_description();

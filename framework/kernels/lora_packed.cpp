@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kRowsOfB = 256;  // of b that a task scales, or whose gradient it adds
 
-// A matrix in scratch memory for each entry, as large as its b.
+// Scratch memory for each entry, as large as its b: first for scale · b, then for the gradient of b, transposed.
 class LikeB {
  public:
   LikeB(const TaskList<AdapterUpGradient>& adapters, Arena& scratch)

@@ -1,12 +1,12 @@
-// The products of adapters in bf16: packed products, whose factors are rounded like those of the layer. Used by
-// lora.cpp only. The result of an entry without values is skipped, as are optional results that are empty.
+// The products of adapters in bf16: packed products, whose factors are rounded like those of the layer. Each function
+// computes what the function of lora.h with the same name does. Used by lora.cpp only.
 #pragma once
 
 #include "kernels/lora.h"
 
 namespace dml::kernels {
 
-/// Whether large products, and so those of adapters, round their factors to bf16.
+/// Whether the precision in use is bf16, so that adapters use these functions.
 bool packs_adapters();
 
 void lora_down_packed(const TaskList<AdapterDown>& adapters);

@@ -32,8 +32,8 @@ struct Parts {
   std::int64_t rows, cols;
   double time = 0;  // of a unit of the depth, in multiply-adds
 };
-// `kept`: the second factor is packed already.
-Parts parts_of(std::int64_t m, std::int64_t n, bool kept, std::int64_t cores) {
+// `packed`: the second factor is packed already.
+Parts parts_of(std::int64_t m, std::int64_t n, bool packed, std::int64_t cores) {
   const std::int64_t mr = product_loops().mr, nr_pair = 2 * product_loops().nr, fewest = ceil_div(m, kSlabRows);
   const std::int64_t most_down = std::max(fewest, ceil_div(m, 8 * mr)), most_across = ceil_div(n, nr_pair);
   Parts best{m, n};
@@ -46,7 +46,7 @@ Parts parts_of(std::int64_t m, std::int64_t n, bool kept, std::int64_t cores) {
       // takes a part of the columns only, others wrote the rest.
       const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
       p.time = static_cast<double>(ceil_div(tasks, cores)) *
-               (rows * cols + kPacking * (rows + (kept ? 0 : cols)) + far * rows);
+               (rows * cols + kPacking * (rows + (packed ? 0 : cols)) + far * rows);
       if (p.rows <= round_up(kSlabRows, mr) && (best.time == 0 || p.time < best.time)) best = p;
     }
   return best;

@@ -19,18 +19,19 @@ struct Pass;
 
 class PackedWeights {
  public:
-  /// Reserves memory for these layers, which must outlive the object; nothing is packed yet.
+  /// Reserves memory for copies of the layers' weights. The layers must outlive the object. A weight is packed when a
+  /// product first reads its copy.
   explicit PackedWeights(const std::vector<Linear*>& layers);
   ~PackedWeights();
   PackedWeights(const PackedWeights&) = delete;
   PackedWeights& operator=(const PackedWeights&) = delete;
-  /// The bytes that this takes.
+  /// The bytes of the copies.
   static std::size_t bytes(const std::vector<Linear*>& layers);
 
   /// Call when trained values have changed, before the first pass of a step.
   void begin_step();
-  /// The copy for a product, packed now if that has not been done; empty if there is none, or if it was packed with an
-  /// adapter and the product has none, or the reverse.
+  /// The copy for a product; packs it unless it is up to date. `adapted`: the product includes the layer's adapter.
+  /// Empty if the layer has no copies, or if its copies are for products that differ in `adapted`.
   kernels::PackedCopy of(const Linear& layer, kernels::Direction direction, bool adapted);
 
  private:

@@ -161,9 +161,10 @@ void add_computation(Table& t) {
       {.example = "bf16"});
   t.add("prepack_weights", &S::prepack_weights,
         "Keep copies of the layers' weights in the layout that matrix products read: of frozen weights for the whole "
-        "run, of trained ones for the micro-batches of a step. Saves some percent of the time, most with short "
-        "micro-batches; takes four bytes a parameter with bf16 products, else eight or more. Results do not change. "
-        "Unset: with bf16 products, where the copies take at most a quarter of the run's other memory.",
+        "run, of trained ones for the micro-batches of a step. A step takes a few percent less time, most "
+        "with short micro-batches; the copies take four bytes per parameter with bf16 products, else eight or more. "
+        "Results do not change. If unset, copies are kept with bf16 products, where they are read more than once and "
+        "take at most a quarter of the run's other memory.",
         {.example = "true", .unset = "where they are small"});
   t.add("bf16", &S::bf16,
         "Round the factors of matrix products to bfloat16, at twice the speed and more where the processor multiplies "

@@ -103,7 +103,7 @@ TEST_F(Prepack, WeightsThatMoveHaveNone) {
       const RunPlan plan(file, comm);
       ADD_FAILURE() << "expected an error";
     } catch (const UserError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("prepack_weights: true is for weights that stay in place"));
+      EXPECT_THAT(error.what(), testing::HasSubstr("prepack_weights: true needs weights that stay in place"));
     }
   });
 }
