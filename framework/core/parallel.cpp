@@ -16,7 +16,6 @@
 #include "core/affinity.h"
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/profile.h"
 #include "core/virtual_threads.h"
 
 namespace dml {
@@ -168,20 +167,6 @@ std::shared_ptr<Pool> current_pool() {
   std::lock_guard lock(pool_mutex);
   if (!pool) pool = std::make_shared<Pool>(wanted_threads() - 1, thread_processors);
   return pool;
-}
-
-// Runs the tiles of a call one by one and measures them, unless enough calls of its kind were measured.
-void run_virtually(std::int64_t count, TileFunction tile) {
-  const VirtualCall call{innermost_operation(), tile.code(), count};
-  if (repeat_virtual_call(call)) return;
-  thread_local std::vector<double> seconds;
-  seconds.resize(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double start = thread_seconds();
-    tile(i);
-    seconds[static_cast<std::size_t>(i)] = thread_seconds() - start;
-  }
-  add_virtual_call(call, seconds);
 }
 
 // Marks this thread as inside a call; nested calls run on this thread only.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <compare>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -12,21 +13,64 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/profile.h"
 
 namespace dml {
 namespace {
 
 std::atomic<int> count_of_threads = 0;
-thread_local double saved = 0, not_run = 0;
+// `ahead`: virtual_seconds() - thread_seconds().
+thread_local double saved_seconds = 0, ahead = 0;
+
+struct Kind {
+  ProfiledOperation operation;
+  const void* code = nullptr;
+  std::int64_t tiles = 0;
+  auto operator<=>(const Kind&) const = default;
+};
+
+// The time of a call: of all tiles, and what the virtual threads save of it.
+struct Times {
+  double seconds = 0, saved = 0;
+
+  void count(double calls) const {
+    ahead += calls * seconds;
+    saved_seconds += calls * saved;
+  }
+};
+Times times_of(std::span<const double> tiles) {
+  const double seconds = std::accumulate(tiles.begin(), tiles.end(), 0.0);
+  return {seconds, seconds - makespan(tiles, virtual_threads())};
+}
 
 // The measured calls of one kind.
 struct Measured {
   int calls = 0;
   std::vector<double> tiles;  // the shortest time of each tile
-  double seconds = 0, saved = 0;
+  Times times;                // by which all calls so far are counted
 };
-thread_local std::map<VirtualCall, Measured> measured;
+thread_local std::map<Kind, Measured> measured;
 thread_local int runs_of_a_kind = VirtualThreads::kRunAll;
+
+std::span<const double> seconds_of_tiles(std::int64_t count, TileFunction tile) {
+  thread_local std::vector<double> seconds;
+  seconds.resize(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double start = thread_seconds();
+    tile(i);
+    seconds[static_cast<std::size_t>(i)] = thread_seconds() - start;
+  }
+  return seconds;
+}
+
+// Counts all calls of a kind by the shortest times, now that there is another one.
+void add_call(Measured& m, std::span<const double> seconds) {
+  m.times.count(-m.calls);
+  if (m.calls++ == 0) m.tiles.assign(seconds.begin(), seconds.end());
+  for (std::size_t i = 0; i < m.tiles.size(); ++i) m.tiles[i] = std::min(m.tiles[i], seconds[i]);
+  m.times = times_of(m.tiles);
+  m.times.count(m.calls);
+}
 
 }  // namespace
 
@@ -66,25 +110,18 @@ double makespan(std::span<const double> seconds, int threads) {
   return last;
 }
 
-double virtual_seconds_saved() { return saved; }
+double virtual_seconds_saved() { return saved_seconds; }
 
-void add_virtual_call(const VirtualCall& call, std::span<const double> seconds) {
-  auto work = [](std::span<const double> tiles) { return std::accumulate(tiles.begin(), tiles.end(), 0.0); };
-  saved += work(seconds) - makespan(seconds, virtual_threads());
-  if (runs_of_a_kind == VirtualThreads::kRunAll) return;
-  Measured& m = measured[call];
-  if (m.calls++ == 0) m.tiles.assign(seconds.begin(), seconds.end());
-  for (std::size_t i = 0; i < m.tiles.size(); ++i) m.tiles[i] = std::min(m.tiles[i], seconds[i]);
-  m.seconds = work(m.tiles);
-  m.saved = m.seconds - makespan(m.tiles, virtual_threads());
-}
-
-bool repeat_virtual_call(const VirtualCall& call) {
-  const auto found = measured.find(call);
-  if (found == measured.end() || found->second.calls < runs_of_a_kind) return false;
-  not_run += found->second.seconds;
-  saved += found->second.saved;
-  return true;
+void run_virtually(std::int64_t tiles, TileFunction tile) {
+  const double start = thread_seconds();
+  if (runs_of_a_kind == VirtualThreads::kRunAll) {
+    times_of(seconds_of_tiles(tiles, tile)).count(1);
+  } else {
+    Measured& m = measured[{innermost_operation(), tile.code(), tiles}];
+    if (m.calls < runs_of_a_kind) add_call(m, seconds_of_tiles(tiles, tile));
+    else m.times.count(1);
+  }
+  ahead -= thread_seconds() - start;
 }
 
 double thread_seconds() {
@@ -93,6 +130,6 @@ double thread_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-double virtual_seconds() { return thread_seconds() + not_run; }
+double virtual_seconds() { return thread_seconds() + ahead; }
 
 }  // namespace dml

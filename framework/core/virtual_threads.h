@@ -5,17 +5,16 @@
 // virtual threads by the rule of the real pool: each thread has an equal share of consecutive tiles and then helps the
 // next threads. Memory bandwidth, the clock rate under load and the latency of starting a call are not modelled.
 //
-// A step makes the same calls for every layer. The first `runs` calls of each kind run; later ones are counted with the
-// shortest measured time of each tile, and their outputs stay unchanged. So every step runs the same calls, on memory
-// that the previous step has touched.
+// A step makes the same calls for every layer. The first `runs` calls of each kind run; later ones do not, and their
+// outputs stay unchanged. All of them are counted with the shortest measured time of each tile. So every step runs the
+// same calls, on memory that the previous step has touched, and few tiles are as slow as the machine was busy.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <limits>
 #include <span>
 
-#include "core/profile.h"
+#include "core/parallel.h"
 
 namespace dml {
 
@@ -41,22 +40,14 @@ double makespan(std::span<const double> seconds, int threads);
 /// call.
 double virtual_seconds_saved();
 
-/// Identifies the kind of a parallel_for call.
-struct VirtualCall {
-  ProfiledOperation operation;
-  const void* code = nullptr;
-  std::int64_t tiles = 0;
-  auto operator<=>(const VirtualCall&) const = default;
-};
-/// Adds a call, given the time of each of its tiles.
-void add_virtual_call(const VirtualCall& call, std::span<const double> seconds);
-/// Returns true if enough calls of this kind were measured. Then this call is counted with their times and must not
-/// run.
-bool repeat_virtual_call(const VirtualCall& call);
+/// A call of parallel_for with virtual threads: runs its tiles on this thread, unless enough calls of its kind (the
+/// operation, the code of the tile and the number of tiles) were measured.
+void run_virtually(std::int64_t tiles, TileFunction tile);
 
 /// Processor time of this thread in seconds; other programs do not affect it.
 double thread_seconds();
-/// thread_seconds() plus the counted time of calls that were not run.
+/// The same, with calls of parallel_for counted as the sum of their tiles: those that were not run as those that were,
+/// and none with the time that measuring takes.
 double virtual_seconds();
 
 }  // namespace dml

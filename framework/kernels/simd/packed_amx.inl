@@ -94,7 +94,7 @@ DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blo
       __builtin_prefetch(next + asked * ldc, 1);
       __builtin_prefetch(next + asked * ldc + kTile, 1);
     }
-    for (int i = 0; i < 4; ++i) fetch.one();
+    fetch.some();
   };
   if (rows > kTile && cols > kTile)
     tile_block<2, 2, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
@@ -109,7 +109,7 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
   _tile_loadconfig(&kShapes);
   const std::int64_t blocks = depth / kBlockDepth, bf16_blocks = bf16_depth / kBlockDepth;
   const std::int64_t a_bytes = blocks * Parts * kPartBytes, b_bytes = a_bytes - bf16_blocks * (Parts - 1) * kPartBytes;
-  Fetch fetch(ahead, (m + kMr - 1) / kMr * ((n + kNr - 1) / kNr));
+  Fetch fetch(ahead, (m + kMr - 1) / kMr * ((n + kNr - 1) / kNr), 4);
   for (std::int64_t i = 0; i < m; i += kMr)
     for (std::int64_t j = 0; j < n; j += kNr) {
       const std::int64_t rows = m - i < kMr ? m - i : kMr, cols = n - j < kNr ? n - j : kNr;

@@ -12,20 +12,28 @@ constexpr int kMr = 6, kNrVectors = 2;  // 12 of 16
 #endif
 constexpr std::int64_t kNr = kNrVectors * W;
 
+constexpr std::int64_t kSteps = 8;  // of the depth between prefetches
+
+// What is prefetched during a block: the rest of a later panel of the second factor, and the first factor's next panel.
+struct Ahead {
+  Fetch b, a;
+};
+
 // M rows by N vectors.
 template <int M, int N>
 void packed_block(std::int64_t depth, const float* a, const float* b, float* c, std::int64_t ldc, bool add,
-                  Fetch& fetch) {
-  constexpr std::int64_t kSteps = 8;  // between fetches
+                  Ahead& ahead) {
   V acc[M][N] = {};
-  fetch.begin_block();
+  ahead.b.begin_block();
+  ahead.a.begin_block();
   std::int64_t line = 0;
   for (std::int64_t done = 0; done < depth; done += kSteps) {
     if (line < M * N) {
       __builtin_prefetch(c + line / N * ldc + line % N * W, 1);
       ++line;
     }
-    fetch.one();
+    ahead.b.some();
+    ahead.a.some();
     const std::int64_t steps = depth - done < kSteps ? depth - done : kSteps;
     for (std::int64_t k = 0; k < steps; ++k, a += kMr, b += kNr) {
       V bv[N];
@@ -51,16 +59,21 @@ void packed_block(std::int64_t depth, const float* a, const float* b, float* c, 
 // At most kMr rows of N vectors: the lowest of three blocks that holds them.
 template <int N>
 DML_INLINE void packed_rows(std::int64_t rows, std::int64_t depth, const float* a, const float* b, float* c,
-                            std::int64_t ldc, bool add, Fetch& fetch) {
-  if (rows > kMr / 2) packed_block<kMr, N>(depth, a, b, c, ldc, add, fetch);
-  else if (rows > 2) packed_block<kMr / 2, N>(depth, a, b, c, ldc, add, fetch);
-  else packed_block<2, N>(depth, a, b, c, ldc, add, fetch);
+                            std::int64_t ldc, bool add, Ahead& ahead) {
+  if (rows > kMr / 2) packed_block<kMr, N>(depth, a, b, c, ldc, add, ahead);
+  else if (rows > 2) packed_block<kMr / 2, N>(depth, a, b, c, ldc, add, ahead);
+  else packed_block<2, N>(depth, a, b, c, ldc, add, ahead);
 }
 
 void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t, const float* a, const float* b,
                  float* c, std::int64_t ldc, bool add, PrefetchRange ahead) {
-  Fetch fetch(ahead, (m + kMr - 1) / kMr * ((n + kNr - 1) / kNr));
-  for (std::int64_t i = 0; i < m; i += kMr)
+  const std::int64_t across = (n + kNr - 1) / kNr, panel = kMr * depth * static_cast<std::int64_t>(sizeof(float));
+  // Lines of a panel of the first factor for each kSteps of the blocks that use the one before it.
+  const std::int64_t at_once = (kMr * kSteps / (64 / static_cast<std::int64_t>(sizeof(float))) + across - 1) / across;
+  Ahead fetched{{ahead, (m + kMr - 1) / kMr * across}, {{}, 1}};
+  for (std::int64_t i = 0; i < m; i += kMr) {
+    const char* next = reinterpret_cast<const char*>(a + (i + kMr) * depth);
+    fetched.a = Fetch({next, panel, panel, i + kMr < m}, across, at_once);
     for (std::int64_t j = 0; j < n; j += kNr) {
       std::int64_t rows = m - i < kMr ? m - i : kMr, cols = n - j < kNr ? n - j : kNr;
       const float *ap = a + i * depth, *bp = b + j * depth;
@@ -69,8 +82,8 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
       alignas(64) float edge[kMr * kNr];
       float* result = whole ? to : edge;
       const std::int64_t ld = whole ? ldc : kNr;
-      if (cols > W) packed_rows<kNrVectors>(rows, depth, ap, bp, result, ld, whole && add, fetch);
-      else packed_rows<1>(rows, depth, ap, bp, result, ld, whole && add, fetch);
+      if (cols > W) packed_rows<kNrVectors>(rows, depth, ap, bp, result, ld, whole && add, fetched);
+      else packed_rows<1>(rows, depth, ap, bp, result, ld, whole && add, fetched);
       if (whole) continue;
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t q = 0; q < cols; ++q) {
@@ -78,4 +91,5 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
           to[r * ldc + q] = add ? to[r * ldc + q] + value : value;
         }
     }
+  }
 }

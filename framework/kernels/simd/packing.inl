@@ -23,24 +23,26 @@ DML_INLINE void turn(V (&x)[W]) {
   turn_round<1>(x);
 }
 
-// Prefetches cache lines one at a time: many at once would occupy the buffers that the inner loop's loads need.
+// Prefetches cache lines a few at a time: many at once would occupy the buffers that the inner loop's loads need.
 class Fetch {
  public:
-  Fetch(PrefetchRange ahead, std::int64_t blocks) : ahead_(ahead) {
+  // The lines are divided among `blocks` register blocks; some() prefetches up to `at_once` of them.
+  Fetch(PrefetchRange ahead, std::int64_t blocks, std::int64_t at_once = 1) : ahead_(ahead), at_once_(at_once) {
     std::int64_t lines = ahead.rows * ((ahead.width + kLine - 1) / kLine);
     each_ = (lines + blocks - 1) / blocks;
   }
   DML_INLINE void begin_block() { left_ = each_; }
-  DML_INLINE void one() {
-    if (left_ == 0 || row_ == ahead_.rows) return;
-    --left_;
-    __builtin_prefetch(ahead_.data + at_, 0, 2);
-    at_ += kLine;
-    if (at_ >= ahead_.width) at_ = 0, ahead_.data += ahead_.stride, ++row_;
+  DML_INLINE void some() {
+    for (std::int64_t i = 0; i < at_once_ && left_ > 0 && row_ < ahead_.rows; ++i) {
+      --left_;
+      __builtin_prefetch(ahead_.data + at_, 0, 2);
+      at_ += kLine;
+      if (at_ >= ahead_.width) at_ = 0, ahead_.data += ahead_.stride, ++row_;
+    }
   }
 
  private:
   static constexpr std::int64_t kLine = 64;
   PrefetchRange ahead_;
-  std::int64_t each_, left_ = 0, row_ = 0, at_ = 0;
+  std::int64_t at_once_, each_, left_ = 0, row_ = 0, at_ = 0;
 };
