@@ -6,8 +6,9 @@
 // next threads. Memory bandwidth, the clock rate under load and the latency of starting a call are not modelled.
 //
 // A step makes the same calls for every layer. The first `runs` calls of each kind run; later ones do not, and their
-// outputs stay unchanged. All of them are counted with the shortest measured time of each tile. So every step runs the
-// same calls, on memory that the previous step has touched, and few tiles are as slow as the machine was busy.
+// outputs stay unchanged. So every step runs the same calls, on memory that the previous step has touched. All calls
+// are counted with the shortest measured time of each tile, since the slowest tile decides when a call ends, and on a
+// busy machine a few are slow by chance.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ void run_virtually(std::int64_t tiles, TileFunction tile);
 
 /// Processor time of this thread in seconds; other programs do not affect it.
 double thread_seconds();
-/// The same, with calls of parallel_for counted as the sum of their tiles: those that were not run as those that were,
-/// and none with the time that measuring takes.
+/// The same, except that a call of parallel_for takes the sum of its tiles' times, whether it ran or not, without the
+/// time of measuring them.
 double virtual_seconds();
 
 }  // namespace dml

@@ -14,7 +14,7 @@ constexpr std::int64_t kNr = kNrVectors * W;
 
 constexpr std::int64_t kSteps = 8;  // of the depth between prefetches
 
-// What is prefetched during a block: the rest of a later panel of the second factor, and the first factor's next panel.
+// What is prefetched during a block: parts of a later panel of the second factor and of the first factor's next panel.
 struct Ahead {
   Fetch b, a;
 };
