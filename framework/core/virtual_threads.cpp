@@ -19,9 +19,10 @@ namespace dml {
 namespace {
 
 std::atomic<int> count_of_threads = 0;
-// `ahead`: virtual_seconds() - thread_seconds().
-thread_local double saved_seconds = 0, ahead = 0;
+thread_local double saved_seconds = 0;
+thread_local double ahead = 0;  // virtual_seconds() - thread_seconds()
 
+// Calls of one kind take the same time.
 struct Kind {
   ProfiledOperation operation;
   const void* code = nullptr;
@@ -33,7 +34,8 @@ struct Kind {
 struct Times {
   double seconds = 0, saved = 0;
 
-  void count(double calls) const {
+  // Adds the times of so many calls, which may be negative, to the clock.
+  void add(double calls) const {
     ahead += calls * seconds;
     saved_seconds += calls * saved;
   }
@@ -47,7 +49,7 @@ Times times_of(std::span<const double> tiles) {
 struct Measured {
   int calls = 0;
   std::vector<double> tiles;  // the shortest time of each tile
-  Times times;                // by which all calls so far are counted
+  Times times;                // of a call with these tiles
 };
 thread_local std::map<Kind, Measured> measured;
 thread_local int runs_of_a_kind = VirtualThreads::kRunAll;
@@ -63,13 +65,13 @@ std::span<const double> seconds_of_tiles(std::int64_t count, TileFunction tile) 
   return seconds;
 }
 
-// Counts all calls of a kind by the shortest times, now that there is another one.
+// Adds a measured call, and corrects what the earlier calls of its kind have added.
 void add_call(Measured& m, std::span<const double> seconds) {
-  m.times.count(-m.calls);
+  m.times.add(-m.calls);
   if (m.calls++ == 0) m.tiles.assign(seconds.begin(), seconds.end());
   for (std::size_t i = 0; i < m.tiles.size(); ++i) m.tiles[i] = std::min(m.tiles[i], seconds[i]);
   m.times = times_of(m.tiles);
-  m.times.count(m.calls);
+  m.times.add(m.calls);
 }
 
 }  // namespace
@@ -115,11 +117,11 @@ double virtual_seconds_saved() { return saved_seconds; }
 void run_virtually(std::int64_t tiles, TileFunction tile) {
   const double start = thread_seconds();
   if (runs_of_a_kind == VirtualThreads::kRunAll) {
-    times_of(seconds_of_tiles(tiles, tile)).count(1);
+    times_of(seconds_of_tiles(tiles, tile)).add(1);
   } else {
     Measured& m = measured[{innermost_operation(), tile.code(), tiles}];
     if (m.calls < runs_of_a_kind) add_call(m, seconds_of_tiles(tiles, tile));
-    else m.times.count(1);
+    else m.times.add(1);
   }
   ahead -= thread_seconds() - start;
 }

@@ -6,9 +6,9 @@
 // next threads. Memory bandwidth, the clock rate under load and the latency of starting a call are not modelled.
 //
 // A step makes the same calls for every layer. The first `runs` calls of each kind run; later ones do not, and their
-// outputs stay unchanged. So every step runs the same calls, on memory that the previous step has touched. All calls
-// are counted with the shortest measured time of each tile, since the slowest tile decides when a call ends, and on a
-// busy machine a few are slow by chance.
+// outputs stay unchanged. So every step runs the same calls, on memory that the previous step has touched. A call
+// is counted with the shortest measured time of each of its tiles: it ends with its slowest tile, and on a busy machine
+// some tiles are slow by chance.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +41,14 @@ double makespan(std::span<const double> seconds, int threads);
 /// call.
 double virtual_seconds_saved();
 
-/// A call of parallel_for with virtual threads: runs its tiles on this thread, unless enough calls of its kind (the
-/// operation, the code of the tile and the number of tiles) were measured.
+/// What parallel_for does while virtual threads exist: runs the tiles on this thread and measures them, or only counts
+/// them if enough calls of the same kind (operation, code of the tile, number of tiles) were measured.
 void run_virtually(std::int64_t tiles, TileFunction tile);
 
 /// Processor time of this thread in seconds; other programs do not affect it.
 double thread_seconds();
-/// The same, except that a call of parallel_for takes the sum of its tiles' times, whether it ran or not, without the
-/// time of measuring them.
+/// Processor time of this thread, where a call of parallel_for takes the sum of its tiles' times: calls that were not
+/// run are included, and the time that measuring takes is not.
 double virtual_seconds();
 
 }  // namespace dml

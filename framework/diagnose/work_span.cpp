@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-constexpr int kRuns = 4;  // of calls of one kind
+constexpr int kRuns = 4;  // measured calls of each kind
 
 // Seconds of one step by operation.
 std::map<std::string, double> step_seconds() {

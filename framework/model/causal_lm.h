@@ -77,7 +77,7 @@ class CausalLm {
       std::numeric_limits<std::int64_t>::max();  // `recompute` applies to so many layers from the first on
   SavePolicy saves = {};                         // its dtypes; `recompute` decides about the MLP
   double noise = 0;                              // NEFTune's alpha: see train()
-  std::unique_ptr<PackedWeights> packed;  // copies that train() reads; null: none. begin_step() follows new values
+  std::unique_ptr<PackedWeights> packed;         // copies that train() reads; null: none. New values: call begin_step()
 
   /// The policy of a layer.
   RecomputePolicy recompute_of(std::int64_t layer) const {

@@ -82,7 +82,7 @@ TEST(VirtualThreads, CountAllCallsOfAKindWithTheShortestTimes) {
   {
     VirtualThreads virtual_threads(4, 2);
     ProfileScope scope("layer", 1);
-    double seconds = 20e-3;  // of a tile in the first call, which the machine disturbs
+    double seconds = 20e-3;  // of each tile in the first call, as if other programs slowed it down
     for (int layer = 0; layer < 3; ++layer) {
       parallel_for(4, [&](std::int64_t) { spin(seconds); });
       seconds = 1e-3;
@@ -91,7 +91,7 @@ TEST(VirtualThreads, CountAllCallsOfAKindWithTheShortestTimes) {
   const std::vector<ProfileRow> rows = profile_rows();
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_GE(rows[0].seconds, 12e-3);
-  EXPECT_LE(rows[0].seconds, 60e-3);  // 88 as measured
+  EXPECT_LE(rows[0].seconds, 60e-3);  // the measured times add up to 88e-3
   EXPECT_GE(rows[0].saved, 9e-3 * 0.99);
   profiling = before;
 }

@@ -9,6 +9,7 @@
 
 constexpr int kTile = 16, kBlockDepth = 32;
 constexpr std::int64_t kMr = 2 * kTile, kNr = 2 * kTile;
+constexpr std::int64_t kLinesAtOnce = 4;  // prefetched in a block of the depth
 constexpr std::int64_t kTileBytes = 1024, kPartBytes = 2 * kTileBytes, kBlockBytes = 3 * kPartBytes;
 // Where the precision of bf16 is asked for, all values have one part: themselves, rounded. `Parts` is 3 or 1 below.
 
@@ -109,7 +110,7 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
   _tile_loadconfig(&kShapes);
   const std::int64_t blocks = depth / kBlockDepth, bf16_blocks = bf16_depth / kBlockDepth;
   const std::int64_t a_bytes = blocks * Parts * kPartBytes, b_bytes = a_bytes - bf16_blocks * (Parts - 1) * kPartBytes;
-  Fetch fetch(ahead, (m + kMr - 1) / kMr * ((n + kNr - 1) / kNr), 4);
+  Fetch fetch(ahead, (m + kMr - 1) / kMr * ((n + kNr - 1) / kNr), kLinesAtOnce);
   for (std::int64_t i = 0; i < m; i += kMr)
     for (std::int64_t j = 0; j < n; j += kNr) {
       const std::int64_t rows = m - i < kMr ? m - i : kMr, cols = n - j < kNr ? n - j : kNr;

@@ -26,11 +26,13 @@ DML_INLINE void turn(V (&x)[W]) {
 // Prefetches cache lines a few at a time: many at once would occupy the buffers that the inner loop's loads need.
 class Fetch {
  public:
-  // The lines are divided among `blocks` register blocks; some() prefetches up to `at_once` of them.
+  // Divides the lines of `ahead` among `blocks` register blocks; a call of some() prefetches up to `at_once` lines.
   Fetch(PrefetchRange ahead, std::int64_t blocks, std::int64_t at_once = 1) : ahead_(ahead), at_once_(at_once) {
     std::int64_t lines = ahead.rows * ((ahead.width + kLine - 1) / kLine);
     each_ = (lines + blocks - 1) / blocks;
   }
+  static constexpr std::int64_t kLine = 64;  // bytes
+
   DML_INLINE void begin_block() { left_ = each_; }
   DML_INLINE void some() {
     for (std::int64_t i = 0; i < at_once_ && left_ > 0 && row_ < ahead_.rows; ++i) {
@@ -42,7 +44,6 @@ class Fetch {
   }
 
  private:
-  static constexpr std::int64_t kLine = 64;
   PrefetchRange ahead_;
   std::int64_t at_once_, each_, left_ = 0, row_ = 0, at_ = 0;
 };
