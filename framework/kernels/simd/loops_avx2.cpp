@@ -16,6 +16,7 @@ namespace {
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/packing.inl"
 #include "kernels/simd/products.inl"
+#include "kernels/simd/bytes_avx2.inl"
 #include "kernels/simd/storage.inl"
 #include "kernels/simd/packed.inl"
 #include "kernels/simd/stored_rows.inl"

@@ -106,6 +106,57 @@ DML_INLINE Nf4Table nf4_table(float scale, bool rounded) {
   return table;
 }
 
+#if DML_VECTOR_BYTES == 32
+// The values of a block, from tables of bytes. Rounded: to bf16.
+template <bool Rounded>
+struct Nf4Values {
+  float scale;
+  __m256i low, high;  // Rounded: the upper two bytes of the 16 values, in both halves
+
+  Nf4Values() = default;
+  DML_INLINE explicit Nf4Values(float s) : scale(s) {
+    if constexpr (Rounded) {
+      // Codes first to first + 3 and first + 8 to first + 11.
+      auto values = [s](int first) __attribute__((always_inline)) {
+        const float* from = kNf4Codes.data() + first;
+        const V codes = reinterpret_cast<V>(_mm256_setr_m128(_mm_load_ps(from), _mm_load_ps(from + 8)));
+        return reinterpret_cast<__m256i>(nearest_bf16(codes * s));
+      };
+      const __m256i halves = _mm256_or_si256(_mm256_srli_epi32(values(0), 16), values(4));
+      const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
+      const __m256i bytes = _mm256_shuffle_epi8(halves, _mm256_broadcastsi128_si256(order));
+      low = _mm256_permute4x64_epi64(bytes, 0x88);
+      high = _mm256_permute4x64_epi64(bytes, 0xdd);
+    }
+  }
+  // 32 columns from byte *p on, as in even_lanes_first.
+  DML_INLINE void get(const unsigned char* p, V (&to)[4]) const {
+    const __m256i codes = even_and_odd_codes<true>(sixteen_bytes(p));
+    if constexpr (Rounded) {
+      const __m256i zero = _mm256_setzero_si256();
+      join_bytes(zero, zero, _mm256_shuffle_epi8(low, codes), _mm256_shuffle_epi8(high, codes), to);
+    } else {
+      static constexpr ByteTables kTables(kNf4Codes.data());
+      join_bytes(kTables.look_up(0, codes), kTables.look_up(1, codes), kTables.look_up(2, codes),
+                 kTables.look_up(3, codes), to);
+#pragma GCC unroll 4
+      for (V& x : to) x *= scale;
+    }
+  }
+};
+template <bool Rounded>
+DML_INLINE void nf4_blocks(const std::uint8_t* codes, const float* scales, std::int64_t count, float* to) {
+  for (; count > 0; --count, ++scales) {
+    const Nf4Values<Rounded> values(*scales);
+    for (int half = 0; half < 2; ++half, codes += 16, to += 32) {
+      V part[4];
+      values.get(codes, part);
+      for (int i = 0; i < 4; ++i) store(to + i * W, in_order_of_columns(part[i]));
+    }
+  }
+}
+#endif
+
 void from_nf4(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to) {
   auto* codes = static_cast<const std::uint8_t*>(from);
   std::int64_t i = first, end = first + n;
@@ -130,6 +181,13 @@ void from_nf4(const void* from, const float* scales, bool rounded, std::int64_t 
           _mm512_maskz_srlv_epi32(0xffff, _mm512_maskz_cvtepu8_epi32(0xffff, _mm_shuffle_epi8(bytes, spread)), shift);
       _mm512_storeu_ps(to + 16 * part, _mm512_maskz_permutexvar_ps(0xffff, code, table));
     }
+  }
+#elif DML_VECTOR_BYTES == 32
+  if (const std::int64_t blocks = (end - i) / 64; blocks > 0) {
+    if (rounded) nf4_blocks<true>(codes + i / 2, scales + i / 64, blocks, to);
+    else nf4_blocks<false>(codes + i / 2, scales + i / 64, blocks, to);
+    i += blocks * 64;
+    to += blocks * 64;
   }
 #endif
   while (i < end) some();

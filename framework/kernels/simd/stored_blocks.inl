@@ -40,13 +40,23 @@ struct Mxfp4Rows : NibbleRows {
   struct Block {
     const unsigned char* p;
     const std::uint8_t* powers;
-    DML_INLINE V get(int v) const {
+    DML_INLINE float scale(int v) const {
       const std::uint32_t power = powers[v / kPart];
-      const float scale = std::bit_cast<float>(power == 0 ? std::uint32_t{0x400000} : power << 23);
-      Nf4Table table;
-      for (int t = 0; t < 16 / W; ++t) table.part[t] = load(kMxfp4Values + t * W) * scale;
-      return looked_up<false>(p, v, table);
+      return std::bit_cast<float>(power == 0 ? std::uint32_t{0x400000} : power << 23);
     }
+#if DML_VECTOR_BYTES == 64
+    DML_INLINE V get(int v) const {
+      return looked_up<false>(p, v, Nf4Table{{ load(kMxfp4Values) * scale(v) }});
+    }
+#else
+    DML_INLINE void get(int v, V (&to)[4]) const {
+      static constexpr ByteTables kTables(kMxfp4Values);  // the lower two bytes of all values are zero
+      const __m256i codes = even_and_odd_codes<false>(sixteen_bytes(p + 4 * v)), zero = _mm256_setzero_si256();
+      join_bytes(zero, zero, kTables.look_up(2, codes), kTables.look_up(3, codes), to);
+#pragma GCC unroll 4
+      for (V& x : to) x *= scale(v);
+    }
+#endif
   };
   struct Row {
     const unsigned char* p;
@@ -91,20 +101,35 @@ template <const Codes16& Codes>
 struct FourBitRows : BlockRows<18, 32> {
   struct Block {
     const unsigned char* p;
+#if DML_VECTOR_BYTES == 64
     DML_INLINE V get(int v) const {
       const unsigned char* at = p + v / kPart * kBytes;
-      const V scale = all(half_at(at));
-#if DML_VECTOR_BYTES == 64
       const VI codes = unsigned_bytes(at + 2);
-      const V table = floats(signed_bytes(reinterpret_cast<const unsigned char*>(Codes))) * scale;
+      const V table = floats(signed_bytes(reinterpret_cast<const unsigned char*>(Codes))) * all(half_at(at));
       return looked_up(v % 2 == 0 ? codes : codes >> 4, table);
-#else
-      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at + 2 + v % 2 * W));
-      const __m128i codes = _mm_and_si128(v % kPart < 2 ? bytes : _mm_srli_epi16(bytes, 4), _mm_set1_epi8(15));
-      const __m128i values = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(Codes)), codes);
-      return floats(reinterpret_cast<VI>(_mm256_cvtepi8_epi32(values))) * scale;
-#endif
     }
+#else
+    DML_INLINE void get(int v, V (&to)[4]) const {
+      const unsigned char* at = p + v / kPart * kBytes;
+      const float scale = half_at(at);
+      if constexpr (&Codes == &kFromMinus8) {
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; ++i) {  // code · scale and 8 · scale are exact
+          const VI codes = unsigned_bytes(at + 2 + i * W);
+          to[i] = scaled(floats(codes & 15), all(scale), all(8 * scale));
+          to[i + 2] = scaled(floats(codes >> 4), all(scale), all(8 * scale));
+        }
+      } else {
+        const __m256i bytes = sixteen_bytes(at + 2), mask = _mm256_set1_epi8(15), table = sixteen_bytes(Codes);
+        const __m256i low = _mm256_shuffle_epi8(table, _mm256_and_si256(bytes, mask));
+        const __m256i high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask));
+        to[0] = signed_bytes_of<0, 4>(low), to[1] = signed_bytes_of<8, 12>(low);
+        to[2] = signed_bytes_of<0, 4>(high), to[3] = signed_bytes_of<8, 12>(high);
+#pragma GCC unroll 4
+        for (V& x : to) x *= scale * kOfSignedBytes;
+      }
+    }
+#endif
   };
   struct Row : BlockRow {
     DML_INLINE Block block(std::int64_t i) const { return {p + i / 32 * kBytes}; }
@@ -117,19 +142,25 @@ struct Q4KRows : BlockRows<144, 256> {
   struct Block {
     const float *steps, *downs;
     const unsigned char* p;
+#if DML_VECTOR_BYTES == 64
     DML_INLINE V get(int v) const {
       const int group = v / kPart;
       const VI bytes = unsigned_bytes(p + v % kPart * W), codes = group == 0 ? bytes : bytes >> 4;
-#if DML_VECTOR_BYTES == 64
       V table = floats(lane_numbers()) * steps[group];
       keep(table);
       return looked_up(codes, table - downs[group]);
-#else
-      V value = floats(codes & 15) * steps[group];
-      keep(value);
-      return value - downs[group];
-#endif
     }
+#else
+    DML_INLINE void get(int v, V (&to)[4]) const {
+      const int group = v / kPart;
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        const VI codes = unsigned_bytes(p + i * W);
+        // code · step is exact: 4 bits times the 11 of a half and the 6 of its factor.
+        to[i] = scaled(floats(group == 0 ? codes & 15 : codes >> 4), all(steps[group]), all(downs[group]));
+      }
+    }
+#endif
   };
   struct Row : BlockRow {
     alignas(32) float steps[8], downs[8];
@@ -164,18 +195,41 @@ struct Q6KRows : BlockRows<210, 256> {
     const float* scales;              // of the quarters
     const unsigned char *low, *high;  // of the half
     int pair;                         // of quarters
+#if DML_VECTOR_BYTES == 64
     DML_INLINE V get(int v) const {
       const int quarter = v / kPart, at = v % kPart * W;
       const VI nibbles = unsigned_bytes(low + 32 * quarter + at) >> (4 * pair) & 15;
       const VI above = unsigned_bytes(high + at) >> (4 * pair + 2 * quarter) & 3;
       return floats((nibbles | above << 4) - 32) * scales[2 * quarter + at / 16];
     }
+#else
+    DML_INLINE void get(int v, V (&to)[4]) const {
+      const int quarter = v / kPart;
+      auto at = [](const unsigned char* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); };
+      const __m256i nibbles = _mm256_srlv_epi32(at(low + 32 * quarter), _mm256_set1_epi32(4 * pair));
+      __m256i above = _mm256_sllv_epi32(at(high), _mm256_set1_epi32(4 - 4 * pair));
+      if (quarter == 1) above = _mm256_srli_epi16(above, 2);
+      __m256i codes = _mm256_or_si256(_mm256_and_si256(nibbles, _mm256_set1_epi8(0x0f)),
+                                      _mm256_and_si256(above, _mm256_set1_epi8(0x30)));
+      codes = _mm256_sub_epi8(codes, _mm256_set1_epi8(32));
+      // Four columns of eight in each half.
+      codes = _mm256_permutevar8x32_epi32(codes, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+      to[0] = signed_bytes_of<0, 0>(codes), to[1] = signed_bytes_of<4, 4>(codes);
+      to[2] = signed_bytes_of<8, 8>(codes), to[3] = signed_bytes_of<12, 12>(codes);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) to[i] *= scales[2 * quarter + i / 2];
+    }
+#endif
   };
   struct Row : BlockRow {
     alignas(64) float scales[16];
     DML_INLINE void open(std::int64_t i) {
       const unsigned char* at = p + i / 256 * kBytes;
+#if DML_VECTOR_BYTES == 64
       const V scale = all(half_at(at + 208));
+#else
+      const V scale = all(half_at(at + 208) * kOfSignedBytes);
+#endif
       for (int j = 0; j < 16; j += static_cast<int>(W)) store(scales + j, floats(signed_bytes(at + 192 + j)) * scale);
     }
     DML_INLINE Block block(std::int64_t i) const {

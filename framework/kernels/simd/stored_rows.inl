@@ -1,7 +1,8 @@
 // Rows of stored weights as vectors of float32, for stored_products.inl.
 //
-// A kind of rows gives a row; a row gives blocks of 64 columns, a block its vectors in order. Kinds with scales for 256
-// columns have open(), which is called before the first block of those. kBytes256: bytes of 256 columns.
+// A kind of rows gives a row; a row gives blocks of 64 columns, a block its vectors in order: get(v), or four of them
+// at a time, get(v, to). Kinds with scales for 256 columns have open(), which is called before the first block of
+// those. kBytes256: bytes of 256 columns.
 
 constexpr std::int64_t kBlockCols = 64;  // also the block of an NF4 scale
 constexpr int kBlockVectors = static_cast<int>(kBlockCols / W);
@@ -115,12 +116,11 @@ struct NibbleRows : StoredRows {
     return _mm512_maskz_permutexvar_ps(0xffff, lane, x);
   }
 #endif
-#if DML_VECTOR_BYTES >= 32
+#if DML_VECTOR_BYTES == 64
   // Vector v of a block whose first byte is *p. HighFirst: the even column is the high nibble.
   template <bool HighFirst>
   DML_INLINE static V looked_up(const unsigned char* p, int v, const Nf4Table& table) {
     constexpr int kEven = HighFirst ? 4 : 0, kOdd = 4 - kEven;
-#if DML_VECTOR_BYTES == 64
     const __m512i shift =
         _mm512_set_epi32(24 + kOdd, 24 + kOdd, 24 + kEven, 24 + kEven, 16 + kOdd, 16 + kOdd, 16 + kEven, 16 + kEven,
                          8 + kOdd, 8 + kOdd, 8 + kEven, 8 + kEven, kOdd, kOdd, kEven, kEven);
@@ -128,23 +128,16 @@ struct NibbleRows : StoredRows {
     __builtin_memcpy(&bytes, p + 8 * v, 8);
     const __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_set1_epi64(bytes), shift);
     return _mm512_maskz_permutexvar_ps(0xffff, code, table.part[0]);  // of an index it reads the last four bits
-#else
-    const __m256i spread = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0);
-    const __m256i shift = _mm256_set_epi32(kOdd, kEven, kOdd, kEven, kOdd, kEven, kOdd, kEven);
-    int bytes;
-    __builtin_memcpy(&bytes, p + 4 * v, 4);
-    const __m256i code = _mm256_srlv_epi32(_mm256_shuffle_epi8(_mm256_set1_epi32(bytes), spread), shift);
-    return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.part[0], code),
-                            _mm256_permutevar8x32_ps(table.part[1], code),
-                            _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
-#endif
   }
+#elif DML_VECTOR_BYTES == 32
+  DML_INLINE static V to_lanes(V x) { return even_lanes_first(x); }
+  DML_INLINE static V from_lanes(V x) { return in_order_of_columns(x); }
 #endif
 };
 
 template <bool Rounded>
 struct Nf4Rows : NibbleRows {
-#if DML_VECTOR_BYTES >= 32
+#if DML_VECTOR_BYTES == 64
   // The table times the block's scale stands in registers.
   struct Block {
     const unsigned char* p;
@@ -155,6 +148,18 @@ struct Nf4Rows : NibbleRows {
     const unsigned char* p;
     const float* scales;
     DML_INLINE Block block(std::int64_t i) const { return {p + (i >> 1), nf4_table(scales[i >> 6], Rounded)}; }
+    void values(std::int64_t, std::int64_t, float*) const {}
+  };
+#elif DML_VECTOR_BYTES == 32
+  struct Block {
+    const unsigned char* p;
+    Nf4Values<Rounded> values;
+    DML_INLINE void get(int v, V (&to)[4]) const { values.get(p + 4 * v, to); }
+  };
+  struct Row {
+    const unsigned char* p;
+    const float* scales;
+    DML_INLINE Block block(std::int64_t i) const { return {p + (i >> 1), Nf4Values<Rounded>(scales[i >> 6])}; }
     void values(std::int64_t, std::int64_t, float*) const {}
   };
 #else
