@@ -34,7 +34,7 @@ struct Kind {
 struct Times {
   double seconds = 0, saved = 0;
 
-  // Adds the times of so many calls, which may be negative, to the clock.
+  // Adds this time of `calls` calls to the thread's totals; a negative number subtracts it.
   void add(double calls) const {
     ahead += calls * seconds;
     saved_seconds += calls * saved;

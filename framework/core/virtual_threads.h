@@ -7,8 +7,8 @@
 //
 // A step makes the same calls for every layer. The first `runs` calls of each kind run; later ones do not, and their
 // outputs stay unchanged. So every step runs the same calls, on memory that the previous step has touched. A call
-// is counted with the shortest measured time of each of its tiles: it ends with its slowest tile, and on a busy machine
-// some tiles are slow by chance.
+// ends with its slowest tile, and on a busy machine some tiles are slow by chance. So every call counts with the
+// shortest measured time of each tile.
 #pragma once
 
 #include <cstdint>

@@ -159,13 +159,14 @@ void add_computation(Table& t) {
       "an adapter with bf16 products, bf16 for q, k, v, attention's output, gate and up, f32 for the inputs of layers "
       "and norms; else f32.",
       {.example = "bf16"});
-  t.add("prepack_weights", &S::prepack_weights,
-        "Keep copies of the layers' weights in the layout that matrix products read: of frozen weights for the whole "
-        "run, of trained ones for the micro-batches of a step. A step takes a few percent less time, "
-        "short micro-batches gain most; the copies take four bytes per parameter in bf16 where the processor "
-        "multiplies it, else eight or more. Results do not change. If unset, copies are kept with bf16 products, where "
-        "they are read more than once and take at most a quarter of the run's other memory.",
-        {.example = "true", .unset = "where they are small"});
+  t.add(
+      "prepack_weights", &S::prepack_weights,
+      "Keep copies of the layers' weights in the layout that matrix products read: of frozen weights for the whole "
+      "run, of trained ones for the micro-batches of a step. A step takes a few percent less time; short "
+      "micro-batches gain most. The copies take four bytes per parameter with bf16 products on a processor that "
+      "multiplies bf16, else eight or more. Results do not change. If unset, copies are kept with bf16 products, where "
+      "they are read more than once and take at most a quarter of the run's other memory.",
+      {.example = "true", .unset = "where they are small"});
   t.add("bf16", &S::bf16,
         "Round the factors of matrix products to bfloat16, at twice the speed and more where the processor multiplies "
         "them faster than float32 (AMX, AMD's AVX512_BF16); sums, weights, gradients, norms, softmax and optimizer "

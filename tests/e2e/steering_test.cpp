@@ -40,7 +40,7 @@ TEST_F(Steering, SmoothedLossesAreLoggedBesideThePlainOne) {
     }
     EXPECT_GT(lines[i]["loss"].get<double>(), lines[i]["nll"].get<double>());
     EXPECT_FALSE(without[i].contains("nll"));
-    if (lines[i]["step"] == 1) {  // the same sum, but only one of them is divided by multiplying with the inverse
+    if (lines[i]["step"] == 1) {  // the same sum; the loss is multiplied by the rounded inverse of the count
       EXPECT_DOUBLE_EQ(lines[i]["nll"].get<double>(), without[i]["loss"].get<double>());
     }
   }

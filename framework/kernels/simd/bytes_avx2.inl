@@ -1,23 +1,24 @@
-// Codes of four to eight bits as vectors of float32, for AVX2: shuffles look up and move bytes, 32 at a time. Every
-// value has the bits that unpacking gives it.
+// Quantised weights of four and six bits as vectors of float32, for AVX2: shuffles look up and move bytes, 32 at a
+// time. Every value has the bits that unpacking gives it.
 
-DML_INLINE __m256i sixteen_bytes(const void* p) {  // the same in both halves
+// Bytes [p, p + 16) in both halves.
+DML_INLINE __m256i sixteen_bytes(const void* p) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(p)));
 }
 
-// Two codes of four bits in each of 16 bytes, the same in both halves: the codes of the even columns in the lower half,
-// those of the odd ones in the upper half, each in a byte. HighFirst: the even column is the high nibble.
+// One code in each byte, from 16 bytes (in both halves) of two codes each: the lower half has the codes of the even
+// columns, the upper half those of the odd columns. HighFirst: the high nibble is the even column.
 template <bool HighFirst>
 DML_INLINE __m256i even_and_odd_codes(__m256i bytes) {
   constexpr int kEven = HighFirst ? 4 : 0, kOdd = 4 - kEven;
   const __m256i shift = _mm256_set_epi32(kOdd, kOdd, kOdd, kOdd, kEven, kEven, kEven, kEven);
   return _mm256_and_si256(_mm256_srlv_epi32(bytes, shift), _mm256_set1_epi8(15));
 }
-// Eight columns in the order of those codes, and back.
+// Eight columns in the order that join_bytes gives values of these codes: even columns first. And back.
 DML_INLINE V even_lanes_first(V x) { return __builtin_shuffle(x, VI{0, 2, 4, 6, 1, 3, 5, 7}); }
 DML_INLINE V in_order_of_columns(V x) { return __builtin_shuffle(x, VI{0, 4, 1, 5, 2, 6, 3, 7}); }
 
-// to[i]: bytes [4i, 4i + 4) of each half, the lowest bytes of the values in a, the highest in d.
+// to[i] = the values of codes [4i, 4i + 4) of each half. a has the lowest byte of every value, d the highest.
 DML_INLINE void join_bytes(__m256i a, __m256i b, __m256i c, __m256i d, V (&to)[4]) {
   const __m256i low[2] = {_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)};
   const __m256i high[2] = {_mm256_unpacklo_epi8(c, d), _mm256_unpackhi_epi8(c, d)};
@@ -39,8 +40,9 @@ struct ByteTables {
   DML_INLINE __m256i look_up(int b, __m256i codes) const { return _mm256_shuffle_epi8(sixteen_bytes(byte[b]), codes); }
 };
 
-// Bytes [Lower, Lower + 4) of the lower and [Upper, Upper + 4) of the upper half as signed integers, times 2²⁴: a
-// shuffle moves them to the highest byte of each lane. On AMD it takes half as long as vpmovsxbd from a register.
+// Bytes [Lower, Lower + 4) of the lower and [Upper, Upper + 4) of the upper half as signed integers, times 2²⁴:
+// each is moved to the highest byte of its lane. On Zen 3 this takes less than half the time of vpmovsxbd from a
+// register.
 template <int Lower, int Upper>
 DML_INLINE V signed_bytes_of(__m256i bytes) {
   constexpr int kZeros = 0x808080, kNext = 1 << 24, kLower = Lower * kNext + kZeros, kUpper = Upper * kNext + kZeros;
@@ -48,10 +50,10 @@ DML_INLINE V signed_bytes_of(__m256i bytes) {
                                           kUpper, kUpper + kNext, kUpper + 2 * kNext, kUpper + 3 * kNext);
   return __builtin_convertvector(reinterpret_cast<VI>(_mm256_shuffle_epi8(bytes, order)), V);
 }
-constexpr float kOfSignedBytes = 0x1p-24f;  // times their scale
+constexpr float kSignedByteScale = 0x1p-24f;  // of what signed_bytes_of gives
 
-// x · scale − offset, rounded once.
-DML_INLINE V scaled(V x, V scale, V offset) {
+// a · b − c, rounded once.
+DML_INLINE V multiply_subtract(V a, V b, V c) {
   return reinterpret_cast<V>(
-      _mm256_fmsub_ps(reinterpret_cast<__m256>(x), reinterpret_cast<__m256>(scale), reinterpret_cast<__m256>(offset)));
+      _mm256_fmsub_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
 }

@@ -107,7 +107,7 @@ DML_INLINE Nf4Table nf4_table(float scale, bool rounded) {
 }
 
 #if DML_VECTOR_BYTES == 32
-// The values of a block, from tables of bytes. Rounded: to bf16.
+// The values of a block of NF4, looked up in tables of bytes. Rounded: to bf16.
 template <bool Rounded>
 struct Nf4Values {
   float scale;
@@ -129,7 +129,7 @@ struct Nf4Values {
       high = _mm256_permute4x64_epi64(bytes, 0xdd);
     }
   }
-  // 32 columns from byte *p on, as in even_lanes_first.
+  // The values of 32 columns from byte *p on, each vector in the order of even_lanes_first.
   DML_INLINE void get(const unsigned char* p, V (&to)[4]) const {
     const __m256i codes = even_and_odd_codes<true>(sixteen_bytes(p));
     if constexpr (Rounded) {
@@ -144,6 +144,7 @@ struct Nf4Values {
     }
   }
 };
+// Unpacks `count` blocks.
 template <bool Rounded>
 DML_INLINE void nf4_blocks(const std::uint8_t* codes, const float* scales, std::int64_t count, float* to) {
   for (; count > 0; --count, ++scales) {

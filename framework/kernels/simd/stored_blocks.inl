@@ -116,8 +116,8 @@ struct FourBitRows : BlockRows<18, 32> {
 #pragma GCC unroll 2
         for (int i = 0; i < 2; ++i) {  // code · scale and 8 · scale are exact
           const VI codes = unsigned_bytes(at + 2 + i * W);
-          to[i] = scaled(floats(codes & 15), all(scale), all(8 * scale));
-          to[i + 2] = scaled(floats(codes >> 4), all(scale), all(8 * scale));
+          to[i] = multiply_subtract(floats(codes & 15), all(scale), all(8 * scale));
+          to[i + 2] = multiply_subtract(floats(codes >> 4), all(scale), all(8 * scale));
         }
       } else {
         const __m256i bytes = sixteen_bytes(at + 2), mask = _mm256_set1_epi8(15), table = sixteen_bytes(Codes);
@@ -126,7 +126,7 @@ struct FourBitRows : BlockRows<18, 32> {
         to[0] = signed_bytes_of<0, 4>(low), to[1] = signed_bytes_of<8, 12>(low);
         to[2] = signed_bytes_of<0, 4>(high), to[3] = signed_bytes_of<8, 12>(high);
 #pragma GCC unroll 4
-        for (V& x : to) x *= scale * kOfSignedBytes;
+        for (V& x : to) x *= scale * kSignedByteScale;
       }
     }
 #endif
@@ -157,7 +157,7 @@ struct Q4KRows : BlockRows<144, 256> {
       for (int i = 0; i < 4; ++i) {
         const VI codes = unsigned_bytes(p + i * W);
         // code · step is exact: 4 bits times the 11 of a half and the 6 of its factor.
-        to[i] = scaled(floats(group == 0 ? codes & 15 : codes >> 4), all(steps[group]), all(downs[group]));
+        to[i] = multiply_subtract(floats(group == 0 ? codes & 15 : codes >> 4), all(steps[group]), all(downs[group]));
       }
     }
 #endif
@@ -228,7 +228,7 @@ struct Q6KRows : BlockRows<210, 256> {
 #if DML_VECTOR_BYTES == 64
       const V scale = all(half_at(at + 208));
 #else
-      const V scale = all(half_at(at + 208) * kOfSignedBytes);
+      const V scale = all(half_at(at + 208) * kSignedByteScale);
 #endif
       for (int j = 0; j < 16; j += static_cast<int>(W)) store(scales + j, floats(signed_bytes(at + 192 + j)) * scale);
     }

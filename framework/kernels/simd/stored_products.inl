@@ -14,6 +14,7 @@ constexpr std::int64_t kRangeCols = 512;    // a multiple of 256, the columns be
 constexpr std::int64_t kGroupRows = 24;     // of w, for each range
 constexpr int kQuicklyRead = 256;  // kinds of at least so many bytes for 256 columns take few instructions to read
 
+// Whether a block gives four vectors at a time.
 template <class Block>
 constexpr bool kFourAtATime = requires(Block b, V (&to)[4]) {
   b.get(0, to);
@@ -108,11 +109,11 @@ DML_INLINE void write_sums(const Rows& w, std::int64_t n0, const V (&acc)[M][N],
     }
 }
 
-// Whether the next N rows of w are fetched in the order of memory, which is one stream instead of N: int8 is read at 27
-// instead of 23 GB/s by two threads on Zen 3. Rows of 16 bits gain nothing, and products in ranges of columns read in
-// another order.
+// Whether the next N rows of w are prefetched in the order of memory, as one stream instead of N: two threads of a Zen
+// 3 read int8 at 27 instead of 23 GB/s. 16-bit weights gain nothing. Products of six or more rows of x read ranges of
+// columns, so the next rows are not what they need next.
 template <class Rows>
-constexpr bool fetches_in_order(int m) {
+constexpr bool prefetches_in_order(int m) {
   return DML_VECTOR_BYTES == 32 && Rows::kBytes256 < 512 && m < 6;
 }
 
@@ -132,26 +133,27 @@ void stored_dots(const Rows& w, std::int64_t n0, const float* packed, std::int64
 #pragma GCC unroll 8
   for (int n = 0; n < N; ++n) row[n] = w.row(n0 + n);
   constexpr std::int64_t kAhead = kBytesAhead * 256 / Rows::kBytes256, kBlockBytes = Rows::kBytes256 / 4;
-  const std::int64_t columns_ahead = w.cols < kAhead ? w.cols : kAhead;
   std::int64_t i = begin;
   for (; i + kBlockCols <= end; i += kBlockCols) {
     // What is needed soon comes into the second-level cache, after the end of these rows the beginning of the next N:
     // no pattern within pages would foresee it. Into the first level it would take the few buffers that loads wait in:
     // 25 instead of 31 GB/s on Zen 4.
-    if constexpr (fetches_in_order<Rows>(M)) {
+    if constexpr (prefetches_in_order<Rows>(M)) {
       const unsigned char* next = row[0].p + N * (w.cols + i) * Rows::kBytes256 / 256;
       for (int line = 0; line < N * kBlockBytes; line += 64) __builtin_prefetch(next + line, 0, 2);
     }
-    const std::int64_t soon = i + columns_ahead < w.cols ? i + columns_ahead : (N - 1) * w.cols + i + columns_ahead;
     typename Rows::Block block[N];
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
       if constexpr (requires { row[n].open(i); })
         if (i % 256 == 0) row[n].open(i);
       block[n] = row[n].block(i);
-      if constexpr (!fetches_in_order<Rows>(M))
+      if constexpr (!prefetches_in_order<Rows>(M)) {
+        const std::int64_t later = i + (w.cols < kAhead ? w.cols : kAhead);
+        const std::int64_t soon = later < w.cols ? later : (N - 1) * w.cols + later;
         for (int line = 0; line < kBlockBytes; line += 64)
           __builtin_prefetch(row[n].p + soon * Rows::kBytes256 / 256 + line, 0, 2);
+      }
     }
     add_block(block, packed, acc);
     packed += M * kBlockCols;
@@ -174,8 +176,8 @@ void stored_dots(const Rows& w, std::int64_t n0, const float* packed, std::int64
   write_sums<Rows, M, N>(w, n0, acc, m, c, ldc, add);
 }
 
-// Rows of w beside m of x: with their sums they fill the registers. Of short vectors one row of x has no more than two
-// rows have: with eight rows of w int8 was read at 14 instead of 24 GB/s from the cache of a Zen 3.
+// Rows of w beside m of x: with their sums they fill the registers. With vectors shorter than 64 bytes one row of x has
+// four rows of w beside it, too: with eight, a Zen 3 read int8 from its cache at 14 instead of 24 GB/s.
 template <class Rows>
 constexpr int rows_beside(int m) {
   if (DML_VECTOR_BYTES == 64) return m == 8 ? 3 : m == 1 ? 8 : 4;
