@@ -72,7 +72,7 @@ struct HttpServer::State {
   std::set<std::shared_ptr<Connection>> connections;
   std::set<std::shared_ptr<Exchange>> exchanges;
   bool stopping = false;
-  std::condition_variable stop;
+  std::condition_variable stop, sent;
   std::thread sweeper;
 
   static void on_connection(void* state, MHD_Connection* c, void** context, MHD_ConnectionNotificationCode code) {
@@ -212,8 +212,17 @@ struct HttpServer::State {
       const std::lock_guard lock(self->mutex);
       self->exchanges.erase(held->exchange);
     }
+    self->sent.notify_all();
     delete held;
     *context = nullptr;
+  }
+
+  // Whether an answer is complete, but not yet sent. Call with `mutex` locked.
+  bool is_sending() const {
+    return std::ranges::any_of(exchanges, [](auto& e) {
+      const std::lock_guard lock(e->mutex);
+      return e->finished && !e->over && !e->left;
+    });
   }
 
   // Closes connections that exceed their time, and notices clients that have left before their answer is there.
@@ -288,7 +297,8 @@ HttpServer::HttpServer(const HttpOptions& options, Handler handler, Refusal refu
 
 HttpServer::~HttpServer() {
   {
-    const std::lock_guard lock(state_->mutex);
+    std::unique_lock lock(state_->mutex);
+    state_->sent.wait_for(lock, state_->options.closing_time, [&] { return !state_->is_sending(); });
     state_->stopping = true;
   }
   state_->stop.notify_all();

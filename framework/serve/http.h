@@ -57,6 +57,7 @@ struct HttpOptions {
   unsigned connections = 1000;
   std::chrono::seconds request_time{10};  // for the headers, then for the body at 1 kB/s or more
   std::chrono::seconds idle_time{30};     // for a connection without traffic
+  std::chrono::seconds closing_time{5};   // for clients to read the answers that are complete when the server ends
   std::size_t unread_bytes =
       std::size_t{4}
       << 20;  // maximum of streamed bytes that the client has not read; beyond it the request is cancelled
@@ -70,6 +71,7 @@ class HttpServer {
 
   /// Listens and serves on a thread of its own, which calls `handler`. IoError when the address cannot be bound.
   HttpServer(const HttpOptions& options, Handler handler, Refusal refusal);
+  /// Sends the rest of the answers that are complete, then closes all connections.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <thread>
 
 namespace dml {
@@ -40,9 +42,10 @@ class Socket {
   std::string receive(const std::string& until = "\1") {
     std::string out;
     char some[4096];
-    while (out.find(until) == out.npos) {
+    for (std::size_t from = 0; out.find(until, from) == out.npos;) {
       const ssize_t n = ::recv(fd_, some, sizeof some, 0);
       if (n <= 0) break;
+      from = out.size() - std::min(out.size(), until.size());
       out.append(some, static_cast<std::size_t>(n));
     }
     return out;
@@ -187,6 +190,51 @@ TEST_F(ImpatientHttp, EndsRequestsThatNeverEndAndServesOthersMeanwhile) {
   for (int i = 0; i < kPatience && server.connections() > 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(server.connections(), 0u);
+}
+
+// Answers that are larger than the buffers of a socket: the rest is still with the server when it ends.
+TEST(HttpServer, SendsTheRestOfCompleteAnswersBeforeItEnds) {
+  const std::string body(std::size_t{32} << 20, 'a');
+  HttpOptions options;
+  options.closing_time = std::chrono::seconds(1000);
+  options.unread_bytes = 2 * body.size();
+  auto server = std::make_unique<HttpServer>(
+      options,
+      [&](const HttpRequest& r, const std::shared_ptr<HttpReply>& reply) {
+        if (r.path == "/whole") return reply->send({.body = body});
+        reply->begin({});
+        reply->write(body);
+        reply->finish();
+      },
+      [](int status, const std::string&) { return HttpResponse{.status = status}; });
+  Socket whole(server->port()), streamed(server->port());
+  whole.send("GET /whole HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  streamed.send("GET /streamed HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(whole.receive("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(streamed.receive("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  std::thread end([&] { server.reset(); });
+  const std::string rest = whole.receive(), pieces = streamed.receive();
+  end.join();
+  // Up to a buffer of each came with the headers.
+  EXPECT_GT(std::ranges::count(rest, 'a'), std::ssize(body) - 4096);
+  EXPECT_GT(std::ranges::count(pieces, 'a'), std::ssize(body) - 4096);
+  EXPECT_TRUE(pieces.ends_with("\r\n0\r\n\r\n"));
+}
+
+TEST(HttpServer, EndsWhereAClientDoesNotRead) {
+  HttpOptions options;
+  options.closing_time = std::chrono::seconds(0);
+  auto server = std::make_unique<HttpServer>(
+      options,
+      [](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) {
+        reply->send({.body = std::string(std::size_t{32} << 20, 'a')});
+      },
+      [](int status, const std::string&) { return HttpResponse{.status = status}; });
+  Socket s(server->port());
+  s.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(s.receive("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  server.reset();
+  EXPECT_LT(s.receive().size(), std::size_t{32} << 20);
 }
 
 }  // namespace
