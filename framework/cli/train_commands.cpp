@@ -244,7 +244,7 @@ int plan_ranks(const Plan& p) {
 
 // Draws the learning rate at the first, the last and evenly spaced steps between them, with a bar each.
 int plan_learning_rate(const RecipeFile& file) {
-  constexpr std::int64_t kLines = 40, kWidth = 50;
+  constexpr std::int64_t kLines = 40, kColumns = 50;
   auto self = make_self_comm();
   const auto tokenizer = open_tokenizer(file.recipe.model);
   const RunData data(file.recipe, *tokenizer, *self);
@@ -255,7 +255,7 @@ int plan_learning_rate(const RecipeFile& file) {
   print(fmt::format("{:>8}  {:>12}\n", "step", "lr"));
   for (std::int64_t i = 0; i < lines; ++i) {
     const std::int64_t s = lines > 1 ? i * (steps - 1) / (lines - 1) : 0;
-    const auto width = static_cast<std::int64_t>(std::lround(most > 0 ? rate.at(s) / most * kWidth : 0));
+    const auto width = static_cast<std::int64_t>(std::lround(most > 0 ? rate.at(s) / most * kColumns : 0));
     std::string bar;
     for (std::int64_t k = 0; k < width; ++k) bar += "█";
     print(fmt::format("{:>8}  {:>12.4e}  {}\n", s + 1, rate.at(s), bar));

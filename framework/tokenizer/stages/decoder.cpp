@@ -161,9 +161,9 @@ void clean_up(std::string& s) {
   for (auto& [from, to] : pairs) replace_all(s, from, to);
 }
 
-class WordPiece : public EachToken {
+class WordPieceDecoder : public EachToken {
  public:
-  WordPiece(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
+  WordPieceDecoder(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
   void decode_one(std::string& token, bool first) const override {
     if (!first) {
       if (token.starts_with(prefix_)) token.erase(0, prefix_.size());
@@ -240,8 +240,8 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
     return std::make_unique<ReplaceInTokens>(pattern.text, std::move(regex), json_string(spec, "content", "", where));
   }
   if (type == "WordPiece")
-    return std::make_unique<WordPiece>(json_string(spec, "prefix", "##", where),
-                                       json_bool(spec, "cleanup", true, where));
+    return std::make_unique<WordPieceDecoder>(json_string(spec, "prefix", "##", where),
+                                              json_bool(spec, "cleanup", true, where));
   if (type == "BPEDecoder") return std::make_unique<WordSuffix>(json_string(spec, "suffix", "</w>", where));
   static const std::vector<std::string> known = {"ByteLevel", "ByteFallback", "Fuse",      "Strip",     "Metaspace",
                                                  "Replace",   "Sequence",     "WordPiece", "BPEDecoder"};
