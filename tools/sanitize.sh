@@ -7,13 +7,13 @@
 # short: every family and every kind as by default, but full training is not resumed and there is no server. The tests run it.
 # thread: ThreadSanitizer; three families with full training and two kinds of adapters, on four threads.
 # ONLY=serve skips all training that the server does not need.
-# Without PROGRAM it builds dml_sanitized or dml_thread_sanitized.
+# Without PROGRAM it builds one: dml_sanitized_server, dml_sanitized (without the constraints of requests) or dml_thread_sanitized.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 sanitizer=${1:-address}
 case $sanitizer in
-  address) target=dml_sanitized flags=address,undefined threads=2 jobs=1 ;;
+  address) target=dml_sanitized_server flags=address,undefined threads=2 jobs=1 ;;
   short) target=dml_sanitized flags=address,undefined threads=1 jobs=$(nproc) ;;
   thread) target=dml_thread_sanitized flags=thread threads=4 jobs=1 ;;
   *) echo "usage: tools/sanitize.sh [address|short|thread] [PROGRAM]" >&2; exit 2 ;;
