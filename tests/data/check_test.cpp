@@ -2,6 +2,8 @@
 // format and many kinds of damage.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "data/prepare_fixture.h"
 #include "prompt/dataset_page.h"
@@ -86,6 +88,7 @@ TEST_F(Check, RejectsExactlyWhatPreparingRejects) {
         data.on_bad_row = bad;
         check();
         const std::string said = refusal();
+        std::filesystem::remove_all(data.dataset_prepared_path);  // preparing reads what is there of other recipes
         EXPECT_EQ(problems.empty(), said.empty()) << type << ", " << what << ": prepare says '" << said << "', check "
                                                   << (problems.empty() ? "nothing" : "'" + problems.front() + "'");
         if (!problems.empty() && !said.empty()) {
