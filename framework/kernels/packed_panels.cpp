@@ -1,5 +1,7 @@
 #include "kernels/packed_panels.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "core/bf16.h"
@@ -8,12 +10,21 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kPanelCols = 256;      // packed at a time: half a megabyte
+constexpr std::int64_t kMostCols = 256;       // of a panel of the second factor that is packed at a time
 constexpr std::int64_t kTransposedRows = 16;  // rows of a transposed factor that go to all panels at once
 
 // [0, size) in as few equal parts as `most` allows, each but the last a multiple of `unit`.
 std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit) {
   return round_up(ceil_div(size, ceil_div(size, most)), unit);
+}
+
+// The most columns of a panel, of `row` floats each: half of the L2 cache. Weights that are prefetched for the next
+// panel, rows of the first factor and the result share it.
+std::int64_t most_cols(std::int64_t row) {
+  static const long known = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  const long cache = known > 0 ? known : 1L << 20;
+  const std::int64_t columns = cache / 2 / (row * static_cast<std::int64_t>(sizeof(float)));
+  return std::clamp(columns, 4 * product_loops().nr, kMostCols);
 }
 
 // Depth of a panel.
@@ -163,7 +174,10 @@ void multiply_packed(const Factor& b, const Factor* tail, const Step& at, std::i
 }
 
 Panels::Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols)
-    : b_(b), tail_(tail), step_(step), cols_(equal_part(cols, kPanelCols, product_loops().nr)) {
+    : b_(b),
+      tail_(tail),
+      step_(step),
+      cols_(equal_part(cols, most_cols(row_floats(b, Side::b, std::min(step, b.depth()))), product_loops().nr)) {
   DML_CHECK(!b.packed || (step_of(b) == step && b.packed.tail == (tail ? tail->b.depth() : 0)));
 }
 

@@ -43,6 +43,7 @@ TEST(Rules, NameBothPlaces) {
       {lora + "relora: true\njagged_restart_steps: 20\npeft_init_lora_weights: pissa", "must be true or gaussian"},
       {lora + "relora: true\njagged_restart_steps: 20\noptimizer: adamw_8bit", "needs relora_prune_method: reset"},
       {lora + "relora: true\njagged_restart_steps: 20\nema_decay: 0.9", "so 'ema_decay' has nothing to average"},
+      {lora + "relora: true\njagged_restart_steps: 20\nprepack_weights: true", "changes the base, of which"},
       {lora + "relora_steps: 20", "Axolotl has renamed it"},
       {"gradient_checkpointing_layers: 5", "'gradient_checkpointing_layers' needs gradient_checkpointing: true or mlp"},
       {"jagged_restart_warmup_steps: 5", "'jagged_restart_warmup_steps' needs jagged_restart_steps"},
