@@ -10,7 +10,7 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kMostCols = 256;       // of a panel of the second factor that is packed at a time
+constexpr std::int64_t kMostPanelCols = 256;  // of a panel of the second factor that is packed at a time
 constexpr std::int64_t kTransposedRows = 16;  // rows of a transposed factor that go to all panels at once
 
 // [0, size) in as few equal parts as `most` allows, each but the last a multiple of `unit`.
@@ -24,7 +24,7 @@ std::int64_t most_cols(std::int64_t row) {
   static const long known = sysconf(_SC_LEVEL2_CACHE_SIZE);
   const long cache = known > 0 ? known : 1L << 20;
   const std::int64_t columns = cache / 2 / (row * static_cast<std::int64_t>(sizeof(float)));
-  return std::clamp(columns, 4 * product_loops().nr, kMostCols);
+  return std::clamp(columns, 4 * product_loops().nr, kMostPanelCols);
 }
 
 // Depth of a panel.

@@ -72,7 +72,7 @@ struct HttpServer::State {
   std::set<std::shared_ptr<Connection>> connections;
   std::set<std::shared_ptr<Exchange>> exchanges;
   bool stopping = false;
-  std::condition_variable stop, sent;
+  std::condition_variable stop;
   std::thread sweeper;
 
   static void on_connection(void* state, MHD_Connection* c, void** context, MHD_ConnectionNotificationCode code) {
@@ -212,14 +212,17 @@ struct HttpServer::State {
       const std::lock_guard lock(self->mutex);
       self->exchanges.erase(held->exchange);
     }
-    self->sent.notify_all();
     delete held;
     *context = nullptr;
   }
 
-  // Whether an answer is complete, but not yet sent. Call with `mutex` locked.
+  std::vector<std::shared_ptr<Exchange>> open_exchanges() const {
+    const std::lock_guard lock(mutex);
+    return {exchanges.begin(), exchanges.end()};
+  }
+  // Whether an answer is complete, but not yet sent.
   bool is_sending() const {
-    return std::ranges::any_of(exchanges, [](auto& e) {
+    return std::ranges::any_of(open_exchanges(), [](auto& e) {
       const std::lock_guard lock(e->mutex);
       return e->finished && !e->over && !e->left;
     });
@@ -228,11 +231,9 @@ struct HttpServer::State {
   // Closes connections that exceed their time, and notices clients that have left before their answer is there.
   void sweep() {
     std::vector<std::shared_ptr<Connection>> open;
-    std::vector<std::shared_ptr<Exchange>> waiting;
     {
       const std::lock_guard lock(mutex);
       open.assign(connections.begin(), connections.end());
-      waiting.assign(exchanges.begin(), exchanges.end());
     }
     const auto now = SteadyClock::now();
     for (auto& c : open) {
@@ -245,7 +246,7 @@ struct HttpServer::State {
       const bool late = std::exchange(c->late, now - c->since > options.request_time + more) && c->late;
       if (ended || late) ::shutdown(c->socket, SHUT_RDWR);
     }
-    for (auto& e : waiting) {
+    for (auto& e : open_exchanges()) {
       const std::lock_guard lock(e->mutex);
       if (!e->suspended || e->over) continue;
       const std::lock_guard socket(e->own->mutex);
@@ -296,24 +297,20 @@ HttpServer::HttpServer(const HttpOptions& options, Handler handler, Refusal refu
 }
 
 HttpServer::~HttpServer() {
+  for (const auto until = SteadyClock::now() + state_->options.closing_time;
+       state_->is_sending() && SteadyClock::now() < until;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   {
-    std::unique_lock lock(state_->mutex);
-    state_->sent.wait_for(lock, state_->options.closing_time, [&] { return !state_->is_sending(); });
+    const std::lock_guard lock(state_->mutex);
     state_->stopping = true;
   }
   state_->stop.notify_all();
   state_->sweeper.join();
-  std::vector<std::shared_ptr<Exchange>> waiting;
-  {
-    const std::lock_guard lock(state_->mutex);
-    waiting.assign(state_->exchanges.begin(), state_->exchanges.end());
-  }
-  for (auto& e : waiting) {
+  for (auto& e : state_->open_exchanges()) {
     const std::lock_guard lock(e->mutex);
     e->left = true;
     e->wake();
   }
-  waiting.clear();
   MHD_stop_daemon(state_->daemon);
 }
 
