@@ -1,5 +1,6 @@
-# Read by ctest when it starts: adds PREFIX.Suite for every test suite of PROGRAM, with PROPERTIES. Most tests take less time
-# than the start of a program, so all of a suite run in one process. FOUND keeps the list until PROGRAM is linked again.
+# ctest reads this file when it starts: for every test suite of PROGRAM, it adds a test PREFIX.Suite with PROPERTIES. Most tests
+# take less time than the start of a program, so all tests of a suite run in one process. The file FOUND holds the list of suites
+# until PROGRAM is linked again.
 if(NOT EXISTS "${PROGRAM}")
   add_test(${PREFIX}.NOT_BUILT "${PROGRAM}")
   return()
@@ -16,7 +17,7 @@ endif()
 file(READ "${FOUND}" suites)
 foreach(suite ${suites})
   add_test("${PREFIX}.${suite}" "${PROGRAM}" "--gtest_filter=${suite}.*")
-  # Skipped: a suite of which all tests were.
+  # A suite counts as skipped if all its tests were skipped.
   set_tests_properties("${PREFIX}.${suite}" PROPERTIES ${PROPERTIES}
     SKIP_REGULAR_EXPRESSION "PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\][^\n]*\n)+$")
 endforeach()

@@ -7,7 +7,8 @@
 # short: every family and every kind as by default, but full training is not resumed and there is no server. The tests run it.
 # thread: ThreadSanitizer; three families with full training and two kinds of adapters, on four threads.
 # ONLY=serve skips all training that the server does not need.
-# Without PROGRAM it builds one: dml_sanitized_server, dml_sanitized (without the constraints of requests) or dml_thread_sanitized.
+# Without PROGRAM it builds dml_sanitized_server for "address", dml_sanitized for "short" (constraints of requests are then
+# compiled without sanitizers), dml_thread_sanitized for "thread".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

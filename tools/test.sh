@@ -15,5 +15,5 @@ if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 ] 2>/de
   export TMPDIR
   trap 'rm -rf "$TMPDIR"' EXIT
 fi
-# One more than cores: many tests wait for programs that they have started.
+# One test more than there are cores, since many tests wait for programs that they have started.
 ctest --preset release -j "$(($(nproc) + 1))" "$@"

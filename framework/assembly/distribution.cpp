@@ -78,8 +78,8 @@ std::size_t packed_weight_bytes(CausalLm& model, const Recipe& recipe, const Dis
   const bool moves = weights_move || trains_in_parts(recipe, strategy);
   if (wanted == true && moves)
     throw UserError(
-        "prepack_weights: true needs weights that stay in place, which strategies that shard them (zero3, hybrid) "
-        "move; remove it, or use another strategy")
+        "prepack_weights: true needs weights that stay in place, and this distribution shards them; remove "
+        "prepack_weights, or set distribution: zero2 or ddp")
         .about("prepack_weights");
   // Measured (bench/LOG.md): 3 to 13 % of the products' time in bf16, 1 to 2 % in float32.
   const bool saves = kernels::precision() == DType::bf16 && (recipe.adapter.adapter != AdapterKind::none || passes > 1);

@@ -81,12 +81,12 @@ void grow(BaseModel& base, std::int64_t rows, bool mean, std::uint64_t seed,
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
 // Which of embedding and head an adapter trains for all tokens from `first` on.
-struct TrainsNewTokens {
+struct EmbeddingAndHead {
   bool embedding = false, head = false;
 };
 
-TrainsNewTokens trains_new_tokens(const AdapterConfig& config, const ModelSpec& spec, std::int64_t first,
-                                  std::int64_t last) {
+EmbeddingAndHead trained_for_new_tokens(const AdapterConfig& config, const ModelSpec& spec, std::int64_t first,
+                                        std::int64_t last) {
   ModelSpec resized = spec;
   resized.vocab = last;
   const AdapterPlan plan = plan_adapter(config, resized, "the recipe");
@@ -170,7 +170,8 @@ std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& 
 void check_resize(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter) {
   const std::int64_t before = base.spec.vocab;
   if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir || tokens <= before) return;
-  const TrainsNewTokens trained = trains_new_tokens(adapter_config(adapter, base.directory), base.spec, before, tokens);
+  const EmbeddingAndHead trained =
+      trained_for_new_tokens(adapter_config(adapter, base.directory), base.spec, before, tokens);
   const bool by_row = !adapter.peft_trainable_token_indices.empty();
   if (!trained.embedding || (!trained.head && !base.spec.tied && !by_row))
     throw UserError(
@@ -194,7 +195,7 @@ void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection&
   if (rows <= before) return;
   check_resize(base, tokens, adapter);
   if (adapter.adapter != AdapterKind::none && tokens > before && base.spec.head == HeadKind::causal_lm &&
-      !trains_new_tokens(adapter_config(adapter, base.directory), base.spec, before, tokens).head)
+      !trained_for_new_tokens(adapter_config(adapter, base.directory), base.spec, before, tokens).head)
     log_warning(
         "The head's rows of the new tokens keep random values: the model reads these tokens, but does not learn to "
         "write them; add {}",

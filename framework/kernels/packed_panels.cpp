@@ -10,7 +10,7 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kMostPanelCols = 256;  // of a panel of the second factor that is packed at a time
+constexpr std::int64_t kMaxPanelCols = 256;   // of a panel of the second factor; a panel is packed at a time
 constexpr std::int64_t kTransposedRows = 16;  // rows of a transposed factor that go to all panels at once
 
 // [0, size) in as few equal parts as `most` allows, each but the last a multiple of `unit`.
@@ -18,13 +18,13 @@ std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit)
   return round_up(ceil_div(size, ceil_div(size, most)), unit);
 }
 
-// The most columns of a panel, of `row` floats each: half of the L2 cache. Weights that are prefetched for the next
-// panel, rows of the first factor and the result share it.
-std::int64_t most_cols(std::int64_t row) {
+// The columns of a panel, of `floats` each, that fill half of the L2 cache. The other half is for the weights that are
+// prefetched for the next panel, the rows of the first factor and the result (measured: bench/LOG.md).
+std::int64_t max_panel_cols(std::int64_t floats) {
   static const long known = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  const long cache = known > 0 ? known : 1L << 20;
-  const std::int64_t columns = cache / 2 / (row * static_cast<std::int64_t>(sizeof(float)));
-  return std::clamp(columns, 4 * product_loops().nr, kMostPanelCols);
+  const long cache = known > 0 ? known : 1L << 20;  // bytes
+  const std::int64_t columns = cache / 2 / (floats * static_cast<std::int64_t>(sizeof(float)));
+  return std::clamp(columns, 4 * product_loops().nr, kMaxPanelCols);
 }
 
 // Depth of a panel.
@@ -177,7 +177,7 @@ Panels::Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_
     : b_(b),
       tail_(tail),
       step_(step),
-      cols_(equal_part(cols, most_cols(row_floats(b, Side::b, std::min(step, b.depth()))), product_loops().nr)) {
+      cols_(equal_part(cols, max_panel_cols(row_floats(b, Side::b, std::min(step, b.depth()))), product_loops().nr)) {
   DML_CHECK(!b.packed || (step_of(b) == step && b.packed.tail == (tail ? tail->b.depth() : 0)));
 }
 

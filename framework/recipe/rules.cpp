@@ -125,7 +125,7 @@ void check_relora(const Recipe& recipe, RuleReport& rules) {
     reject(
         fmt::format("with {}: {} needs relora_prune_method: reset", rules.cite("optimizer"), recipe.optim.optimizer));
   if (recipe.train.prepack_weights == true)
-    reject(fmt::format("changes the base, of which {} keeps copies; remove it", rules.cite("prepack_weights")));
+    reject(fmt::format("makes packed copies of the base outdated; remove {}", rules.cite("prepack_weights")));
   if (recipe.distribution.shard_frozen_weights == true)
     reject(fmt::format("needs the full base on every rank; remove {}", rules.cite("shard_frozen_weights")));
 }

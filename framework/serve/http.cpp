@@ -220,7 +220,7 @@ struct HttpServer::State {
     const std::lock_guard lock(mutex);
     return {exchanges.begin(), exchanges.end()};
   }
-  // Whether an answer is complete, but not yet sent.
+  // Whether a complete answer has not been sent to its end.
   bool is_sending() const {
     return std::ranges::any_of(open_exchanges(), [](auto& e) {
       const std::lock_guard lock(e->mutex);
@@ -297,8 +297,8 @@ HttpServer::HttpServer(const HttpOptions& options, Handler handler, Refusal refu
 }
 
 HttpServer::~HttpServer() {
-  for (const auto until = SteadyClock::now() + state_->options.closing_time;
-       state_->is_sending() && SteadyClock::now() < until;)
+  const auto deadline = SteadyClock::now() + state_->options.closing_time;
+  while (state_->is_sending() && SteadyClock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   {
     const std::lock_guard lock(state_->mutex);

@@ -88,7 +88,8 @@ TEST_F(Check, RejectsExactlyWhatPreparingRejects) {
         data.on_bad_row = bad;
         check();
         const std::string said = refusal();
-        std::filesystem::remove_all(data.dataset_prepared_path);  // preparing reads what is there of other recipes
+        std::filesystem::remove_all(
+            data.dataset_prepared_path);  // prepare() reads the descriptions of all prepared data there
         EXPECT_EQ(problems.empty(), said.empty()) << type << ", " << what << ": prepare says '" << said << "', check "
                                                   << (problems.empty() ? "nothing" : "'" + problems.front() + "'");
         if (!problems.empty() && !said.empty()) {

@@ -192,7 +192,7 @@ TEST_F(ImpatientHttp, EndsRequestsThatNeverEndAndServesOthersMeanwhile) {
   EXPECT_EQ(server.connections(), 0u);
 }
 
-// Answers that are larger than the buffers of a socket: the rest is still with the server when it ends.
+// The answers are larger than the buffers of a socket, so the server still holds most of each when it ends.
 TEST(HttpServer, SendsTheRestOfCompleteAnswersBeforeItEnds) {
   const std::string body(std::size_t{32} << 20, 'a');
   HttpOptions options;
@@ -215,7 +215,7 @@ TEST(HttpServer, SendsTheRestOfCompleteAnswersBeforeItEnds) {
   std::thread end([&] { server.reset(); });
   const std::string rest = whole.receive(), pieces = streamed.receive();
   end.join();
-  // Up to a buffer of each came with the headers.
+  // One read of receive() returned the headers with up to 4096 bytes of the body.
   EXPECT_GT(std::ranges::count(rest, 'a'), std::ssize(body) - 4096);
   EXPECT_GT(std::ranges::count(pieces, 'a'), std::ssize(body) - 4096);
   EXPECT_TRUE(pieces.ends_with("\r\n0\r\n\r\n"));
