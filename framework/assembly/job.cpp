@@ -163,6 +163,17 @@ void set_precision(Bf16 wanted) {
         "round to bf16 at the speed of float32");
 }
 
+void set_generation_precision(Bf16 wanted) {
+  set_precision(wanted);
+  if (wanted == Bf16::automatic && kernels::has_few_rows_in_bf16())
+    kernels::use_precision(kernels::precision(), DType::bf16);
+}
+
+const char* generation_precision_text() {
+  if (kernels::precision() == DType::bf16) return ", bf16 products";
+  return kernels::few_rows_precision() == DType::bf16 ? ", 16-bit products for generated tokens" : "";
+}
+
 RankThreads threads_of_rank(const TrainSection& train, Comm& comm, std::int64_t chosen) {
   const Sharers sharers = sharers_of(comm);
   RankThreads out;

@@ -23,6 +23,10 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
 
 /// Sets the precision of matrix products. Warns when bf16 is asked for and this processor has no instructions for it.
 void set_precision(Bf16 wanted);
+/// For generating text: automatic rounds the factors of large products and of those of few rows where each is faster.
+void set_generation_precision(Bf16 wanted);
+/// What answers are rounded by, as the end of a description; empty for float32.
+const char* generation_precision_text();
 
 /// The threads of a rank.
 struct RankThreads {

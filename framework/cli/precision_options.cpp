@@ -28,13 +28,13 @@ void PrecisionOptions::add_to(Options& options) {
                "answers may differ",
                "f32|bf16|int8");
   options.text("bf16", bf16,
-               "round the factors of matrix products to bfloat16 (false); auto: if the processor multiplies those "
+               "round the factors of matrix products to bfloat16 (false); auto: those that the processor then multiplies "
                "faster, most of all for quantised models and long prompts; answers may differ",
                "true|false|auto");
 }
 
 DType PrecisionOptions::apply() const {
-  set_precision(bf16 ? products_in(*bf16) : Bf16::off);
+  set_generation_precision(bf16 ? products_in(*bf16) : Bf16::off);
   return kv_cache ? cache_storage(*kv_cache) : DType::f32;
 }
 

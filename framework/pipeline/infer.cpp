@@ -16,7 +16,6 @@
 #include "core/memory_limits.h"
 #include "data/records.h"
 #include "dist/comm.h"
-#include "kernels/processor.h"
 #include "pipeline/best_of.h"
 
 namespace dml {
@@ -48,7 +47,7 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : option
   description_ = fmt::format("{}{}, {}", base_.directory,
                              adapters.empty() ? "" : fmt::format(" with {}", fmt::join(adapters, " and ")),
                              format_->description());
-  if (kernels::precision() == DType::bf16) description_ += ", bf16 products";
+  description_ += generation_precision_text();
 }
 
 Assistant::~Assistant() = default;

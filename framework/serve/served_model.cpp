@@ -13,7 +13,6 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/memory_limits.h"
-#include "kernels/processor.h"
 #include "pipeline/infer.h"
 
 namespace dml {
@@ -97,7 +96,7 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   for (const ServedModel& m : list_) names.push_back(m.name);
   description_ = fmt::format("{}; {}; {} requests at a time, context {}", fmt::join(names, ", "),
                              format_->description(), engine_.slots, engine_.context);
-  if (kernels::precision() == DType::bf16) description_ += ", bf16 products";
+  description_ += generation_precision_text();
 }
 
 // Reserves the key-value caches of all slots, each of a whole context, or of fewer tokens where memory is short.

@@ -16,6 +16,7 @@ extern const ProductLoops products, products_bf16;
 #if defined(__x86_64__)
 namespace avx2 {
 extern const Loops table;
+const Loops* table_bf16();  // for the precision of bf16
 extern const ProductLoops products, products_bf16;
 }  // namespace avx2
 namespace avx512 {
@@ -58,7 +59,8 @@ const Loops* loops_of(Isa isa) {
   return &portable::table;
 }
 
-// The products for each precision, whether those of bf16 are the faster ones, and other loops for bf16 where there are.
+// The products for each precision, whether those of bf16 are the faster ones, and the loops with products of few rows in
+// bf16, if there are.
 struct Products {
   const ProductLoops *f32, *bf16;
   bool fast_bf16;
@@ -69,7 +71,7 @@ Products products_of(Isa isa) {
   if (isa == Isa::amx) return {&amx::products, &amx::products_bf16, true};
   if (isa == Isa::avx512_bf16) return {&avx512::products, &avx512_bf16::products_bf16, true, avx512_bf16::table()};
   if (isa == Isa::avx512) return {&avx512::products, &avx512::products_bf16, false};
-  if (isa == Isa::avx2) return {&avx2::products, &avx2::products_bf16, false};
+  if (isa == Isa::avx2) return {&avx2::products, &avx2::products_bf16, false, avx2::table_bf16()};
 #endif
   return {&portable::products, &portable::products_bf16, false};
 }
@@ -103,18 +105,18 @@ struct Choice {
   Isa isa = best_isa();
   const Loops* loops = loops_of(isa);
   Products products = products_of(isa);
-  DType precision = DType::f32;
+  DType precision = DType::f32, few_rows_precision = DType::f32;
   const Loops* loops_in_use = loops;
   const ProductLoops* product_loops = products.f32;
 
   void choose(Isa wanted, const Loops* found) {
     isa = wanted, loops = found, products = products_of(wanted);
-    choose(precision);
+    choose(precision, few_rows_precision);
   }
-  void choose(DType wanted) {
-    const bool bf16 = wanted == DType::bf16;
-    precision = wanted, product_loops = bf16 ? products.bf16 : products.f32;
-    loops_in_use = bf16 && products.loops_bf16 ? products.loops_bf16 : loops;
+  void choose(DType large, DType few_rows) {
+    precision = large, few_rows_precision = few_rows;
+    product_loops = large == DType::bf16 ? products.bf16 : products.f32;
+    loops_in_use = few_rows == DType::bf16 && products.loops_bf16 ? products.loops_bf16 : loops;
   }
 };
 Choice& choice() {
@@ -132,8 +134,10 @@ bool use_isa(Isa wanted) {
 }
 const ProductLoops& product_loops() { return *choice().product_loops; }
 DType precision() { return choice().precision; }
-void use_precision(DType wanted) { choice().choose(wanted); }
+DType few_rows_precision() { return choice().few_rows_precision; }
+void use_precision(DType large, DType few_rows) { choice().choose(large, few_rows); }
 bool has_fast_bf16() { return choice().products.fast_bf16; }
+bool has_few_rows_in_bf16() { return choice().products.loops_bf16 != nullptr; }
 const char* isa_name() { return kNames[static_cast<int>(isa())]; }
 
 namespace {

@@ -1,5 +1,7 @@
 // The loops for AVX2 and FMA.
 #include <bit>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
@@ -22,11 +24,27 @@ namespace {
 #include "kernels/simd/stored_rows.inl"
 #include "kernels/simd/stored_blocks.inl"
 #include "kernels/simd/stored_products.inl"
+#include "kernels/simd/integer_blocks_avx2.inl"
+#include "kernels/simd/integer_products_avx2.inl"
 #include "kernels/simd/rows.inl"
 #include "kernels/simd/softmax.inl"
 #include "kernels/simd/elementwise.inl"
 // clang-format on
 }  // namespace
 #include "kernels/simd/table.inl"
+
+namespace {
+Loops make_bf16() {
+  Loops loops = table;
+  loops.few_rows = few_rows_in_bf16;
+  loops.reads_as_stored = reads_as_integers_or_stored;
+  return loops;
+}
+}  // namespace
+
+const Loops* table_bf16() {
+  static const Loops loops = make_bf16();
+  return &loops;
+}
 }  // namespace dml::kernels::avx2
 #endif

@@ -34,16 +34,18 @@ DML_INLINE V looked_up(VI index, V table) {
 
 constexpr int kPart = 32 / W;  // vectors of 32 columns
 
+// 2^(code − 127).
+DML_INLINE float power_of_two(std::uint32_t code) {
+  return std::bit_cast<float>(code == 0 ? std::uint32_t{0x400000} : code << 23);
+}
+
 struct Mxfp4Rows : NibbleRows {
   const std::uint8_t* powers;
   std::int64_t row_step;
   struct Block {
     const unsigned char* p;
     const std::uint8_t* powers;
-    DML_INLINE float scale(int v) const {
-      const std::uint32_t power = powers[v / kPart];
-      return std::bit_cast<float>(power == 0 ? std::uint32_t{0x400000} : power << 23);
-    }
+    DML_INLINE float scale(int v) const { return power_of_two(powers[v / kPart]); }
 #if DML_VECTOR_BYTES == 64
     DML_INLINE V get(int v) const {
       return looked_up<false>(p, v, Nf4Table{{ load(kMxfp4Values) * scale(v) }});
