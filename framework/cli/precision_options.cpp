@@ -27,10 +27,11 @@ void PrecisionOptions::add_to(Options& options) {
                "element type of the key-value cache (f32). bf16 and int8 take a half and a quarter of the memory; "
                "answers may differ",
                "f32|bf16|int8");
-  options.text("bf16", bf16,
-               "round the factors of matrix products to bfloat16 (false); auto: those that the processor then multiplies "
-               "faster, most of all for quantised models and long prompts; answers may differ",
-               "true|false|auto");
+  options.text(
+      "bf16", bf16,
+      "round the factors of matrix products to bfloat16 (false); auto: those that the processor then multiplies "
+      "faster, most of all for quantised models and long prompts; answers may differ",
+      "true|false|auto");
 }
 
 DType PrecisionOptions::apply() const {

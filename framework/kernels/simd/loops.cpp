@@ -59,8 +59,8 @@ const Loops* loops_of(Isa isa) {
   return &portable::table;
 }
 
-// The products for each precision, whether those of bf16 are the faster ones, and the loops with products of few rows in
-// bf16, if there are.
+// The products for each precision, whether those of bf16 are the faster ones, and the loops with products of few rows
+// in bf16, if there are.
 struct Products {
   const ProductLoops *f32, *bf16;
   bool fast_bf16;
