@@ -86,7 +86,7 @@ TEST_F(Models, AreDecodedInSeveralWays) {
   std::string r = at("lora.yml");
   for (Words way : {Words{"--num-beams", "3"}, Words{"--num-beams", "3", "--length-penalty", "0"},
                     Words{"--greedy", "--kv-cache", "bf16"}, Words{"--greedy", "--kv-cache", "int8"},
-                    Words{"--greedy", "--bf16", "true"}})
+                    Words{"--greedy", "--bf16", "true"}, Words{"--greedy", "--bf16", "auto"}})
     EXPECT_EQ(out_of(ask(r, way)), out_of(ask(r, way)));
   for (Words bad :
        {Words{"--num-beams", "0"}, Words{"--num-beams", "3", "--temperature", "1"}, Words{"--length-penalty", "2"},
@@ -99,17 +99,29 @@ TEST_F(Models, AreDecodedInSeveralWays) {
   EXPECT_THAT(huge.err, HasSubstr("The context is 256 tokens; generation is limited to "));
   EXPECT_EQ(dml({"infer", r, "--prompt", "Tell me.", "--max-new-tokens", "9000000000000000000"}).exit, 2);
 
-  // Ten prompts in batches are answered as one by one.
+  // Ten prompts in batches are answered as one by one, also where generated tokens have a precision of their own.
+  Ended converted =
+      dml({"convert", base_directory(), "--format", "gguf", "--dtype", "q8_0", "--output", at("q8_0.gguf")});
+  ASSERT_EQ(converted.exit, 0) << converted.err;
   std::string rows;
   for (int i = 0; i < 10; ++i) rows += fmt::format("{{\"prompt\": \"Tell me about bread {}.\"}}\n", i * i);
   write("in.jsonl", rows);
-  out_of({"infer", r, "--greedy", "--max-new-tokens", "8", "--input", at("in.jsonl"), "--output", at("answers.jsonl")});
-  auto answers = json_lines(at("answers.jsonl"));
-  ASSERT_EQ(answers.size(), 10u);
-  for (std::size_t i : {0u, 4u, 9u})
-    EXPECT_EQ(answers[i].at("output").get<std::string>() + "\n",
-              out_of({"infer", r, "--greedy", "--max-new-tokens", "8", "--prompt",
-                      fmt::format("Tell me about bread {}.", i * i)}));
+  int set = 0;
+  for (Words model : {Words{r}, Words{"--base-model", at("q8_0.gguf"), "--bf16", "auto"}}) {
+    Words all{"infer", "--greedy", "--max-new-tokens", "8"};
+    all.insert(all.end(), model.begin(), model.end());
+    Words file = all;
+    const std::string to = at(fmt::format("answers{}.jsonl", ++set));
+    file.insert(file.end(), {"--input", at("in.jsonl"), "--output", to});
+    out_of(file);
+    auto answers = json_lines(to);
+    ASSERT_EQ(answers.size(), 10u);
+    for (std::size_t i : {0u, 4u, 9u}) {
+      Words one = all;
+      one.insert(one.end(), {"--prompt", fmt::format("Tell me about bread {}.", i * i)});
+      EXPECT_EQ(answers[i].at("output").get<std::string>() + "\n", out_of(one));
+    }
+  }
 }
 
 TEST_F(Models, OnlyTheRowsNamedAreTrained) {
