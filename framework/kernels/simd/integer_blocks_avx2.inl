@@ -161,12 +161,16 @@ struct Q6KBlock : PartsOfRows<210> {
   DML_INLINE V scale(std::int64_t) const { return all(half_at(p + 208)); }
 };
 
+// SumParts: 8 where rows consist of so many parts, else 1.
+template <int SumParts>
 struct Int8Parts : PartsOfRows<256> {
-  static constexpr int kSumParts = 1;
+  static constexpr int kSumParts = SumParts;
   float of_row;
   DML_INLINE Int8Parts(const Weight& w, std::int64_t row, std::int64_t col)
       : PartsOfRows(w, row, col), of_row(w.scales[row]) {}
-  DML_INLINE Codes codes(std::int64_t first, int) const { return Codes::of_signed(load_bytes(p + first * kPartCols)); }
+  DML_INLINE Codes codes(std::int64_t first, int i) const {
+    return Codes::of_signed(load_bytes(p + (first + i) * kPartCols));
+  }
   DML_INLINE V scale(std::int64_t) const { return all(of_row); }
 };
 

@@ -89,15 +89,22 @@ void add_columns(const Weight& w, std::int64_t row, std::int64_t begin, std::int
   constexpr std::int64_t kSumParts = Kind::kSumParts;
   auto* integers = reinterpret_cast<const __m256i*>(x.parts + begin / kPartCols * x.kPartFloats);
   const float* sums = x.sums + begin / kPartCols / kSumParts * x.kSumFloats;
-  for (std::int64_t col = begin; col < end; col += kScaledCols, next += N * Kind::kBytes256) {
-    for (int line = 0; line < N * Kind::kBytes256; line += 64) __builtin_prefetch(next + line, 0, 2);
+  // A little at a time: many requests at once would hold up those of x.
+  constexpr int kBytesOfTwoParts = N * Kind::kBytes256 / 4;
+  auto prefetch = [&](std::int64_t part) __attribute__((always_inline)) {
+    if (part % 2 != 0) return;
+    for (int line = 0; line < kBytesOfTwoParts; line += 64) __builtin_prefetch(next + line, 0, 2);
+    next += kBytesOfTwoParts;
+  };
+  for (std::int64_t col = begin; col < end; col += kScaledCols) {
     const Kind weights[N] = {Kind(w, row + static_cast<std::int64_t>(I), col)...};
     V total[N][M] = {};
     const std::int64_t left = (end - col) / kPartCols, parts = left < kPartsOf256 ? left : kPartsOf256;
     for (std::int64_t first = 0; first < parts; first += kSumParts, sums += x.kSumFloats) {
       __m256i products[N][M] = {};
 #pragma GCC unroll 8
-      for (int i = 0; i < kSumParts; ++i, integers += 2 * M)
+      for (int i = 0; i < kSumParts; ++i, integers += 2 * M) {
+        prefetch(first + i);
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) {
           const Codes codes = weights[n].codes(first, i);
@@ -110,13 +117,16 @@ void add_columns(const Weight& w, std::int64_t row, std::int64_t begin, std::int
             if constexpr (kSumParts > 1) asm("" : "+x"(to));
           }
         }
+      }
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) {
         const V scale = weights[n].scale(first);
 #pragma GCC unroll 8
-        for (int r = 0; r < M; ++r) {
-          total[n][r] = multiply_add(total[n][r], floats_of(products[n][r]), scale);
-          if constexpr (Kind::kMins) total[n][r] = multiply_add(total[n][r], weights[n].min(first), load(sums + r * W));
+        for (int r = 0; r < M; ++r) total[n][r] = multiply_add(total[n][r], floats_of(products[n][r]), scale);
+        if constexpr (Kind::kMins) {
+          const V least = weights[n].min(first);
+#pragma GCC unroll 8
+          for (int r = 0; r < M; ++r) total[n][r] = multiply_add(total[n][r], least, load(sums + r * W));
         }
       }
     }
@@ -183,7 +193,7 @@ FewRows integer_product(const Weight& w) {
   if (w.cols % kPartCols != 0) return nullptr;
   switch (w.dtype) {
     case DType::int8:
-      return few_integer_rows<Int8Parts>;
+      return w.cols % kScaledCols == 0 ? few_integer_rows<Int8Parts<8>> : few_integer_rows<Int8Parts<1>>;
     case DType::nf4:
       return w.cols % kNf4Block == 0 ? few_integer_rows<Nf4Parts> : nullptr;
     case DType::mxfp4:
