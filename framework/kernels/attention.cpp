@@ -101,8 +101,7 @@ void rows_of_a_head(const AttentionRows& t) {
 // The implementation for a document of so many rows.
 void (*way_of(const AttentionShape& shape, std::int64_t rows))(const AttentionRows&) {
   if (!uses_isa_attention(shape, rows)) return rows_of_a_head;
-  if (product_loops().attention) return attention_rows_packed;
-  return loops().attention_rows ? loops().attention_rows : rows_of_a_head;
+  return product_loops().attention_rows ? product_loops().attention_rows : rows_of_a_head;
 }
 
 // A sink takes part in every row's softmax: the output of the keys is scaled by a factor.

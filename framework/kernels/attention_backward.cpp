@@ -119,8 +119,7 @@ void keys_of_a_head(const AttentionKeys& t) {
 // The implementation for a document of so many rows.
 void (*way_of(const AttentionShape& shape, std::int64_t rows))(const AttentionKeys&) {
   if (!uses_isa_attention(shape, rows)) return keys_of_a_head;
-  if (product_loops().attention) return attention_keys_packed;
-  return loops().attention_keys ? loops().attention_keys : keys_of_a_head;
+  return product_loops().attention_keys ? product_loops().attention_keys : keys_of_a_head;
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ struct AttentionKeys {
   std::int64_t kv, begin, end, strip, strips;
 };
 
-/// Implementations with packed products (attention_packed.cpp), used if ProductLoops::attention is set.
+/// Implementations with packed products (attention_packed.cpp), for ProductLoops::attention_rows and attention_keys.
 void attention_rows_packed(const AttentionRows& task);
 void attention_keys_packed(const AttentionKeys& task);
 

@@ -94,7 +94,8 @@ void expect_exact(bool a_transposed, bool b_transposed, bool b_bf16) {
   for (std::int64_t first = 0; first < n; first += kNr) {
     float* to = &packed_b[static_cast<std::size_t>(first * deep * (b_bf16 ? 1 : Parts) / 2)];
     const std::size_t from = at(n, b_transposed, first, 0);
-    if (b_bf16) pack_b_bf16(b_transposed, std::min(kNr, n - first), depth, &halves[from], b_transposed ? n : depth, to);
+    if (b_bf16)
+      pack_b<Parts>(b_transposed, std::min(kNr, n - first), depth, &halves[from], b_transposed ? n : depth, to);
     else pack_b<Parts>(b_transposed, std::min(kNr, n - first), depth, &b[from], b_transposed ? n : depth, to);
   }
   packed_gemm<Parts>(m, n, deep, b_bf16 ? deep : 0, packed_a.data(), packed_b.data(), c.data(), n, true, {});

@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(All, KernelCase,
 
 // Attention in the precision of bf16, where its products are: values of the slow one in double, gradients of those in
 // float32, which have been compared with finite differences above.
-class AttentionInBf16 : public testing::TestWithParam<std::size_t> {
+class AttentionInBf16 : public testing::TestWithParam<std::tuple<Isa, std::size_t>> {
  protected:
   static std::vector<Case> cases() {
     return {attend({.heads = 2, .kv_heads = 2, .head_dim = 64}, {512, 300}),
@@ -223,13 +223,15 @@ class AttentionInBf16 : public testing::TestWithParam<std::size_t> {
             attend({.heads = 2, .kv_heads = 1, .head_dim = 24, .softcap = 3, .window = 300}, {20, 620})};
   }
   void SetUp() override {
+    if (!use_isa(std::get<0>(GetParam()))) GTEST_SKIP() << "this machine lacks the instructions";
     use_precision(DType::bf16);
-    if (!product_loops().attention) GTEST_SKIP() << "this machine's attention is float32";
   }
   void TearDown() override {
+    use_isa(best_isa());
     use_precision(DType::f32);
     set_threads(available_cores());
   }
+  static Case tested() { return cases()[std::get<1>(GetParam())]; }
 };
 
 // The largest difference as a part of the largest value, and the cosine between the two.
@@ -244,7 +246,7 @@ std::pair<double, double> likeness(const std::vector<float>& got, const Values& 
 }
 
 TEST_P(AttentionInBf16, IsCloseToTheReferenceAndItsGradientsToThoseInFloat32) {
-  const Case c = cases()[GetParam()];
+  const Case c = tested();
   const Trial rounded = run(c);
   use_precision(DType::f32);
   const Trial exact = run(c);
@@ -264,7 +266,7 @@ TEST_P(AttentionInBf16, IsCloseToTheReferenceAndItsGradientsToThoseInFloat32) {
 }
 
 TEST_P(AttentionInBf16, HasTheSameBitsForAnyNumberOfThreads) {
-  const Case c = cases()[GetParam()];
+  const Case c = tested();
   set_threads(1);
   const Trial one = run(c);
   for (int count : {3, 64}) {
@@ -277,7 +279,9 @@ TEST_P(AttentionInBf16, HasTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, AttentionInBf16, testing::Range<std::size_t>(0, 5));
+INSTANTIATE_TEST_SUITE_P(Cases, AttentionInBf16,
+                         testing::Combine(testing::Values(Isa::avx512_bf16, Isa::amx),
+                                          testing::Range<std::size_t>(0, 5)));
 
 }  // namespace
 }  // namespace dml::kernels

@@ -2,40 +2,62 @@
 // kMostRows queries, queries and the gradient of the output for a run of keys. Scores become the parts of
 // probabilities, or of their gradient, in one pass over registers, and that pass is cut into small units which run
 // between the products of the visit that comes next and of the one before: tiles and vectors work at the same time.
-// Everything goes by panels of 32 queries and 32 keys; where no query of a panel sees a key of the other there is no
-// visit. The products are such that nothing just computed has to be transposed: attention_rows_amx.inl (forward) and
-// attention_keys_amx.inl (backward) say which.
+// In the precision of bf16 every value has one part. Everything goes by panels of 32 queries and 32 keys; where no
+// query of a panel sees a key of the other there is no visit. The products are such that nothing just computed has to
+// be transposed: attention_rows_amx.inl (forward) and attention_keys_amx.inl (backward) say which.
 
 constexpr std::int64_t kPanel = 32, kPanelFloats = kPanel * kPanel;
 
 DML_INLINE std::int64_t up_to_panels(std::int64_t n) { return (n + kPanel - 1) / kPanel * kPanel; }
 // Of a packed panel of 32 rows.
-DML_INLINE std::int64_t panel_bytes(std::int64_t depth) { return depth / kBlockDepth * kBlockBytes; }
+template <int Parts>
+DML_INLINE std::int64_t panel_bytes(std::int64_t depth) {
+  return depth / kBlockDepth * Parts * kPartBytes;
+}
 
 // Rows of (rows, cols) as panels of depth cols; or transposed, its columns as panels of depth rows.
-template <class Pack>
+template <int Parts, class Pack>
 void pack_panels(Pack pack, bool transposed, std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld,
                  char* to) {
   const std::int64_t count = transposed ? cols : rows, depth = transposed ? rows : cols;
-  for (std::int64_t i = 0; i < count; i += kPanel, to += panel_bytes(up_to_panels(depth)))
+  for (std::int64_t i = 0; i < count; i += kPanel, to += panel_bytes<Parts>(up_to_panels(depth)))
     pack(transposed, count - i < kPanel ? count - i : kPanel, depth, from + i * (transposed ? 1 : ld), ld,
          reinterpret_cast<float*>(to));
 }
 
-// Lines of the rows of N matrices, asked for one by one.
-template <int N>
+// Pair i of every column of a tile: its values in a step and in the pair's other one. One of the products' factors is
+// cut to three parts instead of rounded, which is quicker.
+template <int Parts>
+DML_INLINE void store_pairs(char* tile, std::int64_t i, V first, V second) {
+  if constexpr (Parts == 3) {
+    store_parts(tile, i, parts_of<true>(first, second));
+  } else {
+    store(reinterpret_cast<float*>(tile + i * 64),
+          reinterpret_cast<V>(__builtin_shuffle(rounded(first, second), kPairs)));
+  }
+}
+// Row `row` of a panel: 32 steps of it.
+template <int Parts>
+DML_INLINE void store_row(char* panel, std::int64_t row, V low, V high) {
+  if constexpr (Parts == 3) store_parts(panel, row, parts_of<true>(low, high));
+  else store(reinterpret_cast<float*>(panel + row * 64), reinterpret_cast<V>(rounded(low, high)));
+}
+
+// Lines of the rows of N matrices, asked for a few at a time.
+template <int N, int AtOnce>
 class Rows {
  public:
   Rows() = default;
   Rows(std::int64_t rows, std::int64_t cols, std::int64_t ld, std::array<const float*, N> first)
       : at_(first), rows_(rows), cols_(cols), ld_(ld) {}
   DML_INLINE void ask() {
-    if (rows_ == 0) return;
-    for (const float* at : at_) __builtin_prefetch(at + col_, 0, 2);
-    if ((col_ += 16) < cols_) return;
-    col_ = 0;
-    --rows_;
-    for (const float*& at : at_) at += ld_;
+    for (int i = 0; i < AtOnce && rows_ > 0; ++i) {
+      for (const float* at : at_) __builtin_prefetch(at + col_, 0, 2);
+      if ((col_ += 16) < cols_) continue;
+      col_ = 0;
+      --rows_;
+      for (const float*& at : at_) at += ld_;
+    }
   }
 
  private:
@@ -43,12 +65,16 @@ class Rows {
   std::int64_t rows_ = 0, cols_ = 0, ld_ = 0, col_ = 0;
 };
 
+// In one part there are a sixth of the steps.
+template <int Parts>
+constexpr int kLinesOfStep = Parts == 1 ? 6 : 1;
+
 // Work on vectors in `units` equal pieces, done by and by while tiles make `steps` steps; what is needed later is
 // brought near.
-template <int N, class Unit>
+template <class Near, class Unit>
 class Beside {
  public:
-  Beside(std::int64_t units, std::int64_t steps, Rows<N>& near, Unit unit)
+  Beside(std::int64_t units, std::int64_t steps, Near& near, Unit unit)
       : unit_(unit), near_(near), units_(units), steps_(steps) {}
   DML_INLINE void operator()(int) {
     near_.ask();
@@ -61,21 +87,22 @@ class Beside {
 
  private:
   Unit unit_;
-  Rows<N>& near_;
+  Near& near_;
   std::int64_t units_, steps_, done_ = 0, due_ = 0;
 };
 
 // A block of 32 × 32: a panel of the first factor with one of the second.
+template <int Parts>
 struct Product {
   std::int64_t depth = 0;
   const char *a = nullptr, *b = nullptr;
   float* c = nullptr;
   bool add = false;
 
-  std::int64_t steps() const { return depth / kBlockDepth * 6; }
+  std::int64_t steps() const { return depth / kBlockDepth * (Parts == 3 ? 6 : 1); }
   template <class Between>
   DML_INLINE void make(Between& between) const {
-    tile_block<2, 2, Between&>(depth / kBlockDepth, 0, a, b, c, kPanel, add, between);
+    tile_block<2, 2, Between&, Parts>(depth / kBlockDepth, 0, a, b, c, kPanel, add, between);
   }
 };
 

@@ -1,17 +1,19 @@
 // Attention backward on AMX tiles: S = Q Kᵀ and dP = dO Vᵀ, with keys along a vector, then dVᵀ += dOᵀ P, dKᵀ += Qᵀ dS
 // and dQ = dS K. In one turn the scores of the next panel of queries, the gradient of this one and some of the sums of
 // the visit before are made.
+template <int Parts>
 class KeysOnTiles {
  public:
   explicit KeysOnTiles(const AttentionKeys& task) : t_(task) {
     const std::int64_t keys_bytes = kKeys / kPanel * per_panel_, query_bytes = kTilePanels * per_panel_;
     const std::int64_t sums = kKeys * width_;
-    Pieces pieces(2 * keys_bytes + width_ / kPanel * panel_bytes(kKeys) + 4 * query_bytes +
-                  4 * (2 * sums + kTileQueries * width_) +
-                  2 * (8 * kPanelFloats + 2 * panel_bytes(kTileQueries) + kTilePanels * panel_bytes(kKeys)));
+    Pieces pieces(
+        2 * keys_bytes + width_ / kPanel * panel_bytes<Parts>(kKeys) + 4 * query_bytes +
+        4 * (2 * sums + kTileQueries * width_) +
+        2 * (8 * kPanelFloats + 2 * panel_bytes<Parts>(kTileQueries) + kTilePanels * panel_bytes<Parts>(kKeys)));
     k_ = pieces.bytes(keys_bytes);
     v_ = pieces.bytes(keys_bytes);
-    k_transposed_ = pieces.bytes(width_ / kPanel * panel_bytes(kKeys));
+    k_transposed_ = pieces.bytes(width_ / kPanel * panel_bytes<Parts>(kKeys));
     for (char** to : {&q_, &dout_, &q_transposed_, &dout_transposed_}) *to = pieces.bytes(query_bytes);
     dk_ = pieces.floats(sums);
     dv_ = pieces.floats(sums);
@@ -19,9 +21,9 @@ class KeysOnTiles {
     for (int i = 0; i < 2; ++i) {
       s_[i] = pieces.floats(kPanelFloats);
       dp_[i] = pieces.floats(kPanelFloats);
-      p_[i] = pieces.bytes(panel_bytes(kTileQueries));
-      ds_[i] = pieces.bytes(panel_bytes(kTileQueries));
-      ds_rows_[i] = pieces.bytes(kTilePanels * panel_bytes(kKeys));
+      p_[i] = pieces.bytes(panel_bytes<Parts>(kTileQueries));
+      ds_[i] = pieces.bytes(panel_bytes<Parts>(kTileQueries));
+      ds_rows_[i] = pieces.bytes(kTilePanels * panel_bytes<Parts>(kKeys));
     }
   }
 
@@ -84,7 +86,7 @@ class KeysOnTiles {
     std::int64_t made = 0, sums = 0;  // products of the visit before
     for (int turn = 0; next.any() || now.any() || before.any(); turn ^= 1) {
       make_ready(next, now, before);
-      Product score, dp;
+      Product<Parts> score, dp;
       if (next.any()) {
         score = {width_, q_ + next.panel * per_panel_, k_ + next.keys * per_panel_, s_[turn ^ 1], false};
         dp = {width_, dout_ + next.panel * per_panel_, v_ + next.keys * per_panel_, dp_[turn ^ 1], false};
@@ -115,9 +117,9 @@ class KeysOnTiles {
   }
 
   void pack_keys(std::int64_t keys, std::int64_t at) {
-    pack_panels(pack_b<3>, false, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_);
-    pack_panels(pack_b<3>, false, keys, e_, t_.v.row(key_) + at, t_.v.cols, v_);
-    pack_panels(pack_b<3>, true, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_transposed_);
+    pack_panels<Parts>(pack_b<Parts, float>, false, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_);
+    pack_panels<Parts>(pack_b<Parts, float>, false, keys, e_, t_.v.row(key_) + at, t_.v.cols, v_);
+    pack_panels<Parts>(pack_b<Parts, float>, true, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_transposed_);
     __builtin_memset(dk_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
     __builtin_memset(dv_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
   }
@@ -142,8 +144,8 @@ class KeysOnTiles {
   }
   void pack_queries(const Visit& v, bool transposed, char* q, char* dout) {
     const std::int64_t col = v.head * e_;
-    pack_panels(pack_a<3>, transposed, rows_at(v.row), e_, t_.q.row(v.row) + col, t_.q.cols, q);
-    pack_panels(pack_a<3>, transposed, rows_at(v.row), e_, t_.dout.row(v.row) + col, t_.dout.cols, dout);
+    pack_panels<Parts>(pack_a<Parts>, transposed, rows_at(v.row), e_, t_.q.row(v.row) + col, t_.q.cols, q);
+    pack_panels<Parts>(pack_a<Parts>, transposed, rows_at(v.row), e_, t_.dout.row(v.row) + col, t_.dout.cols, dout);
   }
   void find_stats(const Visit& v) {
     for (std::int64_t i = 0; i < kTileQueries; ++i) {  // a query that does not exist has no probabilities
@@ -153,7 +155,7 @@ class KeysOnTiles {
     }
   }
 
-  // Of queries i and 16 + i of a panel and all 32 keys: parts of P and dS, the latter still to be scaled.
+  // Of a pair of queries of a panel and all 32 keys: parts of P and dS, the latter still to be scaled.
   [[gnu::noinline]] void gradient(const Visit& v, const float* s, const float* dp, std::int64_t i) {
     const Sight at = sight(v.row, v.panel, v.keys);
     const bool whole = at.whole();
@@ -162,7 +164,7 @@ class KeysOnTiles {
     for (int r = 0; r < 2; ++r)
 #pragma GCC unroll 2
       for (int c = 0; c < 2; ++c) {
-        const std::int64_t query = i + r * kTile, from = query * kPanel + c * W;
+        const std::int64_t query = first_step<Parts>(i) + r * kApart<Parts>, from = query * kPanel + c * W;
         V x = load(s + from), slope{};
         if (scores_.cap > 0) {
           const V t = scores_.tanh_of(x);
@@ -175,31 +177,32 @@ class KeysOnTiles {
         ds[r][c] = y * (load(dp + from) - stats_.dots[v.panel * kPanel + query]);
         if (scores_.cap > 0) ds[r][c] *= slope;
       }
-    char *to_p = p_[v.number & 1] + panel_bytes(v.panel * kPanel),
-         *to_ds = ds_[v.number & 1] + panel_bytes(v.panel * kPanel);
-    char* rows = ds_rows_[v.tile & 1] + v.panel * panel_bytes(kKeys) + panel_bytes(v.keys * kPanel);
+    char *to_p = p_[v.number & 1] + panel_bytes<Parts>(v.panel * kPanel),
+         *to_ds = ds_[v.number & 1] + panel_bytes<Parts>(v.panel * kPanel);
+    char* rows = ds_rows_[v.tile & 1] + v.panel * panel_bytes<Parts>(kKeys) + panel_bytes<Parts>(v.keys * kPanel);
 #pragma GCC unroll 2
     for (int c = 0; c < 2; ++c) {
-      store_parts(to_p + c * kTileBytes, i, parts_of<true>(p[0][c], p[1][c]));
-      store_parts(to_ds + c * kTileBytes, i, parts_of<true>(ds[0][c], ds[1][c]));
+      store_pairs<Parts>(to_p + c * kTileBytes, i, p[0][c], p[1][c]);
+      store_pairs<Parts>(to_ds + c * kTileBytes, i, ds[0][c], ds[1][c]);
     }
 #pragma GCC unroll 2
-    for (int r = 0; r < 2; ++r) store_parts(rows + r * kTileBytes, i, parts_of<true>(ds[r][0], ds[r][1]));
+    for (int r = 0; r < 2; ++r) store_row<Parts>(rows, first_step<Parts>(i) + r * kApart<Parts>, ds[r][0], ds[r][1]);
   }
 
   // What a visit adds to dVᵀ and dKᵀ; of the last visit of a tile, also dq of what the tile's queries see of these
   // keys.
-  Product sum(const Visit& v, std::int64_t i) const {
-    const std::int64_t e_panels = width_ / kPanel, column = i % e_panels, from = panel_bytes(v.seen.first * kPanel);
+  Product<Parts> sum(const Visit& v, std::int64_t i) const {
+    const std::int64_t e_panels = width_ / kPanel, column = i % e_panels,
+                       from = panel_bytes<Parts>(v.seen.first * kPanel);
     const std::int64_t depth = v.seen.count() * kPanel, to = (v.keys * width_ + column * kPanel) * kPanel;
-    const std::int64_t transposed = column * panel_bytes(up_to_panels(rows_at(v.row))) + from;
+    const std::int64_t transposed = column * panel_bytes<Parts>(up_to_panels(rows_at(v.row))) + from;
     if (i < e_panels) return {depth, dout_transposed_ + transposed, p_[v.number & 1] + from, dv_ + to, true};
     if (i < 2 * e_panels) return {depth, q_transposed_ + transposed, ds_[v.number & 1] + from, dk_ + to, true};
     const std::int64_t panel = i / e_panels - 2;
     const PanelRange keys(key_panels_, [&](std::int64_t j) { return sight(v.row, panel, j); });
-    const std::int64_t first = panel_bytes(keys.first * kPanel);
-    return {keys.count() * kPanel, ds_rows_[v.tile & 1] + panel * panel_bytes(kKeys) + first,
-            k_transposed_ + column * panel_bytes(key_panels_ * kPanel) + first,
+    const std::int64_t first = panel_bytes<Parts>(keys.first * kPanel);
+    return {keys.count() * kPanel, ds_rows_[v.tile & 1] + panel * panel_bytes<Parts>(kKeys) + first,
+            k_transposed_ + column * panel_bytes<Parts>(key_panels_ * kPanel) + first,
             dq_ + (panel * width_ + column * kPanel) * kPanel, false};
   }
   void add_dq(const Visit& v) {
@@ -221,15 +224,18 @@ class KeysOnTiles {
 
   const AttentionKeys& t_;
   const std::int64_t e_ = t_.shape.head_dim, width_ = up_to_panels(e_), group_ = t_.shape.heads / t_.shape.kv_heads;
-  const std::int64_t per_panel_ = panel_bytes(width_);       // bytes
-  std::int64_t key_ = 0, key_panels_ = 0, seen_until_ = 0;   // of the run of keys at hand
-  std::int64_t packed_ = -1, transposed_ = -1, known_ = -1;  // tiles of queries: what is ready of which
+  const std::int64_t per_panel_ = panel_bytes<Parts>(width_);  // bytes
+  std::int64_t key_ = 0, key_panels_ = 0, seen_until_ = 0;     // of the run of keys at hand
+  std::int64_t packed_ = -1, transposed_ = -1, known_ = -1;    // tiles of queries: what is ready of which
   char *k_, *v_, *k_transposed_, *q_, *dout_, *q_transposed_, *dout_transposed_;
   float *dk_, *dv_, *dq_;  // dKᵀ and dVᵀ of every panel of keys (width, 32); dq of every panel of queries, by blocks
   float *s_[2], *dp_[2];   // blocks, by turns
   char *p_[2], *ds_[2], *ds_rows_[2];  // parts of P and dS by visits, of dS for dq by tiles
   Stats stats_;
   const Scores scores_{t_.shape};
-  Rows<3> soon_;
+  Rows<3, kLinesOfStep<Parts>> soon_;
 };
-void attention_keys(const AttentionKeys& task) { KeysOnTiles(task).run(); }
+template <int Parts>
+void attention_keys(const AttentionKeys& task) {
+  KeysOnTiles<Parts>(task).run();
+}

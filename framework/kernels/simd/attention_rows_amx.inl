@@ -1,20 +1,21 @@
 // Attention forward on AMX tiles: Sᵀ = K Qᵀ and Oᵀ += Vᵀ Pᵀ, with queries along a vector. In one turn the scores of the
 // next visit, the exponentials of this one and the sums of the one before are made.
+template <int Parts>
 class RowsOnTiles {
  public:
   explicit RowsOnTiles(const AttentionRows& task) : t_(task) {
     Pieces pieces(panels_ * (per_panel_ + 4 * width_ * kPanel) + 2 * kTilePanels * per_panel_ +
-                  2 * (kTilePanels * kPanelFloats * 4 + panel_bytes(kTileKeys)));
+                  2 * (kTilePanels * kPanelFloats * 4 + panel_bytes<Parts>(kTileKeys)));
     q_ = pieces.bytes(panels_ * per_panel_);
     o_ = pieces.floats(panels_ * width_ * kPanel);
     k_ = pieces.bytes(kTilePanels * per_panel_);
     v_ = pieces.bytes(kTilePanels * per_panel_);
     for (int i = 0; i < 2; ++i)
-      s_[i] = pieces.floats(kTilePanels * kPanelFloats), p_[i] = pieces.bytes(panel_bytes(kTileKeys));
+      s_[i] = pieces.floats(kTilePanels * kPanelFloats), p_[i] = pieces.bytes(panel_bytes<Parts>(kTileKeys));
   }
 
   void run() {
-    pack_panels(pack_b<3>, false, t_.rows, e_, t_.q.row(t_.row) + col_, t_.q.cols, q_);
+    pack_panels<Parts>(pack_b<Parts, float>, false, t_.rows, e_, t_.q.row(t_.row) + col_, t_.q.cols, q_);
     __builtin_memset(o_, 0, static_cast<std::size_t>(panels_ * width_ * kPanel) * sizeof(float));
     for (std::int64_t i = 0; i < panels_; ++i)
       for (int j = 0; j < kPanel; ++j) stats_[i].top[j] = -__builtin_inff(), stats_[i].sum[j] = 0;
@@ -31,14 +32,14 @@ class RowsOnTiles {
       if (now.any()) find_largest(now, s_[turn]);
       const std::int64_t e_panels = before.any() ? width_ / kPanel : 0;
       auto score = [&](std::int64_t i) {
-        return Product{width_, k_ + (next.seen.first + i) * per_panel_, q_ + next.panel * per_panel_,
-                       s_[turn ^ 1] + i * kPanelFloats, false};
+        return Product<Parts>{width_, k_ + (next.seen.first + i) * per_panel_, q_ + next.panel * per_panel_,
+                              s_[turn ^ 1] + i * kPanelFloats, false};
       };
       auto sum = [&](std::int64_t i) {
-        return Product{
-            before.seen.count() * kPanel,
-            v_ + i * panel_bytes(up_to_panels(keys_at(before.key))) + panel_bytes(before.seen.first * kPanel),
-            p_[turn ^ 1], o_ + (before.panel * width_ + i * kPanel) * kPanel, true};
+        return Product<Parts>{before.seen.count() * kPanel,
+                              v_ + i * panel_bytes<Parts>(up_to_panels(keys_at(before.key))) +
+                                  panel_bytes<Parts>(before.seen.first * kPanel),
+                              p_[turn ^ 1], o_ + (before.panel * width_ + i * kPanel) * kPanel, true};
       };
       Beside beside(
           now.seen.count() * kTile, next.seen.count() * score(0).steps() + e_panels * sum(0).steps(),
@@ -92,7 +93,7 @@ class RowsOnTiles {
   // False if it was before.
   bool pack(std::int64_t key, std::int64_t& packed, bool transposed, ConstMat from, char* to) {
     if (packed == key) return false;
-    pack_panels(pack_a<3>, transposed, keys_at(key), e_, from.row(key) + kv_, from.cols, to);
+    pack_panels<Parts>(pack_a<Parts>, transposed, keys_at(key), e_, from.row(key) + kv_, from.cols, to);
     packed = key;
     return true;
   }
@@ -131,16 +132,16 @@ class RowsOnTiles {
     const Sight at = sight(v.panel, v.key + (v.seen.first + b) * kPanel);
     const bool whole = at.whole();
     s += b * kPanelFloats;
-    to += b * kBlockBytes;
+    to += b * panel_bytes<Parts>(kPanel);
 #pragma GCC unroll 2
     for (std::int64_t c = 0; c < kPanel; c += W) {
       auto exponential = [&](std::int64_t k) __attribute__((always_inline)) {
         const V p = power_of_two(scores_.of(load(s + k * kPanel + c)) * scores_.unit - load(stats.base + c));
         return whole ? p : at.apply(distance(k, c), p, V{});
       };
-      const V first = exponential(i), second = exponential(kTile + i);
+      const V first = exponential(first_step<Parts>(i)), second = exponential(first_step<Parts>(i) + kApart<Parts>);
       store(stats.sum + c, load(stats.sum + c) + first + second);
-      store_parts(to + c / W * kTileBytes, i, parts_of<true>(first, second));
+      store_pairs<Parts>(to + c / W * kTileBytes, i, first, second);
     }
   }
 
@@ -173,13 +174,16 @@ class RowsOnTiles {
 
   const AttentionRows& t_;
   const std::int64_t e_ = t_.shape.head_dim, width_ = up_to_panels(e_), panels_ = up_to_panels(t_.rows) / kPanel;
-  const std::int64_t per_panel_ = panel_bytes(width_);  // bytes
+  const std::int64_t per_panel_ = panel_bytes<Parts>(width_);  // bytes
   const std::int64_t col_ = t_.head * e_, kv_ = t_.head / (t_.shape.heads / t_.shape.kv_heads) * e_;
   char *q_, *k_, *v_, *p_[2];
   float *o_, *s_[2];  // Oᵀ of every panel of queries: (width, 32)
   const Scores scores_{t_.shape};
-  Rows<2> soon_;
+  Rows<2, kLinesOfStep<Parts>> soon_;
   std::int64_t keys_packed_ = -1, values_packed_ = -1;
   Stats stats_[AttentionRows::kMostRows / kPanel];
 };
-void attention_rows(const AttentionRows& task) { RowsOnTiles(task).run(); }
+template <int Parts>
+void attention_rows(const AttentionRows& task) {
+  RowsOnTiles<Parts>(task).run();
+}

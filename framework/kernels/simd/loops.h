@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/bf16.h"
-#include "kernels/attention_tasks.h"
 #include "kernels/optimizer_step.h"
 #include "kernels/processor.h"
 #include "kernels/range_ops.h"
@@ -98,11 +97,6 @@ struct Loops {
   /// Backward of one query: overwrites the scores s (keys) by p, and dout·v in dp (keys) by the gradient of q·k.
   void (*attention_gradient)(float* s, float* dp, std::int64_t keys, std::int64_t low, std::int64_t high, float softcap,
                              float scale, float lse, float row_dot);
-
-  /// This instruction set's own implementation of attention, for documents of at least kIsaAttentionMinRows; null if
-  /// the loops above are used.
-  void (*attention_rows)(const AttentionRows& task);
-  void (*attention_keys)(const AttentionKeys& task);
 
   // Softmax over one row of logits.
   void (*softcap)(float* x, std::int64_t n, float cap);

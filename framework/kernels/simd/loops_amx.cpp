@@ -75,8 +75,6 @@ Loops make() {
   loops.room = 12;
   loops.few_rows = few_rows;
   loops.min_batched_rows = min_batched_rows;
-  loops.attention_rows = attention_rows;
-  loops.attention_keys = attention_keys;
   return loops;
 }
 
@@ -98,8 +96,10 @@ constexpr ProductLoops products_in = {
     .half_words = Parts,
     .pack_a = pack_a<Parts>,
     .pack_b = pack_b<Parts>,
-    .pack_b_bf16 = pack_b_bf16,
+    .pack_b_bf16 = pack_b<Parts, bf16>,
     .keeps_bf16 = true,
+    .attention_rows = attention_rows<Parts>,
+    .attention_keys = attention_keys<Parts>,
     .bf16_from_nf4 = bf16_from_nf4,
     .gemm = packed_gemm<Parts>,
 };

@@ -56,7 +56,8 @@ const ProductLoops products_bf16 = {
     .pack_b = pack<kNr, float>,
     .pack_b_bf16 = pack<kNr, bf16>,
     .keeps_bf16 = true,
-    .attention = true,
+    .attention_rows = attention_rows_packed,
+    .attention_keys = attention_keys_packed,
     .bf16_from_nf4 = bf16_from_nf4,
     .gemm = packed_gemm_bf16,
 };

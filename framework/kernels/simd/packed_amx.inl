@@ -3,15 +3,23 @@
 // decomposition of Henry, Tang and Heinecke, 2019). Products of bf16 are exact in float32, where the tiles add them up.
 //
 // A panel of 32 rows lies in blocks of 32 steps of the depth: x₁ of both tiles, x₂, x₃. Values that are bf16 to begin
-// with have x₁ alone, and take three products. A tile multiplies pairs of steps that lie side by side: steps i and 16 +
-// i of a block, so that two vectors make pairs without changing places. A tile is 16 rows of 16 pairs; of the second
-// factor 16 pairs of 16 columns each.
+// with have x₁ alone, and take three products. A tile multiplies pairs of steps of a block. A tile is 16 rows of 16
+// pairs; of the second factor 16 pairs of 16 columns each.
 
 constexpr int kTile = 16, kBlockDepth = 32;
 constexpr std::int64_t kMr = 2 * kTile, kNr = 2 * kTile;
 constexpr std::int64_t kLinesAtOnce = 4;  // prefetched in a block of the depth
 constexpr std::int64_t kTileBytes = 1024, kPartBytes = 2 * kTileBytes, kBlockBytes = 3 * kPartBytes;
 // Where the precision of bf16 is asked for, all values have one part: themselves, rounded. `Parts` is 3 or 1 below.
+
+// The steps of pair i, first and first + kApart. In three parts steps i and 16 + i, so that two vectors make pairs
+// without changing places; in one part neighbours, as rounding two vectors puts them side by side.
+template <int Parts>
+constexpr std::int64_t kApart = Parts == 1 ? 1 : kTile;
+template <int Parts>
+DML_INLINE constexpr std::int64_t first_step(std::int64_t i) {
+  return Parts == 1 ? 2 * i : i;
+}
 
 // Tiles 4 and 5 hold the first factor; 6 and 7 the second one, 0 and 2 sums with tile 6, 1 and 3 sums with tile 7.
 struct TileShapes {
@@ -81,7 +89,8 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
   memory_is_used();
 }
 
-// `next`: the next block of the result, prefetched meanwhile.
+// `next`: the next block of the result, prefetched meanwhile. Products in one part are faster without prefetches, which
+// take the buffers that tiles are loaded through (measured: bench/LOG.md).
 template <int Parts>
 DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blocks, std::int64_t bf16_blocks,
                           const char* a, const char* b, float* c, std::int64_t ldc, bool add, const float* next,
@@ -90,7 +99,7 @@ DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blo
   const std::int64_t rows_each = (kMr + blocks - 1) / blocks;
   std::int64_t asked = 0;
   auto ask = [&](int step) __attribute__((always_inline)) {
-    if (step > 0) return;
+    if (Parts == 1 || step > 0) return;
     for (std::int64_t end = asked + rows_each < kMr ? asked + rows_each : kMr; asked < end; ++asked) {
       __builtin_prefetch(next + asked * ldc, 1);
       __builtin_prefetch(next + asked * ldc + kTile, 1);
@@ -161,60 +170,71 @@ DML_INLINE void store_parts(char* to, std::int64_t row, const ThreeParts& x) {
     store(reinterpret_cast<float*>(to + p * kPartBytes + row * 64), reinterpret_cast<V>(x.part[p]));
 }
 
-// Row `row` of a tile: pairs of the values of `first` and of `second`, in so many parts.
-template <int Parts>
-DML_INLINE void store_pairs(char* to, std::int64_t row, V first, V second) {
-  if constexpr (Parts == 3) {
-    store_parts(to, row, parts_of(first, second));
-  } else {
-    const auto both =
-        reinterpret_cast<VU16>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(second), reinterpret_cast<__m512>(first)));
-    store(reinterpret_cast<float*>(to + row * 64), reinterpret_cast<V>(__builtin_shuffle(both, kPairs)));
-  }
-}
-
-// The two vectors of 16 values from which pair i of a tile is made: of row i of the tile, steps 0 to 15 and 16 to 31 of
-// a block; or, of a factor that lies transposed, of steps i and 16 + i, the tile's 16 rows.
-template <bool Turned>
+// Where rows or columns of a factor lie: `count` of them from here on, and `depth` steps.
+template <class T>
 struct Source {
-  const float* from;
-  std::int64_t ld, count, depth;  // rows and steps that there are from here on
+  const T* from;
+  std::int64_t ld, count, depth;
 
   DML_INLINE bool whole() const { return count >= kTile && depth >= kBlockDepth; }
-  template <bool Whole>
-  DML_INLINE V get(int i, int late) const {
-    const float* at = Turned ? from + (i + late * kTile) * ld : from + i * ld + late * W;
-    if (Whole) return load(at);
-    const std::int64_t some = Turned ? count : depth - late * W;
-    return (Turned ? i + late * kTile < depth : i < count) ? load_some(at, some) : V{};
-  }
 };
+
+// Vector i of those that make a tile in three parts: row i, or step i of all rows; `late`: of the block's second half.
+template <bool Transposed, bool Whole>
+DML_INLINE V vector_of(const Source<float>& s, int i, int late) {
+  const float* at = Transposed ? s.from + (i + late * kTile) * s.ld : s.from + i * s.ld + late * W;
+  if (Whole) return load(at);
+  const std::int64_t some = Transposed ? s.count : s.depth - late * W;
+  return (Transposed ? i + late * kTile < s.depth : i < s.count) ? load_some(at, some) : V{};
+}
+// Pairs of values that have one part: of row i, or of two steps of all rows.
+template <int Parts, bool Transposed, bool Whole, class T>
+DML_INLINE V pairs_of(const Source<T>& s, int i) {
+  if constexpr (Transposed) {
+    const std::int64_t first = first_step<Parts>(i), second = first + kApart<Parts>;
+    if (!Whole && first >= s.depth) return V{};
+    return pairs_of_columns(s.from + first * s.ld, Whole || second < s.depth ? s.from + second * s.ld : nullptr,
+                            Whole ? kTile : s.count);
+  } else {
+    if (!Whole && i >= s.count) return V{};
+    const V neighbours = pairs_of_row(s.from + i * s.ld, Whole ? kBlockDepth : s.depth);
+    return Parts == 1 ? neighbours : reinterpret_cast<V>(__builtin_shuffle(reinterpret_cast<VU16>(neighbours), kPairs));
+  }
+}
 
 // A tile of 16 rows of 16 pairs, or of 16 pairs of 16 columns: which of the two lies in the source's vectors need not
 // be transposed.
-template <int Parts, bool Turn, bool Whole, class From>
-void pack_tile(const From& from, char* tile) {
-  if constexpr (!Turn) {
-#pragma GCC unroll 4
-    for (int i = 0; i < kTile; ++i)
-      store_pairs<Parts>(tile, i, from.template get<Whole>(i, 0), from.template get<Whole>(i, 1));
-  } else {
-    V early[W], late[W];
-    for (int i = 0; i < W; ++i) early[i] = from.template get<Whole>(i, 0), late[i] = from.template get<Whole>(i, 1);
-    turn(early);
-    turn(late);
-    for (int i = 0; i < W; ++i) store_pairs<Parts>(tile, i, early[i], late[i]);
+template <int Parts, bool Transposed, bool Turn, bool Whole, class T>
+void pack_tile(const Source<T>& from, char* tile) {
+  constexpr bool kThree = Parts == 3 && std::is_same_v<T, float>;
+  V x[W], late[W];
+#pragma GCC unroll 16
+  for (int i = 0; i < kTile; ++i) {
+    if constexpr (kThree) {
+      x[i] = vector_of<Transposed, Whole>(from, i, 0);
+      late[i] = vector_of<Transposed, Whole>(from, i, 1);
+    } else {
+      x[i] = pairs_of<Parts, Transposed, Whole>(from, i);
+    }
+  }
+  if constexpr (Turn) turn(x);
+  if constexpr (Turn && kThree) turn(late);
+#pragma GCC unroll 16
+  for (int i = 0; i < kTile; ++i) {
+    if constexpr (kThree) store_parts(tile, i, parts_of(x[i], late[i]));
+    else store(reinterpret_cast<float*>(tile + i * 64), x[i]);
   }
 }
 
-template <int Parts, bool Turned, bool Turn>
-void pack_blocks(std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
+template <int Parts, bool Transposed, bool Turn, class T>
+void pack_blocks(std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* packed) {
+  constexpr std::int64_t kPartsOfValue = std::is_same_v<T, float> ? Parts : 1;
   char* tile = reinterpret_cast<char*>(packed);
-  for (std::int64_t k = 0; k < depth; k += kBlockDepth, tile += (Parts - 1) * kPartBytes)
+  for (std::int64_t k = 0; k < depth; k += kBlockDepth, tile += (kPartsOfValue - 1) * kPartBytes)
     for (std::int64_t r = 0; r < kMr; r += kTile, tile += kTileBytes) {
-      const Source<Turned> source{from + (Turned ? k * ld + r : r * ld + k), ld, count - r, depth - k};
-      if (source.whole()) pack_tile<Parts, Turn, true>(source, tile);
-      else pack_tile<Parts, Turn, false>(source, tile);
+      const Source<T> source{from + (Transposed ? k * ld + r : r * ld + k), ld, count - r, depth - k};
+      if (source.whole()) pack_tile<Parts, Transposed, Turn, true>(source, tile);
+      else pack_tile<Parts, Transposed, Turn, false>(source, tile);
     }
 }
 
@@ -227,36 +247,8 @@ void pack_a(bool transposed, std::int64_t count, std::int64_t depth, const float
 }
 
 // Tiles of pairs of steps.
-template <int Parts>
-void pack_b(bool transposed, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld,
-            float* packed) {
+template <int Parts, class T = float>
+void pack_b(bool transposed, std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* packed) {
   if (transposed) pack_blocks<Parts, true, false>(count, depth, from, ld, packed);
   else pack_blocks<Parts, false, true>(count, depth, from, ld, packed);
-}
-
-void pack_b_bf16(bool transposed, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
-                 float* packed) {
-  char* to = reinterpret_cast<char*>(packed);
-  for (std::int64_t k = 0; k < depth; k += kBlockDepth, to += kPartBytes)
-    for (std::int64_t left = 0; left < kNr; left += kTile) {
-      auto* tile = reinterpret_cast<float*>(to + left / kTile * kTileBytes);
-      if (transposed) {
-        const bf16* step = from + k * ld + left;
-        for (int pair = 0; pair < kTile; ++pair, step += ld) {
-          const std::int64_t steps = depth - k - pair;
-          HalfVU16 two[] = {load_16_bit<HalfVU16>(step, steps > 0 ? count - left : 0),
-                            load_16_bit<HalfVU16>(step + kTile * ld, steps > kTile ? count - left : 0)};
-          VU16 both;
-          __builtin_memcpy(&both, two, sizeof both);
-          store(tile + pair * W, reinterpret_cast<V>(__builtin_shuffle(both, kPairs)));
-        }
-        continue;
-      }
-      V x[W];
-      for (int c = 0; c < kTile; ++c)
-        x[c] = reinterpret_cast<V>(
-            __builtin_shuffle(load_16_bit<VU16>(from + (left + c) * ld + k, left + c < count ? depth - k : 0), kPairs));
-      turn(x);
-      for (int pair = 0; pair < kTile; ++pair) store(tile + pair * W, x[pair]);
-    }
 }

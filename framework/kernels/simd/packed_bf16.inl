@@ -8,29 +8,6 @@ DML_INLINE V multiply_add(V sum, V a, V b) {
 }
 #include "kernels/simd/packed_block.inl"
 
-DML_INLINE VU16 rounded(V low, V high) {
-  return reinterpret_cast<VU16>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
-}
-
-// 16 pairs of neighbours in a row, as far as there are `some` values.
-DML_INLINE V pairs_of_row(const float* p, std::int64_t some) {
-  return reinterpret_cast<V>(rounded(load_some(p, some), load_some(p + W, some - W)));
-}
-DML_INLINE V pairs_of_row(const bf16* p, std::int64_t some) { return reinterpret_cast<V>(load_16_bit<VU16>(p, some)); }
-
-// The values of two rows in up to 16 columns (`some` of them exist), as pairs; without a second row, its values are
-// zero.
-DML_INLINE V pairs_of_columns(const float* p, const float* second, std::int64_t some) {
-  const V high = second ? load_some(second, some) : V{};
-  return reinterpret_cast<V>(__builtin_shuffle(rounded(load_some(p, some), high), kPairs));
-}
-DML_INLINE V pairs_of_columns(const bf16* p, const bf16* second, std::int64_t some) {
-  const HalfVU16 low = load_16_bit<HalfVU16>(p, some), high = second ? load_16_bit<HalfVU16>(second, some) : HalfVU16{};
-  const __m512i both = _mm512_maskz_inserti64x4(0xff, _mm512_castsi256_si512(reinterpret_cast<__m256i>(low)),
-                                                reinterpret_cast<__m256i>(high), 1);
-  return reinterpret_cast<V>(__builtin_shuffle(reinterpret_cast<VU16>(both), kPairs));
-}
-
 // Stores lanes [Top, Size) of a panel's column, at most 16. Extra lanes are overwritten by the next column; the last
 // column writes none, since another panel may follow it.
 template <int Size, int Top>

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/bf16.h"
+#include "kernels/attention_tasks.h"
 
 namespace dml::kernels {
 
@@ -28,8 +29,11 @@ struct ProductLoops {
                  float* to);
   void (*pack_b_bf16)(bool transposed, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                       float* to);
-  bool keeps_bf16;         // pack_b_bf16 keeps values exactly
-  bool attention = false;  // attention uses these products, too
+  bool keeps_bf16;  // pack_b_bf16 keeps values exactly
+  /// Attention with these products, for documents of at least kIsaAttentionMinRows; null if the loops of simd/loops.h
+  /// are used.
+  void (*attention_rows)(const AttentionRows& task) = nullptr;
+  void (*attention_keys)(const AttentionKeys& task) = nullptr;
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, as bf16; null unless keeps_bf16.
   void (*bf16_from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, bf16* to);
   /// c (m,n) = or += the product of consecutive panels. The first `bf16_depth` steps of b were packed as bf16. Every
