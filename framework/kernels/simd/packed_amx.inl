@@ -89,8 +89,8 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
   memory_is_used();
 }
 
-// `next`: the next block of the result, prefetched meanwhile. Products in one part are faster without prefetches, which
-// take the buffers that tiles are loaded through (measured: bench/LOG.md).
+// `next`: the next block of the result, prefetched meanwhile. Products in one part prefetch only a result that is added
+// to: other prefetches take the buffers through which tiles are loaded (measured: bench/LOG.md).
 template <int Parts>
 DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blocks, std::int64_t bf16_blocks,
                           const char* a, const char* b, float* c, std::int64_t ldc, bool add, const float* next,
@@ -99,12 +99,12 @@ DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blo
   const std::int64_t rows_each = (kMr + blocks - 1) / blocks;
   std::int64_t asked = 0;
   auto ask = [&](int step) __attribute__((always_inline)) {
-    if (Parts == 1 || step > 0) return;
+    if (step > 0 || (Parts == 1 && !add)) return;
     for (std::int64_t end = asked + rows_each < kMr ? asked + rows_each : kMr; asked < end; ++asked) {
       __builtin_prefetch(next + asked * ldc, 1);
       __builtin_prefetch(next + asked * ldc + kTile, 1);
     }
-    fetch.some();
+    if (Parts == 3) fetch.some();
   };
   if (rows > kTile && cols > kTile)
     tile_block<2, 2, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
