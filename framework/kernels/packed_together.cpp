@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kRoomOfThread = 128 << 10;          // floats of packed operands for each thread
 constexpr std::int64_t kMostRows = 1036, kMostCols = 256;  // of a tile, and at once of its columns
 constexpr std::int64_t kTasksOfThread = 4, kMostBlocks = 8;
-constexpr double kReading = 3;    // cost of reading a packed value, in multiply-adds
-constexpr double kMeeting = 5e5;  // time until all threads have met, likewise
+constexpr double kReading = 0.3;  // cost of reading a packed value, relative to packing it
+constexpr double kMeeting = 5e4;  // time until all threads have met, likewise
 
 // The operands of a product and the layout of packed steps: the first factor's rows, then the second one's.
 class Operands {
@@ -81,18 +81,19 @@ Together together(const Product& p, std::int64_t threads) {
   Together best{.steps = std::min(o.steps(), kRoomOfThread * threads / o.size())};
   if (best.steps == 0) return best;
   best.steps = ceil_div(o.steps(), ceil_div(o.steps(), best.steps));
+  const double packing = product_loops().packing;
   const std::int64_t most = kTasksOfThread * threads, fewest = ceil_div(m, kMostRows);
   for (std::int64_t down = fewest; down <= std::min(ceil_div(m, mr), std::max(fewest, most)); ++down)
     for (std::int64_t across = 1; across <= std::min(ceil_div(n, nr), std::max<std::int64_t>(1, most / down));
          ++across) {
       const std::int64_t rows = round_up(ceil_div(m, down), mr), cols = round_up(ceil_div(n, across), nr);
       const auto rounds = static_cast<double>(ceil_div(ceil_div(m, rows) * ceil_div(n, cols), threads));
-      const double time = rounds * (static_cast<double>(rows * cols) + kReading * static_cast<double>(rows + cols));
+      const double time = rounds * (static_cast<double>(rows * cols) + kReading * packing * static_cast<double>(rows + cols));
       if (best.rows == 0 || time < best.time) best.rows = rows, best.cols = cols, best.time = time;
     }
   const auto meetings = static_cast<double>(2 * ceil_div(o.steps(), best.steps));
-  best.time += kPacking * static_cast<double>(m + (p.b.packed ? 0 : n)) / static_cast<double>(threads) +
-               kMeeting * meetings / static_cast<double>(p.a.depth());
+  best.time += packing * (static_cast<double>(m + (p.b.packed ? 0 : n)) / static_cast<double>(threads) +
+                          kMeeting * meetings / static_cast<double>(p.a.depth()));
   return best;
 }
 

@@ -8,8 +8,6 @@
 
 namespace dml::kernels {
 
-constexpr double kPacking = 10;  // cost of packing one value, in multiply-adds
-
 /// The tiling of a product whose packing the threads share.
 struct Together {
   std::int64_t rows = 0, cols = 0;  // of a tile

@@ -97,6 +97,7 @@ constexpr ProductLoops products_in = {
     .pack_a = pack_a<Parts>,
     .pack_b = pack_b<Parts>,
     .pack_b_bf16 = pack_b<Parts, bf16>,
+    .packing = Parts == 3 ? 30 : 60,
     .keeps_bf16 = true,
     .attention_rows = attention_rows<Parts>,
     .attention_keys = attention_keys<Parts>,
