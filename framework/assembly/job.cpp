@@ -158,9 +158,8 @@ void set_precision(Bf16 wanted) {
   kernels::use_precision(bf16 ? DType::bf16 : DType::f32);
   if (bf16 && !kernels::has_fast_bf16())
     log_warning(
-        "bf16: true: this processor multiplies bf16 no faster than float32 (AMX does, and AVX512_BF16 of AMD); "
-        "products "
-        "round to bf16 at the speed of float32");
+        "bf16: true: this processor multiplies large matrices in bf16 no faster than in float32 (AMX does, and "
+        "AVX512_BF16 of AMD); bf16: auto keeps float32 for them");
 }
 
 void set_generation_precision(Bf16 wanted) {
