@@ -88,7 +88,8 @@ Together together(const Product& p, std::int64_t threads) {
          ++across) {
       const std::int64_t rows = round_up(ceil_div(m, down), mr), cols = round_up(ceil_div(n, across), nr);
       const auto rounds = static_cast<double>(ceil_div(ceil_div(m, rows) * ceil_div(n, cols), threads));
-      const double time = rounds * (static_cast<double>(rows * cols) + kReading * packing * static_cast<double>(rows + cols));
+      const double time =
+          rounds * (static_cast<double>(rows * cols) + kReading * packing * static_cast<double>(rows + cols));
       if (best.rows == 0 || time < best.time) best.rows = rows, best.cols = cols, best.time = time;
     }
   const auto meetings = static_cast<double>(2 * ceil_div(o.steps(), best.steps));

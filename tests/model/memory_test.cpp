@@ -198,7 +198,7 @@ TEST(MemoryPlan, BoundsEveryMicroBatchOfAScheduleByWhateverItsLengthsAndLabelsAr
 }
 
 TEST(MemoryPlan, OfFewerTokensThatMakeOneLargeChunkIsBoundedByThatOfMore) {
-  // 600 trained tokens make two chunks of logits, 520 make one larger chunk.
+  // 600 trained tokens make two chunks of logits, 500 make one larger chunk with any register block.
   ModelSpec spec = read_model_spec(golden_path("llama_tiny") + "/model");
   spec.vocab = 8000, spec.layers = 1;
   Training full;
@@ -214,8 +214,8 @@ TEST(MemoryPlan, OfFewerTokensThatMakeOneLargeChunkIsBoundedByThatOfMore) {
     const auto some = std::span(tokens).first(n);
     return model->measure(PackedBatch{some, some, std::span(positions).first(n), starts}, true);
   };
-  EXPECT_LT(memory_of(600), memory_of(520)) << "else this test is about nothing";
-  EXPECT_LE(memory_of(520), model->measure({600, 600, 1}, true));
+  EXPECT_LT(memory_of(600), memory_of(500)) << "else this test is about nothing";
+  EXPECT_LE(memory_of(500), model->measure({600, 600, 1}, true));
 }
 
 }  // namespace
