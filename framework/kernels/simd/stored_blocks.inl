@@ -204,17 +204,16 @@ struct Q4KRows : BlockRows<144, 256> {
 // four share 32 bytes. A scale for 16 columns.
 struct Q6KRows : BlockRows<210, 256> {
   struct Block {
+#if DML_VECTOR_BYTES == 64
+    const float* scales;  // of 16 columns each
+    alignas(64) std::int8_t codes[64];
+    DML_INLINE V get(int v) const {
+      return floats(signed_bytes(reinterpret_cast<const unsigned char*>(codes + v * W))) * scales[v];
+    }
+#else
     const float* scales;              // of the quarters
     const unsigned char *low, *high;  // of the half
     int pair;                         // of quarters
-#if DML_VECTOR_BYTES == 64
-    DML_INLINE V get(int v) const {
-      const int quarter = v / kPart, at = v % kPart * W;
-      const VI nibbles = unsigned_bytes(low + 32 * quarter + at) >> (4 * pair) & 15;
-      const VI above = unsigned_bytes(high + at) >> (4 * pair + 2 * quarter) & 3;
-      return floats((nibbles | above << 4) - 32) * scales[2 * quarter + at / 16];
-    }
-#else
     DML_INLINE void get(int v, V (&to)[4]) const {
       const int quarter = v / kPart;
       auto at = [](const unsigned char* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); };
@@ -247,7 +246,26 @@ struct Q6KRows : BlockRows<210, 256> {
     DML_INLINE Block block(std::int64_t i) const {
       const unsigned char* at = p + i / 256 * kBytes;
       const std::int64_t half = i % 256 / 128, pair = i % 128 / kBlockCols;
-      return {scales + 8 * half + 4 * pair, at + 64 * half, at + 128 + 32 * half, static_cast<int>(pair)};
+      const unsigned char *low = at + 64 * half, *high = at + 128 + 32 * half;
+#if DML_VECTOR_BYTES == 64
+      // The codes of 64 columns at once. Through memory, since bytes in a register take longer to widen.
+      typedef std::uint64_t Words64 __attribute__((vector_size(64)));
+      typedef std::int8_t Bytes __attribute__((vector_size(64)));
+      Words64 nibbles;
+      __builtin_memcpy(&nibbles, low, sizeof nibbles);
+      nibbles = nibbles >> (4 * pair) & 0x0f0f0f0f0f0f0f0f;
+      const auto both = reinterpret_cast<Words64>(  // for the quarters of the pair
+          _mm512_maskz_broadcast_i64x4(0xff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(high))));
+      const Words64 above =
+          pair == 0 ? both << Words64{4, 4, 4, 4, 2, 2, 2, 2} : both >> Words64{0, 0, 0, 0, 2, 2, 2, 2};
+      const Bytes codes = reinterpret_cast<Bytes>(nibbles | (above & 0x3030303030303030)) - 32;
+      Block block;
+      block.scales = scales + 8 * half + 4 * pair;
+      __builtin_memcpy(block.codes, &codes, sizeof codes);
+      return block;
+#else
+      return {scales + 8 * half + 4 * pair, low, high, static_cast<int>(pair)};
+#endif
     }
   };
   DML_INLINE Row row(std::int64_t n) const { return {{begin(n)}, {}}; }
