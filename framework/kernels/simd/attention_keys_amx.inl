@@ -34,7 +34,9 @@ class KeysOnTiles {
   }
 
  private:
-  static constexpr std::int64_t kKeys = AttentionKeys::kKeys, kTileQueries = 64, kTilePanels = kTileQueries / kPanel;
+  // Products in one part are so quick that reading and writing their sums decides: fewer, longer ones.
+  static constexpr std::int64_t kKeys = AttentionKeys::kKeys, kTileQueries = Parts == 1 ? 128 : 64,
+                                kTilePanels = kTileQueries / kPanel;
 
   // A tile of queries of one head meets one panel of keys: those of its panels that see some of it, one after the
   // other.
