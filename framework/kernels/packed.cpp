@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kSlabRows = 1036;  // packed at a time where the rows are not: 74 · 14, about two megabytes
 constexpr std::int64_t kShareCols = 128;  // columns of a task's last step that a thread takes at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
-constexpr double kFar = 2;                // extra cost of a value that another core wrote, relative to packing it
+constexpr double kFar = 2;                // extra cost of packing a value that another core wrote, relative to packing
 constexpr double kClearly = 0.95;  // share packing only if the estimated time is below this fraction of the other
 
 // The division of an (m, n) result for a number of threads: the parts that finish first, with what packing costs. Every

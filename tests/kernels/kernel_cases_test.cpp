@@ -211,8 +211,8 @@ INSTANTIATE_TEST_SUITE_P(All, KernelCase,
                            return name;
                          });
 
-// Attention in the precision of bf16, where its products are: values of the slow one in double, gradients of those in
-// float32, which have been compared with finite differences above.
+// Attention in the precision of bf16, for the instruction sets that have such products. Values are compared with the
+// reference in double, gradients with those in float32, which have been compared with finite differences above.
 class AttentionInBf16 : public testing::TestWithParam<std::tuple<Isa, std::size_t>> {
  protected:
   static std::vector<Case> cases() {

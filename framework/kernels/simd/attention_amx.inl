@@ -25,8 +25,8 @@ void pack_panels(Pack pack, bool transposed, std::int64_t rows, std::int64_t col
          reinterpret_cast<float*>(to));
 }
 
-// Pair i of every column of a tile: its values in a step and in the pair's other one. One of the products' factors is
-// cut to three parts instead of rounded, which is quicker.
+// Stores row i of a tile: the pairs of 16 columns. `first` and `second` have the values of the pair's two steps. Three
+// parts are cut instead of rounded, which is quicker and exact enough for one factor of a product.
 template <int Parts>
 DML_INLINE void store_pairs(char* tile, std::int64_t i, V first, V second) {
   if constexpr (Parts == 3) {
@@ -36,14 +36,14 @@ DML_INLINE void store_pairs(char* tile, std::int64_t i, V first, V second) {
           reinterpret_cast<V>(__builtin_shuffle(rounded(first, second), kPairs)));
   }
 }
-// Row `row` of a panel: 32 steps of it.
+// Stores 32 steps of row `row` of a panel.
 template <int Parts>
 DML_INLINE void store_row(char* panel, std::int64_t row, V low, V high) {
   if constexpr (Parts == 3) store_parts(panel, row, parts_of<true>(low, high));
   else store(reinterpret_cast<float*>(panel + row * 64), reinterpret_cast<V>(rounded(low, high)));
 }
 
-// Lines of the rows of N matrices, asked for a few at a time.
+// Prefetches the lines of the rows of N matrices, AtOnce of each at a time.
 template <int N, int AtOnce>
 class Rows {
  public:
@@ -65,7 +65,7 @@ class Rows {
   std::int64_t rows_ = 0, cols_ = 0, ld_ = 0, col_ = 0;
 };
 
-// In one part there are a sixth of the steps.
+// The lines to prefetch in a step. A block of the depth is one step in one part, six in three parts.
 template <int Parts>
 constexpr int kLinesOfStep = Parts == 1 ? 6 : 1;
 

@@ -34,7 +34,7 @@ class KeysOnTiles {
   }
 
  private:
-  // Products in one part are so quick that reading and writing their sums decides: fewer, longer ones.
+  // In one part, reading and writing the sums takes longer than multiplying, so that a tile has more queries.
   static constexpr std::int64_t kKeys = AttentionKeys::kKeys, kTileQueries = Parts == 1 ? 128 : 64,
                                 kTilePanels = kTileQueries / kPanel;
 

@@ -89,8 +89,8 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
   memory_is_used();
 }
 
-// `next`: the next block of the result, prefetched meanwhile. Products in one part prefetch only a result that is added
-// to: other prefetches take the buffers through which tiles are loaded (measured: bench/LOG.md).
+// `next`: the next block of the result, prefetched meanwhile. Products in one part prefetch it only if they add to it,
+// and nothing else: prefetches occupy the fill buffers that tile loads need (measured: bench/LOG.md).
 template <int Parts>
 DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blocks, std::int64_t bf16_blocks,
                           const char* a, const char* b, float* c, std::int64_t ldc, bool add, const float* next,

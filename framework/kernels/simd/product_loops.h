@@ -29,7 +29,7 @@ struct ProductLoops {
                  float* to);
   void (*pack_b_bf16)(bool transposed, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                       float* to);
-  double packing = 10;  // the cost of packing a value in multiply-adds, for the division of products among threads
+  double packing = 10;  // multiply-adds in the time of packing a value: an estimate, by which threads divide products
   bool keeps_bf16;      // pack_b_bf16 keeps values exactly
   /// Attention with these products, for documents of at least kIsaAttentionMinRows; null if the loops of simd/loops.h
   /// are used.

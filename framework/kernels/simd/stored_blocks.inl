@@ -8,7 +8,7 @@ DML_INLINE float half_at(const unsigned char* p) {
   __builtin_memcpy(&bits, p, sizeof bits);
   return _cvtsh_ss(bits);
 }
-// The same in every lane. A vector is widened at once, since moving a number from a general register takes longer.
+// half_at(p) in every lane. AVX-512 broadcasts the half and then widens it: the other way round takes longer.
 DML_INLINE V halves_at(const unsigned char* p) {
 #if DML_VECTOR_BYTES == 64
   std::int16_t bits;
@@ -248,7 +248,8 @@ struct Q6KRows : BlockRows<210, 256> {
       const std::int64_t half = i % 256 / 128, pair = i % 128 / kBlockCols;
       const unsigned char *low = at + 64 * half, *high = at + 128 + 32 * half;
 #if DML_VECTOR_BYTES == 64
-      // The codes of 64 columns at once. Through memory, since bytes in a register take longer to widen.
+      // The codes of 64 columns are joined as bytes. get() reads them from memory, where bytes are quicker to widen
+      // than in a register.
       typedef std::uint64_t Words64 __attribute__((vector_size(64)));
       typedef std::int8_t Bytes __attribute__((vector_size(64)));
       Words64 nibbles;
