@@ -204,7 +204,8 @@ enum class Rounding { none, bf16, integers };
 Rounding rounding_of(const Kind& kind, std::int64_t k) {
   if (kind.dtype == DType::nf4 && k % kNf4Block != 0) return Rounding::none;
   if (isa() == Isa::avx512_bf16) return Rounding::bf16;
-  return isa() == Isa::avx2 && is_quantised(kind.dtype) && k % 32 == 0 ? Rounding::integers : Rounding::none;
+  if (isa() == Isa::avx2) return is_quantised(kind.dtype) && k % 32 == 0 ? Rounding::integers : Rounding::none;
+  return isa() == Isa::amx && block_format(kind.dtype) && k % 64 == 0 ? Rounding::integers : Rounding::none;
 }
 bool scales_sums(DType dtype) {
   constexpr DType kThese[] = {DType::int8, DType::q4_0, DType::iq4_nl, DType::q4_k, DType::q6_k};
@@ -219,7 +220,7 @@ std::vector<double> read_as(Rounding how, std::span<const float> x) {
     const auto some = x.subspan(i, std::min<std::size_t>(256, x.size() - i));
     float most = 0;
     for (float v : some) most = std::max(most, std::fabs(v));
-    const double unit = most / 32767;
+    const double unit = most / (isa() == Isa::amx ? 32639 : 32767);  // digits of tiles: 127 · 256 + 127
     for (std::size_t j = 0; j < some.size() && unit > 0; ++j) read[i + j] = std::nearbyint(some[j] / unit) * unit;
   }
   return read;

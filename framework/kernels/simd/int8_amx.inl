@@ -16,8 +16,8 @@ struct Int8Tiles {
   static constexpr TileShapes kShapes{kWidth, kWidth};
 };
 
-// The power of two under which a row's values are integers of 31 bits; NaN where one is not finite.
-DML_INLINE double unit_of(const float* x, std::int64_t cols) {
+// The largest magnitude; NaN where a value is not finite.
+DML_INLINE float largest_of(const float* x, std::int64_t cols) {
   V most{};
   bool finite = true;
   for (std::int64_t i = 0; i < cols; i += W) {
@@ -25,12 +25,16 @@ DML_INLINE double unit_of(const float* x, std::int64_t cols) {
     finite = finite && _mm512_fpclass_ps_mask(v, 0x99) == 0;  // infinities and NaN
     most = reinterpret_cast<V>(_mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(most), _mm512_abs_ps(v)));
   }
-  if (!finite) return std::numeric_limits<double>::quiet_NaN();
-  float largest = 0;
-  for (int i = 0; i < W; ++i) largest = most[i] > largest ? most[i] : largest;
+  return finite ? largest(most) : std::numeric_limits<float>::quiet_NaN();
+}
+
+// The power of two under which a row's values are integers of 31 bits; NaN where one is not finite.
+DML_INLINE double unit_of(const float* x, std::int64_t cols) {
+  const float most = largest_of(x, cols);
   int exponent = 0;
-  std::frexp(largest, &exponent);
-  return std::ldexp(1.0, (exponent < -90 ? -90 : exponent) - 30);
+  std::frexp(most, &exponent);
+  return most == most ? std::ldexp(1.0, (exponent < -90 ? -90 : exponent) - 30)
+                      : std::numeric_limits<double>::quiet_NaN();
 }
 
 template <int M>

@@ -28,7 +28,8 @@ const Loops* table();  // for the precision of bf16
 extern const ProductLoops products_bf16;
 }  // namespace avx512_bf16
 namespace amx {
-const Loops* table();  // null if the system does not provide tiles
+const Loops* table();       // null if the system does not provide tiles
+const Loops* table_bf16();  // for the precision of bf16
 extern const ProductLoops products, products_bf16;
 }  // namespace amx
 #endif
@@ -68,7 +69,7 @@ struct Products {
 };
 Products products_of(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::amx) return {&amx::products, &amx::products_bf16, true};
+  if (isa == Isa::amx) return {&amx::products, &amx::products_bf16, true, amx::table_bf16()};
   if (isa == Isa::avx512_bf16) return {&avx512::products, &avx512_bf16::products_bf16, true, avx512_bf16::table()};
   if (isa == Isa::avx512) return {&avx512::products, &avx512::products_bf16, false};
   if (isa == Isa::avx2) return {&avx2::products, &avx2::products_bf16, false, avx2::table_bf16()};

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -30,6 +31,8 @@ namespace {
 #include "kernels/simd/nf4_bf16.inl"
 #include "kernels/simd/nf4_amx.inl"
 #include "kernels/simd/int8_amx.inl"
+#include "kernels/simd/integer_blocks_amx.inl"
+#include "kernels/simd/integer_products_amx.inl"
 #include "kernels/simd/attention_amx.inl"
 #include "kernels/simd/attention_rows_amx.inl"
 #include "kernels/simd/attention_keys_amx.inl"
@@ -60,6 +63,14 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
   }
 }
 
+bool reads_as_integers_or_stored(const Weight& w) { return integer_product(w) || avx512::table.reads_as_stored(w); }
+
+void few_rows_in_bf16(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
+                      std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room) {
+  const FewRows product = integer_product(w);
+  (product ? product : few_rows)(w, first, count, m, x, ldx, c, ldc, add, room);
+}
+
 // Linux provides tiles on request, for all threads of the process.
 bool may_use_tiles() {
 #if defined(__linux__)
@@ -77,6 +88,12 @@ Loops make() {
   loops.min_batched_rows = min_batched_rows;
   return loops;
 }
+Loops make_bf16() {
+  Loops loops = make();
+  loops.few_rows = few_rows_in_bf16;
+  loops.reads_as_stored = reads_as_integers_or_stored;
+  return loops;
+}
 
 }  // namespace
 
@@ -84,6 +101,10 @@ const Loops* table() {
   static const Loops loops = make();
   static const bool allowed = may_use_tiles();
   return allowed ? &loops : nullptr;
+}
+const Loops* table_bf16() {
+  static const Loops loops = make_bf16();
+  return &loops;
 }
 
 namespace {
