@@ -205,6 +205,7 @@ Rounding rounding_of(const Kind& kind, std::int64_t k) {
   if (kind.dtype == DType::nf4 && k % kNf4Block != 0) return Rounding::none;
   if (isa() == Isa::avx512_bf16) return Rounding::bf16;
   if (isa() == Isa::avx2) return is_quantised(kind.dtype) && k % 32 == 0 ? Rounding::integers : Rounding::none;
+  if (isa() == Isa::amx && kind.dtype == DType::bf16) return Rounding::bf16;
   return isa() == Isa::amx && block_format(kind.dtype) && k % 64 == 0 ? Rounding::integers : Rounding::none;
 }
 bool scales_sums(DType dtype) {

@@ -1,19 +1,34 @@
-// Few rows of x with rows of int8, on tiles that read the weights where they are stored. A row of x becomes fixed-point
+// Few rows of x with rows of int8, on tiles that read them where they are stored. A row of x becomes fixed-point
 // numbers of 31 bits under a power of two, and these four digits of eight bits, each with its own sign: products and
 // sums are integers, exact, and rounded once in the end. A digit off by half its last place is 2⁻³¹ of the row's
 // largest value, where a chain of float32 is off by 2⁻²⁴ of its largest sum.
 //
 // A tile of x is 16 times four steps of the depth, of four rows of x; its columns are the digits of the first row, of
 // the second …
-constexpr std::int64_t kInt8Rows = 2 * kTile, kInt8Cols = 64;
-constexpr std::int64_t kDigits = 4, kMostInt8Cols = 1 << 16;  // sums of so many products of digits fit into 32 bits
+constexpr std::int64_t kInt8Cols = 64, kDigits = 4;
+constexpr std::int64_t kMostInt8Cols = 1 << 16;  // sums of so many products of digits fit into 32 bits
 
 template <int M>
 struct Int8Tiles {
+  using Sum = std::int32_t;
   static constexpr bool kTwo = M > 4;
   static constexpr std::uint16_t kWidth = (kTwo ? 4 : M) * kDigits * 4;  // bytes of a row of a tile
   static constexpr std::int64_t kSecondAt = kTile * kWidth, kBytes = kSecondAt * (kTwo ? 2 : 1);  // of 64 steps
   static constexpr TileShapes kShapes{kWidth, kWidth};
+  DML_INLINE static void multiply_first() {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(2, 5, 6);
+  }
+  DML_INLINE static void multiply_second() {
+    _tile_dpbssd(1, 4, 7);
+    _tile_dpbssd(3, 5, 7);
+  }
+  DML_INLINE static double sum_of(const StoredSums<Int8Tiles>& sums, std::int64_t n, std::int64_t r) {
+    const std::int32_t* digit = &sums.part[r / 4][n][r % 4 * kDigits];
+    std::int64_t sum = digit[3];
+    for (int d = 2; d >= 0; --d) sum = sum * 256 + digit[d];
+    return static_cast<double>(sum);
+  }
 };
 
 // The largest magnitude; NaN where a value is not finite.
@@ -61,83 +76,22 @@ void pack_digits(const float* x, std::int64_t m, std::int64_t ldx, std::int64_t 
   }
 }
 
-// Sums of products of digits, of 32 rows of weights.
-template <int M>
-struct Int8Sums {
-  static constexpr int kWidth = Int8Tiles<M>::kWidth / 4;
-  alignas(64) std::int32_t part[M > 4 ? 2 : 1][kInt8Rows][kWidth];
-  DML_INLINE double get(std::int64_t n, std::int64_t r) const {
-    const std::int32_t* digit = &part[r / 4][n][r % 4 * kDigits];
-    std::int64_t sum = digit[3];
-    for (int d = 2; d >= 0; --d) sum = sum * 256 + digit[d];
-    return static_cast<double>(sum);
-  }
-};
-
-template <int M>
-void int8_sums(const char* w, std::int64_t cols, std::int64_t rows, const char* x, const char* next,
-               Int8Sums<M>& sums) {
-  using Tiles = Int8Tiles<M>;
-  alignas(64) char copy[kInt8Rows * kInt8Cols];
-  _tile_zero(0);
-  _tile_zero(2);
-  if constexpr (Tiles::kTwo) {
-    _tile_zero(1);
-    _tile_zero(3);
-  }
-  for (std::int64_t col = 0; col < cols; col += kInt8Cols, x += Tiles::kBytes) {
-    const char* block = w + col;
-    std::int64_t stride = cols;
-    if (const std::int64_t some = cols - col; rows < kInt8Rows || some < kInt8Cols) {  // nothing is read beyond the end
-      __builtin_memset(copy, 0, sizeof copy);
-      for (std::int64_t r = 0; r < rows; ++r)
-        __builtin_memcpy(copy + r * kInt8Cols, block + r * cols,
-                         static_cast<std::size_t>(some < kInt8Cols ? some : kInt8Cols));
-      block = copy, stride = kInt8Cols;
-    }
-    if (next)
-      for (int i = 0; i < kInt8Rows; ++i, next += 64) __builtin_prefetch(next, 0, 2);
-    memory_is_used();
-    _tile_loadd(4, block, stride);
-    _tile_loadd(5, block + kTile * stride, stride);
-    _tile_loadd(6, x, Tiles::kWidth);
-    _tile_dpbssd(0, 4, 6);
-    _tile_dpbssd(2, 5, 6);
-    if constexpr (Tiles::kTwo) {
-      _tile_loadd(7, x + Tiles::kSecondAt, Tiles::kWidth);
-      _tile_dpbssd(1, 4, 7);
-      _tile_dpbssd(3, 5, 7);
-    }
-  }
-  memory_is_used();
-  _tile_stored(0, sums.part[0][0], Tiles::kWidth);
-  _tile_stored(2, sums.part[0][kTile], Tiles::kWidth);
-  if constexpr (Tiles::kTwo) {
-    _tile_stored(1, sums.part[1][0], Tiles::kWidth);
-    _tile_stored(3, sums.part[1][kTile], Tiles::kWidth);
-  }
-  memory_is_used();
-}
-
 template <int M>
 void few_rows_of_int8(const char* w, const float* scales, std::int64_t cols, std::int64_t count, std::int64_t m,
                       const float* x, std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room) {
-  const std::int64_t piece = kInt8Rows * cols;
-  for (std::int64_t i = 0; i < piece && count >= kInt8Rows; i += 64) __builtin_prefetch(w + i, 0, 2);
+  using Tiles = Int8Tiles<M>;
   auto* packed = reinterpret_cast<char*>(room);
   double unit[M];
+  prefetch_piece(w, cols, count);
   pack_digits<M>(x, m, ldx, cols, packed, unit);
-  _tile_loadconfig(&Int8Tiles<M>::kShapes);
-  for (; count > 0; count -= kInt8Rows, c += kInt8Rows, w += piece, scales += kInt8Rows) {
-    const std::int64_t rows = count < kInt8Rows ? count : kInt8Rows;
-    Int8Sums<M> sums;
-    int8_sums<M>(w, cols, rows, packed, count >= 2 * kInt8Rows ? w + piece : nullptr, sums);
-    for (std::int64_t r = 0; r < m; ++r)
-      for (std::int64_t n = 0; n < rows; ++n) {
-        float& to = c[r * ldc + n];
-        const auto value = static_cast<float>(sums.get(n, r) * (unit[r] * static_cast<double>(scales[n])));
-        to = add ? to + value : value;
-      }
-  }
-  _tile_release();
+  stored_panel<Tiles>(
+      w, cols, count, packed, [&](const StoredSums<Tiles>& sums, std::int64_t first, std::int64_t rows) {
+        for (std::int64_t r = 0; r < m; ++r)
+          for (std::int64_t n = 0; n < rows; ++n) {
+            float& to = c[r * ldc + first + n];
+            const auto value =
+                static_cast<float>(Tiles::sum_of(sums, n, r) * (unit[r] * static_cast<double>(scales[first + n])));
+            to = add ? to + value : value;
+          }
+      });
 }

@@ -30,7 +30,9 @@ namespace {
 #include "kernels/simd/packed_amx.inl"
 #include "kernels/simd/nf4_bf16.inl"
 #include "kernels/simd/nf4_amx.inl"
+#include "kernels/simd/stored_tiles_amx.inl"
 #include "kernels/simd/int8_amx.inl"
+#include "kernels/simd/bf16_rows_amx.inl"
 #include "kernels/simd/integer_blocks_amx.inl"
 #include "kernels/simd/integer_products_amx.inl"
 #include "kernels/simd/attention_amx.inl"
@@ -67,6 +69,14 @@ bool reads_as_integers_or_stored(const Weight& w) { return integer_product(w) ||
 
 void few_rows_in_bf16(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                       std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room) {
+  if (w.dtype == DType::bf16) {
+    auto* data = static_cast<const char*>(w.data) + 2 * first * w.cols;
+    auto product = [&]<int M>() { few_rows_of_bf16<M>(data, w.cols, count, m, x, ldx, c, ldc, add, room); };
+    if (m == 1) product.template operator()<1>();
+    else if (m <= 4) product.template operator()<4>();
+    else product.template operator()<8>();
+    return;
+  }
   const FewRows product = integer_product(w);
   (product ? product : few_rows)(w, first, count, m, x, ldx, c, ldc, add, room);
 }
