@@ -92,23 +92,72 @@ struct PartRows {
   }
 };
 
-// sum = the products of x's lines with `rows` ≤ 16 rows of weights. While tiles multiply 64 columns, the same of the
-// next 256 are unpacked. What is read next is prefetched in the order of memory: one stream is faster than 16.
+// Sums of products of digits with the integers of 16 rows.
+template <class Kind, int M>
+struct PartProducts {
+  alignas(64) std::int32_t part[UnpackedParts<Kind>::kParts][2 * M][W];
+};
+
+// Those of 64 columns, the digits of which begin at `digits`.
+template <class Kind, int M>
+DML_INLINE void multiply_step(const UnpackedParts<Kind>& weights, std::int64_t step, const char* digits,
+                              PartProducts<Kind, M>& to) {
+  using Tiles = PartTiles<Kind, M>;
+  memory_is_used();
+  for (int i = 0; i < Tiles::kProducts; i += 2) {
+    const std::int64_t part = step * Tiles::kStepParts + i * Tiles::kParts;
+    _tile_loadd(4, digits + i * Tiles::kCols, 64);
+    _tile_loadd(6, weights.codes[part], 64);
+    _tile_zero(0);
+    _tile_dpbssd(0, 4, 6);
+    if constexpr (Tiles::kProducts > 1) {
+      _tile_loadd(5, digits + (i + 1) * Tiles::kCols, 64);
+      _tile_loadd(7, weights.codes[part + Tiles::kParts], 64);
+      _tile_zero(1);
+      _tile_dpbssd(1, 5, 7);
+    }
+    _tile_stored(0, to.part[part][0], 64);
+    if constexpr (Tiles::kProducts > 1) _tile_stored(1, to.part[part + Tiles::kParts][0], 64);
+  }
+  memory_is_used();
+}
+
+// sum += the products of a block of 256 columns, scaled.
+template <class Kind, int M>
+DML_INLINE void add_parts(const UnpackedParts<Kind>& weights, const PartProducts<Kind, M>& products, std::int64_t parts,
+                          const IntegerRows<Kind, M>& x, std::int64_t block, V (&sum)[2 * M]) {
+  V total[2 * M] = {};
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const V scale = load(weights.scales[part]);
+#pragma GCC unroll 16
+    for (int line = 0; line < 2 * M; ++line)
+      total[line] += __builtin_convertvector(*reinterpret_cast<const VI*>(products.part[part][line]), V) * scale;
+    if constexpr (Kind::kMins) {
+      const V min = load(weights.mins[part]);
+#pragma GCC unroll 16
+      for (int line = 0; line < 2 * M; ++line) total[line] += x.sums[block][line][part] * min;
+    }
+  }
+#pragma GCC unroll 16
+  for (int line = 0; line < 2 * M; ++line) sum[line] += total[line] * x.units[block][line];
+}
+
+// sum = the products of the digits of x with `rows` ≤ 16 rows of weights. While the tiles multiply 64 columns, 64 of
+// the next 256 are unpacked. What is read next is prefetched in the order of memory: one stream is faster than 16.
 template <class Kind, int M>
 void integer_sums(const PartRows<Kind>& w, std::int64_t rows, const IntegerRows<Kind, M>& x, V (&sum)[2 * M]) {
-  using Parts = UnpackedParts<Kind>;
   using Tiles = PartTiles<Kind, M>;
   constexpr std::int64_t kBytes256 = PartRows<Kind>::kBytes256;
-  Parts unpacked[2];
-  alignas(64) std::int32_t products[Parts::kParts][2 * M][W];
-  unsigned char copy[kTile * kBytes256];  // of less than 16 rows
+  UnpackedParts<Kind> unpacked[2];
+  PartProducts<Kind, M> products;
+  unsigned char copy[kTile * kBytes256];  // of less than 16 rows: nothing is read beyond the end
+  if (rows < kTile) __builtin_memset(copy, 0, sizeof copy);
   const unsigned char* next = w.p + rows * w.stride;
-  // 64 columns.
-  auto unpack = [&](std::int64_t block, std::int64_t step) __attribute__((always_inline)) {
+  auto unpack = [&](std::int64_t block, std::int64_t step) __attribute__((always_inline)) {  // 64 columns
     constexpr int kAhead = kTile * kBytes256 / 4;
     SixteenRows<kAhead / Kind::kReads> from{w.p + block * kBytes256, w.stride, next};
     next += kAhead;
-    if (rows < kTile) {  // nothing is read beyond the end
+    if (rows < kTile) {
       const std::int64_t bytes = w.cols_of(block) / Kind::kBlockCols * Kind::kBytes;
       for (std::int64_t n = 0; step == 0 && n < rows; ++n)
         __builtin_memcpy(copy + n * kBytes256, from.p + n * w.stride, static_cast<std::size_t>(bytes));
@@ -119,44 +168,14 @@ void integer_sums(const PartRows<Kind>& w, std::int64_t rows, const IntegerRows<
   for (V& s : sum) s = V{};
   const std::int64_t blocks = (w.cols + kScaledCols - 1) / kScaledCols;
   for (std::int64_t step = 0; step < w.cols_of(0) / 64; ++step) unpack(0, step);
+  const char* digits = x.digits;
   for (std::int64_t b = 0; b < blocks; ++b) {
-    const Parts& from = unpacked[b % 2];
     const std::int64_t steps = w.cols_of(b) / 64, later = b + 1 < blocks ? w.cols_of(b + 1) / 64 : 0;
-    const char* digits = x.digits + b * kScaledCols / 64 * Tiles::kBytes;
     for (std::int64_t step = 0; step < steps; ++step, digits += Tiles::kBytes) {
-      memory_is_used();
-      for (int i = 0; i < Tiles::kProducts; i += 2) {
-        const std::int64_t part = step * Tiles::kStepParts + i * Tiles::kParts;
-        _tile_loadd(4, digits + i * Tiles::kCols, 64);
-        _tile_loadd(6, from.codes[part], 64);
-        _tile_zero(0);
-        _tile_dpbssd(0, 4, 6);
-        if constexpr (Tiles::kProducts > 1) {
-          _tile_loadd(5, digits + (i + 1) * Tiles::kCols, 64);
-          _tile_loadd(7, from.codes[part + Tiles::kParts], 64);
-          _tile_zero(1);
-          _tile_dpbssd(1, 5, 7);
-        }
-        _tile_stored(0, products[part][0], 64);
-        if constexpr (Tiles::kProducts > 1) _tile_stored(1, products[part + Tiles::kParts][0], 64);
-      }
-      memory_is_used();
+      multiply_step<Kind, M>(unpacked[b % 2], step, digits, products);
       if (step < later) unpack(b + 1, step);
     }
-    V total[2 * M] = {};
-    for (std::int64_t part = 0; part < steps * Tiles::kStepParts; ++part) {
-      const V scale = load(from.scales[part]);
-#pragma GCC unroll 16
-      for (int line = 0; line < 2 * M; ++line)
-        total[line] += __builtin_convertvector(*reinterpret_cast<const VI*>(products[part][line]), V) * scale;
-      if constexpr (Kind::kMins) {
-        const V min = load(from.mins[part]);
-#pragma GCC unroll 16
-        for (int line = 0; line < 2 * M; ++line) total[line] += x.sums[b][line][part] * min;
-      }
-    }
-#pragma GCC unroll 16
-    for (int line = 0; line < 2 * M; ++line) sum[line] += total[line] * x.units[b][line];
+    add_parts<Kind, M>(unpacked[b % 2], products, steps * Tiles::kStepParts, x, b, sum);
   }
 }
 
