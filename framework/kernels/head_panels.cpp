@@ -40,7 +40,7 @@ void each_replaced(const ReplacedRows& replaced, std::int64_t token, std::int64_
     visit(*at - token, replaced.numbers[static_cast<std::size_t>(at - replaced.tokens.begin())]);
 }
 
-constexpr std::int64_t kMostCuts = 7, kCutCols = kHeadPanel / kMostCuts;
+constexpr std::int64_t kMostCuts = 7;
 
 // The number of tiles of each panel, chosen so that few threads wait for the last panels. Each tile packs its operands
 // again. Results do not depend on it.
@@ -183,7 +183,7 @@ void add_extra(ExtraLoss* extra, std::span<const double> log_sums, const float* 
 void gradient_of_logits(const HeadChunk& c, const HeadPart& head, float softcap, std::int64_t vocabulary, Write mode) {
   const Mat dhead = head.gradient;
   each_panel(head.values.rows, [&](std::int64_t first, std::int64_t width, std::int64_t cut, std::int64_t cuts) {
-    const Range own = part_of(width, cut, cuts, kCutCols);
+    const Range own = part_of(width, cut, cuts, product_loops().mr);
     if (own.size == 0) return;
     const std::int64_t token = head.first + first + own.first, cols = own.size;
     const Mat logits = c.panel(first, width);
