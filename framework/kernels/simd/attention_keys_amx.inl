@@ -173,7 +173,7 @@ class KeysOnTiles {
           x = scores_.cap * t;
           slope = 1.f - t * t;
         }
-        V y = power_of_two(x * scores_.unit - stats_.lse[v.panel * kPanel + query]);
+        V y = power_of_two<Parts>(x * scores_.unit - stats_.lse[v.panel * kPanel + query]);
         if (!whole) y = at.apply(lane_numbers() + static_cast<std::int32_t>(c * W - query), y, V{});
         p[r][c] = y;
         ds[r][c] = y * (load(dp + from) - stats_.dots[v.panel * kPanel + query]);

@@ -136,7 +136,7 @@ class RowsOnTiles {
 #pragma GCC unroll 2
     for (std::int64_t c = 0; c < kPanel; c += W) {
       auto exponential = [&](std::int64_t k) __attribute__((always_inline)) {
-        const V p = power_of_two(scores_.of(load(s + k * kPanel + c)) * scores_.unit - load(stats.base + c));
+        const V p = power_of_two<Parts>(scores_.of(load(s + k * kPanel + c)) * scores_.unit - load(stats.base + c));
         return whole ? p : at.apply(distance(k, c), p, V{});
       };
       const V first = exponential(first_step<Parts>(i)), second = exponential(first_step<Parts>(i) + kApart<Parts>);
