@@ -2,15 +2,15 @@
 // bytes are). 16 rows are unpacked together, a vector holds four columns of each: this is how tiles read a second
 // factor.
 //
-// A kind has unpack(rows, step, to): steps 0 to 3 give 256 columns, the first steps the first columns of rows that end
-// there. A part gets its integers in groups of four columns, the scale of every row, and with kMins what is added to
+// A kind has unpack(rows, step, to): steps 0 to 3 give 64 of 256 columns each; at the end of a row there may be fewer
+// steps. A part gets its integers in groups of four columns, the scale of every row, and with kMins what is added to
 // its values.
 //   kPartCols   columns of a part
-//   kReads      calls of rows.words() of a step, but for what precedes the first one
+//   kReads      calls of rows.words() in a step, without those for scales
 //   kBlockCols, kBytes  columns and bytes of a block
 
-// 16 rows, `stride` bytes apart. Every reading of words prefetches Ahead bytes at `next`: little at a time, since many
-// requests at once would hold up reading.
+// 16 rows, `stride` bytes apart. Each call of words() prefetches Ahead bytes at `next`: a little at a time, since many
+// requests at once would hold up the loads.
 template <int Ahead>
 struct SixteenRows {
   const unsigned char* p;

@@ -77,7 +77,7 @@ struct IntegerRows {
   }
 };
 
-// Rows of weights of one kind.
+// Rows of weights of one kind, from a given one on.
 template <class Kind>
 struct PartRows {
   static constexpr std::int64_t kBytes256 = kScaledCols / Kind::kBlockCols * Kind::kBytes;
