@@ -158,9 +158,8 @@ void set_precision(Bf16 wanted) {
   kernels::use_precision(bf16 ? DType::bf16 : DType::f32);
   if (bf16 && !kernels::has_fast_bf16())
     log_warning(
-        "bf16: true: this processor multiplies large matrices no faster in bf16 than in float32 (AMX is faster, and so "
-        "is "
-        "AVX512_BF16 on AMD's processors); bf16: auto would keep float32 for them");
+        "bf16: true: this processor multiplies large matrices no faster in bf16 than in float32, unlike those with AMX "
+        "and AMD's with AVX512_BF16; bf16: auto would keep float32 for them");
 }
 
 void set_generation_precision(Bf16 wanted) {

@@ -35,7 +35,7 @@ void few_rows_of_bf16(const char* w, std::int64_t cols, std::int64_t count, std:
                       std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room) {
   using Tiles = Bf16Tiles<M>;
   auto* packed = reinterpret_cast<char*>(room);
-  prefetch_piece(w, 2 * cols, count);
+  if (count >= kFewRows) prefetch_bytes(w, kFewRows * 2 * cols);
   pack_pairs<M>(x, m, ldx, cols, packed);
   stored_panel<Tiles>(w, 2 * cols, count, packed,
                       [&](const StoredSums<Tiles>& sums, std::int64_t first, std::int64_t rows) {

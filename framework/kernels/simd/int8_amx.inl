@@ -82,7 +82,7 @@ void few_rows_of_int8(const char* w, const float* scales, std::int64_t cols, std
   using Tiles = Int8Tiles<M>;
   auto* packed = reinterpret_cast<char*>(room);
   double unit[M];
-  prefetch_piece(w, cols, count);
+  if (count >= kFewRows) prefetch_bytes(w, kFewRows * cols);
   pack_digits<M>(x, m, ldx, cols, packed, unit);
   stored_panel<Tiles>(
       w, cols, count, packed, [&](const StoredSums<Tiles>& sums, std::int64_t first, std::int64_t rows) {

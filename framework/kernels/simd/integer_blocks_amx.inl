@@ -74,6 +74,8 @@ DML_INLINE __m512i unequal_codes(__m512i codes) {
   return _mm512_shuffle_epi8(_mm512_maskz_broadcast_i32x4(0xffff, table), codes);
 }
 
+// 256 columns of 16 rows, as tiles and vectors read them: the codes of a part are a tile, a scale and a minimum of each
+// row are a vector.
 template <class Kind>
 struct UnpackedParts {
   static constexpr int kParts = 256 / Kind::kPartCols, kGroups = Kind::kPartCols / 4;
@@ -163,6 +165,7 @@ struct Iq4NlParts : ScaledParts<18> {
   }
 };
 
+// Blocks of 256 columns with scales for their parts.
 template <int Bytes>
 struct BlocksOf256 {
   static constexpr int kPartCols = 32, kBlockCols = 256, kBytes = Bytes, kReads = 2;

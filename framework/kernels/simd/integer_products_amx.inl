@@ -3,11 +3,12 @@
 // of itself), and these two digits of eight bits, each with its own sign. Codes of weights are integers already. Their
 // products and the sums of a part's are exact; sums of parts are float32, one chain for every digit of an element.
 //
-// The first factor is a tile of the digits of M rows of x: the first digits of all, then the second ones. The second
-// factor is a part of 16 rows of weights, or as many parts as there is room for the digits of x: a line for every part
-// with zeros beside its columns.
+// The first factor of a product of tiles is a tile of x. It has a line for each digit of M rows of x: the high digits
+// of all rows, then the low ones. The second factor is a part of 16 rows of weights. Where a tile has room for more
+// lines, one product takes several parts: each part has lines of its own, with zeros outside its columns.
 
-constexpr std::int64_t kScaledCols = 256;  // of x, under one scale
+constexpr std::int64_t kScaledCols = 256;           // of x, under one scale
+constexpr float kLargestInteger = 127 * 256 + 127;  // of two digits
 
 // How a product of tiles is made of parts.
 template <class Kind, int M>
@@ -33,8 +34,8 @@ struct IntegerRows {
   using Tiles = PartTiles<Kind, M>;
   static constexpr int kSums = kScaledCols / Kind::kPartCols;
   char* digits;
-  float (*units)[2 * M];        // of 256 columns: the value of 1 in every digit
-  float (*sums)[2 * M][kSums];  // of 256 columns, for kinds with minima: of the digits of every part
+  float (*units)[2 * M];        // for every 256 columns: what 1 in a digit is worth, of each line
+  float (*sums)[2 * M][kSums];  // for every 256 columns, with kMins: the sum of the digits of each line and part
 
   IntegerRows(const float* x, std::int64_t m, std::int64_t ldx, std::int64_t cols, float* room) {
     const std::int64_t blocks = (cols + kScaledCols - 1) / kScaledCols, floats = cols / 64 * Tiles::kBytes / 4;
@@ -55,7 +56,7 @@ struct IntegerRows {
 
  private:
   DML_INLINE void put(const float* x, std::int64_t b, std::int64_t r, std::int64_t cols) const {
-    const float unit = largest_of(x, cols) / (127 * 256 + 127), factor = unit > 1e-30f ? 1 / unit : 0;
+    const float unit = largest_of(x, cols) / kLargestInteger, factor = unit > 1e-30f ? 1 / unit : 0;
     units[b][r] = 256 * unit, units[b][M + r] = unit;
     for (std::int64_t i = 0; i < cols; i += W) {
       const __m512i value = _mm512_maskz_cvtps_epi32(0xffff, reinterpret_cast<__m512>(load(x + i) * factor));
@@ -98,7 +99,7 @@ struct PartProducts {
   alignas(64) std::int32_t part[UnpackedParts<Kind>::kParts][2 * M][W];
 };
 
-// Those of 64 columns, the digits of which begin at `digits`.
+// Multiplies the step-th 64 of 256 columns. `digits`: the tile of x for them.
 template <class Kind, int M>
 DML_INLINE void multiply_step(const UnpackedParts<Kind>& weights, std::int64_t step, const char* digits,
                               PartProducts<Kind, M>& to) {
@@ -184,8 +185,7 @@ void integer_panel(const Weight& w, std::int64_t first, std::int64_t count, std:
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room) {
   static constexpr TileShapes kPartShapes = PartTiles<Kind, M>::shapes();
   const PartRows<Kind> begin(w, first);
-  for (std::int64_t i = 0; i < (count < kTile ? count : kTile) * begin.stride; i += 64)
-    __builtin_prefetch(begin.p + i, 0, 2);
+  prefetch_bytes(begin.p, (count < kTile ? count : kTile) * begin.stride);
   const IntegerRows<Kind, M> integers(x, m, ldx, w.cols, room);
   _tile_loadconfig(&kPartShapes);
   for (std::int64_t n = 0; n < count; n += kTile) {
@@ -212,7 +212,7 @@ void few_integer_rows(const Weight& w, std::int64_t first, std::int64_t count, s
   else integer_panel<Kind, 8>(w, first, count, m, x, ldx, c, ldc, add, room);
 }
 
-// Null for other weights.
+// The product for this kind of weights; null if they have none here.
 FewRows integer_product(const Weight& w) {
   if (w.cols % 64 != 0) return nullptr;
   switch (w.dtype) {

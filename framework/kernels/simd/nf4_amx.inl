@@ -158,12 +158,17 @@ void few_sums(const Nf4Row& first, std::int64_t rows, const char* x, const char*
   memory_is_used();
 }
 
+// What a product reads first, while x is packed.
+DML_INLINE void prefetch_bytes(const void* p, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(p) + i, 0, 2);
+}
+
 template <int M>
 void few_rows_of_nf4(Nf4Row w, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx, float* c,
                      std::int64_t ldc, bool add, float* room) {
   const std::int64_t piece = kFewRows * w.cols / 2;  // bytes of 32 rows
   auto* codes = reinterpret_cast<const char*>(w.codes);
-  for (std::int64_t i = 0; i < piece && count >= kFewRows; i += 64) __builtin_prefetch(codes + i, 0, 2);
+  if (count >= kFewRows) prefetch_bytes(codes, piece);
   auto* packed = reinterpret_cast<char*>(room);
   pack_few<M>(x, m, ldx, w.cols, packed);
   _tile_loadconfig(&FewTiles<M>::kShapes);

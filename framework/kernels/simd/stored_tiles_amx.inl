@@ -1,16 +1,21 @@
-// Products of few rows with weights that tiles read where they are stored: 32 rows at a time, 64 bytes of each.
+// Products of few rows with weights that tiles read where they are stored, without unpacking: 64 bytes of each of 32
+// rows at a time.
 //
-// Tiles gives the tiles of x, which multiply the rows' 64 bytes: one, or two with kTwo, the second kSecondAt behind the
-// first. kWidth: bytes of a row of such a tile, the columns of the sums. kBytes: from a block of columns to the next.
+// Tiles describes the tiles of x that are multiplied with those 64 bytes:
+//   Sum        the type of the sums
+//   kTwo       whether there are two, the second kSecondAt bytes behind the first
+//   kWidth     bytes of a row of such a tile; also of a row of sums
+//   kBytes     of the tiles for 64 bytes of the weights' rows
+//   multiply_first(), multiply_second()  with the first and the second tile
 
-// Of 32 rows of weights.
+// The sums of 32 rows of weights.
 template <class Tiles>
 struct StoredSums {
   alignas(64) typename Tiles::Sum part[Tiles::kTwo ? 2 : 1][kFewRows][Tiles::kWidth / 4];
 };
 
-// Of each row the bytes after the next kAhead are prefetched, at its end those of the next 32 rows, which begin at
-// `next`.
+// Each row is prefetched kAhead bytes before it is read. At the end of the rows these are bytes of the next 32 rows,
+// which begin at `next`.
 template <class Tiles>
 void stored_sums(const char* w, std::int64_t row_bytes, std::int64_t rows, const char* x, const char* next,
                  StoredSums<Tiles>& sums) {
@@ -52,11 +57,6 @@ void stored_sums(const char* w, std::int64_t row_bytes, std::int64_t rows, const
     _tile_stored(3, sums.part[1][kTile], Tiles::kWidth);
   }
   memory_is_used();
-}
-
-// The first rows of a panel, before x is packed.
-DML_INLINE void prefetch_piece(const char* w, std::int64_t row_bytes, std::int64_t count) {
-  for (std::int64_t i = 0; i < kFewRows * row_bytes && count >= kFewRows; i += 64) __builtin_prefetch(w + i, 0, 2);
 }
 
 // put(sums, first, rows) takes the sums of `rows` ≤ 32 rows from `first` on.
