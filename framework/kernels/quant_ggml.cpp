@@ -87,7 +87,10 @@ void unpack_small(const std::uint8_t* in, std::int64_t blocks, float* out) {
     const float d = half_at(in), least = Minimum ? half_at(in + 2) : 0;
     std::uint32_t fifth = 0;
     if constexpr (Bits == 5) std::memcpy(&fifth, in + kFront, 4);
-    auto value = [&](int code) { return d * static_cast<float>(code - kZero) + least; };
+    auto value = [&](int code) {
+      const float product = d * static_cast<float>(code - kZero);
+      return Minimum ? product + least : product;
+    };
     for (int i = 0; i < 16; ++i) {
       const int codes = in[kCodes + i];
       out[i] = value((codes & 15) | static_cast<int>(fifth >> i & 1) << 4);
@@ -236,34 +239,36 @@ void unpack_q6_k(const std::uint8_t* in, std::int64_t blocks, float* out) {
   }
 }
 
-// ---- codes of unequal distance
+// ---- iq4: codes of unequal distance
 
 // 32 codes in 16 bytes: value j in the low, j + 16 in the high nibbles.
-void put_unequal_codes(const float* x, float inverse, std::uint8_t* out) {
+void put_iq4_codes(const float* x, float inverse, std::uint8_t* out) {
   for (int i = 0; i < 16; ++i)
-    out[i] = static_cast<std::uint8_t>(nearest_unequal(inverse * x[i]) | nearest_unequal(inverse * x[i + 16]) << 4);
+    out[i] = static_cast<std::uint8_t>(nearest_iq4(inverse * x[i]) | nearest_iq4(inverse * x[i + 16]) << 4);
 }
 
-void unpack_unequal_codes(const std::uint8_t* in, float d, float* out) {
-  for (int i = 0; i < 16; ++i) out[i] = d * kUnequal[in[i] & 15], out[i + 16] = d * kUnequal[in[i] >> 4];
+void unpack_iq4_codes(const std::uint8_t* in, float d, float* out) {
+  for (int i = 0; i < 16; ++i)
+    out[i] = d * static_cast<float>(kIq4Values[in[i] & 15]),
+    out[i + 16] = d * static_cast<float>(kIq4Values[in[i] >> 4]);
 }
 
 void quantise_iq4_nl(const float* x, std::int64_t blocks, std::uint8_t* out) {
   for (std::int64_t b = 0; b < blocks; ++b, x += kSmall, out += 18) {
-    const float d = search_unequal(x);
+    const float d = search_iq4(x);
     put_half(d, out);
-    put_unequal_codes(x, d != 0 ? 1 / d : 0, out + 2);
+    put_iq4_codes(x, d != 0 ? 1 / d : 0, out + 2);
   }
 }
 
 void unpack_iq4_nl(const std::uint8_t* in, std::int64_t blocks, float* out) {
-  for (std::int64_t b = 0; b < blocks; ++b, in += 18, out += kSmall) unpack_unequal_codes(in + 2, half_at(in), out);
+  for (std::int64_t b = 0; b < blocks; ++b, in += 18, out += kSmall) unpack_iq4_codes(in + 2, half_at(in), out);
 }
 
 void put_iq4_xs_block(const float* x, std::uint8_t* out) {
   float scales[8], largest = 0;
   for (int j = 0; j < 8; ++j) {
-    scales[j] = search_unequal(x + kSmall * j);
+    scales[j] = search_iq4(x + kSmall * j);
     if (std::fabs(scales[j]) > std::fabs(largest)) largest = scales[j];
   }
   const float d = -largest / 32, inverse = d != 0 ? 1 / d : 0;
@@ -273,7 +278,7 @@ void put_iq4_xs_block(const float* x, std::uint8_t* out) {
   for (int j = 0; j < 8; ++j) {
     const int scale = std::clamp(nearest(inverse * scales[j]), -32, 31);
     const float step = d * static_cast<float>(scale);
-    put_unequal_codes(x + kSmall * j, step != 0 ? 1 / step : 0, out + 8 + 16 * j);
+    put_iq4_codes(x + kSmall * j, step != 0 ? 1 / step : 0, out + 8 + 16 * j);
     high = static_cast<std::uint16_t>(high | (scale + 32) >> 4 << 2 * j);
     out[4 + j / 2] = static_cast<std::uint8_t>(out[4 + j / 2] | ((scale + 32) & 15) << 4 * (j % 2));
   }
@@ -291,7 +296,7 @@ void unpack_iq4_xs(const std::uint8_t* in, std::int64_t blocks, float* out) {
     std::memcpy(&high, in + 2, 2);
     for (int j = 0; j < 8; ++j, out += kSmall) {
       const int scale = (in[4 + j / 2] >> 4 * (j % 2) & 15) | (high >> 2 * j & 3) << 4;
-      unpack_unequal_codes(in + 8 + 16 * j, d * static_cast<float>(scale - 32), out);
+      unpack_iq4_codes(in + 8 + 16 * j, d * static_cast<float>(scale - 32), out);
     }
   }
 }

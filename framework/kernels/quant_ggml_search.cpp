@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "kernels/weight.h"
+
 // One copy per instruction set, chosen at start. They give the same bits: this file is compiled without contraction.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
@@ -150,7 +152,7 @@ struct ScaleFit {
   float products = 0, squares = 0;
   ScaleFit(const float* x, float to_code) {
     for (int i = 0; i < 32; ++i) {
-      const float value = kUnequal[nearest_unequal(to_code * x[i])], weight = x[i] * x[i];
+      const float value = kIq4Values[nearest_iq4(to_code * x[i])], weight = x[i] * x[i];
       products += weight * value * x[i];
       squares += weight * value * value;
     }
@@ -170,21 +172,21 @@ void search_groups<5>(const float* x, int blocks, GroupSearch* found) {
 }
 void search_symmetric(const float* x, float* scales, float* inverse) { search_6(x, scales, inverse); }
 
-int nearest_unequal(float x) {
-  if (x <= kUnequal[0]) return 0;
-  if (x >= kUnequal[15]) return 15;
-  const auto above = std::upper_bound(std::begin(kUnequal), std::end(kUnequal), x) - std::begin(kUnequal);
-  return static_cast<int>(x - kUnequal[above - 1] < kUnequal[above] - x ? above - 1 : above);
+int nearest_iq4(float x) {
+  if (x <= kIq4Values[0]) return 0;
+  if (x >= kIq4Values[15]) return 15;
+  const auto above = std::upper_bound(std::begin(kIq4Values), std::end(kIq4Values), x) - std::begin(kIq4Values);
+  return static_cast<int>(x - kIq4Values[above - 1] < kIq4Values[above] - x ? above - 1 : above);
 }
 
-float search_unequal(const float* x) {
+float search_iq4(const float* x) {
   constexpr int kTries = 7;
   const float most = *std::max_element(x, x + 32, [](float p, float q) { return std::fabs(p) < std::fabs(q); });
   if (std::fabs(most) < kNoScale) return 0;
-  const ScaleFit first(x, 1 / (-most / kUnequal[0]));
+  const ScaleFit first(x, 1 / (-most / kIq4Values[0]));
   float d = first.scale(), best = d * first.products;
   for (int t = -kTries; t <= kTries; ++t) {
-    const ScaleFit fit(x, (static_cast<float>(t) + kUnequal[0]) / most);
+    const ScaleFit fit(x, (static_cast<float>(t) + kIq4Values[0]) / most);
     if (fit.squares > 0 && fit.products * fit.products > best * fit.squares) d = fit.scale(), best = d * fit.products;
   }
   return d;

@@ -28,14 +28,11 @@ void search_groups(const float* x, int blocks, GroupSearch* found);
 /// The 16 groups of 16 of a q6_k block: values are scale · code, the code of x nearest(inverse · x), from −32 to 31.
 void search_symmetric(const float* x, float* scales, float* inverse);
 
-/// The values that codes of unequal distance stand for, in units of the scale.
-inline constexpr float kUnequal[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+/// The code of iq4_nl whose value is nearest to x; of two equally near ones the upper.
+int nearest_iq4(float x);
 
-/// The code whose value is nearest to x; of two equally near ones the upper.
-int nearest_unequal(float x);
-
-/// The scale of a group of 32 with codes of unequal distance: values are scale · kUnequal[code]. Finds what ggml's
+/// The scale of a group of 32 in iq4_nl: values are scale · kIq4Values[code]. Finds what ggml's
 /// quantize_row_iq4_nl_impl finds.
-float search_unequal(const float* x);
+float search_iq4(const float* x);
 
 }  // namespace dml::kernels

@@ -40,7 +40,8 @@ void read_nf4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t 
   nf4_values(w, row * w.cols + col, n, out);
 }
 
-void read_mxfp4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
+// Of mxfp4, one value after the other.
+void read_codes(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
   constexpr int kBias = 127;
   const auto* codes = static_cast<const std::uint8_t*>(w.data);
   const std::int64_t first = row * w.row_step * w.cols + col, end = first + n;
@@ -51,26 +52,34 @@ void read_mxfp4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_
   }
 }
 
-// Unpacks values from blocks; the first and the last block may be partial.
-void read_blocks(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
+void read_whole_blocks(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
+  if (loops().from_blocks) return loops().from_blocks(w, row, col, n, out);
+  if (w.dtype == DType::mxfp4) return read_codes(w, row, col, n, out);
   const BlockFormat& format = *block_format(w.dtype);
-  const std::int64_t values = format.values(), bytes = format.bytes(), first = row * w.cols + col;
-  const auto* block = static_cast<const std::uint8_t*>(w.data) + first / values * bytes;
-  float unpacked[256];
-  for (std::int64_t skipped = first % values; n > 0; skipped = 0) {
-    const std::int64_t whole = skipped == 0 ? n / values : 0;
-    std::int64_t some = whole * values;
-    if (whole > 0) {
-      format.unpack(block, whole, out);
-      block += whole * bytes;
+  const std::int64_t block = (row * w.cols + col) / format.values();
+  format.unpack(static_cast<const std::uint8_t*>(w.data) + block * format.bytes(), n / format.values(), out);
+}
+
+// Blocks of `Values`; the first and the last one may be partial.
+template <std::int64_t Values>
+void read_blocks(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
+  while (n > 0) {
+    const std::int64_t skipped = col % Values;
+    std::int64_t some = n / Values * Values;
+    if (skipped > 0 || some == 0) {
+      float block[Values];
+      read_whole_blocks(w, row, col - skipped, Values, block);
+      some = std::min(n, Values - skipped);
+      std::copy_n(block + skipped, some, out);
     } else {
-      format.unpack(block, 1, unpacked);
-      some = std::min(n, values - skipped);
-      std::copy_n(unpacked + skipped, some, out);
-      block += bytes;
+      read_whole_blocks(w, row, col, some, out);
     }
-    n -= some, out += some;
+    col += some, n -= some, out += some;
   }
+}
+
+void read_mxfp4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
+  (w.cols % kMxfp4Block == 0 ? read_blocks<kMxfp4Block> : read_codes)(w, row, col, n, out);
 }
 
 constexpr StoredFormat kFormats[] = {
@@ -88,7 +97,8 @@ using AllFormats = std::array<StoredFormat, std::size(kDTypes)>;
 AllFormats all_formats() {
   AllFormats all{};
   for (const StoredFormat& f : kFormats) all[static_cast<std::size_t>(f.dtype)] = f;
-  for (const BlockFormat& f : block_formats()) all[static_cast<std::size_t>(f.dtype)] = {f.dtype, 0, read_blocks};
+  for (const BlockFormat& f : block_formats())
+    all[static_cast<std::size_t>(f.dtype)] = {f.dtype, 0, f.values() == 32 ? read_blocks<32> : read_blocks<256>};
   return all;
 }
 

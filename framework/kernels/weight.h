@@ -14,6 +14,9 @@ namespace dml::kernels {
 constexpr std::int64_t kMxfp4Block = 32;
 /// Of its codes (E2M1), in units of the block's scale.
 inline constexpr float kMxfp4Values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+/// What the codes of ggml's iq4_nl and iq4_xs stand for, in units of the scale: further apart at the ends.
+inline constexpr signed char kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
 
 struct Weight {
   DType dtype = DType::f32;

@@ -6,11 +6,13 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "core/random.h"
 #include "kernels/gemm.h"
+#include "kernels/processor.h"
 
 namespace dml::kernels {
 namespace {
@@ -126,6 +128,33 @@ TEST(QuantGgml, FlatAndEmptyBlocksComeBack) {
       for (float v : back)
         EXPECT_NEAR(v, value, 0.07 * std::fabs(value) + 1e-12) << static_cast<int>(f.dtype) << " " << value;
     }
+  }
+}
+
+// Of any bytes, since files come from anywhere.
+TEST(QuantGgml, UnpackGivesTheSameBitsWithEveryInstructionSet) {
+  const Random random(9, Purpose::noise);
+  for (const BlockFormat& f : block_formats()) {
+    constexpr std::int64_t kCols = 2048;
+    const std::int64_t blocks = kCols / f.values();
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(blocks * f.bytes()));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(random.below(i, 256));
+    for (std::int64_t b = 0; b < blocks; ++b)
+      for (std::int64_t place : f.scale_places) {
+        const auto at = static_cast<std::size_t>(b * f.bytes() + place);
+        const f16 scale = to_f16(b % 4 == 3 ? -0.f : random.normal(1'000'000 + at) / 64);
+        std::memcpy(&bytes[at], &scale, sizeof scale);
+      }
+    std::vector<float> want(kCols), got(kCols);
+    f.unpack(bytes.data(), blocks, want.data());
+    for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
+      if (!use_isa(wanted)) continue;
+      unpack({f.dtype, 1, kCols, bytes.data()}, 0, 1, 0, kCols, got.data());
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(want[i]))
+            << dtype_row(f.dtype).name << " " << isa_name() << " " << i;
+    }
+    use_isa(best_isa());
   }
 }
 

@@ -1,6 +1,10 @@
 // Quantised weights of four and six bits as vectors of float32, for AVX2: shuffles look up and move bytes, 32 at a
 // time. Every value has the bits that unpacking gives it.
 
+DML_INLINE __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+DML_INLINE __m256i low_bits(__m256i x, int mask) {
+  return _mm256_and_si256(x, _mm256_set1_epi8(static_cast<char>(mask)));
+}
 // Bytes [p, p + 16) in both halves.
 DML_INLINE __m256i sixteen_bytes(const void* p) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(static_cast<const __m128i*>(p)));
@@ -51,9 +55,19 @@ DML_INLINE V signed_bytes_of(__m256i bytes) {
   return __builtin_convertvector(reinterpret_cast<VI>(_mm256_shuffle_epi8(bytes, order)), V);
 }
 constexpr float kSignedByteScale = 0x1p-24f;  // of what signed_bytes_of gives
+// to = 32 bytes in their order.
+DML_INLINE void signed_bytes_in_order(__m256i bytes, V (&to)[4]) {
+  bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+  to[0] = signed_bytes_of<0, 0>(bytes), to[1] = signed_bytes_of<4, 4>(bytes);
+  to[2] = signed_bytes_of<8, 8>(bytes), to[3] = signed_bytes_of<12, 12>(bytes);
+}
 
-// a · b − c, rounded once.
-DML_INLINE V multiply_subtract(V a, V b, V c) {
-  return reinterpret_cast<V>(
-      _mm256_fmsub_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
+// 16 in every byte whose bit is set, of the 32 bits at p.
+DML_INLINE __m256i fifth_bits(const unsigned char* p) {
+  std::int32_t bits;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  const __m256i byte = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
+  const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201));
+  const __m256i own = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), byte), bit);
+  return low_bits(_mm256_cmpeq_epi8(own, bit), 16);
 }

@@ -153,28 +153,10 @@ void rows_of_bf16(const Weight& w, std::int64_t first, std::int64_t count, std::
   else panel_of_bf16<Row, 8>(w, first, count, m, x, ldx, c, ldc, add, room);
 }
 
-bool reads_as_stored(const Weight& w) {
-  switch (w.dtype) {
-    case DType::f32:
-    case DType::bf16:
-    case DType::f16:
-    case DType::int8:
-    case DType::q4_k:
-    case DType::q6_k:
-      return true;
-    case DType::nf4:
-    case DType::q8_0:
-    case DType::q4_0:
-    case DType::iq4_nl:
-      return w.cols % kBlockCols == 0;
-    default:
-      return false;
-  }
-}
-
-void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
-              float* c, std::int64_t ldc, bool add, float* room) {
-  auto of = [&]<class Row>() { rows_of_bf16<Row>(w, first, count, m, x, ldx, c, ldc, add, room); };
+// f.operator()<Row>() for the kind of rows of a weight; false if there is no such kind.
+template <class F>
+bool with_rows(const Weight& w, F f) {
+  auto of = [&]<class Row>() { return f.template operator()<Row>(), true; };
   switch (w.dtype) {
     case DType::f32:
       return of.template operator()<F32Row>();
@@ -184,6 +166,15 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
       return of.template operator()<F16Row>();
     case DType::int8:
       return of.template operator()<Int8Row>();
+    case DType::q4_k:
+      return of.template operator()<Q4KRow>();
+    case DType::q6_k:
+      return of.template operator()<Q6KRow>();
+    default:
+      break;
+  }
+  if (w.cols % kBlockCols != 0) return false;
+  switch (w.dtype) {
     case DType::nf4:
       return of.template operator()<Nf4RowBf16>();
     case DType::q8_0:
@@ -191,12 +182,19 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
     case DType::q4_0:
       return of.template operator()<FourBitRow<kFromMinus8>>();
     case DType::iq4_nl:
-      return of.template operator()<FourBitRow<kUnequalCodes>>();
-    case DType::q4_k:
-      return of.template operator()<Q4KRow>();
-    case DType::q6_k:
-      return of.template operator()<Q6KRow>();
-    default:  // given unpacked (reads_as_stored)
-      return;
+      return of.template operator()<FourBitRow<kIq4Table>>();
+    default:
+      return false;
   }
+}
+
+bool reads_as_stored(const Weight& w) {
+  return with_rows(w, []<class>() {}) || avx512::table.reads_as_stored(w);
+}
+
+// The kinds that are not read here are multiplied in float32.
+void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
+              float* c, std::int64_t ldc, bool add, float* room) {
+  auto product = [&]<class Row>() { rows_of_bf16<Row>(w, first, count, m, x, ldx, c, ldc, add, room); };
+  if (!with_rows(w, product)) avx512::table.few_rows(w, first, count, m, x, ldx, c, ldc, add, room);
 }

@@ -68,9 +68,8 @@ DML_INLINE V signed_byte_of(__m512i x, int i) {
   return __builtin_convertvector(reinterpret_cast<VI>(x) << (24 - 8 * i) >> 24, V);
 }
 
-constexpr signed char kUnequalCodes[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-DML_INLINE __m512i unequal_codes(__m512i codes) {
-  const auto table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kUnequalCodes));
+DML_INLINE __m512i iq4_values(__m512i codes) {
+  const auto table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kIq4Values));
   return _mm512_shuffle_epi8(_mm512_maskz_broadcast_i32x4(0xffff, table), codes);
 }
 
@@ -159,8 +158,7 @@ struct Iq4NlParts : ScaledParts<18> {
       const std::int64_t at = part * kBytes;
       store(to.scales[part], lower_halves(rows.word(at)));
       unpack_nibbles(
-          rows, at + 2, part, to,
-          [](__m512i codes, int) __attribute__((always_inline)) { return unequal_codes(codes); });
+          rows, at + 2, part, to, [](__m512i codes, int) __attribute__((always_inline)) { return iq4_values(codes); });
     }
   }
 };
@@ -184,7 +182,7 @@ struct Iq4XsBlock : BlocksOf256<136> {
       store(to.scales[part], __builtin_convertvector(code - 32, V) * scale);
       unpack_nibbles(
           rows, 8 + 16 * part, part, to,
-          [](__m512i codes, int) __attribute__((always_inline)) { return unequal_codes(codes); });
+          [](__m512i codes, int) __attribute__((always_inline)) { return iq4_values(codes); });
     }
   }
 };

@@ -24,20 +24,6 @@ struct Codes {
   }
 };
 
-DML_INLINE __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
-DML_INLINE __m256i low_bits(__m256i x, int mask) {
-  return _mm256_and_si256(x, _mm256_set1_epi8(static_cast<char>(mask)));
-}
-// 16 where the bit of a column is set.
-DML_INLINE __m256i fifth_bits(const unsigned char* p) {
-  std::int32_t bits;
-  __builtin_memcpy(&bits, p, sizeof bits);
-  const __m256i byte = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
-  const __m256i bit = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201));
-  const __m256i own = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32(bits), byte), bit);
-  return low_bits(_mm256_cmpeq_epi8(own, bit), 16);
-}
-
 // Whole rows of parts, one after the other.
 template <int Bytes256>
 struct PartsOfRows {
@@ -68,7 +54,7 @@ struct SmallParts : ScaledParts<(Mins ? 4 : 2) + (Bits == 5 ? 4 : 0) + 16> {
   using SmallParts::ScaledParts::ScaledParts;
   DML_INLINE Codes codes(std::int64_t first, int) const {
     const unsigned char* at = this->part(first) + kFront;
-    __m256i bytes = even_and_odd_codes<false>(sixteen_bytes(at + (Bits == 5 ? 4 : 0)));
+    __m256i bytes = codes_of_part(at + (Bits == 5 ? 4 : 0));
     if constexpr (Bits == 5) bytes = _mm256_or_si256(bytes, fifth_bits(at));
     if constexpr (Mins) return Codes::of_unsigned(bytes);
     return Codes::of_signed(_mm256_sub_epi8(bytes, _mm256_set1_epi8(1 << (Bits - 1))));
@@ -81,13 +67,11 @@ struct Q8_0Parts : ScaledParts<34> {
   DML_INLINE Codes codes(std::int64_t first, int) const { return Codes::of_signed(load_bytes(part(first) + 2)); }
 };
 
-DML_INLINE Codes unequal_codes(const unsigned char* p) {
-  return Codes::of_signed(
-      _mm256_shuffle_epi8(sixteen_bytes(kUnequalCodes), even_and_odd_codes<false>(sixteen_bytes(p))));
-}
 struct Iq4NlParts : ScaledParts<18> {
   using ScaledParts::ScaledParts;
-  DML_INLINE Codes codes(std::int64_t first, int) const { return unequal_codes(part(first) + 2); }
+  DML_INLINE Codes codes(std::int64_t first, int) const {
+    return Codes::of_signed(iq4_values(codes_of_part(part(first) + 2)));
+  }
 };
 
 struct Iq4XsBlock : PartsOfRows<136> {
@@ -98,7 +82,8 @@ struct Iq4XsBlock : PartsOfRows<136> {
     std::uint16_t high;
     __builtin_memcpy(&high, p + 2, sizeof high);
     const int scale = (p[4 + part / 2] >> 4 * (part % 2) & 15) | (high >> 2 * part & 3) << 4;
-    return unequal_codes(p + 8 + 16 * part).times(_mm256_set1_epi16(static_cast<short>(scale - 32)));
+    return Codes::of_signed(iq4_values(codes_of_part(p + 8 + 16 * part)))
+        .times(_mm256_set1_epi16(static_cast<short>(scale - 32)));
   }
   DML_INLINE V scale(std::int64_t) const { return all(half_at(p)); }
 };

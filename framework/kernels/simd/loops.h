@@ -61,6 +61,9 @@ struct Loops {
   void (*from_bf16)(const void* from, std::int64_t n, float* to);
   void (*from_f16)(const void* from, std::int64_t n, float* to);
   void (*from_int8)(const void* from, std::int64_t n, float scale, float* to);
+  /// Values [first, first + n) of a row of mxfp4 or of ggml's blocks (quant_ggml.h), whole blocks of rows that consist
+  /// of whole blocks; the same bits on every processor. Null where nothing is faster than BlockFormat::unpack.
+  void (*from_blocks)(const Weight& w, std::int64_t row, std::int64_t first, std::int64_t n, float* to);
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64; `rounded`: to bf16.
   void (*from_nf4)(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to);
 

@@ -23,6 +23,7 @@ namespace {
 #include "kernels/simd/packed.inl"
 #include "kernels/simd/stored_rows.inl"
 #include "kernels/simd/stored_blocks.inl"
+#include "kernels/simd/stored_super_blocks.inl"
 #include "kernels/simd/stored_products.inl"
 #include "kernels/simd/integer_blocks_avx2.inl"
 #include "kernels/simd/integer_products_avx2.inl"

@@ -17,6 +17,7 @@ namespace {
 #include "kernels/simd/packed.inl"
 #include "kernels/simd/stored_rows.inl"
 #include "kernels/simd/stored_blocks.inl"
+#include "kernels/simd/stored_super_blocks.inl"
 #include "kernels/simd/stored_products.inl"
 #include "kernels/simd/rows.inl"
 #include "kernels/simd/softmax.inl"

@@ -224,6 +224,43 @@ void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int
   else stored_panel<Rows, 8>(w, first, count, m, x, ldx, c, ldc, add, room);
 }
 
+// f(rows) for the kind of rows of a weight whose every row consists of whole blocks; false if there is no such kind.
+template <class F>
+bool with_rows_of_blocks([[maybe_unused]] const Weight& w, [[maybe_unused]] F f) {
+#if DML_VECTOR_BYTES >= 32
+  const StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
+  auto of = [&](auto kind) { return f(kind), true; };
+  switch (w.dtype) {
+    case DType::mxfp4:
+      return of(Mxfp4Rows{{rows}, w.scale_codes, w.row_step});
+    case DType::q4_0:
+      return of(SmallRows<4, false>{rows});
+    case DType::q4_1:
+      return of(SmallRows<4, true>{rows});
+    case DType::q5_0:
+      return of(SmallRows<5, false>{rows});
+    case DType::q5_1:
+      return of(SmallRows<5, true>{rows});
+    case DType::q8_0:
+      return of(Q8_0Rows{rows});
+    case DType::q4_k:
+      return of(KRows<4>{rows});
+    case DType::q5_k:
+      return of(KRows<5>{rows});
+    case DType::q6_k:
+      return of(Q6KRows{rows});
+    case DType::iq4_nl:
+      return of(Iq4NlRows{rows});
+    case DType::iq4_xs:
+      return of(Iq4XsRows{rows});
+    default:
+      return false;
+  }
+#else
+  return false;
+#endif
+}
+
 bool reads_as_stored(const Weight& w) {
   switch (w.dtype) {
     case DType::f32:
@@ -233,51 +270,51 @@ bool reads_as_stored(const Weight& w) {
       return true;
     case DType::nf4:
       return w.cols % kBlockCols == 0;
-#if DML_VECTOR_BYTES >= 32
-    case DType::mxfp4:
-    case DType::q8_0:
-    case DType::q4_0:
-    case DType::iq4_nl:
-      return w.cols % kBlockCols == 0;
-    case DType::q4_k:
-    case DType::q6_k:
-      return true;
-#endif
     default:
-      return false;
+      return w.cols % kBlockCols == 0 && with_rows_of_blocks(w, [](auto) {});
   }
 }
 
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
               float* c, std::int64_t ldc, bool add, float* room) {
-  StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
+  auto product = [&](auto rows) { stored_rows(rows, first, count, m, x, ldx, c, ldc, add, room); };
+  const StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
   switch (w.dtype) {
     case DType::f32:
-      return stored_rows(Float32Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
+      return product(Float32Rows{rows});
     case DType::bf16:
-      return stored_rows(Bf16Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
+      return product(Bf16Rows{rows});
     case DType::f16:
-      return stored_rows(F16Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
+      return product(F16Rows{rows});
     case DType::int8:
-      return stored_rows(Int8Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
+      return product(Int8Rows{rows});
     case DType::nf4:
-      if (w.bf16_values) return stored_rows(Nf4Rows<true>{rows}, first, count, m, x, ldx, c, ldc, add, room);
-      return stored_rows(Nf4Rows<false>{rows}, first, count, m, x, ldx, c, ldc, add, room);
-#if DML_VECTOR_BYTES >= 32
-    case DType::mxfp4:
-      return stored_rows(Mxfp4Rows{{rows}, w.scale_codes, w.row_step}, first, count, m, x, ldx, c, ldc, add, room);
-    case DType::q8_0:
-      return stored_rows(Q8_0Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    case DType::q4_0:
-      return stored_rows(FourBitRows<kFromMinus8>{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    case DType::iq4_nl:
-      return stored_rows(FourBitRows<kUnequalCodes>{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    case DType::q4_k:
-      return stored_rows(Q4KRows{rows}, first, count, m, x, ldx, c, ldc, add, room);
-    case DType::q6_k:
-      return stored_rows(Q6KRows{rows}, first, count, m, x, ldx, c, ldc, add, room);
-#endif
-    default:  // given unpacked
-      return;
+      return w.bf16_values ? product(Nf4Rows<true>{rows}) : product(Nf4Rows<false>{rows});
+    default:  // or given unpacked (reads_as_stored)
+      with_rows_of_blocks(w, product);
   }
 }
+
+#if DML_VECTOR_BYTES >= 32
+void from_blocks(const Weight& w, std::int64_t row, std::int64_t first, std::int64_t n, float* to) {
+  with_rows_of_blocks(w, [&]<class Rows>(const Rows& rows) {
+    typename Rows::Row of_row = rows.row(row);
+    for (std::int64_t i = first, end = first + n; i < end; i += kBlockCols, to += kBlockCols) {
+      if constexpr (requires { of_row.open(i); })
+        if (i % 256 == 0) of_row.open(i);
+      const typename Rows::Block block = of_row.block(i);
+      auto put = [&](int v, V x) __attribute__((always_inline)) { store(to + v * W, Rows::from_lanes(x)); };
+      const int vectors = end - i < kBlockCols ? kPart : kBlockVectors;
+      if constexpr (kFourAtATime<typename Rows::Block>) {
+        for (int v = 0; v < vectors; v += 4) {
+          V four[4];
+          block.get(v, four);
+          for (int j = 0; j < 4; ++j) put(v + j, four[j]);
+        }
+      } else {
+        for (int v = 0; v < vectors; ++v) put(v, block.get(v));
+      }
+    }
+  });
+}
+#endif

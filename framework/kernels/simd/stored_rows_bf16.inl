@@ -28,7 +28,7 @@ constexpr std::uint16_t bits_of(int value) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
 }
 using Table16 = std::array<std::uint16_t, 16>;
-constexpr Table16 table_of(std::array<int, 16> values) {
+constexpr Table16 table_of(const signed char (&values)[16]) {
   Table16 table{};
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = bits_of(values[i]);
   return table;
@@ -172,7 +172,7 @@ struct Q8_0Row : PlainRow {
 
 // q4_0 and iq4_nl: two blocks of 32 side by side; integers by a table, and the scale of their sums.
 constexpr Table16 kFromMinus8 = table_of({-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7});
-constexpr Table16 kUnequalCodes = table_of({-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113});
+constexpr Table16 kIq4Table = table_of(kIq4Values);
 template <const Table16& Codes>
 struct FourBitRow : PlainRow {
   static constexpr int kBytes = 18, kBytes256 = 8 * kBytes, kGroups = 1;

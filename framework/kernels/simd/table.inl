@@ -42,6 +42,11 @@ const Loops table = {
     .from_bf16 = from_bf16,
     .from_f16 = from_f16,
     .from_int8 = from_int8,
+#if DML_VECTOR_BYTES >= 32
+    .from_blocks = from_blocks,
+#else
+    .from_blocks = nullptr,
+#endif
     .from_nf4 = from_nf4,
     .rms_norm = rms_norm,
     .rms_norm_backward = rms_norm_backward,
