@@ -61,7 +61,9 @@ std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
                       raw_ ? "--raw leaves it out" : "this model has none",
                       raw_ ? "" : ", or a recipe with chat_template");
     if (!plain && !(row.contains("text") && row["text"].is_string()))
-      throw UserError("the row has neither a 'prompt' nor a 'text'");
+      throw UserError(row.contains("prompt") ? "the row's 'prompt' must be a string"
+                      : row.contains("text") ? "the row's 'text' must be a string"
+                                             : "the row has neither a 'prompt' nor a 'text'");
     // Without --raw a prompt is plain text, as in training: special tokens in it are not parsed.
     ids = text_ids(row[plain ? "prompt" : "text"].get<std::string>(), raw_);
   } else {

@@ -23,6 +23,7 @@ std::string cache_directory() {
 // The cache folder, named by its source and the version of this program.
 std::string unpacked(const std::string& path) {
   const GgufFile file(path);
+  require_model(file);
   const std::string digest = Hasher().text(version()).text(MappedFile(path).text().substr(0, file.front())).digest();
   const std::string folder = cache_directory() + "/gguf/" + digest;
   if (file_exists(folder + "/config.json")) return folder;

@@ -23,6 +23,8 @@ bool is_mlx(const std::string& directory) {
 }
 
 Json config_of(const std::string& directory) {
+  if (directory.ends_with(".gguf"))
+    throw UserError("{}: adapters are not read from GGUF files; give the PEFT folder that it was made from", directory);
   require_directory(directory);
   std::string path = path_in(directory, "adapter_config.json");
   if (!file_exists(path)) throw UserError("{}: no adapter_config.json; not an adapter folder", directory);

@@ -40,22 +40,28 @@ const Command* find_command(const std::string& name) {
   return nullptr;
 }
 
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const Command& c : commands()) names.push_back(c.name);
+  return names;
+}
+
+std::string help_for_key(const std::string& key) try { return help_for(key); } catch (const UserError&) {
+  if (const std::string near = closest(key, command_names()); !near.empty())
+    throw UserError("there is no command or key '{}'; did you mean 'dml help {}'?", key, near);
+  throw;
+}
+
 int help(const std::vector<std::string>& words) {
   if (words.empty()) {
     print(overview());
   } else if (const Command* c = find_command(words[0])) {
     print(page_text(c->page()));
   } else {
-    std::string text = help_for(words[0]);
+    std::string text = help_for_key(words[0]);
     print(text + (text.ends_with('\n') ? "" : "\n"));
   }
   return 0;
-}
-
-std::vector<std::string> command_names() {
-  std::vector<std::string> names;
-  for (const Command& c : commands()) names.push_back(c.name);
-  return names;
 }
 
 int dispatch(const std::vector<std::string>& words) {

@@ -18,7 +18,7 @@ void print(std::string_view text);
 
 /// Prints notices and warnings of a recipe to stderr. `brief`: summarises several notices in one line, unless --verbose
 /// is set; `missing`: also lists named files that do not exist.
-void show_notes(const RecipeFile& file, bool brief = false, bool missing = true);
+void show_notes(const RecipeFile& file, bool brief = false, bool missing = false);
 
 // ---- --quiet, --verbose, --progress: options of every command, before or after its name
 

@@ -84,7 +84,8 @@ const std::vector<ExitStatus>& exit_statuses() {
       {static_cast<int>(ExitCode::memory), "Out of memory while running."},
       {static_cast<int>(ExitCode::stopped),
        "Stopped by a signal or a time limit after saving; the run can be resumed."},
-      {static_cast<int>(ExitCode::interrupted), "Interrupted by a second Ctrl-C, without saving."}};
+      {static_cast<int>(ExitCode::interrupted),
+       "Interrupted by Ctrl-C, without output; in training, by the second one, without saving."}};
   return statuses;
 }
 

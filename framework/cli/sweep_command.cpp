@@ -1,5 +1,6 @@
 // dml sweep: trains one recipe with many settings.
 #include <algorithm>
+#include <set>
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -35,10 +36,10 @@ struct Sweep {
 };
 
 // A key must not be set by both, since only one of the values would be used.
-void check_set_once(const std::vector<Override>& overrides, const std::vector<SweepSettings>& grid) {
+void check_set_once(const std::vector<Override>& overrides, const std::vector<SweepCombination>& grid) {
   Problems problems;
   for (const Override& o : overrides)
-    if (std::ranges::any_of(grid, [&](const SweepSettings& row) { return row.contains(o.key); }))
+    if (std::ranges::any_of(grid, [&](const SweepCombination& row) { return row.settings.contains(o.key); }))
       problems.add(fmt::format("'{0}' is set by the grid and by --{0}; remove one of them", o.key));
   problems.raise();
 }
@@ -51,22 +52,42 @@ RecipeFile with_settings(const Sweep& s, const SweepSettings& settings) {
   return load_recipe(s.recipe, all);
 }
 
+// A problem of a combination: with one value, at its place in the grid; others, with the combination. Problems of
+// overrides are "command line: 'KEY' …".
+std::string line_of(const Problem& problem, const SweepCombination& row) {
+  constexpr std::string_view kOverride = "command line: '";
+  const std::string line = problem.line();
+  if (line.starts_with(kOverride)) {
+    const std::string key = line.substr(kOverride.size(), line.find('\'', kOverride.size()) - kOverride.size());
+    if (const auto place = row.places.find(key); place != row.places.end())
+      return place->second + line.substr(line.find(':'));
+  }
+  return fmt::format("{}: {}", dump(row.settings), line);
+}
+
+// Every combination is checked before the first one is trained.
+void check_combinations(const Sweep& s, const std::vector<SweepCombination>& grid) {
+  Problems problems;
+  std::set<std::string> seen;
+  for (const SweepCombination& row : grid) try {
+      with_settings(s, row.settings);
+    } catch (const UserError& e) {
+      for (const Problem& problem : e.problems())
+        if (std::string line = line_of(problem, row); seen.insert(line).second) problems.add(std::move(line));
+    }
+  problems.raise();
+}
+
 int run_sweep_command(const std::vector<std::string>& words) {
   Sweep s;
   s.options.parse(words);
   if (!s.grid) throw UserError("sweep needs --grid FILE");
-  const std::vector<SweepSettings> grid = sweep_grid(read_file(*s.grid), *s.grid);
+  const std::vector<SweepCombination> grid = sweep_grid(read_file(*s.grid), *s.grid);
   check_set_once(s.overrides, grid);
-  Problems problems;  // every combination is checked before the first one is trained
-  for (const SweepSettings& settings : grid) try {
-      with_settings(s, settings);
-    } catch (const UserError& e) {
-      problems.add(fmt::format("{}: {}", dump(settings), e.what()));
-    }
-  problems.raise();
+  check_combinations(s, grid);
   const RecipeFile file = load_recipe(s.recipe, s.overrides);
-  const std::vector<SweepRun> runs =
-      run_sweep(s.recipe, s.overrides, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"));
+  const std::vector<SweepRun> runs = run_sweep(
+      s.recipe, s.overrides, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"), output_options());
   print(sweep_table(runs));
   int worst = 0;
   for (const SweepRun& run : runs)

@@ -1,7 +1,10 @@
 #include "core/directory.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <vector>
 
+#include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
 
@@ -14,6 +17,21 @@ void require_directory(const std::string& path) {
   if (std::filesystem::exists(status))
     throw UserError("{}: is a file, not a directory; name the directory it is in", path);
   throw UserError("{}: {}", path, missing_path(path) ? "no such directory" : path_problem(path));
+}
+
+std::string near_missing(const std::string& path) {
+  constexpr std::size_t kMostNames = 1000;
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path(),
+                              folder = parent.empty() ? "." : parent;
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) return fmt::format("; there is no directory {}", folder.string());
+  std::vector<std::string> names;
+  for (auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (names.size() >= kMostNames) break;
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return did_you_mean(std::filesystem::path(path).filename().string(), names);
 }
 
 }  // namespace dml

@@ -32,6 +32,22 @@ std::string temporary_name(const std::string& target) {
   return (p.parent_path() / fmt::format(".{}.tmp-{}-{}", p.filename().string(), getpid(), serial++)).string();
 }
 
+// What `path` names: its links are followed, also to a file that does not exist yet. Empty if the target must be
+// written directly, since a rename would put a file in its place: a device, a pipe, an open file of a process
+// (/dev/stdout is a link to /proc/self/fd/1).
+std::string replaceable_target(const std::string& path) {
+  constexpr int kMostLinks = 40;
+  fs::path at(path);
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(at, error); ++i) {
+    at = at.parent_path() / fs::read_symlink(at, error);  // an absolute link replaces the path
+    if (fs::weakly_canonical(at.parent_path(), error).string().starts_with("/proc/")) return "";
+  }
+  struct stat found {};
+  const bool exists = stat(at.c_str(), &found) == 0;
+  return exists && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode) ? "" : at.string();
+}
+
 void write_all(int fd, const char* data, std::size_t size, const std::string& path) {
   while (size > 0) {
     ssize_t n = ::write(fd, data, size);
@@ -151,18 +167,23 @@ class FileWriter::WriteBack {
   std::jthread thread_;  // declared last, since it uses the other members
 };
 
-FileWriter::FileWriter(std::string path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
-  fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+FileWriter::FileWriter(std::string path) : path_(std::move(path)), target_(replaceable_target(path_)) {
+  if (target_.empty()) {
+    fd_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  } else {
+    unfinished_.emplace();
+    temporary_ = temporary_name(target_);
+    fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  }
   if (fd_ < 0) throw IoError(path_, "cannot create");
   buffer_.reserve(kPiece);
 }
 
 FileWriter::~FileWriter() {
   write_back_.reset();
-  if (fd_ >= 0) {
-    close(fd_);
-    unlink(temporary_.c_str());
-  }
+  if (fd_ < 0) return;
+  close(fd_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
 void FileWriter::send(const char* data, std::size_t size) {
@@ -183,6 +204,7 @@ void FileWriter::flush() {
 }
 
 void FileWriter::write(const void* data, std::size_t size) {
+  if (unfinished_) unfinished_->check();
   auto* p = static_cast<const char*>(data);
   while (size > 0) {
     const std::size_t piece = this->piece();
@@ -217,16 +239,18 @@ void FileWriter::write_at(std::size_t offset, const void* data, std::size_t size
 }
 
 void FileWriter::commit() {
+  if (unfinished_) unfinished_->check();
   flush();
   write_back_.reset();
-  if (fsync(fd_) != 0) throw IoError(path_, "cannot write to disk");
+  if (fsync(fd_) != 0 && (errno != EINVAL || !temporary_.empty())) throw IoError(path_, "cannot write to disk");
   int fd = std::exchange(fd_, -1);
-  if (close(fd) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) {
+  if (close(fd) != 0 || (!temporary_.empty() && rename(temporary_.c_str(), target_.c_str()) != 0)) {
     IoError error(path_, "cannot finish writing");
-    unlink(temporary_.c_str());
+    if (!temporary_.empty()) unlink(temporary_.c_str());
     throw error;
   }
-  auto folder = fs::path(path_).parent_path().string();
+  if (temporary_.empty()) return;
+  auto folder = fs::path(target_).parent_path().string();
   sync_path(folder.empty() ? "." : folder);
 }
 
@@ -248,6 +272,7 @@ DirectoryWriter::~DirectoryWriter() {
 }
 
 bool DirectoryWriter::commit() {
+  unfinished_.check();
   sync_tree(AT_FDCWD, temporary_.c_str(), temporary_);
   // All allocations come before the rename: after it the folder is committed.
   const fs::path folder = fs::path(target_).parent_path();

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/interruption.h"
 
 namespace dml {
 
@@ -45,7 +48,9 @@ class MappedFile {
 void release_pages(std::span<const std::byte> mapped);
 
 /// A file written sequentially under a temporary name in the target's folder. commit() renames it to its target;
-/// without commit() it is removed. Every failure throws IoError with the path.
+/// without commit() it is removed, after Ctrl-C as well (core/interruption.h). A target that is a symbolic link keeps
+/// it: the file that it names is replaced. Devices, pipes and open files (/dev/stdout) are written directly. Every
+/// failure throws IoError with the path.
 class FileWriter {
  public:
   /// The bytes of one write() call, which begins at a multiple of this size. A piece fits into the second-level cache,
@@ -63,7 +68,7 @@ class FileWriter {
 
   void write(const void* data, std::size_t size);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Overwrites bytes already written.
+  /// Overwrites bytes already written; not of devices and pipes.
   void write_at(std::size_t offset, const void* data, std::size_t size);
   std::size_t position() const { return position_; }
   /// Flushes, calls fsync, renames the file over the target, and calls fsync on the folder.
@@ -74,7 +79,8 @@ class FileWriter {
   std::size_t piece() const { return sent_ < 4 * kLargePiece ? kPiece : kLargePiece; }
   void flush();
   void send(const char* data, std::size_t size);
-  std::string path_, temporary_;
+  std::string path_, target_, temporary_;  // as given; without links; empty if the target is written directly
+  std::optional<UnfinishedOutput> unfinished_;
   int fd_ = -1;
   std::size_t position_ = 0, sent_ = 0;  // bytes passed to write(); bytes passed to the system
   std::vector<char> buffer_;
@@ -100,6 +106,7 @@ class DirectoryWriter {
 
  private:
   std::string target_, temporary_;
+  UnfinishedOutput unfinished_;
   bool replace_, committed_ = false;
 };
 

@@ -60,8 +60,8 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
   const auto size = static_cast<double>(out.train.size());
   double wanted = data.val_set_size < 1 ? std::ceil(data.val_set_size * size - 1e-9) : std::floor(data.val_set_size);
   if (wanted >= size)
-    throw UserError("val_set_size {} leaves no examples to train on; there are {}", data.val_set_size,
-                    out.train.size());
+    throw UserError("val_set_size {} leaves no examples to train on; there are {}", data.val_set_size, out.train.size())
+        .about("val_set_size");
   auto split = out.train.end() - static_cast<std::ptrdiff_t>(wanted);
   out.validation.insert(out.validation.end(), split, out.train.end());
   out.train.erase(split, out.train.end());

@@ -115,7 +115,8 @@ class Builder {
   DataCheck finish_check(std::uint64_t seed) {
     if (partial_.empty()) attempt([&] { filter_.finish(); });
     DataCheck check{std::move(doubts_), std::move(partial_), std::move(out_.report), {}, {}};
-    if (!check.partial.empty() || found_ > 0) return check;  // a split of some of the rows is not that of all
+    // A split of some of the rows is not that of all.
+    if (!check.partial.empty() || found_ > 0 || !limits_.all_datasets) return check;
     attempt([&] {
       const Arrangement order = arranged(seed);
       for (std::int32_t i : order.train) check.train_lengths.push_back(lengths_[static_cast<std::size_t>(i)]);

@@ -237,14 +237,13 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
 }
 
 DataCheck check_data(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
-                     const Tokenizer& tokenizer, const CheckLimits& limits, const ProblemSink& problem) {
+                     const Tokenizer& tokenizer, CheckLimits limits, const ProblemSink& problem) {
   const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
   std::vector<Problem> problems;
   auto datasets = plan_datasets(data, templates, tokenizer, pretraining, problems);
   for (auto& one : problems) problem(one);
-  DataCheck check = check_rows(data, seed, tokenizer, datasets, end_tokens(templates, tokenizer), limits, problem);
-  if (!problems.empty()) check.train_lengths.clear(), check.validation_lengths.clear();  // some datasets are missing
-  return check;
+  limits.all_datasets = problems.empty();
+  return check_rows(data, seed, tokenizer, datasets, end_tokens(templates, tokenizer), limits, problem);
 }
 
 void check_sources(const DataSection& data, const ProblemSink& problem) {

@@ -33,7 +33,7 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
 /// Passes every error of prepare() to `problem`, by the same code, and writes nothing. With limits, only the first rows
 /// of each dataset are read.
 DataCheck check_data(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
-                     const Tokenizer& tokenizer, const CheckLimits& limits, const ProblemSink& problem);
+                     const Tokenizer& tokenizer, CheckLimits limits, const ProblemSink& problem);
 /// The part of the check that needs no tokenizer: missing files, unknown file formats, unknown types.
 void check_sources(const DataSection& data, const ProblemSink& problem);
 

@@ -115,8 +115,8 @@ void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& 
                     d.name, grouped(d.turns_ended), grouped(d.turns), percent(d.turns_ended, d.turns)));
   if (!d.bos.empty() && d.without_bos > 0)
     out.push_back(fmt::format(
-        "{}: {} of {} {} without BOS ('{}'), which this tokenizer adds to texts; set chat_template: tokenizer_default, "
-        "or begin chat_template_jinja with {{{{ bos_token }}}}",
+        "{}: {} of {} {} without BOS ('{}'), which this tokenizer adds to texts; begin chat_template_jinja with "
+        "{{{{ bos_token }}}}, or set chat_template: tokenizer_default if the tokenizer has a template",
         d.name, grouped(d.without_bos), examples_of(d.examples), d.without_bos == 1 ? "begins" : "begin", d.bos));
   if (const auto [less, more] = std::minmax(d.chosen_tokens, d.rejected_tokens); d.pairs > 0 && 2 * more > 3 * less)
     out.push_back(

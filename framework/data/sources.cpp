@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/closest.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -98,23 +99,13 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
 }
 
 [[noreturn]] void missing(const std::string& path) {
-  fs::path parent = fs::path(path).parent_path();
-  std::vector<std::string> names;
   std::error_code error;
   const std::string why = path_problem(path);
   if (fs::is_symlink(fs::symlink_status(path, error)))
     throw UserError("{}: is a symbolic link that cannot be followed: {}", path, why);
   if (!why.empty() && !missing_path(path)) throw UserError("{}: cannot be read: {}", path, why);
-  fs::path folder = parent.empty() ? "." : parent;
-  for (auto& entry : fs::directory_iterator(folder, error)) {
-    if (names.size() >= 1000) break;
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  std::string hint = fs::is_directory(folder, error) ? did_you_mean(fs::path(path).filename().string(), names)
-                                                     : fmt::format("; there is no directory {}", folder.string());
-  throw UserError("{}: no such {}{}{}", path, path.ends_with('/') ? "directory" : "file or directory", hint,
-                  hub_advice(HubKind::dataset, path));
+  throw UserError("{}: no such {}{}{}", path, path.ends_with('/') ? "directory" : "file or directory",
+                  near_missing(path), hub_advice(HubKind::dataset, path));
 }
 
 std::vector<std::string> matches(const std::string& pattern) {

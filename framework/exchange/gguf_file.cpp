@@ -215,6 +215,13 @@ bool GgufFile::truth(std::string_view key, bool fallback) const {
   return value->truth();
 }
 
+void require_model(const GgufFile& file) {
+  const std::string type = file.text("general.type", "model");
+  if (type == "model") return;
+  const char* instead = type == "adapter" ? "; dml writes adapters as GGUF files and reads them from PEFT folders" : "";
+  throw UserError("{}: holds no model, but an object of type '{}'{}", file.path(), type, instead);
+}
+
 bool is_gguf_file(const std::string& path) { return path.ends_with(".gguf"); }
 
 }  // namespace dml

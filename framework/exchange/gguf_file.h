@@ -56,6 +56,8 @@ class GgufFile {
   std::size_t front_ = 0;
 };
 
+/// Throws UserError for a file that holds something else, such as an adapter.
+void require_model(const GgufFile& file);
 /// Whether a path names a GGUF file, by its extension.
 bool is_gguf_file(const std::string& path);
 

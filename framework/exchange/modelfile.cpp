@@ -107,7 +107,7 @@ void write_modelfile(const std::string& gguf, const std::string& directory) {
   const fs::path folder = fs::path(gguf).parent_path();
   const std::string path = (folder.empty() ? fs::path(".") : folder) / "Modelfile";
   if (file_exists(path) && !read_text_file(path, 1 << 20).starts_with(kFirstLine)) {
-    log_info("{} is left as it is; ollama reads the new file with FROM {}", path, gguf);
+    log_info("{} is left as it is; ollama reads the new file with FROM ./{}", path, fs::path(gguf).filename().string());
     return;
   }
   write_file(path, ollama_modelfile(GgufFile(gguf), directory));

@@ -267,6 +267,20 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
   return plan;
 }
 
+std::vector<std::string> misspelt_targets(const AdapterConfig& config, const ModelSpec& spec) {
+  const auto modules = adaptable_modules(spec);
+  std::vector<std::string> lines, free = last_parts(modules);
+  std::erase_if(
+      free, [&](auto& part) { return std::ranges::find(config.target_modules, part) != config.target_modules.end(); });
+  for (const std::string& name : config.target_modules) {
+    const auto matches = [&](const AdaptableModule& m) { return m.name == name || m.name.ends_with("." + name); };
+    if (std::ranges::any_of(modules, matches)) continue;
+    if (const std::string near = closest(name, free); !near.empty())
+      lines.push_back(fmt::format("target module '{}' matches no module; did you mean '{}'?", name, near));
+  }
+  return lines;
+}
+
 AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec) {
   if (config.all_linear) {
     std::vector<std::string> all = linear_targets(spec);

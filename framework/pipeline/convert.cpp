@@ -121,6 +121,7 @@ void convert_to_gguf(const Conversion& c) {
         std::pair{"--base-model", c.base_model.has_value()}})
     if (given) throw UserError("{} does not go with --format gguf", name);
   if (fs::exists(c.output)) throw UserError("--output: {} exists; choose a new file", c.output);
+  remove_left_over_of(c.output);
   const InputModel in(c.input);
   const GgufFileType& type = gguf_file_type(c.dtype.value_or(std::string(ggml_type(in.dtype()).name)));
   const std::string name = fs::path(real_path(c.input)).stem();
@@ -151,6 +152,7 @@ struct InputAdapter {
 
 void convert_adapter_to_gguf(const Conversion& c) {
   if (fs::exists(c.output)) throw UserError("--output: {} exists; choose a new file", c.output);
+  remove_left_over_of(c.output);
   const InputAdapter in(c);
   write_gguf_adapter(c.output, in.adapter, in.spec, gguf_file_type(c.dtype.value_or("f32")), c.input);
 }
@@ -188,8 +190,9 @@ std::size_t parse_size(const std::string& text, const std::string& option) {
 }
 
 void convert(const Conversion& c) {
-  if (!is_gguf_file(c.input)) require_directory(c.input);
-  else if (c.format != "gguf" && c.format.value_or("safetensors") != "safetensors")
+  if (is_gguf_file(c.input)) require_model(GgufFile(c.input));
+  else require_directory(c.input);
+  if (is_gguf_file(c.input) && c.format != "gguf" && c.format.value_or("safetensors") != "safetensors")
     throw UserError("--format: '{}' is for adapters; {} is a model", *c.format, c.input);
   const bool is_adapter = file_exists(c.input + "/adapter_config.json");
   if (is_adapter)

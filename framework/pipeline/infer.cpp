@@ -190,7 +190,7 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
       try {
         Json row = parse_json(line, place);
         problem = place + ": ";
-        if (!row.is_object()) throw UserError("a row must be an object like {{\"prompt\": \"…\"}}");
+        if (!row.is_object()) throw UserError(std::string("a row must be an object like {\"prompt\": \"…\"}"));
         std::vector<Token> ids = assistant.prompt_ids(row);
         use(std::move(row), std::move(ids));
       } catch (const UserError& e) {

@@ -67,13 +67,11 @@ class Describer {
 
   DirectoryInfo describe_file() {
     const GgufFile file(directory_);
-    row("kind", "model in a GGUF file of llama.cpp", "gguf");
+    const std::string type = file.text("general.type", "model");
+    row("kind", fmt::format("{} in a GGUF file of llama.cpp", type), "gguf");
     const std::string architecture = file.text("general.architecture", "none");
     row("architecture", architecture, architecture);
-    if (file.text("general.type", "model") != "model") {
-      out_.refused.push_back(fmt::format("{}: it holds no model, but a '{}'", directory_, file.text("general.type")));
-      return std::move(out_);
-    }
+    if (!attempt([&] { require_model(file); })) return std::move(out_);
     std::string folder;
     if (!attempt([&] { folder = model_directory(directory_); })) return std::move(out_);
     describe_weights(folder);

@@ -92,6 +92,7 @@ void merge_to_gguf(const RecipeFile& file, const BaseModel& base, CausalLm& mode
   ModelSpec spec = merged_spec(model);
   const Companions companions(file, *open_tokenizer(file.recipe.model), base);
   spec.eos = companions.stop_tokens();
+  remove_left_over_of(output);
   remove_left_over_of(output + ".parts");
   const DirectoryWriter beside(output +
                                ".parts");  // temporary: never renamed; its files are read while the output is written

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "diagnose/launch.h"
 #include "recipe/codecs.h"
+#include "recipe/keys.h"
 #include "recipe/reader.h"
 #include "train/metrics_log.h"
 
@@ -16,18 +17,52 @@ namespace {
 constexpr std::size_t kMostRuns = 10000;
 constexpr const char* kPairs = "_";
 
-/// The entries of a list, each as settings: {key: value} or a table of `_`.
-std::vector<Json> choices_of(const std::string& key, const Json& list, const std::string& source) {
-  if (!list.is_array() || list.empty())
-    throw UserError("{}: '{}' must be a list of values, is {}", source, key, dump(list));
-  std::vector<Json> out;
-  for (const Json& value : list) {
-    if (key != kPairs) out.push_back(Json{{key, value}});
-    else if (value.is_object()) out.push_back(value);
-    else throw UserError("{}: an entry of '_' must be a table of keys, is {}", source, dump(value));
+/// Reads a grid; errors go to the report.
+class GridReader {
+ public:
+  explicit GridReader(recipe::Report& report) : report_(report) {}
+
+  /// The entries of a key's list, each as settings: {key: value} or a table of `_`.
+  std::vector<SweepCombination> choices(const recipe::Node& key, const recipe::Node& list) const {
+    std::vector<SweepCombination> out;
+    if (key.text != kPairs) check_key(key);
+    if (list.kind != recipe::Node::Kind::list || list.items.empty())
+      report_.error(key.place,
+                    fmt::format("'{}' must be a list of values, is {}", key.text, dump(recipe::to_json(list))));
+    else
+      for (const recipe::Node& value : list.items) {
+        SweepCombination& choice = out.emplace_back();
+        if (key.text != kPairs) put(choice, key, value);
+        else if (value.kind != recipe::Node::Kind::map)
+          report_.error(value.place,
+                        fmt::format("an entry of '_' must be a table of keys, is {}", dump(recipe::to_json(value))));
+        else
+          for (std::size_t i = 0; i < value.keys.size(); ++i) {
+            check_key(value.keys[i]);
+            put(choice, value.keys[i], value.items[i]);
+          }
+      }
+    return out;
   }
-  return out;
-}
+
+ private:
+  void check_key(const recipe::Node& key) const {
+    if (key.text == "output_dir")
+      report_.error(key.place, "output_dir is chosen by the sweep: every run has a folder in that of --output");
+    if (key.text.find('.') != key.text.npos) return;  // of nested keys, the recipe knows more
+    try {
+      help_for(key.text);
+    } catch (const UserError& e) {
+      report_.error(key.place, e.what());
+    }
+  }
+  void put(SweepCombination& choice, const recipe::Node& key, const recipe::Node& value) const {
+    choice.settings[key.text] = recipe::to_json(value);
+    choice.places[key.text] = report_.at(value.place);
+  }
+
+  recipe::Report& report_;
+};
 
 /// The record of a finished run with these settings; null where it must be trained.
 const Json* finished(const std::vector<Json>& records, const SweepSettings& settings, const Json& overrides) {
@@ -72,9 +107,9 @@ bool replaces_another(const std::vector<Json>& records, const SweepRun& run, con
   });
 }
 
-int train_run(const std::string& recipe, const Json& overrides, const SweepRun& run, const std::string& folder,
-              const char* resume) {
-  std::vector<std::string> words{this_host().program, "train", recipe, "--resume", resume, "--output_dir", folder};
+int train_run(std::vector<std::string> words, const Json& overrides, const SweepRun& run, const std::string& folder) {
+  words.insert(words.begin(), {this_host().program, "train"});
+  words.insert(words.end(), {"--output_dir", folder});
   for (const Json* settings : {&overrides, &run.settings})
     for (auto& [key, value] : settings->items()) words.insert(words.end(), {"--" + key, text_of(value)});
   return run_launcher(words, true);
@@ -82,29 +117,33 @@ int train_run(const std::string& recipe, const Json& overrides, const SweepRun& 
 
 }  // namespace
 
-std::vector<SweepSettings> sweep_grid(const std::string& text, const std::string& source) {
+std::vector<SweepCombination> sweep_grid(const std::string& text, const std::string& source) {
   recipe::Report report(source);
-  const recipe::Node node = recipe::read_yaml(text, report);
+  const recipe::Node grid = recipe::read_yaml(text, report);
   report.raise();
-  const Json grid = recipe::to_json(node);
-  if (!grid.is_object() || grid.empty())
+  if (grid.kind != recipe::Node::Kind::map || grid.items.empty())
     throw UserError("{}: a grid is a table: keys of the recipe, and a list of values for each", source);
-  std::vector<SweepSettings> all{Json::object()};
-  for (auto& [key, list] : grid.items()) {
-    std::vector<SweepSettings> next;
-    for (const SweepSettings& before : all)
-      for (const Json& choice : choices_of(key, list, source)) {
+  std::vector<SweepCombination> all(1);
+  const GridReader reader(report);
+  for (std::size_t i = 0; i < grid.items.size(); ++i) {
+    const std::vector<SweepCombination> choices = reader.choices(grid.keys[i], grid.items[i]);
+    if (all.size() * choices.size() > kMostRuns) throw UserError("{}: more than {} runs", source, kMostRuns);
+    std::vector<SweepCombination> next;
+    for (const SweepCombination& before : all)
+      for (const SweepCombination& choice : choices) {
         next.push_back(before);
-        next.back().update(choice);
-        if (next.size() > kMostRuns) throw UserError("{}: more than {} runs", source, kMostRuns);
+        next.back().settings.update(choice.settings);
+        for (auto& [key, place] : choice.places) next.back().places[key] = place;
       }
     all = std::move(next);
   }
+  report.raise();
   return all;
 }
 
 std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Override>& overrides,
-                                const std::vector<SweepSettings>& grid, const std::string& directory) {
+                                const std::vector<SweepCombination>& grid, const std::string& directory,
+                                const std::vector<std::string>& output_options) {
   Json common = Json::object();  // of all runs
   for (const Override& o : overrides)
     if (o.key != "output_dir") common[o.key] = o.value;
@@ -112,7 +151,7 @@ std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Ove
   const std::string record = directory + "/sweep.jsonl";
   std::vector<Json> records = records_of(record);
   std::vector<SweepRun> runs;
-  for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({fmt::format("run-{:02}", i + 1), grid[i]});
+  for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({fmt::format("run-{:02}", i + 1), grid[i].settings});
   for (SweepRun& run : runs) {
     std::string folder = directory + "/" + run.name;
     if (const Json* done = finished(records, run.settings, common)) {
@@ -121,7 +160,9 @@ std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Ove
       log_info("{}: finished before", run.name);
     } else {
       log_info("{} of {}: {}", run.name, runs.size(), dump(run.settings));
-      run.exit = train_run(recipe, common, run, folder, replaces_another(records, run, common) ? "none" : "auto");
+      std::vector<std::string> words{recipe, "--resume", replaces_another(records, run, common) ? "none" : "auto"};
+      words.insert(words.end(), output_options.begin(), output_options.end());
+      run.exit = train_run(std::move(words), common, run, folder);
       std::erase_if(records, [&](const Json& r) { return r.value("name", "") == run.name; });
       records.push_back({{"name", run.name}, {"settings", run.settings}, {"overrides", common}, {"exit", run.exit}});
       std::string text;

@@ -4,6 +4,7 @@
 // mappings of keys that vary together. Runs are numbered in the order of the file, the last key varying fastest.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,17 @@
 
 namespace dml {
 
-/// One combination: keys of the recipe and their values, in the order of the grid.
+/// Keys of the recipe and their values, in the order of the grid.
 using SweepSettings = Json;
 
-/// Parses a grid. UserError with the place of the error.
-std::vector<SweepSettings> sweep_grid(const std::string& text, const std::string& source);
+/// One combination, and the place of every value in the grid's file, "FILE:LINE:COLUMN".
+struct SweepCombination {
+  SweepSettings settings = Json::object();
+  std::map<std::string, std::string> places;
+};
+
+/// Parses a grid. UserError with the places of all errors.
+std::vector<SweepCombination> sweep_grid(const std::string& text, const std::string& source);
 
 struct SweepRun {
   std::string name;  // "run-01"
@@ -27,9 +34,10 @@ struct SweepRun {
 
 /// Trains the remaining runs with this program, into folders of `directory`; `directory`/sweep.jsonl has one line per
 /// finished run. A failed run does not end the sweep; a stopped one does. `overrides` apply to all runs (output_dir
-/// excepted); if they changed, a run is trained again.
+/// excepted); if they changed, a run is trained again. `output_options`: as --quiet, for dml train.
 std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Override>& overrides,
-                                const std::vector<SweepSettings>& grid, const std::string& directory);
+                                const std::vector<SweepCombination>& grid, const std::string& directory,
+                                const std::vector<std::string>& output_options);
 
 /// One row per run: its settings, losses and how it ended.
 std::string sweep_table(const std::vector<SweepRun>& runs);

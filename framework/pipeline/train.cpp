@@ -8,6 +8,8 @@
 #include "assembly/job.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/clock.h"
+#include "core/closest.h"
+#include "core/directory.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
@@ -34,6 +36,11 @@ std::string starting_point(const TrainSection& train, const TrainOptions& option
       train.resume_from_checkpoint.value_or(train.auto_resume_from_checkpoints ? "auto" : "none"));
   if (asked == "none") return "";
   if (asked != "auto") {
+    if (missing_path(asked)) {
+      const std::string word = closest(asked, std::vector<std::string>{"auto", "none"});
+      throw UserError("{}: no such checkpoint{}", asked,
+                      word.empty() ? near_missing(asked) : fmt::format("; did you mean '{}'?", word));
+    }
     if (auto problem = manifest_problem(asked); !problem.empty())
       throw UserError("{}: not a complete checkpoint: {}", asked, problem);
     return asked;

@@ -71,12 +71,13 @@ ApiServer::ApiServer(const ServedModels& models, const ServerOptions& options)
       endpoints_(models, metrics_),
       service_(models.models(), models.engine_options(), options.queue, metrics_, [this] { endpoints_.rest(); }),
       created_(std::time(nullptr)) {
-  for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this, i] { read_requests(i > 0); });
   http_ = std::make_unique<HttpServer>(
       options.http, [this](HttpRequest request, Reply reply) { handle(std::move(request), std::move(reply)); },
       [](int status, const std::string& why) {
         return ApiError{status, why}.response();
       });
+  // Last, since nobody joins them if the address cannot be used. Requests wait for them.
+  for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this, i] { read_requests(i > 0); });
 }
 
 ApiServer::~ApiServer() {

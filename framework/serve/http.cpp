@@ -280,7 +280,7 @@ struct HttpServer::State {
         MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, this, MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed,
         this, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kHeaderBytes, MHD_OPTION_CONNECTION_LIMIT, options.connections,
         MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.idle_time.count()), MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+        1, MHD_OPTION_END);
     if (!daemon)
       throw IoError(fmt::format("cannot listen on {}:{}: {}", options.host, options.port, std::strerror(errno)));
     port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;

@@ -11,9 +11,25 @@ TEST(SweepGrid, MultipliesListsAndPairs) {
   const auto grid =
       sweep_grid("learning_rate: [1, 2]\n_:\n  - {lora_r: 4, lora_alpha: 8}\n  - {lora_r: 8}\nseed: [7]\n", "g.yml");
   ASSERT_EQ(grid.size(), 4u);
-  EXPECT_EQ(dump(grid[0]), R"({"learning_rate":1,"lora_r":4,"lora_alpha":8,"seed":7})");
-  EXPECT_EQ(dump(grid[1]), R"({"learning_rate":1,"lora_r":8,"seed":7})");
-  EXPECT_EQ(dump(grid[3]), R"({"learning_rate":2,"lora_r":8,"seed":7})");
+  EXPECT_EQ(dump(grid[0].settings), R"({"learning_rate":1,"lora_r":4,"lora_alpha":8,"seed":7})");
+  EXPECT_EQ(dump(grid[1].settings), R"({"learning_rate":1,"lora_r":8,"seed":7})");
+  EXPECT_EQ(dump(grid[3].settings), R"({"learning_rate":2,"lora_r":8,"seed":7})");
+  EXPECT_EQ(grid[3].places.at("learning_rate"), "g.yml:1:20");
+  EXPECT_EQ(grid[3].places.at("lora_r"), "g.yml:4:14");
+}
+
+TEST(SweepGrid, NamesThePlacesOfAllErrors) {
+  try {
+    sweep_grid("lerning_rate: [1]\nseed: 1\noutput_dir: [a]\n_: [{lora_rr: 4}, 5]\n", "g.yml");
+    ADD_FAILURE();
+  } catch (const UserError& e) {
+    EXPECT_STREQ(e.what(),
+                 "g.yml:1:1: unknown key 'lerning_rate'; did you mean 'learning_rate'?\n"
+                 "g.yml:2:1: 'seed' must be a list of values, is 1\n"
+                 "g.yml:3:1: output_dir is chosen by the sweep: every run has a folder in that of --output\n"
+                 "g.yml:4:6: unknown key 'lora_rr'; did you mean 'lora_r'?\n"
+                 "g.yml:4:19: an entry of '_' must be a table of keys, is 5");
+  }
 }
 
 TEST(SweepGrid, ThatIsInvalidIsRejected) {
