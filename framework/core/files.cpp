@@ -40,8 +40,8 @@ std::string replaceable_target(const std::string& path) {
   fs::path at(path);
   std::error_code error;
   for (int i = 0; i < kMostLinks && fs::is_symlink(at, error); ++i) {
-    at = at.parent_path() / fs::read_symlink(at, error);  // an absolute link replaces the path
     if (fs::weakly_canonical(at.parent_path(), error).string().starts_with("/proc/")) return "";
+    at = at.parent_path() / fs::read_symlink(at, error);  // an absolute link replaces the path
   }
   struct stat found {};
   const bool exists = stat(at.c_str(), &found) == 0;

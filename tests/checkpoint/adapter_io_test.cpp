@@ -22,6 +22,15 @@ AdapterConfig config_of(const std::string& json) { return read_adapter_config(pa
 
 AdaptableModule linear(const std::string& name) { return {name, 4, 4, false, name == "lm_head"}; }
 
+TEST(AdapterPlan, NamesMisspeltTargetsButNotThoseOfOtherFamilies) {
+  const AdapterConfig config{
+      .target_modules = {"q_porj", "v_proj", "query_key_value", "up_poj", "gate_proj", "x.o_proj"}};
+  EXPECT_THAT(misspelt_targets(config, tiny_spec()),
+              testing::ElementsAre("target module 'q_porj' matches no module; did you mean 'q_proj'?",
+                                   "target module 'up_poj' matches no module; did you mean 'up_proj'?",
+                                   "target module 'x.o_proj' matches no module; did you mean 'o_proj'?"));
+}
+
 // ---- PEFT's matching
 
 TEST(AdapterRules, TargetsMatchWholeDottedParts) {

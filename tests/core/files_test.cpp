@@ -1,5 +1,6 @@
 #include "core/files.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -146,6 +147,56 @@ TEST_F(Files, WritingPastTheEndIsAnInternalError) {
   FileWriter out(at("a"));
   out.write("abc");
   EXPECT_THAT(message(ExitCode::internal, [&] { out.write_at(2, "xy", 2); }), HasSubstr("internal error"));
+}
+
+TEST_F(Files, ALinkKeepsItsPlaceAndTheFileThatItNamesIsReplaced) {
+  write_file(at("file"), "old");
+  fs::create_symlink("file", at("link"));
+  fs::create_symlink(at("new"), at("dangling"));
+  write_file(at("link"), "text");
+  write_file(at("dangling"), "more");
+  EXPECT_EQ(read_file(at("file")), "text");
+  EXPECT_EQ(read_file(at("new")), "more");
+  EXPECT_EQ(fs::read_symlink(at("link")), "file");
+  EXPECT_THAT(listing(), ElementsAre("dangling", "file", "link", "new"));
+}
+
+TEST_F(Files, APipeAndAnOpenFileAreWrittenDirectly) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  const int reader = open(at("pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  write_file(at("pipe"), "text");
+  char read_back[8] = {};
+  EXPECT_EQ(read(reader, read_back, sizeof read_back), 4);
+  EXPECT_STREQ(read_back, "text");
+  close(reader);
+  EXPECT_TRUE(fs::is_fifo(at("pipe")));
+  const int file = open(at("file").c_str(), O_WRONLY | O_CREAT, 0600);
+  ASSERT_EQ(write(file, "before ", 7), 7);
+  write_file(fmt::format("/proc/self/fd/{}", file), "text");  // as /dev/stdout
+  close(file);
+  EXPECT_EQ(read_file(at("file")), "before text");
+  EXPECT_THAT(message(ExitCode::io, [&] { write_file("/dev/full", "text"); }), HasSubstr("No space left"));
+  EXPECT_THAT(listing(), ElementsAre("file", "pipe"));
+}
+
+TEST_F(Files, AnInterruptedWriterLeavesNothing) {
+  const auto interrupted = [&](int signals, bool writes_on) {
+    try {
+      FileWriter out(at("file"));
+      DirectoryWriter folder_beside(at("folder"));
+      out.write("begun");
+      for (int i = 0; i < signals; ++i) raise(SIGINT);
+      if (writes_on) out.write("more");
+    } catch (const Error& e) {
+      std::exit(static_cast<int>(e.code()));
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(interrupted(1, true), testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(interrupted(1, false), testing::KilledBySignal(SIGINT), "");
+  EXPECT_THAT(listing(), IsEmpty());
+  EXPECT_EXIT(interrupted(2, false), testing::KilledBySignal(SIGINT), "");  // at once
+  EXPECT_EQ(listing().size(), 2u);
 }
 
 TEST_F(Files, ReadingHasALimit) {

@@ -1,5 +1,8 @@
 // Contracts of all commands: exit codes, output on stdout, and consistency between commands.
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -444,6 +447,39 @@ TEST_F(Commands, TheFolderAnswersLikeItsRecipe) {
   Ended full = train(1, recipe("full.yml", Keys{{"base_model", base_directory()}, {"output_dir", at("full")}}));
   ASSERT_EQ(full.exit, 0) << full.err;
   EXPECT_EQ(answer({"infer", "--base-model", at("full")}), answer({"infer", at("full.yml")}));
+}
+
+TEST_F(Commands, ServeRefusesAnAddressThatIsTaken) {
+  const int taken = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+  // A second program could listen as well if both said so.
+  setsockopt(taken, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  const Ended e = dml({"serve", "--base-model", base_directory(), "--port", port});
+  close(taken);
+  EXPECT_EQ(e.exit, 5);
+  EXPECT_THAT(e.err, HasSubstr("cannot listen on 127.0.0.1:" + port + ": Address already in use"));
+}
+
+TEST_F(Commands, NearestNamesAreTold) {
+  const auto said = [&](const Words& words) {
+    const Ended e = dml(words);
+    EXPECT_EQ(e.exit, 2) << e.err;
+    return e.err;
+  };
+  const std::string run = recipe("lora.yml", tiny_lora() + Keys{{"learning_rate", "1e-3"}});
+  EXPECT_EQ(said({"help", "trian"}), "error: there is no command or key 'trian'; did you mean 'dml help train'?\n");
+  EXPECT_THAT(said({"train", run, "--resume", "atuo"}), HasSubstr("no such checkpoint; did you mean 'auto'?"));
+  write("grid.yml", "learning_rate: [1e-3, x]\nlora_r: [4, 8]\n");
+  const std::string grid = said({"sweep", run, "--grid", at("grid.yml")});
+  EXPECT_THAT(grid, HasSubstr("error: " + at("grid.yml") + ":1:23: 'learning_rate' must be"));
+  EXPECT_EQ(grid.find(":1:23:"), grid.rfind(":1:23:")) << grid;
 }
 
 TEST_F(Commands, CommandsWithoutTrainingNeedNoLearningRate) {
