@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <stop_token>
 #include <system_error>
@@ -335,17 +334,6 @@ std::string real_path(const std::string& path) {
   std::error_code error;
   auto p = fs::weakly_canonical(path, error);
   return error ? path : p.string();
-}
-
-MemoryUse memory_use() {
-  MemoryUse use;
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    std::size_t kb = 0;
-    if (std::sscanf(line.c_str(), "VmHWM: %zu", &kb) == 1) use.peak = kb * 1024;
-    if (std::sscanf(line.c_str(), "VmRSS: %zu", &kb) == 1) use.now = kb * 1024;
-  }
-  return use;
 }
 
 }  // namespace dml

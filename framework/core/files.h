@@ -122,10 +122,5 @@ std::string path_problem(const std::string& path);
 bool missing_path(const std::string& path);
 /// The absolute path, with symbolic links and dots resolved as far as the path exists.
 std::string real_path(const std::string& path);
-/// Resident memory of this process in bytes, now and at its peak (from /proc/self/status).
-struct MemoryUse {
-  std::size_t now = 0, peak = 0;
-};
-MemoryUse memory_use();
 
 }  // namespace dml

@@ -60,4 +60,15 @@ std::size_t available_memory() {
   return room == SIZE_MAX ? 0 : room;
 }
 
+MemoryUse memory_use() {
+  MemoryUse use;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    std::size_t kb = 0;
+    if (std::sscanf(line.c_str(), "VmHWM: %zu", &kb) == 1) use.peak = kb * 1024;
+    if (std::sscanf(line.c_str(), "VmRSS: %zu", &kb) == 1) use.now = kb * 1024;
+  }
+  return use;
+}
+
 }  // namespace dml

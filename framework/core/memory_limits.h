@@ -1,11 +1,17 @@
-// The memory that the processes of a job may still allocate on this host, under the limits of the machine, the
-// container and the batch job.
+// The memory that this process uses, and that the processes of a job may still allocate on this host, under the limits
+// of the machine, the container and the batch job.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
 namespace dml {
+
+/// Resident memory of this process in bytes, now and at its peak (from /proc/self/status).
+struct MemoryUse {
+  std::size_t now = 0, peak = 0;
+};
+MemoryUse memory_use();
 
 /// In bytes: the smaller of the system's available memory and what the limits of the control groups leave; 0 if neither
 /// is known.

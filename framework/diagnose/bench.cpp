@@ -12,7 +12,7 @@
 #include "assembly/vocabulary.h"
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/files.h"
+#include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "diagnose/operation_count.h"

@@ -15,7 +15,7 @@
 #include "assembly/optimization.h"
 #include "checkpoint/adapter_io.h"
 #include "core/error.h"
-#include "core/files.h"
+#include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "dist/simulated_comm.h"
 #include "kernels/weight.h"

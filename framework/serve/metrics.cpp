@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "core/files.h"
+#include "core/memory_limits.h"
 
 namespace dml {
 

@@ -6,6 +6,7 @@
 
 #include "core/bf16.h"
 #include "core/json.h"
+#include "core/memory_limits.h"
 #include "fixture.h"
 
 namespace dml {

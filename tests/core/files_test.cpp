@@ -14,6 +14,7 @@
 
 #include "core/directory.h"
 #include "core/error.h"
+#include "core/memory_limits.h"
 #include "temporary_folder.h"
 
 namespace dml {

@@ -13,6 +13,7 @@
 #include <map>
 #include <sstream>
 
+#include "core/memory_limits.h"
 #include "core/sha.h"
 #include "hub/fetching.h"
 #include "temporary_folder.h"
