@@ -46,10 +46,14 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-std::string help_for_key(const std::string& key) try { return help_for(key); } catch (const UserError&) {
-  if (const std::string near = closest(key, command_names()); !near.empty())
+std::string help_for_key(const std::string& key) {
+  try {
+    return help_for(key);
+  } catch (const UserError&) {
+    const std::string near = closest(key, command_names());
+    if (near.empty()) throw;
     throw UserError("there is no command or key '{}'; did you mean 'dml help {}'?", key, near);
-  throw;
+  }
 }
 
 int help(const std::vector<std::string>& words) {

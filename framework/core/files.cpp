@@ -224,7 +224,7 @@ void FileWriter::write(const void* data, std::size_t size) {
 }
 
 void FileWriter::write_at(std::size_t offset, const void* data, std::size_t size) {
-  DML_CHECK(offset + size <= position_);
+  DML_CHECK(offset + size <= position_ && !temporary_.empty());
   flush();
   auto* p = static_cast<const char*>(data);
   while (size > 0) {
