@@ -8,23 +8,22 @@
 namespace dml {
 namespace {
 
-using From = Argument::From;
-
-std::optional<double> setting(const OptimizerSettings& s, From from) {
+std::optional<double> setting(const OptimizerSettings& s, Argument::From from) {
+  using enum Argument::From;
   switch (from) {
-    case From::weight_decay:
+    case weight_decay:
       return s.weight_decay;
-    case From::beta1:
+    case beta1:
       return s.beta1;
-    case From::beta2:
+    case beta2:
       return s.beta2;
-    case From::beta3:
+    case beta3:
       return s.beta3;
-    case From::epsilon:
+    case epsilon:
       return s.epsilon;
-    case From::epsilon2:
+    case epsilon2:
       return s.epsilon2;
-    case From::args:
+    case args:
       break;
   }
   return std::nullopt;
@@ -100,7 +99,7 @@ Arguments::Arguments(const OptimizerSettings& settings, const std::vector<Argume
   for (const Argument& a : known) {
     Value v{a.name, a.fallback};
     if (args.contains(a.name)) v = {a.name, args[a.name], true};
-    else if (auto number = setting(settings, a.from)) v = {a.name, *number, a.from != From::weight_decay};
+    else if (auto number = setting(settings, a.from)) v = {a.name, *number, a.from != Argument::From::weight_decay};
     if (const std::string problem = problem_with(a, v.value); !problem.empty())
       problems.add(fmt::format("{}: {}", args.contains(a.name) ? key : "optimizer", problem));
     values_.push_back(std::move(v));
@@ -124,9 +123,12 @@ Json Arguments::all() const {
   return out;
 }
 
-Argument weight_decay_argument() { return {"weight_decay", "weight decay of matrices", 0.0, From::weight_decay, 1000}; }
+Argument weight_decay_argument() {
+  return {"weight_decay", "weight decay of matrices", 0.0, Argument::From::weight_decay, 1000};
+}
 
 std::vector<Argument> adam_arguments(double beta1, double beta2, double epsilon) {
+  using From = Argument::From;
   return {weight_decay_argument(),
           {"beta1", "decay rate of the first moment", beta1, From::beta1, 1},
           {"beta2", "decay rate of the second moment", beta2, From::beta2, 1},

@@ -480,6 +480,16 @@ TEST_F(Commands, NearestNamesAreTold) {
   const std::string grid = said({"sweep", run, "--grid", at("grid.yml")});
   EXPECT_THAT(grid, HasSubstr("error: " + at("grid.yml") + ":1:23: 'learning_rate' must be"));
   EXPECT_EQ(grid.find(":1:23:"), grid.rfind(":1:23:")) << grid;
+  // A missing file is told once, and not what follows from it.
+  const Words lost{"--datasets.0.path", at("lorra.yml"), "--val_set_size", "0.5"};
+  for (const char* command : {"validate", "train"}) {
+    Words words{command, run};
+    words.insert(words.end(), lost.begin(), lost.end());
+    const std::string text = said(words);
+    EXPECT_THAT(text, HasSubstr("; did you mean 'lora.yml'?")) << command;
+    EXPECT_EQ(text.find("no such file"), text.rfind("no such file")) << text;
+    EXPECT_EQ(text.find("left"), text.npos) << text;
+  }
 }
 
 TEST_F(Commands, CommandsWithoutTrainingNeedNoLearningRate) {
