@@ -5,6 +5,11 @@
 
 namespace dml {
 
+ModelTask task_of(HeadKind head) {
+  if (head == HeadKind::causal_lm) return ModelTask::causal_lm;
+  return head == HeadKind::sequence_classification ? ModelTask::reward : ModelTask::process_reward;
+}
+
 void set_head(ModelSpec& spec, const ModelSection& section, const std::string& source) {
   const HeadKind wanted = section.task == ModelTask::causal_lm ? HeadKind::causal_lm
                           : section.task == ModelTask::reward  ? HeadKind::sequence_classification

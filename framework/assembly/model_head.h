@@ -9,6 +9,8 @@
 
 namespace dml {
 
+/// The task that models with this head are for.
+ModelTask task_of(HeadKind head);
 /// Sets the head of the section's task, unless the model has it. UserError, prefixed with `source`, if the model
 /// already has a different one.
 void set_head(ModelSpec& spec, const ModelSection& section, const std::string& source);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "assembly/job.h"
+#include "assembly/model_head.h"
 #include "assembly/model_location.h"
 #include "assembly/prompt_format.h"
 #include "assembly/vocabulary.h"
@@ -20,10 +21,10 @@ namespace {
 
 constexpr std::int64_t kTogether = 4096;  // tokens of texts that share a pass
 
-ModelTask task_of(HeadKind head, const std::string& directory) {
+ModelTask reward_task(HeadKind head, const std::string& directory) {
   if (head == HeadKind::causal_lm)
     throw UserError("{}: is a language model, not a reward model; train one with reward_model: true", directory);
-  return head == HeadKind::sequence_classification ? ModelTask::reward : ModelTask::process_reward;
+  return task_of(head);
 }
 
 // Documents of a pass, laid end to end.
@@ -53,13 +54,13 @@ RewardModel::RewardModel(const std::string& directory, const std::optional<std::
     const AdapterConfig config = read_adapter_config_of(folder);
     section.base_model = base_model.value_or(config.base_model);
     if (section.base_model.empty()) throw UserError("{}: adapter_config.json names no base model; give one", folder);
-    section.task = task_of(config.head, folder);
+    section.task = reward_task(config.head, folder);
     adapters = {folder};
     if (file_exists(folder + "/tokenizer.json") || file_exists(folder + "/tokenizer.model"))
       section.tokenizer_config = folder;
   } else {
     section.base_model = directory;
-    section.task = task_of(read_model_spec(folder).head, folder);
+    section.task = reward_task(read_model_spec(folder).head, folder);
   }
   tokenizer_ = open_tokenizer(section);
   base_ = open_base_model(section);

@@ -153,6 +153,19 @@ std::string table(const BenchResult& r) {
   return out;
 }
 
+std::string json_line(const WorkSpan& measured) {
+  const auto row = [&](const WorkSpan::Row& r) {
+    Json efficiency = Json::array();
+    for (std::size_t i = 0; i < measured.threads.size(); ++i) efficiency.push_back(measured.efficiency(r, i));
+    return Json{{"name", r.name}, {"work_s", r.work}, {"seconds", r.seconds}, {"efficiency", std::move(efficiency)}};
+  };
+  Json operations = Json::array();
+  for (const WorkSpan::Row& r : measured.rows) operations.push_back(row(r));
+  return dump(Json{
+             {"threads", measured.threads}, {"operations", std::move(operations)}, {"total", row(measured.total)}}) +
+         "\n";
+}
+
 int run_bench(const std::vector<std::string>& words) {
   Bench b;
   b.options.parse(words);
@@ -163,7 +176,8 @@ int run_bench(const std::vector<std::string>& words) {
     if (comm.rank() == 0) show_notes(file);
     if (!scaling.empty()) {
       if (comm.size() > 1) throw UserError("--scaling runs on one rank; start dml bench without mpirun");
-      print(joined(work_span(file.recipe, comm, options, scaling).table()));
+      const WorkSpan measured = work_span(file.recipe, comm, options, scaling);
+      print(b.json ? json_line(measured) : joined(measured.table()));
       return 0;
     }
     BenchResult result = bench(file.recipe, comm, options);

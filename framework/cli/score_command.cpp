@@ -85,15 +85,33 @@ int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {
   return 0;
 }
 
+// Only texts have a loss for each row.
+void check_rows_are_texts(const RecipeFile& file) {
+  const Recipe& recipe = file.recipe;
+  if (recipe.data.rows == RowKind::text) return;
+  if (recipe.model.task == ModelTask::process_reward)
+    throw UserError({file.located({"process_reward_model", "",
+                                   fmt::format("the steps of a file are scored with the trained model: dml score {} "
+                                               "--input FILE",
+                                               recipe.train.output_dir)})});
+  throw UserError({file.located(
+      {"rl", "",
+       fmt::format("dml score gives losses of texts, and rewards of pairs with reward_model: true; the rows of this "
+                   "recipe are {}",
+                   recipe.data.rows == RowKind::prompts ? "prompts without an answer" : "preferences")})});
+}
+
 int run_score(const std::vector<std::string>& words) {
   Score s;
   s.options.parse(words);
-  if (std::filesystem::is_directory(s.recipe)) return score_input(s);
+  if (std::filesystem::is_directory(s.recipe))
+    return run_on_ranks([&](Comm& comm) { return comm.rank() == 0 ? score_input(s) : 0; });
   if (s.input) throw UserError("--input needs the folder of a reward model instead of a recipe");
   return run_on_ranks([&](Comm& comm) {
     const RecipeFile file = load_recipe_to_run(s.recipe, s.overrides, RecipeUse::measure);
     show_notes(file);
     if (file.recipe.preference.reward_model) return score_recipe_pairs(file, s, comm);
+    check_rows_are_texts(file);
     const std::vector<RowScore> rows = score_rows(file.recipe, comm, s.adapter);
     if (comm.rank() != 0) return 0;
     const std::string path = s.output.value_or(file.recipe.train.output_dir + "/scores.jsonl");

@@ -73,7 +73,8 @@ void print_losses(const std::vector<Evaluation>& rows, bool json) {
       for (const NamedValue& v : r.values) row[v.name] = v.value;
       print(dump(row) + "\n");
     } else {
-      print(fmt::format("{:<{}}  {:>8.4f}  {:>10.3f}  {:>9}  {:>10}\n", r.name, width, r.loss, r.perplexity, r.examples,
+      const std::string perplexity = std::isnan(r.perplexity) ? "" : fmt::format("{:.3f}", r.perplexity);
+      print(fmt::format("{:<{}}  {:>8.4f}  {:>10}  {:>9}  {:>10}\n", r.name, width, r.loss, perplexity, r.examples,
                         r.trained));
       for (const NamedValue& v : r.values) print(fmt::format("{:<{}}  {:>8.4f}  {}\n", "", width, v.value, v.name));
     }

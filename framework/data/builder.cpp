@@ -259,8 +259,9 @@ class Builder {
     report.undesirable += example.kind == ExampleKind::undesirable;
     const int bucket = std::bit_width(static_cast<std::uint64_t>(example.size())) - 1;
     ++out_.report.lengths[static_cast<std::size_t>(std::min(DataReport::kBuckets - 1, bucket))];
-    report.ends_expected += !example.continues;
-    report.ends_trained += !example.continues && made.ends_trained;
+    const bool ends = !example.continues && data_.rows != RowKind::steps;  // judging steps ends no text
+    report.ends_expected += ends;
+    report.ends_trained += ends && made.ends_trained;
     report.fused += example.fused;
     report.without_bos += made.bos == 0;
     report.two_bos += made.bos > 1;

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "assembly/model_head.h"
 #include "assembly/model_location.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
@@ -161,6 +162,9 @@ class Describer {
     bool known = attempt([&] { c = read_adapter_config_of(directory_); });
     if (known) {
       row("base model", c.base_model.empty() ? "not named" : c.base_model, c.base_model);
+      if (c.head != HeadKind::causal_lm)
+        row("task", c.head == HeadKind::sequence_classification ? "rewards of texts" : "rewards of steps",
+            c.head == HeadKind::sequence_classification ? "reward" : "process_reward");
       row("rank", fmt::format("{}{}", c.r, c.rank_pattern.empty() ? "" : ", others by pattern"), c.r);
       row("alpha", fmt::format("{:g}{}{}", c.alpha, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : ""),
           {{"alpha", c.alpha}, {"rslora", c.use_rslora}, {"dora", c.use_dora}});
@@ -197,6 +201,9 @@ class Describer {
       attempt([&] {
         ModelSpec spec = read_model_spec(model_directory(c.base_model));
         spec.vocab = vocabulary_of(directory_, spec);
+        ModelSection section;
+        section.task = task_of(c.head);
+        if (c.head != HeadKind::causal_lm) set_head(spec, section, directory_);
         Adapter adapter = read_adapter(directory_, spec, c.base_model);
         row("modules", grouped(static_cast<std::int64_t>(adapter.plan.modules.size())), adapter.plan.modules.size());
       });

@@ -21,8 +21,8 @@
 namespace dml {
 namespace {
 
-// Logits after a few tokens drawn at random.
-std::vector<float> some_logits(CausalLm& model) {
+// What the model gives after a few tokens drawn at random: logits, or of a reward model its value at every token.
+std::vector<float> some_outputs(CausalLm& model) {
   const ModelSpec& spec = model.spec;
   const std::int64_t length = std::min<std::int64_t>(16, spec.max_positions);
   Random random(0, Purpose::sample);
@@ -32,22 +32,32 @@ std::vector<float> some_logits(CausalLm& model) {
         static_cast<Token>(random.below(static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(spec.vocab))));
   std::vector<std::int32_t> positions(tokens.size());
   std::iota(positions.begin(), positions.end(), 0);
+  model.set_length(length);
+  if (spec.head != HeadKind::causal_lm) {
+    const std::vector<Token> labels(tokens.size(), spec.head == HeadKind::sequence_classification ? 0 : 1);
+    const std::vector<std::int32_t> starts{0, static_cast<std::int32_t>(length)};
+    std::vector<float> values(tokens.size());
+    UnitHooks none;
+    model.reserve(model.measure({length, length, 1}, false));
+    model.evaluate({tokens, labels, positions, starts}, none, values);
+    return values;
+  }
   std::vector<float> logits(static_cast<std::size_t>(spec.vocab));
   KvCache cache(spec.layers, spec.kv_heads, spec.head_dim, length);
   SequenceRows rows{&cache, 0, length};
   auto call = [&] { model.generate({tokens, {}, positions, {}}, {&rows, 1}, {logits.data(), 1, spec.vocab}); };
-  model.set_length(length);
   model.reserve(model.measure_calls(call));
   call();
   return logits;
 }
 
-// Checks that the written model gives the same logits: float32 to rounding, 16-bit types to their precision.
-void compare_logits(CausalLm& model, const std::string& merged, DType dtype) {
+// Checks that the written model gives the same outputs: float32 to rounding, 16-bit types to their precision.
+void compare_outputs(CausalLm& model, const std::string& merged, ModelTask task, DType dtype) {
   ModelSection section;
   section.base_model = merged;
+  section.task = task;
   auto again = make_inference_model(open_base_model(section), std::nullopt);
-  std::vector<float> before = some_logits(model), after = some_logits(*again);
+  std::vector<float> before = some_outputs(model), after = some_outputs(*again);
   double worst = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
     double difference = std::abs(static_cast<double>(before[i]) - after[i]);
@@ -58,9 +68,10 @@ void compare_logits(CausalLm& model, const std::string& merged, DType dtype) {
   if (!(share <= allowed))
     throw Error(
         ExitCode::diverged,
-        fmt::format("the merged model's logits differ from the adapter's by {:.2g} of their range; nothing was written",
-                    share));
-  log_info("Merge verified: largest relative logit difference {:.1e} ({})", share, safetensors_name(dtype));
+        fmt::format(
+            "the merged model's outputs differ from the adapter's by {:.2g} of their range; nothing was written",
+            share));
+  log_info("Merge verified: largest relative difference of outputs {:.1e} ({})", share, safetensors_name(dtype));
 }
 
 // Merged tensors as float32, one at a time; thread-safe.
@@ -140,7 +151,7 @@ void merge(const RecipeFile& file, std::vector<std::string> adapters, const std:
   DirectoryWriter out(output);
   write_model_directory(out.path(), base, *model, base.dtype(), true);
   Companions(file, *open_tokenizer(recipe.model), base).write(out.path());
-  compare_logits(*model, out.path(), base.dtype());
+  compare_outputs(*model, out.path(), recipe.model.task, base.dtype());
   if (!out.commit()) throw UserError("--output: {} was created by another process", output);
 }
 

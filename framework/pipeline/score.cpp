@@ -53,6 +53,7 @@ std::vector<double> losses_of(CausalLm& model, const Examples& examples, const S
 }  // namespace
 
 std::vector<RowScore> score_rows(const Recipe& wanted, Comm& comm, const std::optional<std::string>& adapter) {
+  DML_CHECK(wanted.data.rows == RowKind::text);
   Recipe recipe = wanted;
   recipe.data.scores = {};
   set_up_processor(recipe.train, comm);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "train/objective_rows.h"
 #include "train/scored_rows.h"
 
@@ -56,6 +57,7 @@ std::size_t TokenLoss::measure(CausalLm& model, CausalLm::Shape shape, bool back
 
 LossSums TokenLoss::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
                              std::span<DocumentLoss> documents) {
+  DML_CHECK(documents.empty() || std::ssize(documents) == batch.documents());
   token_losses_.resize(documents.empty() && !weighted_ ? 0 : static_cast<std::size_t>(batch.trained()));
   LossSums sums{model.evaluate(batch, hooks, token_losses_), static_cast<double>(batch.trained())};
   std::ranges::fill(documents, DocumentLoss{});

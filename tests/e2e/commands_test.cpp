@@ -467,6 +467,19 @@ TEST_F(Commands, ServeRefusesAnAddressThatIsTaken) {
   EXPECT_THAT(e.err, HasSubstr("cannot listen on 127.0.0.1:" + port + ": Address already in use"));
 }
 
+TEST_F(Commands, ScoreRefusesRowsWithoutALossOfTheirOwn) {
+  write("pairs.jsonl", R"({"prompt": "a", "chosen": " b", "rejected": " c"})"
+                       "\n");
+  const std::string run =
+      recipe("dpo.yml", tiny_lora() + Keys{{"learning_rate", "1e-3"},
+                                           {"rl", "dpo"},
+                                           {"datasets", "[{path: " + at("pairs.jsonl") + ", type: passthrough}]"}});
+  const Ended e = dml({"score", run, "--adapter", "none"});
+  EXPECT_EQ(e.exit, 2) << e.err;
+  EXPECT_THAT(e.err, HasSubstr("dpo.yml:"));
+  EXPECT_THAT(e.err, HasSubstr("the rows of this recipe are preferences"));
+}
+
 TEST_F(Commands, NearestNamesAreTold) {
   const auto said = [&](const Words& words) {
     const Ended e = dml(words);

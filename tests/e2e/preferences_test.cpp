@@ -252,7 +252,16 @@ TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
                        "\n");
   const Ended texts = dml({"score", at("reward"), "--input", at("texts.jsonl"), "--output", at("texts.out")});
   EXPECT_EQ(texts.exit, 0) << texts.err;
-  EXPECT_GT(json_lines(at("texts.out")).front()["margin"].get<double>(), 0);
+  const double margin = json_lines(at("texts.out")).front()["margin"].get<double>();
+  EXPECT_GT(margin, 0);
+  const Ended info = dml({"info", at("reward")});
+  EXPECT_EQ(info.exit, 0) << info.out;
+  EXPECT_THAT(info.out, HasSubstr("rewards of texts"));
+  const Ended merged = dml({"merge", at("reward.yml"), "--output", at("merged")});
+  ASSERT_EQ(merged.exit, 0) << merged.err;
+  const Ended again = dml({"score", at("merged"), "--input", at("texts.jsonl"), "--output", at("merged.out")});
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_NEAR(json_lines(at("merged.out")).front()["margin"].get<double>(), margin, 1e-4);
   expect_refused(dml({"infer", at("reward.yml"), "--prompt", "x"}), 2, {"reward"});
 }
 
@@ -289,6 +298,7 @@ TEST_F(PreferenceRuns, AProcessRewardModelJudgesSteps) {
   EXPECT_EQ(e.exit, 0) << e.err;
   const Json scores = json_lines(at("steps.out")).front()["steps"];
   ASSERT_EQ(scores.size(), 2u);
+  expect_refused(dml({"score", at("prm.yml")}), 2, {"dml score " + at("prm") + " --input FILE"});
   EXPECT_GT(scores[0].get<double>(), 0.5);
   EXPECT_LT(scores[1].get<double>(), 0.5);
 }
