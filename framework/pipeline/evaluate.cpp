@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "assembly/base_model.h"
+#include "assembly/distribution.h"
+#include "assembly/evaluators.h"
 #include "assembly/job.h"
 #include "assembly/objective_choice.h"
 #include "assembly/vocabulary.h"
@@ -22,6 +24,7 @@ namespace {
 struct Split {
   const Recipe& recipe;
   const Prepared& prepared;
+  const Tokenizer& tokenizer;
   Examples examples;
   Schedule schedule;
   ReferenceScores references = {};
@@ -63,8 +66,28 @@ struct Split {
                  sum.tokens,
                  sum.trained_tokens,
                  0};
+    add_metrics(e, model, *objective, comm);
     e.seconds = seconds_since(start);
     return e;
+  }
+
+  // Adds the recipe's eval_metrics.
+  void add_metrics(Evaluation& e, CausalLm& model, Objective& objective, Comm& comm) const {
+    if (recipe.train.eval_metrics.empty()) return;
+    constexpr std::string_view kPrefix = "eval_";
+    Recipe whole = recipe;
+    whole.distribution = {};  // every rank holds the whole model
+    const auto strategy = make_strategy(whole, comm);
+    EvaluationResult result{{{kEvalLoss, e.loss}}, {}};
+    for (const std::string& name : recipe.train.eval_metrics)
+      eval_metrics()
+          .at(name)
+          .make({recipe, prepared, &schedule, tokenizer, model.spec, references, {}})
+          ->evaluate({model, objective, *strategy, comm}, result);
+    for (NamedValue& v : std::span(result.values).subspan(1)) {
+      if (v.name.starts_with(kPrefix)) v.name.erase(0, kPrefix.size());
+      e.values.push_back(std::move(v));
+    }
   }
 };
 
@@ -98,7 +121,7 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<s
   Examples examples = prepared.validation();
   if (examples.empty()) throw UserError("there is no validation split: set val_set_size or test_datasets");
   const bool preferences = recipe.data.rows != RowKind::text && recipe.data.rows != RowKind::steps;
-  Split split{recipe, prepared, examples,
+  Split split{recipe, prepared, *tokenizer, examples,
               Schedule(examples.lengths(),
                        eval_schedule(recipe.data, recipe.train, preferences ? examples.size() : comm.size()))};
   if (recipe.preference.needs_reference()) {
