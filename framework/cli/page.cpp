@@ -85,7 +85,7 @@ const std::vector<ExitStatus>& exit_statuses() {
       {static_cast<int>(ExitCode::stopped),
        "Stopped by a signal or a time limit after saving; the run can be resumed."},
       {static_cast<int>(ExitCode::interrupted),
-       "Interrupted by Ctrl-C, without output; in training, by the second one, without saving."}};
+       "Interrupted by Ctrl-C; unfinished output was removed. In training: a second Ctrl-C, nothing was saved."}};
   return statuses;
 }
 

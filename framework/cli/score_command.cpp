@@ -91,14 +91,15 @@ void check_rows_are_texts(const RecipeFile& file) {
   if (recipe.data.rows == RowKind::text) return;
   if (recipe.model.task == ModelTask::process_reward)
     throw UserError({file.located({"process_reward_model", "",
-                                   fmt::format("the steps of a file are scored with the trained model: dml score {} "
+                                   fmt::format("a process reward model scores the rows of a file: dml score {} "
                                                "--input FILE",
                                                recipe.train.output_dir)})});
   throw UserError({file.located(
       {"rl", "",
-       fmt::format("dml score gives losses of texts, and rewards of pairs with reward_model: true; the rows of this "
-                   "recipe are {}",
-                   recipe.data.rows == RowKind::prompts ? "prompts without an answer" : "preferences")})});
+       fmt::format(
+           "dml score measures the loss of texts or, with reward_model: true, the rewards of pairs; the rows of "
+           "this recipe are {}",
+           recipe.data.rows == RowKind::prompts ? "prompts without an answer" : "preferences")})});
 }
 
 int run_score(const std::vector<std::string>& words) {

@@ -45,7 +45,7 @@ UnfinishedOutput::~UnfinishedOutput() {
 void UnfinishedOutput::check() const {
   if (caught == 0) return;
   reported = true;
-  throw Error(ExitCode::interrupted, "interrupted; half-written files were removed");
+  throw Error(ExitCode::interrupted, "interrupted; unfinished output was removed");
 }
 
 }  // namespace dml

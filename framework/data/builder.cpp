@@ -259,7 +259,7 @@ class Builder {
     report.undesirable += example.kind == ExampleKind::undesirable;
     const int bucket = std::bit_width(static_cast<std::uint64_t>(example.size())) - 1;
     ++out_.report.lengths[static_cast<std::size_t>(std::min(DataReport::kBuckets - 1, bucket))];
-    const bool ends = !example.continues && data_.rows != RowKind::steps;  // judging steps ends no text
+    const bool ends = !example.continues && data_.rows != RowKind::steps;  // labels of steps do not end a text
     report.ends_expected += ends;
     report.ends_trained += ends && made.ends_trained;
     report.fused += example.fused;

@@ -40,8 +40,8 @@ void read_nf4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t 
   nf4_values(w, row * w.cols + col, n, out);
 }
 
-// Of mxfp4, one value after the other.
-void read_codes(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
+// Values of mxfp4 one by one; blocks need not begin where rows do.
+void read_mxfp4_values(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
   constexpr int kBias = 127;
   const auto* codes = static_cast<const std::uint8_t*>(w.data);
   const std::int64_t first = row * w.row_step * w.cols + col, end = first + n;
@@ -54,7 +54,7 @@ void read_codes(const Weight& w, std::int64_t row, std::int64_t col, std::int64_
 
 void read_whole_blocks(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
   if (loops().from_blocks) return loops().from_blocks(w, row, col, n, out);
-  if (w.dtype == DType::mxfp4) return read_codes(w, row, col, n, out);
+  if (w.dtype == DType::mxfp4) return read_mxfp4_values(w, row, col, n, out);
   const BlockFormat& format = *block_format(w.dtype);
   const std::int64_t block = (row * w.cols + col) / format.values();
   format.unpack(static_cast<const std::uint8_t*>(w.data) + block * format.bytes(), n / format.values(), out);
@@ -79,7 +79,7 @@ void read_blocks(const Weight& w, std::int64_t row, std::int64_t col, std::int64
 }
 
 void read_mxfp4(const Weight& w, std::int64_t row, std::int64_t col, std::int64_t n, float* out) {
-  (w.cols % kMxfp4Block == 0 ? read_blocks<kMxfp4Block> : read_codes)(w, row, col, n, out);
+  (w.cols % kMxfp4Block == 0 ? read_blocks<kMxfp4Block> : read_mxfp4_values)(w, row, col, n, out);
 }
 
 constexpr StoredFormat kFormats[] = {

@@ -163,7 +163,9 @@ class Describer {
     if (known) {
       row("base model", c.base_model.empty() ? "not named" : c.base_model, c.base_model);
       if (c.head != HeadKind::causal_lm)
-        row("task", c.head == HeadKind::sequence_classification ? "rewards of texts" : "rewards of steps",
+        row("task",
+            c.head == HeadKind::sequence_classification ? "sequence classification (a reward model)"
+                                                        : "token classification (a process reward model)",
             c.head == HeadKind::sequence_classification ? "reward" : "process_reward");
       row("rank", fmt::format("{}{}", c.r, c.rank_pattern.empty() ? "" : ", others by pattern"), c.r);
       row("alpha", fmt::format("{:g}{}{}", c.alpha, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : ""),

@@ -71,7 +71,7 @@ void compare_outputs(CausalLm& model, const std::string& merged, ModelTask task,
         fmt::format(
             "the merged model's outputs differ from the adapter's by {:.2g} of their range; nothing was written",
             share));
-  log_info("Merge verified: largest relative difference of outputs {:.1e} ({})", share, safetensors_name(dtype));
+  log_info("Merge verified: largest relative output difference {:.1e} ({})", share, safetensors_name(dtype));
 }
 
 // Merged tensors as float32, one at a time; thread-safe.

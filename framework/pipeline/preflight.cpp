@@ -19,7 +19,6 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "core/log.h"
 #include "data/prepare.h"
 #include "diagnose/requirements.h"
 #include "model/adapter_plan.h"
@@ -76,7 +75,7 @@ void check_output_directory(const Recipe& recipe) {
   std::error_code unreadable;
   if (file_exists(out) && !std::filesystem::is_directory(out, unreadable))
     throw UserError("output_dir: {} is a file", recipe.train.output_dir);
-  // The nearest folder that exists must take new files.
+  // The nearest parent directory that exists must be writable.
   std::filesystem::path folder = std::filesystem::absolute(out, unreadable);
   while (!file_exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
   if (access(folder.c_str(), W_OK | X_OK) != 0)
@@ -140,19 +139,14 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   return std::move(found.all);
 }
 
-namespace {
-
-std::vector<std::string> doubtful_targets(const Recipe& recipe, const BaseModel& base) {
+std::vector<std::string> misspelt_targets(const Recipe& recipe, const BaseModel& base) {
   if (recipe.adapter.adapter == AdapterKind::none || recipe.adapter.lora_model_dir) return {};
   return misspelt_targets(adapter_config(recipe.adapter, base.directory), base.spec);
 }
 
-}  // namespace
-
 BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer) {
   BaseModel base = open_base_files(recipe.model);
   if (auto problems = training_problems(recipe, base, tokenizer); !problems.empty()) throw UserError(problems);
-  for (const std::string& line : doubtful_targets(recipe, base)) log_warning("{}", line);
   return base;
 }
 
@@ -214,7 +208,7 @@ void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengt
   auto& [base, has_base, tokenizer] = opened;
   if (has_base) {
     check_model(recipe, base, tokenizer.get(), found);
-    for (std::string& line : doubtful_targets(recipe, base)) out.notes.push_back(std::move(line));
+    for (std::string& line : misspelt_targets(recipe, base)) out.notes.push_back(std::move(line));
   }
   if (auto& checkpoint = recipe.train.resume_from_checkpoint; checkpoint && *checkpoint != "auto")
     if (auto problem = manifest_problem(*checkpoint); !problem.empty())

@@ -48,7 +48,7 @@ class GridReader {
  private:
   void check_key(const recipe::Node& key) const {
     if (key.text == "output_dir")
-      report_.error(key.place, "output_dir is chosen by the sweep: every run has a folder in that of --output");
+      report_.error(key.place, "'output_dir' cannot be in a grid: every run gets its own folder inside --output");
     if (key.text.find('.') != key.text.npos) return;  // of nested keys, the recipe knows more
     try {
       help_for(key.text);

@@ -114,6 +114,7 @@ void introduce(const RunPlan& plan, const TrainState& state) {
   advise_on_layout(plan);
   for (auto& line : plan.details()) log_debug("{}", line);
   for (auto& line : plan.data.prepared.report().warnings()) log_warning("{}", line);
+  for (auto& line : misspelt_targets(plan.recipe, plan.base)) log_warning("{}", line);
   if (state.step >=
       plan.data.schedule.steps())  // its result is written again: the run may have been killed right before that
     log_info(

@@ -76,7 +76,8 @@ ApiServer::ApiServer(const ServedModels& models, const ServerOptions& options)
       [](int status, const std::string& why) {
         return ApiError{status, why}.response();
       });
-  // Last, since nobody joins them if the address cannot be used. Requests wait for them.
+  // Started last: if the server cannot listen, the constructor throws, and threads that are not joined would end the
+  // process. Requests that arrive earlier are queued.
   for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this, i] { read_requests(i > 0); });
 }
 

@@ -487,6 +487,15 @@ TEST_F(Commands, NearestNamesAreTold) {
     return e.err;
   };
   const std::string run = recipe("lora.yml", tiny_lora() + Keys{{"learning_rate", "1e-3"}});
+  const Ended misspelt =
+      train(1, recipe("target.yml", tiny_lora() + Keys{{"learning_rate", "1e-3"},
+                                                       {"max_steps", "1"},
+                                                       {"lora_target_linear", ""},
+                                                       {"lora_target_modules", "[q_porj, v_proj]"}}));
+  EXPECT_EQ(misspelt.exit, 0) << misspelt.err;
+  const std::string warning = "warning: target module 'q_porj' matches no module; did you mean 'q_proj'?";
+  EXPECT_THAT(misspelt.err, HasSubstr(warning));
+  EXPECT_EQ(misspelt.err.find(warning), misspelt.err.rfind(warning)) << misspelt.err;
   EXPECT_EQ(said({"help", "trian"}), "error: there is no command or key 'trian'; did you mean 'dml help train'?\n");
   EXPECT_THAT(said({"train", run, "--resume", "atuo"}), HasSubstr("no such checkpoint; did you mean 'auto'?"));
   write("grid.yml", "learning_rate: [1e-3, x]\nlora_r: [4, 8]\n");

@@ -256,7 +256,7 @@ TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
   EXPECT_GT(margin, 0);
   const Ended info = dml({"info", at("reward")});
   EXPECT_EQ(info.exit, 0) << info.out;
-  EXPECT_THAT(info.out, HasSubstr("rewards of texts"));
+  EXPECT_THAT(info.out, HasSubstr("sequence classification (a reward model)"));
   const Ended merged = dml({"merge", at("reward.yml"), "--output", at("merged")});
   ASSERT_EQ(merged.exit, 0) << merged.err;
   const Ended again = dml({"score", at("merged"), "--input", at("texts.jsonl"), "--output", at("merged.out")});

@@ -26,7 +26,7 @@ TEST(SweepGrid, NamesThePlacesOfAllErrors) {
     EXPECT_STREQ(e.what(),
                  "g.yml:1:1: unknown key 'lerning_rate'; did you mean 'learning_rate'?\n"
                  "g.yml:2:1: 'seed' must be a list of values, is 1\n"
-                 "g.yml:3:1: output_dir is chosen by the sweep: every run has a folder in that of --output\n"
+                 "g.yml:3:1: 'output_dir' cannot be in a grid: every run gets its own folder inside --output\n"
                  "g.yml:4:6: unknown key 'lora_rr'; did you mean 'lora_r'?\n"
                  "g.yml:4:19: an entry of '_' must be a table of keys, is 5");
   }
