@@ -24,7 +24,7 @@ enum class ExitCode : int {
   distributed = 6,   // a rank was lost, timed out, or disagrees with the others
   memory = 7,        // out of memory while running; a plan that does not fit is `user`
   stopped = 75,      // stopped by a signal after saving a checkpoint; the run can be resumed
-  interrupted = 130  // Ctrl-C while output was written; in training, the second one
+  interrupted = 130  // by Ctrl-C while output was written; in training, by a second Ctrl-C
 };
 
 class Error : public std::runtime_error {

@@ -42,7 +42,7 @@ struct Built {
 struct CheckLimits {
   std::int64_t rows = INT64_MAX;  // of each dataset
   std::size_t bytes = SIZE_MAX;   // of the rows of each dataset; the row that exceeds it is the last one read
-  bool all_datasets = true;       // false: some are missing, so what is left to train on is not known
+  bool all_datasets = true;       // false: some are missing, so the splits are not checked
 };
 
 /// The findings of a check besides problems.

@@ -58,8 +58,8 @@ struct AdapterPlan {
 /// does not support.
 AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, const std::string& source);
 
-/// Of the names in target_modules that match no module, those that are close to one which is not named, a line for
-/// each. Other names without a module are left alone, as PEFT does: a recipe may list those of several families.
+/// A line for each name in target_modules that matches no module and is close to the name of a module that is not
+/// targeted. Other names without a match are accepted, as in PEFT: a recipe may list the modules of several families.
 std::vector<std::string> misspelt_targets(const AdapterConfig& config, const ModelSpec& spec);
 
 /// The config as PEFT writes it for this model: target_modules as a list instead of all_linear; modules_to_save with

@@ -153,7 +153,7 @@ void rows_of_bf16(const Weight& w, std::int64_t first, std::int64_t count, std::
   else panel_of_bf16<Row, 8>(w, first, count, m, x, ldx, c, ldc, add, room);
 }
 
-// f.operator()<Row>() for the kind of rows of a weight; false if there is no such kind.
+// Calls f.operator()<Row>() with the kind of rows of a weight; returns false for types without one.
 template <class F>
 bool with_rows(const Weight& w, F f) {
   auto of = [&]<class Row>() { return f.template operator()<Row>(), true; };

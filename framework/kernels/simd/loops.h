@@ -61,8 +61,8 @@ struct Loops {
   void (*from_bf16)(const void* from, std::int64_t n, float* to);
   void (*from_f16)(const void* from, std::int64_t n, float* to);
   void (*from_int8)(const void* from, std::int64_t n, float scale, float* to);
-  /// Values [first, first + n) of a row of mxfp4 or of ggml's blocks (quant_ggml.h), whole blocks of rows that consist
-  /// of whole blocks; the same bits on every processor. Null where nothing is faster than BlockFormat::unpack.
+  /// Values [first, first + n) of a row of mxfp4 or of ggml's blocks (quant_ggml.h). w.cols, first and n are multiples
+  /// of the block size. The bits are those of BlockFormat::unpack; null where that is as fast.
   void (*from_blocks)(const Weight& w, std::int64_t row, std::int64_t first, std::int64_t n, float* to);
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64; `rounded`: to bf16.
   void (*from_nf4)(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to);

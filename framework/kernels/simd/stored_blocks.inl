@@ -117,8 +117,8 @@ DML_INLINE V looked_up(const unsigned char* codes, int v, V table) {
 // A byte for each of 32 columns, in their order.
 DML_INLINE __m256i codes_of_part(const unsigned char* p) { return even_and_odd_codes<false>(sixteen_bytes(p)); }
 DML_INLINE __m256i iq4_values(__m256i codes) { return _mm256_shuffle_epi8(sixteen_bytes(kIq4Values), codes); }
-// to = scale times the signed bytes value(codes), which are in the halves of a vector as the codes are. Takes 16
-// columns at once, in both halves: four vectors from 32 columns would have to be moved between the halves first.
+// to = scale times value(codes), signed bytes, for 32 columns. Each register has 16 columns in both of its halves;
+// with 32 different columns in a register, bytes would have to cross the halves first.
 template <class F>
 DML_INLINE void scaled_values(const unsigned char* codes, F value, float scale, V (&to)[4]) {
   const __m256i bytes = sixteen_bytes(codes);

@@ -224,7 +224,7 @@ void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int
   else stored_panel<Rows, 8>(w, first, count, m, x, ldx, c, ldc, add, room);
 }
 
-// f(rows) for the kind of rows of a weight whose every row consists of whole blocks; false if there is no such kind.
+// Calls f with the rows of a weight stored in blocks; returns false for other types.
 template <class F>
 bool with_rows_of_blocks([[maybe_unused]] const Weight& w, [[maybe_unused]] F f) {
 #if DML_VECTOR_BYTES >= 32
