@@ -7,43 +7,47 @@
 #include "core/files.h"
 
 namespace dml {
-namespace {
 
-constexpr std::size_t kMostErrors = 20;
-
-}  // namespace
-
-void read_eval_rows(const std::string& path, std::vector<EvalRow>& rows, std::vector<std::string>& errors) {
-  const std::string text = read_file(path);
-  std::size_t number = 0;
-  for (std::size_t at = 0; at < text.size() && errors.size() < kMostErrors;) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line(text.data() + at, end - at);
-    at = end + 1;
-    const std::string place = fmt::format("{}:{}", path, ++number);
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    try {
-      Json row = parse_json(line, place);
-      if (!row.is_object()) throw UserError("{}: a row must be an object", place);
-      rows.push_back({std::move(row), place});
-    } catch (const UserError& e) {
-      errors.push_back(e.what());
+std::vector<EvalRow> read_eval_rows(const std::vector<std::string>& files) {
+  constexpr std::size_t kMostProblems = 20;
+  std::vector<EvalRow> rows;
+  Problems problems;
+  for (const std::string& path : files) {
+    const std::string text = read_file(path);
+    std::size_t number = 0;
+    for (std::size_t at = 0; at < text.size() && problems.all().size() < kMostProblems;) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view line(text.data() + at, end - at);
+      at = end + 1;
+      const std::string place = fmt::format("{}:{}", path, ++number);
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      try {
+        Json row = parse_json(line, place);
+        if (!row.is_object()) throw UserError("{}: a row must be an object", place);
+        rows.push_back({std::move(row), place});
+      } catch (const UserError& e) {
+        problems.add(e.what());
+      }
     }
   }
+  problems.raise();
+  return rows;
 }
 
 namespace {
 
 // The rows of an entry that is no task of lm-evaluation-harness.
-EvalTask own_task(const EvalEntry& e, std::vector<std::string>& errors) {
+EvalTask own_task(const EvalEntry& e, const std::string& key) {
   EvalTask task{
       .name = e.name, .rows = {}, .raw = e.raw, .max_new_tokens = e.max_new_tokens, .checks = {}, .fail_below = {}};
-  for (const EvalCheck& c : e.checks) task.checks.push_back({c.name, c.value, c.options});
+  for (std::size_t i = 0; i < e.checks.size(); ++i)
+    task.checks.push_back(
+        {e.checks[i].name, e.checks[i].value, e.checks[i].options, fmt::format("{}.checks.{}", key, i)});
   if (e.path.empty() == e.prompts.empty())
-    errors.push_back(fmt::format("evals: {}: set either 'path' or 'prompts'", e.name));
+    throw UserError("evals: {}: set either 'path' or 'prompts'", e.name).about(key);
   for (std::size_t i = 0; i < e.prompts.size(); ++i)
-    task.rows.push_back({e.prompts[i], fmt::format("prompt {}", i + 1)});
-  if (!e.path.empty()) read_eval_rows(e.path, task.rows, errors);
+    task.rows.push_back({e.prompts[i], "", fmt::format("{}.prompts.{}", key, i)});
+  if (!e.path.empty()) task.rows = read_eval_rows({e.path});
   return task;
 }
 
@@ -51,20 +55,23 @@ EvalTask own_task(const EvalEntry& e, std::vector<std::string>& errors) {
 
 std::vector<EvalTask> eval_tasks(const EvalSection& section) {
   std::vector<EvalTask> tasks;
-  std::vector<std::string> errors;
-  for (const EvalEntry& e : section.evals) {
+  Problems problems;
+  for (std::size_t i = 0; i < section.evals.size(); ++i) {
+    const EvalEntry& e = section.evals[i];
+    const std::string key = fmt::format("evals.{}", i);
     EvalTask task;
     try {
-      task = e.task.empty() ? own_task(e, errors) : read_harness_task(e.task, e.name, e.path);
+      task = e.task.empty() ? own_task(e, key) : read_harness_task(e.task, e.name, e.path);
     } catch (const UserError& error) {
-      errors.push_back(e.task.empty() ? fmt::format("evals: {}: {}", e.name, error.what()) : error.what());
+      for (const Problem& problem : error.problems()) problems.add(problem);
     }
+    task.key = key;
     task.fail_below = e.fail_below;
     if (std::ranges::find(tasks, e.name, &EvalTask::name) != tasks.end())
-      errors.push_back(fmt::format("evals: two are called '{}'", e.name));
+      problems.add({key + ".name", "", fmt::format("evals: two are called '{}'", e.name)});
     tasks.push_back(std::move(task));
   }
-  if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
+  problems.raise();
   return tasks;
 }
 

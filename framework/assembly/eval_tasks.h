@@ -9,9 +9,10 @@
 
 namespace dml {
 
-/// Appends the objects of a JSON-lines file to `rows`, and at most twenty errors, each with its line, to `errors`.
-void read_eval_rows(const std::string& path, std::vector<EvalRow>& rows, std::vector<std::string>& errors);
-/// Reads the tasks of a recipe with their rows. UserError with one line per file or row that cannot be read.
+/// The objects of JSON-lines files. UserError with at most twenty lines, each with its place.
+std::vector<EvalRow> read_eval_rows(const std::vector<std::string>& files);
+/// Reads the tasks of a recipe with their rows. UserError with one problem per file or row that
+/// cannot be read.
 std::vector<EvalTask> eval_tasks(const EvalSection& section);
 
 }  // namespace dml

@@ -6,7 +6,6 @@
 #include "assembly/eval_tasks.h"
 #include "assembly/harness_config.h"
 #include "core/error.h"
-#include "core/files.h"
 #include "jinja/template.h"
 #include "jinja/value.h"
 
@@ -34,16 +33,21 @@ class FieldOf {
   Json value(const Json& row) const {
     if (const auto column = row.find(source_); column != row.end()) return *column;
     if (!value_) return text(row);
-    return parse_json(value_->render(jinja::from_json(row)).text, source_);
+    return parse_json(rendered(*value_, row), source_);
   }
   std::string text(const Json& row) const {
     if (const auto column = row.find(source_); column != row.end())
       return column->is_string() ? column->get<std::string>() : dump(*column);
-    return text_->render(jinja::from_json(row)).text + newlines_;
+    return rendered(*text_, row) + newlines_;
   }
   bool empty() const { return source_.empty(); }
 
  private:
+  // As the harness does it: a column that the row does not have is an error.
+  static std::string rendered(const jinja::Template& text, const Json& row) {
+    return text.render(jinja::from_json(row), {.strict = true}).text;
+  }
+
   std::string source_, newlines_;
   std::optional<jinja::Template> value_, text_;
 };
@@ -57,14 +61,6 @@ std::optional<std::size_t> index_in(const Json& target, const std::vector<std::s
   if (!text.empty() && text.size() < 4 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }))
     return static_cast<std::size_t>(std::stoi(text));
   return std::nullopt;
-}
-
-std::vector<EvalRow> rows_of(const std::vector<std::string>& files) {
-  std::vector<EvalRow> rows;
-  std::vector<std::string> errors;
-  for (const std::string& file : files) read_eval_rows(file, rows, errors);
-  if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
-  return rows;
 }
 
 class TaskMaker {
@@ -86,13 +82,14 @@ class TaskMaker {
                  .until = config_.until,
                  .checks = checks(),
                  .fail_below = {}};
-    std::vector<std::string> problems;
-    for (std::size_t i = 0; i < tests.size() && problems.size() < kMostProblems; ++i) try {
+    Problems problems;  // each once, at the first row: a template's mistake shows in every row
+    for (std::size_t i = 0; i < tests.size() && problems.all().size() < kMostProblems; ++i) try {
         out.rows.push_back({row(tests[i].json, shots, config_.shots_are_test ? i : SIZE_MAX), tests[i].place});
       } catch (const UserError& e) {
-        problems.push_back(fmt::format("{}: {}", tests[i].place, e.what()));
+        if (std::ranges::find(problems.all(), e.what(), &Problem::text) == problems.all().end())
+          problems.add({"", tests[i].place, e.what()});
       }
-    if (!problems.empty()) throw UserError("{}", fmt::join(problems, "\n"));
+    problems.raise();
     return out;
   }
 
@@ -194,8 +191,9 @@ bool is_harness_task(const std::string& text) {
 
 EvalTask read_harness_task(const std::string& path, const std::string& name, const std::string& rows) {
   const HarnessConfig config = read_harness_config(path);
-  const std::vector<EvalRow> tests = rows_of(rows.empty() ? config.test_files : std::vector{rows});
-  const std::vector<EvalRow> shots = config.num_fewshot == 0 ? std::vector<EvalRow>() : rows_of(config.shot_files);
+  const std::vector<EvalRow> tests = read_eval_rows(rows.empty() ? config.test_files : std::vector{rows});
+  const std::vector<EvalRow> shots =
+      config.num_fewshot == 0 ? std::vector<EvalRow>() : read_eval_rows(config.shot_files);
   return TaskMaker(config).task(name, tests, shots);
 }
 

@@ -15,7 +15,8 @@ constexpr std::size_t kGroup = 8;  // completions that a reward model reads toge
 
 std::vector<CheckRequest> requests_of(const PreferenceSection& section) {
   std::vector<CheckRequest> out;
-  for (const EvalCheck& check : section.rewards) out.push_back({check.name, check.value, check.options});
+  for (const EvalCheck& check : section.rewards)
+    out.push_back({check.name, check.value, check.options, fmt::format("rewards.{}", out.size())});
   const std::vector<double>& weights = section.trl.reward_weights;
   for (std::size_t i = 0; i < std::min(weights.size(), out.size()); ++i) out[i].options["weight"] = weights[i];
   return out;
@@ -57,7 +58,7 @@ RewardSources::RewardSources(const PreferenceSection& section) : checks_(checks_
       continue;
     }
     if (!request.value.is_string())
-      throw UserError("rewards: 'model' takes a reward model's folder, has {}", dump(request.value));
+      throw UserError("rewards: 'model' takes a reward model's folder, has {}", dump(request.value)).about(request.key);
     names_.push_back(json_string(request.options, "name", kModel, "rewards"));
     weights_.push_back(json_number(request.options, "weight", 1, "rewards"));
     models_.push_back({place, request.value.get<std::string>(), nullptr});

@@ -81,6 +81,8 @@ void print_losses(const std::vector<Evaluation>& rows, bool json) {
   }
 }
 
+bool is_of_evals(const std::string& key) { return key == "evals" || key.starts_with("evals."); }
+
 // The recipe of `dml evaluate`, with the evaluations of another file if one is given.
 RecipeFile evaluated_recipe(const Evaluate& e) {
   if (e.recipe.empty() && !(e.base_model && e.evals))
@@ -94,13 +96,18 @@ RecipeFile evaluated_recipe(const Evaluate& e) {
     entry.name = std::filesystem::path(*e.evals).stem().string();
     entry.task = *e.evals;
     file.recipe.evaluation.evals = {std::move(entry)};
+    file.origins["evals.0"] = *e.evals;
     return file;
   }
   RecipeFile file = e.recipe.empty() ? load_recipe_to_run(*e.evals, measured, RecipeUse::measure)
                                      : load_recipe_to_run(e.recipe, e.overrides, RecipeUse::measure);
-  if (e.evals && !e.recipe.empty())
-    file.recipe.evaluation =
-        load_recipe(*e.evals, {{"base_model", file.recipe.model.base_model}}, RecipeUse::measure).recipe.evaluation;
+  if (e.evals && !e.recipe.empty()) {
+    RecipeFile other = load_recipe(*e.evals, {{"base_model", file.recipe.model.base_model}}, RecipeUse::measure);
+    file.recipe.evaluation = std::move(other.recipe.evaluation);
+    std::erase_if(file.origins, [](const auto& origin) { return is_of_evals(origin.first); });
+    for (const auto& origin : other.origins)
+      if (is_of_evals(origin.first)) file.origins.insert(origin);
+  }
   return file;
 }
 
@@ -118,7 +125,7 @@ int run_evaluate(const std::vector<std::string>& words) {
       if (comm.rank() == 0) print_losses(rows, e.json);
       if (!evals) return 0;
     }
-    const EvalsOutcome outcome = run_evals(recipe, {e.base_model, e.adapters}, comm);
+    const EvalsOutcome outcome = with_places(file, [&] { return run_evals(recipe, {e.base_model, e.adapters}, comm); });
     if (comm.rank() == 0) print(e.json ? dump(evals_json(outcome)) + "\n" : evals_markdown(outcome));
     for (const std::string& line : outcome.below) log_error("{}", line);
     return outcome.below.empty() ? 0 : static_cast<int>(ExitCode::below_limit);
@@ -297,7 +304,7 @@ int run_plan(const std::vector<std::string>& words) {
 
 Command evaluate_command() {
   return {"evaluate", "loss on the validation split, of the base and of adapters",
-          [] { return Evaluate().options.page(); }, run_evaluate};
+          [] { return Evaluate().options.page(); }, run_evaluate, Ranks::many};
 }
 Command merge_command() {
   return {"merge", "merges adapters into a model directory", [] { return Merge().options.page(); }, run_merge};

@@ -58,7 +58,9 @@ class Matches : public AnswerCheck {
   explicit Matches(const CheckRequest& r) {
     if (r.value.is_null()) return;
     if (!r.value.is_string()) throw UserError("check 'regex' takes a pattern, has {}", dump(r.value));
-    pattern_.emplace("(?s).*?(?:" + r.value.get<std::string>() + ")", RegexSyntax::python, "check 'regex'");
+    const std::string pattern = r.value.get<std::string>();
+    Regex(pattern, RegexSyntax::python, "check 'regex'");  // so that an error shows the pattern as it is written
+    pattern_.emplace(anywhere(pattern));
   }
   std::string problem_with(const Json& row) const override {
     if (pattern_) return "";
@@ -68,12 +70,15 @@ class Matches : public AnswerCheck {
   }
   Verdict check(const EvalAnswer& answer, const Json& row) override {
     if (pattern_) return {.pass = pattern_->matches_start(answer.output)};
-    const Regex own("(?s).*?(?:" + row["regex"].get<std::string>() + ")", RegexSyntax::python, "check 'regex'");
-    return {.pass = own.matches_start(answer.output)};
+    return {.pass = anywhere(row["regex"].get<std::string>()).matches_start(answer.output)};
   }
   std::string name() const override { return "regex"; }
 
  private:
+  static Regex anywhere(const std::string& pattern) {
+    return Regex("(?s).*?(?:" + pattern + ")", RegexSyntax::python, "check 'regex'");
+  }
+
   std::optional<Regex> pattern_;
 };
 
@@ -131,7 +136,7 @@ class Length : public AnswerCheck {
  public:
   explicit Length(const CheckRequest& r) {
     if (!r.value.is_number_integer() || r.value <= 0)
-      throw UserError("check 'length' takes a number of characters, has {}", dump(r.value));
+      throw UserError("check 'length' takes a number of characters above 0, has {}", dump(r.value));
     most_ = r.value.get<double>();
   }
   Verdict check(const EvalAnswer& answer, const Json&) override {

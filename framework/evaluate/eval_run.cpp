@@ -35,9 +35,11 @@ class SameLength {
 
 Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context)
     : task_(std::move(task)), prompts_(prompts) {
-  std::vector<std::string> problems;
-  auto problem = [&](const std::string& text) { problems.push_back(fmt::format("evals: {}: {}", task_.name, text)); };
-  if (task_.checks.empty()) problem("there is no check");
+  Problems problems;
+  auto problem = [&](const std::string& key, const std::string& text) {
+    problems.add({key, "", fmt::format("evals: {}: {}", task_.name, text)});
+  };
+  if (task_.checks.empty()) problem(task_.key, "there is no check");
   for (const CheckRequest& request : task_.checks) try {
       choice_ |= request.name == "choice";
       perplexity_ |= request.name == "perplexity";
@@ -50,25 +52,26 @@ Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context)
         if (checks_[i]->name() == checks_.back()->name())
           throw UserError("two checks are called '{}'; give one of them another with 'name'", checks_.back()->name());
     } catch (const UserError& e) {
-      problem(e.what());
+      problem(request.key, e.what());
     }
-  if (task_.rows.empty()) problem("there are no rows");
+  if (task_.rows.empty()) problem(task_.key, "there are no rows");
   check_rows(context, problems);
   const std::vector<EvalValue> known = metrics();
   for (const auto& [metric, limit] : task_.fail_below)
     if (std::ranges::find(known, metric, &EvalValue::name) == known.end() && !metric.ends_with("_score")) {
       std::vector<std::string> names;
       for (const EvalValue& v : known) names.push_back(v.name);
-      problem(fmt::format("fail_below: there is no metric '{}'{}", metric, did_you_mean(metric, names)));
+      problem(task_.key + ".fail_below." + metric,
+              fmt::format("fail_below: there is no metric '{}'{}", metric, did_you_mean(metric, names)));
     }
-  if (!problems.empty()) throw UserError("{}", fmt::join(problems, "\n"));
+  problems.raise();
 }
 
-void Eval::check_rows(std::int64_t context, std::vector<std::string>& problems) const {
+void Eval::check_rows(std::int64_t context, Problems& problems) const {
   for (const EvalRow& row : task_.rows) {
-    if (problems.size() >= kMostProblems) return;
+    if (problems.all().size() >= kMostProblems) return;
     auto problem = [&](const std::string& text) {
-      if (!text.empty()) problems.push_back(fmt::format("{}: evals: {}: {}", row.place, task_.name, text));
+      if (!text.empty()) problems.add({row.key, row.place, fmt::format("evals: {}: {}", task_.name, text)});
     };
     for (const auto& check : checks_) problem(check->problem_with(row.json));
     if (continuation_ && text_of(row.json, "continuation").empty())

@@ -42,7 +42,7 @@ class Eval {
     std::size_t answer = 0;
   };
   EvalPrompts::Continued continuation_of(const Json& row) const;
-  void check_rows(std::int64_t context, std::vector<std::string>& problems) const;
+  void check_rows(std::int64_t context, Problems& problems) const;
   Choices choices_of(const Json& row) const;
   /// The results of this rank's rows [first, last), as JSON by row.
   Json group(CausalLm& model, std::size_t first, std::size_t last) const;
@@ -76,7 +76,7 @@ void each_task(std::vector<EvalTask> tasks, F make) {
   for (EvalTask& task : tasks) try {
       make(std::move(task));
     } catch (const UserError& e) {
-      problems.add(e.what());
+      for (const Problem& problem : e.problems()) problems.add(problem);
     }
   problems.raise();
 }

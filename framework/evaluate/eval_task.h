@@ -17,8 +17,9 @@
 namespace dml {
 
 struct EvalRow {
-  Json json;          // an object
-  std::string place;  // "FILE:LINE"
+  Json json;             // an object
+  std::string place;     // "FILE:LINE"; "" for a row of a recipe
+  std::string key = {};  // "evals.0.prompts.2": a row of a recipe
 };
 
 /// The string under this key; "" if there is none.
@@ -27,14 +28,17 @@ inline std::string text_of(const Json& row, const char* key) {
   return found != row.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// A requested check: its name, its argument ("regex: PATTERN") and further options.
+/// A requested check: its name, its argument ("regex: PATTERN") and further options. `key`: its place in the recipe
+/// ("evals.0.checks.1"), for errors.
 struct CheckRequest {
   std::string name;
   Json value, options = Json::object();
+  std::string key = {};
 };
 
 struct EvalTask {
   std::string name;
+  std::string key = {};  // its place in the recipe ("evals.0"), for errors
   std::vector<EvalRow> rows;
   bool raw = false;  // prompts are used without a template
   std::int64_t max_new_tokens = 256;

@@ -47,7 +47,7 @@ std::unique_ptr<AnswerCheck> make_check(const CheckRequest& request) {
 }  // namespace
 
 Rewards::Rewards(const std::vector<CheckRequest>& requests) {
-  std::vector<std::string> problems;
+  Problems problems;
   for (const CheckRequest& request : requests) try {
       checks_.push_back(make_check(request));
       names_.push_back(json_string(request.options, "name", checks_.back()->name(), "rewards"));
@@ -57,9 +57,9 @@ Rewards::Rewards(const std::vector<CheckRequest>& requests) {
       if (std::ranges::count(names_, names_.back()) > 1)
         throw UserError("two are called '{}'; give one of them another with 'name'", names_.back());
     } catch (const UserError& e) {
-      problems.push_back(fmt::format("rewards: {}", e.what()));
+      problems.add({request.key, "", fmt::format("rewards: {}", e.what())});
     }
-  if (!problems.empty()) throw UserError("{}", fmt::join(problems, "\n"));
+  problems.raise();
 }
 
 std::vector<std::string> Rewards::problems_with(std::span<const EvalRow> rows) const {

@@ -49,7 +49,7 @@ Value Interpreter::evaluate_here(const Expr& e, const ScopePtr& scope) {
     case Kind::test:
       return evaluate_test(e, scope);
     case Kind::condition:
-      if (evaluate(*e.args[1], scope).truth()) return evaluate(*e.args[0], scope);
+      if (truth(*e.args[1], scope)) return evaluate(*e.args[0], scope);
       return e.args[2]
                  ? evaluate(*e.args[2], scope)
                  : Value::undefined("the inline if-expression evaluated to false and no else section was defined");
@@ -63,14 +63,14 @@ Value Interpreter::evaluate_here(const Expr& e, const ScopePtr& scope) {
     }
     case Kind::logical_and: {
       Value a = evaluate(*e.args[0], scope);
-      return a.truth() ? evaluate(*e.args[1], scope) : a;
+      return checked(a).truth() ? evaluate(*e.args[1], scope) : a;
     }
     case Kind::logical_or: {
       Value a = evaluate(*e.args[0], scope);
-      return a.truth() ? a : evaluate(*e.args[1], scope);
+      return checked(a).truth() ? a : evaluate(*e.args[1], scope);
     }
     case Kind::logical_not:
-      return !evaluate(*e.args[0], scope).truth();
+      return !truth(*e.args[0], scope);
     case Kind::negative:
     case Kind::positive:
       return with_sign(e.kind == Kind::negative, evaluate(*e.args[0], scope));

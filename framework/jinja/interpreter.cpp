@@ -87,7 +87,7 @@ Interpreter::Flow Interpreter::execute(const Stmt& s, const ScopePtr& scope) {
       write(s.value.text());
       break;
     case Stmt::Kind::output:
-      write(to_text(evaluate(*s.expr, scope)));
+      write(to_text(checked(evaluate(*s.expr, scope))));
       break;
     case Stmt::Kind::if_:
       return execute_if(s, scope);
@@ -124,7 +124,7 @@ Interpreter::Flow Interpreter::execute(const Stmt& s, const ScopePtr& scope) {
 
 Interpreter::Flow Interpreter::execute_if(const Stmt& s, const ScopePtr& scope) {
   for (const Stmt::Branch& branch : s.branches)
-    if (!branch.condition || evaluate(*branch.condition, scope).truth()) return execute(branch.body, scope);
+    if (!branch.condition || truth(*branch.condition, scope)) return execute(branch.body, scope);
   return Flow::next;
 }
 
@@ -135,14 +135,14 @@ Interpreter::Flow Interpreter::execute_with(const Stmt& s, const ScopePtr& scope
 }
 
 Interpreter::Flow Interpreter::execute_for(const Stmt& s, const ScopePtr& scope, const Value& iterable, int depth) {
-  std::vector<Value> items = iterate(iterable);
+  std::vector<Value> items = iterate(checked(iterable));
   charge(items.size() * sizeof(Value));
   if (s.test) {
     std::vector<Value> kept;
     for (Value& v : items) {
       auto inner = std::make_shared<Scope>(Scope{scope, {}});
       assign(*s.target, v, inner);
-      if (evaluate(*s.test, inner).truth()) kept.push_back(std::move(v));
+      if (truth(*s.test, inner)) kept.push_back(std::move(v));
     }
     items = std::move(kept);
   }

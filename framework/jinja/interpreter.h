@@ -78,6 +78,9 @@ class Interpreter {
   Value evaluate_compare(const Expr& e, const ScopePtr& scope);
   Value evaluate_concat(const Expr& e, const ScopePtr& scope);
   Value evaluate_filter(const Expr& e, const ScopePtr& scope);
+  /// The value; a failure for an undefined one if the render is strict.
+  const Value& checked(const Value& value) const { return options_.strict ? value.defined() : value; }
+  bool truth(const Expr& e, const ScopePtr& scope) { return checked(evaluate(e, scope)).truth(); }
   Value look_up(const std::string& name, const ScopePtr& scope);
   Arguments arguments(const Expr::Call& call, const ScopePtr& scope);
   [[noreturn]] void fail(std::size_t offset, const std::string& what) const;

@@ -120,7 +120,7 @@ class JsonWriter {
     else if (v.is_dict()) write_dict(v.dict(), depth);
     else if (v.is_list() && (v.list().kind == List::Kind::list || v.list().kind == List::Kind::tuple))
       write_list(v.list(), depth);
-    else throw Failure{"Object of type " + v.type_name() + " is not JSON serializable"};
+    else throw Failure{"Object of type " + v.defined().type_name() + " is not JSON serializable"};
   }
   Text out;
 

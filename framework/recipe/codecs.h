@@ -158,6 +158,7 @@ struct Kind<std::vector<T>> {
     if (n.kind != Node::Kind::list) return wrong(n, f, path, r);
     for (std::size_t i = 0; i < n.items.size(); ++i) {
       std::string name = fmt::format("{}.{}", path, i);
+      r.given.emplace(name, n.items[i].place);
       if (n.items[i].is_null()) r.report.error(n.items[i].place, fmt::format("'{}' has no value", name));
       else Kind<T>::read(n.items[i], to.emplace_back(), f, name, r);
     }
@@ -186,6 +187,7 @@ struct Kind<std::map<K, T>> {
                                                     path, shown(n.keys[i].text)));
         continue;
       }
+      r.given.emplace(name, n.keys[i].place);
       if (n.items[i].is_null()) r.report.error(n.keys[i].place, fmt::format("'{}' has no value", name));
       else Kind<T>::read(n.items[i], to[key], f, name, r);
     }

@@ -125,12 +125,27 @@ TEST_F(Evals, AreRejectedBeforeTheRunWithEveryError) {
               "evals:\n  - {{name: long, raw: true, prompts: [{{prompt: '{}', expected: x}}], checks: [contains]}}\n",
               words),
           "which leaves no room for an answer");
+  const std::string slips =
+      "evals:\n  - name: a\n    prompts:\n      - {prompt: x, choices: [y, z], answer: 2}\n    checks:\n      - "
+      "choice\n"
+      "      - {length: -1}\n      - {regex: '('}\n      - spells\n    fail_below:\n      acd: 1\n";
+  for (const char* line :
+       {"refused.yml:7:9: evals: a: check 'length' takes a number of characters above 0, has -1\n",
+        "refused.yml:8:9: evals: a: check 'regex': regular expression '('",
+        "refused.yml:9:9: evals: a: unknown check 'spells'", "refused.yml:4:9: evals: a: check 'choice' needs 'answer'",
+        "refused.yml:11:7: evals: a: fail_below: there is no metric 'acd'"})
+    refused(slips, line);
   refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{json_schema: 3}]}\n", "json_schema");
   refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{json_schema: {type: strin}}]}\n", "strin");
   refused("evals:\n  - {name: a, prompts: [{prompt: x}]}\n", "'evals.0.checks' is missing");
   refused(
       "task: t\noutput_type: generate_until\ndataset_path: json\ndoc_to_text: !function utils.f\ndoc_to_target: a\n",
       "refused.yml:4:14: 'doc_to_text' is a Python function");
+  refused(fmt::format(
+              "task: t\noutput_type: generate_until\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {}}}}}\n"
+              "test_split: test\ndoc_to_text: '{{{{ question }}}}'\ndoc_to_target: prompt\n",
+              at("questions.jsonl")),
+          "'question' is undefined");
 }
 
 // Their metrics choose the best model, and their answers are samples; the judge fails, the run does not.

@@ -15,7 +15,9 @@ namespace dml::jinja {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string render(std::string_view source, const Json& context = Json::object()) {
   return Template(source, "T").render(from_json(context)).text;
@@ -62,6 +64,24 @@ TEST(Jinja, RendersThePublishedChatTemplates) {
       else EXPECT_EQ(got, c["expected"].get<std::string>()) << id << " " << error;
     }
   }
+}
+
+// As jinja2.StrictUndefined does it: only tests and filters like default() take an undefined value.
+TEST(Jinja, AStrictRenderRefusesUndefinedValues) {
+  const auto strict = [](const std::string& source) {
+    try {
+      return Template(source, "T").render(from_json({{"a", 1}}), {.strict = true}).text;
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+  };
+  for (const char* source :
+       {"{{ b }}", "{% if b %}x{% endif %}", "{{ not b }}", "{{ b or a }}", "{{ b and a }}", "{{ 1 if b else 2 }}",
+        "{% for x in b %}{% endfor %}", "{{ b | tojson }}", "{% for x in [1] if b %}{% endfor %}"}) {
+    EXPECT_THAT(strict(source), HasSubstr("'b' is undefined")) << source;
+    EXPECT_THAT(error_of(source), AnyOf(StartsWith("rendered: "), HasSubstr("'b' is undefined"))) << source;
+  }
+  EXPECT_EQ(strict("{{ a }}{{ b | default(2) }}{{ b is defined }}"), "12False");
 }
 
 TEST(JinjaErrors, NameThePosition) {
