@@ -45,24 +45,17 @@ void check_set_once(const std::vector<Override>& overrides, const std::vector<Sw
 }
 
 // The recipe with the settings of the command line and of one combination of the grid.
-RecipeFile with_settings(const Sweep& s, const SweepSettings& settings) {
+RecipeFile with_settings(const Sweep& s, const SweepCombination& row) {
   std::vector<Override> all = s.overrides;
-  for (auto& [key, value] : settings.items())
-    all.push_back({key, value.is_string() ? value.get<std::string>() : dump(value)});
+  for (auto& [key, value] : row.settings.items())
+    all.push_back({key, value.is_string() ? value.get<std::string>() : dump(value), row.places.at(key)});
   return load_recipe(s.recipe, all);
 }
 
-// A problem of a combination: with one value, at its place in the grid; others, with the combination. Problems of
-// overrides are "command line: 'KEY' …".
+// A problem of a combination: of one value, at its place in the grid; others, with the combination.
 std::string line_of(const Problem& problem, const SweepCombination& row) {
-  constexpr std::string_view kOverride = "command line: '";
-  const std::string line = problem.line();
-  if (line.starts_with(kOverride)) {
-    const std::string key = line.substr(kOverride.size(), line.find('\'', kOverride.size()) - kOverride.size());
-    if (const auto place = row.places.find(key); place != row.places.end())
-      return place->second + line.substr(line.find(':'));
-  }
-  return fmt::format("{}: {}", dump(row.settings), line);
+  const bool in_grid = std::ranges::any_of(row.places, [&](auto& of) { return of.second == problem.place; });
+  return in_grid ? problem.line() : fmt::format("{}: {}", dump(row.settings), problem.line());
 }
 
 // Every combination is checked before the first one is trained.
@@ -70,7 +63,7 @@ void check_combinations(const Sweep& s, const std::vector<SweepCombination>& gri
   Problems problems;
   std::set<std::string> seen;
   for (const SweepCombination& row : grid) try {
-      with_settings(s, row.settings);
+      with_settings(s, row);
     } catch (const UserError& e) {
       for (const Problem& problem : e.problems())
         if (std::string line = line_of(problem, row); seen.insert(line).second) problems.add(std::move(line));

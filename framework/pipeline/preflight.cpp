@@ -246,7 +246,7 @@ Validation validate(const RecipeFile& file) {
     if (std::ranges::find(file.missing, problem.key, &Problem::key) != file.missing.end()) continue;
     problem = file.located(std::move(problem));
     const bool of_the_file = problem.place.starts_with(file.path + ":");
-    const auto reported = [&](const Problem& p) { return of_the_file && p.text.starts_with(problem.place + ": "); };
+    const auto reported = [&](const Problem& p) { return of_the_file && p.place == problem.place; };
     if (std::ranges::none_of(file.problems, reported)) out.problems.push_back(std::move(problem));
   }
   return out;

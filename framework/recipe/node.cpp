@@ -32,20 +32,31 @@ void Report::error(Place place, const std::string& text) {
 }
 
 std::string Report::at(Place place) const {
-  return place.line == 0 ? "command line" : fmt::format("{}:{}:{}", name_, place.line, place.column);
+  if (place.line > 0) return fmt::format("{}:{}:{}", name_, place.line, place.column);
+  return place.column > 0 ? overrides_.at(static_cast<std::size_t>(place.column - 1)) : name_;
 }
 
-std::vector<std::string> Report::sorted(std::vector<Line> lines) const {
+Place Report::add_override(const std::string& place) {
+  overrides_.push_back(place);
+  return {0, static_cast<int>(overrides_.size())};
+}
+
+std::vector<Problem> Report::sorted(std::vector<Line> lines) const {
   std::ranges::stable_sort(lines, {}, [](const Line& l) { return std::tuple(l.place.line, l.place.column); });
-  std::vector<std::string> out;
-  for (const auto& line : lines) out.push_back(at(line.place) + ": " + line.text);
+  std::vector<Problem> out;
+  for (const auto& line : lines) out.push_back({"", at(line.place), line.text});
   return out;
 }
 
 std::vector<Problem> Report::problems() const {
-  std::vector<Problem> out;
-  for (auto& line : sorted(errors_)) out.push_back({"", "", std::move(line)});
-  if (more_) out.push_back({"", "", fmt::format("{}: and {} more problems", name_, more_)});
+  std::vector<Problem> out = sorted(errors_);
+  if (more_) out.push_back({"", name_, fmt::format("and {} more problems", more_)});
+  return out;
+}
+
+std::vector<std::string> Report::warnings() const {
+  std::vector<std::string> out;
+  for (const Problem& warning : sorted(warnings_)) out.push_back(warning.line());
   return out;
 }
 

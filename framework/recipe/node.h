@@ -9,7 +9,7 @@
 
 namespace dml::recipe {
 
-/// 1-based line and column; line 0 is the command line.
+/// 1-based line and column in the recipe; line 0: override number `column` (Report::add_override).
 struct Place {
   int line = 0, column = 0;
 };
@@ -40,8 +40,10 @@ class Report {
   void error(Place place, const std::string& text);
   void warning(Place place, const std::string& text) { warnings_.push_back({place, text}); }
   void notice(const std::string& text) { notices.push_back(text); }
-  /// "FILE:LINE:COLUMN" or "command line".
+  /// "FILE:LINE:COLUMN", or the place of an override ("command line").
   std::string at(Place place) const;
+  /// Adds an override, given at `place` ("command line"), and returns its Place.
+  Place add_override(const std::string& place);
   /// False once the limit of reported errors is reached; further errors are only counted.
   bool wants_more() const { return errors_.size() < kMost; }
   /// All errors, sorted by place.
@@ -49,7 +51,7 @@ class Report {
   /// Throws UserError with all errors, if there are any.
   void raise() const;
   /// All warnings, sorted by place.
-  std::vector<std::string> warnings() const { return sorted(warnings_); }
+  std::vector<std::string> warnings() const;
 
   std::vector<std::string> notices;
 
@@ -59,9 +61,10 @@ class Report {
     Place place;
     std::string text;
   };
-  std::vector<std::string> sorted(std::vector<Line> lines) const;
+  std::vector<Problem> sorted(std::vector<Line> lines) const;
 
   std::string name_;
+  std::vector<std::string> overrides_;
   std::vector<Line> errors_, warnings_;
   std::size_t more_ = 0;
 };

@@ -44,15 +44,16 @@ bool is_truth(const std::string& text) {
   return value == "true" || value == "false" || text.empty();
 }
 
-void move_to_command_line(Node& node) {
-  node.place = {};
-  for (auto& key : node.keys) key.place = {};
-  for (auto& item : node.items) move_to_command_line(item);
+void move_to(Place place, Node& node) {
+  node.place = place;
+  for (auto& key : node.keys) key.place = place;
+  for (auto& item : node.items) move_to(place, item);
 }
 
 /// The node of an override's text: a list or table ("[q_proj, v_proj]") is parsed as YAML, everything else is a scalar.
-Node value_node(const Override& o) {
+Node value_node(const Override& o, Place place) {
   Node node;
+  node.place = place;
   if (o.value.empty() || o.value == "null" || o.value == "~") return node;
   const Field* field = find_nested(o.key);
   Json schema = field ? field->codec->schema(*field) : Json::object();
@@ -61,7 +62,7 @@ Node value_node(const Override& o) {
   if (!scalar && (o.value[0] == '[' || o.value[0] == '{')) {
     Report report("--" + o.key);
     node = read_yaml(o.value, report);
-    move_to_command_line(node);
+    move_to(place, node);
     return node;
   }
   node.kind = Node::Kind::scalar;
@@ -69,19 +70,23 @@ Node value_node(const Override& o) {
   return node;
 }
 
-/// The value of a key, or of an alias of it, in a map; added if it is missing.
-Node& member(Node& map, const std::string& key, bool top) {
+/// The value of a key, or of an alias of it, in a map; added at `place` if it is missing.
+Node& member(Node& map, const std::string& key, bool top, Place place) {
   const Field* wanted = top ? find_field(key).field : nullptr;
   for (std::size_t i = 0; i < map.keys.size(); ++i)
     if (map.keys[i].text == key || (wanted && find_field(map.keys[i].text).field == wanted)) return map.items[i];
   Node name;
   name.kind = Node::Kind::scalar;
   name.text = key;
+  name.place = place;
   map.keys.push_back(name);
-  return map.items.emplace_back();
+  Node& item = map.items.emplace_back();
+  item.place = place;
+  return item;
 }
 
 void apply(Node& root, const Override& o, Report& report) {
+  const Place place = report.add_override(o.place);
   Node* at = &root;
   std::string_view rest = o.key;
   while (!rest.empty()) {
@@ -91,17 +96,17 @@ void apply(Node& root, const Override& o, Report& report) {
       if (at->is_null()) at->kind = Node::Kind::list;
       std::size_t index = part.size() > 6 ? SIZE_MAX : std::stoul(part);
       if (at->kind != Node::Kind::list || index > at->items.size())
-        return report.error({}, fmt::format("--{}: the list has {} entries", o.key, at->items.size()));
-      if (index == at->items.size()) at->items.emplace_back();
+        return report.error(place, fmt::format("--{}: the list has {} entries", o.key, at->items.size()));
+      if (index == at->items.size()) at->items.emplace_back().place = place;
       at = &at->items[index];
     } else {
       if (at->is_null()) at->kind = Node::Kind::map;
       if (at->kind != Node::Kind::map)
-        return report.error({}, fmt::format("--{}: this is not a table in the recipe", o.key));
-      at = &member(*at, part, at == &root);
+        return report.error(place, fmt::format("--{}: this is not a table in the recipe", o.key));
+      at = &member(*at, part, at == &root, place);
     }
   }
-  *at = value_node(o);
+  *at = value_node(o, place);
 }
 
 }  // namespace

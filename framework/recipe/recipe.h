@@ -264,9 +264,10 @@ struct Recipe {
 
 // ---- reading
 
-/// A setting on the command line: its key (dotted if nested) and its text.
+/// A setting on the command line or elsewhere beside the recipe: its key (dotted if nested), its text, and its place
+/// for messages.
 struct Override {
-  std::string key, value;
+  std::string key, value, place = "command line";
 };
 
 /// Parses "--key value", "--key=value", "--a.b.0.c value", with - or _; "--flag" alone is true, "--no-flag" false.

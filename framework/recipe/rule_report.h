@@ -22,8 +22,8 @@ class RuleReport {
   /// "'KEY' (line 3)"
   std::string cite(const std::string& key) const {
     if (!given(key)) return fmt::format("'{}'", key);
-    int line = place(key).line;
-    return line ? fmt::format("'{}' (line {})", key, line) : fmt::format("'{}' (command line)", key);
+    const Place at = place(key);
+    return fmt::format("'{}' ({})", key, at.line ? fmt::format("line {}", at.line) : reading_.report.at(at));
   }
   void error(const std::string& key, const std::string& text) { reading_.report.error(place(key), text); }
   void warning(const std::string& key, const std::string& text) { reading_.report.warning(place(key), text); }
