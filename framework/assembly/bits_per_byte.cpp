@@ -6,8 +6,8 @@
 #include <numbers>
 
 #include "assembly/eval_metrics.h"
+#include "assembly/objective_choice.h"
 #include "core/error.h"
-#include "train/objective_rows.h"
 
 namespace dml {
 namespace {
@@ -53,8 +53,7 @@ double tokens_per_byte(const Examples& examples, const Tokenizer& tokenizer) {
 std::unique_ptr<Evaluator> make_bits_per_byte(const EvaluatorParts& from) {
   const Recipe& recipe = from.recipe;
   const Examples split = from.prepared.validation();
-  const auto& objective = recipe.train.objective;
-  if (recipe.data.rows != RowKind::text || (objective && !objectives().at(*objective).make.of_tokens))
+  if (!has_token_loss(recipe))
     throw UserError("eval_metrics: bits_per_byte needs the cross-entropy of tokens; this run has another loss");
   if (split.weighted())
     throw UserError(

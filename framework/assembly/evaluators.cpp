@@ -51,9 +51,9 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& fr
   std::vector<std::unique_ptr<Evaluator>> out;
   const Examples split = from.prepared.validation();
   if (from.schedule) {
-    out.push_back(std::make_unique<ValidationLoss>(split, *from.schedule, datasets_of(from.prepared, split),
-                                                   recipe.train.eval_on_start,
-                                                   loader_options(recipe, from.references, true), from.terms));
+    const ValidationLoss::Options options{recipe.train.eval_on_start, has_token_loss(recipe),
+                                          loader_options(recipe, from.references, true), from.terms};
+    out.push_back(std::make_unique<ValidationLoss>(split, *from.schedule, datasets_of(from.prepared, split), options));
     for (const std::string& name : recipe.train.eval_metrics) out.push_back(eval_metrics().at(name).make(from));
   }
   if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(from.tokenizer, split, recipe));

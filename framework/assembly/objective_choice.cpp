@@ -88,6 +88,11 @@ ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model) {
   return ReferenceSource::base;
 }
 
+bool has_token_loss(const Recipe& recipe) {
+  const auto& objective = recipe.train.objective;
+  return recipe.data.rows == RowKind::text && (!objective || objectives().at(*objective).make.of_tokens);
+}
+
 std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched,
                                           DocumentReference reference) {
   const PreferenceSection& s = recipe.preference;

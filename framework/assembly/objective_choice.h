@@ -12,6 +12,9 @@ namespace dml {
 /// mismatched: for rl: kto, the largest micro-batch of prompts with other prompts' answers.
 std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched,
                                           DocumentReference reference = {});
+/// Whether the recipe's loss is the mean cross-entropy of tokens, which has a perplexity; also with
+/// `label_smoothing_factor` and other terms, which evaluations leave out.
+bool has_token_loss(const Recipe& recipe);
 /// The source of the reference: with sync_ref_model, moving weights; with precompute_ref_log_probs: false, the base, if
 /// a pass without the adapter computes the model that the run starts from.
 ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model);

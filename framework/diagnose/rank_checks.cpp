@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "core/clock.h"
@@ -20,9 +19,6 @@ constexpr std::size_t kAllPairs = 8;                    // ranks; beyond, only n
 constexpr std::size_t kMessage = std::size_t{8} << 20;  // bytes, for bandwidth
 constexpr int kRounds = 50;                             // for latency
 
-double wall_clock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 /// One exchange between this rank and `peer`, both ways.
 void swap_with(Comm& comm, int peer, std::span<const std::byte> send, std::span<std::byte> receive, const char* name) {
   std::vector<std::span<const std::byte>> to(static_cast<std::size_t>(comm.size()));
@@ -42,7 +38,7 @@ Link measure(Comm& comm, int peer) {
   auto bytes = [](double& d) { return std::as_writable_bytes(std::span(&d, 1)); };
   for (int i = 0; i < kRounds; ++i) {
     auto start = Clock::now();
-    own_clock = wall_clock();
+    own_clock = unix_time();
     swap_with(comm, peer, bytes(own_clock), bytes(peer_clock), "measuring latency");
     double took = seconds_since(start);
     // Both clocks are read at about the same time, since the previous exchange has synchronised the ranks.

@@ -57,10 +57,9 @@ struct Split {
     UnitHooks no_hooks;  // every rank holds the whole model
     const MicroBatchSum sum = split_loss({model, *objective, loader, schedule, comm, no_hooks}).all;
     const double loss = sum.losses.mean();
-    const bool of_tokens = recipe.data.rows == RowKind::text || recipe.data.rows == RowKind::steps;
     Evaluation e{std::move(name),
                  loss,
-                 of_tokens ? std::exp(loss) : std::nan(""),
+                 has_token_loss(recipe) ? std::exp(loss) : std::nan(""),
                  named_terms(objective->terms(), sum.losses),
                  examples.size(),
                  sum.tokens,

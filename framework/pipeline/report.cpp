@@ -103,24 +103,29 @@ std::vector<std::string> other_metrics(const std::vector<Metrics>& all) {
   std::vector<std::string> names;
   for (const Metrics& e : all)
     for (const NamedValue& v : e.values)
-      if (v.name != kEvalLoss && std::ranges::find(names, v.name) == names.end()) names.push_back(v.name);
+      if (v.name != kEvalLoss && v.name != kEvalPerplexity && std::ranges::find(names, v.name) == names.end())
+        names.push_back(v.name);
   return names;
 }
 
 std::string evaluations(const Report& r) {
-  ReportTable t{"Evaluations", {"step", "epoch", "loss", "perplexity"}, {}};
+  ReportTable t{"Evaluations", {"step", "epoch", "loss"}, {}};
+  const bool perplexity =
+      std::ranges::any_of(r.evals, [](const EvalMetrics& e) { return e.value(kEvalPerplexity).has_value(); });
+  if (perplexity) t.header.push_back("perplexity");
   const std::vector<std::string> others = other_metrics(r.evals);
   t.header.insert(t.header.end(), others.begin(), others.end());
   const std::size_t every = r.evals.size() / kMostRows + 1;
   for (std::size_t i = (r.evals.size() + every - 1) % every; i < r.evals.size(); i += every) {  // includes the last one
     const EvalMetrics& e = r.evals[i];
-    const bool loss = e.value(kEvalLoss).has_value();
-    t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch),
-                      loss ? fmt::format("{:.4f}", e.loss()) : "", loss ? fmt::format("{:.3f}", e.perplexity()) : ""});
-    for (const std::string& name : others) {
+    t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch)});
+    const auto add = [&](const std::string& name, int digits) {
       const std::optional<double> value = e.value(name);
-      t.rows.back().push_back(value ? fmt::format("{:.4f}", *value) : "");
-    }
+      t.rows.back().push_back(value ? fmt::format("{:.{}f}", *value, digits) : "");
+    };
+    add(kEvalLoss, 4);
+    if (perplexity) add(kEvalPerplexity, 3);
+    for (const std::string& name : others) add(name, 4);
   }
   return t.rows.empty() ? std::string() : table_html(t);
 }
@@ -235,9 +240,9 @@ Headline headline(const Report& r) {
     for (const EvalMetrics& e : evals) {
       if (r.result_step >= 0 && e.step <= r.result_step) last = &e;
     }
-    Headline h{"Validation loss", first.loss(), last->loss(),
-               fmt::format("step {} → {}, perplexity {:.4g} → {:.4g}", first.step, last->step, first.perplexity(),
-                           last->perplexity())};
+    Headline h{"Validation loss", first.loss(), last->loss(), fmt::format("step {} → {}", first.step, last->step)};
+    if (const auto from = first.value(kEvalPerplexity), to = last->value(kEvalPerplexity); from && to)
+      h.detail += fmt::format(", perplexity {:.4g} → {:.4g}", *from, *to);
     if (const EvalMetrics* best = best_of(r.evals)) {
       h.detail += best->step == last->step ? "; the best of all evaluations"
                                            : fmt::format("; best {} at step {}", loss_text(best->loss()), best->step);

@@ -24,14 +24,12 @@ std::vector<EvalMetrics> with_loss(const std::vector<EvalMetrics>& evals) {
   return out;
 }
 
-double EvalMetrics::perplexity() const { return std::exp(loss()); }
-
 std::string eval_line(const EvalMetrics& eval) {
   std::vector<std::string> parts;
   for (const NamedValue& v : eval.values)
-    parts.push_back(v.name == kEvalLoss
-                        ? fmt::format("validation loss {:.4f}, perplexity {:.2f}", v.value, eval.perplexity())
-                        : fmt::format("{} {:.4f}", v.name, v.value));
+    parts.push_back(v.name == kEvalLoss         ? fmt::format("validation loss {:.4f}", v.value)
+                    : v.name == kEvalPerplexity ? fmt::format("perplexity {:.2f}", v.value)
+                                                : fmt::format("{} {:.4f}", v.name, v.value));
   return fmt::format("step {}: {}", eval.step, fmt::join(parts, ", "));
 }
 

@@ -36,12 +36,15 @@ struct StepMetrics {
   double tok_s = 0, step_s = 0;
   std::size_t mem = 0;                  // resident bytes, summed over the ranks
   std::vector<NamedValue> values = {};  // the objective's terms
+  double time = 0;                      // when the step ended, in seconds since 1970; 0: unknown
 
   bool operator==(const StepMetrics&) const = default;
 };
 
 /// The name of the validation loss, which is the first metric of an evaluation.
 inline constexpr const char* kEvalLoss = "eval_loss";
+/// The perplexity: exp of the validation loss, where that is the mean cross-entropy of tokens.
+inline constexpr const char* kEvalPerplexity = "eval_ppl";
 
 struct EvalMetrics {
   std::int64_t step = 0;
@@ -51,8 +54,6 @@ struct EvalMetrics {
   std::optional<double> value(std::string_view name) const;
   /// The value of kEvalLoss; NaN if this evaluation has none.
   double loss() const;
-  /// exp(loss()).
-  double perplexity() const;
   bool operator==(const EvalMetrics&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -20,9 +21,11 @@ double read_number(const Json& object, const char* key, const std::string& sourc
   return json_number(object, key, std::numeric_limits<double>::quiet_NaN(), source);
 }
 
-constexpr std::array kStepFields{"step",   "epoch",          "loss",  "grad_norm", "lr",
-                                 "tokens", "trained_tokens", "tok_s", "step_s",    "mem"};
+constexpr std::array kStepFields{"step",           "epoch", "loss",   "grad_norm", "lr",  "tokens",
+                                 "trained_tokens", "tok_s", "step_s", "mem",       "time"};
 constexpr std::array kEvalFields{"event", "step", "epoch", "loss", "ppl"};
+// Values with another name in the file.
+constexpr std::array kEvalNames{std::pair{kEvalLoss, "loss"}, std::pair{kEvalPerplexity, "ppl"}};
 
 // The values of all fields except these; null: not finite.
 std::vector<NamedValue> named_values(const Json& object, std::span<const char* const> but) {
@@ -51,13 +54,15 @@ StepMetrics read_step(const Json& o, const std::string& source) {
   m.tok_s = read_number(o, "tok_s", source);
   m.step_s = read_number(o, "step_s", source);
   m.mem = static_cast<std::size_t>(json_integer(o, "mem", 0, source));
+  m.time = json_number(o, "time", 0, source);
   m.values = named_values(o, kStepFields);
   return m;
 }
 
 EvalMetrics read_eval(const Json& o, const std::string& source) {
   EvalMetrics m{json_integer(o, "step", 0, source), read_number(o, "epoch", source)};
-  if (o.contains("loss")) m.values.push_back({kEvalLoss, read_number(o, "loss", source)});
+  for (const auto& [name, field] : kEvalNames)
+    if (o.contains(field)) m.values.push_back({name, read_number(o, field, source)});
   for (NamedValue& v : named_values(o, kEvalFields)) m.values.push_back(std::move(v));
   return m;
 }
@@ -107,18 +112,18 @@ MetricsLog::MetricsLog(std::string path, std::int64_t keep_until_step) : file_(s
 void MetricsLog::step(const StepMetrics& m) {
   all_.steps.push_back(m);
   append(fmt::format(R"({{"step":{},"epoch":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"trained_tokens":{},)"
-                     R"("tok_s":{},"step_s":{},"mem":{}{}}})",
+                     R"("tok_s":{},"step_s":{},"mem":{},"time":{:.3f}{}}})",
                      m.step, number(m.epoch), number(m.loss), number(m.grad_norm), number(m.lr), m.tokens,
-                     m.trained_tokens, number(m.tok_s), number(m.step_s), m.mem, text_of(m.values)));
+                     m.trained_tokens, number(m.tok_s), number(m.step_s), m.mem, m.time, text_of(m.values)));
 }
 
 void MetricsLog::eval(const EvalMetrics& m) {
   all_.evals.push_back(m);
-  std::vector<NamedValue> others = m.values;
-  std::erase_if(others, [](const NamedValue& v) { return v.name == kEvalLoss; });
-  const std::string loss =
-      m.value(kEvalLoss) ? fmt::format(R"(,"loss":{},"ppl":{})", number(m.loss()), number(m.perplexity())) : "";
-  append(fmt::format(R"({{"event":"eval","step":{},"epoch":{}{}{}}})", m.step, number(m.epoch), loss, text_of(others)));
+  std::vector<NamedValue> values = m.values;
+  for (NamedValue& v : values)
+    for (const auto& [name, field] : kEvalNames)
+      if (v.name == name) v.name = field;
+  append(fmt::format(R"({{"event":"eval","step":{},"epoch":{}{}}})", m.step, number(m.epoch), text_of(values)));
 }
 
 void MetricsLog::sample(SampleMetrics m) {

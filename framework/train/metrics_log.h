@@ -1,6 +1,6 @@
 // metrics.jsonl: the metrics of a run, one JSON object a line, appended during the run in full precision.
 //
-//   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"trained_tokens":…,"tok_s":…,"step_s":…,"mem":…}
+//   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"trained_tokens":…,"tok_s":…,"step_s":…,"mem":…,"time":…}
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
 //   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…,"base":…}   base: the answer before the first step
 //

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/size_text.h"
 
@@ -47,12 +48,14 @@ std::string bar_text(double share, int width, bool unicode) {
   return bar;
 }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
+// The time stamp of a plain line; "" if the time is unknown.
+std::string stamp(double time) {
+  if (!(time > 0)) return "";
+  const auto seconds = static_cast<std::time_t>(time);
   std::tm utc{};
-  gmtime_r(&now, &utc);
+  gmtime_r(&seconds, &utc);
   char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ  ", &utc)};
 }
 
 // The reward for the progress line: the loss of rl: grpo is near 0 and tells nothing.
@@ -135,8 +138,7 @@ std::string progress_text(const ProgressState& state) {
 Progress::Progress(std::int64_t steps, Options options)
     : options_(std::move(options)),
       bar_(options_.mode == ProgressMode::bar || (options_.mode == ProgressMode::automatic && options_.style.redraw)),
-      started_(options_.now()),
-      drawn_(bar_ ? started_ - kRedraw : started_) {
+      drawn_(options_.now() - (bar_ ? kRedraw : Clock::duration())) {
   options_.log_interval = std::max<std::int64_t>(1, options_.log_interval);
   state_.steps = steps;
 }
@@ -151,8 +153,9 @@ void Progress::write(std::string_view text) const {
 void Progress::step(const StepMetrics& metrics) {
   const auto now = options_.now();
   step_seconds_ = step_seconds_ == 0 ? metrics.step_s : 0.9 * step_seconds_ + 0.1 * metrics.step_s;
+  if (state_.last.step == 0) began_ = metrics.time - metrics.step_s;
   state_.last = metrics;
-  state_.elapsed = std::chrono::duration<double>(now - started_).count();
+  state_.elapsed = metrics.time - began_;
   state_.left = step_seconds_ * static_cast<double>(std::max<std::int64_t>(0, state_.steps - metrics.step));
   printed_ = false;
   if (bar_ ? now - drawn_ >= kRedraw
@@ -162,7 +165,8 @@ void Progress::step(const StepMetrics& metrics) {
 
 void Progress::part(std::string_view what, std::int64_t step, std::int64_t done, std::int64_t total) {
   if (bar_ || options_.mode >= ProgressMode::none || !silent_for_long()) return;
-  write(fmt::format("{}  step {}/{}: {}, micro-batch {} of {}\n", utc_now(), step, state_.steps, what, done, total));
+  write(fmt::format("{}step {}/{}: {}, micro-batch {} of {}\n", stamp(unix_time()), step, state_.steps, what, done,
+                    total));
   drawn_ = options_.now();
 }
 
@@ -174,7 +178,7 @@ void Progress::draw() {
     write(fmt::format("\r{}\x1b[K", progress_bar(state_, options_.style)));
     on_screen_ = true;
   } else {
-    write(fmt::format("{}  {}\n", utc_now(), progress_text(state_)));
+    write(fmt::format("{}{}\n", stamp(state_.last.time), progress_text(state_)));
   }
   drawn_ = options_.now();
   printed_ = true;

@@ -36,7 +36,7 @@ TerminalStyle terminal_style(int fd);
 struct ProgressState {
   StepMetrics last;
   std::int64_t steps = 0;  // of the whole run
-  double elapsed = 0;      // seconds since this process started training
+  double elapsed = 0;      // seconds since the start of the first step shown
   double left = 0;         // estimated seconds until the end
 };
 
@@ -87,7 +87,8 @@ class Progress {
   Options options_;
   bool bar_;
   double step_seconds_ = 0;  // moving average of the steps alone, without evaluation and saving
-  std::chrono::steady_clock::time_point started_, drawn_;
+  double began_ = 0;         // when the first step shown started
+  std::chrono::steady_clock::time_point drawn_;
   bool on_screen_ = false, finished_ = false, printed_ = false;
 };
 

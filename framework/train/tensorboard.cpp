@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "core/clock.h"
 #include "core/files.h"
 #include "train/crc32.h"
 #include "train/protobuf.h"
@@ -82,14 +82,10 @@ std::string tag_of(std::string_view name) {
 
 namespace {
 
-double wall_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 std::string file_name() {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  return fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<std::int64_t>(wall_time()), host, getpid());
+  return fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<std::int64_t>(unix_time()), host, getpid());
 }
 
 std::string folder_made(std::string folder) {
@@ -100,7 +96,7 @@ std::string folder_made(std::string folder) {
 }  // namespace
 
 TensorboardEvents::TensorboardEvents(std::string folder) : file_(folder_made(std::move(folder)) + "/" + file_name()) {
-  file_.append(tensorboard::record(tensorboard::version_event(wall_time())));
+  file_.append(tensorboard::record(tensorboard::version_event(unix_time())));
 }
 
 void TensorboardEvents::write(double time, std::int64_t step, const std::string& summary) {
@@ -110,7 +106,7 @@ void TensorboardEvents::write(double time, std::int64_t step, const std::string&
 Action TensorboardEvents::on_start(const RunFacts& facts) {
   std::string recipe;
   for (auto& [key, value] : facts.settings) recipe += fmt::format("    {}: {}\n", key, value);  // Markdown: as it is
-  write(wall_time(), facts.first_step, tensorboard::text("recipe", recipe));
+  write(unix_time(), facts.first_step, tensorboard::text("recipe", recipe));
   return {};
 }
 
@@ -120,7 +116,7 @@ Action TensorboardEvents::on_step(const StepMetrics& m) {
                         scalar("train/learning_rate", m.lr) + scalar("train/epoch", m.epoch) +
                         scalar("train/tokens_per_second", m.tok_s);
   for (const NamedValue& v : m.values) summary += scalar(tensorboard::tag_of(v.name), v.value);
-  write(wall_time(), m.step, summary);
+  write(unix_time(), m.step, summary);
   return {};
 }
 
@@ -130,7 +126,7 @@ Action TensorboardEvents::on_eval(const EvalMetrics& m, const std::vector<Sample
   for (std::size_t i = 0; i < samples.size(); ++i)
     summary += tensorboard::text(fmt::format("samples/{}", i + 1),
                                  fmt::format("**{}**\n\n{}\n", samples[i].prompt, samples[i].text));
-  write(wall_time(), m.step, summary);
+  write(unix_time(), m.step, summary);
   return {};
 }
 

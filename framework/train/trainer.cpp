@@ -159,6 +159,7 @@ StepMetrics Trainer::step() {
   metrics.values = named_terms(step.objective.terms(), result.sums.losses);
   for (NamedValue& value : step.objective.batch_values()) metrics.values.push_back(std::move(value));
   metrics.step_s = seconds_since(start);
+  metrics.time = unix_time();
   metrics.tok_s = static_cast<double>(metrics.tokens) / metrics.step_s;
   return metrics;
 }

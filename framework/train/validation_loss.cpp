@@ -2,26 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "train/split_loss.h"
 
 namespace dml {
+namespace {
 
-ValidationLoss::ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start,
-                               LoaderOptions loading, std::span<const Metric> terms)
+std::string loss_name(const std::string& dataset) { return fmt::format("eval_{}_loss", dataset); }
+
+}  // namespace
+
+ValidationLoss::ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets,
+                               const Options& options)
     : examples_(examples),
       schedule_(schedule),
-      loader_(examples, schedule, loading),
+      loader_(examples, schedule, options.loading),
       datasets_(std::move(datasets)),
-      on_start_(on_start),
-      terms_(terms.begin(), terms.end()) {
+      on_start_(options.on_start),
+      of_tokens_(options.of_tokens),
+      terms_(options.terms.begin(), options.terms.end()) {
   if (datasets_.names.size() < 2) datasets_ = {};
 }
 
 std::vector<Metric> ValidationLoss::metrics() const {
   std::vector<Metric> out{{kEvalLoss}};
-  for (const std::string& name : datasets_.names) out.push_back({fmt::format("eval_{}_loss", name)});
+  if (of_tokens_) out.push_back({kEvalPerplexity});
+  for (const std::string& name : datasets_.names) out.push_back({loss_name(name)});
   for (const Metric& term : terms_) out.push_back({"eval_" + term.name, term.greater_is_better});
   return out;
 }
@@ -37,10 +45,11 @@ void ValidationLoss::evaluate(const EvaluationContext& context, EvaluationResult
                               }};
   const SplitLoss split = split_loss(
       {context.model, context.objective, loader_, schedule_, context.comm, context.strategy, context.part}, division);
-  const std::vector<Metric> names = metrics();
-  result.values.push_back({names[0].name, split.all.losses.mean()});
+  const double loss = split.all.losses.mean();
+  result.values.push_back({kEvalLoss, loss});
+  if (of_tokens_) result.values.push_back({kEvalPerplexity, std::exp(loss)});
   for (std::size_t g = 0; g < split.parts.size(); ++g)
-    result.values.push_back({names[g + 1].name, split.parts[g].loss / split.parts[g].denominator});
+    result.values.push_back({loss_name(datasets_.names[g]), split.parts[g].loss / split.parts[g].denominator});
   for (NamedValue& term : named_terms(terms_, split.all.losses, "eval_")) result.values.push_back(std::move(term));
 }
 

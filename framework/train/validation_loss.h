@@ -1,5 +1,6 @@
-// The loss over the validation split, eval_loss. If the split has examples of several datasets, also eval_NAME_loss of
-// each; and the objective's evaluated terms, prefixed with "eval_".
+// The loss over the validation split, eval_loss, and where it is the mean cross-entropy of tokens its perplexity,
+// eval_ppl. If the split has examples of several datasets, also eval_NAME_loss of each; and the objective's evaluated
+// terms, prefixed with "eval_".
 #pragma once
 
 #include <vector>
@@ -15,10 +16,14 @@ class ValidationLoss : public Evaluator {
     std::vector<std::string> names;     // names of the datasets
     std::vector<std::int32_t> numbers;  // for each example of the split, an index into `names`
   };
-  /// `on_start`: evaluate before training as well. With fewer than two datasets there is only one loss. `terms`: the
-  /// objective's evaluated terms. Examples and schedule must outlive this object.
-  ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start,
-                 LoaderOptions loading = {}, std::span<const Metric> terms = {});
+  struct Options {
+    bool on_start = false;  // evaluate before training as well
+    bool of_tokens = true;  // the loss is the mean cross-entropy of tokens
+    LoaderOptions loading = {};
+    std::span<const Metric> terms = {};  // the objective's evaluated terms
+  };
+  /// With fewer than two datasets there is only one loss. Examples and schedule must outlive this object.
+  ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, const Options& options);
 
   std::vector<Metric> metrics() const override;
   bool due(const EvaluationMoment& moment) const override { return moment.step == 0 ? on_start_ : moment.scheduled; }
@@ -30,7 +35,7 @@ class ValidationLoss : public Evaluator {
   const Schedule& schedule_;
   Loader loader_;
   Datasets datasets_;
-  bool on_start_;
+  bool on_start_, of_tokens_;
   std::vector<Metric> terms_;
 };
 

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "core/clock.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
@@ -25,8 +25,6 @@ using namespace protobuf;
 constexpr std::size_t kBlock = 32768, kHeader = 7;
 // Fields of wandb_internal.Record.
 constexpr int kNumber = 1, kHistory = 2, kSummary = 3, kRun = 17, kExit = 18, kVersion = 21;
-
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 std::string host_name() {
   char host[256] = {};
@@ -112,7 +110,7 @@ void WandbRun::write(int field, const std::string& message) {
 }
 
 Action WandbRun::on_start(const RunFacts& facts) {
-  started_ = now();
+  started_ = unix_time();
   if (settings_.name.empty())
     settings_.name = fs::path(facts.output_dir + "/").lexically_normal().parent_path().filename().string();
   if (settings_.id.empty())
@@ -152,8 +150,8 @@ void WandbRun::flush() {
     set(latest_, name, value);
   }
   add_bytes(row, 1, item("_step", std::to_string(pending_step_)));
-  add_bytes(row, 1, item("_timestamp", json_number(now())));
-  add_bytes(row, 1, item("_runtime", json_number(now() - started_)));
+  add_bytes(row, 1, item("_timestamp", json_number(unix_time())));
+  add_bytes(row, 1, item("_runtime", json_number(unix_time() - started_)));
   add_integer(step, 1, pending_step_);
   add_bytes(row, 2, step);
   write(kHistory, row);
@@ -192,7 +190,7 @@ void WandbRun::on_end(const RunEnd& end) {
   for (auto& [name, value] : latest_) add_bytes(summary, 1, item(name, json_number(value)));
   write(kSummary, summary);
   add_integer(exit, 1, end.reason == RunEnd::Reason::stopped ? 1 : 0);
-  add_integer(exit, 2, static_cast<std::int64_t>(now() - started_));
+  add_integer(exit, 2, static_cast<std::int64_t>(unix_time() - started_));
   write(kExit, exit);
   file_->sync();
 }

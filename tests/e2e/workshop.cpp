@@ -172,7 +172,7 @@ std::vector<Json> json_lines(const std::string& path) {
 std::string numbers_of(const std::string& metrics_path) {
   std::string out;
   for (Json line : json_lines(metrics_path)) {
-    for (const char* clock : {"tok_s", "step_s", "mem"}) line.erase(clock);
+    for (const char* clock : {"tok_s", "step_s", "mem", "time"}) line.erase(clock);
     out += line.dump() + "\n";
   }
   return out;

@@ -105,7 +105,9 @@ TEST(Report, StaysSmallHoweverLongTheRunAndEndsWithTheLastEvaluation) {
 Report report_of(const std::vector<double>& losses, std::int64_t every = 100) {
   Report r;
   for (std::size_t i = 0; i < losses.size(); ++i)
-    r.evals.push_back({every * static_cast<std::int64_t>(i), double(i), {{kEvalLoss, losses[i]}}});
+    r.evals.push_back({every * static_cast<std::int64_t>(i),
+                       double(i),
+                       {{kEvalLoss, losses[i]}, {kEvalPerplexity, std::exp(losses[i])}}});
   return r;
 }
 
@@ -118,6 +120,10 @@ TEST(Report, ShowsEveryMetricOfAnEvaluationInATable) {
   for (const char* part : {">eval_words_loss<", ">accuracy<", ">1.7500<", ">0.6250<"})
     EXPECT_THAT(page, HasSubstr(part));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
+  EXPECT_THAT(page, HasSubstr(">perplexity<"));
+  for (EvalMetrics& e : r.evals) std::erase_if(e.values, [](const auto& v) { return v.name == kEvalPerplexity; });
+  EXPECT_THAT(report_html(r), Not(HasSubstr("perplexity"))) << "of preferences";
+  EXPECT_EQ(headline(r).detail, "step 0 → 100; the best of all evaluations");
 }
 
 TEST(Report, HeadlineIsTheValidationLossOfTheStartAndOfTheResult) {

@@ -19,7 +19,7 @@ class MetricsFile : public testing::Test {
   void SetUp() override { path_ = folder_ / "metrics.jsonl"; }
 
   static StepMetrics at(std::int64_t step) {
-    return {step, 0.1 * step, 2.0 / 3 + 1.0 / step, 1e-17, 2e-4, 512, 100, 812.5, 0.63, 1u << 30};
+    return {step, 0.1 * step, 2.0 / 3 + 1.0 / step, 1e-17, 2e-4, 512, 100, 812.5, 0.63, 1u << 30, {}, 1795743989.125};
   }
 
   static EvalMetrics eval_at(std::int64_t step) { return {step, 0.1 * step, {{kEvalLoss, 1.0}}}; }
@@ -32,19 +32,21 @@ TEST_F(MetricsFile, WritesOneObjectALineThatReadsBackExactly) {
   {
     MetricsLog log(path_);
     for (int s = 1; s <= 3; ++s) log.step(at(s));
-    log.eval({3, 0.3, {{kEvalLoss, std::log(2.0)}}});
+    log.eval({3, 0.3, {{kEvalLoss, std::log(2.0)}, {kEvalPerplexity, 2}}});
     log.sample({3, "a \"b\"", "c", "d"});
     log.sync();
   }
   MetricsLog again(path_, 3);
   EXPECT_EQ(again.steps(), (std::vector<StepMetrics>{at(1), at(2), at(3)}));
-  EXPECT_EQ(again.evals(), (std::vector<EvalMetrics>{{3, 0.3, {{kEvalLoss, std::log(2.0)}}}}));
+  EXPECT_EQ(again.evals(), (std::vector<EvalMetrics>{{3, 0.3, {{kEvalLoss, std::log(2.0)}, {kEvalPerplexity, 2}}}}));
   EXPECT_EQ(again.samples(), (std::vector<SampleMetrics>{{3, "a \"b\"", "c", "d"}}));
   const std::string text = read_file(path_);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
   EXPECT_THAT(
-      text, testing::StartsWith(R"({"step":1,"epoch":0.1,"loss":1.6666666666666665,"grad_norm":1e-17,"lr":0.0002,)"
-                                R"("tokens":512,"trained_tokens":100,"tok_s":812.5,"step_s":0.63,"mem":1073741824})"));
+      text,
+      testing::StartsWith(
+          R"({"step":1,"epoch":0.1,"loss":1.6666666666666665,"grad_norm":1e-17,"lr":0.0002,)"
+          R"("tokens":512,"trained_tokens":100,"tok_s":812.5,"step_s":0.63,"mem":1073741824,"time":1795743989.125})"));
   EXPECT_THAT(text, testing::HasSubstr(R"({"event":"eval","step":3,"epoch":0.3,"loss":0.6931471805599453,"ppl":2})"));
   EXPECT_THAT(text, testing::EndsWith(R"({"event":"sample","step":3,"prompt":"a \"b\"","expected":"c","text":"d"})"
                                       "\n"));
@@ -75,8 +77,9 @@ TEST_F(MetricsFile, KeepsNamedValuesAfterItsOwnFields) {
     log.eval(all);
     log.eval(other);
   }
-  EXPECT_THAT(read_file(path_), testing::HasSubstr(R"("mem":1073741824,"rewards/margins":0.25,"a \"name\"":-1.5})"));
-  EXPECT_THAT(read_file(path_), testing::HasSubstr(R"("loss":1,"ppl":2.718281828459045,"eval_words_loss":1.25})"));
+  EXPECT_THAT(read_file(path_),
+              testing::HasSubstr(R"("time":1795743989.125,"rewards/margins":0.25,"a \"name\"":-1.5})"));
+  EXPECT_THAT(read_file(path_), testing::HasSubstr(R"("loss":1,"eval_words_loss":1.25})"));
   EXPECT_THAT(read_file(path_), testing::HasSubstr(R"({"event":"eval","step":1,"epoch":0.1,"accuracy":0.75})"));
   MetricsLog again(path_, 1);
   ASSERT_EQ(again.steps().size(), 1u);
@@ -148,7 +151,7 @@ TEST_F(MetricsFile, HasTheFieldsThatItsPageNames) {
   {
     MetricsLog log(path_);
     log.step(at(1));
-    log.eval(eval_at(1));
+    log.eval({1, 0.1, {{kEvalLoss, 1}, {kEvalPerplexity, std::exp(1.0)}}});
     log.sample({1, "a", "b", "c"});
   }
   auto documented = documented_fields();

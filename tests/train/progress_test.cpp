@@ -98,10 +98,29 @@ TEST(Progress, PrintsAPlainLineEveryIntervalIntoAFile) {
   std::fclose(f);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
   EXPECT_EQ(text.find_first_of("\r\x1b"), std::string::npos);
-  for (const char* s :
-       {"Z  step 10/25  epoch 0.50", "step 20/25", "step 25/25", "evaluation: loss 1.0\n", "812 tok/s"}) {
+  for (const char* s : {"step 10/25  epoch 0.50", "step 20/25", "step 25/25", "evaluation: loss 1.0\n", "812 tok/s"}) {
     EXPECT_THAT(text, HasSubstr(s));
   }
+}
+
+// dml watch shows steps of the past.
+TEST(Progress, LinesHaveTheTimeOfTheirSteps) {
+  std::FILE* f = std::tmpfile();
+  {
+    Progress progress(2, plain(f, 1));
+    StepMetrics m = metrics_of(1);
+    m.time = 1795743989.5, m.step_s = 2;
+    progress.step(m);
+    m.step = 2, m.time += 65;
+    progress.step(m);
+    m.step = 2, m.time = 0;  // of a file without times
+    progress.step(m);
+  }
+  const std::string text = contents(f);
+  std::fclose(f);
+  EXPECT_THAT(text, testing::StartsWith("2026-11-27T01:46:29Z  step 1/2"));
+  EXPECT_THAT(text, HasSubstr("0:02 < 0:02\n2026-11-27T01:47:34Z  step 2/2"));
+  EXPECT_THAT(text, HasSubstr("1:07 < 0:00\nstep 2/2"));
 }
 
 TEST(Progress, RedrawsOneLineAtMostTenTimesASecondAndStepsAsideForNotes) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "model/golden.h"
@@ -43,7 +44,7 @@ std::vector<NamedValue> measured(const Split& split, Comm& comm, std::int64_t mi
                                  const ValidationLoss::Datasets& datasets) {
   GoldenModel golden("llama_tiny", false, split.batch);
   const Schedule schedule = split.schedule(micro_batch, comm.size());
-  ValidationLoss evaluator(split.examples(), schedule, datasets, true);
+  ValidationLoss evaluator(split.examples(), schedule, datasets, {.on_start = true});
   TokenLoss objective;
   golden.model->reserve(evaluator.memory(*golden.model, objective, comm.rank()).working);
   auto strategy = strategies().at(comm.size() > 1 ? "ddp" : "none").make(comm, {});
@@ -70,20 +71,22 @@ TEST(ValidationLoss, OfEachDatasetIsTheMeanOverItsTrainedTokens) {
     count[i % 2] += static_cast<double>(alone.trained());
   }
   const auto values = measured(split, *comm, 3, split.datasets);
-  ASSERT_EQ(values.size(), 3u);
+  ASSERT_EQ(values.size(), 4u);
   EXPECT_EQ(values[0].name, "eval_loss");
-  EXPECT_EQ(values[1].name, "eval_a_loss");
-  EXPECT_EQ(values[2].name, "eval_b_loss");
+  EXPECT_EQ(values[1].name, "eval_ppl");
+  EXPECT_EQ(values[2].name, "eval_a_loss");
+  EXPECT_EQ(values[3].name, "eval_b_loss");
   EXPECT_NEAR(values[0].value, (sum[0] + sum[1]) / (count[0] + count[1]), 1e-6);
-  EXPECT_NEAR(values[1].value, sum[0] / count[0], 1e-6);
-  EXPECT_NEAR(values[2].value, sum[1] / count[1], 1e-6);
+  EXPECT_EQ(values[1].value, std::exp(values[0].value));
+  EXPECT_NEAR(values[2].value, sum[0] / count[0], 1e-6);
+  EXPECT_NEAR(values[3].value, sum[1] / count[1], 1e-6);
 }
 
 TEST(ValidationLoss, HasTheSameBitsOnAnyNumberOfRanksWithDatasetsOrWithout) {
   const Split split;
   auto self = make_self_comm();
   const auto one = measured(split, *self, 2, split.datasets);
-  EXPECT_EQ(measured(split, *self, 2, {}), std::vector<NamedValue>{one[0]});
+  EXPECT_EQ(measured(split, *self, 2, {}), (std::vector<NamedValue>{one[0], one[1]}));
   for (int ranks : {2, 3})
     run_thread_ranks(ranks, [&](Comm& comm) { EXPECT_EQ(measured(split, comm, 2, split.datasets), one) << ranks; });
 }
@@ -91,7 +94,8 @@ TEST(ValidationLoss, HasTheSameBitsOnAnyNumberOfRanksWithDatasetsOrWithout) {
 TEST(ValidationLoss, IsMeasuredBeforeTrainingOnRequest) {
   const Split split;
   const Schedule schedule = split.schedule(1, 1);
-  const ValidationLoss early(split.examples(), schedule, {}, true), late(split.examples(), schedule, {}, false);
+  const ValidationLoss early(split.examples(), schedule, {}, {.on_start = true}),
+      late(split.examples(), schedule, {}, {});
   EXPECT_TRUE(early.due({.step = 0}));
   EXPECT_FALSE(late.due({.step = 0}));
   EXPECT_FALSE(early.due({.step = 1}));
