@@ -111,6 +111,7 @@ class Chooser {
     if (chat()) {
       out_.chat = choose_chat(model_, full_);
       r.templates.chat_template = out_.chat.chat_template;
+      if (!out_.chat.chat_template_jinja.empty()) r.templates.chat_template_jinja = out_.chat.chat_template_jinja;
       if (!out_.chat.eot_tokens.empty()) r.templates.eot_tokens = out_.chat.eot_tokens;
       r.model.special_tokens.additional_special_tokens = out_.chat.new_tokens;
     }

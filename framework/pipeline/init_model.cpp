@@ -114,25 +114,27 @@ ChatChoice choose_chat(const ModelFacts& model, bool full_training) {
         out.eot_tokens.push_back(f.terminator);
     return out;
   }
-  auto take = [&](const std::string& name) {
+  auto take = [&](const std::string& name, const char* reason) {
     out.chat_template = name;
-    if (const ChatFormat* f = find_chat_format(name); f && !f->terminator.empty() && f->terminator != eos)
-      out.eot_tokens = {f->terminator};
+    out.reason = reason;
+    const ChatFormat& f = *find_chat_format(name);
+    if (!f.terminator.empty() && f.terminator != eos) out.eot_tokens = {f.terminator};
+    if (!t.adds_bos || f.source.find("bos_token") != f.source.npos) return;
+    out.chat_template = "jinja";
+    out.chat_template_jinja = "{{- bos_token -}}\n" + f.source;
+    out.reason = fmt::format("{} after BOS; {}", name, reason);
   };
   for (const Markers& m : template_markers())
     if (std::ranges::all_of(m.tokens, known)) {
-      take(m.name);
-      out.reason = "the tokenizer knows its markers";
+      take(m.name, "the tokenizer knows its markers");
       return out;
     }
   if (full_training) {
-    take("chatml");
+    take("chatml", "the model has none; its markers are added to the vocabulary");
     for (const char* marker : {"<|im_start|>", "<|im_end|>"})
       if (!known(marker)) out.new_tokens.emplace_back(marker);
-    out.reason = "the model has none; its markers are added to the vocabulary";
   } else {
-    take("alpaca");
-    out.reason = "the model has none; this one needs no new tokens, which an adapter would leave untrained";
+    take("alpaca", "the model has none; this one needs no new tokens, which an adapter would leave untrained");
   }
   return out;
 }

@@ -33,13 +33,15 @@ ModelFacts examine_model(const std::string& name);
 /// The chat template for conversations.
 struct ChatChoice {
   std::string chat_template;            // for `chat_template:`
+  std::string chat_template_jinja;      // its text, if `chat_template` is jinja
   std::vector<std::string> eot_tokens;  // end-of-turn tokens other than EOS
   std::vector<std::string> new_tokens;  // special tokens that the tokenizer does not have
   std::string reason;                   // "the model's own"
 };
 
 /// Chooses the model's own template; else the built-in one whose special tokens the tokenizer has; else, if every
-/// weight is trained, ChatML with its special tokens added; else one that needs no new tokens.
+/// weight is trained, ChatML with its special tokens added; else one that needs no new tokens. If the tokenizer begins
+/// texts with BOS and the built-in template does not, its text is extended by BOS.
 ChatChoice choose_chat(const ModelFacts& model, bool full_training);
 
 /// The EOS token to use when the tokenizer names none: an existing one, else a new one.

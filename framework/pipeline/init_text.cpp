@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 
 #include "core/error.h"
 #include "core/size_text.h"
@@ -57,6 +58,12 @@ class Writer {
   }
   void key(const std::string& key, const std::string& value, const std::string& comment = "") {
     line(fmt::format("{}: {}", key, value), comment);
+  }
+  /// A text of several lines.
+  void block(const std::string& key, const std::string& text) {
+    line(key + ": |");
+    std::istringstream lines(text);
+    for (std::string each; std::getline(lines, each);) line(each.empty() ? "" : "  " + each);
   }
   void gap() { out_ += "\n"; }
   std::string take() { return std::move(out_); }
@@ -201,6 +208,7 @@ std::string recipe_text(const ModelFacts& model, const DataFacts& data, const In
   w.gap();
   write_dataset(w, data);
   if (r.templates.chat_template) w.key("chat_template", yaml(*r.templates.chat_template), choice.chat.reason);
+  if (r.templates.chat_template_jinja) w.block("chat_template_jinja", *r.templates.chat_template_jinja);
   if (r.templates.eot_tokens) w.key("eot_tokens", yaml_list(*r.templates.eot_tokens), "ends every turn");
   if (r.data.val_set_size > 0)
     w.key("val_set_size", number(r.data.val_set_size),

@@ -11,6 +11,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Fact {
   const char *question, *answer;
@@ -47,6 +48,7 @@ TEST_F(Init, FromACsvToAnAnswerInFourCommandsWithoutEditingAFile) {
                     HasSubstr("chatml"), HasSubstr("dml train faq.yml"), HasSubstr("dml infer faq.yml --chat")));
   Ended train = here({"train", "faq.yml"});
   ASSERT_EQ(train.exit, 0) << train.err;
+  EXPECT_THAT(train.err, Not(HasSubstr("without BOS")));
   int right = 0;
   for (auto& f : kFacts) {
     Ended infer = here({"infer", "faq.yml", "--prompt", f.question, "--greedy", "--max-new-tokens", "40"});

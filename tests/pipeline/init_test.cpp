@@ -10,6 +10,7 @@
 #include "pipeline/init_choice.h"
 #include "pipeline/init_memory.h"
 #include "pipeline/init_text.h"
+#include "prompt/chat_formats.h"
 #include "temporary_folder.h"
 
 namespace dml {
@@ -17,6 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class InitData : public testing::Test {
  protected:
@@ -225,10 +227,17 @@ TEST(InitChoices, OfAChatTemplateFollowWhatTheTokenizerKnows) {
   EXPECT_TRUE(adapter.new_tokens.empty());
   model.tokenizer = load_tokenizer(DML_SOURCE_DIR "/datasets/quickstart/tokenizer",
                                    {.additional_special_tokens = {"<|im_start|>", "<|im_end|>"}});
+  model.tokenizer->adds_bos = false;
   ChatChoice chatml = choose_chat(model, false);
   EXPECT_EQ(chatml.chat_template, "chatml");
   EXPECT_THAT(chatml.eot_tokens, ElementsAre("<|im_end|>"));
   EXPECT_TRUE(chatml.new_tokens.empty());
+  model.tokenizer->adds_bos = true;  // which ChatML does not write
+  const ChatChoice after_bos = choose_chat(model, false);
+  EXPECT_EQ(after_bos.chat_template, "jinja");
+  EXPECT_THAT(after_bos.chat_template_jinja, StartsWith("{{- bos_token -}}\n"));
+  EXPECT_THAT(after_bos.chat_template_jinja, HasSubstr(find_chat_format("chatml")->source));
+  EXPECT_THAT(after_bos.eot_tokens, ElementsAre("<|im_end|>"));
   model.tokenizer->chat_template = "{{ messages }}<|im_end|>";
   EXPECT_EQ(choose_chat(model, true).chat_template, "tokenizer_default");
   EXPECT_THAT(choose_chat(model, true).eot_tokens, ElementsAre("<|im_end|>"));
