@@ -193,7 +193,7 @@ int run_bench(const std::vector<std::string>& words) {
 
 Command bench_command() {
   return {"bench", "measures speed and memory of a training step on random tokens",
-          [] { return Bench().options.page(); }, run_bench};
+          [] { return Bench().options.page(); }, run_bench, Ranks::many};
 }
 
 }  // namespace dml

@@ -10,11 +10,15 @@
 
 namespace dml {
 
+/// On how many ranks of mpirun or srun a command runs.
+enum class Ranks { one, many };
+
 struct Command {
   std::string name, summary;
   std::function<CommandPage()> page;
   /// Runs the command with the arguments after its name; returns the exit code.
   std::function<int(const std::vector<std::string>& words)> run;
+  Ranks ranks = Ranks::one;
 };
 
 const std::vector<Command>& commands();

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/version.h"
+#include "diagnose/launch.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -86,6 +87,11 @@ int dispatch(const std::vector<std::string>& words) {
   for (auto& word : rest) {
     if (word == "--") break;
     if (word == "--help" || word == "-h") return help({name});
+  }
+  if (const StartedRank started = started_rank(); started.ranks > 1 && command->ranks == Ranks::one) {
+    if (started.rank > 0) return 0;  // rank 0 speaks
+    throw UserError("dml {} runs in one process, but {} ranks were started; start it without mpirun or srun", name,
+                    started.ranks);
   }
   return command->run(rest);
 }

@@ -157,7 +157,7 @@ int tokenize(const std::vector<std::string>& words) {
 
 Command preprocess_command() {
   return {"preprocess", "tokenises the data of a recipe and plans the packing",
-          [] { return Preprocess().options.page(); }, preprocess};
+          [] { return Preprocess().options.page(); }, preprocess, Ranks::many};
 }
 Command tokenize_command() {
   return {"tokenize", "converts text to token ids and back", [] { return Tokenize().options.page(); }, tokenize};

@@ -279,7 +279,8 @@ Command launch_command() {
   return {"launch", "starts several ranks: composes and runs the mpirun command line", launch_page, launch};
 }
 Command doctor_command() {
-  return {"doctor", "examines this host, or all hosts under mpirun", [] { return Doctor().options.page(); }, doctor};
+  return {"doctor", "examines this host, or all hosts under mpirun", [] { return Doctor().options.page(); }, doctor,
+          Ranks::many};
 }
 Command ckpt_command() {
   return {"ckpt", "lists, verifies and removes checkpoints", [] { return Ckpt().options.page(); }, ckpt};

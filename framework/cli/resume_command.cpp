@@ -124,7 +124,7 @@ int resume(const std::vector<std::string>& words) {
 
 Command resume_command() {
   return {"resume", "continues a run that was stopped, as it was started", [] { return Resume().options.page(); },
-          resume};
+          resume, Ranks::many};
 }
 
 }  // namespace dml

@@ -136,7 +136,7 @@ int run_score(const std::vector<std::string>& words) {
 }  // namespace
 
 Command score_command() {
-  return {"score", "the loss of every row of the data", [] { return Score().options.page(); }, run_score};
+  return {"score", "the loss of every row of the data", [] { return Score().options.page(); }, run_score, Ranks::many};
 }
 
 }  // namespace dml

@@ -73,7 +73,8 @@ int run_train(const std::vector<std::string>& words) {
 }  // namespace
 
 Command train_command() {
-  return {"train", "trains the model that the recipe describes", [] { return Train().options.page(); }, run_train};
+  return {"train", "trains the model that the recipe describes", [] { return Train().options.page(); }, run_train,
+          Ranks::many};
 }
 
 }  // namespace dml

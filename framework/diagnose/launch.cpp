@@ -110,6 +110,17 @@ bool is_started_rank() {
   return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK") || std::getenv("PMI_RANK");
 }
 
+StartedRank started_rank() {
+  const auto number = [](std::initializer_list<const char*> names, int fallback) {
+    for (const char* name : names)
+      if (const char* text = std::getenv(name)) return std::atoi(text);
+    return fallback;
+  };
+  if (!is_started_rank()) return {};
+  return {number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0),
+          number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1)};
+}
+
 int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {
   if (is_started_rank())
     throw UserError("this process is already a rank of mpirun or srun; start 'dml train' there, without 'dml launch'");

@@ -225,6 +225,8 @@ std::vector<WeightName> embedding_and_head(const ModelSpec& spec) {
 
 AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, const std::string& source) {
   refuse_unsupported(config, source);
+  if (given.head == HeadKind::causal_lm && config.head != HeadKind::causal_lm)
+    throw UserError("{}: is the adapter of a reward model, which gives scores instead of text (dml score)", source);
   AdapterRules rules(config, source);
   const Ends ends = ends_of(config, rules, given, source);
   const ModelSpec spec = ends.unties_head ? untied(given) : given;

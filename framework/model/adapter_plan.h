@@ -54,8 +54,8 @@ struct AdapterPlan {
   bool saves(const WeightName& weight, const ModelSpec& spec) const;
 };
 
-/// Throws UserError if nothing is targeted, if a rank or alpha is invalid, or if a field requests something that dml
-/// does not support.
+/// Throws UserError if a language model gets a reward model's adapter, if nothing is targeted, if a rank or alpha is
+/// invalid, or if a field requests something that dml does not support.
 AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, const std::string& source);
 
 /// A line for each name in target_modules that matches no module and is close to the name of a module that is not

@@ -635,6 +635,16 @@ TEST_F(Commands, EvaluateMatchesTheLastEvaluationOfTraining) {
   EXPECT_EQ(two.out, out_of({"evaluate", at("lora.yml"), "--json"}));
 }
 
+TEST_F(Commands, ThatRunInOneProcessRefuseRanks) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  const Ended e = run(on_ranks(2, {"infer", at("lora.yml"), "--prompt", "x"}));
+  EXPECT_EQ(e.exit, 2) << e.err;
+  EXPECT_EQ(e.out, "");
+  const std::string says = "dml infer runs in one process, but 2 ranks were started";
+  EXPECT_THAT(e.err, HasSubstr(says));
+  EXPECT_EQ(e.err.find(says), e.err.rfind(says)) << "only rank 0 speaks";
+}
+
 TEST_F(Commands, PackedAndUnpackedRowsHaveTheSameLoss) {
   alpaca("rows.jsonl", 120);
   train_adapter();

@@ -227,7 +227,10 @@ TEST_F(PreferenceRuns, EvaluateMeasuresThePreferencesOfTheValidationSplit) {
     const Json row = Json::parse(e.out.substr(last));
     double eval_loss = 0;
     for (const Json& line : json_lines(at(name) + "/metrics.jsonl"))
-      if (line.contains("event") && line.contains("loss")) eval_loss = line["loss"];
+      if (line.contains("event") && line.contains("loss")) {
+        eval_loss = line["loss"];
+        EXPECT_FALSE(line.contains("ppl"));
+      }
     EXPECT_NEAR(row["loss"].get<double>(), eval_loss, 1e-5) << rl;
     EXPECT_TRUE(row.contains("rewards/margins"));
     EXPECT_FALSE(row.contains("ppl"));
@@ -263,6 +266,8 @@ TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
   EXPECT_EQ(again.exit, 0) << again.err;
   EXPECT_NEAR(json_lines(at("merged.out")).front()["margin"].get<double>(), margin, 1e-4);
   expect_refused(dml({"infer", at("reward.yml"), "--prompt", "x"}), 2, {"reward"});
+  expect_refused(dml({"infer", "--base-model", base_directory(), "--adapter", at("reward"), "--prompt", "x"}), 2,
+                 {"is the adapter of a reward model"});
 }
 
 TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
