@@ -79,8 +79,8 @@ int run_sweep_command(const std::vector<std::string>& words) {
   check_set_once(s.overrides, grid);
   check_combinations(s, grid);
   const RecipeFile file = load_recipe(s.recipe, s.overrides);
-  const std::vector<SweepRun> runs = run_sweep(
-      s.recipe, s.overrides, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"), output_options());
+  const std::vector<SweepRun> runs =
+      run_sweep(file, s.overrides, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"), output_options());
   print(sweep_table(runs));
   int worst = 0;
   for (const SweepRun& run : runs)

@@ -185,7 +185,43 @@ bool RowReader::next_element(RawRow& row) {
   return true;
 }
 
-// Reads a CSV record with its quotes and the newlines inside them (RFC 4180), or a line of TSV.
+namespace {
+
+// The quotes of a CSV record (RFC 4180). As in Python's csv, a quote in the middle of a field that began without one is
+// a character like others.
+class CsvQuotes {
+ public:
+  explicit CsvQuotes(char delimiter) : delimiter_(delimiter) {}
+  enum class Kind { character, quote, delimiter };
+  Kind next(char c) {
+    switch (state_) {
+      case State::quoted:
+        if (c != '"') return Kind::character;
+        state_ = State::closed;
+        return Kind::quote;
+      case State::closed:
+        if (c == '"') return state_ = State::quoted, Kind::character;  // "" in quotes is a quote
+        break;
+      case State::start:
+        if (c == '"') return state_ = State::quoted, Kind::quote;
+        break;
+      case State::plain:
+        break;
+    }
+    state_ = c == delimiter_ ? State::start : State::plain;
+    return c == delimiter_ ? Kind::delimiter : Kind::character;
+  }
+  bool quoted() const { return state_ == State::quoted; }
+
+ private:
+  enum class State { start, plain, quoted, closed };  // closed: after a quote inside quotes
+  char delimiter_;
+  State state_ = State::start;
+};
+
+}  // namespace
+
+// Reads a CSV record with the newlines inside its quotes, or a line of TSV.
 bool RowReader::next_delimited(RawRow& row) {
   if (source_.form == RowForm::tsv) return next_line(row);
   do {  // spreadsheets write empty rows as separators only
@@ -193,16 +229,16 @@ bool RowReader::next_delimited(RawRow& row) {
     if (peek() < 0) return false;
     row.text.clear();
     row.line = line_;
-    bool quoted = false;
+    CsvQuotes quotes(source_.delimiter);
     while (true) {
       int c = take();
       if (c < 0) {
-        if (quoted) throw UserError("{}: a quoted field is not closed", place(row));
+        if (quotes.quoted()) throw UserError("{}: a quoted field is not closed", place(row));
         break;
       }
-      if (c == '"') quoted = !quoted;
-      if (c == '\n' && !quoted) break;
       const char byte = static_cast<char>(c);
+      if (byte == '\n' && !quotes.quoted()) break;
+      quotes.next(byte);
       append(row, &byte, 1);
     }
     if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
@@ -240,18 +276,11 @@ bool RowReader::next_document(RawRow& row) {
 std::vector<std::string> RowReader::fields(const RawRow& row) const {
   std::vector<std::string> out(1);
   const bool csv = source_.form == RowForm::csv;
-  const std::string& s = row.text;
-  bool quoted = false;
-  for (std::size_t i = 0; i < s.size(); ++i) {
-    char c = s[i];
-    if (csv && c == '"') {
-      if (quoted && i + 1 < s.size() && s[i + 1] == '"') out.back() += s[++i];
-      else quoted = !quoted;
-    } else if (!quoted && c == (csv ? source_.delimiter : '\t')) {
-      out.emplace_back();
-    } else {
-      out.back() += c;
-    }
+  CsvQuotes quotes(source_.delimiter);
+  for (const char c : row.text) {
+    const auto kind = csv ? quotes.next(c) : c == '\t' ? CsvQuotes::Kind::delimiter : CsvQuotes::Kind::character;
+    if (kind == CsvQuotes::Kind::delimiter) out.emplace_back();
+    else if (kind == CsvQuotes::Kind::character) out.back() += c;
   }
   return out;
 }

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/hash.h"
 #include "prompt/loss_weight.h"
+#include "prompt/scalar_column.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -117,15 +118,19 @@ void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, R
                             std::size_t made) const {
   const DatasetEntry& entry = *dataset.entry;
   double weight = 1, margin = 0;
+  const auto column = [&](const std::string& name) {
+    const auto found = record.find(name);
+    return found == record.end() ? Json() : scalar_column(*found);
+  };
   if (entry.field_weight)
-    if (auto found = record.find(*entry.field_weight); found != record.end() && !found->is_null())
-      weight = loss_weight(*found, *entry.field_weight);
-  if (auto found = record.find(entry.field_margin);
-      data_.rows == RowKind::pairs && found != record.end() && !found->is_null()) {
-    if (!found->is_number() || !std::isfinite(found->get<double>()))
-      throw UserError("'{}' must be a number, is {}", entry.field_margin, dump(*found).substr(0, 60));
-    margin = found->get<double>();
-  }
+    if (const Json value = column(*entry.field_weight); !value.is_null())
+      weight = loss_weight(value, *entry.field_weight);
+  if (data_.rows == RowKind::pairs)
+    if (const Json value = column(entry.field_margin); !value.is_null()) {
+      if (!value.is_number() || !std::isfinite(value.get<double>()))
+        throw UserError("'{}' must be a number, is {}", entry.field_margin, dump(value).substr(0, 60));
+      margin = value.get<double>();
+    }
   for (std::size_t i = made; i < group.made; ++i) {
     group.examples[i].example.weight = static_cast<float>(weight);
     group.examples[i].example.margin = static_cast<float>(margin);

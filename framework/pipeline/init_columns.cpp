@@ -7,6 +7,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "prompt/scalar_column.h"
 
 namespace dml {
 namespace {
@@ -58,7 +59,7 @@ std::vector<Column> columns_of(const std::vector<Json>& rows) {
       column->filled +=
           value.is_string() && value.get_ref<const std::string&>().find_first_not_of(" \t\r\n") != std::string::npos;
       column->lists += value.is_array() && !value.empty() && value[0].is_object();
-      column->booleans += value.is_boolean();
+      column->booleans += scalar_column(value).is_boolean();
     }
   return out;
 }

@@ -1,10 +1,13 @@
 #include "pipeline/sweep.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/hash.h"
 #include "core/log.h"
+#include "data/sources.h"
 #include "diagnose/launch.h"
 #include "recipe/codecs.h"
 #include "recipe/keys.h"
@@ -12,6 +15,7 @@
 #include "train/metrics_log.h"
 
 namespace dml {
+namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMostRuns = 10000;
@@ -64,12 +68,35 @@ class GridReader {
   recipe::Report& report_;
 };
 
-/// The record of a finished run with these settings; null where it must be trained.
-const Json* finished(const std::vector<Json>& records, const SweepSettings& settings, const Json& overrides) {
+/// A digest of what all runs share: the recipe with the settings of the command line, and its data files.
+std::string digest_of_inputs(RecipeFile file) {
+  file.recipe.train.output_dir.clear();
+  Hasher hasher;
+  hasher.text(resolved_yaml(file));
+  const DataSection& data = file.recipe.data;
+  for (const auto* entries : {&data.datasets, &data.test_datasets, &data.pretraining_dataset})
+    for (const DatasetEntry& entry : *entries) try {
+        for (const SourceFile& source : find_sources(entry)) {
+          const std::string path = source.path.substr(0, source.path.find("::"));  // of an archive
+          std::error_code unreadable;
+          hasher.text(source.path).text(fmt::format("{}", fs::file_size(path, unreadable)));
+          hasher.text(fmt::format("{}", fs::last_write_time(path, unreadable).time_since_epoch().count()));
+        }
+      } catch (const UserError&) {
+        hasher.text(entry.path);  // training reports it
+      }
+  return hasher.digest();
+}
+
+/// Whether a record is of a run with these settings and inputs.
+bool is_of(const Json& record, const SweepSettings& settings, const std::string& inputs) {
+  return record.value("settings", Json()) == settings && record.value("inputs", "") == inputs;
+}
+
+/// The record of a finished run; null where it must be trained.
+const Json* finished(const std::vector<Json>& records, const SweepSettings& settings, const std::string& inputs) {
   for (const Json& r : records)
-    if (r.value("settings", Json()) == settings && r.value("overrides", Json::object()) == overrides &&
-        r.value("exit", -1) == 0)
-      return &r;
+    if (is_of(r, settings, inputs) && r.value("exit", -1) == 0) return &r;
   return nullptr;
 }
 
@@ -99,12 +126,10 @@ void read_losses(const std::string& folder, SweepRun& run) {
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); }
 std::string loss_text(const Json& loss) { return loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : ""; }
 
-/// Whether the folder of a run holds one with other settings.
-bool replaces_another(const std::vector<Json>& records, const SweepRun& run, const Json& overrides) {
-  return std::ranges::any_of(records, [&](const Json& r) {
-    return r.value("name", "") == run.name &&
-           (r.value("settings", Json()) != run.settings || r.value("overrides", Json::object()) != overrides);
-  });
+/// Whether the folder of a run holds one with other settings or inputs.
+bool replaces_another(const std::vector<Json>& records, const SweepRun& run, const std::string& inputs) {
+  return std::ranges::any_of(
+      records, [&](const Json& r) { return r.value("name", "") == run.name && !is_of(r, run.settings, inputs); });
 }
 
 int train_run(std::vector<std::string> words, const Json& overrides, const SweepRun& run, const std::string& folder) {
@@ -124,9 +149,17 @@ std::vector<SweepCombination> sweep_grid(const std::string& text, const std::str
   if (grid.kind != recipe::Node::Kind::map || grid.items.empty())
     throw UserError("{}: a grid is a table: keys of the recipe, and a list of values for each", source);
   std::vector<SweepCombination> all(1);
+  Problems twice;
   const GridReader reader(report);
   for (std::size_t i = 0; i < grid.items.size(); ++i) {
     const std::vector<SweepCombination> choices = reader.choices(grid.keys[i], grid.items[i]);
+    for (const SweepCombination& choice : choices)
+      for (auto& [key, place] : choice.places)
+        for (const SweepCombination& before : all)
+          if (const auto other = before.places.find(key); other != before.places.end()) {
+            twice.add({key, place, fmt::format("'{}' is also set at {}", key, other->second)});
+            break;
+          }
     if (all.size() * choices.size() > kMostRuns) throw UserError("{}: more than {} runs", source, kMostRuns);
     std::vector<SweepCombination> next;
     for (const SweepCombination& before : all)
@@ -138,15 +171,17 @@ std::vector<SweepCombination> sweep_grid(const std::string& text, const std::str
     all = std::move(next);
   }
   report.raise();
+  twice.raise();
   return all;
 }
 
-std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Override>& overrides,
+std::vector<SweepRun> run_sweep(const RecipeFile& recipe, const std::vector<Override>& overrides,
                                 const std::vector<SweepCombination>& grid, const std::string& directory,
                                 const std::vector<std::string>& output_options) {
   Json common = Json::object();  // of all runs
   for (const Override& o : overrides)
     if (o.key != "output_dir") common[o.key] = o.value;
+  const std::string inputs = digest_of_inputs(recipe);
   make_directories(directory);
   const std::string record = directory + "/sweep.jsonl";
   std::vector<Json> records = records_of(record);
@@ -154,17 +189,21 @@ std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Ove
   for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({fmt::format("run-{:02}", i + 1), grid[i].settings});
   for (SweepRun& run : runs) {
     std::string folder = directory + "/" + run.name;
-    if (const Json* done = finished(records, run.settings, common)) {
+    if (const Json* done = finished(records, run.settings, inputs)) {
       folder = directory + "/" + done->value("name", run.name);
       run.exit = 0;
       log_info("{}: finished before", run.name);
     } else {
       log_info("{} of {}: {}", run.name, runs.size(), dump(run.settings));
-      std::vector<std::string> words{recipe, "--resume", replaces_another(records, run, common) ? "none" : "auto"};
+      std::vector<std::string> words{recipe.path, "--resume", replaces_another(records, run, inputs) ? "none" : "auto"};
       words.insert(words.end(), output_options.begin(), output_options.end());
       run.exit = train_run(std::move(words), common, run, folder);
       std::erase_if(records, [&](const Json& r) { return r.value("name", "") == run.name; });
-      records.push_back({{"name", run.name}, {"settings", run.settings}, {"overrides", common}, {"exit", run.exit}});
+      records.push_back({{"name", run.name},
+                         {"settings", run.settings},
+                         {"overrides", common},
+                         {"inputs", inputs},
+                         {"exit", run.exit}});
       std::string text;
       for (const Json& r : records) text += dump(r) + "\n";
       write_file(record, text);

@@ -34,8 +34,9 @@ struct SweepRun {
 
 /// Trains the remaining runs with this program, into folders of `directory`; `directory`/sweep.jsonl has one line per
 /// finished run. A failed run does not end the sweep; a stopped one does. `overrides` apply to all runs (output_dir
-/// excepted); if they changed, a run is trained again. `output_options`: as --quiet, for dml train.
-std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Override>& overrides,
+/// excepted) and to `recipe`. If the recipe, an override or a data file changed, a run is trained again.
+/// `output_options`: as --quiet, for dml train.
+std::vector<SweepRun> run_sweep(const RecipeFile& recipe, const std::vector<Override>& overrides,
                                 const std::vector<SweepCombination>& grid, const std::string& directory,
                                 const std::vector<std::string>& output_options);
 

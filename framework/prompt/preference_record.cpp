@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "prompt/layout.h"
+#include "prompt/scalar_column.h"
 
 namespace dml {
 
@@ -43,8 +44,9 @@ std::string FieldPath::name() const {
 bool label_column(const Json& record, const std::string& column) {
   auto found = record.find(column);
   if (found == record.end()) throw UserError("'{}' is missing: true for a good answer, false for a bad one", column);
-  if (found->is_boolean()) return found->get<bool>();
-  if (found->is_number_integer() && (*found == 0 || *found == 1)) return *found == 1;
+  const Json label = scalar_column(*found);
+  if (label.is_boolean()) return label.get<bool>();
+  if (label == 0 || label == 1) return label == 1;
   throw UserError("'{}' must be true or false, is {}", column, dump(*found).substr(0, 60));
 }
 

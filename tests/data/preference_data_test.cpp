@@ -276,6 +276,17 @@ TEST_F(LabelledData, EachPromptIsPairedWithThePrecedingAnswerOfTheStep) {
   EXPECT_EQ(loader.examples(), 4);
 }
 
+// Every cell of a CSV file is a text.
+TEST_F(LabelledData, LabelsAndWeightsOfACsvAreReadFromTexts) {
+  add(write("k.csv", "prompt,completion,label,w\np0,c0,True,0.5\np1,c1,false,\np2,c2,1,0\n"), "passthrough");
+  data.datasets[0].field_weight = "w";
+  data.curriculum_sampling = true;
+  const Prepared p = run();
+  ASSERT_EQ(p.train().size(), 2);  // one has weight 0
+  EXPECT_EQ(p.train().weight(0), 0.5f);
+  EXPECT_EQ(p.train().weight(1), 1);
+}
+
 TEST_F(LabelledData, LabelsAreBooleans) {
   add(write("k.jsonl", R"({"prompt": "p", "completion": "c", "label": "good"})"
                        "\n"),

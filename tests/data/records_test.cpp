@@ -63,6 +63,9 @@ TEST_F(Records, DetectsTheDelimiterOfACsv) {
   EXPECT_THAT(read(write("b.csv", "q\t\"a,b;c\"\n1\t\"x\ny\"\n")), ElementsAre(R"(2 {"q":"1","a,b;c":"x\ny"})"));
   EXPECT_THAT(read(write("c.csv", "q,a;b\n1,2\n")), ElementsAre(R"(2 {"q":"1","a;b":"2"})"));
   // pandas writes its index in a column without a name.
+  // As Python's csv reads it: inches are no quotes.
+  EXPECT_THAT(read(write("e.csv", "q,a\n5\" pipe,6\" pipe\nb,\"c\"d\n")),
+              ElementsAre(R"(2 {"q":"5\" pipe","a":"6\" pipe"})", R"(3 {"q":"b","a":"cd"})"));
   EXPECT_THAT(read(write("d.csv", ",q\n0,x\n")), ElementsAre(R"(2 {"Unnamed: 0":"0","q":"x"})"));
 }
 

@@ -149,6 +149,7 @@ TEST_F(Runs, AreNotResumedWithoutACheckpoint) {
 TEST_F(Runs, AreExtendedIfPastLearningRatesAreUnchanged) {
   ASSERT_EQ(train(1, recipe("whole.yml", constant(20) + Keys{{"output_dir", at("whole")}})).exit, 0);
   ASSERT_EQ(train(1, recipe("r.yml", constant(10))).exit, 0);
+  expect_refused(dml({"resume", at("out"), "--output_dir", at("new")}), 2, {"the run continues in", "--resume"});
   Ended longer = dml({"resume", at("out"), "--max_steps", "20"});
   EXPECT_EQ(longer.exit, 0) << longer.err;
   EXPECT_THAT(longer.err, HasSubstr("Extending the run from 10 to 20 steps (max_steps 10 → 20)"));
@@ -237,7 +238,7 @@ TEST_F(Runs, TakeTheirBestModelByAnyMetricOfTheirEvaluations) {
   EXPECT_EQ(wrong.exit, 2);
   EXPECT_THAT(wrong.err,
               AllOf(HasSubstr("w.yml:"), HasSubstr("'eval_fat_loss'"), HasSubstr("did you mean 'eval_far_loss'"),
-                    HasSubstr("eval_loss, eval_near_loss, eval_far_loss")));
+                    HasSubstr("eval_loss, eval_ppl, eval_near_loss, eval_far_loss")));
 }
 
 TEST_F(Runs, LogForOtherProgramsWithoutChangingBits) {
@@ -281,6 +282,13 @@ TEST_F(Runs, OfASweepTakeKeysFromTheCommandLine) {
   EXPECT_FALSE(fs::exists(at("sweep/run-02/earlier-1"))) << "finished runs are not repeated";
   ASSERT_EQ(sweep({"--max_steps=2"}).exit, 0);
   EXPECT_EQ(steps_in("sweep/run-02"), 2);
+  recipe("r.yml", tiny_lora() + Keys{{"val_set_size", "0"}, {"eval_steps", ""}, {"learning_rate", "3e-3"}});
+  ASSERT_EQ(sweep({"--max_steps=2"}).exit, 0);
+  EXPECT_THAT(read_file(at("sweep/run-02/recipe.resolved.yml")), HasSubstr("learning_rate: 0.003")) << "it changed";
+  write("rows.jsonl", read_file(at("rows.jsonl")) + read_file(at("rows.jsonl")));
+  const Ended again = sweep({"--max_steps=2"});
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, Not(HasSubstr("finished before"))) << "the data changed";
   expect_refused(sweep({"--seed", "3"}), 2, {"'seed' is set by the grid and by --seed"});
   expect_refused(sweep({"--sede", "3"}), 2, {"sede", "seed"});
 }

@@ -32,6 +32,17 @@ TEST(SweepGrid, NamesThePlacesOfAllErrors) {
   }
 }
 
+TEST(SweepGrid, SetsAKeyOnce) {
+  try {
+    sweep_grid("seed: [1]\n_: [{lora_r: 4, seed: 2}, {seed: 3}]\n", "g.yml");
+    ADD_FAILURE();
+  } catch (const UserError& e) {
+    EXPECT_STREQ(e.what(),
+                 "g.yml:2:23: 'seed' is also set at g.yml:1:8\n"
+                 "g.yml:2:34: 'seed' is also set at g.yml:1:8");
+  }
+}
+
 TEST(SweepGrid, ThatIsInvalidIsRejected) {
   for (const char* text : {"[1, 2]", "learning_rate: 1", "learning_rate: []", "_: [1]", "{}"})
     EXPECT_THROW(sweep_grid(text, "g.yml"), UserError) << text;
