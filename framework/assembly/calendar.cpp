@@ -34,14 +34,18 @@ Calendar::Calendar(const TrainSection& train, const Schedule& schedule)
             train.save_strategy == IntervalStrategy::best ? train.eval_steps : train.save_steps,
             train.save_strategy == IntervalStrategy::best ? train.evals_per_epoch : train.saves_per_epoch,
             schedule.steps()),
-      save_first_(train.save_first_step) {}
+      evaluates_last_(train.eval_strategy != IntervalStrategy::never),
+      save_first_(train.save_first_step),
+      save_last_(train.save_strategy != IntervalStrategy::never && train.save_strategy != IntervalStrategy::best) {}
 
 bool Calendar::due(const Interval& interval, std::int64_t step) const {
   double before = step == 0 ? 0 : schedule_.step(step - 1).epochs_done;
   return interval.due(step, before, schedule_.step(step).epochs_done);
 }
 
-bool Calendar::evaluates(std::int64_t step) const { return due(evaluate_, step) || step + 1 == schedule_.steps(); }
+bool Calendar::evaluates(std::int64_t step) const {
+  return due(evaluate_, step) || (evaluates_last_ && step + 1 == schedule_.steps());
+}
 bool Calendar::saves(std::int64_t step) const { return due(save_, step) || (save_first_ && step == 0); }
 
 std::int64_t Calendar::evaluations() const {
@@ -52,7 +56,7 @@ std::int64_t Calendar::evaluations() const {
 
 std::int64_t Calendar::checkpoints() const {
   std::int64_t n = 0;
-  for (std::int64_t s = 0; s < schedule_.steps(); ++s) n += saves(s);
+  for (std::int64_t s = 0; s < schedule_.steps(); ++s) n += saves(s) || (save_last_ && s + 1 == schedule_.steps());
   return n;
 }
 

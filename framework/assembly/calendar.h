@@ -37,7 +37,7 @@ class Calendar {
 
   const Schedule& schedule_;
   Interval evaluate_, save_;
-  bool save_first_ = false;
+  bool evaluates_last_, save_first_, save_last_;
 };
 
 }  // namespace dml

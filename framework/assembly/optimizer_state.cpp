@@ -107,6 +107,9 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
                     static_cast<std::size_t>(e.count * t.width()));
         filled += last - first;
       }
+      if (files.empty())
+        throw UserError("{}: was saved without optimizer state (save_only_model: true), so no run can resume from it",
+                        checkpoint);
       if (filled != s.size) throw UserError("{}: optimizer state of '{}' is missing", checkpoint, s.parameter->name);
     }
 }

@@ -50,8 +50,14 @@ int check_all_rows(const RecipeFile& file, const Tokenizer& tokenizer) {
                                        print(file.located(problem).line() + "\n");
                                      });
   const std::string read = counted(found.report.total(&DatasetReport::rows), "row", "rows") + " read";
+  std::int64_t dropped = 0;
+  for (const DatasetReport& dataset : found.report.datasets)
+    for (auto& [reason, rows] : dataset.dropped) dropped += rows;
   if (problems == 0) {
     log_info("{}, no problems", read);
+    if (dropped > 0)
+      log_info("{} left out, which is no error: dml inspect {} --dropped", counted(dropped, "row is", "rows are"),
+               file.path);
     return 0;
   }
   log_error("{}, {}", read, counted(problems, "problem", "problems"));

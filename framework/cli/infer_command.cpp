@@ -184,7 +184,8 @@ std::optional<RecipeFile> recipe_of(const Infer& in) {
     for (auto& line : file.warnings) log_warning("{}", line);
     return file;
   }
-  if (!in.overrides.empty()) throw UserError("unknown option '--{}'", in.overrides[0].key);
+  if (!in.overrides.empty())
+    throw UserError("--{}: keys of a recipe go with a RECIPE, not with --base-model alone", in.overrides[0].key);
   return std::nullopt;
 }
 
@@ -204,7 +205,8 @@ void choose_sampling(const Infer& in, SamplingOptions& s) {
     if (!(x >= low && x <= high)) throw UserError("--{}: {} is not from {} to {}", name, x, low, high);
     return x;
   };
-  s.greedy = in.greedy || s.greedy;
+  const bool samples = in.temperature || in.top_k || in.top_p || in.min_p;  // asks for sampling
+  s.greedy = in.greedy || (s.greedy && !samples);
   s.temperature = within("temperature", in.temperature.value_or(s.temperature), 0, 100);
   s.top_k = static_cast<std::int64_t>(within("top-k", static_cast<double>(in.top_k.value_or(s.top_k)), 0, kMost));
   s.top_p = within("top-p", in.top_p.value_or(s.top_p), 0, 1);

@@ -149,7 +149,7 @@ int run_serve(const std::vector<std::string>& words) {
     file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure);
     for (auto& line : file->warnings) log_warning("{}", line);
   } else if (!in.overrides.empty()) {
-    throw UserError("unknown option '--{}'", in.overrides[0].key);
+    throw UserError("--{}: keys of a recipe go with a RECIPE, not with --base-model alone", in.overrides[0].key);
   }
   if (in.input.has_value() != in.output.has_value()) throw UserError("--input FILE and --output FILE go together");
   if (in.input &&

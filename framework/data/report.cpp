@@ -284,7 +284,7 @@ void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> 
   if (std::ranges::any_of(train, [&](std::int32_t example) { return kind(example) != first; })) return;
   std::vector<std::string> names;
   for (const DatasetReport& dataset : report.datasets)
-    if (!dataset.validation && dataset.examples > 0) names.push_back(dataset.name);
+    if (!dataset.validation) names.push_back(dataset.name);
   const bool good = first == ExampleKind::desirable;
   throw UserError("{}: no answer to train on is {} (label: {}); kto needs both kinds", fmt::join(names, ", "),
                   good ? "bad" : "good", !good);

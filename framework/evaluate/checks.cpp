@@ -1,6 +1,7 @@
 #include "evaluate/checks.h"
 
 #include <algorithm>
+#include <array>
 
 #include "constraint/automaton.h"
 #include "core/error.h"
@@ -146,6 +147,7 @@ class Length : public AnswerCheck {
     return {.pass = above == 0, .score = std::max(0.0, 1 - above / most_)};
   }
   std::string name() const override { return "length"; }
+  bool gives_score() const override { return true; }
 
  private:
   double most_ = 0;
@@ -178,6 +180,15 @@ Registry<AnswerCheckFactory>& answer_checks() {
        {"length", "the answer has at most so many characters", make<Length>},
        {"command", "a program of yours decides: it gets JSON lines and answers them", make_judge_check}});
   return registry;
+}
+
+void check_options(const CheckRequest& request, std::vector<std::string> known) {
+  constexpr std::array kPlain{"choice", "exact", "contains", "regex", "json_valid", "json_schema", "length"};
+  if (request.name == "command") known.push_back("timeout");
+  else if (std::ranges::find(kPlain, request.name) == kPlain.end()) return;
+  for (auto& [option, value] : request.options.items())
+    if (std::ranges::find(known, option) == known.end())
+      throw UserError("'{}' has no option '{}'{}", request.name, option, did_you_mean(option, known));
 }
 
 std::string problem_with_choices(const Json& row) {

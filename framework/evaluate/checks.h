@@ -25,8 +25,10 @@ class AnswerCheck {
   /// "" if the check can be applied to this row, else what is missing.
   virtual std::string problem_with(const Json& /*row*/) const { return ""; }
   virtual Verdict check(const EvalAnswer& answer, const Json& row) = 0;
-  /// The name of its metric.
+  /// The name of its metric, unless the request gives another.
   virtual std::string name() const = 0;
+  /// Whether verdicts have a score.
+  virtual bool gives_score() const { return false; }
   /// Messages about the failures so far.
   virtual std::vector<std::string> problems() const { return {}; }
 };
@@ -34,6 +36,9 @@ class AnswerCheck {
 /// Checks by name: exact, contains, regex, exact_match, json_valid, json_schema, length, command.
 using AnswerCheckFactory = std::function<std::unique_ptr<AnswerCheck>(const CheckRequest&)>;
 Registry<AnswerCheckFactory>& answer_checks();
+/// UserError for an option that a built-in check does not have; `known`: those of every check. Plug-ins check their
+/// own.
+void check_options(const CheckRequest& request, std::vector<std::string> known);
 /// Checks that need log-likelihoods: choice, continuation, perplexity.
 bool is_likelihood_check(const std::string& name);
 /// The names of all checks, for errors and lists.

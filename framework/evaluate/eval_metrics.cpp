@@ -41,20 +41,20 @@ MeanAndError mean_and_error(const std::vector<double>& values) {
 
 void Eval::check_answers(const std::vector<Json>& verdicts, EvalResult& result) {
   for (std::size_t i = 0; i < verdicts.size(); ++i) result.answers[i].checks = verdicts[i];
-  for (const auto& check : checks_) {
+  for (const std::string& name : names_) {
     std::vector<double> passes, scores;
     double failed = 0;
     for (const Json& row : verdicts) {
-      const Json& v = row.at(check->name());
+      const Json& v = row.at(name);
       if (v["pass"].is_null()) ++failed;
       else passes.push_back(v["pass"].get<bool>() ? 1 : 0);
       if (v.contains("score")) scores.push_back(v["score"].get<double>());
     }
     const MeanAndError rate = mean_and_error(passes);
-    result.values.push_back({check->name(), rate.mean, rate.error, true});
+    if (!passes.empty()) result.values.push_back({name, rate.mean, rate.error, true});
     if (const MeanAndError mean = mean_and_error(scores); !scores.empty())
-      result.values.push_back({check->name() + "_score", mean.mean, mean.error, true});
-    if (failed > 0) result.values.push_back({check->name() + "_failed", failed, 0, false});
+      result.values.push_back({name + "_score", mean.mean, mean.error, true});
+    if (failed > 0) result.values.push_back({name + "_failed", failed, 0, false});
   }
 }
 
@@ -116,7 +116,10 @@ std::vector<EvalValue> Eval::metrics() const {
   if (perplexity_)
     for (const char* name : {"loss", "perplexity", "byte_perplexity", "word_perplexity", "bits_per_byte"})
       out.push_back({name, 0, 0, false});
-  for (const auto& check : checks_) out.push_back({check->name()});
+  for (std::size_t i = 0; i < checks_.size(); ++i) {
+    out.push_back({names_[i]});
+    if (checks_[i]->gives_score()) out.push_back({names_[i] + "_score"});
+  }
   return out;
 }
 

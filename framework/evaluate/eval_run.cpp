@@ -47,10 +47,13 @@ Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context)
       if (is_likelihood_check(request.name)) continue;
       if (!answer_checks().find(request.name))
         throw UserError("unknown check '{}'{}", request.name, did_you_mean(request.name, check_names()));
-      checks_.push_back(answer_checks().at(request.name).make(request));
-      for (std::size_t i = 0; i + 1 < checks_.size(); ++i)
-        if (checks_[i]->name() == checks_.back()->name())
-          throw UserError("two checks are called '{}'; give one of them another with 'name'", checks_.back()->name());
+      check_options(request, {"name"});
+      auto check = answer_checks().at(request.name).make(request);
+      const std::string name = json_string(request.options, "name", check->name(), "checks");
+      if (std::ranges::find(names_, name) != names_.end())
+        throw UserError("two checks are called '{}'; give one of them another with 'name'", name);
+      names_.push_back(name);
+      checks_.push_back(std::move(check));
     } catch (const UserError& e) {
       problem(request.key, e.what());
     }
@@ -258,10 +261,10 @@ void Eval::check_answers_of(const std::vector<Json>& all, Comm& comm, EvalResult
   Json verdicts = Json::array();
   if (comm.rank() == 0) {
     std::vector<Json> made(rows, Json::object());
-    for (const auto& check : checks_)
+    for (std::size_t c = 0; c < checks_.size(); ++c)
       for (std::size_t i = 0; i < rows; ++i) {
-        const Verdict v = check->check(result.answers[i], task_.rows[i].json);
-        Json& out = made[i][check->name()];
+        const Verdict v = checks_[c]->check(result.answers[i], task_.rows[i].json);
+        Json& out = made[i][names_[c]];
         out = {{"pass", v.counts ? Json(v.pass) : Json(nullptr)}};
         if (v.score) out["score"] = *v.score;
         if (!v.critique.empty()) out["critique"] = v.critique;

@@ -57,6 +57,7 @@ class Eval {
   EvalTask task_;
   const EvalPrompts& prompts_;
   std::vector<std::unique_ptr<AnswerCheck>> checks_;
+  std::vector<std::string> names_;  // of the checks
   bool choice_ = false, perplexity_ = false, continuation_ = false;
 };
 

@@ -58,6 +58,7 @@ class JudgeCheck : public AnswerCheck {
         {{"prompt", answer.prompt}, {"reference", answer.reference}, {"output", answer.output}, {"row", row}});
   }
   std::string name() const override { return name_; }
+  bool gives_score() const override { return true; }
   std::vector<std::string> problems() const override { return judge_.problems(); }
 
  private:

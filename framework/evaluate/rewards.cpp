@@ -31,16 +31,13 @@ std::vector<std::string> reward_names() {
 }
 
 std::unique_ptr<AnswerCheck> make_check(const CheckRequest& request) {
-  if (request.name == "choice") return std::make_unique<Chosen>();
-  if (is_likelihood_check(request.name))
+  if (is_likelihood_check(request.name) && request.name != "choice")
     throw UserError("'{}' measures texts that are given, not answers; use one of {}", request.name,
                     fmt::join(reward_names(), ", "));
-  if (!answer_checks().find(request.name))
+  if (request.name != "choice" && !answer_checks().find(request.name))
     throw UserError("unknown reward '{}'{}", request.name, did_you_mean(request.name, reward_names()));
-  const std::vector<std::string> known{"weight", "name", "timeout"};
-  for (auto& [option, value] : request.options.items())
-    if (std::ranges::find(known, option) == known.end() || (option == "timeout" && request.name != "command"))
-      throw UserError("'{}' has no option '{}'{}", request.name, option, did_you_mean(option, known));
+  check_options(request, {"weight", "name"});
+  if (request.name == "choice") return std::make_unique<Chosen>();
   return answer_checks().at(request.name).make(request);
 }
 

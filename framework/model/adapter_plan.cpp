@@ -260,10 +260,15 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
   auto parts = last_parts(adaptable_modules(untied(spec)));
   check_saved_names(config, spec, ends, plan, parts, source);
   if (plan.modules.empty() && plan.experts.empty() && plan.saved.empty() && plan.rows.empty()) {
-    std::string wanted = !config.target_pattern.empty() ? config.target_pattern
-                                                        : fmt::format("{}", fmt::join(config.target_modules, ", "));
-    throw UserError("{}: target modules '{}' match no module of this {} model; it has {}", source, wanted,
-                    spec.model_type, fmt::join(parts, ", "))
+    const std::string& pattern = config.target_pattern;
+    std::string what = fmt::format("target modules '{}' match no module", fmt::join(config.target_modules, ", "));
+    if (!pattern.empty())
+      what = fmt::format("target modules '{}', a regular expression for whole names ({}), matches no module{}", pattern,
+                         adaptable_modules(spec).front().name,
+                         std::ranges::find(parts, pattern) == parts.end()
+                             ? ""
+                             : fmt::format(" (the last part of a name is given as a list: [{}])", pattern));
+    throw UserError("{}: {} of this {} model; it has {}", source, what, spec.model_type, fmt::join(parts, ", "))
         .about("target_modules");
   }
   return plan;

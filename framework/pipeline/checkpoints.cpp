@@ -29,7 +29,9 @@ void add_losses(CheckpointRow& row) {
     for (const Json& entry : state["log_history"]) {
       if (!entry.is_object()) continue;
       if (auto it = entry.find("loss"); it != entry.end() && it->is_number()) row.loss = it->get<double>();
-      if (auto it = entry.find("eval_loss"); it != entry.end() && it->is_number()) row.eval_loss = it->get<double>();
+      if (auto it = entry.find("eval_loss");
+          it != entry.end() && it->is_number() && json_integer(entry, "step", -1, path) == row.step)
+        row.eval_loss = it->get<double>();
     }
   } catch (const UserError& e) {
     if (row.problem.empty()) row.problem = e.what();
@@ -37,6 +39,14 @@ void add_losses(CheckpointRow& row) {
 }
 
 void check_directory(const std::string& output_dir) { require_directory(output_dir); }
+
+// The name of the best checkpoint's folder; "" if none is known.
+std::string best_checkpoint(const std::string& output_dir) {
+  const std::string path = output_dir + "/best";
+  std::string name = file_exists(path) ? read_file(path, 4096) : "";
+  while (name.ends_with('\n')) name.pop_back();
+  return name;
+}
 
 [[noreturn]] void no_such_step(const std::string& output_dir, std::int64_t step, const std::vector<Checkpoint>& all) {
   std::vector<std::string> steps;
@@ -53,14 +63,14 @@ std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool c
   std::vector<Checkpoint> all = list_checkpoints(output_dir);
   std::vector<CheckpointRow> rows;
   bool found_latest = false;
-  std::string best = file_exists(output_dir + "/best") ? read_file(output_dir + "/best", 4096) : "";
+  const std::string best = best_checkpoint(output_dir);
   for (const Checkpoint& c : all) {
     CheckpointRow row{
         c.path, c.step, {}, {}, folder_bytes(c.path), problem_of(c, contents && (!step || *step == c.step))};
     add_losses(row);
     row.latest = row.problem.empty() && !found_latest;
     found_latest |= row.latest;
-    row.best = best == fs::path(c.path).filename().string() + "\n";
+    row.best = best == fs::path(c.path).filename().string();
     if (!step || *step == c.step) rows.push_back(std::move(row));
   }
   if (step && rows.empty()) no_such_step(output_dir, *step, all);
@@ -76,6 +86,10 @@ void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step,
   if (!force && found.newest && found.newest->step == step)
     throw UserError(
         "{}: this is the newest valid checkpoint, which 'dml resume' would continue; add --force to remove it",
+        chosen->path);
+  if (!force && best_checkpoint(output_dir) == fs::path(chosen->path).filename().string())
+    throw UserError(
+        "{}: this is the best checkpoint, which load_best_model_at_end would load; add --force to remove it",
         chosen->path);
   remove_checkpoint(*chosen);
 }

@@ -11,7 +11,7 @@ namespace dml {
 struct CheckpointRow {
   std::string path;
   std::int64_t step = 0;
-  std::optional<double> loss, eval_loss;  // the last values up to its step
+  std::optional<double> loss, eval_loss;  // the last training loss up to its step; the validation loss after it
   std::uint64_t bytes = 0;
   std::string problem;                // why the checkpoint is invalid; "": it is valid
   bool latest = false, best = false;  // latest: what --resume auto would take

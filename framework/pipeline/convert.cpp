@@ -81,6 +81,8 @@ void convert_model(const Conversion& c, const std::string& output) {
   Json changes = Json::object();
   const std::string embedding = weight_names(spec).front().tensor;
   const TensorView* head = in.files.find(kHead);
+  if (c.tied && spec.head != HeadKind::causal_lm)
+    throw UserError("--tied: {} is a reward model, which has no head over the vocabulary", c.input);
   const bool tie = c.tied == true && !spec.tied, untie = c.tied == false && spec.tied;
   if (tie && !std::ranges::equal(head->bytes, in.files.find(embedding)->bytes))
     throw UserError("--tied: head and embedding of {} differ, so tying them would change the model", c.input);

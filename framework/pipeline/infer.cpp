@@ -94,10 +94,18 @@ void Assistant::keep_cache() {
 // Warns where the context is shorter than the requested length, or has cut an answer.
 void Assistant::report_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers) {
   const GenerationOptions& o = options_.generation;
+  const bool cut =
+      o.constraint && std::ranges::any_of(answers, [](const Answer& a) { return a.reason == StopReason::length; });
+  if (cut && !said_cut_) {
+    said_cut_ = true;
+    log_warning(
+        "An answer was cut off before it was complete, so it does not fit the constraint; use a larger "
+        "--max-new-tokens");
+  }
   for (std::size_t i = 0; i < prompts.size() && !said_limit_; ++i) {
     const std::int64_t longest = o.longest_answer(prompts[i].size());
-    const bool cut = i < answers.size() && answers[i].reason == StopReason::length;
-    if (longest == o.max_new_tokens || !(cut || options_.long_answers)) continue;
+    const bool at_limit = i < answers.size() && answers[i].reason == StopReason::length;
+    if (longest == o.max_new_tokens || !(at_limit || options_.long_answers)) continue;
     said_limit_ = true;
     log_warning("The context is {} tokens; generation is limited to {}", o.context, longest);
   }

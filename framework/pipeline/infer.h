@@ -101,7 +101,7 @@ class Assistant {
   std::unique_ptr<Generator> generator_;
   std::unique_ptr<AnswerFormat> format_;
   std::string description_;
-  bool said_limit_ = false;
+  bool said_limit_ = false, said_cut_ = false;
 };
 
 /// Answers every row of `input` (JSON lines) and writes the rows to `output`, in order, with "output" (and "logprobs")

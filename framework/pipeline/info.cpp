@@ -97,6 +97,7 @@ class Describer {
       describe_tensors(files.tensors());
       if (!known) return;
       const Json config = read_json(folder + "/config.json");
+      if (!config.is_object()) throw UserError("{}/config.json: expected an object of settings", folder);
       if (const PackedConfig packed = packed_config(config, folder + "/config.json");
           packed.format != PackedFormat::none)
         row("quantised", fmt::format("{} of 4 bits: frozen under an adapter, its matrices become q4_1", packed.name()),

@@ -46,8 +46,13 @@ std::string plain_name(const std::string& column) {
 
 struct Column {
   std::string name, plain;
-  std::int64_t texts = 0, filled = 0, lists = 0, booleans = 0;
+  std::int64_t texts = 0, filled = 0, lists = 0, labels = 0, others = 0;  // labels: true, false, 0, 1
 };
+
+bool is_blank(const Json& value) {
+  return value.is_null() ||
+         (value.is_string() && value.get_ref<const std::string&>().find_first_not_of(" \t\r\n") == std::string::npos);
+}
 
 std::vector<Column> columns_of(const std::vector<Json>& rows) {
   std::vector<Column> out;
@@ -56,10 +61,10 @@ std::vector<Column> columns_of(const std::vector<Json>& rows) {
       auto column = std::ranges::find(out, key, &Column::name);
       if (column == out.end()) column = out.insert(out.end(), Column{key, plain_name(key)});
       column->texts += value.is_string();
-      column->filled +=
-          value.is_string() && value.get_ref<const std::string&>().find_first_not_of(" \t\r\n") != std::string::npos;
+      column->filled += value.is_string() && !is_blank(value);
       column->lists += value.is_array() && !value.empty() && value[0].is_object();
-      column->booleans += scalar_column(value).is_boolean();
+      const Json scalar = scalar_column(value);
+      (scalar.is_boolean() || scalar == 0 || scalar == 1 ? column->labels : column->others) += !scalar.is_null();
     }
   return out;
 }
@@ -140,7 +145,7 @@ class Finder {
     const Column *chosen = column("chosen"), *rejected = column("rejected"), *label = column("label");
     if (chosen && rejected) return hints_.chosen_only ? chosen_alone(*chosen) : pairs(*chosen, *rejected);
     const Column* completion = first_of(kAssistant);
-    if (!label || label->booleans == 0 || !completion) return false;
+    if (!label || label->labels == 0 || label->others > 0 || !completion) return false;
     return labelled(*completion, *label);
   }
 
@@ -290,18 +295,14 @@ class Finder {
       if (auto c = facts_.entry.message_columns.find(role); c != facts_.entry.message_columns.end())
         shown.push_back(fmt::format("{}: {}", role, fmt::join(c->second, " + ")));
     facts_.contents = fmt::format("{}", fmt::join(shown, ", "));
-    std::int64_t empty = 0;
-    for (const Json& row : facts_.sample) {
-      auto blank = [&](const std::string& name) {
-        auto it = row.find(name);
-        return it == row.end() || it->is_null() ||
-               (it->is_string() && it->get_ref<const std::string&>().find_first_not_of(" \t\r\n") == std::string::npos);
-      };
-      empty += blank(facts_.entry.message_columns["assistant"][0]) || blank(facts_.entry.message_columns["user"][0]);
-    }
-    if (empty > 0)
-      facts_.notes.push_back(fmt::format("{} of {} rows looked at have no question or no answer; they are left out",
-                                         empty, facts_.sample.size()));
+    auto& columns = facts_.entry.message_columns;
+    const auto half = std::ranges::count_if(facts_.sample, [&](const Json& row) {
+      return is_blank(row.value(columns["assistant"][0], Json())) || is_blank(row.value(columns["user"][0], Json()));
+    });
+    const char* then = 2 * half > std::ssize(facts_.sample) ? "training needs both in most rows" : "they are left out";
+    if (half > 0)
+      facts_.notes.push_back(
+          fmt::format("{} of {} rows looked at have no question or no answer; {}", half, facts_.sample.size(), then));
   }
 
   bool text() {

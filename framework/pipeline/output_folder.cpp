@@ -77,6 +77,12 @@ std::uint64_t bytes_of(const fs::path& path) {
   return error ? 0 : bytes;
 }
 
+std::string names_text(const std::vector<fs::path>& paths) {
+  std::vector<std::string> names;
+  for (const fs::path& path : paths) names.push_back(path.filename().string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 bool holds(const std::string& folder, const std::string& path) {
   return path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
 }
@@ -131,6 +137,38 @@ std::vector<EarlierRun> earlier_runs(const std::string& output_dir) {
   return runs;
 }
 
+namespace {
+
+std::string next_name(const std::vector<EarlierRun>& runs) {
+  return fmt::format("{}{}", kEarlier, runs.empty() ? 1 : earlier_number(runs.back().name) + 1);
+}
+
+// Returns the number of bytes.
+std::uint64_t move_into(const std::string& folder, const std::vector<fs::path>& paths) {
+  make_directories(folder);
+  std::uint64_t bytes = 0;
+  for (const fs::path& path : paths) {
+    bytes += bytes_of(path);
+    std::error_code error;
+    fs::rename(path, fs::path(folder) / path.filename(), error);
+    if (error) throw IoError(fmt::format("{}: cannot be moved to {}: {}", path.string(), folder, error.message()));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void archive_later_checkpoints(const std::string& output_dir, std::int64_t step) {
+  std::vector<fs::path> later;
+  for (const Checkpoint& c : list_checkpoints(output_dir))
+    if (c.step > step && manifest_problem(c.path, false).empty()) later.emplace_back(c.path);
+  if (later.empty()) return;
+  const std::string aside = output_dir + "/" + next_name(earlier_runs(output_dir));
+  move_into(aside, later);
+  log_info("Moved checkpoints after step {} ({}) to {}: these steps are computed again", step, names_text(later),
+           aside);
+}
+
 void archive_earlier_run(const std::string& output_dir, const std::vector<std::string>& inputs) {
   std::vector<fs::path> found;
   std::int64_t checkpoints = 0;
@@ -146,7 +184,8 @@ void archive_earlier_run(const std::string& output_dir, const std::vector<std::s
     result = result || is_weights(name);
     steps = steps || (name == "metrics.jsonl" && bytes_of(entry.path()) > 0);
   }
-  if (checkpoints == 0 && !result && !steps) return;  // the run had not begun
+  // Neither a run nor anything else that the user may want back.
+  if (checkpoints == 0 && !result && !steps && (found.empty() || file_exists(output_dir + "/run.json"))) return;
   for (const std::string& input : inputs)
     for (const fs::path& path : found)
       if (holds(real_path(path.string()), real_path(input)))
@@ -155,23 +194,17 @@ void archive_earlier_run(const std::string& output_dir, const std::vector<std::s
             input);
 
   std::vector<EarlierRun> runs = earlier_runs(output_dir);
-  const std::string name = fmt::format("{}{}", kEarlier, runs.empty() ? 1 : earlier_number(runs.back().name) + 1),
-                    aside = output_dir + "/" + name;
-  make_directories(aside);
-  std::uint64_t bytes = 0;
-  for (const fs::path& path : found) {
-    bytes += bytes_of(path);
-    std::error_code error;
-    fs::rename(path, fs::path(aside) / path.filename(), error);
-    if (error) throw IoError(fmt::format("{}: cannot be moved to {}: {}", path.string(), aside, error.message()));
-  }
+  const std::string name = next_name(runs), aside = output_dir + "/" + name;
+  const std::uint64_t bytes = move_into(aside, found);
   std::vector<std::string> parts;
   if (checkpoints > 0) parts.push_back(fmt::format("{} checkpoint{}", checkpoints, checkpoints == 1 ? "" : "s"));
   if (result) parts.push_back("result");
-  if (parts.empty()) parts.push_back("metrics");
-  log_info(
-      "Moved the earlier run ({}, {}) to {}; --resume auto would have continued it. To remove it: dml ckpt rm {} {}",
-      fmt::join(parts, " and "), size_text(bytes), aside, output_dir, name);
+  if (steps && parts.empty()) parts.push_back("metrics");
+  if (!parts.empty())
+    log_info(
+        "Moved the earlier run ({}, {}) to {}; --resume auto would have continued it. To remove it: dml ckpt rm {} {}",
+        fmt::join(parts, " and "), size_text(bytes), aside, output_dir, name);
+  else log_info("Moved files of {} that the run would replace ({}) to {}", output_dir, names_text(found), aside);
   runs.push_back({name, aside, bytes, checkpoints});
   if (runs.size() < kManyRuns) return;
   std::uint64_t total = 0;

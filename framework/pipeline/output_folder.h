@@ -30,10 +30,12 @@ struct EarlierRun {
 
 /// The folders of earlier runs, OUTPUT/earlier-N, oldest first.
 std::vector<EarlierRun> earlier_runs(const std::string& output_dir);
-/// Moves the run in `output_dir` (its checkpoints, metrics and result) into earlier-N, and prints what it was, its size
-/// and how to remove it. Other files stay. UserError when `inputs` (base model, adapter to start from) are among the
-/// files to move.
+/// Moves the run in `output_dir` (its checkpoints, metrics and result), or other files of the names that a run writes,
+/// into earlier-N, and prints what it was, its size and how to remove it. All else stays. UserError when `inputs` (base
+/// model, adapter to start from) are among the files to move.
 void archive_earlier_run(const std::string& output_dir, const std::vector<std::string>& inputs);
+/// Moves the valid checkpoints after `step`, which a run that goes back to `step` computes again, into earlier-N.
+void archive_later_checkpoints(const std::string& output_dir, std::int64_t step);
 /// Removes OUTPUT/earlier-N, or all of them if `name` is "earlier". UserError when there is none of that name.
 void remove_earlier_runs(const std::string& output_dir, const std::string& name);
 

@@ -1,4 +1,7 @@
 // Reads checkpoints back into the plan: where a run resumes, and its best one at the end.
+#include <algorithm>
+#include <array>
+
 #include "assembly/distribution.h"
 #include "assembly/model_output.h"
 #include "assembly/optimization.h"
@@ -49,9 +52,9 @@ TrainState RunPlan::load_values(const std::string& from) {
           "{}: The {} changed since this checkpoint. Undo the change, or start a new run with --resume none", from,
           what);
   };
+  check_recipe(found, from);  // first: a changed setting may also change the prepared data
   same(found.data, fresh_.data, "training data");
   same(found.base, fresh_.base, "base model");
-  check_recipe(found, from);
   if (found.numerics != fresh_.numerics)
     log_warning("{}: was written by '{}', this program is '{}': results may differ in the last bits", from,
                 found.numerics, fresh_.numerics);
@@ -62,12 +65,17 @@ TrainState RunPlan::load_values(const std::string& from) {
 void RunPlan::check_recipe(const TrainState& found, const std::string& from) const {
   if (found.recipe == fresh_.recipe) return;
   const std::string before = json_string(found.extra, "recipe", "", from);
-  const std::vector<RecipeChange> changes = recipe_changes(before, recipe_text_);
+  std::vector<RecipeChange> changes = recipe_changes(before, recipe_text_);
   if (before.empty() || changes.empty())
     throw UserError(
         "{}: The recipe changed since this checkpoint, in settings that change the result. Undo the change, or start a "
         "new run with --resume none",
         from);
+  // These change neither the numbers nor their order.
+  constexpr std::array<std::string_view, 3> kFree{"dataset_prepared_path", "gradient_checkpointing",
+                                                  "gradient_checkpointing_layers"};
+  std::erase_if(changes, [&](const RecipeChange& c) { return std::ranges::find(kFree, c.key) != kFree.end(); });
+  if (changes.empty()) return;
   const std::string what = changes_text(changes);
   for (const RecipeChange& c : changes)
     if (c.key != "num_epochs" && c.key != "max_steps")
@@ -101,17 +109,16 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
 
 std::int64_t RunPlan::load_best_model(const TrainState& state) {
   switch_to_average(*optimizer, *strategy);
-  if (!recipe.train.load_best_model_at_end || state.best_step < 0 || state.best_step == state.step) return state.step;
-  if (state.best_step == 0) {
+  if (!recipe.train.load_best_model_at_end || state.best_step <= 0 || state.best_step == state.step) return state.step;
+  std::string best = fmt::format("{}/checkpoint-{}", recipe.train.output_dir, state.best_step);
+  if (auto problem = manifest_problem(best); !problem.empty()) {
     log_warning(
-        "load_best_model_at_end: no evaluation was better than the one before training; the last weights are kept");
+        "load_best_model_at_end: the best evaluation was after step {}, but its checkpoint {} is not complete ({}); "
+        "the "
+        "last weights are kept",
+        state.best_step, best, problem);
     return state.step;
   }
-  std::string best = fmt::format("{}/checkpoint-{}", recipe.train.output_dir, state.best_step);
-  if (auto problem = manifest_problem(best); !problem.empty())
-    throw UserError(
-        "load_best_model_at_end: the best evaluation was after step {}, but its checkpoint {} is not complete: {}",
-        state.best_step, best, problem);
   files.load_weights(best);
   if (best_metric.name == kEvalLoss && !best_metric.greater_is_better)
     log_info("The result has the weights of step {}, whose validation loss {:.4f} is the lowest", state.best_step,

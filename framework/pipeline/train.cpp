@@ -86,7 +86,7 @@ void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSec
     log_info("Done in {}: {}{}{}", clock_text(seconds), outcome.text(), outcome.what.empty() ? "" : "; ", where);
     return;
   }
-  const bool better = state.best_metric && *state.best_metric < outcome.last;
+  const bool better = !settings.load_best_model_at_end && state.best_metric && *state.best_metric < outcome.last;
   log_warning("this run ended worse than it began: {}{}. Done in {}: {}", outcome.text(),
               better ? fmt::format(" (lowest {:.4f} after step {}; load_best_model_at_end: true keeps it)",
                                    *state.best_metric, state.best_step)
@@ -117,10 +117,8 @@ void introduce(const RunPlan& plan, const TrainState& state) {
   for (auto& line : misspelt_targets(plan.recipe, plan.base)) log_warning("{}", line);
   if (state.step >=
       plan.data.schedule.steps())  // its result is written again: the run may have been killed right before that
-    log_info(
-        "This run is complete: step {} of {}. Raise num_epochs or max_steps to extend it, or start a new run with "
-        "--resume none",
-        state.step, plan.data.schedule.steps());
+    log_info("This run is complete: step {} of {}. Raise {} to extend it, or start a new run with --resume none",
+             state.step, plan.data.schedule.steps(), plan.recipe.train.max_steps ? "max_steps" : "num_epochs");
 }
 
 // The output directory of a run, on rank 0: locked, earlier runs moved aside, with the recipe in it.
@@ -139,6 +137,8 @@ class RunFolder {
   void prepare(const std::string& from, std::int64_t step) const {
     remove_left_over(path());
     if (from.empty()) archive_earlier_run(path(), inputs_of(file_.recipe));
+    else if (real_path(fs::path(from).parent_path().string()) == real_path(path()))
+      archive_later_checkpoints(path(), step);
     write_file(path() + "/recipe.yml", file_.text);
     write_file(path() + "/recipe.resolved.yml", resolved_yaml(file_, true));
     write_run_record(path(), record_);

@@ -55,7 +55,8 @@ class Reader {
 
   std::vector<Json> mapped_messages() {
     const auto column = record_.find(field_);
-    if (!record_.is_object() || column == record_.end() || column->is_null())
+    if (column != record_.end() && column->is_null()) throw UserError("'{}' is null", field_);
+    if (!record_.is_object() || column == record_.end())
       throw UserError("the row has no '{}'; it has {}; set field_messages{}", field_, keys_of(record_),
                       record_.is_object() ? looks_like(record_) : "");
     const Json list = list_or_text(*column, field_);

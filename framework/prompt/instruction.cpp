@@ -81,13 +81,13 @@ class Instruction : public PromptStrategy {
     return it->is_array() ? !it->empty() : !text_column(row, format_.input).empty();
   }
 
-  // In custom formats a missing or null column counts as empty.
+  // In custom formats a null counts as empty.
   const Json& lenient(const Json& record, Json& filled) const {
     if (!format_.lenient) return record;
     filled = record;
     for (auto* layout : {&without_input_, &with_input_, &answer_})
       for (auto& column : layout->columns())
-        if (!filled.contains(column) || filled[column].is_null()) filled[column] = "";
+        if (const auto found = filled.find(column); found != filled.end() && found->is_null()) *found = "";
     return filled;
   }
 

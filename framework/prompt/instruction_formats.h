@@ -18,7 +18,7 @@ struct InstructionFormat {
   std::string system_layout = {};   // layout of the system text ({system}), unless it is empty
   bool joint = false;               // prompt and answer are tokenised together
   int ends = 1;                     // number of EOS tokens after the answer
-  bool lenient = false;             // missing columns count as empty
+  bool lenient = false;             // a null counts as an empty text
 };
 
 const std::vector<InstructionFormat>& instruction_formats();

@@ -197,7 +197,8 @@ std::string expects_number(const char* noun, const Field& field) {
   if (std::isfinite(r.min)) out += fmt::format(" {} {}", r.above ? "above" : "of at least", r.min);
   if (std::isfinite(r.max)) out += fmt::format("{} at most {}", std::isfinite(r.min) ? " and" : " of", r.max);
   for (const auto& word : r.words) out += fmt::format(", or '{}'", word);
-  if (r.off) out += fmt::format(", or {} (off)", *r.off);
+  if (r.off && *r.off < r.min - 1) out += fmt::format(", or {} or {} (off)", *r.off, r.min - 1);
+  else if (r.off) out += fmt::format(", or {} (off)", *r.off);
   return out;
 }
 

@@ -133,7 +133,7 @@ void add_entry_training(Table& t) {
         {.example = "[assistant]"});
   t.add("train_on_turns", &S::train_on_turns,
         "How many of the last trainable turns of a conversation are trained: all, last, or a number.",
-        {.min = 0, .words = {"all", "last"}, .example = "last"});
+        {.min = 1, .words = {"all", "last"}, .example = "last"});
   t.add("train_on_eos", &S::train_on_eos,
         "Which EOS tokens are trained: turn (those that end trained turns), all, last, or none.", {.example = "turn"});
   t.add("train_on_eot", &S::train_on_eot, "The same for end-of-turn tokens.",
@@ -262,7 +262,8 @@ Section data_section() {
         {.min = 2, .max = 1 << 24, .example = "2048", .unset = "sequence_len", .data = true});
   t.add("excess_length_strategy", &S::excess_length_strategy,
         "What to do with examples longer than sequence_len: drop them, truncate them, raise an error, or split them "
-        "after trained turns (split_turns).",
+        "after trained turns (split_turns). Plain text (completion, pretraining_dataset) is cut into several examples "
+        "without loss instead.",
         {.example = "truncate", .data = true});
   t.add("min_sample_len", &S::min_sample_len, "Drop examples with fewer tokens.",
         {.min = 1, .example = "2", .data = true});

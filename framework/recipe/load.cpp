@@ -155,6 +155,8 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
   };
   none("eval_strategy", recipe.train.eval_strategy, {"eval_steps", "evals_per_epoch"});
   none("save_strategy", recipe.train.save_strategy, {"save_steps", "saves_per_epoch"});
+  if (recipe.train.eval_strategy == IntervalStrategy::never)
+    fill("eval_on_start", recipe.train.eval_on_start, false, "eval_strategy");
   if (recipe.adapter.adapter == AdapterKind::qlora) fill("load_in_4bit", recipe.adapter.load_in_4bit, true, "adapter");
   if (!recipe.data.dataset_prepared_path.empty())
     fill("quantised_cache_path", recipe.adapter.quantised_cache_path, recipe.data.dataset_prepared_path + "/quantised",

@@ -235,6 +235,21 @@ void check_cadence(IntervalStrategy cadence, const std::string& strategy, const 
       rules.error(key, fmt::format("'{}' contradicts {}; remove one of them", key, rules.cite(strategy)));
 }
 
+/// Checks that what chooses the best model has evaluations and checkpoints.
+void check_best_model(const TrainSection& t, RuleReport& rules) {
+  if (t.eval_strategy == IntervalStrategy::never)
+    for (auto [key, wanted] : {std::pair{"early_stopping_patience", t.early_stopping_patience.has_value()},
+                               {"load_best_model_at_end", t.load_best_model_at_end},
+                               {"save_strategy", t.save_strategy == IntervalStrategy::best}})
+      if (wanted)
+        rules.error(key, fmt::format("'{}' needs evaluations, and there are none with {}: no", key,
+                                     rules.cite("eval_strategy")));
+  if (t.save_strategy == IntervalStrategy::never && t.load_best_model_at_end)
+    rules.error("load_best_model_at_end", fmt::format("'load_best_model_at_end' needs checkpoints, and there are none "
+                                                      "with {}: no",
+                                                      rules.cite("save_strategy")));
+}
+
 void check_train(const Recipe& recipe, RuleReport& rules) {
   const auto& t = recipe.train;
   rules.exclusive("gradient_accumulation_steps", "batch_size");
@@ -267,6 +282,7 @@ void check_train(const Recipe& recipe, RuleReport& rules) {
       rules.error("load_best_model_at_end", fmt::format("'load_best_model_at_end': {}", why));
     if (t.evals_per_epoch) rules.warning("evals_per_epoch", fmt::format("'evals_per_epoch' has no effect: {}", why));
   }
+  check_best_model(t, rules);
   for (const char* key : {"early_stopping_patience", "load_best_model_at_end"}) {
     bool wanted = key[0] == 'e' ? t.early_stopping_patience.has_value() : t.load_best_model_at_end;
     if (wanted && t.eval_steps && t.save_steps && *t.eval_steps >= 1 && *t.save_steps >= 1 &&

@@ -35,6 +35,30 @@ std::pair<std::string, std::string> name_and_directory(const std::string& text) 
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+// Without a recipe, the tokenizer, chat template and stop tokens are those that the adapters' folders hold, as in dml
+// infer. All models of a server share them: warns of an adapter that has others than the first.
+void take_texts_of_adapters(const ServedOptions& options, AnsweringModel& which) {
+  std::unique_ptr<Tokenizer> first;
+  std::string owner;
+  for (const std::string& text : options.adapters) {
+    const std::string directory = name_and_directory(text).second;
+    const AnsweringModel own = answering_model(nullptr, options.base_model, {directory});
+    auto tokenizer = open_tokenizer(own.section);
+    if (!first) {
+      which.section = own.section;
+      which.generation_directory = own.generation_directory;
+      first = std::move(tokenizer);
+      owner = directory;
+    } else if (tokenizer->digest != first->digest || tokenizer->chat_template != first->chat_template) {
+      log_warning(
+          "{}: its tokenizer or chat template differs from that of {}, which all models of this server use; serve it "
+          "by "
+          "itself for the answers that it was trained to give",
+          directory, owner);
+    }
+  }
+}
+
 }  // namespace
 
 ServedModels::~ServedModels() = default;
@@ -45,6 +69,7 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
       answering_model(recipe, options.base_model,
                       recipe && !options.base_model ? std::vector<std::string>{} : std::vector<std::string>{"none"});
   if (!which.section.base_model.empty()) require_directory(model_directory(which.section.base_model));
+  if (options.base_model) take_texts_of_adapters(options, which);
   auto tokenizer = open_tokenizer(which.section);
   base_ = open_base_model(which.section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
   std::vector<std::pair<std::string, std::string>> adapters;
@@ -58,8 +83,8 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   const std::string base_name = name_of(base_.directory);
   weights_.push_back(make_inference_model(base_, which.section.frozen_storage));
   auto add = [&](const std::string& name, const std::string& parent, EngineModel model) {
-    if (name.empty() || find(name))
-      throw UserError("--adapter: two models would have the name '{}'; use NAME=DIR", name);
+    if (name.empty()) throw UserError("--adapter: the name before '=' is empty");
+    if (find(name)) throw UserError("--adapter: two models would have the name '{}'; use NAME=DIR", name);
     list_.push_back({name, parent});
     models_.push_back(model);
   };
@@ -79,6 +104,8 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   const Recipe* texts = options.base_model ? nullptr : recipe;
   if (options.chat_template) {
     if (texts) own = *texts;
+    own.data.datasets.clear();  // whose format the template replaces
+    own.data.test_datasets.clear();
     const bool file = file_exists(*options.chat_template);
     own.templates.chat_template = file ? "jinja" : *options.chat_template;
     own.templates.chat_template_jinja.reset();

@@ -10,7 +10,7 @@ Action BestModel::ending() const {
 
 Action BestModel::on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& /*samples*/) {
   const std::optional<double> value = metrics.value(settings_.metric.name);
-  if (!value) return {};
+  if (!value || metrics.step == 0) return {};
   const bool better =
       *value == *value && (!best_ || (settings_.metric.greater_is_better ? *value > *best_ : *value < *best_));
   if (better) best_ = value, best_step_ = metrics.step, without_improvement_ = 0;

@@ -18,7 +18,8 @@ class BestModel : public Observer {
 
   const Metric& metric() const { return settings_.metric; }
   Action on_start(const RunFacts&) override { return ending(); }
-  /// An evaluation without the metric neither improves it nor counts towards patience. NaN is never the best value.
+  /// An evaluation without the metric neither improves it nor counts towards patience, and as with transformers neither
+  /// does the one before the first step. NaN is never the best value.
   Action on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) override;
   void write_state(TrainState& state) const override;
   void read_state(const TrainState& state, const std::string& source) override;

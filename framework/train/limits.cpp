@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/json.h"
 
 namespace dml {
 
@@ -12,6 +13,12 @@ Action LossWatchdog::on_step(const StepMetrics& metrics) {
     throw Error(ExitCode::diverged, fmt::format("step {}: loss {:.4f} is above loss_watchdog_threshold {} for {} steps",
                                                 metrics.step, metrics.loss, threshold_, above_));
   return {};
+}
+
+void LossWatchdog::write_state(TrainState& state) const { state.extra["loss_watchdog"] = above_; }
+
+void LossWatchdog::read_state(const TrainState& state, const std::string& source) {
+  above_ = json_integer(state.extra, "loss_watchdog", 0, source);
 }
 
 }  // namespace dml

@@ -44,6 +44,8 @@ class LossWatchdog : public Observer {
  public:
   LossWatchdog(double threshold, std::int64_t patience) : threshold_(threshold), patience_(patience) {}
   Action on_step(const StepMetrics& metrics) override;
+  void write_state(TrainState& state) const override;
+  void read_state(const TrainState& state, const std::string& source) override;
 
  private:
   double threshold_;

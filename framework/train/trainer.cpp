@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/fault.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "core/profile.h"
@@ -86,7 +87,9 @@ Trainer::Trainer(TrainerParts parts, TrainerSettings settings, TrainState state)
       state_(std::move(state)),
       finite_state_(parts_.step.strategy, parts_.step.optimizer.state()) {
   if (settings_.facts.resumed_from.empty()) return;
-  saved_at_ = updated_at_ = state_.step;
+  saved_at_ = state_.step;
+  refused_ = json_integer(state_.extra, "skipped_steps", 0, settings_.facts.resumed_from);
+  updated_at_ = state_.step - refused_;
   for (auto& o : parts_.observers) o->read_state(state_, settings_.facts.resumed_from);
 }
 
@@ -202,6 +205,7 @@ void Trainer::begin_save() {
   if (parts_.step.comm.max(finite_state_.finite() ? 0 : 1) > 0)
     fail_on_damage(fmt::format("no checkpoint was written after step {}", state_.step));
   for (auto& o : parts_.observers) o->before_save();
+  state_.extra["skipped_steps"] = refused_;
   for (auto& o : parts_.observers) o->write_state(state_);
   parts_.saver.begin(state_, trainer_state());
   saved_at_ = state_.step;

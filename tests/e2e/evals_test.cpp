@@ -170,7 +170,7 @@ TEST_F(Evals, RunDuringTraining) {
   for (const Json& line : json_lines(at("out/metrics.jsonl"))) {
     if (line.value("event", "") == "sample") ++samples;
     if (line.value("event", "") != "eval") continue;
-    says += line.contains("eval_says_contains") && line.contains("eval_says_judged");
+    says += line.contains("eval_says_contains") && line.contains("eval_says_judged_failed");
     texts += line.contains("eval_texts_perplexity");
     if (line.contains("eval_texts_perplexity")) {
       EXPECT_EQ(line["step"].get<int>() % 3, 0);

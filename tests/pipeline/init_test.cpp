@@ -135,6 +135,8 @@ TEST_F(InitData, FindsPreferences) {
   EXPECT_EQ(lists.entry.message_property_mappings.at("role"), "from");
   EXPECT_EQ(thumbs.rl, Rl::kto);
   EXPECT_EQ(look("c.csv", "prompt,completion,label\np,c,True\np,d,False\n").rl, Rl::kto);
+  EXPECT_EQ(look("n.jsonl", R"({"prompt":"p","completion":"c","label":1})").rl, Rl::kto);
+  EXPECT_EQ(look("m.jsonl", R"({"prompt":"p","completion":"c","label":2})").rl, Rl::none) << "a class";
   EXPECT_EQ(thumbs.entry.field_messages, "prompt");
   EXPECT_THAT(refused("d.jsonl", R"({"prompt":"p","answer":"c","label":true})"), HasSubstr("'completion' and 'label'"));
   EXPECT_THAT(refused("e.jsonl", R"({"titel":"p","chosen":"good","rejected":"bad"})"), HasSubstr("holds the prompt"));

@@ -256,7 +256,7 @@ TEST(OffValues, AreAccepted) {
                            "max_steps: -1", "max_steps: 0", "max_time: 0", "loss_watchdog_threshold: 0", "threads: 0",
                            "generation_top_k: 0", "generation_top_k: -1"})
     EXPECT_TRUE(parsed(line) == plain) << line;
-  EXPECT_THAT(problems("max_steps: -2"), HasSubstr("'max_steps' must be an integer of at least 1, or -1 (off)"));
+  EXPECT_THAT(problems("max_steps: -2"), HasSubstr("'max_steps' must be an integer of at least 1, or -1 or 0 (off)"));
   EXPECT_THAT(problems("eval_steps: -1"), HasSubstr("'eval_steps' must be a number above 0, or 0 (off)"));
   EXPECT_EQ(parsed("", {"--max_steps", "-1"}).train.max_steps, std::nullopt);
 }

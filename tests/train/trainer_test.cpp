@@ -347,6 +347,7 @@ TEST(BestModel, UsesItsMetricAndDirectionAndResumesItsState) {
     return EvalMetrics{step, 0, std::move(values)};
   };
   BestModel best({{"score", true}, true, 2});
+  EXPECT_FALSE(best.on_eval(eval(0, {{"score", 2}}), {}).save);  // the untrained model does not compete
   EXPECT_TRUE(best.on_eval(eval(1, {{"eval_loss", 9}, {"score", 0.5}}), {}).save);
   EXPECT_FALSE(best.on_eval(eval(2, {{"eval_loss", 1}}), {}).finish);  // says nothing of the metric
   EXPECT_FALSE(best.on_eval(eval(3, {{"score", 0.5}}), {}).save);      // as good is not better
@@ -378,6 +379,14 @@ TEST(LossWatchdog, TripsAfterSoManyStepsInARow) {
     EXPECT_EQ(e.code(), ExitCode::diverged);
     EXPECT_STREQ(e.what(), "step 7: loss 6.0000 is above loss_watchdog_threshold 5 for 3 steps");
   }
+  // A run that is resumed continues to count.
+  LossWatchdog before(5, 3), after(5, 3);
+  before.on_step({.step = 1, .loss = 6});
+  before.on_step({.step = 2, .loss = 6});
+  TrainState state;
+  before.write_state(state);
+  after.read_state(state, "checkpoint-2");
+  EXPECT_THROW(after.on_step({.step = 3, .loss = 6}), Error);
 }
 
 }  // namespace
