@@ -215,6 +215,8 @@ void choose_sampling(const Infer& in, SamplingOptions& s) {
   if (s.repetition_penalty == 0) throw UserError("--repetition-penalty: must be above 0");
   s.presence_penalty = within("presence-penalty", in.presence_penalty.value_or(0), -100, 100);
   s.frequency_penalty = within("frequency-penalty", in.frequency_penalty.value_or(0), -100, 100);
+  if (in.seed && (*in.seed < 0 || *in.seed == INT64_MAX))  // the largest one stands for all beyond it
+    throw UserError("--seed: must be a whole number from 0 to {}", INT64_MAX - 1);
   s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));
 }
 

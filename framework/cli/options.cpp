@@ -50,7 +50,10 @@ void Options::flag(const std::string& name, bool& value, const std::string& help
 
 void Options::text(const std::string& name, std::optional<std::string>& value, const std::string& help,
                    const std::string& placeholder) {
-  state_->texts["--" + name] = [&value](const std::string& text) { value = text; };
+  state_->texts["--" + name] = [&value, name](const std::string& text) {
+    if (value) throw UserError("--{} is given twice", name);
+    value = text;
+  };
   state_->names.push_back("--" + name);
   state_->page.options.push_back({"--" + name, placeholder, help});
 }

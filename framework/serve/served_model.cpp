@@ -59,6 +59,18 @@ void take_texts_of_adapters(const ServedOptions& options, AnsweringModel& which)
   }
 }
 
+// The recipe with another chat template, which replaces the format of its data, too.
+Recipe with_chat_template(const Recipe* recipe, const std::string& chat_template) {
+  Recipe out = recipe ? *recipe : Recipe{};
+  out.data.datasets.clear();
+  out.data.test_datasets.clear();
+  const bool file = file_exists(chat_template);
+  out.templates.chat_template = file ? "jinja" : chat_template;
+  out.templates.chat_template_jinja.reset();
+  if (file) out.templates.chat_template_jinja = chat_template;
+  return out;
+}
+
 }  // namespace
 
 ServedModels::~ServedModels() = default;
@@ -100,16 +112,10 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   }
   if (!find(base_name)) add(base_name, "", weights_[0].get());
 
-  Recipe own;
   const Recipe* texts = options.base_model ? nullptr : recipe;
+  Recipe own;
   if (options.chat_template) {
-    if (texts) own = *texts;
-    own.data.datasets.clear();  // whose format the template replaces
-    own.data.test_datasets.clear();
-    const bool file = file_exists(*options.chat_template);
-    own.templates.chat_template = file ? "jinja" : *options.chat_template;
-    own.templates.chat_template_jinja.reset();
-    if (file) own.templates.chat_template_jinja = *options.chat_template;
+    own = with_chat_template(texts, *options.chat_template);
     texts = &own;
   }
   format_ = std::make_unique<AnswerFormat>(texts, which, base_, std::move(tokenizer), false);

@@ -126,6 +126,9 @@ TEST_F(BadInput, AnUnknownCommandOptionOrRecipe) {
   std::string good = recipe("good.yml", tiny_model());
   expect_refused(dml({"train", good, "--learning_rat", "1"}), 2, {"learning_rat", "learning_rate"});
   expect_refused(dml({"infer", good, "--promt", "x"}), 2, {"--promt", "--prompt"});
+  expect_refused(dml({"infer", good, "--prompt", "x", "--prompt", "y"}), 2, {"--prompt is given twice"});
+  for (const char* seed : {"-1", "99999999999999999999"})
+    expect_refused(dml({"infer", "--base-model", base_directory(), "--prompt", "x", "--seed", seed}), 2, {"--seed"});
   expect_refused(dml({"validate", good, "extra"}), 2, {"extra"});
   expect_refused(dml({"inspect", good, "--row", "x"}), 2, {"row"});
 }

@@ -48,6 +48,21 @@ TEST_F(Batches, AreAnsweredInTheirOrderAndTheSameWayByBothCommands) {
   EXPECT_FALSE(a[13]["response"]["body"]["data"][0]["embedding"].empty());
 }
 
+TEST_F(Batches, UseTheChatTemplateOfTheAdapterOrOfTheOption) {
+  const std::string trained = recipe("r.yml", tiny_lora() + Keys{{"max_steps", "1"}});
+  ASSERT_EQ(train(1, trained).exit, 0);
+  const Json hello = Json::array({{{"role", "user"}, {"content", "Hello"}}});
+  const std::string file = write(
+      "chat.jsonl", batch_line("c", "/v1/chat/completions", {{"messages", hello}, {"max_tokens", 1}}).dump() + "\n");
+  for (Words words : {Words{"serve", "--base-model", base_directory(), "--adapter", "lora=" + at("out")},
+                      Words{"serve", trained, "--chat-template", "llama2"}}) {
+    words.insert(words.end(), {"--input", file, "--output", at("chat.out")});
+    const Ended e = dml(words);
+    ASSERT_EQ(e.exit, 0) << e.err;
+    EXPECT_THAT(e.err, HasSubstr("1 answered, 0 refused"));
+  }
+}
+
 TEST_F(Batches, AGgufFileAnswersLikeTheFolderItWasMadeFrom) {
   const Surroundings around{.environment = {"XDG_CACHE_HOME=" + at("cache")}};
   const Words convert{"convert", base_directory(), "--format", "gguf", "--dtype", "f32", "--output", at("model.gguf")};

@@ -135,6 +135,8 @@ TEST_F(Evals, AreRejectedBeforeTheRunWithEveryError) {
         "refused.yml:9:9: evals: a: unknown check 'spells'", "refused.yml:4:9: evals: a: check 'choice' needs 'answer'",
         "refused.yml:11:7: evals: a: fail_below: there is no metric 'acd'"})
     refused(slips, line);
+  refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{regex: a, nmae: b}]}\n",
+          "refused.yml:2:48: evals: a: 'regex' has no option 'nmae'; did you mean 'name'?");
   refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{json_schema: 3}]}\n", "json_schema");
   refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{json_schema: {type: strin}}]}\n", "strin");
   refused("evals:\n  - {name: a, prompts: [{prompt: x}]}\n", "'evals.0.checks' is missing");
@@ -146,6 +148,18 @@ TEST_F(Evals, AreRejectedBeforeTheRunWithEveryError) {
               "test_split: test\ndoc_to_text: '{{{{ question }}}}'\ndoc_to_target: prompt\n",
               at("questions.jsonl")),
           "'question' is undefined");
+}
+
+TEST_F(Evals, NameTheirChecks) {
+  write("named.yml",
+        "evals:\n  - name: a\n    raw: true\n    max_new_tokens: 1\n    prompts: [{prompt: x}]\n"
+        "    checks: [{regex: '.', name: any}, {regex: '^$', name: none}, {command: 'false'}]\n");
+  const Ended e = dml({"evaluate", "--base-model", base_directory(), "--evals", at("named.yml"), "--json"});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  const Json values = Json::parse(e.out)["models"][0]["evals"]["a"];
+  EXPECT_TRUE(values.contains("any") && values.contains("none")) << values.dump();
+  EXPECT_FALSE(values.contains("command")) << "nothing was measured";
+  EXPECT_EQ(values["command_failed"], 1);
 }
 
 // Their metrics choose the best model, and their answers are samples; the judge fails, the run does not.

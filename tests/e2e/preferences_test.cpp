@@ -292,6 +292,7 @@ TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
   expect_refused(dml({"infer", "--base-model", at("full"), "--prompt", "x"}), 2, {"sequence classification"});
   expect_refused(dml({"convert", at("full"), "--format", "gguf", "--output", at("full.gguf")}), 2,
                  {"sequence classification", "GGUF"});
+  expect_refused(dml({"convert", at("full"), "--tied", "--output", at("tied")}), 2, {"--tied", "is a reward model"});
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
   EXPECT_TRUE(one == trained("zero3", keys + Keys{{"distribution", "zero3"}}, 2));
 }
