@@ -107,6 +107,7 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
     entry.chat_template_jinja = dataset_.chat_template_jinja;
   }
   PromptContext context = prompt_context(data_, templates_, entry, *tokenizer_);
+  context.keep_answers = true;
   for (auto& [key, value] : options.kwargs.items()) context.chat_template_kwargs[key] = value;
   const std::unique_ptr<PromptStrategy> strategy = make_chat_template(context);
   if (options.answer && !options.continue_final_message) return strategy->prompt(row);

@@ -79,9 +79,12 @@ StoredTensor mxfp4(const TensorView& codes, const ModelFiles& files) {
   return out;
 }
 
-// Tensors that an adapter saves whole are trained, starting from the adapter's values.
+// Tensors that are trained themselves, in full or by rows: frozen_storage does not apply to them.
 std::set<std::string> trained_whole(const Training& training, const BaseModel& base) {
   std::set<std::string> names;
+  if (training.full)
+    for (const WeightName& w : weight_names(base.spec))
+      if (!training.unfrozen || training.unfrozen(w.tensor, w.tensor_shape()[0])) names.insert(w.tensor);
   if (training.adapter)
     for (const WeightName& w : plan_adapter(*training.adapter, base.spec, base.directory).saved) names.insert(w.tensor);
   return names;
@@ -125,7 +128,7 @@ TensorSource BaseModel::source(std::optional<DType> storage, const std::set<std:
     if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
     const TensorView* found = from->find(name);
     if (found && is_mxfp4(*found)) return mxfp4(*found, *from);
-    return stored(found, storage, *known, from->directory());
+    return stored(found, whole.contains(name) ? std::nullopt : storage, *known, from->directory());
   };
 }
 

@@ -40,9 +40,9 @@ struct BaseModel {
 
   mutable std::weak_ptr<ConvertedTensors> converted;  // conversions that some model uses now
 
-  /// Looks up tensors by name: mapped from the files; quantised where there is a quantised tensor, unless the name is
-  /// in `whole`, whose tensors are trained; other matrices converted, once for all models, if `storage` is not their
-  /// dtype. Views are valid as long as the source.
+  /// Looks up tensors by name: mapped from the files; quantised where there is a quantised tensor; other matrices
+  /// converted, once for all models, if `storage` is not their dtype. Tensors in `whole` are trained: they are neither
+  /// quantised nor converted. Views are valid as long as the source.
   TensorSource source(std::optional<DType> storage, const std::set<std::string>& whole = {}) const;
   /// Bytes of all tensors in the dtypes of their files.
   std::size_t bytes() const;

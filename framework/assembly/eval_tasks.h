@@ -11,8 +11,8 @@ namespace dml {
 
 /// The objects of JSON-lines files. UserError with at most twenty lines, each with its place.
 std::vector<EvalRow> read_eval_rows(const std::vector<std::string>& files);
-/// Reads the tasks of a recipe with their rows. UserError with one problem per file or row that
-/// cannot be read.
+/// Reads the tasks of a recipe with their rows. UserError with one problem per file or row that cannot be
+/// read.
 std::vector<EvalTask> eval_tasks(const EvalSection& section);
 
 }  // namespace dml

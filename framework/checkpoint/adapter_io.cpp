@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/finite.h"
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/safetensors.h"
 #include "core/closest.h"
@@ -130,7 +131,12 @@ Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const 
   out.tensors = adapter_tensors(out.config, spec, out.plan);
   compare(file, out.tensors, spec);
   std::erase_if(out.tensors, [&](const AdapterTensor& t) { return !find_in(file, t); });
-  for (auto& t : out.tensors) out.values[t.key] = find_in(file, t)->floats(file.path());
+  for (auto& t : out.tensors) {
+    const TensorView& stored = *find_in(file, t);
+    if (const std::int64_t bad = first_not_finite(stored.dtype, stored.bytes); bad >= 0)
+      refuse_not_finite(stored, directory, bad, "adapter");
+    out.values[t.key] = stored.floats(file.path());
+  }
   if (!base_model.empty() && !out.config.base_model.empty() &&
       base_name(base_model) != base_name(out.config.base_model))
     log_warning("{}: trained on base model '{}', used with '{}'", source,

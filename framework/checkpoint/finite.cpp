@@ -64,9 +64,9 @@ std::string place_in(const TensorView& tensor, std::int64_t element) {
   return "[" + place + "]";
 }
 
-void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element) {
-  throw UserError("{}: tensor '{}' is NaN or infinite at {}: the base model is damaged", directory, tensor.name,
-                  place_in(tensor, element));
+void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element, const char* what) {
+  throw UserError("{}: tensor '{}' is NaN or infinite at {}: the {} is damaged", directory, tensor.name,
+                  place_in(tensor, element), what);
 }
 
 FiniteValues::FiniteValues(const TensorView& tensor, const std::string& directory)

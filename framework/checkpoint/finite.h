@@ -15,8 +15,9 @@ namespace dml {
 std::int64_t first_not_finite(DType dtype, std::span<const std::byte> bytes);
 /// The place of an element, "[row, column]".
 std::string place_in(const TensorView& tensor, std::int64_t element);
-/// Throws the UserError for a tensor's non-finite value, with its row and column.
-[[noreturn]] void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element);
+/// Throws the UserError for a tensor's non-finite value, with its row and column. `what`: what the tensor is part of.
+[[noreturn]] void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element,
+                                    const char* what = "base model");
 
 /// Reads a tensor as float32 block by block; UserError naming tensor and element of a value that is not finite. Pages
 /// of the file that were read are released.

@@ -139,6 +139,9 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<s
     if (!vocabulary_of.empty()) fit_vocabulary(own, {vocabulary_of});
     auto model = make_inference_model(own, section.frozen_storage, over);
     rows.push_back(split.evaluate(std::move(name), *model, comm));
+    if (std::isfinite(rows.back().loss)) return;
+    own.examine(comm);  // names a damaged tensor, if there is one
+    throw Error(ExitCode::diverged, fmt::format("{}: the validation loss is not a finite number", rows.back().name));
   };
   const bool has_head = section.task == ModelTask::causal_lm;  // a reward model's base does not
   if (full || has_head) run(full ? section.base_model : "base", full ? "" : adapters[0], {});

@@ -107,6 +107,7 @@ class ChatTemplate : public PromptStrategy {
       throw UserError("chat_template_kwargs: must be a table, is {}", kwargs_.type_name());
     for (auto& [key, value] : kwargs_.items()) variables_.set(jinja::Text(key), variable(value));
     generation_prompt_ = find_generation_prompt();
+    keep_answers_ = c.keep_answers;
   }
 
   std::vector<Rendered> render(const Json& record) const override {
@@ -122,7 +123,7 @@ class ChatTemplate : public PromptStrategy {
     const Conversation whole = read_conversation(record, options_);
     Conversation c = whole;
     std::vector<jinja::Value> messages = whole.messages.list().items;
-    while (!messages.empty() && c.turns.back().role == "assistant") {
+    while (!keep_answers_ && !messages.empty() && c.turns.back().role == "assistant") {
       messages.pop_back();
       c.turns.pop_back();
     }
@@ -243,6 +244,7 @@ class ChatTemplate : public PromptStrategy {
   Json kwargs_;
   jinja::Dict variables_;
   std::string generation_prompt_;
+  bool keep_answers_ = false;
 };
 
 }  // namespace

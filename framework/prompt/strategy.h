@@ -115,6 +115,7 @@ struct PromptContext {
   Json chat_template_kwargs = Json::object();
   std::vector<std::string> eot_tokens;
   std::string default_system_message;  // for conversations without one
+  bool keep_answers = false;  // prompt() keeps the assistant's last messages: they are part of the conversation
 };
 
 using PromptFactory = std::function<std::unique_ptr<PromptStrategy>(const PromptContext&)>;

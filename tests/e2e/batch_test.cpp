@@ -51,15 +51,21 @@ TEST_F(Batches, AreAnsweredInTheirOrderAndTheSameWayByBothCommands) {
 TEST_F(Batches, UseTheChatTemplateOfTheAdapterOrOfTheOption) {
   const std::string trained = recipe("r.yml", tiny_lora() + Keys{{"max_steps", "1"}});
   ASSERT_EQ(train(1, trained).exit, 0);
-  const Json hello = Json::array({{{"role", "user"}, {"content", "Hello"}}});
-  const std::string file = write(
-      "chat.jsonl", batch_line("c", "/v1/chat/completions", {{"messages", hello}, {"max_tokens", 1}}).dump() + "\n");
+  Json hello = Json::array({{{"role", "user"}, {"content", "Hello"}}});
+  std::string rows = batch_line("c", "/v1/chat/completions", {{"messages", hello}, {"max_tokens", 1}}).dump() + "\n";
+  hello.push_back({{"role", "assistant"}, {"content", "Good morning"}});  // stays in the prompt
+  rows += batch_line("d", "/v1/chat/completions", {{"messages", hello}, {"max_tokens", 1}}).dump() + "\n";
+  const std::string file = write("chat.jsonl", rows);
   for (Words words : {Words{"serve", "--base-model", base_directory(), "--adapter", "lora=" + at("out")},
                       Words{"serve", trained, "--chat-template", "llama2"}}) {
     words.insert(words.end(), {"--input", file, "--output", at("chat.out")});
     const Ended e = dml(words);
     ASSERT_EQ(e.exit, 0) << e.err;
-    EXPECT_THAT(e.err, HasSubstr("1 answered, 0 refused"));
+    EXPECT_THAT(e.err, HasSubstr("2 answered, 0 refused"));
+    std::vector<int> tokens;
+    for (const Json& answer : json_lines(at("chat.out")))
+      tokens.push_back(answer["response"]["body"]["usage"]["prompt_tokens"]);
+    EXPECT_LT(tokens.at(0), tokens.at(1));
   }
 }
 

@@ -6,7 +6,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 
 #include "core/files.h"
@@ -633,6 +635,17 @@ TEST_F(Commands, EvaluateMatchesTheLastEvaluationOfTraining) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   Ended two = run(on_ranks(2, {"evaluate", at("lora.yml"), "--json"}));
   EXPECT_EQ(two.out, out_of({"evaluate", at("lora.yml"), "--json"}));
+}
+
+TEST_F(Commands, RefuseAnAdapterWithNan) {
+  train_adapter();
+  std::string bytes = read_file(at("out/adapter_model.safetensors"));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + bytes.size() - sizeof nan, &nan, sizeof nan);
+  write("out/adapter_model.safetensors", bytes);
+  for (const Words& words : {Words{"infer", at("lora.yml"), "--prompt", "x"}, Words{"evaluate", at("lora.yml")},
+                             Words{"merge", at("lora.yml"), "--output", at("merged")}})
+    expect_refused(dml(words), 2, {"is NaN or infinite at [", "the adapter is damaged"});
 }
 
 TEST_F(Commands, ThatRunInOneProcessRefuseRanks) {

@@ -239,6 +239,16 @@ TEST_F(Runs, GoBackToAnEarlierCheckpoint) {
   EXPECT_EQ(step, 6);
 }
 
+TEST_F(Runs, DoNotRoundTrainedWeightsToFrozenStorage) {
+  const Keys full =
+      tiny_lora() + Keys{{"adapter", ""},      {"lora_r", ""},    {"lora_alpha", ""}, {"lora_target_linear", ""},
+                         {"lora_dropout", ""}, {"max_steps", "1"}};
+  ASSERT_EQ(train(1, recipe("r.yml", full)).exit, 0);
+  const Ended e = train(1, recipe("b.yml", full + Keys{{"frozen_storage", "bf16"}, {"output_dir", at("bf16")}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_EQ(read_file(at("bf16/model.safetensors")), read_file(at("out/model.safetensors")));
+}
+
 TEST_F(Runs, DoNotEvaluateWithEvalStrategyNo) {
   const Keys keys = tiny_lora() + Keys{{"eval_strategy", "no"}, {"eval_steps", ""}, {"max_steps", "2"}};
   const Ended e = train(1, recipe("r.yml", keys));
