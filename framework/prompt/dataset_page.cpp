@@ -155,8 +155,9 @@ std::string own_format() {
   own.format = "Q: {instruction}\nContext: {input}\nA: ";
   own.no_input_format = "Q: {instruction}\nA: ";
   sample.entry.type.format = own;
-  return "\n### A custom format\n\n`type` may be a table. {instruction}, {input} and {system} are replaced; {{ and }} "
-         "are literal braces.\n\n```yaml\ntype:\n  field_instruction: question\n  field_output: reply\n"
+  return "\n### A custom format\n\n`type` may be a table. `format` has {instruction} and {input}, `no_input_format` "
+         "{instruction}, `system_format` {system}; {{ and }} are literal braces.\n\n```yaml\ntype:\n  "
+         "field_instruction: question\n  field_output: reply\n"
          "  format: \"Q: {instruction}\\nContext: {input}\\nA: \"\n  no_input_format: \"Q: {instruction}\\nA: "
          "\"\n```\n" +
          sample.block(R"({"question": "How do the French greet?", "reply": "They say bonjour."})");
