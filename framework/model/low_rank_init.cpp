@@ -16,6 +16,8 @@ namespace {
 constexpr std::int64_t kWhole = 128;  // matrices with a side up to this are decomposed directly
 constexpr int kMostRounds = 100;
 constexpr double kSettled = 1e-9;  // convergence: relative change of the captured energy
+constexpr double kDiagonal =
+    1e-26;  // sum of the squares off the diagonal ÷ on it; rounding leaves 1e-28 of 128 columns
 
 struct Matrix {
   std::int64_t rows, cols;
@@ -54,7 +56,7 @@ Matrix diagonalise(Matrix& m) {
     double off = 0, on = 0;
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < n; ++j) (i == j ? on : off) += m.at(i, j) * m.at(i, j);
-    if (off <= 1e-30 * on) break;
+    if (off <= kDiagonal * on) break;
     for (std::int64_t p = 0; p < n; ++p)
       for (std::int64_t q = p + 1; q < n; ++q) {
         if (m.at(p, q) == 0) continue;
@@ -104,7 +106,8 @@ LowRankFactors pissa(ConstMat w, std::int64_t r, double scale) {
     double energy = 0;
     for (std::int64_t k = 0; k < r; ++k)
       energy += gram.at(order[static_cast<std::size_t>(k)], order[static_cast<std::size_t>(k)]);
-    bool settled = std::abs(energy - found) <= kSettled * energy || round >= kMostRounds;
+    const bool complete = width == side;  // the span holds all singular vectors
+    const bool settled = complete || std::abs(energy - found) <= kSettled * energy || round >= kMostRounds;
     found = energy;
     if (!settled) continue;
 
