@@ -189,6 +189,7 @@ const char* PackedConfig::name() const {
 }
 
 PackedConfig packed_config(const Json& config, const std::string& source) {
+  if (!config.is_object()) throw UserError("{}: expected an object of settings", source);
   PackedConfig out;
   const Json given = config.value("quantization_config", Json());
   const std::string method = given.is_object() ? json_string(given, "quant_method", "", source) : "";

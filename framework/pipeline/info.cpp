@@ -1,5 +1,6 @@
 #include "pipeline/info.h"
 
+#include <algorithm>
 #include <map>
 
 #include "assembly/model_head.h"
@@ -44,7 +45,7 @@ class Describer {
       part();
       return true;
     } catch (const UserError& e) {
-      out_.refused.emplace_back(e.what());
+      if (std::ranges::find(out_.refused, e.what()) == out_.refused.end()) out_.refused.emplace_back(e.what());
       return false;
     }
   }
@@ -97,7 +98,6 @@ class Describer {
       describe_tensors(files.tensors());
       if (!known) return;
       const Json config = read_json(folder + "/config.json");
-      if (!config.is_object()) throw UserError("{}/config.json: expected an object of settings", folder);
       if (const PackedConfig packed = packed_config(config, folder + "/config.json");
           packed.format != PackedFormat::none)
         row("quantised", fmt::format("{} of 4 bits: frozen under an adapter, its matrices become q4_1", packed.name()),
