@@ -56,8 +56,8 @@ int check_all_rows(const RecipeFile& file, const Tokenizer& tokenizer) {
   if (problems == 0) {
     log_info("{}, no problems", read);
     if (dropped > 0)
-      log_info("{} left out, which is no error: dml inspect {} --dropped", counted(dropped, "row is", "rows are"),
-               file.path);
+      log_info("{} left out; to list them with their reasons: dml inspect {} --dropped",
+               counted(dropped, "row is", "rows are"), file.path);
     return 0;
   }
   log_error("{}, {}", read, counted(problems, "problem", "problems"));

@@ -85,8 +85,8 @@ int resume(const std::vector<std::string>& words) {
   for (const Override& o : r.overrides) {
     if (o.key == "output_dir")
       throw UserError(
-          "--output_dir: the run continues in {}; to continue it elsewhere, start there from one of its "
-          "checkpoints: dml train {} --resume {}/checkpoint-STEP --output_dir {}",
+          "--output_dir: the run continues in its own directory, {}; to continue it in another one: dml train {} "
+          "--resume {}/checkpoint-STEP --output_dir {}",
           folder, record.recipe, r.directory, o.value);
     const std::string key = "--" + o.key + "=";
     std::erase_if(record.overrides, [&](const std::string& earlier) { return earlier.starts_with(key); });

@@ -24,7 +24,7 @@ std::int64_t template_time();
 struct RenderOptions {
   std::int64_t now = template_time();
   std::int64_t max_steps = 1'000'000;  // a step is an evaluated node or 256 bytes moved
-  bool strict = false;                 // as jinja2.StrictUndefined: an undefined value has no text and no truth
+  bool strict = false;                 // printing or testing an undefined value fails (jinja2.StrictUndefined)
 };
 
 struct RenderResult {

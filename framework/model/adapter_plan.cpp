@@ -263,11 +263,12 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
     const std::string& pattern = config.target_pattern;
     std::string what = fmt::format("target modules '{}' match no module", fmt::join(config.target_modules, ", "));
     if (!pattern.empty())
-      what = fmt::format("target modules '{}', a regular expression for whole names ({}), matches no module{}", pattern,
-                         adaptable_modules(spec).front().name,
+      what = fmt::format("the regular expression '{}' of the target modules matches no whole name{}, such as '{}',",
+                         pattern,
                          std::ranges::find(parts, pattern) == parts.end()
                              ? ""
-                             : fmt::format(" (the last part of a name is given as a list: [{}])", pattern));
+                             : fmt::format(" (to name modules by their last part, write a list: [{}])", pattern),
+                         adaptable_modules(spec).front().name);
     throw UserError("{}: {} of this {} model; it has {}", source, what, spec.model_type, fmt::join(parts, ", "))
         .about("target_modules");
   }

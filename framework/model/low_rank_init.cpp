@@ -16,8 +16,9 @@ namespace {
 constexpr std::int64_t kWhole = 128;  // matrices with a side up to this are decomposed directly
 constexpr int kMostRounds = 100;
 constexpr double kSettled = 1e-9;  // convergence: relative change of the captured energy
-constexpr double kDiagonal =
-    1e-26;  // sum of the squares off the diagonal ÷ on it; rounding leaves 1e-28 of 128 columns
+// A matrix is diagonal if the sum of the squares off its diagonal is at most this share of the sum on it. Rounding
+// errors leave about 1e-28 with 128 columns.
+constexpr double kDiagonal = 1e-26;
 
 struct Matrix {
   std::int64_t rows, cols;

@@ -299,7 +299,7 @@ class Finder {
     const auto half = std::ranges::count_if(facts_.sample, [&](const Json& row) {
       return is_blank(row.value(columns["assistant"][0], Json())) || is_blank(row.value(columns["user"][0], Json()));
     });
-    const char* then = 2 * half > std::ssize(facts_.sample) ? "training needs both in most rows" : "they are left out";
+    const char* then = 2 * half > std::ssize(facts_.sample) ? "half of the rows must have both" : "they are left out";
     if (half > 0)
       facts_.notes.push_back(
           fmt::format("{} of {} rows looked at have no question or no answer; {}", half, facts_.sample.size(), then));

@@ -1,5 +1,5 @@
-// The output directory of training runs. Only one run at a time writes to it. A new run moves an earlier run as a whole
-// into OUTPUT/earlier-N; nothing of an earlier run is overwritten or removed.
+// The output directory of training runs. Only one run at a time writes to it. A new run moves an earlier run as a
+// whole, and other files that it would replace, into OUTPUT/earlier-N; nothing there is overwritten or removed.
 #pragma once
 
 #include <cstdint>

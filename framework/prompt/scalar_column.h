@@ -5,7 +5,8 @@
 
 namespace dml {
 
-/// The value; of a text that reads as true, false (in any case) or a number, that; of an empty text, null.
+/// Returns what a cell stands for: a boolean or a number if its text reads as one (true and false in any case), null if
+/// the text is empty, otherwise the value itself.
 Json scalar_column(const Json& value);
 
 }  // namespace dml

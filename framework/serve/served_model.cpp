@@ -37,7 +37,7 @@ std::pair<std::string, std::string> name_and_directory(const std::string& text) 
 
 // Without a recipe, the tokenizer, chat template and stop tokens are those that the adapters' folders hold, as in dml
 // infer. All models of a server share them: warns of an adapter that has others than the first.
-void take_texts_of_adapters(const ServedOptions& options, AnsweringModel& which) {
+void use_tokenizer_of_adapters(const ServedOptions& options, AnsweringModel& which) {
   std::unique_ptr<Tokenizer> first;
   std::string owner;
   for (const std::string& text : options.adapters) {
@@ -51,9 +51,8 @@ void take_texts_of_adapters(const ServedOptions& options, AnsweringModel& which)
       owner = directory;
     } else if (tokenizer->digest != first->digest || tokenizer->chat_template != first->chat_template) {
       log_warning(
-          "{}: its tokenizer or chat template differs from that of {}, which all models of this server use; serve it "
-          "by "
-          "itself for the answers that it was trained to give",
+          "{}: its tokenizer or chat template differs from that of {}, which all models of this server use; for the "
+          "answers it was trained to give, start a server for it alone",
           directory, owner);
     }
   }
@@ -81,7 +80,7 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
       answering_model(recipe, options.base_model,
                       recipe && !options.base_model ? std::vector<std::string>{} : std::vector<std::string>{"none"});
   if (!which.section.base_model.empty()) require_directory(model_directory(which.section.base_model));
-  if (options.base_model) take_texts_of_adapters(options, which);
+  if (options.base_model) use_tokenizer_of_adapters(options, which);
   auto tokenizer = open_tokenizer(which.section);
   base_ = open_base_model(which.section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
   std::vector<std::pair<std::string, std::string>> adapters;

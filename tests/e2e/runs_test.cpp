@@ -149,7 +149,8 @@ TEST_F(Runs, AreNotResumedWithoutACheckpoint) {
 TEST_F(Runs, AreExtendedIfPastLearningRatesAreUnchanged) {
   ASSERT_EQ(train(1, recipe("whole.yml", constant(20) + Keys{{"output_dir", at("whole")}})).exit, 0);
   ASSERT_EQ(train(1, recipe("r.yml", constant(10))).exit, 0);
-  expect_refused(dml({"resume", at("out"), "--output_dir", at("new")}), 2, {"the run continues in", "--resume"});
+  expect_refused(dml({"resume", at("out"), "--output_dir", at("new")}), 2,
+                 {"the run continues in its own directory", "--resume"});
   Ended longer = dml({"resume", at("out"), "--max_steps", "20"});
   EXPECT_EQ(longer.exit, 0) << longer.err;
   EXPECT_THAT(longer.err, HasSubstr("Extending the run from 10 to 20 steps (max_steps 10 → 20)"));
