@@ -2,6 +2,7 @@
 // framework/CMakeLists.txt), and which files may include third-party headers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -9,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -183,6 +185,45 @@ TEST(Layers, AThirdPartyHeaderIsIncludedOnlyInTheFilesThatWrapIt) {
     EXPECT_TRUE(wrapper->second.contains("*") || wrapper->second.contains(i.file))
         << i.file << " includes <" << i.header << ">";
   }
+}
+
+// The types that a file defines in named namespaces. Relies on the formatting of the sources: what stands at the
+// beginning of a line, and the comment that closes a namespace of more than one line.
+std::set<std::string> types_of(const fs::path& path) {
+  static const std::regex opens(R"(^namespace (\S*) ?\{$)"),
+      type(R"(^(?:struct|class|enum class|union) (\w+)(?: final)?(?: : [^;]*)? \{)");
+  std::vector<std::pair<std::string, int>> inside;  // names, and the lines at which they open
+  std::set<std::string> out;
+  std::istringstream lines(text_of(path));
+  std::smatch match;
+  int number = 0;
+  for (std::string line; std::getline(lines, line); ++number) {
+    if (std::regex_search(line, match, opens)) inside.emplace_back(match[1], number);
+    else if (line.starts_with("}  // namespace") ||
+             (line == "}" && !inside.empty() && inside.back().second + 2 == number))
+      inside.pop_back();
+    else if (std::regex_search(line, match, type) &&
+             std::ranges::none_of(inside, [](const auto& space) { return space.first.empty(); })) {
+      std::string name;
+      for (const auto& [space, line_number] : inside) name += space + "::";
+      out.insert(name + match[1].str());
+    }
+  }
+  EXPECT_TRUE(inside.empty()) << path;
+  return out;
+}
+
+// Two types of one name in one namespace share the symbols of their members, and the linker keeps either.
+TEST(Layers, ATypeOfANameIsDefinedOnce) {
+  std::map<std::string, std::string> file_of;
+  for (auto& entry : fs::recursive_directory_iterator(kFramework)) {
+    if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
+    for (const std::string& type : types_of(entry.path())) {
+      const auto [at, fresh] = file_of.try_emplace(type, entry.path());
+      EXPECT_TRUE(fresh) << type << " is defined in " << at->second << " and " << entry.path();
+    }
+  }
+  EXPECT_GT(file_of.size(), 700u);
 }
 
 TEST(Layers, RegularExpressionsAreThoseOfCore) {

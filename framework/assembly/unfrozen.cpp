@@ -15,8 +15,8 @@ struct Rule {
   std::shared_ptr<const Regex> pattern;  // shared: std::function requires copies
 };
 
-RowRange rows_of(const Rule& rule, const std::string& name, std::int64_t rows) {
-  RowRange range{rule.rows.first, rule.rows.last < 0 ? rows : rule.rows.last};
+UnfrozenRows rows_of(const Rule& rule, const std::string& name, std::int64_t rows) {
+  UnfrozenRows range{rule.rows.first, rule.rows.last < 0 ? rows : rule.rows.last};
   if (range.first >= rows || range.last > rows)
     throw UserError("unfrozen_parameters: '{}': tensor '{}' has {} rows", rule.rows.text, name, rows);
   return range;
@@ -32,14 +32,14 @@ decltype(Training::unfrozen) unfrozen_rule(const std::vector<std::string>& patte
     rules.push_back({rows, std::make_shared<const Regex>(rows.pattern, RegexSyntax::python, "unfrozen_parameters")});
   }
   return [rules](const std::string& name, std::int64_t rows) {
-    std::optional<RowRange> all;
+    std::optional<UnfrozenRows> all;
     for (const Rule& rule : rules) {
       if (!rule.pattern->matches_start(name)) continue;
-      RowRange range = rows_of(rule, name, rows);
+      UnfrozenRows range = rows_of(rule, name, rows);
       if (all && (range.first > all->last || all->first > range.last))
         throw UserError("unfrozen_parameters: '{}': rows {} to {} and {} to {} of '{}' leave a gap", rule.rows.text,
                         all->first, all->last, range.first, range.last, name);
-      all = all ? RowRange{std::min(all->first, range.first), std::max(all->last, range.last)} : range;
+      all = all ? UnfrozenRows{std::min(all->first, range.first), std::max(all->last, range.last)} : range;
     }
     return all;
   };

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "data/difference.h"
+#include "data/example.h"
 #include "data/page.h"
 
 namespace dml {
@@ -132,9 +133,16 @@ void show_scores(const Inspect& in, const Subject& subject) {
     print(fmt::format("loss {:.4f}{}, {} of {} tokens trained, {}\n", s.last_loss(),
                       s.loss ? fmt::format(", base {:.4f}, difference {:+.4f}", s.base_loss, s.difference()) : "",
                       s.trained_tokens, s.tokens, s.place));
-    if (auto rows = at.find(s.place); rows != at.end())
-      show_rows(subject.prepared, all, rows->second, subject.with_tokenizer(), in.ids, false);
-    else print("(not in the prepared data)\n");
+    const auto rows = at.find(s.place);
+    if (rows == at.end()) {
+      print("(not in the prepared data)\n");
+      continue;
+    }
+    if (!s.digest.empty() && std::ranges::none_of(rows->second, [&](std::int64_t i) {
+          return digest_of_example(all.ids(i), all.labels(i)) == s.digest;
+        }))
+      print("(changed since it was scored)\n");
+    show_rows(subject.prepared, all, rows->second, subject.with_tokenizer(), in.ids, false);
   }
 }
 

@@ -55,7 +55,7 @@ std::string exit_status() {
 std::string examples(const std::vector<std::string>& lines) {
   std::string out = ".SH EXAMPLES\n";
   for (const std::string& line : lines) {
-    const Example e = split_example(line);
+    const CommandExample e = split_example(line);
     out += ".TP\n" + bold(e.line) + "\n" + (e.meaning.empty() ? "\\&" : roff(e.meaning)) + "\n";
   }
   return out;

@@ -47,7 +47,7 @@ std::string row(const std::string& name, const std::string& help) {
 
 }  // namespace
 
-Example split_example(const std::string& example) {
+CommandExample split_example(const std::string& example) {
   const std::size_t gap = example.find("  ");
   if (gap == std::string::npos) return {example, ""};
   return {example.substr(0, gap), example.substr(example.find_first_not_of(' ', gap))};
@@ -95,9 +95,9 @@ std::string page_text(const CommandPage& page) {
   if (!page.examples.empty()) out += "\nexamples:\n";
   std::size_t widest = 0;
   for (const std::string& e : page.examples)
-    if (const Example x = split_example(e); !x.meaning.empty()) widest = std::max(widest, columns(x.line));
+    if (const CommandExample x = split_example(e); !x.meaning.empty()) widest = std::max(widest, columns(x.line));
   for (const std::string& e : page.examples) {
-    const Example x = split_example(e);
+    const CommandExample x = split_example(e);
     out += "  " + x.line;
     if (!x.meaning.empty()) out += std::string(widest - columns(x.line) + 3, ' ') + x.meaning;
     out += "\n";

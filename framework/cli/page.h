@@ -24,10 +24,10 @@ struct CommandPage {
 };
 
 /// An example split into the command line and what it does (may be empty).
-struct Example {
+struct CommandExample {
   std::string line, meaning;
 };
-Example split_example(const std::string& example);
+CommandExample split_example(const std::string& example);
 
 /// How a shell completes a value, derived from its placeholder: parts between '|' in lower case are literal words;
 /// FILE, DIR, RECIPE, COMMAND and KEY stand for existing ones. "auto|DIR|none" is two words or a directory.

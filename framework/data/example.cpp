@@ -1,9 +1,11 @@
 #include "data/example.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/error.h"
+#include "core/hash.h"
 
 namespace dml {
 
@@ -148,6 +150,14 @@ Example joined(Example&& chosen, const Example& rejected) {
   if (out.split < out.size())
     out.labels[static_cast<std::size_t>(out.split)] = kIgnore;  // the first token of a document is never predicted
   return out;
+}
+
+std::uint64_t hash_of_example(std::span<const Token> ids, std::span<const Token> labels) {
+  return hash64(ids.data(), ids.size_bytes()) ^ std::rotl(hash64(labels.data(), labels.size_bytes()), 1);
+}
+
+std::string digest_of_example(std::span<const Token> ids, std::span<const Token> labels) {
+  return fmt::format("{:016x}", hash_of_example(ids, labels));
 }
 
 Example assemble(const Rendered& rendered, const Tokenizer& tokenizer) {

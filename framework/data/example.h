@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,11 @@ class Assembler {
 
 /// Joins two documents into one example, a pair.
 Example joined(Example&& chosen, const Example& rejected);
+
+/// XXH3-64 of an example's tokens and labels.
+std::uint64_t hash_of_example(std::span<const Token> ids, std::span<const Token> labels);
+/// The hash as 16 hex digits.
+std::string digest_of_example(std::span<const Token> ids, std::span<const Token> labels);
 
 Example assemble(const Rendered& rendered, const Tokenizer& tokenizer);
 

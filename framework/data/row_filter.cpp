@@ -12,19 +12,23 @@ namespace dml {
 RowFilter::RowFilter(const DataSection& data) : data_(data) {
   if (data.scores.path.empty()) return;
   for (const RowScore& s : read_scores(data.scores.path)) {
-    auto [at, fresh] = losses_.try_emplace(s.place, s.last_loss());
-    if (!fresh) at->second = std::max(at->second, s.last_loss());
+    Score& score = scores_.try_emplace(s.place, s.last_loss()).first->second;
+    score.loss = std::max(score.loss, s.last_loss());
+    if (!s.digest.empty()) score.digests.push_back(s.digest);
   }
 }
 
-std::optional<RowFilter::Refusal> RowFilter::by_score(const std::string& place) {
+std::optional<RowFilter::Refusal> RowFilter::by_score(const MadeExample& made, const std::string& place) {
   const ScoreFilter& wanted = data_.scores;
   if (std::ranges::find(wanted.drop, place) != wanted.drop.end())
     return found_ = true, Refusal{dropped::kByScore, "in scores.drop"};
-  const auto score = losses_.find(place);
-  if (score == losses_.end()) return std::nullopt;
+  const auto found = scores_.find(place);
+  if (found == scores_.end()) return std::nullopt;
   found_ = true;
-  const double loss = score->second;
+  const auto& [loss, digests] = found->second;
+  const std::string digest = digest_of_example(made.example.ids, made.example.labels);
+  if (!digests.empty() && std::ranges::find(digests, digest) == digests.end() && changed_++ == 0)
+    first_changed_ = place;
   if (wanted.max_loss && !(loss <= *wanted.max_loss))
     return Refusal{dropped::kByScore, fmt::format("loss {:.4f} is above max_loss {:g}", loss, *wanted.max_loss)};
   if (wanted.min_loss && !(loss >= *wanted.min_loss))
@@ -34,8 +38,8 @@ std::optional<RowFilter::Refusal> RowFilter::by_score(const std::string& place) 
 
 std::optional<RowFilter::Refusal> RowFilter::refuses(const MadeExample& made, const std::vector<SourceFile>& sources,
                                                      std::int64_t line) {
-  if (!losses_.empty() || !data_.scores.drop.empty())
-    if (auto refusal = by_score(sources.back().place(line))) return refusal;
+  if (!scores_.empty() || !data_.scores.drop.empty())
+    if (auto refusal = by_score(made, sources.back().place(line))) return refusal;
   const Origin here{sources.size() - 1, line};
   auto duplicate_of = [&](const char* reason, const Origin& of) {
     return Refusal{reason, "of " + sources[of.source].place(of.line)};
@@ -51,8 +55,13 @@ std::optional<RowFilter::Refusal> RowFilter::refuses(const MadeExample& made, co
 }
 
 void RowFilter::finish() const {
-  if (found_ || (losses_.empty() && data_.scores.drop.empty())) return;
-  const std::string first = losses_.empty() ? data_.scores.drop.front() : losses_.begin()->first;
+  if (changed_ > 0)
+    throw UserError(
+        "{}: the data, or what of it is trained, changed since `dml score` wrote this file ({} examples, the first of "
+        "{}); run `dml score` again",
+        data_.scores.path, changed_, first_changed_);
+  if (found_ || (scores_.empty() && data_.scores.drop.empty())) return;
+  const std::string first = scores_.empty() ? data_.scores.drop.front() : scores_.begin()->first;
   throw UserError("scores: none of the places is in the data (the first is {}); `dml score` writes them anew", first);
 }
 

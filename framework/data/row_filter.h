@@ -25,7 +25,7 @@ class RowFilter {
   };
   /// Why the next example, from line `line` of the last of `sources`, is dropped; empty if it is kept.
   std::optional<Refusal> refuses(const MadeExample& made, const std::vector<SourceFile>& sources, std::int64_t line);
-  /// UserError when there are scores and none of them matched a row.
+  /// UserError when there are scores and none of them matched a row, or when rows changed since they were scored.
   void finish() const;
 
  private:
@@ -33,14 +33,20 @@ class RowFilter {
     std::size_t source;
     std::int64_t line;
   };
-  std::optional<Refusal> by_score(const std::string& place);
+  struct Score {
+    double loss;                            // of several examples of a row, the highest
+    std::vector<std::string> digests = {};  // of these examples
+  };
+  std::optional<Refusal> by_score(const MadeExample& made, const std::string& place);
 
   const DataSection& data_;
-  std::unordered_map<std::string, double> losses_;  // by place; of several examples of a row, the highest
+  std::unordered_map<std::string, Score> scores_;   // by place
   std::unordered_map<std::uint64_t, Origin> seen_;  // by hash
   NearDuplicates near_;
   std::vector<Origin> remembered_;  // of near_
   bool found_ = false;
+  std::int64_t changed_ = 0;   // examples that are not those that were scored
+  std::string first_changed_;  // its place
 };
 
 }  // namespace dml

@@ -1,12 +1,10 @@
 #include "data/row_group.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
 #include "core/error.h"
-#include "core/hash.h"
 #include "prompt/loss_weight.h"
 #include "prompt/scalar_column.h"
 #include "recipe/recipe.h"
@@ -15,12 +13,6 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kKeptText = 1 << 12, kKeptTokens = 1 << 11;  // of a row
-
-std::uint64_t hash_of(const Example& example) {
-  const std::size_t bytes = example.ids.size() * sizeof(Token);
-  const std::uint64_t ids = hash64(example.ids.data(), bytes), labels = hash64(example.labels.data(), bytes);
-  return ids ^ std::rotl(labels, 1);
-}
 
 // In a row that is given as tokens, each contiguous trained range counts as a turn.
 TrainedEnds trained_ends(const Rendered& row, const std::vector<Token>& ends) {
@@ -214,7 +206,7 @@ void RowWorker::keep(Example& example, std::int64_t trained, bool begins, const 
     made.bos = static_cast<int>(std::find_if(ids.begin(), ids.end(), [&](Token t) { return t != *tokenizer_.bos; }) -
                                 ids.begin());
   }
-  made.hash = hash_of(made.example);
+  made.hash = hash_of_example(made.example.ids, made.example.labels);
   const auto& labels = made.example.labels;
   auto last = std::find_if(labels.rbegin(), labels.rend(), [](Token t) { return t != kIgnore; });
   made.ends_trained = last != labels.rend() && std::find(ends_.begin(), ends_.end(), *last) != ends_.end();

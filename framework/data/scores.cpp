@@ -31,6 +31,7 @@ RowScore parsed(std::string_view line, const std::string& place) {
     throw UserError("{}: not a line of `dml score`: it has no 'loss'", place);
   RowScore s;
   s.place = json_string(row, "place", "", place);
+  s.digest = json_string(row, "digest", "", place);
   s.tokens = json_integer(row, "tokens", 0, place);
   s.trained_tokens = json_integer(row, "trained_tokens", 0, place);
   const double loss = row["loss"].get<double>();
@@ -44,6 +45,7 @@ RowScore parsed(std::string_view line, const std::string& place) {
 std::string score_line(std::size_t row, const RowScore& s) {
   Json out{{"row", row},
            {"place", s.place},
+           {"digest", s.digest},
            {"tokens", s.tokens},
            {"trained_tokens", s.trained_tokens},
            {"loss", s.last_loss()},

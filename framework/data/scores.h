@@ -1,7 +1,8 @@
 // The output of `dml score`, one JSON line for each row:
-//   {"row": number, "place": "FILE:LINE", "tokens": …, "trained_tokens": …, "loss": …, "perplexity": …, "base_loss": …,
-//    "difference": base_loss − loss}
-// Without a trained model `loss` is the base's, and the last two fields are absent.
+//   {"row": number, "place": "FILE:LINE", "digest": …, "tokens": …, "trained_tokens": …, "loss": …, "perplexity": …,
+//    "base_loss": …, "difference": base_loss − loss}
+// Without a trained model `loss` is the base's, and the last two fields are absent. The digest is of the tokens and
+// labels that were scored.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@ struct RowScore {
   std::int64_t tokens = 0, trained_tokens = 0;
   double base_loss = 0;             // mean over trained tokens
   std::optional<double> loss = {};  // of the trained model, if there is one
+  std::string digest = {};          // digest_of_example(); empty if unknown
 
   double last_loss() const { return loss.value_or(base_loss); }
   double difference() const { return base_loss - last_loss(); }

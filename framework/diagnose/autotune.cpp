@@ -45,7 +45,7 @@ std::vector<std::string> bench_arguments(const std::vector<std::string>& command
   return words;
 }
 
-LayoutRate rate_from(const Layout& layout, const std::string& output) {
+LayoutRate rate_from(const RankLayout& layout, const std::string& output) {
   LayoutRate rate{layout};
   for (std::size_t at = 0; at < output.size();) {
     const std::size_t end = std::min(output.find('\n', at), output.size());
@@ -67,7 +67,7 @@ LayoutRate fastest_layout(const LaunchRequest& request, const LaunchHost& host, 
   LayoutRate best;
   std::string problem;
   int slower = 0;
-  for (const Layout& layout : layouts_for(host.cores, micro_batches)) {
+  for (const RankLayout& layout : layouts_for(host.cores, micro_batches)) {
     LaunchRequest trial = request;
     trial.ranks = layout.ranks;
     trial.threads = layout.threads;

@@ -13,7 +13,7 @@
 namespace dml {
 
 struct LayoutRate {
-  Layout layout;
+  RankLayout layout;
   double tokens_per_second = 0;
   std::string problem = {};  // why the layout could not be measured
 
@@ -25,7 +25,7 @@ struct LayoutRate {
 std::vector<std::string> bench_arguments(const std::vector<std::string>& command);
 
 /// Parses the output of dml bench --json, which may contain messages: the rate, or the last message as the problem.
-LayoutRate rate_from(const Layout& layout, const std::string& output);
+LayoutRate rate_from(const RankLayout& layout, const std::string& output);
 
 /// Measures layouts in turn and passes each result to `say`, until two in a row are clearly slower than the best.
 /// UserError with the first layout's problem when none can run.

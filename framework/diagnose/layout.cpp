@@ -19,20 +19,20 @@ constexpr double kStarting = 10;      // seconds that ranks must save to be wort
 constexpr double kMemoryShare = 0.7;  // of what is available: the plan of a run that has not begun is rough
 
 // Whether the threads of some rank lie in more than one of `groups` equal groups of cores.
-bool spans(const Layout& layout, std::int64_t cores, std::int64_t groups) {
+bool spans(const RankLayout& layout, std::int64_t cores, std::int64_t groups) {
   if (groups < 2) return false;
   const std::int64_t of_group = cores / groups;
   return of_group == 0 || of_group % layout.threads != 0;
 }
 
-double farness(const Topology& host, const Layout& layout) {
+double farness(const Topology& host, const RankLayout& layout) {
   if (spans(layout, host.cores, host.numa_nodes)) return kFarNode;
   return spans(layout, host.cores, host.cache_groups) ? kFarCache : 1;
 }
 
 // Why one rank is slower: its threads wait for each other, or for memory.
 std::string slowness(const Topology& host, const RunShape& run) {
-  const Layout alone{1, host.cores};
+  const RankLayout alone{1, host.cores};
   const double waiting = static_cast<double>(host.cores - 1) * kWaiting / (run.tokens * run.width);
   if (farness(host, alone) - 1 > waiting)
     return host.numa_nodes > 1 ? fmt::format("each in a NUMA node of {}", host.numa_nodes)
@@ -42,19 +42,19 @@ std::string slowness(const Topology& host, const RunShape& run) {
 
 }  // namespace
 
-std::string Layout::text() const {
+std::string RankLayout::text() const {
   return fmt::format("{} {} × {} {}", ranks, ranks == 1 ? "rank" : "ranks", threads,
                      threads == 1 ? "thread" : "threads");
 }
 
-std::vector<Layout> layouts_for(std::int64_t cores, std::int64_t micro_batches) {
-  std::vector<Layout> out;
+std::vector<RankLayout> layouts_for(std::int64_t cores, std::int64_t micro_batches) {
+  std::vector<RankLayout> out;
   for (std::int64_t ranks = 1; ranks <= std::min(cores, micro_batches); ++ranks)
     if (cores % ranks == 0) out.push_back({ranks, cores / ranks});
   return out;
 }
 
-double step_seconds(const Topology& host, const RunShape& run, const Layout& layout) {
+double step_seconds(const Topology& host, const RunShape& run, const RankLayout& layout) {
   const auto threads = static_cast<double>(layout.threads), others = static_cast<double>(layout.ranks - 1);
   const auto rounds = static_cast<double>((run.micro_batches + layout.ranks - 1) / layout.ranks);
   const double pass = run.tokens * run.operations / (run.rate * threads);
@@ -63,12 +63,12 @@ double step_seconds(const Topology& host, const RunShape& run, const Layout& lay
 }
 
 LayoutChoice choose_layout(const Topology& host, std::size_t room, const RunShape& run) {
-  const Layout alone{1, host.cores};
+  const RankLayout alone{1, host.cores};
   if (run.micro_batches < 2) return {alone, "a step has one micro-batch"};
   const double one = step_seconds(host, run, alone);
   double least = kClearly * one;
   LayoutChoice best{alone, "more ranks would not be faster"};
-  for (const Layout& layout : layouts_for(host.cores, run.micro_batches)) {
+  for (const RankLayout& layout : layouts_for(host.cores, run.micro_batches)) {
     const double seconds = step_seconds(host, run, layout);
     if (layout.ranks == 1 || seconds >= (best.layout == alone ? least : kMoreRanks * least)) continue;
     const std::optional<std::size_t> need = run.memory(layout.ranks);

@@ -19,9 +19,9 @@
 
 namespace dml {
 
-struct Layout {
+struct RankLayout {
   std::int64_t ranks = 1, threads = 1;  // of each rank
-  bool operator==(const Layout&) const = default;
+  bool operator==(const RankLayout&) const = default;
 
   /// "16 ranks × 1 thread".
   std::string text() const;
@@ -29,7 +29,7 @@ struct Layout {
 
 /// Layouts that use all cores, fewest ranks first. There are no more ranks than `micro_batches` of a step, as others
 /// would idle.
-std::vector<Layout> layouts_for(std::int64_t cores, std::int64_t micro_batches);
+std::vector<RankLayout> layouts_for(std::int64_t cores, std::int64_t micro_batches);
 
 /// With at most this many cores, the threads of one rank do not wait long for each other.
 inline constexpr std::int64_t kFewCores = 4;
@@ -47,10 +47,10 @@ struct RunShape {
 };
 
 /// Seconds of a step, by the formula above.
-double step_seconds(const Topology& host, const RunShape& run, const Layout& layout);
+double step_seconds(const Topology& host, const RunShape& run, const RankLayout& layout);
 
 struct LayoutChoice {
-  Layout layout;
+  RankLayout layout;
   std::string why;  // the reason, for messages
 };
 /// The fastest layout on the host's cores among those that fit in memory (`room` bytes; 0: unknown). One rank unless

@@ -37,7 +37,7 @@ struct StoredTensor {
 using TensorSource = std::function<std::optional<StoredTensor>(const std::string& name)>;
 
 /// Rows [first, last) of a tensor in its file's layout.
-struct RowRange {
+struct UnfrozenRows {
   std::int64_t first = 0, last = 0;
 };
 
@@ -50,7 +50,7 @@ struct TrainedValues {
 /// What is trained.
 struct Training {
   bool full = false;  // full fine-tuning: the base's tensors …
-  std::function<std::optional<RowRange>(const std::string& name, std::int64_t rows)> unfrozen =
+  std::function<std::optional<UnfrozenRows>(const std::string& name, std::int64_t rows)> unfrozen =
       {};                                     // … of which these rows; unset: all
   std::optional<AdapterConfig> adapter = {};  // an adapter, and what it trains in full
   std::uint64_t seed = 0;                     // of random initial values

@@ -144,7 +144,7 @@ class BaseWeights {
 
   void train_rows(const WeightName& w, Parameter& parameter) {
     const std::int64_t rows = w.tensor_shape()[0], cols = parameter.size() / rows;
-    RowRange range = *b_.training.unfrozen(w.tensor, rows);
+    UnfrozenRows range = *b_.training.unfrozen(w.tensor, rows);
     if (range.first == 0 && range.last == rows) return;
     if (w.transposed)
       return b_.problems.add(

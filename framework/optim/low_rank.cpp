@@ -4,7 +4,8 @@
 
 namespace dml {
 
-TargetModules::TargetModules(const std::vector<std::string>& modules, const char* optimizer) : modules_(modules) {
+OptimTargetModules::OptimTargetModules(const std::vector<std::string>& modules, const char* optimizer)
+    : modules_(modules) {
   if (modules.empty())
     throw UserError(
         "optimizer: {} needs optim_target_modules (names of modules such as self_attn and mlp, or all-linear)",
@@ -15,7 +16,7 @@ TargetModules::TargetModules(const std::vector<std::string>& modules, const char
   }
 }
 
-bool TargetModules::contains(const Parameter& p) const {
+bool OptimTargetModules::contains(const Parameter& p) const {
   if (!trained_matrix(p).matrix || !p.name.ends_with(".weight")) return false;
   for (const char* embedding : {"embed_tokens", "wte", "wpe", "embed_in"})
     if (p.name.find(embedding) != std::string::npos) return false;
@@ -63,7 +64,7 @@ LowRankAdamW::LowRankAdamW(const OptimizerSettings& s, const std::vector<Argumen
                            std::vector<StateTensor> first)
     : a_(s, arguments),
       adam_(a_),
-      targets_(std::make_shared<TargetModules>(s.target_modules, name)),
+      targets_(std::make_shared<OptimTargetModules>(s.target_modules, name)),
       first_(std::move(first)) {
   if (a_.whole_number("rank") < 1 || a_.whole_number("update_proj_gap") < 1)
     throw UserError("optim_args: rank and update_proj_gap must be at least 1");

@@ -11,9 +11,9 @@ namespace dml {
 
 /// optim_target_modules: each is a name, a part of a name, or a regular expression for the full module name;
 /// all-linear: every matrix except embeddings.
-class TargetModules {
+class OptimTargetModules {
  public:
-  TargetModules(const std::vector<std::string>& modules, const char* optimizer);
+  OptimTargetModules(const std::vector<std::string>& modules, const char* optimizer);
   bool contains(const Parameter& p) const;
 
  private:
@@ -64,7 +64,7 @@ class LowRankAdamW : public Optimizer {
   AdamSettings adam_;
 
  private:
-  std::shared_ptr<const TargetModules> targets_;
+  std::shared_ptr<const OptimTargetModules> targets_;
   std::vector<StateTensor> first_;
 };
 

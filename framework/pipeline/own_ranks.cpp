@@ -99,7 +99,7 @@ Topology own_host() {
 LayoutChoice layout_of(const RecipeFile& file, const Topology& host) {
   const TrainSection& train = file.recipe.train;
   const std::int64_t ranks = std::max<std::int64_t>(1, train.ranks);
-  const Layout given{ranks, train.threads.value_or(std::max(1, static_cast<int>(host.cores / ranks)))};
+  const RankLayout given{ranks, train.threads.value_or(std::max(1, static_cast<int>(host.cores / ranks)))};
   if (train.ranks > 0) return {given, fmt::format("ranks: {}", train.ranks)};
   if (train.threads || host.cores < kFewCores) return {given, ""};
   if (const std::string reason = reason_for_one_rank(file.recipe); !reason.empty()) return {given, reason};

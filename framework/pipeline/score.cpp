@@ -6,6 +6,7 @@
 #include "assembly/job.h"
 #include "assembly/vocabulary.h"
 #include "core/error.h"
+#include "data/example.h"
 #include "data/loader.h"
 #include "pipeline/infer.h"
 #include "train/token_loss.h"
@@ -81,6 +82,7 @@ std::vector<RowScore> score_rows(const Recipe& wanted, Comm& comm, const std::op
     const auto at = static_cast<std::int64_t>(i);
     const auto labels = examples.labels(at);
     out[i].place = prepared.place(examples.stored(at));
+    out[i].digest = digest_of_example(examples.ids(at), labels);
     out[i].tokens = examples.length(at);
     out[i].trained_tokens = labels.size() - std::ranges::count(labels, kIgnore);
     out[i].base_loss = before.empty() ? after[i] : before[i];

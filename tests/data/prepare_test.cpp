@@ -409,6 +409,21 @@ TEST_F(Prepare, DropsRowsByTheirScores) {
   EXPECT_EQ(dropped[2].detail, "loss 5.0000 is above max_loss 4.5");
   data.scores = {write("scores.jsonl", "{\"place\": \"other.jsonl:1\", \"loss\": 1}\n"), 4.5, {}, {}};
   EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(HasSubstr("none of the places is in the data")));
+  const Prepared whole = [&] {
+    data.scores = {};
+    return run();
+  }();
+  auto scored = [&](std::int64_t i, std::int64_t of) {
+    return fmt::format("{{\"place\": \"{}\", \"digest\": \"{}\", \"loss\": 1}}\n", whole.place(whole.train().stored(i)),
+                       digest_of_example(whole.train().ids(of), whole.train().labels(of)));
+  };
+  data.scores = {write("scores.jsonl", scored(0, 0) + scored(1, 1)), {}, 2.0, {}};
+  EXPECT_EQ(run().train().size(), 4);
+  data.scores.path = write("scores.jsonl", scored(0, 0) + scored(1, 2));
+  EXPECT_THAT([&] { run(); },
+              testing::ThrowsMessage<UserError>(HasSubstr("changed since `dml score` wrote this file (1 "
+                                                          "examples, the first of " +
+                                                          path("a.jsonl") + ":2)")));
   data.scores.path = write("scores.jsonl", "{\"place\": 1}\n");
   EXPECT_THAT([&] { run(); },
               testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));

@@ -41,77 +41,78 @@ Topology plain_host(int cores) {
   return host;
 }
 
-Layout chosen(const Topology& host, const RunShape& run, std::size_t room = 1000 * kGigabyte) {
+RankLayout chosen(const Topology& host, const RunShape& run, std::size_t room = 1000 * kGigabyte) {
   return choose_layout(host, room, run).layout;
 }
 
-TEST(Layout, UsesAllCoresAndHasMicroBatchesForAllRanks) {
-  EXPECT_THAT(layouts_for(12, 100),
-              ElementsAre(Layout{1, 12}, Layout{2, 6}, Layout{3, 4}, Layout{4, 3}, Layout{6, 2}, Layout{12, 1}));
-  EXPECT_THAT(layouts_for(16, 5), ElementsAre(Layout{1, 16}, Layout{2, 8}, Layout{4, 4}));
-  EXPECT_THAT(layouts_for(1, 8), ElementsAre(Layout{1, 1}));
+TEST(RankLayout, UsesAllCoresAndHasMicroBatchesForAllRanks) {
+  EXPECT_THAT(layouts_for(12, 100), ElementsAre(RankLayout{1, 12}, RankLayout{2, 6}, RankLayout{3, 4}, RankLayout{4, 3},
+                                                RankLayout{6, 2}, RankLayout{12, 1}));
+  EXPECT_THAT(layouts_for(16, 5), ElementsAre(RankLayout{1, 16}, RankLayout{2, 8}, RankLayout{4, 4}));
+  EXPECT_THAT(layouts_for(1, 8), ElementsAre(RankLayout{1, 1}));
 }
 
-TEST(Layout, GivesSmallMicroBatchesToRanksOfFewThreads) {
+TEST(RankLayout, GivesSmallMicroBatchesToRanksOfFewThreads) {
   const RunShape run = adapter_run(16, 256);
-  EXPECT_EQ(chosen(plain_host(1), run), (Layout{1, 1}));
-  EXPECT_EQ(chosen(plain_host(4), run), (Layout{4, 1}));
-  EXPECT_EQ(chosen(plain_host(16), run), (Layout{16, 1}));
-  EXPECT_EQ(chosen(plain_host(64), run), (Layout{16, 4}));
-  EXPECT_EQ(chosen(plain_host(64), adapter_run(64, 256)), (Layout{32, 2}));
+  EXPECT_EQ(chosen(plain_host(1), run), (RankLayout{1, 1}));
+  EXPECT_EQ(chosen(plain_host(4), run), (RankLayout{4, 1}));
+  EXPECT_EQ(chosen(plain_host(16), run), (RankLayout{16, 1}));
+  EXPECT_EQ(chosen(plain_host(64), run), (RankLayout{16, 4}));
+  EXPECT_EQ(chosen(plain_host(64), adapter_run(64, 256)), (RankLayout{32, 2}));
   const LayoutChoice choice = choose_layout(plain_host(16), 0, run);
   EXPECT_EQ(choice.layout.text(), "16 ranks × 1 thread");
   EXPECT_EQ(choice.why, "micro-batches of 256 tokens are small for 16 threads");
 }
 
-TEST(Layout, OfFullTrainingHasFewRanksThatExchangeAllGradients) {
-  EXPECT_EQ(chosen(plain_host(16), full_run(16, 256)), (Layout{2, 8}));
+TEST(RankLayout, OfFullTrainingHasFewRanksThatExchangeAllGradients) {
+  EXPECT_EQ(chosen(plain_host(16), full_run(16, 256)), (RankLayout{2, 8}));
 }
 
-TEST(Layout, LeavesLargeMicroBatchesToOneRank) {
+TEST(RankLayout, LeavesLargeMicroBatchesToOneRank) {
   const LayoutChoice choice = choose_layout(plain_host(16), 0, adapter_run(16, 8192));
-  EXPECT_EQ(choice.layout, (Layout{1, 16}));
+  EXPECT_EQ(choice.layout, (RankLayout{1, 16}));
   EXPECT_EQ(choice.why, "more ranks would not be faster");
 }
 
-TEST(Layout, NeedsSeveralMicroBatches) {
+TEST(RankLayout, NeedsSeveralMicroBatches) {
   const LayoutChoice choice = choose_layout(plain_host(64), 0, adapter_run(1, 256));
-  EXPECT_EQ(choice.layout, (Layout{1, 64}));
+  EXPECT_EQ(choice.layout, (RankLayout{1, 64}));
   EXPECT_EQ(choice.why, "a step has one micro-batch");
-  EXPECT_EQ(chosen(plain_host(64), adapter_run(2, 256)), (Layout{2, 32}));
+  EXPECT_EQ(chosen(plain_host(64), adapter_run(2, 256)), (RankLayout{2, 32}));
 }
 
-TEST(Layout, KeepsRanksInTheirNumaNodes) {
+TEST(RankLayout, KeepsRanksInTheirNumaNodes) {
   const Topology two = synthetic_topology("pack:2 numa:1 l3:1 core:32 pu:2");  // hardware threads are no cores
   const LayoutChoice choice = choose_layout(two, 0, adapter_run(16, 100'000));
-  EXPECT_EQ(choice.layout, (Layout{2, 32}));
+  EXPECT_EQ(choice.layout, (RankLayout{2, 32}));
   EXPECT_EQ(choice.why, "each in a NUMA node of 2");
-  EXPECT_EQ(chosen(synthetic_topology("pack:1 numa:1 l3:1 core:64 pu:2"), adapter_run(16, 100'000)), (Layout{1, 64}));
+  EXPECT_EQ(chosen(synthetic_topology("pack:1 numa:1 l3:1 core:64 pu:2"), adapter_run(16, 100'000)),
+            (RankLayout{1, 64}));
   // 3 × 4 of 12 cores in two nodes of 6: the second of these ranks would lie in both.
   const Topology six = synthetic_topology("pack:2 numa:1 l3:1 core:6 pu:1");
   EXPECT_LT(step_seconds(six, adapter_run(6, 4096), {6, 2}), step_seconds(six, adapter_run(6, 4096), {3, 4}));
 }
 
-TEST(Layout, StartsNoMoreRanksThanTheMemoryHolds) {
+TEST(RankLayout, StartsNoMoreRanksThanTheMemoryHolds) {
   const RunShape run = adapter_run(16, 256);  // one gigabyte in common, and one a rank
-  EXPECT_EQ(chosen(plain_host(16), run, 8 * kGigabyte), (Layout{4, 4}));
-  EXPECT_EQ(chosen(plain_host(16), run, 0), (Layout{16, 1})) << "unknown";
+  EXPECT_EQ(chosen(plain_host(16), run, 8 * kGigabyte), (RankLayout{4, 4}));
+  EXPECT_EQ(chosen(plain_host(16), run, 0), (RankLayout{16, 1})) << "unknown";
   const LayoutChoice none = choose_layout(plain_host(16), 3 * kGigabyte, run);
-  EXPECT_EQ(none.layout, (Layout{1, 16}));
+  EXPECT_EQ(none.layout, (RankLayout{1, 16}));
   EXPECT_EQ(none.why, "there is no memory for more ranks");
 }
 
-TEST(Layout, StartsNoRanksThatCannotTrainTheRecipe) {
+TEST(RankLayout, StartsNoRanksThatCannotTrainTheRecipe) {
   RunShape run = adapter_run(16, 256);
   run.memory = [](std::int64_t) { return std::nullopt; };
-  EXPECT_EQ(chosen(plain_host(16), run), (Layout{1, 16}));
+  EXPECT_EQ(chosen(plain_host(16), run), (RankLayout{1, 16}));
 }
 
-TEST(Layout, StartsNoRanksForARunOfSeconds) {
+TEST(RankLayout, StartsNoRanksForARunOfSeconds) {
   RunShape run = adapter_run(16, 256);
   run.steps = 3;
   const LayoutChoice choice = choose_layout(plain_host(16), 0, run);
-  EXPECT_EQ(choice.layout, (Layout{1, 16}));
+  EXPECT_EQ(choice.layout, (RankLayout{1, 16}));
   EXPECT_THAT(choice.why, HasSubstr("too short"));
 }
 

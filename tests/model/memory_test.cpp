@@ -90,8 +90,8 @@ struct Trainee {
     training.full = dice.one_in(3);
     training.values.in_parts = training.full && !small;  // no values are allocated
     if (training.full && dice.one_in(3))
-      training.unfrozen = [](const std::string& name, std::int64_t rows) -> std::optional<RowRange> {
-        return name.find("mlp") == name.npos ? std::nullopt : std::optional(RowRange{0, rows});
+      training.unfrozen = [](const std::string& name, std::int64_t rows) -> std::optional<UnfrozenRows> {
+        return name.find("mlp") == name.npos ? std::nullopt : std::optional(UnfrozenRows{0, rows});
       };
     if (!training.full) {
       AdapterConfig adapter{.r = dice.one_of<std::int64_t>({1, 4, 16, 64, 100}), .all_linear = true};

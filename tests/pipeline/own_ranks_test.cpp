@@ -50,17 +50,17 @@ class OwnRanks : public testing::Test {
 
 TEST_F(OwnRanks, AreAsManyAsTrainFastest) {
   const LayoutChoice four = layout_of(recipe(), host(4));
-  EXPECT_EQ(four.layout, (Layout{4, 1}));
+  EXPECT_EQ(four.layout, (RankLayout{4, 1}));
   EXPECT_THAT(four.why, testing::MatchesRegex("micro-batches of [0-9]+ tokens are small for 4 threads"));
-  EXPECT_EQ(layout_of(recipe(), host(16)).layout, (Layout{4, 4})) << "a step has four micro-batches";
+  EXPECT_EQ(layout_of(recipe(), host(16)).layout, (RankLayout{4, 4})) << "a step has four micro-batches";
   EXPECT_EQ(layout_of(recipe({{"batch_size", "16"}, {"gradient_accumulation_steps", ""}}), host(16)).layout,
-            (Layout{8, 2}));
+            (RankLayout{8, 2}));
 }
 
 TEST_F(OwnRanks, AreOneOnFewCores) {
   for (int cores : {1, 2}) {
     const LayoutChoice choice = layout_of(recipe(), host(cores));
-    EXPECT_EQ(choice.layout, (Layout{1, cores}));
+    EXPECT_EQ(choice.layout, (RankLayout{1, cores}));
     EXPECT_EQ(choice.why, "");
   }
   EXPECT_FALSE(file_exists(folder / "prepared")) << "nothing had to be known";
@@ -69,7 +69,7 @@ TEST_F(OwnRanks, AreOneOnFewCores) {
 TEST_F(OwnRanks, AreOneWhereMoreWouldNotHelp) {
   const auto why = [&](const std::vector<Override>& overrides) {
     const LayoutChoice choice = layout_of(recipe(overrides), host(16));
-    EXPECT_EQ(choice.layout, (Layout{1, 16}));
+    EXPECT_EQ(choice.layout, (RankLayout{1, 16}));
     return choice.why;
   };
   EXPECT_EQ(why({{"gradient_accumulation_steps", "1"}}), "a step has one micro-batch");
@@ -84,21 +84,21 @@ TEST_F(OwnRanks, AreOneWhereMoreWouldNotHelp) {
 
 TEST_F(OwnRanks, FollowTheRecipe) {
   const LayoutChoice two = layout_of(recipe({{"ranks", "2"}}), host(16));
-  EXPECT_EQ(two.layout, (Layout{2, 8}));
+  EXPECT_EQ(two.layout, (RankLayout{2, 8}));
   EXPECT_EQ(two.why, "ranks: 2");
-  EXPECT_EQ(layout_of(recipe({{"ranks", "2"}, {"threads", "3"}}), host(16)).layout, (Layout{2, 3}));
-  EXPECT_EQ(layout_of(recipe({{"ranks", "1"}}), host(16)).layout, (Layout{1, 16}));
-  EXPECT_EQ(layout_of(recipe({{"threads", "6"}}), host(16)).layout, (Layout{1, 6})) << "threads alone: one rank";
-  EXPECT_EQ(layout_of(recipe({{"threads", "6"}, {"ranks", "auto"}}), host(16)).layout, (Layout{1, 6}));
+  EXPECT_EQ(layout_of(recipe({{"ranks", "2"}, {"threads", "3"}}), host(16)).layout, (RankLayout{2, 3}));
+  EXPECT_EQ(layout_of(recipe({{"ranks", "1"}}), host(16)).layout, (RankLayout{1, 16}));
+  EXPECT_EQ(layout_of(recipe({{"threads", "6"}}), host(16)).layout, (RankLayout{1, 6})) << "threads alone: one rank";
+  EXPECT_EQ(layout_of(recipe({{"threads", "6"}, {"ranks", "auto"}}), host(16)).layout, (RankLayout{1, 6}));
 }
 
 TEST_F(OwnRanks, OfLaunchBringTheirOwnMicroBatches) {
   EXPECT_EQ(launched_layout_of(recipe(), host(16)).layout.threads, 1) << "four for each rank";
   EXPECT_EQ(launched_layout_of(recipe({{"max_steps", "5"}}), host(16)).layout.threads, 1) << "however short";
-  EXPECT_EQ(launched_layout_of(recipe({{"threads", "4"}}), host(16)).layout, (Layout{4, 4}));
-  EXPECT_EQ(launched_layout_of(recipe(), host(2)).layout, (Layout{2, 1}));
+  EXPECT_EQ(launched_layout_of(recipe({{"threads", "4"}}), host(16)).layout, (RankLayout{4, 4}));
+  EXPECT_EQ(launched_layout_of(recipe(), host(2)).layout, (RankLayout{2, 1}));
   EXPECT_EQ(launched_layout_of(recipe({{"batch_size", "2"}, {"gradient_accumulation_steps", ""}}), host(16)).layout,
-            (Layout{2, 8}));
+            (RankLayout{2, 8}));
 }
 
 TEST_F(OwnRanks, ReportErrorsAsTrainingDoes) {
