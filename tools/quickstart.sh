@@ -1,5 +1,5 @@
 #!/bin/bash
-# dml end to end in five minutes: a tokenizer, a small model from scratch, then an adapter that makes it talk like a pirate.
+# dml end to end: a tokenizer, a small model from scratch, then an adapter that makes it talk like a pirate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

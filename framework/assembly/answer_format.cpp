@@ -27,6 +27,7 @@ AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, co
   space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
   if (raw) templates_ = {};
   if (chats()) chat_template_ = choose_chat_template(prompt_context(data_, templates_, dataset_, *tokenizer_)).source;
+  else if (strategy_ && recipe) chat_template_ = portable_chat_template(*recipe, *tokenizer_);
   std::vector<Token> ends = base.spec.eos;
   const Json generation = generation_config(model.generation_directory);
   if (auto eos = generation.find("eos_token_id"); eos != generation.end())
@@ -105,6 +106,8 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   if (uses_chat_template(dataset_)) {  // the dataset's template; rows have the form of the API
     entry.chat_template = dataset_.chat_template;
     entry.chat_template_jinja = dataset_.chat_template_jinja;
+  } else {
+    entry.chat_template_jinja = chat_template_;
   }
   PromptContext context = prompt_context(data_, templates_, entry, *tokenizer_);
   context.keep_answers = true;

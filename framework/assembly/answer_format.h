@@ -41,7 +41,7 @@ class AnswerFormat {
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<Token>& stop_tokens() const { return stop_tokens_; }
-  /// Whether conversations of several messages are supported.
+  /// Whether the dataset's rows are conversations of several messages.
   bool chats() const { return strategy_ && uses_chat_template(dataset_); }
   /// Names the template, for messages.
   std::string description() const { return strategy_ ? strategy_->description() : "prompts without a template"; }
@@ -63,7 +63,8 @@ class AnswerFormat {
   /// Renders {"messages": …, "tools": …} of the OpenAI API. UserError when the template refuses them.
   Rendered chat(const Json& row, const ChatOptions& options) const;
   std::vector<Token> ids_of(const Rendered& rendered) const;
-  /// The text of the chat template; "" if there is none.
+  /// The text of the chat template, of an instruction format the equivalent one; "" if there is none, and chat() cannot
+  /// be called.
   const std::string& chat_template() const { return chat_template_; }
 
   /// A decoder of answers to prompt_ids() and chat(), or, if `continued`, of texts that continue `prompt`. `specials`:

@@ -92,7 +92,8 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
     // A model trained in full, or merged, needs no adapter.
     if (!adapters.empty() && !alone)
       throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
-    if (file_exists(recipe->train.output_dir + "/config.json")) {
+    const bool base_alone = alone && !out.section.base_model.empty();
+    if (!base_alone && file_exists(recipe->train.output_dir + "/config.json")) {
       out.section = ModelSection{};
       out.section.base_model = recipe->train.output_dir;
     } else if (out.section.base_model.empty()) {

@@ -15,6 +15,7 @@
 #include "core/parallel.h"
 #include "dist/group_comm.h"
 #include "kernels/quant_ggml.h"
+#include "model/mxfp4_names.h"
 
 namespace dml {
 namespace {
@@ -34,9 +35,7 @@ struct Chunk {
 };
 
 bool is_mxfp4_scales(const TensorView& t, const ModelFiles& files) {
-  constexpr std::string_view kEnd = "_scales";
-  return t.dtype == DType::u8 && t.name.ends_with(kEnd) &&
-         files.find(std::string(t.name.substr(0, t.name.size() - kEnd.size())) + "_blocks") != nullptr;
+  return t.dtype == DType::u8 && t.name.ends_with(kMxfp4Scales) && files.find(mxfp4_codes_of(t.name)) != nullptr;
 }
 
 std::vector<Chunk> chunks_of(const ModelFiles& files) {

@@ -70,12 +70,11 @@ std::optional<StoredTensor> stored(const TensorView* tensor, std::optional<DType
 }
 
 // Codes and powers of two of experts, used where they are mapped; report_weights() has seen both.
-bool is_mxfp4(const TensorView& t) { return t.dtype == DType::u8 && t.name.ends_with("_blocks"); }
+bool is_mxfp4(const TensorView& t) { return t.dtype == DType::u8 && t.name.ends_with(kMxfp4Codes); }
 
 StoredTensor mxfp4(const TensorView& codes, const ModelFiles& files) {
-  const std::string scales = std::string(codes.name.substr(0, codes.name.size() - 7)) + "_scales";
   StoredTensor out{DType::mxfp4, {codes.shape.begin(), codes.shape.end()}, codes.bytes.data()};
-  out.scale_codes = reinterpret_cast<const std::uint8_t*>(files.find(scales)->bytes.data());
+  out.scale_codes = reinterpret_cast<const std::uint8_t*>(files.find(mxfp4_scales_of(codes.name))->bytes.data());
   return out;
 }
 
@@ -164,7 +163,7 @@ BaseModel open_base_files(const ModelSection& section) {
     if (!file_exists(config_dir))
       throw UserError("{}: {}; base_model must be a directory with config.json and *.safetensors, or a GGUF file{}",
                       config_dir, missing_path(config_dir) ? "no such directory" : path_problem(config_dir),
-                      hub_advice(HubKind::model, config_dir));
+                      missing_advice(HubKind::model, config_dir));
     base.config = read_json(config_dir + "/config.json", {.bytes = 1 << 20});
     if (section.model_config.empty()) {
       base.spec = read_model_spec(config_dir);

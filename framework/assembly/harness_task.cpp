@@ -6,6 +6,7 @@
 #include "assembly/eval_tasks.h"
 #include "assembly/harness_config.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "jinja/template.h"
 #include "jinja/value.h"
 
@@ -19,8 +20,7 @@ constexpr std::size_t kMostProblems = 20;
 class FieldOf {
  public:
   FieldOf(const std::string& source, const std::string& name) : source_(source) {
-    const auto first = source.find_first_not_of(" \n\t"), last = source.find_last_not_of(" \n\t");
-    const std::string core = first == source.npos ? "" : source.substr(first, last - first + 1);
+    const std::string core(trim(source, " \n\t"));
     const bool expression = core.starts_with("{{") && core.ends_with("}}") && core.find("{{", 2) == core.npos &&
                             core.find("}}") == core.size() - 2;
     if (expression) value_.emplace("{{ (" + core.substr(2, core.size() - 4) + ") | tojson }}", name);

@@ -13,10 +13,14 @@ void download_missing_files(const RecipeFile& file) {
   auto fetch = [&](const std::string& key, HubKind kind, const std::string& name, const FileChoice& choose = {}) {
     std::error_code unknown;
     if (name.empty() || std::filesystem::exists(name, unknown)) return;
+    if (kind == HubKind::dataset && names_rows(name, false)) return;  // a path; reading it says that it is missing
     try {
       hub_folder(kind, name, choose);
     } catch (const UserError& error) {
       for (const Problem& problem : error.about(key).problems()) problems.add(file.located(problem));
+    } catch (const IoError& error) {
+      throw IoError(
+          file.located({key, "", fmt::format("there is no file or folder '{}' here; {}", name, error.what())}).line());
     }
   };
   const ModelSection& model = file.recipe.model;

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "dist/shards.h"
+#include "model/mxfp4_names.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -27,7 +28,7 @@ TensorRows rows_by_tensor(const ModelSpec& spec) {
 
 // Whether a tensor of the base is unknown to the model.
 bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& spec) {
-  if (spec.moe.experts > 0 && t.dtype == DType::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))
+  if (spec.moe.experts > 0 && t.dtype == DType::u8 && (t.name.ends_with(kMxfp4Codes) || t.name.ends_with(kMxfp4Scales)))
     return false;  // mxfp4: these weights are written as numbers
   return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
          !is_bitsandbytes_part(t.name) &&

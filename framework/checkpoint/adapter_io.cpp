@@ -192,4 +192,12 @@ std::string adapter_card(const AdapterConfig& c) {
       base, c.r, c.alpha, c.dropout, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : "", targets);
 }
 
+std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::int64_t cols) {
+  std::vector<float> out(x.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < cols; ++j)
+      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * cols + j)];
+  return out;
+}
+
 }  // namespace dml

@@ -59,4 +59,7 @@ void write_adapter(const std::string& directory, const AdapterConfig& config, co
 /// The model card: front matter for the Hub, then a short description.
 std::string adapter_card(const AdapterConfig& config);
 
+/// A matrix of `rows` rows, transposed.
+std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::int64_t cols);
+
 }  // namespace dml

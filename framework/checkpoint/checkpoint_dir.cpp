@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kManifestFormat = 1;
-constexpr std::string_view kFolder = "checkpoint-";
 constexpr JsonLimits kCheckpointLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
 /// The number that `digits` is, in the form in which we write it; −1 otherwise.
@@ -103,10 +102,12 @@ pid_t owner_of(const std::string& name) {
 
 }  // namespace
 
+std::string checkpoint_path(const std::string& output_dir, std::int64_t step) {
+  return path_in(output_dir, fmt::format("{}{}", kCheckpointPrefix, step));
+}
+
 CheckpointWriter::CheckpointWriter(std::string output_dir, std::int64_t step)
-    : output_dir_(std::move(output_dir)),
-      step_(step),
-      folder_(path_in(output_dir_, fmt::format("{}{}", kFolder, step)), true) {}
+    : output_dir_(std::move(output_dir)), step_(step), folder_(checkpoint_path(output_dir_, step), true) {}
 
 std::string CheckpointWriter::commit(const TrainState& state, const TrainerState& trainer) {
   DML_CHECK(state.step == step_, "state of step {} in the checkpoint of step {}", state.step, step_);
@@ -118,7 +119,7 @@ std::string CheckpointWriter::commit(const TrainState& state, const TrainerState
                           {"base", state.base},
                           {"numerics", state.numerics}});
   folder_.commit();
-  std::string name = fmt::format("{}{}", kFolder, step_);
+  std::string name = fmt::format("{}{}", kCheckpointPrefix, step_);
   write_file(path_in(output_dir_, "latest"), name + "\n");
   if (state.best_step == state.step) write_file(path_in(output_dir_, "best"), name + "\n");
   return path_in(output_dir_, name);
@@ -156,25 +157,27 @@ std::vector<Checkpoint> list_checkpoints(const std::string& output_dir) {
   std::error_code error;
   for (fs::directory_iterator it(output_dir, error), end; !error && it != end; it.increment(error)) {
     std::string name = it->path().filename().string();
-    if (!name.starts_with(kFolder) || it->symlink_status(error).type() != fs::file_type::directory) continue;
-    std::int64_t step = number_of(std::string_view(name).substr(kFolder.size()));
+    if (!name.starts_with(kCheckpointPrefix) || it->symlink_status(error).type() != fs::file_type::directory) continue;
+    std::int64_t step = number_of(std::string_view(name).substr(kCheckpointPrefix.size()));
     if (step >= 0) out.push_back({it->path().string(), step});
   }
   std::ranges::sort(out, std::greater<>(), &Checkpoint::step);
   return out;
 }
 
+std::string checkpoint_problem(const Checkpoint& c, bool contents) {
+  if (std::string problem = manifest_problem(c.path, contents); !problem.empty()) return problem;
+  try {
+    return load_train_state(c.path).step == c.step ? "" : "its state is that of another step";
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
 FoundCheckpoint find_checkpoint(const std::string& output_dir) {
   FoundCheckpoint found;
   for (auto& c : list_checkpoints(output_dir)) {
-    std::string problem = manifest_problem(c.path);
-    if (problem.empty()) {
-      try {
-        if (load_train_state(c.path).step != c.step) problem = "its state is that of another step";
-      } catch (const UserError& e) {
-        problem = e.what();
-      }
-    }
+    const std::string problem = checkpoint_problem(c);
     if (problem.empty()) {
       found.newest = c;
       return found;

@@ -9,12 +9,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/train_state.h"
 #include "core/files.h"
 
 namespace dml {
+
+inline constexpr std::string_view kCheckpointPrefix = "checkpoint-";
+/// "OUTPUT_DIR/checkpoint-STEP".
+std::string checkpoint_path(const std::string& output_dir, std::int64_t step);
 
 class CheckpointWriter {
  public:
@@ -46,6 +51,9 @@ struct FoundCheckpoint {
   std::vector<std::string> skipped;  // one line each: folder and reason
 };
 
+/// Why a checkpoint is not valid: its files do not match its manifest, or its state is that of another step; "" if it
+/// is valid. Without `contents` only names and sizes of the files are compared.
+std::string checkpoint_problem(const Checkpoint& checkpoint, bool contents = true);
 /// All "checkpoint-STEP" folders, newest first, valid or not.
 std::vector<Checkpoint> list_checkpoints(const std::string& output_dir);
 /// The newest valid checkpoint; contents are compared with the manifests.

@@ -42,6 +42,7 @@ class ConfigReader {
   const std::string& source() const { return source_; }
   /// Whether the family reads this key, so that it takes effect.
   bool asked(const std::string& key) const { return asked_.contains(key); }
+  const std::set<std::string>& asked_keys() const { return asked_; }
   /// Whether the key is present and not null.
   bool has(const char* key) const;
   /// The value of a present key.

@@ -15,14 +15,6 @@ using Kind = AdapterTensor::Kind;
 const char* suffix(Kind kind) { return kind == Kind::a ? ".lora_a" : kind == Kind::b ? ".lora_b" : ".m"; }
 
 /// Transposes (rows, cols) to (cols, rows).
-std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::int64_t cols) {
-  std::vector<float> out(x.size());
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < cols; ++j)
-      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * cols + j)];
-  return out;
-}
-
 /// The shape of a PEFT tensor in mlx-lm.
 std::vector<std::int64_t> mlx_shape(const AdapterTensor& t) {
   auto shape = t.shape;

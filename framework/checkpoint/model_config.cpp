@@ -171,6 +171,21 @@ ModelSpec read_model_config(const Json& config, const std::string& source) {
   return spec;
 }
 
+std::vector<std::string> misspelt_config_keys(const Json& config, const Json& given) {
+  const std::string source = "model_config", type = json_string(config, "model_type", "", source);
+  if (find_wrapper(type)) return {};
+  ModelSpec spec;
+  const ConfigReader reader(config, source);
+  ConfigFields fields(reader);
+  family_of(config, source).fields(fields, spec);
+  const std::vector<std::string> known(reader.asked_keys().begin(), reader.asked_keys().end());
+  std::vector<std::string> out;
+  for (auto& [key, value] : given.items())
+    if (const std::string near = reader.asked(key) ? "" : closest(key, known); !near.empty())
+      out.push_back(fmt::format("model_config: a model of type {} has no '{}'; did you mean '{}'?", type, key, near));
+  return out;
+}
+
 std::string architecture_of(const Family& family, HeadKind head) {
   std::string name = family.architecture;
   if (head == HeadKind::causal_lm) return name;

@@ -43,6 +43,10 @@ void fit_to_files(ModelSpec& spec, const ModelFiles& files);
 /// Parses a config (config.json, or `model_config:` of a recipe) and checks the spec. `source`: prefix of errors.
 ModelSpec read_model_config(const Json& config, const std::string& source);
 
+/// A line for each key of `given`, the recipe's changes of `config`, that its family does not read and that is close to
+/// one it reads.
+std::vector<std::string> misspelt_config_keys(const Json& config, const Json& given);
+
 /// Reads DIRECTORY/config.json, adding the EOS ids of generation_config.json, and checks the spec.
 ModelSpec read_model_spec(const std::string& directory);
 

@@ -61,7 +61,7 @@ QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, DTyp
 
 // Loads the folder; returns "", or why it cannot be used.
 std::string QuantisedBase::ready_or_why(const ModelFiles& base, const std::string& note) {
-  if (!file_exists(folder_)) return "not there yet";
+  if (!file_exists(folder_)) return "not cached yet";
   std::string problem = manifest_problem(folder_);
   if (problem.empty()) try {
       load(base);

@@ -34,7 +34,7 @@ TrainState read_train_state(const Json& json, const std::string& source);
 /// The contents of transformers' trainer_state.json: sorted keys, indent 2.
 struct TrainerState {
   std::int64_t step = 0, max_steps = 0, logging_steps = 1, save_steps = 0, eval_steps = 0, batch_size = 1, tokens = 0;
-  double epoch = 0, epochs = 1, flops = 0;
+  double epoch = 0, epochs = 1;
   std::optional<double> best_metric;
   std::int64_t best_step = -1;
   std::string best_checkpoint;    // path; empty: null

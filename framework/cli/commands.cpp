@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/version.h"
 #include "diagnose/launch.h"
+#include "dist/started_rank.h"
 #include "recipe/recipe.h"
 
 namespace dml {

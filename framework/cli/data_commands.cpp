@@ -128,7 +128,7 @@ int tokenize(const std::vector<std::string>& words) {
   t.options.parse(words);
   if (!t.model) throw UserError("tokenize needs --model DIR");
   if (t.text.has_value() + t.file.has_value() + t.input.has_value() != 1)
-    throw UserError("tokenize needs one of --text, --file, --input");
+    throw UserError("tokenize needs exactly one of --text, --file, --input");
   auto tokenizer = load_tokenizer(model_directory(*t.model));
   auto encode = [&](std::string_view text) {
     return Json(tokenizer->encode(text, {.add_special = t.special}).ids).dump() + "\n";

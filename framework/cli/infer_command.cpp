@@ -135,7 +135,12 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
         "NAME=DIR …");
   ServedOptions served;
   served.base_model = in.base_model, served.cache = generation.cache;
+  served.own_result = in.adapters.empty(), served.adapters_first = true;
   if (!in.adapters.empty() && in.adapters[0] != "none") served.adapters = in.adapters;
+  for (const std::string& adapter : served.adapters)
+    if (const auto equals = adapter.rfind('=');
+        !file_exists(adapter) && equals != adapter.npos && file_exists(adapter.substr(0, equals)))
+      throw UserError("--adapter: '{}': requests of a batch are answered by an adapter without a weight", adapter);
   const ServedModels models(recipe, served);
   const BatchCount count = answer_batch(models, *in.input, *in.output);
   log_info("{}: {}", *in.output, count.text());
@@ -193,7 +198,7 @@ void check_words(const Infer& in) {
   if (in.recipe.empty() && !in.base_model)
     throw UserError("infer needs a RECIPE or --base-model DIR\n{}", "usage: dml infer (RECIPE | --base-model DIR) …");
   if (in.prompt.has_value() + in.input.has_value() + in.chat != 1)
-    throw UserError("infer needs one of --prompt, --input, --chat");
+    throw UserError("infer needs exactly one of --prompt, --input, --chat");
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
   if (in.threads && *in.threads < 1) throw UserError("--threads: {} is not 1 or more", *in.threads);
 }

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "hub/fetch.h"
 #include "pipeline/init.h"
 
@@ -69,9 +70,8 @@ std::string ask(const std::string& question, const std::string& otherwise,
     std::fflush(stderr);
     std::string line;
     if (!std::getline(std::cin, line)) throw UserError("no answer; nothing was written");
-    const auto first = line.find_first_not_of(" \t\r");
-    const std::string answer =
-        first == line.npos ? otherwise : line.substr(first, line.find_last_not_of(" \t\r") + 1 - first);
+    const std::string_view given = trim(line);
+    const std::string answer(given.empty() ? otherwise : given);
     if (answer.empty()) continue;
     const std::string problem = problem_of(answer);
     if (problem.empty()) return answer;

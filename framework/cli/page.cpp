@@ -6,16 +6,13 @@
 #include <cctype>
 
 #include "core/error.h"
+#include "core/utf8.h"
 
 namespace dml {
 namespace {
 
 constexpr std::size_t kWidth = 100;  // columns of a help page
 constexpr std::size_t kIndent = 29;  // column where the help of an option begins
-
-std::size_t columns(std::string_view text) {  // of UTF-8, one per code point
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
 
 /// Wraps text at spaces; lines after the first are indented.
 std::string wrapped(const std::string& text, std::size_t indent) {
@@ -24,7 +21,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
     const std::string_view word = std::string_view(text).substr(at, end - at);
-    if (column > indent && column + 1 + columns(word) > kWidth) {
+    if (column > indent && column + 1 + count_characters(word) > kWidth) {
       out += "\n" + std::string(indent, ' ');
       column = indent;
     } else if (column > indent) {
@@ -32,7 +29,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
       ++column;
     }
     out += word;
-    column += columns(word);
+    column += count_characters(word);
     at = end + 1;
   }
   return out;
@@ -40,8 +37,8 @@ std::string wrapped(const std::string& text, std::size_t indent) {
 
 std::string row(const std::string& name, const std::string& help) {
   const std::string start = "  " + name;
-  const std::string gap =
-      columns(start) < kIndent - 1 ? std::string(kIndent - columns(start), ' ') : "\n" + std::string(kIndent, ' ');
+  const std::string gap = count_characters(start) < kIndent - 1 ? std::string(kIndent - count_characters(start), ' ')
+                                                                : "\n" + std::string(kIndent, ' ');
   return start + gap + wrapped(help, kIndent) + "\n";
 }
 
@@ -77,6 +74,7 @@ const std::vector<ExitStatus>& exit_statuses() {
       {static_cast<int>(ExitCode::internal), "Internal error: a bug in dml."},
       {static_cast<int>(ExitCode::user),
        "An error in the command line, the recipe, the data or the model files. The message says what to change."},
+      {static_cast<int>(ExitCode::below_limit), "dml evaluate: a metric is below its fail_below."},
       {static_cast<int>(ExitCode::diverged), "Training diverged: the loss or the gradients are not finite numbers."},
       {static_cast<int>(ExitCode::io), "Input/output error: disk full, read-only file system, failing disk."},
       {static_cast<int>(ExitCode::distributed),
@@ -95,11 +93,12 @@ std::string page_text(const CommandPage& page) {
   if (!page.examples.empty()) out += "\nexamples:\n";
   std::size_t widest = 0;
   for (const std::string& e : page.examples)
-    if (const CommandExample x = split_example(e); !x.meaning.empty()) widest = std::max(widest, columns(x.line));
+    if (const CommandExample x = split_example(e); !x.meaning.empty())
+      widest = std::max(widest, count_characters(x.line));
   for (const std::string& e : page.examples) {
     const CommandExample x = split_example(e);
     out += "  " + x.line;
-    if (!x.meaning.empty()) out += std::string(widest - columns(x.line) + 3, ' ') + x.meaning;
+    if (!x.meaning.empty()) out += std::string(widest - count_characters(x.line) + 3, ' ') + x.meaning;
     out += "\n";
   }
   out += "\noptions:\n";

@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "diagnose/launch.h"
+#include "dist/started_rank.h"
 #include "pipeline/run_record.h"
 
 namespace dml {
@@ -77,7 +78,7 @@ int resume(const std::vector<std::string>& words) {
   r.options.parse(words);
   const std::string directory = absolute(r.directory);
   const bool is_checkpoint =
-      fs::path(directory).filename().string().starts_with("checkpoint-") && !file_exists(directory + "/run.json");
+      fs::path(directory).filename().string().starts_with(kCheckpointPrefix) && !file_exists(directory + "/run.json");
   const std::string folder = is_checkpoint ? fs::path(directory).parent_path().string() : directory;
   RunRecord record = read_run_record(folder);
   const std::string from = checkpoint_of(directory, folder, record);

@@ -13,6 +13,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/placement.h"
+#include "core/text.h"
 #include "hub/fetch.h"
 #include "serve/api_server.h"
 #include "serve/batch.h"
@@ -78,8 +79,8 @@ std::vector<std::string> read_keys(const std::string& path) {
   std::vector<std::string> keys;
   std::istringstream lines(read_file(path, 1 << 20));
   for (std::string line; std::getline(lines, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty() && line[0] != '#') keys.push_back(line);
+    const std::string_view key = trim(line);
+    if (!key.empty() && key[0] != '#') keys.emplace_back(key);
   }
   if (keys.empty()) throw UserError("--api-key-file: {} has no key", path);
   return keys;

@@ -75,9 +75,10 @@ std::string marked(const Rendered& rendered) {
 int render(const std::vector<std::string>& words) {
   Template t;
   t.options.parse(words);
-  if (t.model.has_value() == t.path.has_value()) throw UserError("template needs one of --model DIR, --template FILE");
+  if (t.model.has_value() == t.path.has_value())
+    throw UserError("template needs exactly one of --model DIR, --template FILE");
   if (t.messages.has_value() == t.context.has_value())
-    throw UserError("template needs one of --messages FILE, --context FILE");
+    throw UserError("template needs exactly one of --messages FILE, --context FILE");
   if (t.masks && !t.messages) throw UserError("--masks needs --messages");
 
   std::unique_ptr<Tokenizer> tokenizer;

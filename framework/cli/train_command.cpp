@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/stages.h"
+#include "dist/started_rank.h"
 #include "pipeline/own_ranks.h"
 #include "pipeline/train.h"
 

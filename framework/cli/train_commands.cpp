@@ -20,6 +20,7 @@
 #include "core/size_text.h"
 #include "diagnose/scaling_plan.h"
 #include "dist/strategy_rows.h"
+#include "hub/fetch.h"
 #include "pipeline/evals.h"
 #include "pipeline/evaluate.h"
 #include "pipeline/merge.h"
@@ -114,6 +115,7 @@ RecipeFile evaluated_recipe(const Evaluate& e) {
 int run_evaluate(const std::vector<std::string>& words) {
   Evaluate e;
   e.options.parse(words);
+  if (e.base_model && !file_exists(*e.base_model)) hub_folder(HubKind::model, *e.base_model);
   return run_on_ranks([&](Comm& comm) {
     const RecipeFile file = evaluated_recipe(e);
     show_notes(file);

@@ -130,9 +130,6 @@ const Json* member(const Json& object, const char* key) {
 Json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
   return parse<Json>(text, source, limits);
 }
-WideJson parse_wide_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
-  return parse<WideJson>(text, source, limits);
-}
 Json read_json(const std::string& path, const JsonLimits& limits) {
   return parse<Json>(read_file(path, limits.bytes), path, limits);
 }

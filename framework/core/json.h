@@ -26,7 +26,6 @@ struct JsonLimits {
 
 /// Errors begin with `source`: "FILE" or "FILE:LINE". A byte order mark is skipped. Throws UserError.
 Json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits = {});
-WideJson parse_wide_json(std::string_view text, std::string_view source, const JsonLimits& limits = {});
 
 /// Reads and parses a file of at most limits.bytes.
 Json read_json(const std::string& path, const JsonLimits& limits = {});

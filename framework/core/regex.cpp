@@ -14,11 +14,8 @@
 namespace dml {
 namespace {
 
-/// Limits of one call of PCRE2. Tensor names are short; texts to tokenise are long.
-struct Limits {
-  std::uint32_t steps, depth, heap_kb;
-};
-constexpr Limits kOverNames{200'000, 2'000, 4 << 10}, kOverTexts{1'000'000, 100'000, 32 << 10};
+// Limits of one call of PCRE2.
+constexpr std::uint32_t kMaxSteps = 1'000'000, kMaxDepth = 100'000, kMaxHeapKb = 32 << 10;
 // Number of start positions per call; the time is checked in between, so that patterns of quadratic cost are stopped,
 // too.
 constexpr std::size_t kWindow = 1024;
@@ -87,8 +84,8 @@ std::pair<pcre2_code*, std::string> compile(std::string_view pattern, RegexSynta
   PCRE2_UCHAR message[160] = {};
   pcre2_get_error_message(error, message, sizeof message);
   const std::string_view before = pattern.substr(0, translated.origin(at));
-  const auto characters = std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xc0) != 0x80; });
-  return {nullptr, fmt::format("character {}: {}", characters + 1, reinterpret_cast<const char*>(message))};
+  return {nullptr,
+          fmt::format("character {}: {}", count_characters(before) + 1, reinterpret_cast<const char*>(message))};
 }
 
 }  // namespace
@@ -139,12 +136,11 @@ Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view wher
   compiled_->code = code;
   if (syntax == RegexSyntax::oniguruma)
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // if JIT is unavailable, matching is only slower
-  const Limits limits = syntax == RegexSyntax::oniguruma ? kOverTexts : kOverNames;
   compiled_->limits = pcre2_match_context_create(nullptr);
   DML_CHECK(compiled_->limits);
-  pcre2_set_match_limit(compiled_->limits, limits.steps);
-  pcre2_set_depth_limit(compiled_->limits, limits.depth);
-  pcre2_set_heap_limit(compiled_->limits, limits.heap_kb);
+  pcre2_set_match_limit(compiled_->limits, kMaxSteps);
+  pcre2_set_depth_limit(compiled_->limits, kMaxDepth);
+  pcre2_set_heap_limit(compiled_->limits, kMaxHeapKb);
 }
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;

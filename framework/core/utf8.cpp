@@ -108,6 +108,12 @@ static bool turns_direction(std::string_view s, std::size_t i) {
   return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
+std::size_t count_characters(std::string_view s) {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < s.size(); ++n) next_code_point(s, i);
+  return n;
+}
+
 std::string escape_controls(std::string_view s) {
   std::string out;
   for (std::size_t i = 0; i < s.size(); ++i) {

@@ -17,6 +17,8 @@ void append_utf8(std::string& out, char32_t code);
 std::size_t find_invalid_utf8(std::string_view s);
 /// The number of bytes (0 to 3) of an incomplete character at the end.
 std::size_t incomplete_utf8_tail(std::string_view s);
+/// Ill-formed input counts by the byte.
+std::size_t count_characters(std::string_view s);
 /// Escapes control characters except newline and tab as \xNN, and bidirectional controls as \uNNNN, so that data cannot
 /// control the terminal.
 std::string escape_controls(std::string_view s);

@@ -4,6 +4,7 @@
 #include <archive_entry.h>
 
 #include <array>
+#include <set>
 
 #include "core/error.h"
 
@@ -87,11 +88,13 @@ std::optional<ArchiveMember> parse_archive_member(const std::string& path) {
 std::vector<std::string> archive_members(const std::string& archive) {
   const ArchiveReader reader = open_reader(archive);
   std::vector<std::string> out;
+  std::set<std::string> seen;
   archive_entry* entry = nullptr;
   for (std::string name = next_member(archive, reader.get(), entry); !name.empty();
        name = next_member(archive, reader.get(), entry)) {
     if (name.starts_with('.') || name.find("/.") != name.npos || name.starts_with("__MACOSX")) continue;
     if (out.size() == kMostMembers) throw UserError("{}: more than {} files", archive, kMostMembers);
+    if (!seen.insert(name).second) throw UserError("{}: holds two files named '{}'", archive, name);
     out.push_back(name);
   }
   return out;

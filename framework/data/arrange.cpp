@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <unordered_set>
 
@@ -13,7 +14,7 @@ namespace dml {
 namespace {
 
 // Streams of Purpose::shuffle; the schedule has 0 to 2.
-enum : std::uint32_t { kMerged = 100, kBefore = 101 };
+enum : std::uint32_t { kMerged = 100, kBefore = 101, kHeldOut = 102 };
 
 // weight 2.25: every example twice, and a random quarter of them, in order, a third time.
 std::vector<std::int32_t> weighted(const DatasetRange& range, std::uint64_t seed, std::uint64_t dataset) {
@@ -32,6 +33,14 @@ std::vector<std::int32_t> weighted(const DatasetRange& range, std::uint64_t seed
   return out;
 }
 
+// The first occurrence of each.
+std::vector<std::int32_t> distinct(const std::vector<std::int32_t>& items) {
+  std::vector<std::int32_t> out;
+  std::unordered_set<std::int32_t> seen;
+  std::ranges::copy_if(items, std::back_inserter(out), [&](std::int32_t i) { return seen.insert(i).second; });
+  return out;
+}
+
 }  // namespace
 
 Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& data, std::uint64_t seed) {
@@ -44,8 +53,8 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
     list.insert(list.end(), items.begin(), items.end());
     repeated |= datasets[d].weight > 1;
   }
-  if (data.shuffle_merged_datasets && !data.curriculum_sampling)
-    shuffle(std::span(out.train), Random(seed, Purpose::shuffle, 0, kMerged));
+  const bool shuffles = data.shuffle_merged_datasets && !data.curriculum_sampling;
+  if (shuffles) shuffle(std::span(out.train), Random(seed, Purpose::shuffle, 0, kMerged));
   if (data.dataset_shard_num) {
     if (*data.dataset_shard_num < 1 || data.dataset_shard_idx < 0 || data.dataset_shard_idx >= *data.dataset_shard_num)
       throw UserError("dataset_shard_idx is {}, must be 0 to {}", data.dataset_shard_idx, *data.dataset_shard_num - 1);
@@ -57,18 +66,21 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
   }
   if (data.val_set_size <= 0) return out;
 
-  const auto size = static_cast<double>(out.train.size());
+  // Held out by example, so that none is in both splits, whatever its weight.
+  std::vector<std::int32_t> examples = repeated ? distinct(out.train) : out.train;
+  if (repeated && shuffles) shuffle(std::span(examples), Random(seed, Purpose::shuffle, 0, kHeldOut));
+  const auto size = static_cast<double>(examples.size());
   double wanted = data.val_set_size < 1 ? std::ceil(data.val_set_size * size - 1e-9) : std::floor(data.val_set_size);
   if (wanted >= size)
-    throw UserError("val_set_size {} leaves no examples to train on; there are {}", data.val_set_size, out.train.size())
+    throw UserError("val_set_size {} leaves no examples to train on; there are {}", data.val_set_size, examples.size())
         .about("val_set_size");
-  auto split = out.train.end() - static_cast<std::ptrdiff_t>(wanted);
-  out.validation.insert(out.validation.end(), split, out.train.end());
-  out.train.erase(split, out.train.end());
-  if (repeated) {  // an example that occurs twice must not be in both splits
-    std::unordered_set<std::int32_t> held(out.validation.begin(), out.validation.end()), seen;
-    std::erase_if(out.train, [&](std::int32_t i) { return held.contains(i); });
-    std::erase_if(out.validation, [&](std::int32_t i) { return !seen.insert(i).second; });
+  const std::span held = std::span(examples).last(static_cast<std::size_t>(wanted));
+  out.validation.insert(out.validation.end(), held.begin(), held.end());
+  if (repeated) {
+    const std::unordered_set<std::int32_t> in_validation(held.begin(), held.end());
+    std::erase_if(out.train, [&](std::int32_t i) { return in_validation.contains(i); });
+  } else {
+    out.train.resize(out.train.size() - held.size());
   }
   return out;
 }

@@ -54,6 +54,19 @@ struct Block {
   }
 };
 
+// The fields that a dataset names and that were in no row, each as "key: field".
+std::vector<std::string> unused_fields(const DatasetEntry& entry, const SeenFields& seen) {
+  std::vector<std::string> out;
+  const auto check = [&](const char* key, const std::optional<std::string>& field, bool there) {
+    if (field && !there) out.push_back(fmt::format("{}: {}", key, *field));
+  };
+  check("message_field_training", entry.message_field_training, seen.training);
+  check("message_field_training_detail", entry.message_field_training_detail, seen.training_detail);
+  check("message_field_weight", entry.message_field_weight, seen.message_weight);
+  check("field_weight", entry.field_weight, seen.row_weight);
+  return out;
+}
+
 // The reading position in the files of a dataset.
 struct Cursor {
   RowRange range;
@@ -91,6 +104,8 @@ class Builder {
       });
     }
     report.rows = cursor.taken;
+    const SeenFields seen = std::exchange(fields_, {});
+    if (!cursor.at_limit()) report.unused_fields = unused_fields(*dataset.entry, seen);
     if (tokenizer_.adds_bos) report.bos = tokenizer_.piece(*tokenizer_.bos);
     if (cursor.at_limit()) partial_.push_back(fmt::format("{}: {}", report.name, counted(report.rows, "row", "rows")));
     try {
@@ -225,6 +240,8 @@ class Builder {
       if (row.why_dropped) drop(reader, group.raw[r], row.why_dropped, row.detail, report);
       report.truncated += row.truncated;
       report.cut_documents += row.cut;
+      if (!row.left_out.empty()) ++report.left_out[row.left_out];
+      fields_ |= row.fields;
       const std::int32_t before = count_;
       for (auto end = made + static_cast<std::ptrdiff_t>(row.examples); made != end; ++made) {
         if (const auto refusal = filter_.refuses(*made, sources_, group.raw[r].line))
@@ -302,6 +319,7 @@ class Builder {
   std::vector<std::int32_t> lengths_;  // in a check
   std::vector<std::uint64_t> hashes_;
   std::vector<ExampleKind> kinds_;
+  SeenFields fields_;  // of the dataset that is being read
   RowFilter filter_{data_};
   std::int32_t count_ = 0;
   Built out_;

@@ -9,11 +9,46 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "data/dataset_card.h"
 #include "recipe/recipe.h"
 
 namespace dml {
 namespace {
+
+// Words in the names of files and folders that stand for a split, as the library datasets reads them.
+const std::vector<std::vector<std::string>>& split_words() {
+  static const std::vector<std::vector<std::string>> words{
+      {"train", "training"}, {"validation", "valid", "dev", "val"}, {"test", "testing", "eval", "evaluation"}};
+  return words;
+}
+
+// Whether a name has a word between separators or digits: "data/wiki_test-00000.parquet" has "test".
+bool has_word(const std::string& name, const std::string& word) {
+  const auto ends = [&](std::size_t at) {
+    return at >= name.size() || std::string_view("-._ /0123456789").find(name[at]) != std::string_view::npos;
+  };
+  for (std::size_t at = name.find(word); at != name.npos; at = name.find(word, at + 1))
+    if ((at == 0 || ends(at - 1)) && ends(at + word.size())) return true;
+  return false;
+}
+
+bool is_named_after(const std::string& split, const std::string& path) {
+  const std::string name = ascii_lower(path);
+  if (name.starts_with(split) || name.find("/" + split) != name.npos || has_word(name, split)) return true;
+  return std::ranges::any_of(split_words(), [&](const auto& words) {
+    return std::ranges::count(words, split) > 0 &&
+           std::ranges::any_of(words, [&](const std::string& word) { return has_word(name, word); });
+  });
+}
+
+bool is_named_after_another(const std::string& split, const std::string& path) {
+  const std::string name = ascii_lower(path);
+  return std::ranges::any_of(split_words(), [&](const auto& words) {
+    return std::ranges::count(words, split) == 0 &&
+           std::ranges::any_of(words, [&](const std::string& word) { return has_word(name, word); });
+  });
+}
 
 // A file by its name; of a folder the files below it: files of rows, those named after the split where there are any.
 std::vector<std::string> files_at(const std::string& path, const DatasetEntry& dataset,
@@ -21,16 +56,16 @@ std::vector<std::string> files_at(const std::string& path, const DatasetEntry& d
   if (std::ranges::count(files, path) > 0) return {path};
   std::string below = path;
   if (!below.empty() && !below.ends_with('/')) below += '/';
-  std::vector<std::string> out, named;
+  std::vector<std::string> names;
   for (const std::string& file : files) {
     if (!file.starts_with(below)) continue;
     const std::string rest = file.substr(below.size());
     const bool hidden = rest.starts_with('.') || rest.find("/.") != rest.npos;
-    if (hidden || !names_rows(file, asks_for_documents(dataset))) continue;
-    out.push_back(file);
-    if (named_after(split_of(dataset), rest)) named.push_back(file);
+    if (!hidden && names_rows(file, asks_for_documents(dataset))) names.push_back(rest);
   }
-  return named.empty() ? out : named;
+  std::vector<std::string> out;
+  for (const std::string& name : select_split(names, dataset).files) out.push_back(below + name);
+  return out;
 }
 
 std::vector<std::string> files_of_pattern(const std::string& given, const DatasetEntry& dataset,
@@ -47,14 +82,8 @@ std::vector<std::string> files_of_pattern(const std::string& given, const Datase
 
 }  // namespace
 
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
-  return text;
-}
-
 std::string row_extension(const std::string& path) {
-  std::filesystem::path p(lower_case(path));
+  std::filesystem::path p(ascii_lower(path));
   if (p.extension() == ".gz" || p.extension() == ".zst") p = p.stem();
   return p.extension().string();
 }
@@ -62,20 +91,36 @@ std::string row_extension(const std::string& path) {
 bool names_rows(const std::string& path, bool documents) {
   static const std::vector<std::string> texts{".txt", ".text", ".md", ".markdown", ".rst"},
       rows{".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".text", ".parquet", ".arrow"};
-  return std::ranges::count(documents ? texts : rows, row_extension(path)) > 0;
+  // What the library datasets writes beside its Arrow files.
+  static const std::vector<std::string> descriptions{"dataset_info.json", "dataset_infos.json", "dataset_dict.json",
+                                                     "state.json"};
+  return std::ranges::count(documents ? texts : rows, row_extension(path)) > 0 &&
+         std::ranges::count(descriptions, std::filesystem::path(path).filename().string()) == 0;
 }
 
 bool asks_for_documents(const DatasetEntry& dataset) {
-  return dataset.ds_type && lower_case(*dataset.ds_type) == "document";
+  return dataset.ds_type && ascii_lower(*dataset.ds_type) == "document";
 }
 
 std::string split_of(const DatasetEntry& dataset) {
-  return lower_case(dataset.split.substr(0, dataset.split.find('[')));
+  return ascii_lower(dataset.split.substr(0, dataset.split.find('[')));
 }
 
-bool named_after(const std::string& split, const std::string& path) {
-  const std::string stem = lower_case(path);
-  return stem.starts_with(split) || stem.find("/" + split) != std::string::npos;
+FilesOfSplit select_split(const std::vector<std::string>& names, const DatasetEntry& dataset) {
+  const std::string split = split_of(dataset);
+  FilesOfSplit out;
+  std::vector<std::string> others;
+  for (const std::string& name : names) {
+    if (is_named_after(split, name)) out.files.push_back(name);
+    else (is_named_after_another(split, name) ? out.left_out : others).push_back(name);
+  }
+  out.named = !out.files.empty();
+  if (out.named || asks_for_documents(dataset) || others.empty()) {
+    out.left_out.clear();
+    return out.named ? out : FilesOfSplit{names, {}, false};
+  }
+  out.files = std::move(others);
+  return out;
 }
 
 std::vector<std::string> wanted_files(const DatasetEntry& dataset, const std::string& folder,

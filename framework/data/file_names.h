@@ -9,8 +9,6 @@ namespace dml {
 
 struct DatasetEntry;  // recipe/recipe.h
 
-/// Converts ASCII letters to lower case.
-std::string lower_case(std::string text);
 /// The extension in lower case; of a compressed file (.gz, .zst) the one before it: ".jsonl".
 std::string row_extension(const std::string& path);
 /// Whether a file of this name holds rows; with `documents`, also whether it is a text that is one row.
@@ -19,8 +17,13 @@ bool asks_for_documents(const DatasetEntry& dataset);
 
 /// The name of the split: "test" for `split: Test[:50%]`.
 std::string split_of(const DatasetEntry& dataset);
-/// Whether a path, relative to the dataset, belongs to a split by its name.
-bool named_after(const std::string& split, const std::string& path);
+struct FilesOfSplit {
+  std::vector<std::string> files, left_out;  // left out: named after another split
+  bool named = false;                        // `files` are named after the split
+};
+/// Selects files by their names relative to the dataset: those named after its split ("train-00000.parquet",
+/// "wiki_train.jsonl", "train/a.csv"); without any, those that are not named after another split; or else all.
+FilesOfSplit select_split(const std::vector<std::string>& names, const DatasetEntry& dataset);
 
 /// Selects, from the files of a dataset (paths below `folder`, where only the card must exist), those that
 /// find_sources() reads. UserError when a pattern matches no file, or the card or the files have no such configuration

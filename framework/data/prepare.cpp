@@ -119,9 +119,13 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
                                        e.message_field_weight.value_or(""), e.field_margin));
     add(name + ".rows", fmt::format("{} shards {} {} weight {} max_rows {} skip {}", e.split, e.shards.value_or(1),
                                     e.shards_idx, e.weight, e.max_rows.value_or(-1), e.skip));
-    for (auto& file : datasets[i].files)
-      add(fmt::format("{} {}", name, fs::path(file.path).filename().string()),
+    std::map<std::string, int> seen;  // files of the same name in several folders
+    for (auto& file : datasets[i].files) {
+      const std::string file_name = fs::path(file.path).filename().string();
+      const int earlier = seen[file_name]++;
+      add(fmt::format("{} {}{}", name, file_name, earlier == 0 ? "" : fmt::format(" ({})", earlier + 1)),
           fmt::format("{} {}", stream_digest(file.path), name_of(file.form)));
+    }
   }
   return in;
 }

@@ -126,6 +126,16 @@ void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& 
                     mean(more, std::max<std::int64_t>(less, 1)), d.chosen_tokens == more ? "rejected" : "chosen"));
 }
 
+void warn_of_fields(const DatasetReport& d, std::vector<std::string>& out) {
+  for (auto& [role, rows] : d.left_out)
+    out.push_back(
+        fmt::format("{}: the chat template does not write the messages of role '{}' ({}); rename the role with "
+                    "'roles', or choose a template that has it",
+                    d.name, role, counted(rows, "row", "rows")));
+  for (const std::string& field : d.unused_fields)
+    out.push_back(fmt::format("{}: no row has the field of '{}'", d.name, field));
+}
+
 void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& out) {
   if (d.two_bos > 0)
     out.push_back(
@@ -155,6 +165,7 @@ void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& o
 std::vector<std::string> DataReport::warnings() const {
   std::vector<std::string> out;
   for (auto& d : datasets) {
+    warn_of_fields(d, out);
     warn_of_ends_and_answers(d, out);
     warn_of_tokens_and_rows(d, out);
   }
@@ -201,7 +212,9 @@ Json to_json(const DataReport& report) {
                         {"desirable", d.desirable},
                         {"undesirable", d.undesirable},
                         {"dropped", dropped},
-                        {"first_dropped", first}});
+                        {"first_dropped", first},
+                        {"left_out", d.left_out},
+                        {"unused_fields", d.unused_fields}});
   }
   return {{"datasets", datasets},
           {"lengths", report.lengths},
@@ -243,6 +256,8 @@ DataReport report_from_json(const Json& json, const std::string& source) {
       for (auto& [reason, count] : j.at("dropped").items()) d.dropped[reason] = count.get<std::int64_t>();
       for (auto& row : j.at("first_dropped"))
         d.first_dropped.push_back({row.at("place"), row.at("reason"), row.at("detail")});
+      d.left_out = j.value("left_out", d.left_out);  // absent from earlier versions
+      d.unused_fields = j.value("unused_fields", d.unused_fields);
       r.datasets.push_back(std::move(d));
     }
     r.lengths = json.at("lengths").get<decltype(r.lengths)>();

@@ -23,7 +23,7 @@ inline constexpr const char* kTooShort = "shorter than min_sample_len";
 inline constexpr const char* kNothingTrained = "no trained tokens";
 inline constexpr const char* kDuplicate = "duplicate";
 inline constexpr const char* kNearDuplicate = "near duplicate";
-inline constexpr const char* kByScore = "not wanted by its score";
+inline constexpr const char* kByScore = "refused by scores";
 inline constexpr const char* kWeightZero = "weight 0";
 inline constexpr const char* kEqualAnswers = "chosen and rejected are equal";
 inline constexpr const char* kEmptyAnswer = "an answer is empty";
@@ -51,9 +51,11 @@ struct DatasetReport {
   std::int64_t without_bos = 0, two_bos = 0;  // examples that do not begin with BOS; that begin with several
   std::int64_t chosen_tokens = 0, rejected_tokens = 0;  // trained tokens of the answers of pairs
   std::int64_t pairs = 0, desirable = 0, undesirable = 0;
-  std::string bos;                              // text of the tokenizer's BOS; "" if it has none
-  std::map<std::string, std::int64_t> dropped;  // reason → rows
-  std::vector<DroppedRow> first_dropped;        // at most kShown
+  std::string bos;                               // text of the tokenizer's BOS; "" if it has none
+  std::map<std::string, std::int64_t> dropped;   // reason → rows
+  std::vector<DroppedRow> first_dropped;         // at most kShown
+  std::map<std::string, std::int64_t> left_out;  // role whose messages the template does not write → rows
+  std::vector<std::string> unused_fields;        // named by the dataset, and in no row: "field_weight: w"
 
   static constexpr std::size_t kShown = 10;
 };

@@ -1,10 +1,12 @@
 #include "data/row_group.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "prompt/loss_weight.h"
 #include "prompt/scalar_column.h"
 #include "recipe/recipe.h"
@@ -79,6 +81,10 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     workspace.clock.lap(Phase::render);
     const bool is_pair = !workspace.texts.empty() && workspace.texts.front().role == DocumentRole::chosen;
     if (is_pair) pair(workspace.texts, limits, workspace, group);
+    for (const Rendered& text : workspace.texts) {
+      if (result.left_out.empty()) result.left_out = text.left_out;
+      result.fields |= text.fields;
+    }
     for (const Rendered& text : is_pair ? std::span<const Rendered>() : std::span<const Rendered>(workspace.texts)) {
       const TrainedEnds turns = text.segments.empty() ? trained_ends(text, ends_) : trained_ends(text, end_texts_);
       result.turns.trained += turns.trained;
@@ -95,6 +101,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
       if (result.why_dropped == dropped::kNothingTrained) result.detail = text.untrained_reason;
     }
     set_numbers(dataset, workspace.record, group, made);
+    tell_apart(workspace.record, group, made);
     result.examples = group.made - made;
     if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingTrained;
   } catch (const UserError& error) {
@@ -115,8 +122,10 @@ void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, R
     return found == record.end() ? Json() : scalar_column(*found);
   };
   if (entry.field_weight)
-    if (const Json value = column(*entry.field_weight); !value.is_null())
+    if (const Json value = column(*entry.field_weight); !value.is_null()) {
       weight = loss_weight(value, *entry.field_weight);
+      group.results.back().fields.row_weight = true;
+    }
   if (data_.rows == RowKind::pairs)
     if (const Json value = column(entry.field_margin); !value.is_null()) {
       if (!value.is_number() || !std::isfinite(value.get<double>()))
@@ -130,6 +139,20 @@ void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, R
   if (weight > 0 || group.made == made) return;
   group.made = made;
   group.results.back().why_dropped = dropped::kWeightZero;
+}
+
+// Rows of equal tokens are no duplicates if they differ in label, weight or margin, or, as prompts, in what rewards
+// read.
+void RowWorker::tell_apart(const Json& record, RowGroup& group, std::size_t made) const {
+  const std::string row = data_.rows == RowKind::prompts ? dump(record) : "";
+  for (std::size_t i = made; i < group.made; ++i) {
+    MadeExample& m = group.examples[i];
+    const std::array<float, 3> numbers{static_cast<float>(m.example.kind), m.example.weight, m.example.margin};
+    const std::uint64_t differs = hash64(numbers.data(), sizeof numbers);
+    m.hash ^= row.empty() ? differs : hash64(row.data(), row.size(), differs);
+    if (data_.dataset_near_deduplication)
+      for (std::uint32_t& minimum : m.signature) minimum ^= static_cast<std::uint32_t>(differs);
+  }
 }
 
 void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, Workspace& workspace,

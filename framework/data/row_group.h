@@ -23,13 +23,15 @@ struct RowResult {
   std::int64_t truncated = 0;
   TrainedEnds turns;
   bool cut = false;
+  std::string left_out;  // Rendered::left_out
+  SeenFields fields;
 };
 
 struct MadeExample {
   Example example;
   std::int64_t trained = 0;
   std::int64_t rejected_trained = 0;  // of these, those in the rejected document of a pair
-  std::uint64_t hash = 0;             // of ids and labels
+  std::uint64_t hash = 0;             // of what is trained
   bool ends_trained = false;
   int bos = -1;                         // number of BOS tokens at the beginning; -1: the example does not start a text
   NearDuplicates::Signature signature;  // set if near duplicates are dropped
@@ -68,6 +70,7 @@ class RowWorker {
   bool has_trained_tokens(const Example& answer) const;
   bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
   void set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const;
+  void tell_apart(const Json& record, RowGroup& group, std::size_t made) const;
   void fit(Example& example, std::int64_t trained, bool chunk, const Limits& limits, RowGroup& group) const;
   /// `begins`: the example starts its text.
   void keep(Example& example, std::int64_t trained, bool begins, const Limits& limits, RowGroup& group) const;

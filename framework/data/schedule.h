@@ -74,7 +74,6 @@ class Schedule {
   std::span<const std::int32_t> examples(std::int64_t global_step, std::int64_t m) const;
 
   std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }
-  std::int64_t steps_in_epoch(std::int64_t epoch) const { return epochs_[static_cast<std::size_t>(epoch)].steps; }
   /// Number of tokens of the largest micro-batch of the run, for the memory plan; most_documents(): the largest number
   /// of documents in one.
   std::int64_t longest() const { return longest_; }

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "data/archive.h"
 #include "data/byte_stream.h"
 #include "data/dataset_card.h"
@@ -74,7 +75,7 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
                  : SourceFile{path, RowForm::json_lines, why};
   };
   if (ds_type) {
-    std::string type = lower_case(*ds_type), why = fmt::format("ds_type: {}", *ds_type);
+    std::string type = ascii_lower(*ds_type), why = fmt::format("ds_type: {}", *ds_type);
     if (type == "json" || type == "jsonl") return json(why);
     if (type == "csv") return csv_file(path, why, text);
     if (type == "tsv") return {path, RowForm::tsv, why};
@@ -104,8 +105,8 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
   if (fs::is_symlink(fs::symlink_status(path, error)))
     throw UserError("{}: is a symbolic link that cannot be followed: {}", path, why);
   if (!why.empty() && !missing_path(path)) throw UserError("{}: cannot be read: {}", path, why);
-  throw UserError("{}: no such {}{}{}", path, path.ends_with('/') ? "directory" : "file or directory",
-                  near_missing(path), hub_advice(HubKind::dataset, path));
+  throw UserError("{}: no such {}{}", path, path.ends_with('/') ? "directory" : "file or directory",
+                  missing_advice(HubKind::dataset, path));
 }
 
 std::vector<std::string> matches(const std::string& pattern) {
@@ -119,28 +120,37 @@ std::vector<std::string> matches(const std::string& pattern) {
 
 bool is_pattern(const std::string& s) { return s.find_first_of("*?[{") != std::string::npos; }
 
-// Paths of an archive's members: those of `data_files`, or the readable ones, those named after the split where there
-// are any.
-std::vector<std::string> archive_files(const std::string& archive, const std::string& split,
-                                       const DatasetEntry& dataset) {
-  std::vector<std::string> files, named;
+// The files of a split among `names`, which are relative to `root`; warns of files of other splits.
+FilesOfSplit files_to_read(const std::vector<std::string>& names, const DatasetEntry& dataset,
+                           const std::string& root) {
+  FilesOfSplit chosen = select_split(names, dataset);
+  if (!chosen.left_out.empty())
+    log_warning("{}: not read, named after other splits: {}; list the files to read in data_files", root,
+                fmt::join(chosen.left_out, ", "));
+  return chosen;
+}
+
+// Paths of an archive's members: those of `data_files`, or the readable ones of the split.
+std::vector<std::string> archive_files(const std::string& archive, const DatasetEntry& dataset) {
+  std::vector<std::string> members;
   for (const std::string& member : archive_members(archive)) {
     auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), member.c_str(), 0) == 0; };
     const bool asked = std::ranges::any_of(dataset.data_files, fits);
-    if (dataset.data_files.empty() ? !names_rows(member, asks_for_documents(dataset)) : !asked) continue;
-    files.push_back(archive + "::" + member);
-    if (named_after(split, member)) named.push_back(files.back());
+    if (dataset.data_files.empty() ? names_rows(member, asks_for_documents(dataset)) : asked) members.push_back(member);
   }
-  if (files.empty())
+  if (members.empty())
     throw UserError(
         "{}: {}", archive,
         dataset.data_files.empty() ? "the archive has no file of rows" : "no file of the archive fits data_files");
-  return named.empty() || !dataset.data_files.empty() ? files : named;
+  if (dataset.data_files.empty()) members = files_to_read(members, dataset, archive).files;
+  for (std::string& member : members) member = archive + "::" + member;
+  return members;
 }
 
 // Files of a folder; those named after the split when there are any ("train.jsonl" beside "valid.jsonl").
-std::vector<std::string> folder_files(const std::string& folder, const std::string& split, bool documents) {
-  std::vector<std::string> files, named;
+std::vector<std::string> folder_files(const std::string& folder, const DatasetEntry& dataset) {
+  const bool documents = asks_for_documents(dataset);
+  std::vector<std::string> names;
   std::error_code error, unreadable;
   fs::recursive_directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
@@ -155,18 +165,20 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
     if (hidden || !names_rows(file, documents)) continue;
     if (auto why = path_problem(file); !why.empty()) throw UserError("{}: cannot be read: {}", file, why);
     if (!entry.is_regular_file(unreadable)) continue;
-    if (files.size() >= kMostFiles) throw UserError("{}: more than {} files", folder, kMostFiles);
-    files.push_back(entry.path().string());
-    if (named_after(split, relative.string())) named.push_back(files.back());
+    if (names.size() >= kMostFiles) throw UserError("{}: more than {} files", folder, kMostFiles);
+    names.push_back(relative.string());
   }
   if (error) throw UserError("{}: cannot be read: {}", folder, error.message());
-  if (named.empty() && split != kWhole && !files.empty())
-    throw UserError("{}: no file of this directory is named after split '{}'; list the files in data_files", folder,
-                    split);
-  if (files.empty())
+  if (names.empty())
     throw UserError("{}: the directory has no {} file", folder,
                     documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv, .parquet, .arrow or .txt");
-  return named.empty() ? files : named;
+  const FilesOfSplit chosen = files_to_read(names, dataset, folder);
+  if (!chosen.named && split_of(dataset) != kWhole)
+    throw UserError("{}: no file of this directory is named after split '{}'; list the files in data_files", folder,
+                    split_of(dataset));
+  std::vector<std::string> files;
+  for (const std::string& name : chosen.files) files.push_back((fs::path(folder) / name).string());
+  return files;
 }
 
 }  // namespace
@@ -199,10 +211,10 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
   auto add = [&](const std::string& path) {
     std::error_code error;
     if (fs::is_directory(path, error)) {
-      auto files = folder_files(path, split, asks_for_documents(dataset));
+      auto files = folder_files(path, dataset);
       paths.insert(paths.end(), files.begin(), files.end());
-    } else if (fs::exists(path, error) && is_archive_name(lower_case(path))) {
-      auto files = archive_files(path, split, dataset);
+    } else if (fs::exists(path, error) && is_archive_name(ascii_lower(path))) {
+      auto files = archive_files(path, dataset);
       paths.insert(paths.end(), files.begin(), files.end());
     } else if (fs::exists(path, error)) {
       paths.push_back(path);
@@ -227,7 +239,7 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
       throw UserError("{}: has no subdirectory '{}' (name: {})", root, *dataset.name, *dataset.name);
     root = inner.string();
   }
-  const bool archive = is_archive_name(lower_case(root)) && fs::is_regular_file(root, unknown);
+  const bool archive = is_archive_name(ascii_lower(root)) && fs::is_regular_file(root, unknown);
   if (listed)
     for (auto& file : *listed) add((fs::path(root) / file).string());
   else if (dataset.data_files.empty() || archive) add(root);
@@ -237,7 +249,7 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
 
   if (split != kWhole && !listed)
     for (auto& path : paths)
-      if (lower_case(path).find(split) == std::string::npos)
+      if (ascii_lower(path).find(split) == std::string::npos)
         log_warning("{}: the whole file is used as split '{}'", path, split);
   std::vector<SourceFile> sources;
   for (auto& path : paths) {

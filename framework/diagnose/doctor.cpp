@@ -25,6 +25,7 @@
 #include "core/memory_limits.h"
 #include "core/size_text.h"
 #include "core/topology.h"
+#include "core/utf8.h"
 #include "core/version.h"
 #include "diagnose/launch.h"
 #include "diagnose/rank_checks.h"
@@ -173,23 +174,18 @@ void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
                    "reduce threads, or start with dml launch (plain mpirun binds each rank to one core)"});
 }
 
-/// Characters, not bytes: "µs" is two wide.
-std::size_t columns_of(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 std::string table_text(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (auto& row : rows)
     for (std::size_t c = 0; c < row.size(); ++c) {
       widths.resize(std::max(widths.size(), c + 1));
-      widths[c] = std::max(widths[c], columns_of(row[c]));
+      widths[c] = std::max(widths[c], count_characters(row[c]));
     }
   std::string text;
   for (auto& row : rows) {
     for (std::size_t c = 0; c < row.size(); ++c) {
       text += row[c];
-      if (c + 1 < row.size()) text.append(widths[c] - columns_of(row[c]) + 2, ' ');
+      if (c + 1 < row.size()) text.append(widths[c] - count_characters(row[c]) + 2, ' ');
     }
     text += '\n';
   }

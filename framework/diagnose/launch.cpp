@@ -15,6 +15,7 @@
 #include "core/files.h"
 #include "core/topology.h"
 #include "dist/comm.h"
+#include "dist/started_rank.h"
 
 namespace dml {
 namespace {
@@ -104,21 +105,6 @@ std::string shell_text(const std::vector<std::string>& words) {
     text += '\'';
   }
   return text;
-}
-
-bool is_started_rank() {
-  return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK") || std::getenv("PMI_RANK");
-}
-
-StartedRank started_rank() {
-  const auto number = [](std::initializer_list<const char*> names, int fallback) {
-    for (const char* name : names)
-      if (const char* text = std::getenv(name)) return std::atoi(text);
-    return fallback;
-  };
-  if (!is_started_rank()) return {};
-  return {number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0),
-          number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1)};
 }
 
 int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {

@@ -43,13 +43,4 @@ std::string shell_text(const std::vector<std::string>& words);
 /// second INT ends the job at once. The command ends when this process does.
 int run_launcher(const std::vector<std::string>& words, bool saves_on_stop);
 
-/// Whether this process is a rank that mpirun or srun started.
-bool is_started_rank();
-/// The rank of this process and the number of ranks, as mpirun or srun set them in the environment; rank 0 of 1 where
-/// neither started it.
-struct StartedRank {
-  int rank = 0, ranks = 1;
-};
-StartedRank started_rank();
-
 }  // namespace dml

@@ -34,6 +34,7 @@
 #include "core/log.h"
 #include "core/profile.h"
 #include "dist/comm.h"
+#include "dist/started_rank.h"
 #include "dist/unfinished.h"
 
 namespace dml {
@@ -308,19 +309,10 @@ class MpiComm : public Comm {
   std::unique_ptr<Progress> progress_;
 };
 
-bool in_environment(const char* name) { return std::getenv(name) != nullptr; }
-
 }  // namespace
 
-void refuse_tasks_without_mpi() {
-  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
-  if (tasks != nullptr && std::atoi(tasks) > 1)
-    throw UserError("srun started {} processes without MPI; use srun --mpi=pmix, or start one task (srun -n 1)", tasks);
-}
-
 std::unique_ptr<Comm> make_comm() {
-  if (in_environment("OMPI_COMM_WORLD_SIZE") || in_environment("PMIX_RANK") || in_environment("PMI_RANK"))
-    return std::make_unique<MpiComm>();
+  if (is_started_rank()) return std::make_unique<MpiComm>();
   refuse_tasks_without_mpi();
   return make_self_comm();
 }

@@ -151,21 +151,4 @@ double squared_norm(Comm& comm, std::span<const PartRef> parts, const std::funct
   return total;
 }
 
-std::string first_not_finite_gradient(Comm& comm, const ParameterStore& store, std::span<const Shard> shards) {
-  // Unit and offset are padded with zeros, so that the texts compare in the order of the model.
-  std::string mine;
-  for (const Shard& shard : shards) {
-    std::int64_t at = kernels::first_not_finite(shard.grad);
-    if (at < 0) continue;
-    mine = fmt::format("{:06}{:016}{}: {}[{}] = {}", shard.unit, shard.parameter->offset + shard.first + at,
-                       store.units()[shard.unit].name, shard.parameter->name, shard.first + at,
-                       shard.grad[static_cast<std::size_t>(at)]);
-    break;
-  }
-  std::string first;
-  for (const std::string& text : comm.all_gather(mine))
-    if (!text.empty() && (first.empty() || text < first)) first = text;
-  return first.empty() ? first : first.substr(22);
-}
-
 }  // namespace dml

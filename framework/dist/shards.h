@@ -83,8 +83,4 @@ std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const PartR
 /// by their owner, and every rank adds the sums in the order of the model.
 double squared_norm(Comm& comm, std::span<const PartRef> parts, const std::function<const float*(std::size_t)>& own);
 
-/// The first NaN or infinite gradient as "UNIT: NAME[offset] = value", the same on every rank; "" if all are finite. A
-/// collective.
-std::string first_not_finite_gradient(Comm& comm, const ParameterStore& store, std::span<const Shard> shards);
-
 }  // namespace dml

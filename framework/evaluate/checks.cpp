@@ -7,22 +7,18 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/regex.h"
+#include "core/text.h"
+#include "core/utf8.h"
 
 namespace dml {
 namespace {
-
-std::string trimmed(const std::string& text) {
-  constexpr const char* kSpace = " \t\r\n\f\v";
-  const auto first = text.find_first_not_of(kSpace);
-  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 /// The row's `expected`: a string, or a list of alternatives.
 std::vector<std::string> expected_of(const Json& row) {
   std::vector<std::string> all;
   const Json& expected = row.at("expected");
   for (const Json& e : expected.is_array() ? expected : Json::array({expected}))
-    all.push_back(trimmed(e.get<std::string>()));
+    all.emplace_back(trim(e.get_ref<const std::string&>()));
   return all;
 }
 
@@ -42,8 +38,8 @@ class Expected : public AnswerCheck {
                                               std::ranges::all_of(*e, [](const Json& x) { return x.is_string(); })));
     return texts ? "" : fmt::format("check '{}' needs 'expected', a text or a list of texts", name_);
   }
-  Verdict check(const EvalAnswer& answer, const Json& row) override {
-    const std::string output = trimmed(answer.output);
+  Verdict decide(const EvalAnswer& answer, const Json& row) override {
+    const std::string output(trim(answer.output));
     return {.pass = std::ranges::any_of(expected_of(row), [&](const std::string& e) { return compare_(output, e); })};
   }
   std::string name() const override { return name_; }
@@ -69,7 +65,7 @@ class Matches : public AnswerCheck {
     if (own == row.end() || !own->is_string()) return "check 'regex' needs a pattern, or a 'regex' in every row";
     return Regex::problem(own->get<std::string>(), RegexSyntax::python);
   }
-  Verdict check(const EvalAnswer& answer, const Json& row) override {
+  Verdict decide(const EvalAnswer& answer, const Json& row) override {
     if (pattern_) return {.pass = pattern_->matches_start(answer.output)};
     return {.pass = anywhere(row["regex"].get<std::string>()).matches_start(answer.output)};
   }
@@ -85,7 +81,7 @@ class Matches : public AnswerCheck {
 
 std::optional<Json> json_of(const std::string& text) {
   try {
-    return parse_json(trimmed(text), "an answer");
+    return parse_json(trim(text), "an answer");
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -94,7 +90,9 @@ std::optional<Json> json_of(const std::string& text) {
 class ValidJson : public AnswerCheck {
  public:
   explicit ValidJson(const CheckRequest& r) { require_no_value(r); }
-  Verdict check(const EvalAnswer& answer, const Json&) override { return {.pass = json_of(answer.output).has_value()}; }
+  Verdict decide(const EvalAnswer& answer, const Json&) override {
+    return {.pass = json_of(answer.output).has_value()};
+  }
   std::string name() const override { return "json_valid"; }
 };
 
@@ -120,7 +118,7 @@ class FollowsSchema : public AnswerCheck {
       return e.what();
     }
   }
-  Verdict check(const EvalAnswer& answer, const Json& row) override {
+  Verdict decide(const EvalAnswer& answer, const Json& row) override {
     const std::optional<Json> value = json_of(answer.output);
     if (!value) return {};
     if (schema_) return {.pass = schema_->accepts(dump(*value))};
@@ -140,9 +138,8 @@ class Length : public AnswerCheck {
       throw UserError("check 'length' takes a number of characters above 0, has {}", dump(r.value));
     most_ = r.value.get<double>();
   }
-  Verdict check(const EvalAnswer& answer, const Json&) override {
-    const auto characters = static_cast<double>(
-        std::ranges::count_if(answer.output, [](char b) { return (static_cast<unsigned char>(b) & 0xc0) != 0x80; }));
+  Verdict decide(const EvalAnswer& answer, const Json&) override {
+    const auto characters = static_cast<double>(count_characters(answer.output));
     const double above = std::max(0.0, characters - most_);
     return {.pass = above == 0, .score = std::max(0.0, 1 - above / most_)};
   }
@@ -167,6 +164,16 @@ std::unique_ptr<AnswerCheck> make_contains(const CheckRequest& r) {
 }
 
 }  // namespace
+
+Verdict AnswerCheck::check(const EvalAnswer& answer, const Json& row) {
+  constexpr std::size_t kMostProblems = 3;
+  try {
+    return decide(answer, row);
+  } catch (const UserError& error) {
+    if (problems_.size() < kMostProblems) problems_.emplace_back(error.what());
+    return {.counts = false};
+  }
+}
 
 Registry<AnswerCheckFactory>& answer_checks() {
   static Registry<AnswerCheckFactory> registry(

@@ -24,13 +24,20 @@ class AnswerCheck {
   virtual ~AnswerCheck() = default;
   /// "" if the check can be applied to this row, else what is missing.
   virtual std::string problem_with(const Json& /*row*/) const { return ""; }
-  virtual Verdict check(const EvalAnswer& answer, const Json& row) = 0;
+  /// Never throws UserError: where decide() does, the verdict does not count and problems() has the reason.
+  Verdict check(const EvalAnswer& answer, const Json& row);
   /// The name of its metric, unless the request gives another.
   virtual std::string name() const = 0;
   /// Whether verdicts have a score.
   virtual bool gives_score() const { return false; }
   /// Messages about the failures so far.
-  virtual std::vector<std::string> problems() const { return {}; }
+  virtual std::vector<std::string> problems() const { return problems_; }
+
+ protected:
+  virtual Verdict decide(const EvalAnswer& answer, const Json& row) = 0;
+
+ private:
+  std::vector<std::string> problems_;  // the first few
 };
 
 /// Checks by name: exact, contains, regex, exact_match, json_valid, json_schema, length, command.

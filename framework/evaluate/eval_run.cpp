@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/utf8.h"
 #include "evaluate/likelihood.h"
 #include "generate/generator.h"
 
@@ -111,8 +112,7 @@ Eval::Choices Eval::choices_of(const Json& row) const {
       out.continuations.push_back(prompts_.plain(choice));
     }
     if (out.continuations.back().empty()) throw UserError("choice '{}' has no tokens after the prompt", choice);
-    out.characters.push_back(static_cast<double>(
-        std::ranges::count_if(choice, [](char b) { return (static_cast<unsigned char>(b) & 0xc0) != 0x80; })));
+    out.characters.push_back(static_cast<double>(count_characters(choice)));
     out.bytes.push_back(static_cast<double>(choice.size()));
   }
   return out;

@@ -9,18 +9,13 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/regex.h"
+#include "core/text.h"
 #include "evaluate/checks.h"
 
 namespace dml {
 namespace {
 
 constexpr const char* kSource = "check 'exact_match'";
-
-std::string stripped(const std::string& text) {
-  constexpr const char* kSpace = " \t\r\n\f\v";
-  const auto first = text.find_first_not_of(kSpace);
-  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 std::string mapped(std::string text, int (*to)(int)) {
   std::ranges::transform(text, text.begin(),
@@ -38,7 +33,7 @@ Filter regex_filter(const Json& f) {
           select](const std::string& text) {
     const std::vector<std::string> found = regex->captures(text);
     const std::int64_t at = select < 0 ? select + std::ssize(found) : select;
-    return at < 0 || at >= std::ssize(found) ? fallback : stripped(found[static_cast<std::size_t>(at)]);
+    return at < 0 || at >= std::ssize(found) ? fallback : std::string(trim(found[static_cast<std::size_t>(at)]));
   };
 }
 
@@ -69,7 +64,7 @@ class ExactMatch : public AnswerCheck {
   std::string problem_with(const Json& row) const override {
     return row.contains("expected") ? "" : "check 'exact_match' needs 'expected', a text or a list of texts";
   }
-  Verdict check(const EvalAnswer& answer, const Json& row) override {
+  Verdict decide(const EvalAnswer& answer, const Json& row) override {
     std::string output = answer.output;
     for (const Filter& f : filters_) output = f(std::move(output));
     output = normal(std::move(output));

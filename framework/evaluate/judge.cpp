@@ -53,7 +53,7 @@ class JudgeCheck : public AnswerCheck {
  public:
   JudgeCheck(std::string name, std::vector<std::string> command, double timeout)
       : name_(std::move(name)), judge_(std::move(command), timeout) {}
-  Verdict check(const EvalAnswer& answer, const Json& row) override {
+  Verdict decide(const EvalAnswer& answer, const Json& row) override {
     return judge_.ask(
         {{"prompt", answer.prompt}, {"reference", answer.reference}, {"output", answer.output}, {"row", row}});
   }

@@ -15,7 +15,7 @@ class Chosen : public AnswerCheck {
  public:
   Chosen() : equal_(answer_checks().at("exact").make({"exact", nullptr})) {}
   std::string problem_with(const Json& row) const override { return problem_with_choices(row); }
-  Verdict check(const EvalAnswer& answer, const Json& row) override {
+  Verdict decide(const EvalAnswer& answer, const Json& row) override {
     return equal_->check(answer, Json{{"expected", row.at("choices").at(row.at("answer").get<std::size_t>())}});
   }
   std::string name() const override { return "choice"; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "checkpoint/adapter_io.h"
 #include "core/error.h"
 #include "exchange/gguf_families.h"
 #include "kernels/stored_format.h"
@@ -63,14 +64,6 @@ struct Part {
 std::vector<float> ordered(std::span<const float> b, std::int64_t rows, std::int64_t r, const RowOrder& order) {
   std::vector<float> out(b.size());
   for (std::int64_t i = 0; i < rows; ++i) std::copy_n(b.begin() + order.source(i) * r, r, out.begin() + i * r);
-  return out;
-}
-
-std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::int64_t cols) {
-  std::vector<float> out(x.size());
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < cols; ++j)
-      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * cols + j)];
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "kernels/stored_format.h"
 
 namespace dml {
@@ -76,8 +77,7 @@ const std::vector<GgufFileType>& gguf_file_types() {
 }
 
 const GgufFileType& gguf_file_type(const std::string& name) {
-  std::string low = name;
-  std::ranges::transform(low, low.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string low = ascii_lower(name);
   if (low == "float32") low = "f32";
   if (low == "float16") low = "f16";
   if (low == "bfloat16") low = "bf16";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/closest.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 
@@ -55,6 +56,13 @@ std::string commit_of(const std::string& repository, const std::string& revision
   std::string text = read_file(file, 4096);
   text.erase(std::ranges::find_if(text, [](unsigned char c) { return std::isspace(c); }), text.end());
   return is_hub_commit(text) ? text : "";
+}
+
+// Whether a name ends like that of a file, with an extension of letters; "Qwen3-0.6B" does not.
+bool is_file_name(const fs::path& path) {
+  const std::string extension = path.extension();
+  return extension.size() > 1 &&
+         std::all_of(extension.begin() + 1, extension.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
 }
 
 }  // namespace
@@ -112,9 +120,15 @@ std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name
   return folder;
 }
 
-std::string hub_advice(HubKind kind, std::string_view name) {
+std::string missing_advice(HubKind kind, const std::string& name) {
+  const fs::path path(name);
+  std::error_code unreadable;
+  // Where its folder exists, the name is a path before it is a name of the Hub.
+  const bool in_folder = path.has_parent_path() && fs::is_directory(path.parent_path(), unreadable);
+  const std::string near = near_missing(name);
+  if (in_folder && near.starts_with("; did you mean")) return near;
   const auto parsed = parse_hub_name(name);
-  if (!parsed || (parsed->id.find('/') == std::string::npos && !fs::path(parsed->id).extension().empty())) return {};
+  if (!parsed || ((in_folder || !path.has_parent_path()) && is_file_name(path))) return near;
   const std::string cache = hub_cache_directory();
   const std::vector<std::string> known = known_names(kind, cache);
   if (std::ranges::count(known, parsed->id) > 0)

@@ -37,8 +37,8 @@ bool is_hub_commit(std::string_view revision);
 /// The folder of the snapshot; empty if it is not in the cache.
 std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name);
 
-/// The end of an error message for a name that was not found: where it was looked for and how to get it, beginning with
-/// "; "; "" if it cannot be a name of the Hub.
-std::string hub_advice(HubKind kind, std::string_view name);
+/// The end of an error message for a path or name of the Hub that was not found, beginning with "; ": a name that is
+/// like it in its folder, or how to download it; "" if there is nothing to say.
+std::string missing_advice(HubKind kind, const std::string& name);
 
 }  // namespace dml

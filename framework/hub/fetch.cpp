@@ -1,6 +1,5 @@
 #include "hub/fetch.h"
 
-#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,45 +17,32 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/model_file_names.h"
 #include "core/size_text.h"
+#include "hub/file_patterns.h"
 #include "hub/transfer.h"
 
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-bool fits(const std::string& pattern, const std::string& path) {
-  return fnmatch(pattern.c_str(), path.c_str(), 0) == 0;
-}
-
-bool fits_any(const std::vector<std::string>& patterns, const std::string& path) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return fits(pattern, path); });
-}
-
 // Whether a file belongs to a model: config, tokenizer, template, card and safetensors, but not in subfolders
 // (original/, onnx/).
 bool belongs_to_model(const std::string& path) {
-  static const std::vector<std::string> names{"config.json",
-                                              "generation_config.json",
-                                              "model.safetensors",
-                                              "model-*-of-*.safetensors",
-                                              "model.safetensors.index.json",
-                                              "adapter_config.json",
-                                              "adapter_model.safetensors",
-                                              "tokenizer.json",
-                                              "tokenizer_config.json",
-                                              "special_tokens_map.json",
-                                              "added_tokens.json",
-                                              "vocab.json",
-                                              "merges.txt",
-                                              "vocab.txt",
-                                              "tokenizer.model",
-                                              "chat_template.jinja",
-                                              "chat_template.json",
-                                              "additional_chat_templates/*.jinja",
-                                              "quantize_config.json",
-                                              "README.md",
-                                              "LICENSE*"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all{"model.safetensors",
+                                 "model-*-of-*.safetensors",
+                                 "model.safetensors.index.json",
+                                 "adapter_model.safetensors",
+                                 "quantize_config.json",
+                                 "README.md",
+                                 "LICENSE*"};
+    all.push_back(fmt::format("{}/*{}", kTemplateFolder, kTemplateExtension));
+    all.insert(all.end(), kConfigFiles.begin(), kConfigFiles.end());
+    all.insert(all.end(), kTokenizerFiles.begin(), kTokenizerFiles.end());
+    all.insert(all.end(), kOtherTokenizerFiles.begin(), kOtherTokenizerFiles.end());
+    return all;
+  }();
   return fits_any(names, path);
 }
 
@@ -292,9 +278,12 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
 
 Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   const std::string what = fmt::format("{} {}", name_of(request.kind), request.name.text());
-  if (client.options().offline)
+  if (client.options().offline) {
+    if (const auto folder = find_in_hub_cache(request.kind, request.name.text()))
+      return {fs::path(*folder).filename().string(), *folder, {}, 0, 0};
     throw UserError("{}: HF_HUB_OFFLINE is set, nothing is downloaded{}", what,
-                    hub_advice(request.kind, request.name.text()));
+                    missing_advice(request.kind, request.name.text()));
+  }
   if (hub_cache_directory().empty()) throw UserError("{}: set HF_HOME or HOME to say where the cache is", what);
   constexpr int kListings = 3;
   for (int listed = 1;; ++listed) {

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "core/version.h"
 
 namespace dml {
@@ -17,12 +18,6 @@ namespace {
 
 constexpr std::size_t kMostBody = std::size_t{32} << 20, kMostHeaders = std::size_t{256} << 10;
 constexpr int kMostRedirects = 5;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 struct CurlDeleter {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
@@ -35,7 +30,6 @@ CURL* handle() {
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   thread_local std::unique_ptr<CURL, CurlDeleter> curl(curl_easy_init());
   DML_CHECK(curl != nullptr, "curl_easy_init failed");
-  curl_easy_reset(curl.get());
   return curl.get();
 }
 
@@ -46,12 +40,24 @@ struct Hop {
   bool at_first_host = true;
   std::size_t header_bytes = 0;
   std::uint64_t sent = 0;
+  std::exception_ptr error = {};  // of a callback, rethrown once libcurl has returned
 
   bool is_wanted() const { return request.take && answer.status < 300; }
 };
 
-std::size_t on_header(char* text, std::size_t, std::size_t size, void* context) {
+// Calls a part of a request for libcurl, through which no exception may pass: `failed` ends the request.
+template <class Call>
+std::size_t guarded(void* context, std::size_t failed, Call&& call) noexcept {
   Hop& hop = *static_cast<Hop*>(context);
+  try {
+    return call(hop);
+  } catch (...) {
+    hop.error = std::current_exception();
+    return failed;
+  }
+}
+
+std::size_t read_header(Hop& hop, const char* text, std::size_t size) {
   hop.header_bytes += size;
   if (hop.header_bytes > kMostHeaders) return 0;
   std::string_view line(text, size);
@@ -63,14 +69,13 @@ std::size_t on_header(char* text, std::size_t, std::size_t size, void* context) 
   } else if (const std::size_t colon = line.find(':'); colon != line.npos) {
     std::string_view value = line.substr(colon + 1);
     while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
-    std::string& entry = hop.answer.headers[lower(line.substr(0, colon))];
+    std::string& entry = hop.answer.headers[ascii_lower(line.substr(0, colon))];
     entry += (entry.empty() ? "" : ", ") + std::string(value);
   }
   return size;
 }
 
-std::size_t on_body(char* text, std::size_t, std::size_t size, void* context) {
-  Hop& hop = *static_cast<Hop*>(context);
+std::size_t read_body(Hop& hop, const char* text, std::size_t size) {
   if (hop.at_first_host && hop.answer.first.empty()) hop.answer.first = hop.answer.headers;
   if (hop.is_wanted()) {
     if (hop.request.take(hop.answer, {text, size})) return size;
@@ -82,12 +87,23 @@ std::size_t on_body(char* text, std::size_t, std::size_t size, void* context) {
   return size;
 }
 
-std::size_t on_upload(char* to, std::size_t, std::size_t most, void* context) {
-  Hop& hop = *static_cast<Hop*>(context);
+std::size_t write_upload(Hop& hop, char* to, std::size_t most) {
   if (hop.sent == hop.request.size) return 0;
   const std::size_t n = hop.request.source(hop.sent, to, std::min<std::uint64_t>(most, hop.request.size - hop.sent));
   hop.sent += n;
   return n == 0 ? CURL_READFUNC_ABORT : n;
+}
+
+std::size_t on_header(char* text, std::size_t, std::size_t size, void* context) {
+  return guarded(context, 0, [&](Hop& hop) { return read_header(hop, text, size); });
+}
+
+std::size_t on_body(char* text, std::size_t, std::size_t size, void* context) {
+  return guarded(context, 0, [&](Hop& hop) { return read_body(hop, text, size); });
+}
+
+std::size_t on_upload(char* to, std::size_t, std::size_t most, void* context) {
+  return guarded(context, CURL_READFUNC_ABORT, [&](Hop& hop) { return write_upload(hop, to, most); });
 }
 
 // Called when libcurl resends a body because a reused connection was closed.
@@ -150,10 +166,13 @@ void perform(const WebRequest& request, const std::string& url, WebAnswer& answe
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &hop);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &hop);
+  // The thread keeps the handle, but nothing of this request may stay in it.
+  const std::unique_ptr<CURL, decltype(&curl_easy_reset)> cleared(curl, curl_easy_reset);
   char words[CURL_ERROR_SIZE] = "";
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
   answer.url = url;
   const CURLcode code = curl_easy_perform(curl);
+  if (hop.error) std::rethrow_exception(hop.error);
   if (hop.at_first_host) answer.first = answer.headers;
   if (code != CURLE_OK) answer.failure = *words ? words : curl_easy_strerror(code);
 }
@@ -195,7 +214,7 @@ WebAnswer send_once(const WebRequest& request) {
 std::string origin_of(std::string_view url) {
   const std::size_t scheme = url.find("://");
   if (scheme == url.npos) return {};
-  return lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
+  return ascii_lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
 }
 
 std::string url_encoded(std::string_view text, std::string_view keep) {

@@ -1,7 +1,6 @@
 #include "hub/push.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,8 +12,10 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/model_file_names.h"
 #include "core/sha.h"
 #include "core/size_text.h"
+#include "hub/file_patterns.h"
 #include "hub/listing.h"
 
 namespace dml {
@@ -26,36 +27,33 @@ constexpr std::uint64_t kMostRegular = std::uint64_t{10}
                                        << 20;  // maximum size of a file that is sent in the commit itself
 constexpr const char* kLfs = "application/vnd.git-lfs+json";
 
-bool belongs(HubKind kind, const std::string& path) {
-  static const std::vector<std::string> model{"*.safetensors",
-                                              "*.safetensors.index.json",
-                                              "config.json",
-                                              "generation_config.json",
-                                              "adapter_config.json",
-                                              "tokenizer.json",
-                                              "tokenizer_config.json",
-                                              "special_tokens_map.json",
-                                              "added_tokens.json",
-                                              "vocab.json",
-                                              "vocab.txt",
-                                              "merges.txt",
-                                              "tokenizer.model",
-                                              "chat_template.jinja",
-                                              "chat_template.json",
-                                              "preprocessor_config.json",
-                                              "processor_config.json",
-                                              "README.md",
-                                              "LICENSE*",
-                                              "*.gguf",
-                                              "Modelfile"};
-  static const std::vector<std::string> dataset{"*.json",     "*.jsonl",     "*.ndjson",  "*.csv",
-                                                "*.tsv",      "*.txt",       "*.parquet", "*.arrow",
-                                                "*.jsonl.gz", "*.jsonl.zst", "README.md", "LICENSE*"};
-  // Files that do not belong to a model: optimizer state, the run's state, prepared data.
+bool is_model_file(const std::string& path) {
+  static const std::vector<std::string> others{"*.safetensors",
+                                               "*.safetensors.index.json",
+                                               "preprocessor_config.json",
+                                               "processor_config.json",
+                                               "README.md",
+                                               "LICENSE*",
+                                               "*.gguf",
+                                               "Modelfile"};
+  // Not of the model: optimizer state, the run's state, prepared data.
   static const std::vector<std::string> state{"optimizer*", "state*.safetensors", "relora*", "ids.safetensors"};
-  auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; };
-  if (kind == HubKind::dataset) return std::ranges::any_of(dataset, fits);
-  return path.find('/') == path.npos && std::ranges::any_of(model, fits) && std::ranges::none_of(state, fits);
+  const fs::path name(path);
+  if (name.has_parent_path()) return name.parent_path() == kTemplateFolder && name.extension() == kTemplateExtension;
+  const auto listed = [&](const auto& names) { return std::ranges::find(names, path) != names.end(); };
+  return listed(kConfigFiles) || listed(kTokenizerFiles) || listed(kOtherTokenizerFiles) ||
+         (fits_any(others, path) && !fits_any(state, path));
+}
+
+bool is_dataset_file(const std::string& path) {
+  static const std::vector<std::string> patterns{"*.json",     "*.jsonl",     "*.ndjson",  "*.csv",
+                                                 "*.tsv",      "*.txt",       "*.parquet", "*.arrow",
+                                                 "*.jsonl.gz", "*.jsonl.zst", "README.md", "LICENSE*"};
+  return fits_any(patterns, path);
+}
+
+bool belongs(HubKind kind, const std::string& path) {
+  return kind == HubKind::dataset ? is_dataset_file(path) : is_model_file(path);
 }
 
 // Random access to a file in pieces.
@@ -293,9 +291,7 @@ std::vector<LocalFile> files_to_push(const PushRequest& request) {
       if (it->is_directory(unreadable)) it.disable_recursion_pending();
       continue;
     }
-    auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; };
-    const bool wanted =
-        request.include.empty() ? belongs(request.kind, path) : std::ranges::any_of(request.include, fits);
+    const bool wanted = request.include.empty() ? belongs(request.kind, path) : fits_any(request.include, path);
     if (wanted && it->is_regular_file(unreadable) && is_safe_hub_path(path))
       out.push_back({path, it->file_size(unreadable)});
   }

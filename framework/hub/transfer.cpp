@@ -52,13 +52,12 @@ int open_file(const std::string& path) {
 
 }  // namespace
 
-// Receives the bytes [at, end). Exceptions must not pass through libcurl and are stored in `error`.
+// Receives the bytes [at, end).
 struct Transfer::Stream {
   Transfer& owner;
   std::uint64_t begin, end, at;
   std::atomic<std::uint64_t>& arrived;
   bool checked = false, ignored_range = false;
-  std::exception_ptr error;
 
   bool asks_for_part() const { return at > 0 || end < owner.file_.size; }
 
@@ -82,21 +81,16 @@ struct Transfer::Stream {
   }
 
   bool take(const WebAnswer& head, std::string_view piece) {
-    try {
-      if (!checked) check(head);
-      checked = true;
-      if (ignored_range) return false;
-      if (piece.size() > end - at)
-        throw IoError(
-            fmt::format("{}: more than the {} bytes that the Hub lists arrived", owner.file_.path, owner.file_.size));
-      write_at(owner.data_, piece, at, owner.path(kIncomplete));
-      at += piece.size();
-      arrived += piece.size();
-      return true;
-    } catch (...) {
-      error = std::current_exception();
-      return false;
-    }
+    if (!checked) check(head);
+    checked = true;
+    if (ignored_range) return false;
+    if (piece.size() > end - at)
+      throw IoError(
+          fmt::format("{}: more than the {} bytes that the Hub lists arrived", owner.file_.path, owner.file_.size));
+    write_at(owner.data_, piece, at, owner.path(kIncomplete));
+    at += piece.size();
+    arrived += piece.size();
+    return true;
   }
 };
 
@@ -194,7 +188,7 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
                         std::atomic<std::uint64_t>& arrived) {
   std::shared_lock guard(whole_);
   if (ranges_ignored_) return;  // the thread that noticed has downloaded the whole file
-  Stream stream{*this, begin, end, begin, arrived, false, false, {}};
+  Stream stream{*this, begin, end, begin, arrived};
   int without_progress = 0, refused_ranges = 0;
   while (stream.at < end || (end == 0 && !stream.checked)) {
     const std::uint64_t before = stream.at;
@@ -209,7 +203,6 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
     request.take = [&](const WebAnswer& head, std::string_view piece) { return stream.take(head, piece); };
     prepare(request);
     const WebAnswer answer = client.send(request, prepare);
-    if (stream.error) std::rethrow_exception(stream.error);
     if (stream.ignored_range) {
       guard.unlock();
       return download_whole(client, url, arrived);
@@ -231,7 +224,7 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
 void Transfer::download_whole(const HubClient& client, const std::string& url, std::atomic<std::uint64_t>& arrived) {
   const std::unique_lock guard(whole_);
   if (ranges_ignored_) return;
-  Stream stream{*this, 0, file_.size, 0, arrived, false, false, {}};
+  Stream stream{*this, 0, file_.size, 0, arrived};
   auto prepare = [&](WebRequest& request) {
     request.headers = {"Accept-Encoding: identity"};
     arrived -= stream.at;
@@ -245,7 +238,6 @@ void Transfer::download_whole(const HubClient& client, const std::string& url, s
   for (int tried = 0; tried < client.options().tries && stream.at < file_.size; ++tried) {
     prepare(request);
     answer = client.send(request, prepare);
-    if (stream.error) std::rethrow_exception(stream.error);
     client.require_success(answer, file_.path);
   }
   if (stream.at < file_.size)
@@ -275,7 +267,8 @@ void Transfer::hash_ready(bool wait) {
     for (std::uint64_t at = hashed_ * range_bytes_; at < end;) {
       const ssize_t n = pread(data_, piece.data(), std::min<std::uint64_t>(kPiece, end - at), static_cast<off_t>(at));
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) throw IoError(path(kIncomplete), "cannot be read back");
+      if (n < 0) throw IoError(path(kIncomplete), "cannot be read back");
+      if (n == 0) throw IoError(path(kIncomplete) + ": became shorter while it was downloaded");
       if (file_.is_large()) sha256_.update(piece.data(), static_cast<std::size_t>(n));
       else sha1_.update(piece.data(), static_cast<std::size_t>(n));
       at += static_cast<std::uint64_t>(n);

@@ -67,12 +67,6 @@ bool is_upper(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LU; }
 char32_t to_lower(char32_t c) { return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))); }
 char32_t to_upper(char32_t c) { return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))); }
 
-std::size_t count_characters(std::string_view s) {
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < s.size(); ++n) next_code_point(s, i);
-  return n;
-}
-
 std::size_t character_offset(std::string_view s, std::size_t index) {
   std::size_t i = 0;
   for (; index > 0 && i < s.size(); --index) next_code_point(s, i);

@@ -17,7 +17,6 @@ bool is_upper(char32_t c);
 char32_t to_lower(char32_t c);
 char32_t to_upper(char32_t c);
 
-std::size_t count_characters(std::string_view s);
 /// Offset of character `index`, at most s.size().
 std::size_t character_offset(std::string_view s, std::size_t index);
 

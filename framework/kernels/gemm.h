@@ -27,10 +27,6 @@ void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, RowMethod row
 inline void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, RowMethod rows = RowMethod::by_count) {
   gemm_nt(ForwardProduct{x, w, y}, mode, rows);
 }
-inline void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode,
-                         RowMethod rows = RowMethod::by_count) {
-  gemm_nt(ForwardProduct{x, w, y, down, b}, mode, rows);
-}
 
 /// gemm_nn for a dy stored as consecutive dense panels of `width` columns (the last may be narrower). Several calls
 /// that add panels give the same bits as one call.
@@ -46,9 +42,6 @@ struct InputGradient {
 };
 void gemm_nn(const TaskList<InputGradient>& products, Write mode);
 inline void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) { gemm_nn(InputGradient{dy, w, dx}, mode); }
-inline void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode) {
-  gemm_nn(InputGradient{dy, w, dx, ddown, a}, mode);
-}
 
 /// The product that a packed copy of a weight is for: gemm_nt (forward) or gemm_nn (backward).
 enum class Direction { forward, backward };

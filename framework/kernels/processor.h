@@ -14,7 +14,7 @@ Isa isa();
 const char* isa_name();
 /// The last that this machine has; avx512_bf16 only where VDPBF16PS multiplies faster than float32: AMD's processors
 /// issue it at the rate of VFMADD231PS, twice the products. Measured on Intel's Emerald Rapids, it is issued at a
-/// quarter of that rate (bench/LOG.md).
+/// quarter of that rate (bench/LOG.md). UserError if DML_ISA names none that this machine has.
 Isa best_isa();
 /// For tests; no kernel may be running. Returns false if this machine lacks the instruction set.
 bool use_isa(Isa wanted);

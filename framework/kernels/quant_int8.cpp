@@ -22,11 +22,4 @@ void quantize_int8(ConstMat x, std::span<std::int8_t> q, std::span<float> scales
   });
 }
 
-void dequantize_int8(std::span<const std::int8_t> q, std::span<const float> scales, Mat x) {
-  DML_CHECK(static_cast<std::int64_t>(q.size()) == x.size() && static_cast<std::int64_t>(scales.size()) == x.rows);
-  parallel_for(x.rows, [&](std::int64_t r) {
-    loops().from_int8(q.data() + r * x.cols, x.cols, scales[static_cast<std::size_t>(r)], x.row(r));
-  });
-}
-
 }  // namespace dml::kernels

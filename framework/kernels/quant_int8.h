@@ -11,6 +11,5 @@ namespace dml::kernels {
 
 /// q (rows × cols), scales (rows). A row of zeros gets scale 0.
 void quantize_int8(ConstMat x, std::span<std::int8_t> q, std::span<float> scales);
-void dequantize_int8(std::span<const std::int8_t> q, std::span<const float> scales, Mat x);
 
 }  // namespace dml::kernels

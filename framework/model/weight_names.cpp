@@ -131,20 +131,21 @@ class Lister {
                    std::int64_t cols) {
       for (bool bias : {false, true}) {
         if (bias && !m.bias) break;
-        WeightName w{role,
-                     bias,
-                     layer_,
-                     full(tensor) + (bias    ? "_bias"
-                                     : coded ? "_blocks"
-                                             : ""),
-                     rows,
-                     bias ? 1 : cols,
-                     bias,
-                     expert * all + first,
-                     m.experts * all,
-                     transposed && !bias};
-        w.expert = expert, w.experts = m.experts, w.interleaved = (transposed || coded) && role != WeightRole::down;
-        w.coded = coded && !bias;
+        const std::string_view end = bias ? "_bias" : coded ? kMxfp4Codes : "";
+        WeightName w{.role = role,
+                     .bias = bias,
+                     .layer = layer_,
+                     .tensor = full(tensor).append(end),
+                     .rows = rows,
+                     .cols = bias ? 1 : cols,
+                     .vector = bias,
+                     .first_row = expert * all + first,
+                     .tensor_rows = m.experts * all,
+                     .transposed = transposed && !bias,
+                     .expert = expert,
+                     .experts = m.experts,
+                     .coded = coded && !bias,
+                     .interleaved = (transposed || coded) && role != WeightRole::down};
         out_.push_back(std::move(w));
       }
     };
@@ -161,19 +162,36 @@ class Lister {
     if (!module) return;
     for (bool b : {false, true})
       if (!b || bias)
-        out_.push_back({role, b, layer_, full(module) + (b ? ".bias" : ".weight"), width, 1, true, 0, width, false});
+        out_.push_back({.role = role,
+                        .bias = b,
+                        .layer = layer_,
+                        .tensor = full(module) + (b ? ".bias" : ".weight"),
+                        .rows = width,
+                        .vector = true,
+                        .tensor_rows = width});
   }
   void scalar(WeightRole role, const char* name, float start, bool constant) {
-    out_.push_back({role, false, layer_, fmt::format("{}.{}", full(names_.activation), name), 1, 1, true, 0, 1});
-    out_.back().start = start;
-    out_.back().constant = constant;
+    out_.push_back({.role = role,
+                    .layer = layer_,
+                    .tensor = fmt::format("{}.{}", full(names_.activation), name),
+                    .rows = 1,
+                    .vector = true,
+                    .tensor_rows = 1,
+                    .constant = constant,
+                    .start = start});
   }
   void head_norms(WeightRole role, const char* module, std::int64_t heads) {
     const std::int64_t width = spec_.head_dim;
     const bool stacked = spec_.qk_norm.over == QkNormSpec::Over::per_head_stacked;
     for (std::int64_t h = 0; h < heads; ++h) {
       if (stacked)
-        out_.push_back({role, false, layer_, full(module) + ".weight", width, 1, true, h * width, heads * width});
+        out_.push_back({.role = role,
+                        .layer = layer_,
+                        .tensor = full(module) + ".weight",
+                        .rows = width,
+                        .vector = true,
+                        .first_row = h * width,
+                        .tensor_rows = heads * width});
       else norm(role, fmt::format("{}.norms.{}", module, h).c_str(), width, false);
       out_.back().head = h;
       out_.back().stacked = stacked ? heads : 0;
@@ -185,9 +203,23 @@ class Lister {
   }
   void part(WeightRole role, const char* module, std::int64_t first, std::int64_t rows, std::int64_t all,
             std::int64_t cols, bool bias, bool linear = true) {
-    bool transposed = spec_.stored.in_out && linear;
-    out_.push_back({role, false, layer_, full(module) + ".weight", rows, cols, false, first, all, transposed});
-    if (bias) out_.push_back({role, true, layer_, full(module) + ".bias", rows, 1, true, first, all, false});
+    out_.push_back({.role = role,
+                    .layer = layer_,
+                    .tensor = full(module) + ".weight",
+                    .rows = rows,
+                    .cols = cols,
+                    .first_row = first,
+                    .tensor_rows = all,
+                    .transposed = spec_.stored.in_out && linear});
+    if (bias)
+      out_.push_back({.role = role,
+                      .bias = true,
+                      .layer = layer_,
+                      .tensor = full(module) + ".bias",
+                      .rows = rows,
+                      .vector = true,
+                      .first_row = first,
+                      .tensor_rows = all});
   }
 
   const ModelSpec& spec_;

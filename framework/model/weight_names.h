@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/mxfp4_names.h"
 #include "model/spec.h"
 
 namespace dml {
@@ -95,7 +96,7 @@ struct WeightName {
     const std::int64_t count = experts > 0 ? experts : 1;
     return {count, tensor_rows / count, cols, transposed, interleaved};
   }
-  std::string mxfp4_scales() const { return tensor.substr(0, tensor.rfind("_blocks")) + "_scales"; }
+  std::string mxfp4_scales() const { return mxfp4_scales_of(tensor); }
   /// Shape of the whole tensor in the file.
   std::vector<std::int64_t> tensor_shape() const;
   /// The module name of adapters: the tensor's name without ".weight" or ".bias".

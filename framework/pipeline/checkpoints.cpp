@@ -11,15 +11,6 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-std::string problem_of(const Checkpoint& c, bool contents) {
-  if (auto problem = manifest_problem(c.path, contents); !problem.empty()) return problem;
-  try {
-    return load_train_state(c.path).step == c.step ? "" : "its state is that of another step";
-  } catch (const UserError& e) {
-    return e.what();
-  }
-}
-
 void add_losses(CheckpointRow& row) {
   std::string path = row.path + "/trainer_state.json";
   if (!file_exists(path)) return;
@@ -37,8 +28,6 @@ void add_losses(CheckpointRow& row) {
     if (row.problem.empty()) row.problem = e.what();
   }
 }
-
-void check_directory(const std::string& output_dir) { require_directory(output_dir); }
 
 // The name of the best checkpoint's folder; "" if none is known.
 std::string best_checkpoint(const std::string& output_dir) {
@@ -59,14 +48,14 @@ std::string best_checkpoint(const std::string& output_dir) {
 
 std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents,
                                            std::optional<std::int64_t> step) {
-  check_directory(output_dir);
+  require_directory(output_dir);
   std::vector<Checkpoint> all = list_checkpoints(output_dir);
   std::vector<CheckpointRow> rows;
   bool found_latest = false;
   const std::string best = best_checkpoint(output_dir);
   for (const Checkpoint& c : all) {
     CheckpointRow row{
-        c.path, c.step, {}, {}, folder_bytes(c.path), problem_of(c, contents && (!step || *step == c.step))};
+        c.path, c.step, {}, {}, folder_bytes(c.path), checkpoint_problem(c, contents && (!step || *step == c.step))};
     add_losses(row);
     row.latest = row.problem.empty() && !found_latest;
     found_latest |= row.latest;
@@ -78,7 +67,7 @@ std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool c
 }
 
 void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step, bool force) {
-  check_directory(output_dir);
+  require_directory(output_dir);
   std::vector<Checkpoint> all = list_checkpoints(output_dir);
   auto chosen = std::ranges::find(all, step, &Checkpoint::step);
   if (chosen == all.end()) no_such_step(output_dir, step, all);

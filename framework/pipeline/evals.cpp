@@ -40,7 +40,7 @@ EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& 
   if (recipe.evaluation.evals.empty()) throw UserError("there are no evaluations: set 'evals'");
   const Recipe* own = options.base_model ? nullptr : &recipe;
   const AnsweringModel model = answering_model(own, options.base_model, options.adapters);
-  require_directory(model.section.base_model);
+  if (!model.section.base_model.empty()) require_directory(model_directory(model.section.base_model));
   const auto tokenizer = open_tokenizer(model.section);
   const BaseModel base = open_base_model(model.section, own ? recipe.adapter : AdapterSection{});
   if (!base.files) throw UserError("there are no weights to evaluate: base_model is not set");

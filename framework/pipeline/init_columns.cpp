@@ -7,6 +7,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "prompt/scalar_column.h"
 
 namespace dml {
@@ -31,13 +32,9 @@ const std::vector<std::pair<std::string, Names>> kRoles{
     {"system", {"system"}},
     {"tool", {"tool", "function", "observation", "ipython"}}};
 
-std::string lower(std::string s) {
-  for (char& c : s) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return s;
-}
 // Normalises a name: "Question Text" and "question-text" become question_text.
 std::string plain_name(const std::string& column) {
-  std::string out = lower(column);
+  std::string out = ascii_lower(column);
   std::ranges::replace_if(
       out, [](char c) { return c == ' ' || c == '-' || c == '.'; }, '_');
   while (out.ends_with('_') || out.ends_with(':') || out.ends_with('?')) out.pop_back();
@@ -246,8 +243,8 @@ class Finder {
     bool usual = true;
     Names unknown;
     for (auto& [spelling, count] : spellings) {
-      const auto known =
-          std::ranges::find_if(kRoles, [&](auto& r) { return std::ranges::count(r.second, lower(spelling)) > 0; });
+      const auto known = std::ranges::find_if(
+          kRoles, [&](auto& r) { return std::ranges::count(r.second, ascii_lower(spelling)) > 0; });
       if (known == kRoles.end()) {
         unknown.push_back(spelling);
         continue;

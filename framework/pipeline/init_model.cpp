@@ -47,7 +47,7 @@ void check_place(const std::string& name, const std::string& directory) {
     throw UserError(
         "{}: no such directory; MODEL is a directory with config.json, *.safetensors and a tokenizer, or with a "
         "tokenizer alone, for a model from scratch{}",
-        name, hub_advice(HubKind::model, name));
+        name, missing_advice(HubKind::model, name));
   if (!fs::is_directory(directory, error))
     throw UserError("{}: is a file; MODEL is a directory or a GGUF file, and DATA comes second: dml init MODEL DATA",
                     name);

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/size_text.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "core/version.h"
 #include "data/report.h"
@@ -22,13 +23,11 @@ std::string yaml(const std::string& text) {
                      });
   static const std::vector<std::string> kWords{"true", "false", "yes", "no",  "on", "off",
                                                "null", "y",     "n",   "nan", "inf"};
-  std::string lower = text;
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const bool path = !text.empty() && (text[0] == '/' || text.starts_with("./") || text.starts_with("../")) &&
                     std::ranges::all_of(text, [](unsigned char c) {
                       return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
                     });
-  return path || (plain && std::ranges::find(kWords, lower) == kWords.end()) ? text : dump(Json(text));
+  return path || (plain && std::ranges::find(kWords, ascii_lower(text)) == kWords.end()) ? text : dump(Json(text));
 }
 
 std::string yaml_list(const std::vector<std::string>& items) {

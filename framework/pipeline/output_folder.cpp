@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/model_file_names.h"
 #include "core/size_text.h"
 
 namespace dml {
@@ -44,17 +45,12 @@ constexpr std::array<std::string_view, 21> kRunFiles{"metrics.jsonl",
                                                      "wandb",
                                                      "mlruns",
                                                      "mlflow_run.json"};
-constexpr std::array<std::string_view, 9> kTokenizerFiles{
-    "tokenizer.json",    "tokenizer.model",     "tokenizer_config.json",
-    "vocab.json",        "merges.txt",          "special_tokens_map.json",
-    "added_tokens.json", "chat_template.jinja", "additional_chat_templates"};
-
 bool is_weights(std::string_view name) {
   return (name.starts_with("model") || name.starts_with("adapter_model")) && name.ends_with(".safetensors");
 }
-bool is_checkpoint(std::string_view name) { return name.starts_with("checkpoint-"); }
+bool is_checkpoint(std::string_view name) { return name.starts_with(kCheckpointPrefix); }
 bool is_of_a_tokenizer(std::string_view name) {
-  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
+  return name == kTemplateFolder || std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
 }
 bool is_of_a_run(std::string_view name) {
   return is_checkpoint(name) || is_weights(name) || is_of_a_tokenizer(name) ||

@@ -16,6 +16,7 @@
 #include "data/schedule.h"
 #include "diagnose/launch.h"
 #include "diagnose/weightless_model.h"
+#include "dist/started_rank.h"
 #include "kernels/processor.h"
 #include "pipeline/preflight.h"
 

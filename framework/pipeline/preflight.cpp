@@ -17,9 +17,12 @@
 #include "assembly/vocabulary.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "data/prepare.h"
+#include "data/records.h"
+#include "data/sources.h"
 #include "diagnose/requirements.h"
 #include "model/adapter_plan.h"
 #include "model/weight_names.h"
@@ -139,9 +142,12 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   return std::move(found.all);
 }
 
-std::vector<std::string> misspelt_targets(const Recipe& recipe, const BaseModel& base) {
-  if (recipe.adapter.adapter == AdapterKind::none || recipe.adapter.lora_model_dir) return {};
-  return misspelt_targets(adapter_config(recipe.adapter, base.directory), base.spec);
+std::vector<std::string> misspelt_names(const Recipe& recipe, const BaseModel& base) {
+  std::vector<std::string> out = misspelt_config_keys(base.config, recipe.model.model_config);
+  if (recipe.adapter.adapter == AdapterKind::none || recipe.adapter.lora_model_dir) return out;
+  for (std::string& line : misspelt_targets(adapter_config(recipe.adapter, base.directory), base.spec))
+    out.push_back(std::move(line));
+  return out;
 }
 
 BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer) {
@@ -203,12 +209,40 @@ Opened open_model(const ModelSection& model, Findings& found) {
   return out;
 }
 
+// Whether the rewards can judge the rows of the data; reads the first ones of every file.
+void check_rewarded_rows(const Recipe& recipe, Findings& found) {
+  constexpr std::size_t kRows = 1000;
+  if (recipe.preference.rl != Rl::grpo || !found.all.empty()) return;
+  found.attempt("rewards", [&] {
+    std::vector<EvalRow> rows;
+    for (const DatasetEntry& dataset : recipe.data.datasets) {
+      std::int64_t skipped = 0;
+      for (const SourceFile& source : find_sources(dataset)) {
+        RowReader reader(source);
+        RawRow raw;
+        for (std::size_t i = 0; i < kRows && reader.next(raw); ++i) {
+          if (skipped < dataset.skip) {
+            ++skipped;
+            continue;
+          }
+          Json record;
+          reader.parse(raw, record);
+          rows.push_back({std::move(record), reader.place(raw)});
+        }
+      }
+    }
+    if (const auto problems = RewardSources(recipe.preference).problems_with(rows); !problems.empty())
+      throw UserError("{}", fmt::join(problems, "\n"));
+  });
+}
+
 // Checks the run that valid settings describe; `lengths` are those of its examples.
 void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengths, Findings& found, Validation& out) {
   auto& [base, has_base, tokenizer] = opened;
   if (has_base) {
     check_model(recipe, base, tokenizer.get(), found);
-    for (std::string& line : misspelt_targets(recipe, base)) out.notes.push_back(std::move(line));
+    check_rewarded_rows(recipe, found);
+    for (std::string& line : misspelt_names(recipe, base)) out.notes.push_back(std::move(line));
   }
   if (auto& checkpoint = recipe.train.resume_from_checkpoint; checkpoint && *checkpoint != "auto")
     if (auto problem = manifest_problem(*checkpoint); !problem.empty())

@@ -15,8 +15,9 @@ namespace dml {
 /// The errors that training would report for this model: targets, vocabulary, settings. Reads configs and headers only.
 std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& base, const Tokenizer& tokenizer);
 
-/// misspelt_targets() of the recipe's adapter, unless it starts from another one.
-std::vector<std::string> misspelt_targets(const Recipe& recipe, const BaseModel& base);
+/// A line for each name in the recipe that is probably misspelt: keys of model_config, and targets of an adapter,
+/// unless it starts from another one.
+std::vector<std::string> misspelt_names(const Recipe& recipe, const BaseModel& base);
 
 /// Opens the recipe's base; UserError when it cannot be trained.
 BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer);

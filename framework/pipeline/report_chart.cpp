@@ -70,7 +70,7 @@ std::string tick_text(double value) {
 }
 
 double text_width(std::string_view text, double font) {
-  return 0.55 * font * static_cast<double>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+  return 0.55 * font * static_cast<double>(count_characters(text));
 }
 
 /// A chart being drawn, and the place of its plot.

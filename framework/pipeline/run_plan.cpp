@@ -32,7 +32,13 @@ namespace {
 Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty())
     throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
-  return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks, recipe.preference.sampling()));
+  const ScheduleOptions options = train_schedule(recipe.data, recipe.train, ranks, recipe.preference.sampling());
+  if (recipe.data.rows == RowKind::labelled && options.micro_batch_size * options.micro_batches_per_step < 2)
+    throw UserError(
+        "kto compares every answer with another one of its step, and a step has one; raise micro_batch_size or "
+        "gradient_accumulation_steps")
+        .about("micro_batch_size");
+  return Schedule(examples.lengths(), options);
 }
 
 std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {

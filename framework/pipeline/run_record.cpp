@@ -14,6 +14,7 @@
 #include "core/json.h"
 #include "core/version.h"
 #include "diagnose/launch.h"
+#include "dist/started_rank.h"
 #include "pipeline/own_ranks.h"
 
 namespace dml {

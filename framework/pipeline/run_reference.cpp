@@ -59,8 +59,8 @@ void RunPlan::find_references(bool values_loaded) {
   }
   if (values_loaded)
     throw UserError(
-        "{}: is missing or damaged, and the model that this run began with is gone; start a new run with "
-        "--resume none",
+        "{}: is missing or damaged, and the model that this run began with is gone; start a new run: "
+        "dml train RECIPE --resume none",
         path);
   forget(data.references, examples, parts);  // ranks may have read different files
   const auto start = Clock::now();

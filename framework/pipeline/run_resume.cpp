@@ -49,8 +49,9 @@ TrainState RunPlan::load_values(const std::string& from) {
   auto same = [&](const std::string& a, const std::string& b, const char* what) {
     if (a != b)
       throw UserError(
-          "{}: The {} changed since this checkpoint. Undo the change, or start a new run with --resume none", from,
-          what);
+          "{}: The {} changed since this checkpoint. Undo the change, or start a new run: dml train RECIPE --resume "
+          "none",
+          from, what);
   };
   check_recipe(found, from);  // first: a changed setting may also change the prepared data
   same(found.data, fresh_.data, "training data");
@@ -69,7 +70,7 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
   if (before.empty() || changes.empty())
     throw UserError(
         "{}: The recipe changed since this checkpoint, in settings that change the result. Undo the change, or start a "
-        "new run with --resume none",
+        "new run: dml train RECIPE --resume none",
         from);
   // These change neither the numbers nor their order.
   constexpr std::array<std::string_view, 3> kFree{"dataset_prepared_path", "gradient_checkpointing",
@@ -80,7 +81,8 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
   for (const RecipeChange& c : changes)
     if (c.key != "num_epochs" && c.key != "max_steps")
       throw UserError(
-          "{}: The recipe changed since this checkpoint: {}{}. Undo the change, or start a new run with --resume none",
+          "{}: The recipe changed since this checkpoint: {}{}. Undo the change, or start a new run: dml train RECIPE "
+          "--resume none",
           from, what,
           c.key == "batch_size" && !recipe.train.batch_size
               ? " (micro_batch_size × gradient_accumulation_steps × ranks)"
@@ -110,7 +112,7 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
 std::int64_t RunPlan::load_best_model(const TrainState& state) {
   switch_to_average(*optimizer, *strategy);
   if (!recipe.train.load_best_model_at_end || state.best_step <= 0 || state.best_step == state.step) return state.step;
-  std::string best = fmt::format("{}/checkpoint-{}", recipe.train.output_dir, state.best_step);
+  std::string best = checkpoint_path(recipe.train.output_dir, state.best_step);
   if (auto problem = manifest_problem(best); !problem.empty()) {
     log_warning(
         "load_best_model_at_end: the best evaluation was after step {}, but its checkpoint {} is not complete ({}); "

@@ -88,28 +88,50 @@ std::string digest_of_inputs(RecipeFile file) {
   return hasher.digest();
 }
 
-/// Whether a record is of a run with these settings and inputs.
-bool is_of(const Json& record, const SweepSettings& settings, const std::string& inputs) {
-  return record.value("settings", Json()) == settings && record.value("inputs", "") == inputs;
-}
+/// A line of sweep.jsonl.
+struct SweepRecord {
+  std::string name;
+  Json settings, overrides;
+  std::string inputs;
+  std::int64_t exit = -1;
 
-/// The record of a finished run; null where it must be trained.
-const Json* finished(const std::vector<Json>& records, const SweepSettings& settings, const std::string& inputs) {
-  for (const Json& r : records)
-    if (is_of(r, settings, inputs) && r.value("exit", -1) == 0) return &r;
-  return nullptr;
-}
+  /// Whether this is a run with these settings and inputs.
+  bool is_of(const SweepSettings& wanted, const std::string& wanted_inputs) const {
+    return settings == wanted && inputs == wanted_inputs;
+  }
+  std::string line() const {
+    return dump(
+        Json{{"name", name}, {"settings", settings}, {"overrides", overrides}, {"inputs", inputs}, {"exit", exit}});
+  }
+};
 
-std::vector<Json> records_of(const std::string& path) {
-  std::vector<Json> out;
+/// UserError naming the line that is not a record.
+std::vector<SweepRecord> records_of(const std::string& path) {
+  std::vector<SweepRecord> out;
   if (!file_exists(path)) return out;
   const std::string text = read_file(path);
+  int number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    if (end > at) out.push_back(parse_json(std::string_view(text).substr(at, end - at), path));
+    const std::string place = fmt::format("{}:{}", path, ++number);
+    if (end > at) {
+      const Json line = parse_json(std::string_view(text).substr(at, end - at), place);
+      if (!line.is_object()) throw UserError("{}: not a record of `dml sweep`", place);
+      out.push_back({json_string(line, "name", "", place), line.value("settings", Json()),
+                     line.value("overrides", Json::object()), json_string(line, "inputs", "", place),
+                     json_integer(line, "exit", -1, place)});
+    }
     at = end + 1;
   }
   return out;
+}
+
+/// The record of a finished run; null where it must be trained.
+const SweepRecord* finished(const std::vector<SweepRecord>& records, const SweepSettings& settings,
+                            const std::string& inputs) {
+  const auto found =
+      std::ranges::find_if(records, [&](const SweepRecord& r) { return r.exit == 0 && r.is_of(settings, inputs); });
+  return found == records.end() ? nullptr : &*found;
 }
 
 void read_losses(const std::string& folder, SweepRun& run) {
@@ -127,9 +149,9 @@ std::string text_of(const Json& value) { return value.is_string() ? value.get<st
 std::string loss_text(const Json& loss) { return loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : ""; }
 
 /// Whether the folder of a run holds one with other settings or inputs.
-bool replaces_another(const std::vector<Json>& records, const SweepRun& run, const std::string& inputs) {
+bool replaces_another(const std::vector<SweepRecord>& records, const SweepRun& run, const std::string& inputs) {
   return std::ranges::any_of(
-      records, [&](const Json& r) { return r.value("name", "") == run.name && !is_of(r, run.settings, inputs); });
+      records, [&](const SweepRecord& r) { return r.name == run.name && !r.is_of(run.settings, inputs); });
 }
 
 int train_run(std::vector<std::string> words, const Json& overrides, const SweepRun& run, const std::string& folder) {
@@ -184,13 +206,13 @@ std::vector<SweepRun> run_sweep(const RecipeFile& recipe, const std::vector<Over
   const std::string inputs = digest_of_inputs(recipe);
   make_directories(directory);
   const std::string record = directory + "/sweep.jsonl";
-  std::vector<Json> records = records_of(record);
+  std::vector<SweepRecord> records = records_of(record);
   std::vector<SweepRun> runs;
   for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({fmt::format("run-{:02}", i + 1), grid[i].settings});
   for (SweepRun& run : runs) {
     std::string folder = directory + "/" + run.name;
-    if (const Json* done = finished(records, run.settings, inputs)) {
-      folder = directory + "/" + done->value("name", run.name);
+    if (const SweepRecord* done = finished(records, run.settings, inputs)) {
+      folder = directory + "/" + done->name;
       run.exit = 0;
       log_info("{}: finished before", run.name);
     } else {
@@ -198,14 +220,10 @@ std::vector<SweepRun> run_sweep(const RecipeFile& recipe, const std::vector<Over
       std::vector<std::string> words{recipe.path, "--resume", replaces_another(records, run, inputs) ? "none" : "auto"};
       words.insert(words.end(), output_options.begin(), output_options.end());
       run.exit = train_run(std::move(words), common, run, folder);
-      std::erase_if(records, [&](const Json& r) { return r.value("name", "") == run.name; });
-      records.push_back({{"name", run.name},
-                         {"settings", run.settings},
-                         {"overrides", common},
-                         {"inputs", inputs},
-                         {"exit", run.exit}});
+      std::erase_if(records, [&](const SweepRecord& r) { return r.name == run.name; });
+      records.push_back({run.name, run.settings, common, inputs, run.exit});
       std::string text;
-      for (const Json& r : records) text += dump(r) + "\n";
+      for (const SweepRecord& r : records) text += r.line() + "\n";
       write_file(record, text);
     }
     read_losses(folder, run);

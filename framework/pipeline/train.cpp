@@ -94,8 +94,18 @@ void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSec
               clock_text(seconds), where);
 }
 
-// Warns where a given layout leaves threads idle: one micro-batch may be too small for all threads while several ranks
-// could compute others at the same time.
+// Warns of ranks that the recipe did not want, or that wait in every step.
+void warn_of_ranks(const RunPlan& plan) {
+  const std::int64_t ranks = plan.comm.size(), wanted = plan.recipe.train.ranks,
+                     of_step = plan.data.schedule.options().micro_batches_per_step;
+  if (wanted > 0 && wanted != ranks) log_warning("'ranks: {}' has no effect: {} were started", wanted, ranks);
+  if (of_step < ranks && !plan.recipe.preference.sampling())
+    log_warning("a step has {} micro-batches, so {} of {} ranks wait; raise batch_size, or start fewer ranks", of_step,
+                ranks - of_step, ranks);
+}
+
+// Advises where a given layout leaves threads idle: one micro-batch may be too small for all threads while several
+// ranks could compute others at the same time.
 void advise_on_layout(const RunPlan& plan) {
   constexpr std::int64_t kTokensOfAThread = 128, kFewThreads = 4;
   const std::int64_t waiting = plan.recipe.train.micro_batches_per_step(1), longest = plan.data.schedule.longest();
@@ -111,14 +121,17 @@ void advise_on_layout(const RunPlan& plan) {
 // Logs the description of a run before its first step.
 void introduce(const RunPlan& plan, const TrainState& state) {
   for (auto& line : plan.header()) log_info("{}", line);
+  warn_of_ranks(plan);
   advise_on_layout(plan);
   for (auto& line : plan.details()) log_debug("{}", line);
   for (auto& line : plan.data.prepared.report().warnings()) log_warning("{}", line);
-  for (auto& line : misspelt_targets(plan.recipe, plan.base)) log_warning("{}", line);
+  for (auto& line : misspelt_names(plan.recipe, plan.base)) log_warning("{}", line);
   if (state.step >=
       plan.data.schedule.steps())  // its result is written again: the run may have been killed right before that
-    log_info("This run is complete: step {} of {}. Raise {} to extend it, or start a new run with --resume none",
-             state.step, plan.data.schedule.steps(), plan.recipe.train.max_steps ? "max_steps" : "num_epochs");
+    log_info(
+        "This run is complete: step {} of {}. Raise {} to extend it, or start a new run: dml train RECIPE --resume "
+        "none",
+        state.step, plan.data.schedule.steps(), plan.recipe.train.max_steps ? "max_steps" : "num_epochs");
 }
 
 // The output directory of a run, on rank 0: locked, earlier runs moved aside, with the recipe in it.

@@ -7,8 +7,6 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostProblems = 3;
-
 class PluginCheck : public AnswerCheck {
  public:
   PluginCheck(Origin origin, std::string name, std::unique_ptr<plugin::AnswerCheck> check)
@@ -17,29 +15,18 @@ class PluginCheck : public AnswerCheck {
   std::string problem_with(const Json& row) const override {
     return guarded(origin_, [&] { return check_->problem_with(row); });
   }
-  // A failure is reported and the row does not count; it never ends the run.
-  Verdict check(const EvalAnswer& answer, const Json& row) override {
-    std::string failure;
-    try {
+  Verdict decide(const EvalAnswer& answer, const Json& row) override {
+    return guarded(origin_, [&]() -> Verdict {
       const plugin::Verdict v = check_->check({answer.prompt, answer.reference, answer.output}, row);
       return {v.decided, v.pass, v.score, v.critique};
-    } catch (const std::exception& error) {
-      failure = error.what();
-    } catch (...) {
-      failure = "an exception that is not a std::exception";
-    }
-    if (problems_.size() < kMostProblems)
-      problems_.push_back(fmt::format("plug-in {}: {}: {}", origin_.plugin, origin_.row, failure));
-    return {.counts = false};
+    });
   }
   std::string name() const override { return name_; }
-  std::vector<std::string> problems() const override { return problems_; }
 
  private:
   Origin origin_;
   std::string name_;
   std::unique_ptr<plugin::AnswerCheck> check_;
-  std::vector<std::string> problems_;
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ auto of_row(Call&& call) {
     return call();
   } catch (const std::exception& error) {
     throw UserError(std::string(error.what()));
+  } catch (...) {
+    throw UserError("the format threw an exception that is not a std::exception");
   }
 }
 

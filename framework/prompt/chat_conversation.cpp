@@ -98,6 +98,11 @@ class Reader {
                                              : "set message_property_mappings");
     if (!m["role"].is_string())
       throw UserError("{}: must be a string, is {}", at(i, mappings["role"]), m["role"].type_name());
+    if (!m.contains("content") && !raw.contains(mappings["content"]) && !m.contains("tool_calls") &&
+        !m.contains(e_.template_thinking_key)) {
+      throw UserError("{}[{}]: the message has no '{}'; it has {}{}", field_, i, mappings["content"], keys_of(given),
+                      nearest_key(mappings["content"], given, "; set message_property_mappings"));
+    }
     m["role"] = role_name(m["role"].get<std::string>());
     return m;
   }
@@ -120,13 +125,14 @@ class Reader {
       const Json* own = member(m, e_.message_field_training);
       const Json* details = member(m, e_.message_field_training_detail);
       details_[i] = details;
+      const Json* weight = member(m, e_.message_field_weight);
+      out_.fields |= {own != nullptr, details != nullptr, weight != nullptr, false};
       if (own) t.trained = flag(*own, at(i, *e_.message_field_training));
       else if (details) t.trained = details->is_array() && !details->empty();
       else
         t.trained = o_.train_on_inputs || std::any_of(e_.roles_to_train.begin(), e_.roles_to_train.end(),
                                                       [&](auto& r) { return role_name(r) == t.role; });
-      if (const Json* weight = member(m, e_.message_field_weight))
-        t.weight = static_cast<float>(loss_weight(*weight, at(i, *e_.message_field_weight)));
+      if (weight) t.weight = static_cast<float>(loss_weight(*weight, at(i, *e_.message_field_weight)));
       t.trained = t.trained && t.weight > 0;
       by_turn_[i] = t.trained;
       t.trained = t.trained || (t.weight > 0 && has_trained_part(m, i));
@@ -230,7 +236,7 @@ class Reader {
     const bool trained = out_.turns[i].trained;
     const Json* details = details_[i];
     if (!trained || !details || !details->is_array()) return Text(s, mark(turn, true, trained));
-    const auto n = static_cast<std::int64_t>(jinja::count_characters(s));
+    const auto n = static_cast<std::int64_t>(count_characters(s));
     std::vector<Detail> ranges;
     for (std::size_t k = 0; k < details->size(); ++k) {
       const std::string name = fmt::format("{}[{}]", at(i, *e_.message_field_training_detail), k);

@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "jinja/value.h"
+#include "prompt/strategy.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -32,6 +33,7 @@ struct Conversation {
   std::vector<Turn> turns;
   std::vector<Source> sources;  // mark m refers to sources[m - 1]
   jinja::Value messages, tools;
+  SeenFields fields;
 };
 
 struct ConversationOptions {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "prompt/chat_template.h"
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
@@ -13,11 +14,6 @@ namespace dml {
 namespace {
 
 const char* const kMessages = "messages";
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
-}
 
 class Reshaped : public PromptStrategy {
  public:
@@ -67,7 +63,8 @@ std::string column_texts(const Json& record, const std::vector<std::string>& col
     auto it = record.find(column);
     if (it == record.end()) text_column(record, column);  // throws an error that lists the columns
     if (it->is_null()) continue;
-    const std::string text = trimmed(it->is_number() || it->is_boolean() ? dump(*it) : text_column(record, column));
+    const std::string whole = it->is_number() || it->is_boolean() ? dump(*it) : text_column(record, column);
+    const std::string text(trim(whole));
     if (!text.empty()) out += (out.empty() ? "" : "\n\n") + text;
   }
   return out;

@@ -113,9 +113,16 @@ class ChatTemplate : public PromptStrategy {
   std::vector<Rendered> render(const Json& record) const override {
     const Conversation c = read_conversation(record, options_);
     jinja::RenderResult r = render(c, false);
-    check_marks(c, r);
+    const std::vector<char> seen = seen_turns(c, r);
+    if (r.marks_lost) check_marks(c, seen);
+    const auto left_out = [&](const Turn& turn) {
+      return turn.has_text && !seen[static_cast<std::size_t>(&turn - c.turns.data())];
+    };
+    const auto missing = r.marks_lost ? c.turns.end() : std::ranges::find_if(c.turns, left_out);
     Rendered out = one_segment(mask(std::move(r), c, ends_, generation_prompt_));
     out.untrained_reason = untrained_reason(c);
+    if (missing != c.turns.end()) out.left_out = missing->role;
+    out.fields = c.fields;
     return single(std::move(out));
   }
 
@@ -223,13 +230,17 @@ class ChatTemplate : public PromptStrategy {
                        roles.empty() ? "none" : fmt::format("{}", fmt::join(roles, ", ")));
   }
 
-  /// UserError when the template passes a trained turn through an operation that loses marks, so that it cannot be
-  /// masked.
-  void check_marks(const Conversation& c, const jinja::RenderResult& r) const {
-    if (!r.marks_lost) return;
+  /// Which turns the template writes.
+  static std::vector<char> seen_turns(const Conversation& c, const jinja::RenderResult& r) {
     std::vector<char> seen(c.turns.size(), 0);
     for (const jinja::Run& run : r.spans)
       if (const Source& s = c.sources[run.mark - 1]; s.spoken) seen[static_cast<std::size_t>(s.turn)] = 1;
+    return seen;
+  }
+
+  /// UserError when the template passes a trained turn through an operation that loses marks, so that it cannot be
+  /// masked.
+  void check_marks(const Conversation& c, const std::vector<char>& seen) const {
     for (std::size_t i = 0; i < c.turns.size(); ++i)
       if (c.turns[i].trained && c.turns[i].has_text && !seen[i])
         throw UserError(

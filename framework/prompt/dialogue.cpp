@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/text.h"
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
 
@@ -11,13 +12,6 @@ namespace {
 struct Turn {
   std::string role, text;
 };
-
-std::string stripped(std::string text) {
-  constexpr const char* kSpace = " \t\r\n\f\v";
-  text.erase(0, std::min(text.find_first_not_of(kSpace), text.size()));
-  text.erase(text.find_last_not_of(kSpace) + 1);
-  return text;
-}
 
 std::vector<Turn> read_turns(const Json& record, const char* role_key, std::vector<std::string> roles) {
   const char* column =
@@ -62,7 +56,7 @@ class Pygmalion : public PromptStrategy {
       std::string text = turn.text;
       if (system && text.ends_with("\n<START>")) text.resize(text.size() - 8);
       segment.add(bot ? "<|model|>" : system ? "<|system|>" : "<|user|>", false, true);
-      segment.add((system ? "Persona: " : " ") + stripped(std::move(text)), bot, false);
+      segment.add((system ? "Persona: " : " ") + std::string(trim(text)), bot, false);
       segment.add_special = out.segments.empty();
       segment.end_of_text = segment.end_trained = bot;
       out.segments.push_back(std::move(segment));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/closest.h"
 #include "core/error.h"
 
 namespace dml {
@@ -17,7 +18,7 @@ std::string shown(const Json& value) {
   for (auto& [key, value] : record.items())
     if (names.size() < 12) names.push_back(key);
   std::string has = names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
-  throw UserError("the row has no '{}'; it has {}{}", column, has, looks_like(record));
+  throw UserError("the row has no '{}'; it has {}{}", column, has, nearest_key(column, record, looks_like(record)));
 }
 
 const Json& column_value(const Json& record, const std::string& column) {
@@ -156,10 +157,19 @@ std::string looks_like(const Json& record) {
   if (has_list(record, "messages")) return "; it looks like a conversation: use `type: chat_template`";
   if (has_list(record, "segments")) return "; it looks like segments: use `type: input_output`";
   if (has("instruction") && has("output")) return "; it looks like alpaca: use `type: alpaca`";
+  if (has("chosen") && has("rejected")) return "; it looks like pairs of answers: use `rl: dpo`";
+  if (has("prompt") && has("completion") && has("label")) return "; it looks like answers with labels: use `rl: kto`";
   if (has("prompt") && has("completion")) return "; it looks like prompt and completion: use `type: prompt_completion`";
   if (has("question") && has("answer")) return "; it looks like question and answer: use `type: alpaca_chat.load_qa`";
   if (has("text")) return "; it looks like plain text: use `type: completion`";
   return "";
+}
+
+std::string nearest_key(const std::string& wanted, const Json& object, const std::string& otherwise) {
+  std::vector<std::string> names;
+  for (auto& [key, value] : object.items()) names.push_back(key);
+  const std::string near = closest(wanted, names);
+  return near.empty() ? otherwise : fmt::format("; did you mean '{}'?", near);
 }
 
 }  // namespace dml

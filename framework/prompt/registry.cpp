@@ -65,8 +65,8 @@ void warn_of_idle_keys(const DatasetEntry& e) {
   check("message_field_training_detail", e.message_field_training_detail.has_value(), chat);
   check("drop_system_message", e.drop_system_message, chat);
   check("split_thinking", e.split_thinking, chat);
-  check("field", e.field.has_value(), completion);
-  check("text_column", e.text_column.has_value(), pretrain);
+  check("field", e.field.has_value(), completion || pretrain);
+  check("text_column", e.text_column.has_value(), completion || pretrain);
   if (!idle.empty())
     log_warning("{}: {} has no effect with {}", e.path, fmt::join(idle, ", "),
                 format                   ? "a custom format"

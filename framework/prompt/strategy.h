@@ -69,11 +69,24 @@ struct Segment {
 };
 
 /// One training example before tokenisation.
+/// Which optional fields of the data, named by a dataset, were there.
+struct SeenFields {
+  bool training = false, training_detail = false, message_weight = false, row_weight = false;
+
+  SeenFields& operator|=(const SeenFields& o) {
+    training |= o.training, training_detail |= o.training_detail;
+    message_weight |= o.message_weight, row_weight |= o.row_weight;
+    return *this;
+  }
+};
+
 struct Rendered {
   std::vector<Segment> segments;
   std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: used unchanged, `segments` is empty
   bool chunk = false;  // if longer than sequence_len, split into several examples, whatever excess_length_strategy says
   std::string untrained_reason = {};  // why the row has no trained tokens, if the strategy knows
+  std::string left_out = {};          // the role of a message that the template does not write; "" if there is none
+  SeenFields fields = {};
   std::int64_t most_after = 0;  // maximum number of tokens after the first segment; the rest is truncated; 0: no limit
   DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
 };

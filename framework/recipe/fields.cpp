@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/closest.h"
 #include "core/error.h"
@@ -71,6 +72,43 @@ std::vector<std::string> top_level_names() {
   return out;
 }
 
+std::string key_hint(const std::string& word, const Table* inside) {
+  const auto mean = [](const std::string& key) { return fmt::format("; did you mean '{}'?", key); };
+  // Names of the same settings in transformers, TRL and PEFT, which are not close by their letters.
+  static const std::map<std::string, std::string> kOtherNames{{"lr", "learning_rate"},
+                                                              {"epochs", "num_epochs"},
+                                                              {"num_train_epochs", "num_epochs"},
+                                                              {"max_length", "sequence_len"},
+                                                              {"max_seq_len", "sequence_len"},
+                                                              {"max_seq_length", "sequence_len"},
+                                                              {"cutoff_len", "sequence_len"},
+                                                              {"per_device_train_batch_size", "micro_batch_size"},
+                                                              {"per_device_eval_batch_size", "eval_batch_size"},
+                                                              {"model", "base_model"},
+                                                              {"model_name_or_path", "base_model"},
+                                                              {"dataset", "datasets"},
+                                                              {"target_modules", "lora_target_modules"},
+                                                              {"modules_to_save", "lora_modules_to_save"},
+                                                              {"r", "lora_r"},
+                                                              {"lora_rank", "lora_r"},
+                                                              {"packing", "sample_packing"},
+                                                              {"lr_scheduler_type", "lr_scheduler"}};
+  if (inside) {
+    if (const std::string near = closest(word, inside->names()); !near.empty()) return mean(near);
+    return find_field(word).field ? "; it is a key of the top level of the recipe" : "";
+  }
+  if (const auto other = kOtherNames.find(word); other != kOtherNames.end()) return mean(other->second);
+  if (table<DatasetEntry>().find(word)) return "; it is a key of an entry of 'datasets'";
+  for (const Section& section : sections())
+    for (const Field& field : section.table.fields())
+      if (const Table* nested = field.codec->table(); nested && nested->find(word))
+        return field.codec->schema(field).value("type", Json()) == "array"
+                   ? fmt::format("; it is a key of an entry of '{}'", field.key)
+                   : mean(field.key + "." + word);
+  const std::string near = closest(word, top_level_names());
+  return near.empty() ? "" : mean(near);
+}
+
 const Field* find_nested(std::string_view dotted) {
   const Table* inside = nullptr;
   const Field* field = nullptr;
@@ -114,17 +152,10 @@ void read_unmapped(const UnmappedKey& unmapped, const Node& key, const Node& val
   }
 }
 
-void unknown(const Node& key, const std::string& prefix, const std::vector<std::string>& names, Reading& reading) {
+void unknown(const Node& key, const std::string& prefix, const Table* inside, Reading& reading) {
   if (!reading.report.wants_more()) return reading.report.error(key.place, "");
-  std::string hint, word = key.text;
-  if (auto near = closest(word, names); !near.empty()) {
-    hint = fmt::format("; did you mean '{}'?", near);
-  } else if (prefix.empty()) {  // a key of a dataset at the top level
-    if (table<DatasetEntry>().find(word)) hint = "; it is a key of an entry of 'datasets'";
-  } else if (find_field(word).field) {
-    hint = "; it is a key of the top level of the recipe";
-  }
-  reading.report.error(key.place, fmt::format("unknown key '{}{}'{}", prefix, shown(word), hint));
+  reading.report.error(key.place,
+                       fmt::format("unknown key '{}{}'{}", prefix, shown(key.text), key_hint(key.text, inside)));
 }
 
 void read_field(const Field& field, const Node& key, const Node& value, void* owner, const std::string& prefix,
@@ -146,7 +177,7 @@ void read_table(const Table& table, const Node& map, void* owner, const std::str
     if (const Field* field = table.find(key.text)) read_field(*field, key, value, owner, prefix, reading);
     else if (const UnmappedKey* unmapped = table.find_unmapped(key.text))
       read_unmapped(*unmapped, key, value, prefix + key.text, reading);
-    else unknown(key, prefix, table.names(), reading);
+    else unknown(key, prefix, &table, reading);
   }
   for (const Field& field : table.fields())
     if (field.rules.required && !reading.given.contains(prefix + field.key))
@@ -159,14 +190,13 @@ void Table::set_choices(std::string_view key, std::vector<Choice> choices) {
 }
 
 void read_recipe_map(const Node& map, Recipe& recipe, Reading& reading) {
-  const auto names = top_level_names();
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
     const Node &key = map.keys[i], &value = map.items[i];
     if (Found found = find_field(key.text); found.field)
       read_field(*found.field, key, value, found.section->of(recipe), "", reading);
     else if (const UnmappedKey* unmapped = other_keys().find_unmapped(key.text))
       read_unmapped(*unmapped, key, value, key.text, reading);
-    else unknown(key, "", names, reading);
+    else unknown(key, "", nullptr, reading);
   }
 }
 

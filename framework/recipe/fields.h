@@ -32,7 +32,6 @@ struct Rules {
   std::string unset = {};  // help: what happens without a value, if the default does not say it
   bool path = false;       // `~` is expanded
   bool required = false;   // in every entry of a list
-  bool data = false;       // affects the prepared data; part of their digest
   bool pairs = false;      // tables: "k=v,k=v" is accepted, too
 };
 
@@ -190,6 +189,9 @@ struct Flag {
 Flag find_flag(std::string_view key);
 /// Every key and alias of the top level.
 std::vector<std::string> top_level_names();
+/// What to write instead of an unknown key of `inside` (null: of the top level), as the end of an error: "; did you
+/// mean 'lora_alpha'?"; "" if nothing is like it.
+std::string key_hint(const std::string& word, const Table* inside);
 /// The field of a dotted name ("datasets.0.path", "datasets.path", "model_config.hidden_size"); null if there is none.
 const Field* find_nested(std::string_view dotted);
 

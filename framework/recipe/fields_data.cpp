@@ -221,19 +221,19 @@ void add_packing(Table& t) {
 void add_order(Table& t) {
   using S = DataSection;
   t.add("shuffle_merged_datasets", &S::shuffle_merged_datasets, "Shuffle the examples of all datasets together, once.",
-        {.example = "false", .data = true});
+        {.example = "false"});
   t.add("shuffle_before_merging_datasets", &S::shuffle_before_merging_datasets, "Shuffle each dataset before merging.",
-        {.example = "true", .data = true});
+        {.example = "true"});
   t.add("curriculum_sampling", &S::curriculum_sampling, "Keep the order of the data: no shuffling, in no epoch.",
         {.example = "true"});
   t.add("group_by_length", &S::group_by_length, "Put examples of similar length into the same micro-batch.",
         {.example = "true"});
   t.add("dataset_exact_deduplication", &S::dataset_exact_deduplication, "Drop examples that equal an earlier one.",
-        {.example = "true", .data = true});
+        {.example = "true"});
   t.add("dataset_near_deduplication", &S::dataset_near_deduplication, "Drop examples that nearly equal an earlier one.",
-        {.example = "true", .data = true});
+        {.example = "true"});
   t.add("scores", &S::scores, "Drop rows by the losses that `dml score` wrote.",
-        {.example = "{path: scores.jsonl, max_loss: 6}", .unset = "no row is dropped by its loss", .data = true});
+        {.example = "{path: scores.jsonl, max_loss: 6}", .unset = "no row is dropped by its loss"});
 }
 
 }  // namespace
@@ -242,42 +242,39 @@ Section data_section() {
   using S = DataSection;
   Table t("Data", "Training data, and how examples are cut, mixed and packed.");
   t.defaults<S>();
-  t.add("datasets", &S::datasets, "Training datasets; the keys of an entry are listed below.",
-        {.example = "[{path: data/train.jsonl, type: alpaca}]",
-         .unset = "required, unless pretraining_dataset is set",
-         .data = true});
+  t.add(
+      "datasets", &S::datasets, "Training datasets; the keys of an entry are listed below.",
+      {.example = "[{path: data/train.jsonl, type: alpaca}]", .unset = "required, unless pretraining_dataset is set"});
   t.add("test_datasets", &S::test_datasets, "Datasets for evaluation.",
-        {.example = "[{path: data/test.jsonl, type: alpaca}]", .unset = "see val_set_size", .data = true});
+        {.example = "[{path: data/test.jsonl, type: alpaca}]", .unset = "see val_set_size"});
   t.add("pretraining_dataset", &S::pretraining_dataset,
         "Plain-text datasets; documents longer than sequence_len are cut into several rows without loss.",
-        {.example = "[{path: data/corpus.txt}]", .unset = "see datasets", .data = true});
+        {.example = "[{path: data/corpus.txt}]", .unset = "see datasets"});
   t.add("val_set_size", &S::val_set_size,
         "Examples held out for evaluation: a fraction below 1, or a number of examples.",
-        {.min = 0, .max = 1e12, .example = "0.05", .data = true});
+        {.min = 0, .max = 1e12, .example = "0.05"});
   t.add("dataset_prepared_path", &S::dataset_prepared_path, "Directory for prepared data, one folder for each content.",
         {.example = "prepared", .path = true});
   t.add("sequence_len", &S::sequence_len, "Maximum length of an example in tokens; length of a packed row.",
-        {.min = 2, .max = 1 << 24, .example = "2048", .data = true});
+        {.min = 2, .max = 1 << 24, .example = "2048"});
   t.add("eval_sequence_len", &S::eval_sequence_len, "The same for evaluation.",
-        {.min = 2, .max = 1 << 24, .example = "2048", .unset = "sequence_len", .data = true});
+        {.min = 2, .max = 1 << 24, .example = "2048", .unset = "sequence_len"});
   t.add("excess_length_strategy", &S::excess_length_strategy,
         "What to do with examples longer than sequence_len: drop them, truncate them, raise an error, or split them "
         "after trained turns (split_turns). Plain text (completion, pretraining_dataset) is cut into several examples "
         "without loss instead.",
-        {.example = "truncate", .data = true});
-  t.add("min_sample_len", &S::min_sample_len, "Drop examples with fewer tokens.",
-        {.min = 1, .example = "2", .data = true});
-  t.add("train_on_inputs", &S::train_on_inputs, "Train on the prompts, too.", {.example = "true", .data = true});
+        {.example = "truncate"});
+  t.add("min_sample_len", &S::min_sample_len, "Drop examples with fewer tokens.", {.min = 1, .example = "2"});
+  t.add("train_on_inputs", &S::train_on_inputs, "Train on the prompts, too.", {.example = "true"});
   add_packing(t);
   add_order(t);
   t.add("dataset_shard_num", &S::dataset_shard_num,
         "Divide the merged training data into this many equal shards and train on one of them.",
-        {.min = 1, .example = "4", .unset = "all rows", .data = true});
-  t.add("dataset_shard_idx", &S::dataset_shard_idx, "Index of that shard, from 0.",
-        {.min = 0, .example = "0", .data = true});
+        {.min = 1, .example = "4", .unset = "all rows"});
+  t.add("dataset_shard_idx", &S::dataset_shard_idx, "Index of that shard, from 0.", {.min = 0, .example = "0"});
   t.add("on_bad_row", &S::on_bad_row,
         "What to do with a row that cannot be read: stop with an error, or skip it and report it.",
-        {.example = "skip", .data = true});
+        {.example = "skip"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.data; }};
 }
 
@@ -288,15 +285,14 @@ Section template_section() {
   t.add(
       "chat_template", &S::chat_template,
       "A built-in template (`dml list chat_templates`), tokenizer_default, tokenizer_default_fallback_NAME, or jinja.",
-      {.example = "chatml", .unset = "the tokenizer's", .data = true});
+      {.example = "chatml", .unset = "the tokenizer's"});
   t.add("chat_template_jinja", &S::chat_template_jinja, "Jinja template: a text or a file.",
-        {.example = "template.jinja", .unset = "none", .data = true});
+        {.example = "template.jinja", .unset = "none"});
   t.add("chat_template_kwargs", &S::chat_template_kwargs, "Variables passed to the template.",
-        {.example = "{enable_thinking: false}", .data = true});
-  t.add("eot_tokens", &S::eot_tokens, "End-of-turn tokens.",
-        {.example = "[\"<|im_end|>\"]", .unset = "the eos token", .data = true});
+        {.example = "{enable_thinking: false}"});
+  t.add("eot_tokens", &S::eot_tokens, "End-of-turn tokens.", {.example = "[\"<|im_end|>\"]", .unset = "the eos token"});
   t.add("default_system_message", &S::default_system_message, "System message for conversations without one.",
-        {.example = "You are helpful.", .unset = "the template's", .data = true});
+        {.example = "You are helpful.", .unset = "the template's"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.templates; }};
 }
 

@@ -39,11 +39,11 @@ Section model_section() {
   t.add("base_model_config", &S::base_model_config, "Directory to read config.json from, instead of base_model.",
         {.example = "models/other", .unset = "base_model", .path = true});
   t.add("tokenizer_config", &S::tokenizer_config, "Directory to read the tokenizer from, instead of base_model.",
-        {.example = "models/tokenizer", .unset = "base_model", .path = true, .data = true});
+        {.example = "models/tokenizer", .unset = "base_model", .path = true});
   t.add("tokenizer_metaspace", &S::tokenizer_metaspace,
         "Read spaces as the LlamaTokenizer of transformers 5 does, which ignores the normalizer of tokenizer.json: no "
         "extra '▁' before a text that begins with a space. Only for tokenizer.json files of Llama models.",
-        {.example = "true", .data = true});
+        {.example = "true"});
   t.add("model_config", &S::model_config,
         "Entries that override the model's config.json. Without base_model, or with reinit_weights, they describe the "
         "whole architecture.",
@@ -53,14 +53,14 @@ Section model_section() {
   t.add("frozen_storage", &S::frozen_storage,
         "How frozen base weights are stored in memory; auto maps the files as they are.", {.example = "bf16"});
   t.add("special_tokens", &S::special_tokens, "Special tokens that replace the tokenizer's own.",
-        {.example = "{pad_token: \"<pad>\"}", .data = true});
-  t.add("tokens", &S::tokens, "Ordinary tokens to add to the vocabulary.", {.example = "[\"<note>\"]", .data = true});
+        {.example = "{pad_token: \"<pad>\"}"});
+  t.add("tokens", &S::tokens, "Ordinary tokens to add to the vocabulary.", {.example = "[\"<note>\"]"});
   t.add("resize_token_embeddings_to_32x", &S::resize_token_embeddings_to_32x,
         "When new tokens enlarge the embedding, round its rows up to a multiple of 32.", {.example = "true"});
   t.add("mean_resizing_embeddings", &S::mean_resizing_embeddings,
         "Initialise the rows of new tokens with the mean of the existing rows, not at random.", {.example = "true"});
   t.add("added_tokens_overrides", &S::added_tokens_overrides, "New text for reserved tokens, by token id.",
-        {.example = "{128010: \"<think>\"}", .data = true});
+        {.example = "{128010: \"<think>\"}"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.model; }};
 }
 

@@ -139,7 +139,9 @@ void add_refused(Table& t) {
             "use_onebitllms"});
   t.reject("dml shares work among ranks by 'distribution' only",
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "expert_parallel*"});
-  t.reject("dml does not have this optimizer; use adamw", {"galore_*", "qgalore_*", "dion_*", "muon_*"});
+  t.reject("dml does not have this optimizer; use adamw", {"qgalore_*", "dion_*"});
+  t.reject("an optimizer's own arguments stand in optim_args (`dml list optimizers` names them)",
+           {"galore_*", "muon_*"});
   t.reject("dml does not have this training method",
            {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "kd_*", "grokfast_*", "mora_*", "use_mora",
             "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*", "skip_prepare_dataset",

@@ -47,11 +47,11 @@ void add_reward_models(Table& t) {
   t.add("reward_model", &S::reward_model,
         "Train a reward model on pairs (Bradley-Terry): the head gives one number for a text. The result is a model "
         "for sequence classification, with score.weight.",
-        {.example = "true", .data = true});
+        {.example = "true"});
   t.add("process_reward_model", &S::process_reward_model,
         "Train a model that judges the steps of an answer (type: stepwise_supervised). The result is a model for token "
         "classification.",
-        {.example = "true", .data = true});
+        {.example = "true"});
   t.add("num_labels", &S::num_labels, "Outputs of the head: 1 with reward_model, 2 with process_reward_model.",
         {.min = 1, .max = 2, .example = "1", .unset = "as the kind of model needs"});
   t.add("center_rewards_coefficient", &S::center_rewards_coefficient,
@@ -70,8 +70,8 @@ Section preference_section() {
   t.add("rl", &S::rl,
         "Method: dpo (pairs, against the model at the start), orpo, simpo, cpo (pairs, without a reference), kto "
         "(single answers with a label), grpo (answers of the model itself, with rewards).",
-        {.example = "dpo", .data = true});
-  t.add("rl_beta", &S::rl_beta, "How strongly the preferences bind the model (β); of simpo, typically 2 to 10.",
+        {.example = "dpo"});
+  t.add("rl_beta", &S::rl_beta, "β: larger values keep the model closer to the reference. For simpo, typically 2 to 10.",
         {.min = 0,
          .max = 1e6,
          .above = true,

@@ -17,7 +17,7 @@ void add_sampling(Table& t) {
         {.min = 2, .max = 4096, .example = "8"});
   t.add("max_completion_length", &S::max_completion_length,
         "Longest completion in tokens; prompts may have the rest of sequence_len.",
-        {.min = 1, .max = 1 << 20, .example = "256", .data = true});
+        {.min = 1, .max = 1 << 20, .example = "256"});
   t.add("temperature", &S::temperature, "Temperature of sampling, and of the probabilities in the loss.",
         {.min = 0, .max = 100, .above = true, .example = "0.9"});
   t.add("top_k", &S::top_k, "Sample from this many of the likeliest tokens.",

@@ -118,7 +118,8 @@ Section optim_section() {
   t.add("jagged_restart_warmup_steps", &S::jagged_restart_warmup_steps, "Warmup steps after each restart.",
         {.min = 0, .example = "10"});
   t.add("jagged_restart_anneal_steps", &S::jagged_restart_anneal_steps,
-        "Steps before each restart in which the learning rate falls to near zero.", {.min = 1, .example = "5"});
+        "Steps before each restart over which the learning rate falls, linearly, to 1/N of the schedule's.",
+        {.min = 1, .example = "5"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.optim; }};
 }
 
@@ -258,7 +259,7 @@ Section train_section() {
   t.add("output_dir", &S::output_dir, "Directory for everything the run writes.",
         {.example = "outputs/lora", .path = true});
   add_batches(t);
-  t.add("seed", &S::seed, "Random seed.", {.min = 0, .max = 4294967295.0, .example = "42", .data = true});
+  t.add("seed", &S::seed, "Random seed.", {.min = 0, .max = 4294967295.0, .example = "42"});
   t.add("threads", &S::threads, "Threads per rank; results do not depend on it.",
         {.min = 1, .max = 4096, .off = 0, .example = "8", .unset = "the cores the rank may use"});
   t.add("thread_affinity", &S::thread_affinity,

@@ -20,12 +20,11 @@ std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading)
     const auto given = reading.given.find(key);
     const bool derived = given == reading.given.end();
     const Place place = derived ? Place{} : given->second;
-    const std::string advice = kind ? hub_advice(*kind, path) : "";
     found.push_back(
         {place,
          {key, derived ? "" : reading.report.at(place),
           missing_path(path) ? fmt::format("'{}': no such file or directory: '{}'{}", key, shown(path),
-                                           advice.empty() ? near_missing(path) : advice)
+                                           kind ? missing_advice(*kind, path) : near_missing(path))
                              : fmt::format("'{}': '{}' cannot be opened: {}", key, shown(path), path_problem(path))}});
   };
   check("base_model", recipe.model.base_model, HubKind::model);

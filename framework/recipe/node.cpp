@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "core/utf8.h"
 
 namespace dml::recipe {
@@ -18,9 +19,7 @@ const Node* Node::find(std::string_view key) const {
 }
 
 std::string canonical_bool(std::string_view text) {
-  std::string lower(text);
-  if (lower.size() > 5) return lower;
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = ascii_lower(text);
   if (lower == "true" || lower == "yes" || lower == "on") return "true";
   if (lower == "false" || lower == "no" || lower == "off") return "false";
   return std::string(text);

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "recipe/fields.h"
 #include "recipe/stages.h"
 
@@ -65,7 +66,7 @@ std::string fsdp_strategy(const Node& fsdp, const Node* config) {
       if (config->keys[i].text.ends_with("sharding_strategy")) text = config->items[i].text;
       if (config->keys[i].text.ends_with("reshard_after_forward")) reshard = canonical_bool(config->items[i].text);
     }
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  text = ascii_lower(text);
   auto has = [&](const char* part) { return text.find(part) != text.npos; };
   if (has("hybrid_shard_zero2") || text == "5") return "hybrid_zero2";
   if (has("hybrid") || text == "4") return "hybrid";

@@ -21,17 +21,13 @@ bool is_known(const std::string& key) {
 }
 
 [[noreturn]] void unknown_option(const std::string& argument, const std::string& key) {
-  auto dot = key.rfind('.');
-  std::vector<std::string> names = top_level_names();
-  std::string prefix;
-  if (const Field* parent = dot == key.npos ? nullptr : find_nested(key.substr(0, dot));
-      parent && parent->codec->table()) {
-    names = parent->codec->table()->names();
-    prefix = key.substr(0, dot + 1);
-  }
-  auto near = closest(key.substr(prefix.size()), names);
-  throw UserError("unknown option '{}'{}", shown(argument),
-                  near.empty() ? "" : fmt::format("; did you mean '--{}{}'?", prefix, near));
+  const auto dot = key.rfind('.');
+  const Field* parent = dot == key.npos ? nullptr : find_nested(key.substr(0, dot));
+  const Table* inside = parent ? parent->codec->table() : nullptr;
+  std::string hint = key_hint(inside ? key.substr(dot + 1) : key, inside);
+  if (const auto name = hint.find('\''); name != hint.npos && hint.starts_with("; did you mean"))
+    hint.insert(name + 1, fmt::format("--{}", inside ? key.substr(0, dot + 1) : ""));
+  throw UserError("unknown option '{}'{}", shown(argument), hint);
 }
 
 bool is_switch(const std::string& key) {

@@ -337,7 +337,5 @@ Json json_schema();
 std::string reference_markdown();
 /// All settings as YAML that parses to the same Recipe; with_origins appends the origin of each as a comment.
 std::string resolved_yaml(const RecipeFile& file, bool with_origins = false);
-/// A digest of the settings that affect the prepared data. The caller adds the contents of files.
-std::string data_digest(const Recipe& recipe);
 
 }  // namespace dml

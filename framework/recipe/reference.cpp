@@ -150,13 +150,17 @@ std::string help_for(const std::string& key) {
   if (const Flag flag = find_flag(key))
     return fmt::format("{}\n  true: {}: {}. See `dml help {}`.\n", key, flag.field->key, flag.choice->value,
                        flag.field->key);
-  if (const UnmappedKey* unmapped = other_keys().find_unmapped(key))
+  const auto dot = key.rfind('.');
+  const Field* parent = dot == key.npos ? nullptr : find_nested(key.substr(0, dot));
+  const Table* inside = parent ? parent->codec->table() : nullptr;
+  const std::string name = inside ? key.substr(dot + 1) : key;
+  if (const UnmappedKey* unmapped = inside ? inside->find_unmapped(name) : other_keys().find_unmapped(key))
     return fmt::format("{}\n  {}: {}.\n", key,
                        unmapped->effect == Unmapped::inert         ? "Accepted, without effect"
                        : unmapped->effect == Unmapped::unsupported ? "Accepted, but not done"
                                                                    : "Not supported",
                        unmapped->why);
-  throw UserError("unknown key '{}'{}", shown(key), did_you_mean(key, top_level_names()));
+  throw UserError("unknown key '{}'{}", shown(key), key_hint(name, inside));
 }
 
 Json json_schema() {

@@ -89,12 +89,4 @@ std::string resolved_yaml(const RecipeFile& file, bool with_origins) {
   return writer.out;
 }
 
-std::string data_digest(const Recipe& recipe) {
-  Hasher hasher;
-  for (auto& section : recipe::sections())
-    for (const auto& field : section.table.fields())
-      if (field.rules.data) hasher.text(field.key).text(dump(field.write(section.of(const_cast<Recipe&>(recipe)))));
-  return hasher.digest();
-}
-
 }  // namespace dml

@@ -173,6 +173,10 @@ void check_data(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
     rules.missing("datasets", "add at least one dataset, for example datasets: [{path: train.jsonl, type: alpaca}]");
   if (!d.datasets.empty() && !d.pretraining_dataset.empty()) rules.exclusive("datasets", "pretraining_dataset");
   if (!d.test_datasets.empty() && d.val_set_size > 0) rules.exclusive("test_datasets", "val_set_size");
+  if (d.eval_sequence_len && d.val_set_size > 0)
+    rules.warning("eval_sequence_len",
+                  "'eval_sequence_len' has no effect with val_set_size, whose examples have up to "
+                  "sequence_len tokens; it is for test_datasets");
   if (d.val_set_size >= 1 && d.val_set_size != static_cast<double>(static_cast<std::int64_t>(d.val_set_size)))
     rules.error("val_set_size", "'val_set_size' must be a fraction below 1 or a whole number of examples");
   if (d.min_sample_len > d.sequence_len)

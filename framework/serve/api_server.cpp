@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "serve/chat_page.h"
 
@@ -21,13 +22,10 @@ bool equal(const std::string& a, const std::string& b) {
   return differs == 0;
 }
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 // "Application/JSON; charset=utf-8" → "application/json".
-std::string media_type(const std::string& header) { return lower(header.substr(0, header.find_first_of("; \t"))); }
+std::string media_type(const std::string& header) {
+  return ascii_lower(header.substr(0, header.find_first_of("; \t")));
+}
 
 // "example.com:8080" → "example.com"; "[::1]:80" → "[::1]".
 std::string host_of(const std::string& header) {
@@ -42,25 +40,53 @@ bool may_constrain(const std::string& body) {
   return std::ranges::any_of(kFields, [&](auto field) { return body.find(field) != body.npos; });
 }
 
+// A reply whose status is counted.
+class CountedReply : public HttpReply {
+ public:
+  CountedReply(std::shared_ptr<HttpReply> reply, Metrics& metrics, std::string path)
+      : reply_(std::move(reply)), metrics_(metrics), path_(std::move(path)) {}
+  void add_header(const std::string& name, const std::string& value) override { reply_->add_header(name, value); }
+  void send(HttpResponse response) override {
+    metrics_.answered(path_, response.status);
+    reply_->send(std::move(response));
+  }
+  void begin(HttpResponse head) override {
+    metrics_.answered(path_, head.status);
+    reply_->begin(std::move(head));
+  }
+  void write(std::string_view piece) override { reply_->write(piece); }
+  void finish() override { reply_->finish(); }
+  bool gone() const override { return reply_->gone(); }
+
+ private:
+  std::shared_ptr<HttpReply> reply_;
+  Metrics& metrics_;
+  std::string path_;
+};
+
 }  // namespace
 
 struct ApiServer::Route {
   std::string method, path;
-  bool open;  // answered without a key
+  bool open = false;  // answered without a key
+  // How the answer is made, at once or, with neither, by the engine. name: NAME of /v1/models/NAME, else "".
+  HttpResponse (ApiServer::*document)(const std::string& name) const = nullptr;
+  Json (ApiServer::*compute)(const Json& body) const = nullptr;
 };
 
 const std::vector<ApiServer::Route>& ApiServer::routes() {
-  static const std::vector<Route> table{{"GET", "/", true},
-                                        {"GET", "/health", true},
-                                        {"GET", "/metrics", false},
-                                        {"GET", "/v1/models", false},
-                                        {"POST", "/v1/completions", false},
-                                        {"POST", "/v1/chat/completions", false},
-                                        {"POST", "/v1/responses", false},
-                                        {"POST", "/v1/embeddings", false},
-                                        {"POST", "/tokenize", false},
-                                        {"POST", "/detokenize", false},
-                                        {"POST", "/apply-template", false}};
+  using S = ApiServer;
+  static const std::vector<Route> table = [] {
+    std::vector<Route> all{{.method = "GET", .path = "/", .open = true, .document = &S::page},
+                           {.method = "GET", .path = "/health", .open = true, .document = &S::health},
+                           {.method = "GET", .path = "/metrics", .document = &S::metrics},
+                           {.method = "GET", .path = "/v1/models", .document = &S::models}};
+    for (const std::string& path : Endpoints::paths()) all.push_back({.method = "POST", .path = path});
+    all.push_back({.method = "POST", .path = "/tokenize", .compute = &S::tokenize});
+    all.push_back({.method = "POST", .path = "/detokenize", .compute = &S::detokenize});
+    all.push_back({.method = "POST", .path = "/apply-template", .compute = &S::apply_template});
+    return all;
+  }();
   return table;
 }
 
@@ -76,19 +102,14 @@ ApiServer::ApiServer(const ServedModels& models, const ServerOptions& options)
       [](int status, const std::string& why) {
         return ApiError{status, why}.response();
       });
-  // Started last: if the server cannot listen, the constructor throws, and threads that are not joined would end the
-  // process. Requests that arrive earlier are queued.
-  for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this, i] { read_requests(i > 0); });
+  for (std::size_t i = 0; i < kReaders; ++i)
+    readers_.emplace_back([this, i](const std::stop_token& stop) { read_requests(stop, i > 0); });
 }
 
 ApiServer::~ApiServer() {
   finish(std::chrono::seconds(0));
-  {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-  arrived_.notify_all();
-  for (std::thread& reader : readers_) reader.join();
+  for (std::jthread& reader : readers_) reader.request_stop();
+  readers_.clear();
   http_.reset();
 }
 
@@ -104,6 +125,8 @@ void ApiServer::finish(std::chrono::seconds most) {
 // Runs on the thread of the sockets, so it must not block. Requests without a body are answered at once; a constraint
 // that takes long to compile stops neither them nor requests without constraints.
 void ApiServer::handle(HttpRequest request, Reply reply) {
+  const bool known = std::ranges::any_of(routes(), [&](const Route& r) { return r.path == request.path; });
+  reply = std::make_shared<CountedReply>(std::move(reply), metrics_, known ? request.path : "other");
   if (request.method != "POST") return answer_or_refuse(request, reply);
   const bool constrained = may_constrain(request.body);
   {
@@ -113,12 +136,12 @@ void ApiServer::handle(HttpRequest request, Reply reply) {
   arrived_.notify_all();
 }
 
-void ApiServer::read_requests(bool constrained) {
+void ApiServer::read_requests(const std::stop_token& stop, bool constrained) {
   while (true) {
     std::pair<HttpRequest, Reply> next;
     {
       std::unique_lock lock(mutex_);
-      arrived_.wait(lock, [&] { return closed_ || !requests_.empty() || (constrained && !constrained_.empty()); });
+      arrived_.wait(lock, stop, [&] { return !requests_.empty() || (constrained && !constrained_.empty()); });
       auto& from = constrained && !constrained_.empty() ? constrained_ : requests_;
       if (from.empty()) return;
       next = std::move(from.front());
@@ -133,22 +156,14 @@ void ApiServer::answer_or_refuse(const HttpRequest& request, const Reply& reply)
     add_origin(request, *reply);
     answer(request, reply);
   } catch (const ApiError& e) {
-    send(request, reply, e.response());
+    reply->send(e.response());
   } catch (const UserError& e) {
-    send(request, reply, ApiError{400, e.what()}.response());
+    reply->send(ApiError{400, e.what()}.response());
   } catch (const std::bad_alloc&) {
-    send(request, reply, ApiError{503, "the server is out of memory"}.response());
+    reply->send(ApiError{503, "the server is out of memory"}.response());
   } catch (const std::exception& e) {
-    send(request, reply, ApiError{500, e.what()}.response());
+    reply->send(ApiError{500, e.what()}.response());
   }
-}
-
-void ApiServer::send(const HttpRequest& request, const Reply& reply, HttpResponse response) {
-  std::string path = "other";
-  for (const Route& r : routes())
-    if (r.path == request.path) path = r.path;
-  metrics_.answered(path, response.status);
-  reply->send(std::move(response));
 }
 
 // Refuses pages of other sites where the server on this machine needs no key: their requests carry an Origin, or, with
@@ -156,7 +171,7 @@ void ApiServer::send(const HttpRequest& request, const Reply& reply, HttpRespons
 void ApiServer::check_sender(const HttpRequest& request, bool open) const {
   if (options_.keys.empty()) {
     const std::string host = host_of(request.header("host"));
-    const std::string name = lower(host);
+    const std::string name = ascii_lower(host);
     const bool local = name.empty() || name == "localhost" || name == "[::1]" || name.ends_with(".localhost") ||
                        name.find_first_not_of("0123456789.") == name.npos || name.find('.') == name.npos;
     if (!local)
@@ -165,7 +180,7 @@ void ApiServer::check_sender(const HttpRequest& request, bool open) const {
   if (open || options_.keys.empty()) return;
   const std::string given = request.header("authorization");
   std::string key = request.header("x-api-key");
-  if (given.size() > 7 && lower(given.substr(0, 7)) == "bearer ") key = given.substr(7);
+  if (given.size() > 7 && ascii_lower(given.substr(0, 7)) == "bearer ") key = given.substr(7);
   bool known = false;
   for (const std::string& k : options_.keys) known |= equal(key, k);
   if (!known) throw ApiError{401, "a valid API key is needed: Authorization: Bearer KEY", "", "invalid_api_key"};
@@ -202,23 +217,14 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
     HttpResponse r = ApiError{405, fmt::format("{} does not answer {}", path, method)}.response();
     for (const Route& each : routes())
       if (each.path == path) r.headers.emplace_back("Allow", each.method);
-    return send(request, reply, std::move(r));
+    return reply->send(std::move(r));
   }
-  if (method == "GET") return send(request, reply, document(path, model_name));
+  if (route->document) return reply->send((this->*route->document)(model_name));
   if (media_type(request.header("content-type")) != "application/json")
     throw ApiError{415, "the body is JSON: Content-Type: application/json"};
-  Json body;
-  try {
-    body = parse_json(request.body, "the body", kBody);
-  } catch (const UserError& e) {
-    throw ApiError{400, e.what()};
-  }
-  auto json = [&](const Json& value) { send(request, reply, {.status = 200, .body = dump(value)}); };
-  if (path == "/tokenize") return json(tokenize(body));
-  if (path == "/detokenize") return json(detokenize(body));
-  if (path == "/apply-template") return json({{"prompt", endpoints_.reader().apply_template(body)}});
+  const Json body = parse_json(request.body, "the body", kBody);
+  if (route->compute) return reply->send({.status = 200, .body = dump((this->*route->compute)(body))});
   submit(endpoints_.work(path, body, reply));
-  metrics_.answered(path, 200);
 }
 
 void ApiServer::answer_options(const HttpRequest& request, const Reply& reply) {
@@ -228,26 +234,31 @@ void ApiServer::answer_options(const HttpRequest& request, const Reply& reply) {
     r.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
                  {"Access-Control-Allow-Headers", wanted.empty() ? "Authorization, Content-Type, X-Api-Key" : wanted},
                  {"Access-Control-Max-Age", "86400"}};
-  send(request, reply, std::move(r));
+  reply->send(std::move(r));
 }
 
-HttpResponse ApiServer::document(const std::string& path, const std::string& model_name) const {
-  if (path == "/")
-    return {.status = 200,
-            .body = std::string(chat_page()),
-            .type = "text/html; charset=utf-8",
-            .headers = {{"Cache-Control", "no-cache"},
-                        {"X-Content-Type-Options", "nosniff"},
-                        {"Content-Security-Policy",
-                         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src "
-                         "'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"}}};
-  if (path == "/metrics")
-    return {.status = 200, .body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"};
-  if (path == "/health") return {.status = 200, .body = dump({{"status", "ok"}})};
-  if (model_name.empty()) return {.status = 200, .body = dump(model_list())};
-  const auto i = models_.find(model_name);
+HttpResponse ApiServer::page(const std::string&) const {
+  return {.status = 200,
+          .body = std::string(chat_page()),
+          .type = "text/html; charset=utf-8",
+          .headers = {{"Cache-Control", "no-cache"},
+                      {"X-Content-Type-Options", "nosniff"},
+                      {"Content-Security-Policy",
+                       "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src "
+                       "'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"}}};
+}
+
+HttpResponse ApiServer::health(const std::string&) const { return {.status = 200, .body = dump({{"status", "ok"}})}; }
+
+HttpResponse ApiServer::metrics(const std::string&) const {
+  return {.status = 200, .body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"};
+}
+
+HttpResponse ApiServer::models(const std::string& name) const {
+  if (name.empty()) return {.status = 200, .body = dump(model_list())};
+  const auto i = models_.find(name);
   if (!i)
-    throw ApiError{404, "the model '" + escape_controls(model_name.substr(0, 100)) + "' does not exist", "model",
+    throw ApiError{404, "the model '" + escape_controls(name.substr(0, 100)) + "' does not exist", "model",
                    "model_not_found"};
   return {.status = 200, .body = dump(model(*i))};
 }
@@ -268,7 +279,7 @@ Json ApiServer::tokenize(const Json& body) const {
   const auto content = f.text("content"), prompt = f.text("prompt");
   const bool chat = f.has("messages");
   if (content.has_value() + prompt.has_value() + chat != 1)
-    f.wrong("content", "or 'prompt' or 'messages' is wanted, and one of them");
+    f.wrong("content", "must be given, or 'prompt' or 'messages', but only one of them");
   const bool add = f.flag(content ? "add_special" : "add_special_tokens", !content.has_value());
   const bool parse = f.flag("parse_special", true), pieces = f.flag("with_pieces", false),
              strings = f.flag("return_token_strs", false);
@@ -310,6 +321,10 @@ Json ApiServer::detokenize(const Json& body) const {
   return {{"content", text}, {"prompt", text}};
 }
 
+Json ApiServer::apply_template(const Json& body) const {
+  return {{"prompt", endpoints_.reader().apply_template(body)}};
+}
+
 Json ApiServer::model(std::size_t i) const {
   const ServedModel& m = models_.list()[i];
   return {{"id", m.name},
@@ -319,7 +334,7 @@ Json ApiServer::model(std::size_t i) const {
           {"root", m.name},
           {"parent", m.parent.empty() ? Json() : Json(m.parent)},
           {"max_model_len", models_.engine_options().context},
-          {"chat", models_.format().chats()}};
+          {"chat", !models_.format().chat_template().empty()}};
 }
 
 Json ApiServer::model_list() const {

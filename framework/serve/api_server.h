@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -44,16 +45,18 @@ class ApiServer {
   void answer_or_refuse(const HttpRequest& request, const Reply& reply);
   void answer(const HttpRequest& request, const Reply& reply);
   void answer_options(const HttpRequest& request, const Reply& reply);
-  // The answer to a GET of a known path. model_name: NAME of /v1/models/NAME, else "".
-  HttpResponse document(const std::string& path, const std::string& model_name) const;
+  HttpResponse page(const std::string&) const;
+  HttpResponse health(const std::string&) const;
+  HttpResponse metrics(const std::string&) const;
+  HttpResponse models(const std::string& name) const;
   void check_sender(const HttpRequest& request, bool open) const;
   void add_origin(const HttpRequest& request, HttpReply& reply) const;
-  void send(const HttpRequest& request, const Reply& reply, HttpResponse response);
   void submit(std::shared_ptr<Work> work);
-  void read_requests(bool constrained);
+  void read_requests(const std::stop_token& stop, bool constrained);
 
   Json tokenize(const Json& body) const;
   Json detokenize(const Json& body) const;
+  Json apply_template(const Json& body) const;
   Json model(std::size_t i) const;
   Json model_list() const;
 
@@ -64,10 +67,10 @@ class ApiServer {
   Service service_;
   std::int64_t created_;
   std::mutex mutex_;
-  std::condition_variable arrived_;
+  std::condition_variable_any arrived_;
   std::deque<std::pair<HttpRequest, Reply>> requests_, constrained_;  // the latter may take a second to compile
-  bool closing_ = false, closed_ = false;
-  std::vector<std::thread> readers_;
+  bool closing_ = false;
+  std::vector<std::jthread> readers_;
   std::unique_ptr<HttpServer> http_;
 };
 

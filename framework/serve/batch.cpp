@@ -53,9 +53,7 @@ BatchRow batch_row(const std::string& place, std::string_view line, std::set<std
     if (!ids.insert(*id).second) f.wrong("custom_id", fmt::format("is '{}', as in a line before", *id));
     if (method.value_or("POST") != "POST") f.wrong("method", fmt::format("is '{}', must be POST", *method));
     if (!url || !Endpoints::answers(*url))
-      f.wrong("url",
-              fmt::format("is '{}', must be /v1/chat/completions, /v1/completions, /v1/responses or /v1/embeddings",
-                          url.value_or("")));
+      f.wrong("url", fmt::format("is '{}', must be one of {}", url.value_or(""), fmt::join(Endpoints::paths(), ", ")));
     const Json* body = f.find("body");
     if (!body || !body->is_object()) f.wrong("body", "must be an object");
     f.refuse_others({});

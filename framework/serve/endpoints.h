@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/json.h"
 #include "serve/constraints.h"
@@ -19,15 +20,27 @@ class Endpoints {
   Endpoints(const ServedModels& models, Metrics& metrics)
       : models_(models), metrics_(metrics), reader_(models, constraints_) {}
 
-  /// Whether this is a path of the engine: /v1/chat/completions, /v1/completions, /v1/responses or /v1/embeddings.
+  /// The paths that the engine answers.
+  static std::vector<std::string> paths();
   static bool answers(const std::string& path);
-  /// The work of a request, which sends its answer to `reply`. ApiError for an invalid body. Thread-safe.
+  /// The work of a request to one of the paths, which sends its answer to `reply`. ApiError for an invalid body.
+  /// Thread-safe.
   std::shared_ptr<Work> work(const std::string& path, const Json& body, std::shared_ptr<HttpReply> reply) const;
   const RequestReader& reader() const { return reader_; }
   /// Releases memory; called when the server is idle.
   void rest() { constraints_.rest(); }
 
  private:
+  struct Row {
+    std::string path;
+    std::shared_ptr<Work> (Endpoints::*make)(const Json& body, std::shared_ptr<HttpReply> reply) const;
+  };
+  static const std::vector<Row>& table();
+  std::shared_ptr<Work> chat(const Json& body, std::shared_ptr<HttpReply> reply) const;
+  std::shared_ptr<Work> completion(const Json& body, std::shared_ptr<HttpReply> reply) const;
+  std::shared_ptr<Work> response(const Json& body, std::shared_ptr<HttpReply> reply) const;
+  std::shared_ptr<Work> embedding(const Json& body, std::shared_ptr<HttpReply> reply) const;
+
   const ServedModels& models_;
   Metrics& metrics_;
   Constraints constraints_;

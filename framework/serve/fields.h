@@ -44,7 +44,7 @@ class Fields {
   /// A string, or a list of strings; none may be empty.
   std::vector<std::string> texts(const std::string& name, std::size_t most);
   std::string path(const std::string& name) const { return path_ + name; }
-  /// ApiError for a field that was not read and is not in `ignored`.
+  /// ApiError for a field that was not read, is not null and is not in `ignored`.
   void refuse_others(const std::vector<std::string>& ignored);
   [[noreturn]] void wrong(const std::string& name, const std::string& why) const;
 

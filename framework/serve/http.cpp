@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "serve/http_exchange.h"
 #include "serve/request_fault.h"
 
@@ -47,6 +48,16 @@ ssize_t read_stream(void* held, std::uint64_t, char* to, std::size_t most) {
   return 0;
 }
 
+// Calls our code for the library, through which no exception may pass (memory may run out): the connection is closed.
+template <class Call>
+MHD_Result guarded(Call&& call) noexcept {
+  try {
+    return call();
+  } catch (...) {
+    return MHD_NO;
+  }
+}
+
 void release(void* held) { delete static_cast<Held*>(held); }
 
 // Whether the client has closed its side of the connection and everything it sent has been read. An incomplete request
@@ -66,7 +77,6 @@ struct HttpServer::State {
   HttpOptions options;
   Handler handler;
   Refusal refusal;
-  MHD_Daemon* daemon = nullptr;
   std::uint16_t port = 0;
   mutable std::mutex mutex;
   std::set<std::shared_ptr<Connection>> connections;
@@ -74,9 +84,16 @@ struct HttpServer::State {
   bool stopping = false;
   std::condition_variable stop;
   std::thread sweeper;
+  struct StopDaemon {
+    void operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
+  };
+  std::unique_ptr<MHD_Daemon, StopDaemon> daemon;  // last, as its thread uses the other members
 
   static void on_connection(void* state, MHD_Connection* c, void** context, MHD_ConnectionNotificationCode code) {
-    static_cast<State*>(state)->connection(c, context, code);
+    guarded([&] {
+      static_cast<State*>(state)->connection(c, context, code);
+      return MHD_YES;
+    });
   }
   void connection(MHD_Connection* c, void** context, MHD_ConnectionNotificationCode code) {
     using Pointer = std::shared_ptr<Connection>;
@@ -103,15 +120,15 @@ struct HttpServer::State {
   }
 
   static MHD_Result on_header(void* to, MHD_ValueKind, const char* key, const char* value) {
-    std::string name = key;
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-    static_cast<HttpRequest*>(to)->headers.emplace(std::move(name), value ? value : "");
-    return MHD_YES;
+    return guarded([&] {
+      static_cast<HttpRequest*>(to)->headers.emplace(ascii_lower(key), value ? value : "");
+      return MHD_YES;
+    });
   }
 
   static MHD_Result on_request(void* state, MHD_Connection* c, const char* path, const char* method,
                                const char* version, const char* data, std::size_t* size, void** context) {
-    return static_cast<State*>(state)->request(c, path, method, version, data, size, context);
+    return guarded([&] { return static_cast<State*>(state)->request(c, path, method, version, data, size, context); });
   }
   // Called by the library with the headers, with every part of the body, at its end, and after a resumption.
   MHD_Result request(MHD_Connection* c, const char* path, const char* method, const char* version, const char* data,
@@ -275,15 +292,15 @@ struct HttpServer::State {
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, freeaddrinfo);
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     if (found->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
-    daemon = MHD_start_daemon(
+    daemon.reset(MHD_start_daemon(
         flags, options.port, nullptr, nullptr, &State::on_request, this, MHD_OPTION_SOCK_ADDR, found->ai_addr,
         MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, this, MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed,
         this, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kHeaderBytes, MHD_OPTION_CONNECTION_LIMIT, options.connections,
         MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.idle_time.count()), MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_END);
+        1, MHD_OPTION_END));
     if (!daemon)
       throw IoError(fmt::format("cannot listen on {}:{}: {}", options.host, options.port, std::strerror(errno)));
-    port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+    port = MHD_get_daemon_info(daemon.get(), MHD_DAEMON_INFO_BIND_PORT)->port;
   }
 };
 
@@ -311,13 +328,13 @@ HttpServer::~HttpServer() {
     e->left = true;
     e->wake();
   }
-  MHD_stop_daemon(state_->daemon);
+  state_->daemon.reset();
 }
 
 std::uint16_t HttpServer::port() const { return state_->port; }
 
 void HttpServer::stop_listening() {
-  if (const MHD_socket socket = MHD_quiesce_daemon(state_->daemon); socket >= 0) ::close(socket);
+  if (const MHD_socket socket = MHD_quiesce_daemon(state_->daemon.get()); socket >= 0) ::close(socket);
 }
 
 std::size_t HttpServer::connections() const {

@@ -19,10 +19,6 @@ HttpResponse stream_head() {
           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
 }
 
-std::int64_t characters(const std::string& text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
-
 // Bytes of an incomplete character, spelled as OpenAI's completions do, so that tokens stay distinct:
 // "bytes:\\xe2\\x80".
 std::string token_name(const std::string& text) {
@@ -201,7 +197,7 @@ Json CompletionAnswer::logprobs(std::size_t i, std::size_t from) {
     tokens.push_back(name);
     logprobs.push_back(choice ? Json(clamped(choice->logprob)) : Json());
     offsets.push_back(c.offset);
-    c.offset += characters(text);
+    c.offset += static_cast<std::int64_t>(count_characters(text));
     Json best = choice ? Json::object() : Json();
     if (choice) {
       for (const TokenLogprob& t : choice->top) best[token_name(token_text(t.token))] = clamped(t.logprob);

@@ -14,7 +14,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostStops = 16, kMostPrompts = 256, kMostChoices = 1024;
+constexpr std::size_t kMostStops = 16, kMostPrompts = 2048, kMostChoices = 1024;
 constexpr std::size_t kMostStopTokens = 256, kMostBiases = 4096;  // every choice keeps a copy
 constexpr double kLeastRepetitionPenalty = 0.01;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kCompletionTokens = 16;
@@ -199,7 +199,7 @@ Asked RequestReader::completion(const Json& body) const {
 }
 
 RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
-  if (!models_.format().chats())
+  if (models_.format().chat_template().empty())
     throw ApiError::invalid("messages",
                             "this model has no chat template; use /v1/completions, or start dml serve with "
                             "--chat-template NAME (dml list chat_templates)");
@@ -273,6 +273,10 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
     const auto tag = format.tokenizer().find("<tool_call>");
     asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama ||
                      (asked.reply.tools == ToolStyle::hermes && tag && format.tokenizer().is_special(*tag));
+    if (asked.engine.constraint && asked.reply.inside_reasoning) {  // the constraint is on the answer
+      last.add("\n</think>\n\n", false, true);
+      asked.reply.reasoning = asked.reply.inside_reasoning = false;
+    }
     if (prompt.tools.required) {
       if (!prompt.tools.opened.empty()) last.add(prompt.tools.opened, false, true);
       asked.reply.reasoning = asked.reply.inside_reasoning = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace dml {
 namespace {
@@ -26,11 +27,6 @@ std::optional<ToolCall> call_of(const Json& json) {
     if (auto found = json.find(name); found != json.end())
       return ToolCall{json["name"].get<std::string>(), found->is_string() ? found->get<std::string>() : dump(*found)};
   return {};
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(kBlanks);
-  return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
 }
 
 // The end of the JSON value at the beginning of a text; npos where it is incomplete.
@@ -152,7 +148,7 @@ bool ReplyParser::step(Piece& out) {
 }
 
 bool ReplyParser::step_start() {
-  const std::string_view front = trimmed(pending_);
+  const std::string_view front = trim(pending_, kBlanks);
   const std::size_t blanks = std::min(pending_.find_first_not_of(kBlanks), pending_.size());
   const bool llama = format_.tools == ToolStyle::llama;
   if (format_.reasoning && front.starts_with(kThink)) {
@@ -168,7 +164,7 @@ bool ReplyParser::step_start() {
 
 std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text) const {
   std::vector<ToolCall> out;
-  text = trimmed(text);
+  text = trim(text, kBlanks);
   if (format_.tools == ToolStyle::mistral && !text.starts_with('[')) {  // name[ARGS]{…}, perhaps several
     while (!text.empty()) {
       if (text.starts_with(kCalls)) text.remove_prefix(kCalls.size());
@@ -177,8 +173,9 @@ std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text
       const std::string_view rest = text.substr(mark + kArguments.size());
       const auto end = json_end(rest);
       if (end == rest.npos || !json_of(rest.substr(0, end))) return {};
-      out.push_back({std::string(trimmed(text.substr(0, mark))), std::string(trimmed(rest.substr(0, end)))});
-      text = trimmed(rest.substr(end));
+      out.push_back(
+          {std::string(trim(text.substr(0, mark), kBlanks)), std::string(trim(rest.substr(0, end), kBlanks))});
+      text = trim(rest.substr(end), kBlanks);
     }
     return out.empty() ? std::nullopt : std::optional(out);
   }
@@ -192,8 +189,8 @@ std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text
       if (!call) return {};
       out.push_back(std::move(*call));
     }
-    text = trimmed(text.substr(end));
-    if (text.starts_with(';')) text = trimmed(text.substr(1));
+    text = trim(text.substr(end), kBlanks);
+    if (text.starts_with(';')) text = trim(text.substr(1), kBlanks);
   }
   return out.empty() ? std::nullopt : std::optional(out);
 }

@@ -76,9 +76,9 @@ ServedModels::~ServedModels() = default;
 
 ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   // The adapter that the recipe trained is the default model; the base is served as well.
-  AnsweringModel which =
-      answering_model(recipe, options.base_model,
-                      recipe && !options.base_model ? std::vector<std::string>{} : std::vector<std::string>{"none"});
+  const bool own_result = recipe && !options.base_model && options.own_result;
+  AnsweringModel which = answering_model(recipe, options.base_model,
+                                         own_result ? std::vector<std::string>{} : std::vector<std::string>{"none"});
   if (!which.section.base_model.empty()) require_directory(model_directory(which.section.base_model));
   if (options.base_model) use_tokenizer_of_adapters(options, which);
   auto tokenizer = open_tokenizer(which.section);
@@ -99,8 +99,9 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
     list_.push_back({name, parent});
     models_.push_back(model);
   };
+  const std::size_t before_base = options.adapters_first ? adapters.size() : which.adapters.size();
   for (std::size_t i = 0; i < adapters.size(); ++i) {
-    if (i == which.adapters.size()) add(base_name, "", weights_[0].get());
+    if (i == before_base) add(base_name, "", weights_[0].get());
     std::optional<std::int32_t> number;
     weights_.push_back(
         make_inference_model(base_, which.section.frozen_storage, {adapters[i].second}, *weights_[0], number));

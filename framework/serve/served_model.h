@@ -23,6 +23,8 @@ struct ServedModel {
 struct ServedOptions {
   std::optional<std::string> base_model;     // replaces the recipe's
   std::vector<std::string> adapters;         // NAME=DIR or DIR
+  bool own_result = true;                    // serve what the recipe trained, as the default
+  bool adapters_first = false;               // the first of `adapters` is the default, instead of the base
   std::optional<std::string> chat_template;  // a built-in name or a file; replaces the model's own
   std::optional<std::int64_t> slots, context;
   DType cache = DType::f32;

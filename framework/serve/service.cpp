@@ -104,8 +104,8 @@ void Service::end_all(const std::function<void(Work&)>& tell) {
 void Service::begin(std::shared_ptr<Work> work) {
   auto active = std::make_unique<Active>();
   active->work = std::move(work);
-  std::vector<EngineRequest> requests = active->work->take_requests();
   try {
+    std::vector<EngineRequest> requests = active->work->take_requests();
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const std::int64_t tokens = std::ssize(requests[i].prompt);
       const RequestId id = engine_.submit(std::move(requests[i]));
@@ -113,7 +113,7 @@ void Service::begin(std::shared_ptr<Work> work) {
       requests_.emplace(id, Request{.owner = active.get(), .prompt = tokens});
       metrics_.prompt(tokens);
     }
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     for (auto& [id, i] : active->requests) {
       engine_.cancel(id);
       requests_.erase(id);

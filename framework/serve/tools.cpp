@@ -28,6 +28,22 @@ Json call_schema(const Json& functions, ToolStyle style, bool one_call) {
   return list;
 }
 
+// The schema of a function's arguments, which are an object; a function that declares no parameters has none.
+Json arguments_schema(Fields& function) {
+  const Json* given = function.find("parameters");
+  Json schema = given ? *given : Json::object();
+  if (!schema.is_object() || (schema.contains("type") && schema["type"] != "object"))
+    function.wrong("parameters", "must be a JSON Schema of an object");
+  schema["type"] = "object";
+  static const std::vector<std::string> kSayNothing{"type", "title", "description", "$schema", "required"};
+  const bool declares = std::ranges::any_of(schema.items(), [](const auto& item) {
+    return item.key() == "properties" ? !item.value().empty()
+                                      : std::ranges::find(kSayNothing, item.key()) == kSayNothing.end();
+  });
+  if (!declares) schema["additionalProperties"] = false;
+  return schema;
+}
+
 }  // namespace
 
 ToolsAsked read_tools(Fields& f, ToolStyle style) {
@@ -48,11 +64,7 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
     Fields one(*function, tool.path("function") + ".");
     if (one.text("name").value_or("").empty()) one.wrong("name", "is missing");
     one.text("description");
-    if (const Json* parameters = one.find("parameters"); parameters && !parameters->is_object())
-      one.wrong("parameters", "must be a JSON Schema");
-    out.functions.push_back(
-        {{"name", (*function)["name"]},
-         {"parameters", one.has("parameters") ? (*function)["parameters"] : Json{{"type", "object"}}}});
+    out.functions.push_back({{"name", (*function)["name"]}, {"parameters", arguments_schema(one)}});
   }
   std::string mode = !choice ? "auto" : choice->is_string() ? choice->get<std::string>() : "";
   if (choice && choice->is_object()) {

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "core/model_file_names.h"
 #include "tokenizer/load.h"
 
 namespace dml {
@@ -216,18 +217,13 @@ bool changes_tokens(const TokenizerOverrides& o) {
 }  // namespace
 
 void save_tokenizer_files(const std::string& source, const TokenizerOverrides& overrides, const std::string& target) {
-  std::vector<std::string> names = {"tokenizer.json",    "tokenizer.model",       "vocab.json",
-                                    "merges.txt",        "tokenizer_config.json", "special_tokens_map.json",
-                                    "added_tokens.json", "chat_template.jinja"};
-  std::error_code ignored;
-  for (std::filesystem::directory_iterator it(source + "/additional_chat_templates", ignored), end; it != end;
-       it.increment(ignored))
-    if (it->path().extension() == ".jinja")
-      names.push_back("additional_chat_templates/" + it->path().filename().string());
+  std::vector<std::string> names(kTokenizerFiles.begin(), kTokenizerFiles.end());
+  const std::string templates(kTemplateFolder);
+  for (const std::string& name : named_template_files(source)) names.push_back(templates + "/" + name);
   make_directories(target);
   for (const std::string& name : names) {
     if (!file_exists(source + "/" + name)) continue;
-    if (name.find('/') != name.npos) make_directories(target + "/additional_chat_templates");
+    if (name.find('/') != name.npos) make_directories(target + "/" + templates);
     write_file(target + "/" + name, read_file(source + "/" + name));
   }
   if (!changes_tokens(overrides)) return;

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "core/model_file_names.h"
 #include "core/utf8.h"
 #include "tokenizer/text/vocabulary.h"
 
@@ -142,6 +143,16 @@ void read_added_file(const std::string& file, TokenizerSettings& out) {
 
 }  // namespace
 
+std::vector<std::string> named_template_files(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator it(fmt::format("{}/{}", directory, kTemplateFolder), ignored), end;
+       it != end; it.increment(ignored))
+    if (it->path().extension() == kTemplateExtension) names.push_back(it->path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 TokenizerSettings read_settings(const std::string& directory) {
   TokenizerSettings out;
   auto present = [&](const std::string& name) {
@@ -173,15 +184,10 @@ TokenizerSettings read_settings(const std::string& directory) {
   read_template(config, out, config_file);
   if (std::string file = present("chat_template.jinja"); !file.empty())
     out.chat_template = checked_template(read_text_file(file, kMaxConfig), file);
-  std::vector<std::string> extra;
-  std::error_code ignored;
-  for (std::filesystem::directory_iterator it(directory + "/additional_chat_templates", ignored), end; it != end;
-       it.increment(ignored))
-    if (it->path().extension() == ".jinja") extra.push_back(it->path().filename().string());
-  std::sort(extra.begin(), extra.end());
-  for (const std::string& name : extra)
-    if (std::string file = present("additional_chat_templates/" + name); !file.empty())
-      set_template(name.substr(0, name.size() - 6), checked_template(read_text_file(file, kMaxConfig), file), out);
+  for (const std::string& name : named_template_files(directory))
+    if (std::string file = present(fmt::format("{}/{}", kTemplateFolder, name)); !file.empty())
+      set_template(name.substr(0, name.size() - kTemplateExtension.size()),
+                   checked_template(read_text_file(file, kMaxConfig), file), out);
   return out;
 }
 

@@ -29,4 +29,7 @@ struct TokenizerSettings {
 /// additional_chat_templates/*.jinja, if they exist. Throws UserError naming file and key.
 TokenizerSettings read_settings(const std::string& directory);
 
+/// The names in additional_chat_templates/, sorted; empty if there is no such folder.
+std::vector<std::string> named_template_files(const std::string& directory);
+
 }  // namespace dml

@@ -223,11 +223,12 @@ std::string train_here(const TokenizerTraining& options, const OpenTexts& open, 
 
 std::string train_in_child(const TokenizerTraining& options, const OpenTexts& open, Sampler sampler) {
   int ends[2];
-  if (pipe(ends) != 0) throw IoError("pipe", std::strerror(errno));
+  if (pipe(ends) != 0) throw IoError("the tokenizer's training", "cannot create a pipe");
   const pid_t child = fork();
   if (child < 0) {
+    const IoError failure("the tokenizer's training", "cannot start a process");
     close(ends[0]), close(ends[1]);
-    throw IoError("fork", std::strerror(errno));
+    throw failure;
   }
   if (child == 0) {
     close(ends[0]);

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/size_text.h"
+#include "core/text.h"
 
 namespace dml {
 
@@ -28,8 +29,7 @@ bool environment_set(const char* name) {
 bool utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     if (!environment_set(name)) continue;
-    std::string value = std::getenv(name);
-    std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string value = ascii_lower(std::getenv(name));
     return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
   }
   return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "checkpoint/checkpoint_dir.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/fault.h"
@@ -256,12 +257,16 @@ TrainerState Trainer::trainer_state() const {
   t.epochs = settings_.num_epochs;
   t.best_metric = state_.best_metric;
   t.best_step = state_.best_step;
-  if (t.best_step >= 0) t.best_checkpoint = fmt::format("{}/checkpoint-{}", settings_.facts.output_dir, t.best_step);
+  if (t.best_step >= 0) t.best_checkpoint = checkpoint_path(settings_.facts.output_dir, t.best_step);
   auto eval = parts_.history->evals().begin();
-  for (const StepMetrics& m : parts_.history->steps()) {
-    t.log_history.push_back(history_entry(m));
-    for (; eval != parts_.history->evals().end() && eval->step <= m.step; ++eval)
+  const auto add_evals_before = [&](std::int64_t step) {
+    for (; eval != parts_.history->evals().end() && eval->step < step; ++eval)
       t.log_history.push_back(history_entry(*eval));
+  };
+  for (const StepMetrics& m : parts_.history->steps()) {
+    add_evals_before(m.step);  // step 0: the evaluation at the start
+    t.log_history.push_back(history_entry(m));
+    add_evals_before(m.step + 1);
   }
   return t;
 }

@@ -120,6 +120,15 @@ TEST(ModelConfig, TheOriginalLengthBesideTheRopeTakesPrecedenceAndPhi3AlwaysHasO
   EXPECT_EQ(llama3.rope.original_positions, 500);
 }
 
+TEST(ModelConfig, MisspeltKeysAreNamed) {
+  const Json given{{"rope_tetha", 5}, {"hidden_size", 64}, {"transformers_version", "5"}};
+  Json j = base_config();
+  j.update(given);
+  EXPECT_EQ(
+      misspelt_config_keys(j, given),
+      std::vector<std::string>{"model_config: a model of type llama has no 'rope_tetha'; did you mean 'rope_theta'?"});
+}
+
 TEST(ModelConfig, AbsentKeyValueHeadsAreTheFamilysDefaultAndNullIsAsManyAsHeads) {
   auto heads = [](const std::string& family, const std::string& change) {
     Json j = base_config(family);

@@ -300,6 +300,16 @@ TEST_F(LabelledData, LabelsAreBooleans) {
 }
 
 // One dataset of each kind is fine; the validation data may hold one kind.
+TEST_F(LabelledData, EqualAnswersOfBothKindsAreNoDuplicates) {
+  add(write("k.jsonl",
+            "{\"prompt\": \"p\", \"completion\": \"c\", \"label\": true}\n"
+            "{\"prompt\": \"p\", \"completion\": \"c\", \"label\": false}\n"
+            "{\"prompt\": \"p\", \"completion\": \"c\", \"label\": true}\n"),
+      "passthrough");
+  data.dataset_exact_deduplication = true;
+  EXPECT_EQ(run().train().size(), 2);
+}
+
 TEST_F(LabelledData, AnswersOfOneKindAreRefused) {
   auto answers = [&](const char* name, bool good) {
     std::string rows;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "core/affinity.h"
@@ -14,6 +15,7 @@
 namespace dml {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -403,7 +405,7 @@ TEST_F(Prepare, DropsRowsByTheirScores) {
   EXPECT_THAT(lines(), ElementsAre("2", "4", "6"));  // row 6 has no score
   const std::vector<DroppedRow> dropped = run().dropped(9);
   ASSERT_EQ(dropped.size(), 3u);
-  EXPECT_EQ(dropped[0].reason, "not wanted by its score");
+  EXPECT_EQ(dropped[0].reason, "refused by scores");
   EXPECT_EQ(dropped[0].detail, "loss 1.0000 is below min_loss 2");
   EXPECT_EQ(dropped[1].detail, "in scores.drop");
   EXPECT_EQ(dropped[2].detail, "loss 5.0000 is above max_loss 4.5");
@@ -455,6 +457,57 @@ TEST_F(Prepare, TakesShardsSlicesAndWeights) {
   EXPECT_EQ(lines().size(), 25u);
   e.split = "train[x]";
   EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("split 'train[x]' must look like"));
+}
+
+TEST_F(Prepare, HoldsOutExamplesWhateverTheirWeight) {
+  add(write("a.jsonl", rows(20)), "alpaca");
+  data.val_set_size = 0.2;
+  for (const double weight : {1.0, 2.0, 10.0, 20.5}) {
+    data.datasets[0].weight = weight;
+    const Prepared p = run();
+    std::set<std::int64_t> train, validation;
+    for (std::int64_t i = 0; i < p.train().size(); ++i) train.insert(p.train().stored(i));
+    for (std::int64_t i = 0; i < p.validation().size(); ++i) validation.insert(p.validation().stored(i));
+    EXPECT_EQ(validation.size(), 4u) << weight;
+    EXPECT_EQ(p.validation().size(), 4) << weight;
+    EXPECT_EQ(train.size(), 16u) << weight;
+    std::vector<std::int64_t> both;
+    std::ranges::set_intersection(train, validation, std::back_inserter(both));
+    EXPECT_TRUE(both.empty()) << weight;
+  }
+}
+
+TEST_F(Prepare, KeepsRowsOfEqualTokensThatDifferInWeight) {
+  const std::string text = R"({"text": "once upon a time", "w": )";
+  add(write("a.jsonl", text + "1}\n" + text + "2}\n" + text + "1}\n"), "completion");
+  data.datasets[0].field_weight = "w";
+  data.dataset_exact_deduplication = true;
+  EXPECT_EQ(run().train().size(), 2);
+}
+
+TEST_F(Prepare, WarnsOfFieldsAndMessagesThatAreNotUsed) {
+  add(write("a.jsonl",
+            R"({"messages": [{"role": "customer", "content": "why?"}, {"role": "assistant", "content": "so"}]})"
+            "\n"),
+      "chat_template");
+  templates.chat_template_jinja =
+      "{% for m in messages %}{% if m.role in ['user', 'assistant'] %}{{ m.content }}{% endif %}{% endfor %}";
+  templates.chat_template = "jinja";
+  data.datasets[0].message_field_training = "train";
+  data.datasets[0].field_weight = "w";
+  const auto warnings = run().report().warnings();
+  EXPECT_THAT(warnings, Contains(HasSubstr("does not write the messages of role 'customer' (1 row)")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("no row has the field of 'message_field_training: train'")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("no row has the field of 'field_weight: w'")));
+}
+
+TEST_F(Prepare, AMessageWithoutContentIsAnError) {
+  add(write("a.jsonl", R"({"messages": [{"role": "user", "contnt": "a"}, {"role": "assistant", "content": "b"}]})"
+                       "\n"),
+      "chat_template");
+  templates.chat_template = "chatml";
+  EXPECT_THAT(error_of<UserError>([&] { run(); }),
+              HasSubstr("messages[0]: the message has no 'content'; it has 'role', 'contnt'; did you mean 'contnt'?"));
 }
 
 }  // namespace

@@ -185,6 +185,10 @@ TEST_F(Records, ReadsFilesInArchives) {
   EXPECT_THAT(error_of<UserError>([&] { find(write("cut.tar.zst", packed.substr(0, packed.size() / 2))); }),
               HasSubstr("cannot be read as an archive"));
   EXPECT_THAT(error_of<UserError>([&] {
+                find(write("twice.tar", tar_of({{"a.jsonl", "{}\n"}, {"a.jsonl", "{}\n"}})));
+              }),
+              HasSubstr("holds two files named 'a.jsonl'"));
+  EXPECT_THAT(error_of<UserError>([&] {
                 find(write("none.tar", tar_of({{"a.bin", "x"}})));
               }),
               HasSubstr("the archive has no file of rows"));
@@ -212,6 +216,32 @@ TEST_F(Records, FindsFilesOfFoldersPatternsAndLists) {
   EXPECT_EQ(find(path("m")).size(), 1u);
   entry.split = "valid";
   EXPECT_EQ(find(path("m"))[0].path, path("m/valid.jsonl"));
+}
+
+TEST_F(Records, FindsSplitsByWordsInNames) {
+  for (const char* name : {"w/wiki_train.jsonl", "w/wiki-test-00000.jsonl", "w/wiki.valid.jsonl", "w/trainer.jsonl"})
+    write(name, "{}\n");
+  EXPECT_EQ(find(path("w")).size(), 2u);  // trainer.jsonl begins with the split
+  entry.split = "test";
+  EXPECT_EQ(find(path("w"))[0].path, path("w/wiki-test-00000.jsonl"));
+  entry.split = "validation[:1]";
+  EXPECT_EQ(find(path("w"))[0].path, path("w/wiki.valid.jsonl"));
+
+  entry.split = "train";
+  write("n/rows.jsonl", "{}\n");
+  write("n/test.jsonl", "{}\n");
+  ASSERT_EQ(find(path("n")).size(), 1u);
+  EXPECT_EQ(find(path("n"))[0].path, path("n/rows.jsonl"));
+  write("only/test.jsonl", "{}\n");
+  EXPECT_EQ(find(path("only")).size(), 1u);
+}
+
+TEST_F(Records, SkipsDescriptionsOfArrowFiles) {
+  write("s/data.jsonl", "{}\n");
+  write("s/dataset_info.json", "{\n \"features\": {}\n}");
+  write("s/state.json", "{}");
+  ASSERT_EQ(find(path("s")).size(), 1u);
+  EXPECT_EQ(find(path("s"))[0].path, path("s/data.jsonl"));
 }
 
 TEST_F(Records, RejectsAnUnknownSplitOrSubset) {

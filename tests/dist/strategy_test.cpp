@@ -242,25 +242,6 @@ TEST(Strategies, ValuesInBf16TakeHalfTheMemory) {
   });
 }
 
-TEST(Strategies, ANonFiniteGradientIsNamedTheSameOnEveryRank) {
-  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid", "hybrid_zero2"})
-    run_thread_ranks(2, [&](Comm& comm) {
-      Toy toy;
-      auto strategy = strategies().at(name).make(comm, {});
-      strategy->adopt(toy.store, 0);
-      MicroBatches mine = strategy->share(2);
-      strategy->begin_step(mine, 2);
-      strategy->begin_micro_step(mine.first);
-      toy.backward(*strategy, 0, mine.first);
-      auto shards = strategy->finish_gradients();
-      for (Shard& s : shards)
-        if (s.parameter->name == "3.up" && s.first <= 2000 && 2000 < s.first + s.size)
-          s.grad[static_cast<std::size_t>(2000 - s.first)] = std::numeric_limits<float>::quiet_NaN();
-      EXPECT_EQ(first_not_finite_gradient(comm, toy.store, shards), "layers.1: 3.up[2000] = nan");
-      strategy->end_step();
-    });
-}
-
 // Optimizer state, and the shards of hybrid's groups: each against those who hold the same.
 TEST(Replicas, AreComparedWhereOnlyAPartIsHeld) {
   auto text = [](const char* name, int spoilt) {

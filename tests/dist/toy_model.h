@@ -178,7 +178,6 @@ inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total
     }
     auto shards = strategy->finish_gradients();
     outcome.norms.push_back(strategy->squared_gradient_norm());
-    EXPECT_EQ(first_not_finite_gradient(comm, toy.store, shards), "");
     strategy->update([&](std::span<const Shard> mine_to_update) {
       for (Shard s : mine_to_update) rule(s);
     });

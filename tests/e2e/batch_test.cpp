@@ -1,6 +1,8 @@
 // Files of requests in OpenAI's batch format: through dml serve --input and dml infer --input, with the same answers.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "core/files.h"
 #include "e2e/workshop.h"
 
@@ -67,6 +69,46 @@ TEST_F(Batches, UseTheChatTemplateOfTheAdapterOrOfTheOption) {
       tokens.push_back(answer["response"]["body"]["usage"]["prompt_tokens"]);
     EXPECT_LT(tokens.at(0), tokens.at(1));
   }
+}
+
+TEST_F(Batches, AreAnsweredByTheAdapterThatIsNamed) {
+  const std::string trained = recipe("r.yml", tiny_lora() + Keys{{"max_steps", "1"}});
+  ASSERT_EQ(train(1, trained).exit, 0);
+  const std::string file =
+      write("one.jsonl", batch_line("a", "/v1/completions", {{"prompt", "x"}, {"max_tokens", 1}}).dump() + "\n");
+  const auto model_of = [&](Words words) {
+    words.insert(words.end(), {"--input", file, "--output", at("one.out")});
+    const Ended e = dml(words);
+    EXPECT_EQ(e.exit, 0) << e.err;
+    return json_lines(at("one.out")).at(0)["response"]["body"]["model"].get<std::string>();
+  };
+  const std::string base = std::filesystem::path(base_directory()).filename();
+  EXPECT_EQ(model_of({"infer", "--base-model", base_directory(), "--adapter", at("out")}), "out");
+  EXPECT_EQ(model_of({"infer", trained}), "out");
+  EXPECT_EQ(model_of({"infer", trained, "--adapter", "none"}), base);
+  EXPECT_EQ(model_of({"serve", "--base-model", base_directory(), "--adapter", at("out")}), base);
+  expect_refused(dml({"infer", "--base-model", base_directory(), "--adapter", at("out") + "=0.5", "--input", file,
+                      "--output", at("one.out")}),
+                 2, {"without a weight"});
+}
+
+TEST_F(Batches, OfARecipeWithAnInstructionFormatMayBeChats) {
+  const std::string trained = recipe("r.yml", tiny_lora() + Keys{{"max_steps", "1"}});
+  ASSERT_EQ(train(1, trained).exit, 0);
+  const Json hello = Json::array({{{"role", "user"}, {"content", "Hello"}}});
+  const Json body{{"messages", hello}, {"max_tokens", 3}, {"temperature", 0}, {"model", "out"}};
+  const std::string file = write("chat.jsonl", batch_line("c", "/v1/chat/completions", body).dump() + "\n");
+  std::vector<Json> choices;
+  for (Words words :
+       {Words{"serve", trained}, Words{"serve", "--base-model", base_directory(), "--adapter", at("out")}}) {
+    words.insert(words.end(), {"--input", file, "--output", at("chat.out")});
+    const Ended e = dml(words);
+    ASSERT_EQ(e.exit, 0) << e.err;
+    const Json answer = json_lines(at("chat.out")).at(0)["response"];
+    ASSERT_EQ(answer["status_code"], 200) << answer;
+    choices.push_back(answer["body"]["choices"]);
+  }
+  EXPECT_EQ(choices[0], choices[1]);
 }
 
 TEST_F(Batches, AGgufFileAnswersLikeTheFolderItWasMadeFrom) {

@@ -648,6 +648,12 @@ TEST_F(Commands, RefuseAnAdapterWithNan) {
     expect_refused(dml(words), 2, {"is NaN or infinite at [", "the adapter is damaged"});
 }
 
+TEST_F(Commands, AnUnknownInstructionSetIsRefused) {
+  for (const Words& words : {Words{"doctor"}, Words{"infer", "--base-model", base_directory(), "--prompt", "x"}})
+    expect_refused(dml(words, {.environment = {"DML_ISA=AVX2"}}), 2,
+                   {"DML_ISA: 'AVX2' is not an instruction set of this machine; choose from", "portable"});
+}
+
 TEST_F(Commands, ThatRunInOneProcessRefuseRanks) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   const Ended e = run(on_ranks(2, {"infer", at("lora.yml"), "--prompt", "x"}));

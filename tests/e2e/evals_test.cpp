@@ -59,6 +59,17 @@ TEST_F(Evals, GiveTheSameNumbersOnAnyNumberOfRanks) {
   }
 }
 
+TEST_F(Evals, OfAGgufFileAreThoseOfItsFolder) {
+  const Surroundings around{.environment = {"XDG_CACHE_HOME=" + at("cache")}};
+  const Words convert{"convert", base_directory(), "--format", "gguf", "--dtype", "f32", "--output", at("m.gguf")};
+  ASSERT_EQ(dml(convert).exit, 0);
+  std::vector<Json> found;
+  for (const std::string& model : {base_directory(), at("m.gguf")})
+    found.push_back(
+        models(dml({"evaluate", "--base-model", model, "--evals", at("evals.yml"), "--json"}, around)).at(0)["evals"]);
+  EXPECT_EQ(found[0], found[1]);
+}
+
 // The tasks that ship, with their sample rows, on a small model.
 TEST_F(Evals, TasksOfTheHarnessRun) {
   const std::map<std::string, std::string> metrics = {{"arc_easy", "acc_norm"},  {"arc_challenge", "acc"},

@@ -170,7 +170,7 @@ TEST_F(Steering, RowsAreDroppedByWhatScoresSay) {
   const std::string filter = fmt::format("{{path: {}, max_loss: {}}}", scores, highest - 1e-6);
   e = dml({"inspect", recipe("f.yml", keys + Keys{{"scores", filter}}), "--dropped"});
   EXPECT_EQ(e.exit, 0) << e.err;
-  EXPECT_THAT(e.out, HasSubstr(place + ": not wanted by its score, loss "));
+  EXPECT_THAT(e.out, HasSubstr(place + ": refused by scores, loss "));
   expect_refused(dml({"preprocess", recipe("bad.yml", keys + Keys{{"scores", "{max_loss: 3}"}})}), 2, {"scores.path"});
   expect_refused(dml({"preprocess", recipe("bad.yml", keys + Keys{{"scores", "{path: nothing.jsonl}"}})}), 2,
                  {"nothing.jsonl"});

@@ -42,6 +42,11 @@ TEST(Checks, SearchForRegularExpressions) {
   EXPECT_TRUE(passes("regex", nullptr, "yes", {{"regex", "^(yes|no)$"}}));
   EXPECT_NE(refused({"regex", "(["}).find("regular expression"), std::string::npos);
   EXPECT_NE(refused({"regex", 3}), "");
+
+  const auto slow = answer_checks().at("regex").make({"regex", "(a+)+$"});
+  EXPECT_FALSE(slow->check({"", "", std::string(60, 'a') + "b"}, {}).counts);
+  EXPECT_THAT(slow->problems(), testing::ElementsAre(testing::HasSubstr("takes too many steps")));
+  EXPECT_TRUE(slow->check({"", "", "a"}, {}).counts);
 }
 
 // Values by lm-evaluation-harness' own filters and exact_match (Python's re.findall, re.sub, str.lower), made by hand.

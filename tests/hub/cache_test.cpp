@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/directory.h"
 #include "core/files.h"
 #include "temporary_folder.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 class HubCache : public testing::Test {
  protected:
@@ -66,12 +68,23 @@ TEST_F(HubCache, MissingNamesAreNotFound) {
 }
 
 TEST_F(HubCache, NamesTheCacheAndSimilarNames) {
-  EXPECT_THAT(hub_advice(HubKind::model, "org/smal"), HasSubstr("did you mean 'org/small'?"));
-  EXPECT_THAT(hub_advice(HubKind::model, "other/thing"), HasSubstr("not in the cache " + folder_.path()));
-  EXPECT_THAT(hub_advice(HubKind::dataset, "other/thing"), HasSubstr("dml fetch --dataset other/thing"));
-  EXPECT_THAT(hub_advice(HubKind::model, "org/small@v2"), HasSubstr("but not its revision 'v2'"));
-  EXPECT_EQ(hub_advice(HubKind::model, "models/llama/"), "");
-  EXPECT_EQ(hub_advice(HubKind::dataset, "rows.jsonl"), "");
+  EXPECT_THAT(missing_advice(HubKind::model, "org/smal"), HasSubstr("did you mean 'org/small'?"));
+  EXPECT_THAT(missing_advice(HubKind::model, "other/thing"), HasSubstr("not in the cache " + folder_.path()));
+  EXPECT_THAT(missing_advice(HubKind::dataset, "other/thing"), HasSubstr("dml fetch --dataset other/thing"));
+  EXPECT_THAT(missing_advice(HubKind::model, "org/small@v2"), HasSubstr("but not its revision 'v2'"));
+  EXPECT_EQ(missing_advice(HubKind::model, "models/llama/"), "; there is no directory models/llama");
+  EXPECT_THAT(missing_advice(HubKind::dataset, "rows.jsonl"), Not(HasSubstr("dml fetch")));
+}
+
+TEST_F(HubCache, ANameInAFolderIsAPathFirst) {
+  write_file(folder_ / "faq.csv", "a\n");
+  EXPECT_EQ(missing_advice(HubKind::dataset, folder_ / "fag.csv"), "; did you mean 'faq.csv'?");
+  const std::string before = fs::current_path();
+  fs::current_path(folder_.path());
+  make_directories("models/base");
+  EXPECT_EQ(missing_advice(HubKind::model, "models/bse"), "; did you mean 'base'?");
+  EXPECT_THAT(missing_advice(HubKind::model, "models/Qwen3-0.6B"), HasSubstr("dml fetch models/Qwen3-0.6B"));
+  fs::current_path(before);
 }
 
 TEST_F(HubCache, FollowsTheEnvironment) {

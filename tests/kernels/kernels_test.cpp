@@ -160,8 +160,8 @@ TEST(Gemm, TakesALowRankTermAlong) {
         auto y = values(t * n, 7), dx = values(t * k, 8), part = y;
         auto plain_y = y, plain_dx = dx;
         const Weight weight = weight_of(mat(w, n, k));
-        gemm_nt_with(mat(x, t, k), weight, mat(low, t, r), mat(b, n, r), mat(y, t, n), mode);
-        gemm_nn_with(mat(dy, t, n), weight, mat(low, t, r), mat(a, r, k), mat(dx, t, k), mode);
+        gemm_nt(ForwardProduct{mat(x, t, k), weight, mat(y, t, n), mat(low, t, r), mat(b, n, r)}, mode);
+        gemm_nn(InputGradient{mat(dy, t, n), weight, mat(dx, t, k), mat(low, t, r), mat(a, r, k)}, mode);
         gemm_nt(mat(x, t, k), weight, mat(plain_y, t, n), mode);
         gemm_nt(mat(low, t, r), weight_of(mat(b, n, r)), mat(plain_y, t, n), Write::add);
         gemm_nn(mat(dy, t, n), weight, mat(plain_dx, t, k), mode);
@@ -169,8 +169,9 @@ TEST(Gemm, TakesALowRankTermAlong) {
         for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], plain_y[i], 2e-4) << r;
         for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], plain_dx[i], 2e-4) << r;
         for (auto [first, count] : {std::pair{0, 29}, {29, 41}})
-          gemm_nt_with(mat(x, t, k).slice(first, count), weight, mat(low, t, r).slice(first, count), mat(b, n, r),
-                       mat(part, t, n).slice(first, count), mode);
+          gemm_nt(ForwardProduct{mat(x, t, k).slice(first, count), weight, mat(part, t, n).slice(first, count),
+                                 mat(low, t, r).slice(first, count), mat(b, n, r)},
+                  mode);
         EXPECT_EQ(y, part) << r;
       }
   }

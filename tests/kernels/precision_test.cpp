@@ -173,8 +173,9 @@ TEST_P(InBf16, BitsDependNeitherOnThreadsNorOnWhatIsComputedBeside) {
   const int threads_before = threads();
   std::vector<float> y(t * n), part(t * n);
   auto product = [&](std::int64_t first, std::int64_t count, std::vector<float>& to) {
-    gemm_nt_with(mat(x, t, k).slice(first, count), weight_of(mat(w, n, k)), mat(down, t, r).slice(first, count),
-                 mat(up, n, r), mat(to, t, n).slice(first, count), Write::set);
+    gemm_nt(ForwardProduct{mat(x, t, k).slice(first, count), weight_of(mat(w, n, k)), mat(to, t, n).slice(first, count),
+                           mat(down, t, r).slice(first, count), mat(up, n, r)},
+            Write::set);
   };
   set_threads(1);
   product(0, t, y);

@@ -145,10 +145,9 @@ TEST(Int8, IsWithinHalfAStepOfEveryValue) {
   auto x = random_values(7 * 65, 3);
   std::fill(x.begin() + 65, x.begin() + 130, 0.f);
   std::vector<std::int8_t> q(x.size());
-  std::vector<float> scales(7), back(x.size());
+  std::vector<float> scales(7);
   quantize_int8({x.data(), 7, 65}, q, scales);
-  dequantize_int8(q, scales, {back.data(), 7, 65});
-  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(back[i], x[i], 0.501f * scales[i / 65]);
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(q[i] * scales[i / 65], x[i], 0.501f * scales[i / 65]);
 }
 
 }  // namespace

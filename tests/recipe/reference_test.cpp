@@ -56,6 +56,7 @@ TEST(Help, TellsTypeDefaultAndExample) {
   EXPECT_THAT(help_for("flash_attention"), HasSubstr("without effect"));
   EXPECT_THAT(help_for("wandb_watch"), HasSubstr("Accepted, but not done: dml uploads to no tracker"));
   EXPECT_THAT(help_for("tensor_parallel_size"), HasSubstr("Not supported"));
+  EXPECT_THAT(help_for("trl.use_vllm"), HasSubstr("Accepted, without effect"));
   EXPECT_THROW(
       try { help_for("lora_aplha"); } catch (const UserError& e) {
         EXPECT_THAT(e.what(), HasSubstr("did you mean 'lora_alpha'?"));

@@ -183,5 +183,23 @@ TEST(ToolStyleOf, PublishedTemplates) {
   }
 }
 
+TEST(Tools, ArgumentsAreAnObject) {
+  auto functions = [](const Json& parameters) {
+    Json function{{"name", "f"}};
+    if (!parameters.is_discarded()) function["parameters"] = parameters;
+    const Json body{{"tools", Json::array({Json{{"type", "function"}, {"function", function}}})}};
+    Fields f(body);
+    return read_tools(f, ToolStyle::hermes).functions[0]["parameters"];
+  };
+  const Json none{{"type", "object"}, {"additionalProperties", false}};
+  for (const Json& parameters :
+       {Json(Json::value_t::discarded), Json(nullptr), Json::object(), Json{{"type", "object"}}})
+    EXPECT_EQ(functions(parameters), none) << parameters;
+  const Json one{{"properties", {{"a", {{"type", "integer"}}}}}};
+  EXPECT_EQ(functions(one), (Json{{"properties", one["properties"]}, {"type", "object"}}));
+  EXPECT_THROW(functions({{"type", "string"}}), ApiError);
+  EXPECT_THROW(functions("x"), ApiError);
+}
+
 }  // namespace
 }  // namespace dml

@@ -5,6 +5,7 @@
 #include "checkpoint/families/groups.h"
 #include "checkpoint/model_files.h"
 #include "core/error.h"
+#include "model/mxfp4_names.h"
 
 namespace dml {
 namespace {
@@ -256,7 +257,7 @@ void fit_expert_layout(ModelSpec& spec, const ModelFiles& files) {
   if (m.experts == 0) return;
   for (const TensorView& t : files.tensors()) {
     const std::string_view name = t.name;
-    if (m.layout == ExpertLayout::transposed && name.ends_with(fmt::format(".{}_blocks", m.naming->gate_up))) {
+    if (m.layout == ExpertLayout::transposed && name.ends_with(fmt::format(".{}{}", m.naming->gate_up, kMxfp4Codes))) {
       m.layout = ExpertLayout::mxfp4;
       return;
     }

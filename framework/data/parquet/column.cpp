@@ -40,15 +40,15 @@ Column::Header Column::read_header() {
     else if ((id == 5 || id == 7) && type == Type::structure)
       in.fields([&](int inner, Type kind) {
         if (inner == 1) h.values = number(kind);
-        else if (inner == 2) h.encoding = number(kind);
-        else if (inner == 3 && id == 5) h.def_encoding = number(kind);
-        else if (inner == 4 && id == 5) h.rep_encoding = number(kind);
+        else if (inner == 2) h.encoding = static_cast<Encoding>(number(kind));
+        else if (inner == 3 && id == 5) h.def_encoding = static_cast<Encoding>(number(kind));
+        else if (inner == 4 && id == 5) h.rep_encoding = static_cast<Encoding>(number(kind));
         else in.skip(kind);
       });
     else if (id == 8 && type == Type::structure)
       in.fields([&](int inner, Type kind) {
         if (inner == 1) h.values = number(kind);
-        else if (inner == 4) h.encoding = number(kind);
+        else if (inner == 4) h.encoding = static_cast<Encoding>(number(kind));
         else if (inner == 5) h.def_bytes = number(kind);
         else if (inner == 6) h.rep_bytes = number(kind);
         else if (inner == 7) h.is_packed = in.truth(kind);
@@ -84,10 +84,11 @@ void Column::load() {
 
 void Column::load_dictionary(const Header& h, std::string_view body) {
   if (!dictionary_.empty()) fail("a second dictionary");
-  if (h.encoding != 0 && h.encoding != 2) fail(fmt::format("a dictionary in encoding {}", h.encoding));
+  if (h.encoding != Encoding::plain && h.encoding != Encoding::plain_dictionary)
+    fail(fmt::format("a dictionary in encoding {}", static_cast<std::int64_t>(h.encoding)));
   if (auto why = unpack_block(codec(), body, static_cast<std::size_t>(h.unpacked), dictionary_page_); !why.empty())
     fail(why);
-  read_values({dictionary_page_, 0, static_cast<std::size_t>(h.values)}, *node_, {}, dictionary_, dictionary_store_);
+  read_values({dictionary_page_, Encoding::plain, static_cast<std::size_t>(h.values)}, *node_, {}, dictionary_, dictionary_store_);
   write_dictionary();
 }
 
@@ -119,7 +120,7 @@ void Column::read_levels(const Header& h, std::string_view& rest, std::string_vi
   const int width = level_width(most);
   if (h.type == 3) {
     read_hybrid(levels, width, count, out);
-  } else if ((second ? h.def_encoding : h.rep_encoding) == 4) {
+  } else if ((second ? h.def_encoding : h.rep_encoding) == Encoding::bit_packed) {
     rest.remove_prefix(read_bit_packed(rest, width, count, out));
   } else {
     std::uint32_t size = 0;
@@ -165,7 +166,7 @@ void Column::load_data(const Header& h, std::string_view body) {
                          ? entries_
                          : static_cast<std::size_t>(std::ranges::count(defs_, static_cast<std::uint32_t>(node_->def)));
   values_.clear();
-  from_dictionary_ = h.encoding == 2 || h.encoding == 8;
+  from_dictionary_ = h.encoding == Encoding::plain_dictionary || h.encoding == Encoding::rle_dictionary;
   if (there > 0) read_values({rest, h.encoding, there}, *node_, dictionary_, values_, store_);
   left_ -= h.values;
 }

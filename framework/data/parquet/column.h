@@ -38,8 +38,8 @@ class Column {
 
  private:
   struct Header {
-    std::int64_t type = -1, unpacked = 0, packed = 0, crc = -1, values = 0, encoding = 0, def_encoding = 3,
-                 rep_encoding = 3;
+    std::int64_t type = -1, unpacked = 0, packed = 0, crc = -1, values = 0;
+    Encoding encoding = Encoding::plain, def_encoding = Encoding::rle, rep_encoding = Encoding::rle;
     std::int64_t def_bytes = 0, rep_bytes = 0;
     bool has_crc = false, is_packed = true;
   };

@@ -237,10 +237,10 @@ void read_values(const Page& page, const Node& column, const std::vector<Value>&
   out.clear();
   std::vector<std::uint32_t> numbers;
   switch (page.encoding) {
-    case 0:
+    case Encoding::plain:
       return read_plain(in, column, page.count, out);
-    case 2:
-    case 8: {
+    case Encoding::plain_dictionary:
+    case Encoding::rle_dictionary: {
       if (page.count == 0) return;
       const int width = in.number<std::uint8_t>();
       if (width > 32) throw PageProblem(fmt::format("dictionary indices of {} bits", width));
@@ -253,28 +253,28 @@ void read_values(const Page& page, const Node& column, const std::vector<Value>&
       }
       return;
     }
-    case 3: {
+    case Encoding::rle: {
       if (column.physical != Physical::boolean) throw PageProblem("RLE is for booleans");
       const auto size = in.number<std::uint32_t>();
       read_hybrid(in.take(size), 1, page.count, numbers);
       for (std::uint32_t x : numbers) out.push_back({{}, {x}});
       return;
     }
-    case 5: {
+    case Encoding::delta_binary_packed: {
       if (column.physical != Physical::int32 && column.physical != Physical::int64)
         throw PageProblem("DELTA_BINARY_PACKED is for whole numbers");
       for (std::int64_t x : read_delta(in, column.physical == Physical::int32, page.count)) out.push_back({{}, {x}});
       break;
     }
-    case 6:
-    case 7:
+    case Encoding::delta_length_byte_array:
+    case Encoding::delta_byte_array:
       if (column.physical != Physical::bytes && column.physical != Physical::fixed)
         throw PageProblem("DELTA_BYTE_ARRAY is for texts");
-      return read_delta_texts(in, page.encoding == 7, page.count, out, store);
-    case 9:
+      return read_delta_texts(in, page.encoding == Encoding::delta_byte_array, page.count, out, store);
+    case Encoding::byte_stream_split:
       return read_split(in, column, page.count, out, store);
     default:
-      throw PageProblem(fmt::format("encoding {} is not supported", page.encoding));
+      throw PageProblem(fmt::format("encoding {} is not supported", static_cast<std::int64_t>(page.encoding)));
   }
   if (out.size() != page.count)
     throw PageProblem(fmt::format("{} values are expected, {} are there", page.count, out.size()));

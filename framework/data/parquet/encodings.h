@@ -26,6 +26,19 @@ struct Value {
   };
 };
 
+/// The encodings of the format that are read, with their numbers in files.
+enum class Encoding : std::int64_t {
+  plain = 0,
+  plain_dictionary = 2,
+  rle = 3,
+  bit_packed = 4,
+  delta_binary_packed = 5,
+  delta_length_byte_array = 6,
+  delta_byte_array = 7,
+  rle_dictionary = 8,
+  byte_stream_split = 9
+};
+
 /// Decodes `count` numbers of `width` bits in the RLE / bit-packed hybrid encoding. Returns the number of bytes read.
 std::size_t read_hybrid(std::string_view in, int width, std::size_t count, std::vector<std::uint32_t>& out);
 /// Decodes levels in the deprecated bit-packed encoding, most significant bit first.
@@ -35,7 +48,7 @@ int level_width(int most);
 
 struct Page {
   std::string_view values;
-  std::int64_t encoding = 0;
+  Encoding encoding = Encoding::plain;
   std::size_t count = 0;  // number of values that are not null
 };
 /// Decodes the values of a column's type. `store` owns strings that had to be assembled; its elements must not move

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <vector>
+
+#include "core/error.h"
 
 namespace dml::kernels {
 
@@ -94,11 +97,15 @@ struct Free {
 
 Isa best_isa() {
   const char* wanted = std::getenv("DML_ISA");
-  for (int i = std::ssize(kNames) - 1; i > 0; --i) {
+  std::vector<const char*> names;
+  for (int i = std::ssize(kNames) - 1; i >= 0; --i) {
     const auto each = static_cast<Isa>(i);
-    if (loops_of(each) && (wanted ? std::strcmp(wanted, kNames[i]) == 0 : chosen_by_default(each))) return each;
+    if (!loops_of(each)) continue;
+    if (wanted ? std::strcmp(wanted, kNames[i]) == 0 : chosen_by_default(each)) return each;
+    names.push_back(kNames[i]);
   }
-  return Isa::portable;
+  throw UserError("DML_ISA: '{}' is not an instruction set of this machine; choose from {}", wanted,
+                  fmt::join(names, ", "));
 }
 
 namespace {
