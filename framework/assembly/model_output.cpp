@@ -153,7 +153,7 @@ void ShardedModelWriter::write(std::span<const Shard> shards, bool rest, const s
   for (const Shard& s : shards) {
     if (stop.stop_requested()) return;
     if (s.value16.empty()) parts_.write_floats(s.parameter->name, s.first, s.value);
-    else parts_.write_halves(s.parameter->name, s.first, s.value16);
+    else parts_.write_bf16(s.parameter->name, s.first, s.value16);
   }
   if (rest) {
     const TensorRows rows = rows_by_tensor(model_.spec);

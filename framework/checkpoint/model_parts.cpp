@@ -58,7 +58,7 @@ void ModelParts::write_floats(std::string_view tensor, std::int64_t first, std::
   }
 }
 
-void ModelParts::write_halves(std::string_view tensor, std::int64_t first, std::span<const bf16> values) {
+void ModelParts::write_bf16(std::string_view tensor, std::int64_t first, std::span<const bf16> values) {
   std::vector<float> piece(std::min<std::size_t>(values.size(), std::size_t{1} << 20));
   for (std::size_t i = 0; i < values.size(); i += piece.size()) {
     const std::size_t n = std::min(piece.size(), values.size() - i);

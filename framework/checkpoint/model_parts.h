@@ -28,7 +28,7 @@ class ModelParts {
   /// Writes elements `first`, first + 1, … of a tensor, rounded to its dtype.
   void write_floats(std::string_view tensor, std::int64_t first, std::span<const float> values);
   /// Like write_floats(), from bfloat16.
-  void write_halves(std::string_view tensor, std::int64_t first, std::span<const bf16> values);
+  void write_bf16(std::string_view tensor, std::int64_t first, std::span<const bf16> values);
   void write(std::string_view tensor, std::span<const std::byte> whole);
   /// Flushes to the disk. IoError, as for all of these functions.
   void commit();

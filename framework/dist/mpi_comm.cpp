@@ -44,7 +44,7 @@ constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts are
 // Between hosts: the bytes of an exchange that are sent eagerly (without a rendezvous), in pieces just below Open MPI's
 // eager limit over TCP (64 KiB with its header). A factor of 31 makes it unlikely that a wrong size ends at the border
 // of a piece.
-constexpr std::size_t kUnasked = std::size_t{4} << 20, kPiece = 62 << 10;
+constexpr std::size_t kEagerBytes = std::size_t{4} << 20, kPiece = 62 << 10;
 constexpr auto kPokeEvery = std::chrono::milliseconds(2), kPokeLocally = std::chrono::milliseconds(100);
 constexpr auto kMoved = std::chrono::microseconds(20);  // a call that takes longer has moved data: call again
 
@@ -203,13 +203,13 @@ class MpiPending : public Pending {
   template <class F>
   void in_messages(std::size_t size, F&& message) const {
     const bool between_hosts = comm_.local_size() < comm_.size();
-    const std::size_t each = std::max(kPiece, kUnasked / static_cast<std::size_t>(std::max(1, comm_.size() - 1))),
-                      unasked = between_hosts ? std::min(size, each) : 0;
+    const std::size_t each = std::max(kPiece, kEagerBytes / static_cast<std::size_t>(std::max(1, comm_.size() - 1))),
+                      eager = between_hosts ? std::min(size, each) : 0;
     const auto cut = [&](std::size_t first, std::size_t last, std::size_t most) {
       for (std::size_t at = first; at < last; at += most) message(at, static_cast<int>(std::min(most, last - at)));
     };
-    cut(0, size - unasked, kLargestMessage);
-    cut(size - unasked, size, kPiece);
+    cut(0, size - eager, kLargestMessage);
+    cut(size - eager, size, kPiece);
   }
 
   [[noreturn]] void fail(int code) {

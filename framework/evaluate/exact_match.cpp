@@ -67,16 +67,16 @@ class ExactMatch : public AnswerCheck {
   Verdict decide(const EvalAnswer& answer, const Json& row) override {
     std::string output = answer.output;
     for (const Filter& f : filters_) output = f(std::move(output));
-    output = normal(std::move(output));
+    output = normalized(std::move(output));
     const Json& expected = row.at("expected");
     return {.pass = std::ranges::any_of(expected.is_array() ? expected : Json::array({expected}), [&](const Json& e) {
-              return e.is_string() && normal(e.get<std::string>()) == output;
+              return e.is_string() && normalized(e.get<std::string>()) == output;
             })};
   }
   std::string name() const override { return name_; }
 
  private:
-  std::string normal(std::string text) const {
+  std::string normalized(std::string text) const {
     for (const Regex& r : ignored_) text = r.without_matches(text);
     if (ignore_case_) text = mapped(std::move(text), std::tolower);
     if (ignore_punctuation_) std::erase_if(text, [](unsigned char c) { return std::ispunct(c) != 0; });

@@ -128,7 +128,7 @@ std::string missing_advice(HubKind kind, const std::string& name) {
   const std::string near = near_missing(name);
   if (in_folder && near.starts_with("; did you mean")) return near;
   const auto parsed = parse_hub_name(name);
-  if (!parsed || ((in_folder || !path.has_parent_path()) && is_file_name(path))) return near;
+  if (!parsed || is_file_name(path)) return near;
   const std::string cache = hub_cache_directory();
   const std::vector<std::string> known = known_names(kind, cache);
   if (std::ranges::count(known, parsed->id) > 0)

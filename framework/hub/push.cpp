@@ -107,7 +107,7 @@ class Push {
     if (request_.dry_run) return std::move(out_);
     make_repository();
     for (std::size_t i = 0; i < files_.size(); i += kFilesPerCall)
-      ask_how(i, std::min(files_.size(), i + kFilesPerCall));
+      query_upload_modes(i, std::min(files_.size(), i + kFilesPerCall));
     std::vector<const LocalFile*> large;
     for (const LocalFile& file : files_)
       if (is_large_.at(file.path)) large.push_back(&file);
@@ -150,7 +150,7 @@ class Push {
   }
 
   // Asks the Hub which files belong in LFS, sending the first bytes of each.
-  void ask_how(std::size_t first, std::size_t last) {
+  void query_upload_modes(std::size_t first, std::size_t last) {
     Json list = Json::array();
     for (std::size_t i = first; i < last; ++i) {
       std::string sample(kSample, '\0');

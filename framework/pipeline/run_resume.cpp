@@ -116,8 +116,7 @@ std::int64_t RunPlan::load_best_model(const TrainState& state) {
   if (auto problem = manifest_problem(best); !problem.empty()) {
     log_warning(
         "load_best_model_at_end: the best evaluation was after step {}, but its checkpoint {} is not complete ({}); "
-        "the "
-        "last weights are kept",
+        "the last weights are kept",
         state.best_step, best, problem);
     return state.step;
   }

@@ -66,7 +66,7 @@ std::string step_text(std::int64_t saved_at, std::int64_t done) {
   return saved_at == done ? "checkpoint saved" : fmt::format("the last checkpoint is of step {}", saved_at);
 }
 
-void say_stopped(const RunEnd& end, std::int64_t steps, const RunRecord& record) {
+void log_stopped(const RunEnd& end, std::int64_t steps, const RunRecord& record) {
   const std::string program = program_name();
   const bool can_resume = end.saved_at >= 0;
   log_info("Stopped after step {} of {}; {}", end.step, steps, step_text(end.saved_at, end.step));
@@ -79,7 +79,7 @@ void say_stopped(const RunEnd& end, std::int64_t steps, const RunRecord& record)
 }
 
 // Logs the last line of a run.
-void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSection& settings, double seconds) {
+void log_done(const RunOutcome& outcome, const TrainState& state, const TrainSection& settings, double seconds) {
   const std::string where =
       fmt::format("result in {}, report in {}/report.html", settings.output_dir, settings.output_dir);
   if (!outcome.worse()) {
@@ -218,7 +218,7 @@ TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, c
 ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) {
   const auto started = Clock::now();
   const TrainSection& settings = file.recipe.train;
-  const bool speaks = comm.rank() == 0;
+  const bool is_rank_zero = comm.rank() == 0;
   set_up_processor(settings, comm, options.layout ? options.layout->layout.threads : 0);
   const RunRecord record = current_run(file, options.overrides, comm);
   require_hub_token(file.recipe);
@@ -229,13 +229,13 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   Observers observers = make_policies(plan, started);
   plan.agree();
   folder.make_and_lock();
-  if (speaks && settings.save_strategy != IntervalStrategy::never)
+  if (is_rank_zero && settings.save_strategy != IntervalStrategy::never)
     check_disk_space(settings.output_dir, plan.checkpoint_bytes());
-  const std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
+  const std::string from = comm.broadcast_text(is_rank_zero ? starting_point(settings, options) : "", 0);
   const TrainState state = plan.start(from);
   introduce(plan, state);
   MetricsLog* log = nullptr;
-  if (speaks) {
+  if (is_rank_zero) {
     folder.prepare(from, state.step);
     log = add_writers(observers, plan, state, from, options.progress);
   }
@@ -252,10 +252,10 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   };
   const RunEnd end = trainer.run();
 
-  if (profiling && speaks)
+  if (profiling && is_rank_zero)
     for (auto& line : profile_table(profile_rows())) log_info("{}", line);
   if (end.reason == RunEnd::Reason::stopped) {
-    if (speaks) say_stopped(end, plan.data.schedule.steps(), record);
+    if (is_rank_zero) log_stopped(end, plan.data.schedule.steps(), record);
     return ExitCode::stopped;
   }
   if (end.reason == RunEnd::Reason::finished_early)
@@ -267,11 +267,11 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   plan.files.write_result();
   if (!changed.empty())
     throw UserError("{}. The result in {} belongs to the earlier file", changed, settings.output_dir);
-  if (speaks) {
+  if (is_rank_zero) {
     const double seconds = seconds_since(started);
     write_report(settings.output_dir, run_report(plan, *log, seconds, result_step, train_command(record, "", "dml")));
     push_result(file.recipe);
-    say_done(outcome_of(log->steps(), log->evals(), result_step), trainer.state(), settings, seconds);
+    log_done(outcome_of(log->steps(), log->evals(), result_step), trainer.state(), settings, seconds);
   }
   return ExitCode::ok;
 }

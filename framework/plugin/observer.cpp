@@ -5,7 +5,7 @@
 namespace dml {
 namespace {
 
-plugin::NamedValues shown(const std::vector<NamedValue>& values) {
+plugin::NamedValues to_plugin(const std::vector<NamedValue>& values) {
   plugin::NamedValues out;
   for (const NamedValue& v : values) out.emplace_back(v.name, v.value);
   return out;
@@ -13,7 +13,7 @@ plugin::NamedValues shown(const std::vector<NamedValue>& values) {
 
 Action asked(const plugin::Action& a) { return {a.save, a.finish, a.stop}; }
 
-plugin::End shown(RunEnd::Reason reason) {
+plugin::End to_plugin(RunEnd::Reason reason) {
   switch (reason) {
     case RunEnd::Reason::complete:
       return plugin::End::complete;
@@ -37,19 +37,19 @@ class PluginObserver : public Observer {
   Action on_step(const StepMetrics& m) override {
     return asked(guarded(origin_, [&] {
       return observer_->on_step({m.step, m.epoch, m.loss, m.grad_norm, m.lr, m.tokens, m.trained_tokens, m.tok_s,
-                                 m.step_s, m.mem, shown(m.values)});
+                                 m.step_s, m.mem, to_plugin(m.values)});
     }));
   }
   Action on_eval(const EvalMetrics& m, const std::vector<SampleMetrics>& samples) override {
     std::vector<plugin::Sample> texts;
     for (const SampleMetrics& s : samples) texts.push_back({s.prompt, s.expected, s.text});
-    return asked(guarded(origin_, [&] { return observer_->on_eval({m.step, m.epoch, shown(m.values)}, texts); }));
+    return asked(guarded(origin_, [&] { return observer_->on_eval({m.step, m.epoch, to_plugin(m.values)}, texts); }));
   }
   void on_save(const SavedCheckpoint& saved) override {
     guarded(origin_, [&] { observer_->on_save(saved.path, saved.step); });
   }
   void on_end(const RunEnd& end) override {
-    guarded(origin_, [&] { observer_->on_end(shown(end.reason), end.step); });
+    guarded(origin_, [&] { observer_->on_end(to_plugin(end.reason), end.step); });
   }
   void write_state(TrainState& state) const override {
     if (Json own = guarded(origin_, [&] { return observer_->state(); }); !own.is_null())

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 16384;
 
-plugin::Parameter shown(const Parameter& p) { return {p.name, p.shape, p.size(), p.decay}; }
+plugin::Parameter to_plugin(const Parameter& p) { return {p.name, p.shape, p.size(), p.decay}; }
 
 class RankThreads : public plugin::Threads {
  private:
@@ -31,7 +31,7 @@ class PluginOptimizer : public Optimizer {
     const plugin::Step how{step.number, step.gradient_scale, threads};
     guarded(origin_, [&] {
       for (const OptimizerSlice& s : slices) {
-        const plugin::Parameter parameter = shown(*s.parameter);
+        const plugin::Parameter parameter = to_plugin(*s.parameter);
         const MatrixShape m = trained_matrix(*s.parameter);
         const bool all = s.size() == s.parameter->trained_size();
         rule_->step({parameter, s.value, s.grad, s.state,
@@ -44,7 +44,7 @@ class PluginOptimizer : public Optimizer {
 
  private:
   static ParameterState state_of(const Origin& origin, const plugin::Optimizer& rule, const Parameter& p) {
-    const plugin::StateNeeds needs = guarded(origin, [&] { return rule.state(shown(p)); });
+    const plugin::StateNeeds needs = guarded(origin, [&] { return rule.state(to_plugin(p)); });
     if (needs.per_element < 0 || needs.per_element > 64 || needs.per_parameter < 0 ||
         (needs.per_parameter > 0 && !needs.whole))
       plugin_failed(origin, "state() asks for a negative number, or for floats of a parameter without `whole`");

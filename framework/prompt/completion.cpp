@@ -28,7 +28,7 @@ class Completion : public PromptStrategy {
  private:
   static Segment text_segment(const Json& record, const std::string& column) {
     Segment segment;
-    segment.add(text_column(record, column), true, false);
+    segment.add_trained(text_column(record, column));
     segment.add_special = true;
     return segment;
   }

@@ -39,7 +39,7 @@ class Pygmalion : public PromptStrategy {
     if (!turns.empty() && turns.back().role == "bot") turns.pop_back();
     Rendered out = rendered(turns);
     Segment ask;
-    ask.add("<|model|>", false, true);
+    ask.add_markup("<|model|>");
     ask.add_special = out.segments.empty();
     out.segments.push_back(std::move(ask));
     return out;
@@ -55,7 +55,7 @@ class Pygmalion : public PromptStrategy {
       bool bot = turn.role == "bot", system = turn.role == "system";
       std::string text = turn.text;
       if (system && text.ends_with("\n<START>")) text.resize(text.size() - 8);
-      segment.add(bot ? "<|model|>" : system ? "<|system|>" : "<|user|>", false, true);
+      segment.add_markup(bot ? "<|model|>" : system ? "<|system|>" : "<|user|>");
       segment.add((system ? "Persona: " : " ") + std::string(trim(text)), bot, false);
       segment.add_special = out.segments.empty();
       segment.end_of_text = segment.end_trained = bot;
@@ -104,16 +104,16 @@ class Llama2Chat : public PromptStrategy {
       if (turn.role == "human") {
         bool first = out.segments.empty();
         segment.add_special = first;
-        segment.add(first ? "[INST] " : bos_ + "[INST] ", false, true);
+        segment.add_markup(first ? "[INST] " : bos_ + "[INST] ");
         if (!system.empty()) {
-          segment.add("<<SYS>>\n", false, true);
-          segment.add(std::exchange(system, ""), false, false);
-          segment.add("\n<</SYS>>\n\n", false, true);
+          segment.add_markup("<<SYS>>\n");
+          segment.add_read(std::exchange(system, ""));
+          segment.add_markup("\n<</SYS>>\n\n");
         }
-        segment.add(turn.text, false, false);
-        segment.add(" [/INST]", false, true);
+        segment.add_read(turn.text);
+        segment.add_markup(" [/INST]");
       } else {
-        segment.add(turn.text, true, false);
+        segment.add_trained(turn.text);
         segment.end_of_text = segment.end_trained = true;
       }
       out.segments.push_back(std::move(segment));

@@ -14,7 +14,7 @@ class InputOutput : public PromptStrategy {
   Rendered prompt(const Json& record) const override {
     if (record.contains("segments")) return rendered(record, true);
     Segment segment;
-    segment.add(text_column(record, "prompt"), false, true);
+    segment.add_markup(text_column(record, "prompt"));
     return {{std::move(segment)}, {}, {}};
   }
   std::string fingerprint() const override { return fmt::format("input_output 1|{}", train_on_inputs_); }

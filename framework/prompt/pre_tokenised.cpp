@@ -54,7 +54,7 @@ class PreTokenised : public PromptStrategy {
       return out;
     }
     Segment segment;
-    segment.add(text_column(record, "prompt"), false, false);
+    segment.add_read(text_column(record, "prompt"));
     segment.add_special = true;
     out.segments.push_back(std::move(segment));
     return out;

@@ -71,7 +71,7 @@ class PreferenceText : public PromptStrategy {
     if (!system.empty()) system_.render(Json{{"system", system}}, false, segment);
     const std::string text = prompt_field_.text(record);
     // The row contains the whole text with its special tokens.
-    if (format_.frame.literal) segment.add(text, false, true);
+    if (format_.frame.literal) segment.add_markup(text);
     else prompt_.render(Json{{"prompt", text}, {"system", system}}, false, segment);
     return segment;
   }

@@ -50,6 +50,12 @@ struct Segment {
     text += piece;
     spans.push_back({text.size(), trained, markup});
   }
+  /// Text of the template, whose special tokens are parsed.
+  void add_markup(std::string_view piece) { add(piece, false, true); }
+  /// Text of the data that is only read.
+  void add_read(std::string_view piece) { add(piece, false, false); }
+  /// Text of the data that is trained.
+  void add_trained(std::string_view piece) { add(piece, true, false); }
   void clear() {
     text.clear();
     spans.clear();

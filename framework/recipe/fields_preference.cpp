@@ -71,7 +71,8 @@ Section preference_section() {
         "Method: dpo (pairs, against the model at the start), orpo, simpo, cpo (pairs, without a reference), kto "
         "(single answers with a label), grpo (answers of the model itself, with rewards).",
         {.example = "dpo"});
-  t.add("rl_beta", &S::rl_beta, "β: larger values keep the model closer to the reference. For simpo, typically 2 to 10.",
+  t.add("rl_beta", &S::rl_beta,
+        "β: larger values keep the model closer to the reference. For simpo, typically 2 to 10.",
         {.min = 0,
          .max = 1e6,
          .above = true,

@@ -68,7 +68,7 @@ class CountedReply : public HttpReply {
 
 struct ApiServer::Route {
   std::string method, path;
-  bool open = false;  // answered without a key
+  bool is_public = false;  // answered without a key
   // How the answer is made, at once or, with neither, by the engine. name: NAME of /v1/models/NAME, else "".
   HttpResponse (ApiServer::*document)(const std::string& name) const = nullptr;
   Json (ApiServer::*compute)(const Json& body) const = nullptr;
@@ -77,8 +77,8 @@ struct ApiServer::Route {
 const std::vector<ApiServer::Route>& ApiServer::routes() {
   using S = ApiServer;
   static const std::vector<Route> table = [] {
-    std::vector<Route> all{{.method = "GET", .path = "/", .open = true, .document = &S::page},
-                           {.method = "GET", .path = "/health", .open = true, .document = &S::health},
+    std::vector<Route> all{{.method = "GET", .path = "/", .is_public = true, .document = &S::page},
+                           {.method = "GET", .path = "/health", .is_public = true, .document = &S::health},
                            {.method = "GET", .path = "/metrics", .document = &S::metrics},
                            {.method = "GET", .path = "/v1/models", .document = &S::models}};
     for (const std::string& path : Endpoints::paths()) all.push_back({.method = "POST", .path = path});
@@ -168,7 +168,7 @@ void ApiServer::answer_or_refuse(const HttpRequest& request, const Reply& reply)
 
 // Refuses pages of other sites where the server on this machine needs no key: their requests carry an Origin, or, with
 // DNS rebinding, a Host name that resolves to this machine.
-void ApiServer::check_sender(const HttpRequest& request, bool open) const {
+void ApiServer::check_sender(const HttpRequest& request, bool is_public) const {
   if (options_.keys.empty()) {
     const std::string host = host_of(request.header("host"));
     const std::string name = ascii_lower(host);
@@ -177,7 +177,7 @@ void ApiServer::check_sender(const HttpRequest& request, bool open) const {
     if (!local)
       throw ApiError{403, fmt::format("'{}' is not a name of this server", escape_controls(host.substr(0, 80)))};
   }
-  if (open || options_.keys.empty()) return;
+  if (is_public || options_.keys.empty()) return;
   const std::string given = request.header("authorization");
   std::string key = request.header("x-api-key");
   if (given.size() > 7 && ascii_lower(given.substr(0, 7)) == "bearer ") key = given.substr(7);
@@ -211,7 +211,7 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
       known = true;
       if (r.method == method) route = &r;
     }
-  check_sender(request, route && route->open);
+  check_sender(request, route && route->is_public);
   if (!known) throw ApiError{404, fmt::format("there is no {}", escape_controls(path.substr(0, 100)))};
   if (!route) {
     HttpResponse r = ApiError{405, fmt::format("{} does not answer {}", path, method)}.response();

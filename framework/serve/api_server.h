@@ -49,7 +49,7 @@ class ApiServer {
   HttpResponse health(const std::string&) const;
   HttpResponse metrics(const std::string&) const;
   HttpResponse models(const std::string& name) const;
-  void check_sender(const HttpRequest& request, bool open) const;
+  void check_sender(const HttpRequest& request, bool is_public) const;
   void add_origin(const HttpRequest& request, HttpReply& reply) const;
   void submit(std::shared_ptr<Work> work);
   void read_requests(const std::stop_token& stop, bool constrained);

@@ -34,7 +34,7 @@ struct Held {  // the library's reference to a request
 ssize_t read_stream(void* held, std::uint64_t, char* to, std::size_t most) {
   Exchange& e = *static_cast<Held*>(held)->exchange;
   const std::lock_guard lock(e.mutex);
-  if (e.left) return MHD_CONTENT_READER_END_WITH_ERROR;
+  if (e.disconnected) return MHD_CONTENT_READER_END_WITH_ERROR;
   const std::size_t count = std::min(most, e.unread.size() - e.read);
   if (count > 0) {
     std::memcpy(to, e.unread.data() + e.read, count);
@@ -135,8 +135,8 @@ struct HttpServer::State {
                      std::size_t* size, void** context) {
     if (!*context) {
       auto* info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-      auto own = *static_cast<std::shared_ptr<Connection>*>(info->socket_context);
-      auto e = std::make_shared<Exchange>(c, own, options.unread_bytes);
+      auto connection_state = *static_cast<std::shared_ptr<Connection>*>(info->socket_context);
+      auto e = std::make_shared<Exchange>(c, std::move(connection_state), options.unread_bytes);
       e->request.method = method;
       e->request.path = path;
       MHD_get_connection_values(c, MHD_HEADER_KIND, on_header, &e->request);
@@ -156,8 +156,8 @@ struct HttpServer::State {
       if (e.request.body.size() + *size > options.body_bytes) e.refused = 413;
       else if (e.refused == 0) e.request.body.append(data, *size);
       {
-        const std::lock_guard lock(e.own->mutex);
-        e.own->received += *size;
+        const std::lock_guard lock(e.state->mutex);
+        e.state->received += *size;
       }
       *size = 0;
       return MHD_YES;
@@ -169,15 +169,15 @@ struct HttpServer::State {
     if (!e.dispatched) {
       e.dispatched = true;
       {
-        const std::lock_guard lock(e.own->mutex);
-        e.own->receiving = false;
+        const std::lock_guard lock(e.state->mutex);
+        e.state->receiving = false;
       }
       handler(std::move(e.request), exchange);
     }
     {
       const std::lock_guard lock(e.mutex);
       if (!e.answered) {
-        if (e.left) return MHD_NO;
+        if (e.disconnected) return MHD_NO;
         e.suspended = true;
         MHD_suspend_connection(c);
         return MHD_YES;
@@ -216,13 +216,13 @@ struct HttpServer::State {
     {
       const std::lock_guard lock(e.mutex);
       e.over = true;
-      e.left = true;
+      e.disconnected = true;
     }
     {
-      const std::lock_guard lock(e.own->mutex);
-      e.own->receiving = true;
-      e.own->received = 0;
-      e.own->since = SteadyClock::now();
+      const std::lock_guard lock(e.state->mutex);
+      e.state->receiving = true;
+      e.state->received = 0;
+      e.state->since = SteadyClock::now();
     }
     auto* self = static_cast<State*>(state);
     {
@@ -241,7 +241,7 @@ struct HttpServer::State {
   bool is_sending() const {
     return std::ranges::any_of(open_exchanges(), [](auto& e) {
       const std::lock_guard lock(e->mutex);
-      return e->finished && !e->over && !e->left;
+      return e->finished && !e->over && !e->disconnected;
     });
   }
 
@@ -266,10 +266,10 @@ struct HttpServer::State {
     for (auto& e : open_exchanges()) {
       const std::lock_guard lock(e->mutex);
       if (!e->suspended || e->over) continue;
-      const std::lock_guard socket(e->own->mutex);
-      pollfd p{e->own->socket, POLLRDHUP, 0};
-      if (e->own->socket >= 0 && ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR))) {
-        e->left = true;
+      const std::lock_guard socket(e->state->mutex);
+      pollfd p{e->state->socket, POLLRDHUP, 0};
+      if (e->state->socket >= 0 && ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR))) {
+        e->disconnected = true;
         e->wake();
       }
     }
@@ -325,7 +325,7 @@ HttpServer::~HttpServer() {
   state_->sweeper.join();
   for (auto& e : state_->open_exchanges()) {
     const std::lock_guard lock(e->mutex);
-    e->left = true;
+    e->disconnected = true;
     e->wake();
   }
   state_->daemon.reset();

@@ -33,19 +33,19 @@ struct Connection {
 
 // A request and its answer; referenced by HttpReply's user and by the library.
 struct Exchange : HttpReply {
-  Exchange(MHD_Connection* c, std::shared_ptr<Connection> its, std::size_t most)
-      : connection(c), own(std::move(its)), most_unread(most) {}
+  Exchange(MHD_Connection* c, std::shared_ptr<Connection> connection_state, std::size_t max_unread_bytes)
+      : connection(c), state(std::move(connection_state)), max_unread(max_unread_bytes) {}
 
   std::mutex mutex;
   MHD_Connection* connection;
-  std::shared_ptr<Connection> own;
-  std::size_t most_unread;
+  std::shared_ptr<Connection> state;
+  std::size_t max_unread;
   HttpRequest request;
   int refused = 0;  // status of a rejection before the body arrived; 0: not rejected
   std::string why;
   bool dispatched = false, suspended = false, over = false;
   bool answered = false, streams = false, finished = false, queued = false;
-  std::atomic<bool> left{false};
+  std::atomic<bool> disconnected{false};
   std::vector<std::pair<std::string, std::string>> headers;  // in addition to those of the response
   HttpResponse response;
   std::string unread;
@@ -77,9 +77,9 @@ struct Exchange : HttpReply {
   }
   void write(std::string_view piece) override {
     const std::lock_guard lock(mutex);
-    if (over || left || finished) return;
+    if (over || disconnected || finished) return;
     unread.append(piece);
-    if (unread.size() - read > most_unread) give_up();
+    if (unread.size() - read > max_unread) drop();
     wake();
   }
   void finish() override {
@@ -87,12 +87,12 @@ struct Exchange : HttpReply {
     finished = true;
     wake();
   }
-  bool gone() const override { return left; }
+  bool gone() const override { return disconnected; }
   void resume();  // in http.cpp
   // Drops the answer because the client has disconnected or reads too slowly. Call with `mutex` locked.
-  void give_up() {
-    left = true;
-    if (!over && own->socket >= 0) ::shutdown(own->socket, SHUT_RDWR);
+  void drop() {
+    disconnected = true;
+    if (!over && state->socket >= 0) ::shutdown(state->socket, SHUT_RDWR);
   }
 };
 

@@ -274,11 +274,11 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
     asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama ||
                      (asked.reply.tools == ToolStyle::hermes && tag && format.tokenizer().is_special(*tag));
     if (asked.engine.constraint && asked.reply.inside_reasoning) {  // the constraint is on the answer
-      last.add("\n</think>\n\n", false, true);
+      last.add_markup("\n</think>\n\n");
       asked.reply.reasoning = asked.reply.inside_reasoning = false;
     }
     if (prompt.tools.required) {
-      if (!prompt.tools.opened.empty()) last.add(prompt.tools.opened, false, true);
+      if (!prompt.tools.opened.empty()) last.add_markup(prompt.tools.opened);
       asked.reply.reasoning = asked.reply.inside_reasoning = false;
       asked.reply.inside_call = true;
     }

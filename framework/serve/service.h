@@ -59,7 +59,7 @@ class Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Work>> arrived_;
-  std::size_t waiting_ = 0;  // arrived, or waiting in the engine for a slot
+  std::size_t waiting_ = 0;  // requests in the engine that have no slot yet
   bool idle_ = true, stopping_ = false, cutting_ = false;
   // Used by the engine's thread only.
   std::vector<std::unique_ptr<Active>> active_;

@@ -30,9 +30,9 @@ TEST(DatasetPage, ShowsEveryFormatWithTrainedText) {
 TEST(DatasetPage, MarksTrainedText) {
   Rendered r;
   Segment& segment = r.segments.emplace_back();
-  segment.add("Q: ", false, true);
-  segment.add("a", false, false);
-  segment.add("b", true, false);
+  segment.add_markup("Q: ");
+  segment.add_read("a");
+  segment.add_trained("b");
   segment.add_special = segment.end_of_text = segment.end_trained = true;
   segment.ends = 2;
   EXPECT_EQ(show_mask(r), "‹bos›Q: a⟦b‹eos›‹eos›⟧");

@@ -88,7 +88,8 @@ void Column::load_dictionary(const Header& h, std::string_view body) {
     fail(fmt::format("a dictionary in encoding {}", static_cast<std::int64_t>(h.encoding)));
   if (auto why = unpack_block(codec(), body, static_cast<std::size_t>(h.unpacked), dictionary_page_); !why.empty())
     fail(why);
-  read_values({dictionary_page_, Encoding::plain, static_cast<std::size_t>(h.values)}, *node_, {}, dictionary_, dictionary_store_);
+  read_values({dictionary_page_, Encoding::plain, static_cast<std::size_t>(h.values)}, *node_, {}, dictionary_,
+              dictionary_store_);
   write_dictionary();
 }
 
