@@ -68,6 +68,9 @@ std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
     // Without --raw a prompt is plain text, as in training: special tokens in it are not parsed.
     ids = text_ids(row[plain ? "prompt" : "text"].get<std::string>(), raw_);
   } else {
+    const auto prompt = row.find("prompt");
+    if (prompt != row.end() && !prompt->is_string() && !prompt->is_array() && !row.contains(dataset_.field_messages))
+      throw UserError("the row's 'prompt' must be a string");
     Json asked = plain ? row_of_prompt(row["prompt"].get<std::string>(), dataset_) : row;
     if (plain) asked.update(row);
     ids = ids_of(strategy_->prompt(asked));

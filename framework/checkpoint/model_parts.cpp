@@ -20,16 +20,11 @@ ModelParts::ModelParts(std::string directory, std::vector<TensorInfo> tensors, s
   std::ranges::sort(places_, {}, [](auto& p) { return std::string_view(p.first); });
 }
 
-ModelParts::~ModelParts() {
-  for (Shard& s : shards_)
-    if (s.fd >= 0) close(s.fd);
-}
-
 void ModelParts::create() {
   for (Shard& s : shards_) {
-    s.fd = open(s.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (s.fd < 0) throw IoError(s.path, "cannot create");
-    if (ftruncate(s.fd, static_cast<off_t>(s.layout.size)) != 0) throw IoError(s.path, "cannot write");
+    s.file.reset(open(s.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!s.file) throw IoError(s.path, "cannot create");
+    if (ftruncate(s.file.get(), static_cast<off_t>(s.layout.size)) != 0) throw IoError(s.path, "cannot write");
     write_at(s, 0, s.layout.front.data(), s.layout.front.size());
   }
   names_.write_index(directory_);
@@ -76,26 +71,19 @@ void ModelParts::write(std::string_view tensor, std::span<const std::byte> whole
 }
 
 void ModelParts::write_at(Shard& shard, std::size_t offset, const void* data, std::size_t size) {
-  if (shard.fd < 0) shard.fd = open(shard.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (shard.fd < 0)
+  if (!shard.file) shard.file.reset(open(shard.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!shard.file)
     throw IoError(shard.path, errno == ENOENT
                                   ? "not there, though another rank has created it; output_dir must be shared"
                                   : "cannot open");
-  const auto* p = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t n = pwrite(shard.fd, p, size, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError(shard.path, "cannot write");
-    p += n, offset += static_cast<std::size_t>(n), size -= static_cast<std::size_t>(n);
-  }
+  write_all_at(shard.file.get(), data, size, offset, shard.path);
 }
 
 void ModelParts::commit() {
   for (Shard& s : shards_) {
-    if (s.fd < 0) continue;
-    const int fd = std::exchange(s.fd, -1);
-    const bool synced = fsync(fd) == 0;
-    if (close(fd) != 0 || !synced) throw IoError(s.path, "cannot write to disk");
+    if (!s.file) continue;
+    const bool synced = fsync(s.file.get()) == 0;
+    if (!s.file.close() || !synced) throw IoError(s.path, "cannot write to disk");
   }
 }
 

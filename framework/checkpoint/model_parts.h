@@ -11,6 +11,7 @@
 
 #include "checkpoint/model_files.h"
 #include "core/bf16.h"
+#include "core/descriptor.h"
 
 namespace dml {
 
@@ -19,7 +20,6 @@ class ModelParts {
   /// Every process passes the same tensors in the same order.
   ModelParts(std::string directory, std::vector<TensorInfo> tensors,
              std::size_t max_bytes = ModelShards::kDefaultBytes);
-  ~ModelParts();
   ModelParts(const ModelParts&) = delete;
   ModelParts& operator=(const ModelParts&) = delete;
 
@@ -37,7 +37,7 @@ class ModelParts {
   struct Shard {
     std::string path;
     SafetensorsLayout layout;
-    int fd = -1;
+    Descriptor file = Descriptor();
   };
   struct Place {
     std::size_t shard, tensor;

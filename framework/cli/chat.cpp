@@ -1,6 +1,5 @@
 #include "cli/chat.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "cli/line_editor.h"
 #include "cli/output.h"
+#include "core/appended_file.h"
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -87,21 +87,6 @@ std::pair<std::string, std::string> cut(const std::string& line) {
   return {line.substr(0, space), line.substr(rest, line.find_last_not_of(' ') + 1 - rest)};
 }
 
-// Appends a row of JSON to a file.
-void append_row(const std::string& path, const Json& row) {
-  const std::string line = dump(row) + "\n";
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0) throw IoError(path, "cannot open for writing");
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t n = ::write(file, line.data() + done, line.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) break;
-    done += static_cast<std::size_t>(n);
-  }
-  if (::close(file) != 0 || done < line.size()) throw IoError(path, "cannot write");
-}
-
 class Chat {
  public:
   explicit Chat(Assistant& assistant) : assistant_(assistant) {}
@@ -161,7 +146,7 @@ class Chat {
     } else if (name == "/save") {
       if (rest.empty()) throw UserError("/save needs a file: /save chat.jsonl");
       if (messages_.empty()) throw UserError("/save: the conversation is empty");
-      append_row(rest, Json{{"messages", messages_}});
+      AppendedFile(rest).append(dump(Json{{"messages", messages_}}) + "\n");
       log_info("appended {} messages to {}", messages_.size(), rest);
     } else {
       static const std::vector<std::string> names{"/help",   "/retry", "/undo", "/new",

@@ -21,6 +21,8 @@
 namespace dml {
 namespace {
 
+constexpr std::int64_t kUsualBestOf = 8;
+
 struct Infer {
   std::string recipe;
   std::optional<std::string> base_model, prompt, input, output, stop, reward;
@@ -60,8 +62,10 @@ struct Infer {
     options.text("output", output, "the file for the rows of --input, each with \"output\" added", "FILE");
     options.flag("chat", chat, "have a conversation in the terminal; /help lists its commands");
     options.integer("max-new-tokens", max_new_tokens,
-                    "the longest answer in tokens (256); prompt and answer never exceed the context");
-    options.number("temperature", temperature, "sampling temperature (0.7); 0 is greedy");
+                    fmt::format("the longest answer in tokens ({}); prompt and answer never exceed the context",
+                                GenerationSection().generation_max_new_tokens));
+    options.number("temperature", temperature,
+                   fmt::format("sampling temperature ({:g}); 0 is greedy", GenerationSection().generation_temperature));
     options.integer("top-k", top_k, "sample from the k most likely tokens");
     options.number("top-p", top_p, "sample from the most likely tokens whose probabilities add up to this");
     options.number("min-p", min_p, "drop tokens less likely than this fraction of the most likely one");
@@ -75,7 +79,8 @@ struct Infer {
     options.integer("seed", seed, "seed of the sampler (0)");
     options.flag("greedy", greedy, "always take the most likely token");
     options.text("reward", reward, "a reward model: answer with the best of --best-of", "DIR");
-    options.integer("best-of", best_of, "number of answers to sample, from which --reward chooses (8)");
+    options.integer("best-of", best_of,
+                    fmt::format("number of answers to sample, from which --reward chooses ({})", kUsualBestOf));
     options.integer("num-beams", num_beams, "number of beams; above 1: beam search (1)");
     options.number("length-penalty", length_penalty, "beam search: scores are divided by length to this power (1)");
     precision.add_to(options);
@@ -148,10 +153,10 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
 
 // Checks --reward and --best-of, which require sampling; returns the number of answers.
 std::int64_t answers_to_choose_from(const Infer& in, const GenerationOptions& generation) {
-  constexpr std::int64_t kDefault = 8, kMost = 1024;
+  constexpr std::int64_t kMost = 1024;
   if (!in.reward && in.best_of) throw UserError("--best-of needs --reward DIR, a reward model that chooses");
   if (!in.reward) return 0;
-  const std::int64_t count = in.best_of.value_or(kDefault);
+  const std::int64_t count = in.best_of.value_or(kUsualBestOf);
   if (count < 2 || count > kMost) throw UserError("--best-of: {} is not from 2 to {}", count, kMost);
   if (in.chat) throw UserError("--reward goes with --prompt or --input");
   if (generation.sampling.greedy || generation.sampling.temperature == 0 || generation.beams > 1)

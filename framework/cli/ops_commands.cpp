@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/stages.h"
+#include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -152,9 +153,23 @@ void propose_ranks(LaunchRequest& request) {
   request.ranks = choice.layout.ranks;
 }
 
+// Finds here, once, what every rank would refuse.
+void check_command(const LaunchRequest& request) {
+  if (request.command.empty()) return;
+  std::vector<std::string> names;
+  for (const Command& c : commands()) names.push_back(c.name);
+  const std::string& what = request.command[0];
+  if (std::ranges::find(names, what) == names.end())
+    throw UserError("launch: unknown command '{}'{}", what, did_you_mean(what, names));
+  if (std::ranges::find(request.command, "-n") != request.command.end())
+    throw UserError("launch: its options come before the command: dml launch -n N {} …", what);
+  if (what == "train" && !request.hostfile) recipe_of_training(request.command, RecipeUse::train);
+}
+
 int launch(const std::vector<std::string>& words) {
   Launch l;
   l.parse(words);
+  check_command(l.request);
   if (l.autotune && l.submit) throw UserError("launch: --autotune measures on this host; leave out --submit");
   if (l.autotune) autotune(l.request);
   if (l.submit) return submit(l);

@@ -21,6 +21,8 @@
 namespace dml {
 namespace {
 
+constexpr std::int64_t kUsualPort = 8080;
+
 struct Serve {
   std::string recipe;
   std::optional<std::string> base_model, host, api_key, api_key_file, chat_template, input, output;
@@ -47,8 +49,10 @@ struct Serve {
     options.positional("RECIPE", recipe, "the recipe that trained the model", false);
     options.text("base-model", base_model, "a model directory or GGUF file instead of the recipe's", "DIR");
     options.texts("adapter", adapters, "an adapter directory and the name it answers under, NAME=DIR or DIR", "DIR");
-    options.text("host", host, "the address to listen on (127.0.0.1); any other one needs a key", "ADDRESS");
-    options.integer("port", port, "the port to listen on (8080); 0: any free port");
+    options.text("host", host,
+                 fmt::format("the address to listen on ({}); any other one needs a key", HttpOptions().host),
+                 "ADDRESS");
+    options.integer("port", port, fmt::format("the port to listen on ({}); 0: any free port", kUsualPort));
     options.text("api-key", api_key, "the key that clients must send; better in a file: other users see command lines",
                  "KEY");
     options.text("api-key-file", api_key_file,
@@ -58,13 +62,16 @@ struct Serve {
                   "origin of a web page that may use the server, such as https://example.com; *: all", "ORIGIN");
     options.text("chat-template", chat_template, "a built-in chat template or a Jinja file, instead of the model's",
                  "FILE|NAME");
-    options.integer("slots", slots, "number of requests answered at a time (16)");
+    options.integer("slots", slots,
+                    fmt::format("number of requests answered at a time ({})", ServedOptions::kUsualSlots));
     options.integer("context", context,
-                    "maximum number of tokens of prompt and answer together (the model's, at most 8192)");
+                    fmt::format("maximum number of tokens of prompt and answer together (the model's, at most {})",
+                                ServedOptions::kUsualContext));
     precision.add_to(options);
-    options.integer("queue", queue, "number of requests that may wait (64); further ones get 429");
+    options.integer("queue", queue,
+                    fmt::format("number of requests that may wait ({}); further ones get 429", ServerOptions().queue));
     options.text("input", input,
-                 "answer the requests of a file, {\"custom_id\", \"method\", \"url\", \"body\"} a line, and end",
+                 "answer the requests of a file, one {\"custom_id\", \"method\", \"url\", \"body\"} a line, then exit",
                  "FILE");
     options.text("output", output, "the file for the answers to --input, as OpenAI's batches have them", "FILE");
     options.integer("threads", threads, "threads (all cores)");
@@ -95,8 +102,8 @@ bool is_loopback(const std::string& host) { return host == "localhost" || host =
 
 ServerOptions server_options(const Serve& in) {
   ServerOptions out;
-  out.http.host = in.host.value_or("127.0.0.1");
-  out.http.port = static_cast<std::uint16_t>(within("port", in.port.value_or(8080), 0, 65535));
+  out.http.host = in.host.value_or(out.http.host);
+  out.http.port = static_cast<std::uint16_t>(within("port", in.port.value_or(kUsualPort), 0, 65535));
   if (in.api_key && in.api_key_file) throw UserError("set only one of --api-key and --api-key-file");
   if (in.api_key && in.api_key->empty()) throw UserError("--api-key: is empty");
   if (in.api_key) out.keys = {*in.api_key};
@@ -107,7 +114,8 @@ ServerOptions server_options(const Serve& in) {
         "that is meant)",
         out.http.host);
   out.origins = in.origins;
-  out.queue = static_cast<std::size_t>(within("queue", in.queue.value_or(64), 1, 100000));
+  out.queue =
+      static_cast<std::size_t>(within("queue", in.queue.value_or(static_cast<std::int64_t>(out.queue)), 1, 100000));
   return out;
 }
 

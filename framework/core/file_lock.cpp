@@ -13,10 +13,10 @@
 namespace dml {
 namespace {
 
-int open_lock(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (fd < 0) throw IoError(path, "cannot create");
-  return fd;
+Descriptor open_lock(const std::string& path) {
+  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!file) throw IoError(path, "cannot create");
+  return file;
 }
 
 // Tries to lock `fd`; returns 0 or the error number, EWOULDBLOCK if another process holds the lock.
@@ -37,42 +37,36 @@ bool is_still_there(int fd, const std::string& path) {
 
 FileLock FileLock::wait_for(const std::string& path) {
   while (true) {
-    const int fd = open_lock(path);
-    const bool held = lock_error(fd, LOCK_EX) == 0;
-    if (!held || is_still_there(fd, path)) return {path, fd, held};
-    close(fd);
+    Descriptor file = open_lock(path);
+    const bool held = lock_error(file.get(), LOCK_EX) == 0;
+    if (!held || is_still_there(file.get(), path)) return {path, std::move(file), held};
   }
 }
 
 std::optional<FileLock> FileLock::try_for(const std::string& path) {
   while (true) {
-    const int fd = open_lock(path), error = lock_error(fd, LOCK_EX | LOCK_NB);
-    if (error != 0 && error != EWOULDBLOCK) return FileLock(path, fd, false);
-    if (error == 0 && is_still_there(fd, path)) return FileLock(path, fd, true);
-    close(fd);
-    if (error != 0) return std::nullopt;
+    Descriptor file = open_lock(path);
+    const int error = lock_error(file.get(), LOCK_EX | LOCK_NB);
+    if (error == EWOULDBLOCK) return std::nullopt;
+    if (error != 0) return FileLock(path, std::move(file), false);
+    if (is_still_there(file.get(), path)) return FileLock(path, std::move(file), true);
   }
 }
 
-FileLock::FileLock(FileLock&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), held_(other.held_) {}
-
 FileLock& FileLock::operator=(FileLock&& other) noexcept {
   std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
+  std::swap(file_, other.file_);
   std::swap(held_, other.held_);
   return *this;
 }
 
 FileLock::~FileLock() {
-  if (fd_ < 0) return;
-  if (held_) unlink(path_.c_str());
-  close(fd_);
+  if (file_ && held_) unlink(path_.c_str());
 }
 
 void FileLock::describe(std::string_view owner) const {
   // The text is only used in messages, so errors are ignored.
-  if (ftruncate(fd_, 0) == 0 && pwrite(fd_, owner.data(), owner.size(), 0) < 0) return;
+  if (ftruncate(file_.get(), 0) == 0 && pwrite(file_.get(), owner.data(), owner.size(), 0) < 0) return;
 }
 
 }  // namespace dml

@@ -6,6 +6,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "core/descriptor.h"
 
 namespace dml {
 
@@ -16,7 +19,7 @@ class FileLock {
   /// Takes the lock if it is free; unset if another process holds it.
   static std::optional<FileLock> try_for(const std::string& path);
 
-  FileLock(FileLock&& other) noexcept;
+  FileLock(FileLock&& other) noexcept = default;
   FileLock& operator=(FileLock&& other) noexcept;
   /// Removes the file and releases the lock.
   ~FileLock();
@@ -27,9 +30,10 @@ class FileLock {
   void describe(std::string_view owner) const;
 
  private:
-  FileLock(std::string path, int fd, bool held) : path_(std::move(path)), fd_(fd), held_(held) {}
+  FileLock(std::string path, Descriptor file, bool held)
+      : path_(std::move(path)), file_(std::move(file)), held_(held) {}
   std::string path_;
-  int fd_;
+  Descriptor file_;
   bool held_;
 };
 

@@ -47,18 +47,6 @@ std::string replaceable_target(const std::string& path) {
   return exists && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode) ? "" : at.string();
 }
 
-void write_all(int fd, const char* data, std::size_t size, const std::string& path) {
-  while (size > 0) {
-    ssize_t n = ::write(fd, data, size);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      throw IoError(path, "cannot write");
-    }
-    data += n;
-    size -= static_cast<std::size_t>(n);
-  }
-}
-
 // Exchanges the folders `fresh` and `target`; afterwards `fresh` is the name of the old folder. The exchange is atomic,
 // so `target` is complete at every moment; on file systems without it (NFS) it takes two renames.
 void replace_folder(std::string& fresh, const std::string& target) {
@@ -167,30 +155,28 @@ class FileWriter::WriteBack {
 };
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), target_(replaceable_target(path_)) {
+  buffer_.reserve(kPiece);
   if (target_.empty()) {
-    fd_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    file_.reset(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
   } else {
     unfinished_.emplace();
     temporary_ = temporary_name(target_);
-    fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    file_.reset(open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   }
-  if (fd_ < 0) throw IoError(path_, "cannot create");
-  buffer_.reserve(kPiece);
+  if (!file_) throw IoError(path_, "cannot create");
 }
 
 FileWriter::~FileWriter() {
   write_back_.reset();
-  if (fd_ < 0) return;
-  close(fd_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  if (file_ && !temporary_.empty()) unlink(temporary_.c_str());
 }
 
 void FileWriter::send(const char* data, std::size_t size) {
-  write_all(fd_, data, size, path_);
+  write_all(file_.get(), data, size, path_);
   sent_ += size;
   if (sent_ < WriteBack::kStart) return;
   try {
-    if (!write_back_) write_back_ = std::make_unique<WriteBack>(fd_);
+    if (!write_back_) write_back_ = std::make_unique<WriteBack>(file_.get());
   } catch (const std::system_error&) {
     return;  // no thread could be created; commit() then waits for the whole file
   }
@@ -226,24 +212,15 @@ void FileWriter::write(const void* data, std::size_t size) {
 void FileWriter::write_at(std::size_t offset, const void* data, std::size_t size) {
   DML_CHECK(offset + size <= position_ && !temporary_.empty());
   flush();
-  auto* p = static_cast<const char*>(data);
-  while (size > 0) {
-    ssize_t n = pwrite(fd_, p, size, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError(path_, "cannot write");
-    p += n;
-    offset += static_cast<std::size_t>(n);
-    size -= static_cast<std::size_t>(n);
-  }
+  write_all_at(file_.get(), data, size, offset, path_);
 }
 
 void FileWriter::commit() {
   if (unfinished_) unfinished_->check();
   flush();
   write_back_.reset();
-  if (fsync(fd_) != 0 && (errno != EINVAL || !temporary_.empty())) throw IoError(path_, "cannot write to disk");
-  int fd = std::exchange(fd_, -1);
-  if (close(fd) != 0 || (!temporary_.empty() && rename(temporary_.c_str(), target_.c_str()) != 0)) {
+  if (fsync(file_.get()) != 0 && (errno != EINVAL || !temporary_.empty())) throw IoError(path_, "cannot write to disk");
+  if (!file_.close() || (!temporary_.empty() && rename(temporary_.c_str(), target_.c_str()) != 0)) {
     IoError error(path_, "cannot finish writing");
     if (!temporary_.empty()) unlink(temporary_.c_str());
     throw error;
@@ -290,13 +267,9 @@ bool DirectoryWriter::commit() {
 }
 
 void sync_path(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw IoError(path, "cannot open");
-  int result = fsync(fd);
-  int error = errno;
-  close(fd);
-  errno = error;
-  if (result != 0 && error != EINVAL) throw IoError(path, "cannot write to disk");
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw IoError(path, "cannot open");
+  if (fsync(file.get()) != 0 && errno != EINVAL) throw IoError(path, "cannot write to disk");
 }
 
 void make_directories(const std::string& path) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/descriptor.h"
 #include "core/interruption.h"
 
 namespace dml {
@@ -81,7 +82,7 @@ class FileWriter {
   void send(const char* data, std::size_t size);
   std::string path_, target_, temporary_;  // as given; without links; empty if the target is written directly
   std::optional<UnfinishedOutput> unfinished_;
-  int fd_ = -1;
+  Descriptor file_;
   std::size_t position_ = 0, sent_ = 0;  // bytes passed to write(); bytes passed to the system
   std::vector<char> buffer_;
   std::unique_ptr<WriteBack> write_back_;  // used for large files

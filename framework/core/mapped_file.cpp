@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/mapped_watch.h"
@@ -23,19 +24,17 @@ namespace dml {
 namespace {
 
 // Opens a regular file; throws UserError for folders, and for pipes and devices, which could block or never end.
-int open_regular(const std::string& path, std::size_t& size) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
+Descriptor open_regular(const std::string& path, std::size_t& size) {
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) {
     if (errno == ENOENT) throw UserError("{}: no such file", path);
     throw UserError("{}: cannot be opened: {}", path, std::strerror(errno));
   }
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
+  if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
     throw UserError("{}: is {}, not a file", path, S_ISDIR(info.st_mode) ? "a folder" : "a pipe or device");
-  }
   size = static_cast<std::size_t>(info.st_size);
-  return fd;
+  return file;
 }
 
 // Reading a mapped file that was truncated, or whose disk fails, raises SIGBUS. If a MappedWatch tolerates it, the
@@ -166,40 +165,30 @@ std::string MappedWatch::lost() const {
 
 std::string read_file(const std::string& path, std::size_t limit) {
   std::size_t size = 0;
-  int fd = open_regular(path, size);
-  if (size > limit) {
-    close(fd);
-    throw UserError("{}: {} bytes, the limit is {}", path, size, limit);
-  }
+  const Descriptor file = open_regular(path, size);
+  if (size > limit) throw UserError("{}: {} bytes, the limit is {}", path, size, limit);
   std::string out(size, '\0');
   std::size_t done = 0;
   while (done < size) {
-    ssize_t n = ::read(fd, out.data() + done, size - done);
+    ssize_t n = ::read(file.get(), out.data() + done, size - done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     done += static_cast<std::size_t>(n);
   }
-  close(fd);
   if (done != size) throw UserError("{}: ends early ({} of {} bytes could be read)", path, done, size);
   return out;
 }
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   watch_bus_errors();
-  int fd = open_regular(path, size_);
-  if (size_ > 0) {
-    void* p = mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) {
-      int error = errno;
-      close(fd);
-      // The file is fine, but memory or the number of mappings is exhausted.
-      throw Error(error == ENOMEM ? ExitCode::memory : ExitCode::user,
-                  fmt::format("{}: cannot be mapped: {}", path, std::strerror(error)));
-    }
-    data_ = static_cast<const std::byte*>(p);
-    remember(data_, size_, path);
-  }
-  close(fd);
+  const Descriptor file = open_regular(path, size_);
+  if (size_ == 0) return;
+  void* p = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (p == MAP_FAILED)  // the file is fine, but memory or the number of mappings is exhausted
+    throw Error(errno == ENOMEM ? ExitCode::memory : ExitCode::user,
+                fmt::format("{}: cannot be mapped: {}", path, std::strerror(errno)));
+  data_ = static_cast<const std::byte*>(p);
+  remember(data_, size_, path);
 }
 
 MappedFile::~MappedFile() {

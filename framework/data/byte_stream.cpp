@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/hash.h"
 #include "data/archive.h"
@@ -24,18 +25,16 @@ class PlainStream : public ByteStream {
  public:
   explicit PlainStream(const std::string& path) : path_(path) {
     const bool standard = path == "/dev/stdin";  // may be a pipe: read once, from its start
-    fd_ = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd_ < 0) throw UserError("{}: cannot be opened: {}", path, std::strerror(errno));
-    if (fstat(fd_, &before_) != 0 || !(S_ISREG(before_.st_mode) || (standard && S_ISFIFO(before_.st_mode)))) {
-      close(fd_);
+    file_.reset(standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                         : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file_) throw UserError("{}: cannot be opened: {}", path, std::strerror(errno));
+    if (fstat(file_.get(), &before_) != 0 || !(S_ISREG(before_.st_mode) || (standard && S_ISFIFO(before_.st_mode))))
       throw UserError("{}: is {}, not a file", path, S_ISDIR(before_.st_mode) ? "a folder" : "a pipe or device");
-    }
   }
-  ~PlainStream() override { close(fd_); }
 
   std::size_t read(char* buffer, std::size_t size) override {
     while (true) {
-      ssize_t n = ::read(fd_, buffer, size);
+      ssize_t n = ::read(file_.get(), buffer, size);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) throw UserError("{}: cannot be read: {}", path_, std::strerror(errno));
       if (n == 0) check_unchanged();
@@ -47,12 +46,12 @@ class PlainStream : public ByteStream {
   void check_unchanged() const {
     if (!S_ISREG(before_.st_mode)) return;
     struct stat now;
-    bool same = fstat(fd_, &now) == 0 && now.st_size == before_.st_size &&
+    bool same = fstat(file_.get(), &now) == 0 && now.st_size == before_.st_size &&
                 now.st_mtim.tv_sec == before_.st_mtim.tv_sec && now.st_mtim.tv_nsec == before_.st_mtim.tv_nsec;
     if (!same) throw UserError("{}: changed while it was read", path_);
   }
   std::string path_;
-  int fd_ = -1;
+  Descriptor file_;
   struct stat before_ = {};
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "data/arrow/rows.h"
 #include "data/parquet/rows.h"
@@ -296,6 +297,10 @@ void RowReader::parse(const RawRow& row, Json& record) const {
         record = parse_json(row.text, place(row), limits);
       }
     } catch (const UserError& error) {
+      const std::string_view text = trim(row.text);
+      if (source_.form == RowForm::json_lines && row.line == 1 && text.starts_with('{') && !text.ends_with('}'))
+        throw UserError("{}; a row is one line: write an object over several lines as an element of a JSON array",
+                        error.what());
       if (!row.unended) throw;
       throw UserError("{}; this is the last line and it has no newline; is the file complete?", error.what());
     }

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "core/base64.h"
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -59,17 +60,14 @@ bool belongs(HubKind kind, const std::string& path) {
 // Random access to a file in pieces.
 class Reader {
  public:
-  explicit Reader(std::string path) : path_(std::move(path)), fd_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) throw IoError(path_, "cannot open");
+  explicit Reader(std::string path) : path_(std::move(path)), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (!file_) throw IoError(path_, "cannot open");
   }
-  ~Reader() { close(fd_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
 
   /// Returns the number of bytes read; 0 at the end and on errors, which the receiver notices by the size.
   std::size_t read(std::uint64_t offset, char* to, std::size_t most) const {
     while (true) {
-      const ssize_t n = pread(fd_, to, most, static_cast<off_t>(offset));
+      const ssize_t n = pread(file_.get(), to, most, static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       return n < 0 ? 0 : static_cast<std::size_t>(n);
     }
@@ -77,7 +75,7 @@ class Reader {
 
  private:
   std::string path_;
-  int fd_;
+  Descriptor file_;
 };
 
 std::string sha256_of(const std::string& path, std::uint64_t size) {

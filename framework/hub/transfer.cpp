@@ -11,6 +11,7 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -34,20 +35,10 @@ bool is_digest(const std::string& tag) {
   return (tag.size() == 40 || tag.size() == 64) && tag.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-void write_at(int fd, std::string_view bytes, std::uint64_t offset, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError(path, "cannot write");
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-    offset += static_cast<std::uint64_t>(n);
-  }
-}
-
-int open_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (fd < 0) throw IoError(path, "cannot create");
-  return fd;
+Descriptor open_file(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!file) throw IoError(path, "cannot create");
+  return file;
 }
 
 }  // namespace
@@ -87,7 +78,7 @@ struct Transfer::Stream {
     if (piece.size() > end - at)
       throw IoError(
           fmt::format("{}: more than the {} bytes that the Hub lists arrived", owner.file_.path, owner.file_.size));
-    write_at(owner.data_, piece, at, owner.path(kIncomplete));
+    write_all_at(owner.data_.get(), piece.data(), piece.size(), at, owner.path(kIncomplete));
     at += piece.size();
     arrived += piece.size();
     return true;
@@ -100,11 +91,6 @@ Transfer::Transfer(HubFile file, std::string blobs, std::string locks, std::uint
       locks_(std::move(locks)),
       range_bytes_(range_bytes),
       ranges_(std::max<std::uint64_t>(1, (file_.size + range_bytes - 1) / range_bytes)) {}
-
-Transfer::~Transfer() {
-  if (data_ >= 0) close(data_);
-  if (parts_ >= 0) close(parts_);
-}
 
 std::uint64_t Transfer::already_there() const {
   std::error_code none;
@@ -136,8 +122,8 @@ bool Transfer::open() {
   left_ = ranges_;
   const std::string head = fmt::format("{} {}\n", file_.size, range_bytes_);
   std::string known(head.size() + ranges_, '\0');
-  const ssize_t n = pread(parts_, known.data(), known.size(), 0);
-  if (n < static_cast<ssize_t>(head.size()) || !known.starts_with(head)) {
+  const std::size_t n = read_at(parts_.get(), known.data(), known.size(), 0, path(kParts));
+  if (n < head.size() || !known.starts_with(head)) {
     start_over();
     return false;
   }
@@ -150,8 +136,10 @@ void Transfer::start_over() {
   for (std::uint64_t r = 0; r < ranges_; ++r) done_[r] = false;
   left_ = ranges_;
   forget_hashes();
-  if (ftruncate(data_, 0) != 0 || ftruncate(parts_, 0) != 0) throw IoError(path(kIncomplete), "cannot be emptied");
-  write_at(parts_, fmt::format("{} {}\n", file_.size, range_bytes_), 0, path(kParts));
+  if (ftruncate(data_.get(), 0) != 0 || ftruncate(parts_.get(), 0) != 0)
+    throw IoError(path(kIncomplete), "cannot be emptied");
+  const std::string head = fmt::format("{} {}\n", file_.size, range_bytes_);
+  write_all_at(parts_.get(), head.data(), head.size(), 0, path(kParts));
 }
 
 void Transfer::forget_hashes() {
@@ -161,8 +149,8 @@ void Transfer::forget_hashes() {
 }
 
 void Transfer::set_done(std::uint64_t range) {
-  const std::string one(1, '\1');
-  write_at(parts_, one, fmt::format("{} {}\n", file_.size, range_bytes_).size() + range, path(kParts));
+  constexpr char kOne = 1;
+  write_all_at(parts_.get(), &kOne, 1, fmt::format("{} {}\n", file_.size, range_bytes_).size() + range, path(kParts));
   done_[range] = true;
 }
 
@@ -265,13 +253,12 @@ void Transfer::hash_ready(bool wait) {
   for (; hashed_ < ranges_ && done_[hashed_]; ++hashed_) {
     const std::uint64_t end = std::min(file_.size, (hashed_ + 1) * range_bytes_);
     for (std::uint64_t at = hashed_ * range_bytes_; at < end;) {
-      const ssize_t n = pread(data_, piece.data(), std::min<std::uint64_t>(kPiece, end - at), static_cast<off_t>(at));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) throw IoError(path(kIncomplete), "cannot be read back");
+      const std::size_t n =
+          read_at(data_.get(), piece.data(), std::min<std::uint64_t>(kPiece, end - at), at, path(kIncomplete));
       if (n == 0) throw IoError(path(kIncomplete) + ": became shorter while it was downloaded");
-      if (file_.is_large()) sha256_.update(piece.data(), static_cast<std::size_t>(n));
-      else sha1_.update(piece.data(), static_cast<std::size_t>(n));
-      at += static_cast<std::uint64_t>(n);
+      if (file_.is_large()) sha256_.update(piece.data(), n);
+      else sha1_.update(piece.data(), n);
+      at += n;
     }
   }
 }
@@ -281,7 +268,7 @@ void Transfer::finish() {
   if (there_) return;
   hash_ready(true);
   const std::string digest = file_.is_large() ? sha256_.hex() : sha1_.hex();
-  if (digest != file_.digest || ftruncate(data_, static_cast<off_t>(file_.size)) != 0) {
+  if (digest != file_.digest || ftruncate(data_.get(), static_cast<off_t>(file_.size)) != 0) {
     unlink(path(kIncomplete).c_str());
     unlink(path(kParts).c_str());
     throw HubDigestWrong(fmt::format("{}: the download has the digest {}, the Hub lists {}; it was discarded",

@@ -39,7 +39,6 @@ class Transfer {
  public:
   /// `blobs`: the folder of blobs; `locks`: that of lock files; `range_bytes`: bytes per range.
   Transfer(HubFile file, std::string blobs, std::string locks, std::uint64_t range_bytes);
-  ~Transfer();
 
   const HubFile& file() const { return file_; }
   std::uint64_t ranges() const { return ranges_; }
@@ -74,7 +73,7 @@ class Transfer {
   std::optional<FileLock> lock_;
   bool opened_ = false, there_ = false;  // there_: the blob is in the cache
   bool ranges_ignored_ = false;          // the server ignores ranges and sends the whole file
-  int data_ = -1, parts_ = -1;
+  Descriptor data_, parts_;
   std::unique_ptr<std::atomic<bool>[]> done_;
   std::atomic<std::uint64_t> left_{0};
   std::uint64_t hashed_ = 0;  // number of hashed ranges, from the start

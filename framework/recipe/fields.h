@@ -5,6 +5,7 @@
 // in recipe.h; the type is the member's, with a Codec. Structs with their own Table are such types, too.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <limits>
 #include <map>
@@ -12,6 +13,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/json.h"
@@ -37,6 +39,14 @@ struct Rules {
 
 class Table;
 struct Field;
+
+/// Two ways to give one setting, of which a recipe has one at most. On the command line, one replaces the other.
+inline constexpr std::array<std::pair<const char*, const char*>, 5> kAlternatives{
+    {{"gradient_accumulation_steps", "batch_size"},
+     {"warmup_steps", "warmup_ratio"},
+     {"embedding_lr", "embedding_lr_scale"},
+     {"eval_steps", "evals_per_epoch"},
+     {"save_steps", "saves_per_epoch"}}};
 
 /// Inputs and results of reading a recipe.
 struct Reading {

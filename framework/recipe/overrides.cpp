@@ -81,6 +81,16 @@ Node& member(Node& map, const std::string& key, bool top, Place place) {
   return item;
 }
 
+/// Removes a key, or an alias of it, from the top of a recipe.
+void remove_member(Node& root, const std::string& key) {
+  const Field* wanted = find_field(key).field;
+  for (std::size_t i = root.keys.size(); i-- > 0;)
+    if (find_field(root.keys[i].text).field == wanted) {
+      root.keys.erase(root.keys.begin() + static_cast<std::ptrdiff_t>(i));
+      root.items.erase(root.items.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+}
+
 void apply(Node& root, const Override& o, Report& report) {
   const Place place = report.add_override(o.place);
   Node* at = &root;
@@ -108,6 +118,13 @@ void apply(Node& root, const Override& o, Report& report) {
 }  // namespace
 
 void apply_overrides(Node& root, const std::vector<Override>& overrides, Report& report) {
+  const auto overridden = [&](const char* key) {
+    return std::ranges::any_of(overrides, [&](const Override& o) { return o.key == key && !o.value.empty(); });
+  };
+  for (auto [a, b] : kAlternatives) {
+    if (overridden(a) && !overridden(b)) remove_member(root, b);
+    if (overridden(b) && !overridden(a)) remove_member(root, a);
+  }
   for (const auto& o : overrides) apply(root, o, report);
 }
 

@@ -206,8 +206,6 @@ void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
     rules.missing("learning_rate", "typical values are 1e-5 to 5e-5 for full fine-tuning, 1e-4 to 3e-4 for an adapter");
   if (o.learning_rate > 0.1)
     rules.warning("learning_rate", fmt::format("'learning_rate' of {} is unusually high", o.learning_rate));
-  rules.exclusive("warmup_steps", "warmup_ratio");
-  rules.exclusive("embedding_lr", "embedding_lr_scale");
   for (const char* key : {"cosine_min_lr_ratio", "cosine_constant_lr_ratio", "lr_quadratic_warmup"})
     if (rules.given(key) && !o.lr_scheduler.starts_with("cosine") && o.lr_scheduler != "rex")
       rules.warning(key,
@@ -230,7 +228,6 @@ void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
 /// Checks eval_strategy with eval_steps and evals_per_epoch, and the corresponding settings of saving.
 void check_cadence(IntervalStrategy cadence, const std::string& strategy, const std::string& steps,
                    const std::string& per_epoch, RuleReport& rules) {
-  rules.exclusive(steps, per_epoch);
   if (cadence == IntervalStrategy::steps && !rules.given(steps) && !rules.given(per_epoch))
     rules.error(strategy, fmt::format("'{}: steps' needs {}", strategy, steps));
   if (cadence == IntervalStrategy::automatic || cadence == IntervalStrategy::steps) return;
@@ -256,7 +253,7 @@ void check_best_model(const TrainSection& t, RuleReport& rules) {
 
 void check_train(const Recipe& recipe, RuleReport& rules) {
   const auto& t = recipe.train;
-  rules.exclusive("gradient_accumulation_steps", "batch_size");
+  for (auto [a, b] : kAlternatives) rules.exclusive(a, b);
   if (t.batch_size && *t.batch_size % t.micro_batch_size)
     rules.error("batch_size", fmt::format("'batch_size' of {} must be a multiple of {}, which is {}", *t.batch_size,
                                           rules.cite("micro_batch_size"), t.micro_batch_size));

@@ -299,7 +299,8 @@ struct HttpServer::State {
         MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.idle_time.count()), MHD_OPTION_STRICT_FOR_CLIENT,
         1, MHD_OPTION_END));
     if (!daemon)
-      throw IoError(fmt::format("cannot listen on {}:{}: {}", options.host, options.port, std::strerror(errno)));
+      throw IoError(fmt::format("cannot listen on {}:{}: {}{}", options.host, options.port, std::strerror(errno),
+                                errno == EADDRINUSE ? "; --port chooses another one" : ""));
     port = MHD_get_daemon_info(daemon.get(), MHD_DAEMON_INFO_BIND_PORT)->port;
   }
 };

@@ -18,9 +18,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kUsualContext = 8192;  // default context; longer ones must be asked for
 constexpr std::int64_t kReports = 32;
-constexpr std::size_t kUsualSlots = 16;
 
 std::string name_of(std::string directory) {
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
@@ -135,8 +133,8 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
 // Reserves the key-value caches of all slots, each of a whole context, or of fewer tokens where memory is short.
 void ServedModels::plan(const ServedOptions& options) {
   const ModelSpec& spec = base_.spec;
-  engine_.slots = static_cast<std::size_t>(options.slots.value_or(kUsualSlots));
-  engine_.context = options.context.value_or(std::min(spec.max_positions, kUsualContext));
+  engine_.slots = static_cast<std::size_t>(options.slots.value_or(ServedOptions::kUsualSlots));
+  engine_.context = options.context.value_or(std::min(spec.max_positions, ServedOptions::kUsualContext));
   if (engine_.context > spec.max_positions)
     throw UserError("--context: {} is more than the {} positions of the model", engine_.context, spec.max_positions);
   engine_.cache = options.cache;

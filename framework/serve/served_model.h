@@ -21,6 +21,8 @@ struct ServedModel {
 };
 
 struct ServedOptions {
+  static constexpr std::int64_t kUsualSlots = 16, kUsualContext = 8192;  // longer contexts must be asked for
+
   std::optional<std::string> base_model;     // replaces the recipe's
   std::vector<std::string> adapters;         // NAME=DIR or DIR
   bool own_result = true;                    // serve what the recipe trained, as the default

@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "core/closest.h"
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/utf8.h"
 #include "tokenizer/sentencepiece_model.h"
@@ -187,15 +188,6 @@ std::unordered_map<std::string, std::string> arguments(const TokenizerTraining& 
 
 // ---- the child process
 
-void send_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
-
 std::string receive_all(int fd) {
   std::string out;
   char buffer[1 << 16];
@@ -222,23 +214,25 @@ std::string train_here(const TokenizerTraining& options, const OpenTexts& open, 
 }
 
 std::string train_in_child(const TokenizerTraining& options, const OpenTexts& open, Sampler sampler) {
+  const std::string what = "the tokenizer's training";
   int ends[2];
-  if (pipe(ends) != 0) throw IoError("the tokenizer's training", "cannot create a pipe");
+  if (pipe(ends) != 0) throw IoError(what, "cannot create a pipe");
+  Descriptor from(ends[0]), to(ends[1]);
   const pid_t child = fork();
-  if (child < 0) {
-    const IoError failure("the tokenizer's training", "cannot start a process");
-    close(ends[0]), close(ends[1]);
-    throw failure;
-  }
+  if (child < 0) throw IoError(what, "cannot start a process");
   if (child == 0) {
-    close(ends[0]);
+    from.reset();
     if (!freopen("/dev/null", "w", stderr)) close(STDERR_FILENO);  // the library's messages name its own source lines
-    send_all(ends[1], train_here(options, open, sampler));
+    try {
+      const std::string answer = train_here(options, open, sampler);
+      write_all(to.get(), answer.data(), answer.size(), what);
+    } catch (const std::exception&) {
+      // The parent says what an empty answer means.
+    }
     _exit(0);
   }
-  close(ends[1]);
-  std::string answer = receive_all(ends[0]);
-  close(ends[0]);
+  to.reset();
+  std::string answer = receive_all(from.get());
   int how = 0;
   while (waitpid(child, &how, 0) < 0 && errno == EINTR) {
   }

@@ -99,6 +99,8 @@ std::size_t RunMetrics::add(std::string_view text, const std::string& path, std:
 
 RunMetrics read_metrics(const std::string& folder) {
   const std::string path = folder + "/metrics.jsonl";
+  if (!file_exists(path) && file_exists(folder + "/sweep.jsonl"))
+    throw UserError("{}: the folder of a sweep; name one of its runs, such as {}/run-01", folder, folder);
   if (!file_exists(path)) throw UserError("{}: not the output directory of a run: metrics.jsonl is missing", folder);
   RunMetrics out;
   out.add(read_file(path), path);

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/appended_file.h"
+#include "core/appended_file.h"
 #include "train/metrics.h"
 #include "train/observer.h"
 

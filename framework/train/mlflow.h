@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "train/appended_file.h"
+#include "core/appended_file.h"
 #include "train/observer.h"
 
 namespace dml {

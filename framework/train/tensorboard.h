@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "train/appended_file.h"
+#include "core/appended_file.h"
 #include "train/observer.h"
 
 namespace dml {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/appended_file.h"
+#include "core/appended_file.h"
 #include "train/observer.h"
 
 namespace dml {

@@ -302,6 +302,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"text_utf8", "a.txt", "good\nb\xff\n", "a.txt:2: byte 2 is not UTF-8"},
         Bad{"csv_width", "a.csv", "a,b\n1,2\n3\n", "a.csv:3: 1 fields, but the header line has 2"},
         Bad{"csv_quote", "a.csv", "a\n\"open\n", "a.csv:2: a quoted field is not closed"},
+        Bad{"object_over_lines", "a.json", "{\n  \"a\": 1\n}\n", "as an element of a JSON array"},
         Bad{"csv_twice", "a.csv", "a,a\n1,2\n", "column name 'a' occurs twice"},
         Bad{"large_row", "a.jsonl", "{\"a\": \"" + std::string(RowReader::kLargestRow, 'x') + "\"}\n",
             "a.jsonl:1: the row has more than 8 MiB"},

@@ -52,6 +52,19 @@ TEST(Overrides, TakeEverySpelling) {
   EXPECT_EQ(r.templates.chat_template_jinja, "{{ messages }}");
 }
 
+TEST(Overrides, ReplaceTheOtherWayToGiveASetting) {
+  const std::string recipe = "gradient_accumulation_steps: 2\nwarmup_ratio: 0.1\n";
+  const Recipe r = parsed(recipe, {"--batch_size", "8", "--warmup_steps", "3"});
+  EXPECT_EQ(r.train.batch_size, 8);
+  EXPECT_FALSE(r.train.gradient_accumulation_steps);
+  EXPECT_EQ(parsed(recipe, {"--batch_size="}).train.gradient_accumulation_steps, 2);
+  EXPECT_THAT(
+      [&] {
+        parsed(recipe, {"--batch_size", "8", "--gradient_accumulation_steps", "4"});
+      },
+      testing::ThrowsMessage<UserError>(HasSubstr("not both")));
+}
+
 TEST(Overrides, CanUnset) {
   EXPECT_FALSE(parsed("max_steps: 5", {"--max_steps", "null"}).train.max_steps);
   EXPECT_FALSE(parsed("max_steps: 5", {"--max_steps="}).train.max_steps);

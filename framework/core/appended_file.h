@@ -4,15 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include "core/descriptor.h"
+
 namespace dml {
 
 class AppendedFile {
  public:
   /// Opens `path` for appending; creates it if it does not exist. IoError when that fails.
   explicit AppendedFile(std::string path);
-  ~AppendedFile();
-  AppendedFile(const AppendedFile&) = delete;
-  AppendedFile& operator=(const AppendedFile&) = delete;
 
   const std::string& path() const { return path_; }
   /// Writes all of `bytes` at the end of the file. IoError when the disk takes less.
@@ -24,7 +23,7 @@ class AppendedFile {
 
  private:
   std::string path_;
-  int fd_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace dml
