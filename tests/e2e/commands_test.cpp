@@ -652,6 +652,7 @@ TEST_F(Commands, AnUnknownInstructionSetIsRefused) {
   for (const Words& words : {Words{"doctor"}, Words{"infer", "--base-model", base_directory(), "--prompt", "x"}})
     expect_refused(dml(words, {.environment = {"DML_ISA=AVX2"}}), 2,
                    {"DML_ISA: 'AVX2' is not an instruction set of this machine; choose from", "portable"});
+  EXPECT_EQ(dml({"infer", "--base-model", base_directory(), "--prompt", "x"}, {.environment = {"DML_ISA="}}).exit, 0);
 }
 
 TEST_F(Commands, ThatRunInOneProcessRefuseRanks) {

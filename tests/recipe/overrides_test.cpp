@@ -89,7 +89,7 @@ TEST(Overrides, ThatAreWrongAreErrors) {
   EXPECT_THAT(problems("", {"--datasets.5.path", "x"}),
               HasSubstr("command line: --datasets.5.path: the list has 1 entries"));
   EXPECT_THAT(problems("", {"--tokens", "[a"}), HasSubstr("--tokens:1:"));
-  EXPECT_THAT(problems("warmup_steps: 3", {"--warmup_ratio", "0.1"}), HasSubstr("not both"));
+  EXPECT_THAT(problems("", {"--warmup_steps", "3", "--warmup_ratio", "0.1"}), HasSubstr("not both"));
   EXPECT_EQ(problems("", {"--wandb_project", "x"}), "");
 }
 

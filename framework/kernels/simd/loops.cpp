@@ -97,6 +97,7 @@ struct Free {
 
 Isa best_isa() {
   const char* wanted = std::getenv("DML_ISA");
+  if (wanted && !*wanted) wanted = nullptr;
   std::vector<const char*> names;
   for (int i = std::ssize(kNames) - 1; i >= 0; --i) {
     const auto each = static_cast<Isa>(i);
