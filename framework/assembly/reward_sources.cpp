@@ -5,9 +5,10 @@
 #include <cstring>
 #include <functional>
 
-#include "core/directory.h"
+#include "assembly/model_location.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "hub/cache.h"
 
 namespace dml {
 namespace {
@@ -61,8 +62,9 @@ RewardSources::RewardSources(const PreferenceSection& section) : checks_(checks_
     }
     if (!request.value.is_string())
       throw UserError("rewards: 'model' takes a reward model's folder, has {}", dump(request.value)).about(request.key);
-    if (const auto directory = request.value.get<std::string>(); !file_exists(directory))
-      throw UserError("rewards: model: {}: no such directory{}", directory, near_missing(directory)).about(request.key);
+    if (const auto name = request.value.get<std::string>(); !file_exists(model_directory(name)))
+      throw UserError("rewards: model: {}: no such directory{}", name, missing_advice(HubKind::model, name))
+          .about(request.key);
     names_.push_back(json_string(request.options, "name", kModel, "rewards"));
     weights_.push_back(json_number(request.options, "weight", 1, "rewards"));
     models_.push_back({place, request.value.get<std::string>(), nullptr});

@@ -14,7 +14,6 @@ using Kind = AdapterTensor::Kind;
 
 const char* suffix(Kind kind) { return kind == Kind::a ? ".lora_a" : kind == Kind::b ? ".lora_b" : ".m"; }
 
-/// Transposes (rows, cols) to (cols, rows).
 /// The shape of a PEFT tensor in mlx-lm.
 std::vector<std::int64_t> mlx_shape(const AdapterTensor& t) {
   auto shape = t.shape;

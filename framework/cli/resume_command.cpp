@@ -89,9 +89,10 @@ int resume(const std::vector<std::string>& words) {
           "--output_dir: the run continues in its own directory, {}; to continue it in another one: dml train {} "
           "--resume {}/checkpoint-STEP --output_dir {}",
           folder, record.recipe, r.directory, o.value);
-    const std::string key = "--" + o.key + "=";
-    std::erase_if(record.overrides, [&](const std::string& earlier) { return earlier.starts_with(key); });
-    record.overrides.push_back(key + o.value);
+    for (const std::string& replaced : {o.key, alternative_of(o.key)})
+      std::erase_if(record.overrides,
+                    [&](const std::string& earlier) { return earlier.starts_with("--" + replaced + "="); });
+    record.overrides.push_back("--" + o.key + "=" + o.value);
   }
   if (is_started_rank()) record.launch = record.mpirun = {};
   else if (record.ranks > 1 && !record.own_ranks && record.launch.empty() && record.mpirun.empty())

@@ -10,7 +10,7 @@
 namespace dml {
 
 AppendedFile::AppendedFile(std::string path)
-    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
   if (!file_) throw IoError(path_, "cannot open for writing");
 }
 

@@ -1,5 +1,7 @@
 #include "core/utf8.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <cstring>
@@ -112,6 +114,10 @@ std::size_t count_characters(std::string_view s) {
   std::size_t n = 0;
   for (std::size_t i = 0; i < s.size(); ++n) next_code_point(s, i);
   return n;
+}
+
+std::size_t count_character_starts(std::string_view s) {
+  return static_cast<std::size_t>(std::ranges::count_if(s, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 std::string escape_controls(std::string_view s) {

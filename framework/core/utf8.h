@@ -19,6 +19,8 @@ std::size_t find_invalid_utf8(std::string_view s);
 std::size_t incomplete_utf8_tail(std::string_view s);
 /// Ill-formed input counts by the byte.
 std::size_t count_characters(std::string_view s);
+/// The number of characters that begin in `s`, which may be any part of a text.
+std::size_t count_character_starts(std::string_view s);
 /// Escapes control characters except newline and tab as \xNN, and bidirectional controls as \uNNNN, so that data cannot
 /// control the terminal.
 std::string escape_controls(std::string_view s);

@@ -25,7 +25,7 @@ std::string manifest_text(Json manifest);
 
 class Prepared {
  public:
-  static constexpr int kVersion = 8;
+  static constexpr int kVersion = 9;
   static const std::vector<std::string>& array_names();
 
   /// Opens a prepared folder. UserError when it is not prepared data, or damaged (digests of all files are compared,

@@ -144,12 +144,15 @@ void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, R
 // Rows of equal tokens are no duplicates if they differ in label, weight or margin, or, as prompts, in what rewards
 // read.
 void RowWorker::tell_apart(const Json& record, RowGroup& group, std::size_t made) const {
-  const std::string row = data_.rows == RowKind::prompts ? dump(record) : "";
+  std::string judged;
+  if (data_.rows == RowKind::prompts)
+    for (const char* field : {"expected", "choices", "answer", "regex", "schema"})
+      if (const auto found = record.find(field); found != record.end()) judged += dump(*found) + "\n";
   for (std::size_t i = made; i < group.made; ++i) {
     MadeExample& m = group.examples[i];
     const std::array<float, 3> numbers{static_cast<float>(m.example.kind), m.example.weight, m.example.margin};
-    const std::uint64_t differs = hash64(numbers.data(), sizeof numbers);
-    m.hash ^= row.empty() ? differs : hash64(row.data(), row.size(), differs);
+    const std::uint64_t differs = hash64(numbers.data(), sizeof numbers, hash64(judged.data(), judged.size()));
+    m.hash ^= differs;
     if (data_.dataset_near_deduplication)
       for (std::uint32_t& minimum : m.signature) minimum ^= static_cast<std::uint32_t>(differs);
   }

@@ -249,7 +249,7 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
 
   if (split != kWhole && !listed)
     for (auto& path : paths)
-      if (ascii_lower(path).find(split) == std::string::npos)
+      if (ascii_lower(path).find(split) == std::string::npos && !select_split({path}, dataset).named)
         log_warning("{}: the whole file is used as split '{}'", path, split);
   std::vector<SourceFile> sources;
   for (auto& path : paths) {

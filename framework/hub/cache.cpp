@@ -126,7 +126,7 @@ std::string missing_advice(HubKind kind, const std::string& name) {
   // Where its folder exists, the name is a path before it is a name of the Hub.
   const bool in_folder = path.has_parent_path() && fs::is_directory(path.parent_path(), unreadable);
   const std::string near = near_missing(name);
-  if (in_folder && near.starts_with("; did you mean")) return near;
+  if ((in_folder || !path.has_parent_path()) && near.starts_with("; did you mean")) return near;
   const auto parsed = parse_hub_name(name);
   if (!parsed || is_file_name(path)) return near;
   const std::string cache = hub_cache_directory();

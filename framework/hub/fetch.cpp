@@ -225,8 +225,8 @@ std::string fetch_card(const HubClient& client, const FetchRequest& request, con
   return download.snapshot();
 }
 
-// Whether the cache has all selected files. Snapshots by huggingface_hub have no list and count as complete.
-bool holds_all(const std::string& folder, const FileChoice& choose) {
+// The files of a snapshot. Those by huggingface_hub have no list and count as complete.
+std::vector<std::string> listed_names(const std::string& folder) {
   constexpr std::size_t kLongest = std::size_t{256} << 20;
   std::vector<std::string> names;
   std::error_code unreadable;
@@ -238,6 +238,12 @@ bool holds_all(const std::string& folder, const FileChoice& choose) {
          it.increment(unreadable))
       if (!it->is_directory(unreadable)) names.push_back(it->path().lexically_relative(folder).string());
   }
+  return names;
+}
+
+// Whether the cache has all selected files.
+bool holds_all(const std::string& folder, const FileChoice& choose) {
+  const std::vector<std::string> names = listed_names(folder);
   try {
     const std::vector<std::string> chosen = choose(folder, names);
     return !chosen.empty() &&
@@ -245,6 +251,16 @@ bool holds_all(const std::string& folder, const FileChoice& choose) {
   } catch (const UserError&) {
     return false;
   }
+}
+
+// Whether the cache has what a request asks for.
+bool holds(const std::string& folder, const FetchRequest& request) {
+  if (request.choose) return holds_all(folder, request.choose);
+  const std::vector<std::string> names = listed_names(folder);
+  return std::ranges::all_of(request.include, [&](const std::string& pattern) {
+    return std::ranges::any_of(
+        names, [&](const std::string& name) { return fits(pattern, name) && file_exists(folder + "/" + name); });
+  });
 }
 
 }  // namespace
@@ -279,7 +295,7 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
 Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   const std::string what = fmt::format("{} {}", name_of(request.kind), request.name.text());
   if (client.options().offline) {
-    if (const auto folder = find_in_hub_cache(request.kind, request.name.text()))
+    if (const auto folder = find_in_hub_cache(request.kind, request.name.text()); folder && holds(*folder, request))
       return {fs::path(*folder).filename().string(), *folder, {}, 0, 0};
     throw UserError("{}: HF_HUB_OFFLINE is set, nothing is downloaded{}", what,
                     missing_advice(request.kind, request.name.text()));

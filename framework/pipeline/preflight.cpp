@@ -22,6 +22,7 @@
 #include "core/files.h"
 #include "data/prepare.h"
 #include "data/records.h"
+#include "data/row_range.h"
 #include "data/sources.h"
 #include "diagnose/requirements.h"
 #include "model/adapter_plan.h"
@@ -209,28 +210,34 @@ Opened open_model(const ModelSection& model, Findings& found) {
   return out;
 }
 
-// Whether the rewards can judge the rows of the data; reads the first ones of every file.
-void check_rewarded_rows(const Recipe& recipe, Findings& found) {
-  constexpr std::size_t kRows = 1000;
-  if (recipe.preference.rl != Rl::grpo || !found.all.empty()) return;
-  found.attempt("rewards", [&] {
-    std::vector<EvalRow> rows;
-    for (const DatasetEntry& dataset : recipe.data.datasets) {
-      std::int64_t skipped = 0;
-      for (const SourceFile& source : find_sources(dataset)) {
-        RowReader reader(source);
-        RawRow raw;
-        for (std::size_t i = 0; i < kRows && reader.next(raw); ++i) {
-          if (skipped < dataset.skip) {
-            ++skipped;
-            continue;
-          }
-          Json record;
-          reader.parse(raw, record);
-          rows.push_back({std::move(record), reader.place(raw)});
-        }
+// Adds the first rows of a dataset that are used.
+void add_first_rows(const DatasetEntry& dataset, BadRow on_bad_row, std::vector<EvalRow>& rows) {
+  constexpr std::int64_t kRows = 1000;
+  const std::vector<SourceFile> files = find_sources(dataset);
+  const RowRange range = rows_of(dataset, files);
+  std::int64_t number = 0, left = std::min(kRows, range.most);
+  for (const SourceFile& file : files) {
+    RowReader reader(file);
+    for (RawRow raw; left > 0 && number < range.end && reader.next(raw);) {
+      if (!range.takes(number++)) continue;
+      --left;
+      try {
+        Json record;
+        reader.parse(raw, record);
+        rows.push_back({std::move(record), reader.place(raw)});
+      } catch (const UserError&) {
+        if (on_bad_row == BadRow::error) throw;
       }
     }
+  }
+}
+
+// Whether the rewards can judge the rows of the data. Rows that their scores drop are not known here.
+void check_rewarded_rows(const Recipe& recipe, Findings& found) {
+  if (recipe.preference.rl != Rl::grpo || !found.all.empty() || recipe.data.scores != ScoreFilter{}) return;
+  found.attempt("rewards", [&] {
+    std::vector<EvalRow> rows;
+    for (const DatasetEntry& dataset : recipe.data.datasets) add_first_rows(dataset, recipe.data.on_bad_row, rows);
     if (const auto problems = RewardSources(recipe.preference).problems_with(rows); !problems.empty())
       throw UserError("{}", fmt::join(problems, "\n"));
   });

@@ -157,8 +157,10 @@ bool replaces_another(const std::vector<SweepRecord>& records, const SweepRun& r
 int train_run(std::vector<std::string> words, const Json& overrides, const SweepRun& run, const std::string& folder) {
   words.insert(words.begin(), {this_host().program, "train"});
   words.insert(words.end(), {"--output_dir", folder});
-  for (const Json* settings : {&overrides, &run.settings})
-    for (auto& [key, value] : settings->items()) words.insert(words.end(), {"--" + key, text_of(value)});
+  for (auto& [key, value] : overrides.items())
+    if (!run.settings.contains(key) && !run.settings.contains(alternative_of(key)))
+      words.insert(words.end(), {"--" + key, text_of(value)});
+  for (auto& [key, value] : run.settings.items()) words.insert(words.end(), {"--" + key, text_of(value)});
   return run_launcher(words, true);
 }
 

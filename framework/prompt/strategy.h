@@ -74,7 +74,6 @@ struct Segment {
   }
 };
 
-/// One training example before tokenisation.
 /// Which optional fields of the data, named by a dataset, were there.
 struct SeenFields {
   bool training = false, training_detail = false, message_weight = false, row_weight = false;
@@ -86,6 +85,7 @@ struct SeenFields {
   }
 };
 
+/// One training example before tokenisation.
 struct Rendered {
   std::vector<Segment> segments;
   std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: used unchanged, `segments` is empty

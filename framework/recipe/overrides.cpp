@@ -46,11 +46,13 @@ void move_to(Place place, Node& node) {
   for (auto& item : node.items) move_to(place, item);
 }
 
+bool is_unset(const std::string& value) { return value.empty() || value == "null" || value == "~"; }
+
 /// The node of an override's text: a list or table ("[q_proj, v_proj]") is parsed as YAML, everything else is a scalar.
 Node value_node(const Override& o, Place place) {
   Node node;
   node.place = place;
-  if (o.value.empty() || o.value == "null" || o.value == "~") return node;
+  if (is_unset(o.value)) return node;
   const Field* field = find_nested(o.key);
   Json schema = field ? field->codec->schema(*field) : Json::object();
   bool scalar = schema.contains("enum") || (schema.contains("type") && schema["type"] != "array" &&
@@ -118,17 +120,22 @@ void apply(Node& root, const Override& o, Report& report) {
 }  // namespace
 
 void apply_overrides(Node& root, const std::vector<Override>& overrides, Report& report) {
-  const auto overridden = [&](const char* key) {
-    return std::ranges::any_of(overrides, [&](const Override& o) { return o.key == key && !o.value.empty(); });
+  const auto overridden = [&](const std::string& key) {
+    return std::ranges::any_of(overrides, [&](const Override& o) { return o.key == key && !is_unset(o.value); });
   };
-  for (auto [a, b] : kAlternatives) {
-    if (overridden(a) && !overridden(b)) remove_member(root, b);
-    if (overridden(b) && !overridden(a)) remove_member(root, a);
-  }
+  for (const Override& o : overrides)
+    if (const std::string other = alternative_of(o.key); !other.empty() && overridden(o.key) && !overridden(other))
+      remove_member(root, other);
   for (const auto& o : overrides) apply(root, o, report);
 }
 
 }  // namespace recipe
+
+std::string alternative_of(const std::string& key) {
+  for (auto [a, b] : recipe::kAlternatives)
+    if (key == a || key == b) return key == a ? b : a;
+  return "";
+}
 
 std::vector<Override> parse_overrides(const std::vector<std::string>& arguments) {
   using namespace recipe;

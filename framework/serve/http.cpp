@@ -136,11 +136,14 @@ struct HttpServer::State {
                      std::size_t* size, void** context) {
     if (!*context) {
       auto* info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+      if (!info || !info->socket_context) return MHD_NO;  // memory had run out
       auto connection_state = *static_cast<std::shared_ptr<Connection>*>(info->socket_context);
       auto e = std::make_shared<Exchange>(c, std::move(connection_state), options.unread_bytes);
       e->request.method = method;
       e->request.path = path;
+      const int headers = MHD_get_connection_values(c, MHD_HEADER_KIND, nullptr, nullptr);
       MHD_get_connection_values(c, MHD_HEADER_KIND, on_header, &e->request);
+      if (std::ssize(e->request.headers) != headers) return MHD_NO;  // memory had run out
       std::tie(e->refused, e->why) = request_fault(e->request, version, options.body_bytes);
       *context = new Held{e};
       {

@@ -197,7 +197,7 @@ Json CompletionAnswer::logprobs(std::size_t i, std::size_t from) {
     tokens.push_back(name);
     logprobs.push_back(choice ? Json(clamped(choice->logprob)) : Json());
     offsets.push_back(c.offset);
-    c.offset += static_cast<std::int64_t>(count_characters(text));
+    c.offset += static_cast<std::int64_t>(count_character_starts(text));
     Json best = choice ? Json::object() : Json();
     if (choice) {
       for (const TokenLogprob& t : choice->top) best[token_name(token_text(t.token))] = clamped(t.logprob);

@@ -35,10 +35,11 @@ Json arguments_schema(Fields& function) {
   if (!schema.is_object() || (schema.contains("type") && schema["type"] != "object"))
     function.wrong("parameters", "must be a JSON Schema of an object");
   schema["type"] = "object";
-  static const std::vector<std::string> kSayNothing{"type", "title", "description", "$schema", "required"};
+  static const std::vector<std::string> kSayNothing{"type", "title", "description", "$schema"};
   const bool declares = std::ranges::any_of(schema.items(), [](const auto& item) {
-    return item.key() == "properties" ? !item.value().empty()
-                                      : std::ranges::find(kSayNothing, item.key()) == kSayNothing.end();
+    return item.key() == "properties" || item.key() == "required"
+               ? !item.value().empty()
+               : std::ranges::find(kSayNothing, item.key()) == kSayNothing.end();
   });
   if (!declares) schema["additionalProperties"] = false;
   return schema;

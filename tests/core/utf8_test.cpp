@@ -126,5 +126,13 @@ TEST(Utf8, FindsABadByteWhereverItStandsAmongAscii) {
     }
 }
 
+TEST(Utf8, CountsCharacters) {
+  EXPECT_EQ(count_characters("aé漢😀"), 4u);
+  EXPECT_EQ(count_characters("a\xff\x80"), 3u);  // ill-formed: by the byte
+  // A character that is split over two texts begins in the first one.
+  EXPECT_EQ(count_character_starts("a\xf0\x9f"), 2u);
+  EXPECT_EQ(count_character_starts("\x98\x80"), 0u);
+}
+
 }  // namespace
 }  // namespace dml

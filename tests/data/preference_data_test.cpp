@@ -299,7 +299,6 @@ TEST_F(LabelledData, LabelsAreBooleans) {
   }
 }
 
-// One dataset of each kind is fine; the validation data may hold one kind.
 TEST_F(LabelledData, EqualAnswersOfBothKindsAreNoDuplicates) {
   add(write("k.jsonl",
             "{\"prompt\": \"p\", \"completion\": \"c\", \"label\": true}\n"
@@ -310,6 +309,7 @@ TEST_F(LabelledData, EqualAnswersOfBothKindsAreNoDuplicates) {
   EXPECT_EQ(run().train().size(), 2);
 }
 
+// One dataset of each kind is fine; the validation data may hold one kind.
 TEST_F(LabelledData, AnswersOfOneKindAreRefused) {
   auto answers = [&](const char* name, bool good) {
     std::string rows;

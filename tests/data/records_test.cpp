@@ -226,6 +226,8 @@ TEST_F(Records, FindsSplitsByWordsInNames) {
   EXPECT_EQ(find(path("w"))[0].path, path("w/wiki-test-00000.jsonl"));
   entry.split = "validation[:1]";
   EXPECT_EQ(find(path("w"))[0].path, path("w/wiki.valid.jsonl"));
+  entry.split = "evaluation";
+  EXPECT_EQ(find(path("w"))[0].path, path("w/wiki-test-00000.jsonl"));
 
   entry.split = "train";
   write("n/rows.jsonl", "{}\n");

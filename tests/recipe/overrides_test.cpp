@@ -57,7 +57,8 @@ TEST(Overrides, ReplaceTheOtherWayToGiveASetting) {
   const Recipe r = parsed(recipe, {"--batch_size", "8", "--warmup_steps", "3"});
   EXPECT_EQ(r.train.batch_size, 8);
   EXPECT_FALSE(r.train.gradient_accumulation_steps);
-  EXPECT_EQ(parsed(recipe, {"--batch_size="}).train.gradient_accumulation_steps, 2);
+  for (const char* unset : {"--batch_size=", "--batch_size=null", "--batch_size=~"})
+    EXPECT_EQ(parsed(recipe, {unset}).train.gradient_accumulation_steps, 2) << unset;
   EXPECT_THAT(
       [&] {
         parsed(recipe, {"--batch_size", "8", "--gradient_accumulation_steps", "4"});

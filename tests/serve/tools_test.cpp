@@ -197,6 +197,8 @@ TEST(Tools, ArgumentsAreAnObject) {
     EXPECT_EQ(functions(parameters), none) << parameters;
   const Json one{{"properties", {{"a", {{"type", "integer"}}}}}};
   EXPECT_EQ(functions(one), (Json{{"properties", one["properties"]}, {"type", "object"}}));
+  const Json required{{"type", "object"}, {"required", {"city"}}};  // of a property that is not described
+  EXPECT_EQ(functions(required), required);
   EXPECT_THROW(functions({{"type", "string"}}), ApiError);
   EXPECT_THROW(functions("x"), ApiError);
 }
