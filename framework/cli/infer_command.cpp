@@ -145,7 +145,7 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
   for (const std::string& adapter : served.adapters)
     if (const auto equals = adapter.rfind('=');
         !file_exists(adapter) && equals != adapter.npos && file_exists(adapter.substr(0, equals)))
-      throw UserError("--adapter: '{}': requests of a batch are answered by an adapter without a weight", adapter);
+      throw UserError("--adapter: '{}': weights of adapters are not supported with a batch file", adapter);
   const ServedModels models(recipe, served);
   const BatchCount count = answer_batch(models, *in.input, *in.output);
   log_info("{}: {}", *in.output, count.text());

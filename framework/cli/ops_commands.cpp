@@ -162,7 +162,7 @@ void check_command(const LaunchRequest& request) {
   if (std::ranges::find(names, what) == names.end())
     throw UserError("launch: unknown command '{}'{}", what, did_you_mean(what, names));
   if (std::ranges::find(request.command, "-n") != request.command.end())
-    throw UserError("launch: its options come before the command: dml launch -n N {} …", what);
+    throw UserError("launch: options of launch come before the command: dml launch -n N {} …", what);
   if (what == "train" && !request.hostfile) recipe_of_training(request.command, RecipeUse::train);
 }
 

@@ -133,7 +133,7 @@ void warn_of_fields(const DatasetReport& d, std::vector<std::string>& out) {
                     "'roles', or choose a template that has it",
                     d.name, role, counted(rows, "row", "rows")));
   for (const std::string& field : d.unused_fields)
-    out.push_back(fmt::format("{}: no row has the field of '{}'", d.name, field));
+    out.push_back(fmt::format("{}: no row has the field that '{}' names", d.name, field));
 }
 
 void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& out) {

@@ -57,8 +57,9 @@ std::optional<RowFilter::Refusal> RowFilter::refuses(const MadeExample& made, co
 void RowFilter::finish() const {
   if (changed_ > 0)
     throw UserError(
-        "{}: the data, or what of it is trained, changed since `dml score` wrote this file ({} examples, the first of "
-        "{}); run `dml score` again",
+        "{}: the data or its labels changed since `dml score` wrote this file (examples: {}, the first at {}); run "
+        "`dml "
+        "score` again",
         data_.scores.path, changed_, first_changed_);
   if (found_ || (scores_.empty() && data_.scores.drop.empty())) return;
   const std::string first = scores_.empty() ? data_.scores.drop.front() : scores_.begin()->first;

@@ -125,7 +125,7 @@ FilesOfSplit files_to_read(const std::vector<std::string>& names, const DatasetE
                            const std::string& root) {
   FilesOfSplit chosen = select_split(names, dataset);
   if (!chosen.left_out.empty())
-    log_warning("{}: not read, named after other splits: {}; list the files to read in data_files", root,
+    log_warning("{}: files of other splits are not read: {}; data_files chooses the files", root,
                 fmt::join(chosen.left_out, ", "));
   return chosen;
 }

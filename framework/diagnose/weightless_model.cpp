@@ -40,7 +40,7 @@ class ZeroWeights {
       tensors_.try_emplace(w.tensor, w);
     }
     zeros_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (zeros_ == MAP_FAILED) throw IoError("the weights of a model without weights", "cannot reserve addresses");
+    if (zeros_ == MAP_FAILED) throw IoError("placeholder weights", "cannot reserve address space");
   }
   ~ZeroWeights() { munmap(zeros_, size_); }
   ZeroWeights(const ZeroWeights&) = delete;

@@ -232,7 +232,7 @@ void add_first_rows(const DatasetEntry& dataset, BadRow on_bad_row, std::vector<
   }
 }
 
-// Whether the rewards can judge the rows of the data. Rows that their scores drop are not known here.
+// Whether the rewards can judge the rows of the data. Checks nothing with `scores`, which drop rows later.
 void check_rewarded_rows(const Recipe& recipe, Findings& found) {
   if (recipe.preference.rl != Rl::grpo || !found.all.empty() || recipe.data.scores != ScoreFilter{}) return;
   found.attempt("rewards", [&] {

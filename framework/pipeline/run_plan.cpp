@@ -35,8 +35,8 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
   const ScheduleOptions options = train_schedule(recipe.data, recipe.train, ranks, recipe.preference.sampling());
   if (recipe.data.rows == RowKind::labelled && options.micro_batch_size * options.micro_batches_per_step < 2)
     throw UserError(
-        "kto compares every answer with another one of its step, and a step has one; raise micro_batch_size or "
-        "gradient_accumulation_steps")
+        "kto pairs each prompt with another answer of the same step, so a step needs at least two answers; raise "
+        "micro_batch_size or gradient_accumulation_steps")
         .about("micro_batch_size");
   return Schedule(examples.lengths(), options);
 }

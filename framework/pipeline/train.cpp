@@ -94,14 +94,15 @@ void log_done(const RunOutcome& outcome, const TrainState& state, const TrainSec
               clock_text(seconds), where);
 }
 
-// Warns of ranks that the recipe did not want, or that wait in every step.
+// Warns if the launcher started another number of ranks than the recipe asks for, or more ranks than a step has
+// micro-batches.
 void warn_of_ranks(const RunPlan& plan) {
   const std::int64_t ranks = plan.comm.size(), wanted = plan.recipe.train.ranks,
                      of_step = plan.data.schedule.options().micro_batches_per_step;
-  if (wanted > 0 && wanted != ranks) log_warning("'ranks: {}' has no effect: {} were started", wanted, ranks);
+  if (wanted > 0 && wanted != ranks) log_warning("'ranks: {}' has no effect: the launcher started {}", wanted, ranks);
   if (of_step < ranks && !plan.recipe.preference.sampling())
-    log_warning("a step has {} micro-batches, so {} of {} ranks wait; raise batch_size, or start fewer ranks", of_step,
-                ranks - of_step, ranks);
+    log_warning("a step has {} micro-batches, so {} of {} ranks are idle; raise batch_size, or start fewer ranks",
+                of_step, ranks - of_step, ranks);
 }
 
 // Advises where a given layout leaves threads idle: one micro-batch may be too small for all threads while several

@@ -423,9 +423,8 @@ TEST_F(Prepare, DropsRowsByTheirScores) {
   EXPECT_EQ(run().train().size(), 4);
   data.scores.path = write("scores.jsonl", scored(0, 0) + scored(1, 2));
   EXPECT_THAT([&] { run(); },
-              testing::ThrowsMessage<UserError>(HasSubstr("changed since `dml score` wrote this file (1 "
-                                                          "examples, the first of " +
-                                                          path("a.jsonl") + ":2)")));
+              testing::ThrowsMessage<UserError>(HasSubstr(
+                  "changed since `dml score` wrote this file (examples: 1, the first at " + path("a.jsonl") + ":2)")));
   data.scores.path = write("scores.jsonl", "{\"place\": 1}\n");
   EXPECT_THAT([&] { run(); },
               testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));
@@ -497,8 +496,8 @@ TEST_F(Prepare, WarnsOfFieldsAndMessagesThatAreNotUsed) {
   data.datasets[0].field_weight = "w";
   const auto warnings = run().report().warnings();
   EXPECT_THAT(warnings, Contains(HasSubstr("does not write the messages of role 'customer' (1 row)")));
-  EXPECT_THAT(warnings, Contains(HasSubstr("no row has the field of 'message_field_training: train'")));
-  EXPECT_THAT(warnings, Contains(HasSubstr("no row has the field of 'field_weight: w'")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("no row has the field that 'message_field_training: train' names")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("no row has the field that 'field_weight: w' names")));
 }
 
 TEST_F(Prepare, AMessageWithoutContentIsAnError) {

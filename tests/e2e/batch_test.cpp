@@ -89,7 +89,7 @@ TEST_F(Batches, AreAnsweredByTheAdapterThatIsNamed) {
   EXPECT_EQ(model_of({"serve", "--base-model", base_directory(), "--adapter", at("out")}), base);
   expect_refused(dml({"infer", "--base-model", base_directory(), "--adapter", at("out") + "=0.5", "--input", file,
                       "--output", at("one.out")}),
-                 2, {"without a weight"});
+                 2, {"weights of adapters are not supported with a batch file"});
 }
 
 TEST_F(Batches, OfARecipeWithAnInstructionFormatMayBeChats) {
