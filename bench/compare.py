@@ -49,7 +49,7 @@ def model_folder(recipe, folder):
 
 
 def from_folder(recipe, folder):
-    return ["--base_model", model_folder(recipe, folder), "--quantised_cache_path", os.path.join(folder, "quantised")]
+    return ["--base_model", model_folder(recipe, folder), "--quantized_cache_path", os.path.join(folder, "quantized")]
 
 
 def dml(recipe, options, steps):
@@ -132,7 +132,7 @@ def mixture(name, what, args):
 def seven_billion(args):
     """S8: a step, and the whole run from bfloat16 files to a saved adapter."""
     options = from_folder("S8", args.folder)
-    json_of(dml("S8", options, 1))  # quantises
+    json_of(dml("S8", options, 1))  # quantizes
     step = json_of(dml("S8", options, 1))
     line("S8", "7B QLoRA, 512 tokens", [f"{step['tok_s']:.1f} tok/s", f"of sgemm {verdict(step['fraction'], 0.85)}",
                                        f"GB {verdict(step['peak_bytes'] / 1e9, 6.0, False)}"])
@@ -180,7 +180,7 @@ def main():
         what, recipe, options, quantity, against, (speed, fraction, memory) = SHAPES[name]
         dml_runs, reference_runs = [], []
         folder = [] if against == "torch" else from_folder(against, args.folder)
-        if folder:  # the first run quantises
+        if folder:  # the first run quantizes
             json_of(dml(recipe, options + folder, 1))
         for _ in range(args.repeats):
             dml_runs.append(json_of(dml(recipe, options + folder, args.steps)))

@@ -80,7 +80,7 @@ def random_model(args, shape):
     return path
 
 
-def quantise(args):
+def quantize(args):
     model, path = random_model(args, "serve"), os.path.join(args.folder, "serve-q4_k_m.gguf")
     runs = [convert(model, path, "q4_k_m", args.threads) for _ in range(args.repeats)]
     said("1.1B to q4_k_m", min(seconds for seconds, _ in runs), "s", 20)
@@ -92,7 +92,7 @@ def qlora(args):
     convert(model, path, "q4_k_m", args.threads)
     with open("bench/recipes/S2.yml", encoding="utf-8") as file:
         keys = {key: value for key, value in yaml.safe_load(file).items() if key not in ("model_config", "frozen_storage")}
-    keys |= {"threads": args.threads, "quantised_cache_path": os.path.join(args.folder, "cache")}
+    keys |= {"threads": args.threads, "quantized_cache_path": os.path.join(args.folder, "cache")}
     bases = {"nf4": recipe(args.folder, "nf4", **keys | {"base_model": model, "adapter": "qlora"}),
              "q4_k_m": recipe(args.folder, "q4_k_m", **keys | {"base_model": path})}
     seconds = {name: [] for name in bases}
@@ -104,7 +104,7 @@ def qlora(args):
     said("speed of q4_k_m over nf4", middle["nf4"] / middle["q4_k_m"], "", 0.9, at_least=True)
 
 
-PARTS = {"perplexity": perplexity, "convert": quantise, "qlora": qlora}
+PARTS = {"perplexity": perplexity, "convert": quantize, "qlora": qlora}
 
 
 def main():

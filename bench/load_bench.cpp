@@ -80,9 +80,9 @@ void measure(const std::string& directory) {
     fmt::print("{:<42} {:6.2f} s\n", what, seconds);
     std::fflush(stdout);
   };
-  auto answering = [&](const std::string& how, std::optional<DType> storage, const AdapterSection& quantised) {
+  auto answering = [&](const std::string& how, std::optional<DType> storage, const AdapterSection& quantized) {
     row("ready to answer" + how,
-        best_of_three([&] { make_inference_model(open_base_model(section, quantised), storage); }));
+        best_of_three([&] { make_inference_model(open_base_model(section, quantized), storage); }));
   };
   row("first token behind 8", best_of_three([&] {
         auto model = make_inference_model(open_base_model(section), std::nullopt);
@@ -108,12 +108,12 @@ void measure(const std::string& directory) {
   lora.lora_r = 16;
   lora.lora_target_linear = true;
   const std::string cache = (fs::temp_directory_path() / fmt::format("dml-load-bench-cache-{}", getpid())).string();
-  lora.quantised_cache_path = cache;
+  lora.quantized_cache_path = cache;
   int8 = nf4 = lora;
   int8.load_in_8bit = true;
   nf4.adapter = AdapterKind::qlora;
   nf4.load_in_4bit = true;
-  for (const AdapterSection* quantised : {&int8, &nf4}) open_base_model(section, *quantised);
+  for (const AdapterSection* quantized : {&int8, &nf4}) open_base_model(section, *quantized);
   answering("", std::nullopt, {});
   answering(" in float32", DType::f32, {});
   answering(" in int8", std::nullopt, int8);

@@ -30,14 +30,14 @@ def gb(count):
 
 def disk(config, layers):
     """Bytes of the weights that are no holes, and of the linear layers in NF4 with the scales of their scales."""
-    weights = quantised = 0
+    weights = quantized = 0
     for name, shape in tensors(config):
         matrix = len(shape) == 2 and layer_of(name) >= 0
         if not matrix or layer_of(name) < layers:
             weights += 2 * size(shape)
         if matrix and not name.endswith("mlp.gate.weight"):
-            quantised += size(shape) // 2 + size(shape) // 60
-    return weights, quantised
+            quantized += size(shape) // 2 + size(shape) // 60
+    return weights, quantized
 
 
 def planned(recipe, folder):
@@ -74,10 +74,10 @@ def main():
     folder, base = args.folder, os.path.join(args.folder, "base")
     os.makedirs(folder, exist_ok=True)
 
-    weights, quantised = disk(config, args.layers_with_values)
+    weights, quantized = disk(config, args.layers_with_values)
     room = shutil.disk_usage(folder).free
-    print(f"{gb(weights)} of weights and {gb(quantised)} in NF4; {gb(room)} are free in {folder}", flush=True)
-    if not os.path.exists(os.path.join(base, "config.json")) and room < weights + quantised:
+    print(f"{gb(weights)} of weights and {gb(quantized)} in NF4; {gb(room)} are free in {folder}", flush=True)
+    if not os.path.exists(os.path.join(base, "config.json")) and room < weights + quantized:
         sys.exit("not enough disk space: see --layers-with-values and --folder")
     shape = os.path.join(folder, "shape.yml")
     with open(shape, "w", encoding="utf-8") as file:
@@ -86,7 +86,7 @@ def main():
         subprocess.run(["/usr/bin/python3", "bench/make_model.py", shape, base, "--layers-with-values", str(args.layers_with_values)],
                        check=True)
     del recipe["model_config"]
-    recipe.update(base_model=base, quantised_cache_path=os.path.join(folder, "quantised"))
+    recipe.update(base_model=base, quantized_cache_path=os.path.join(folder, "quantized"))
     run = os.path.join(folder, "run.yml")
     with open(run, "w", encoding="utf-8") as file:
         yaml.safe_dump(recipe, file)
@@ -98,8 +98,8 @@ def main():
     start = time.monotonic()
     first = json_of(bench)
     seconds = time.monotonic() - start
-    written = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(recipe["quantised_cache_path"]) for name in names)
-    check("NF4 on disk", abs(written / quantised - 1) < 0.02, f"{gb(written)}, expected {gb(quantised)}; quantised and a step in {seconds:.0f} s")
+    written = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(recipe["quantized_cache_path"]) for name in names)
+    check("NF4 on disk", abs(written / quantized - 1) < 0.02, f"{gb(written)}, expected {gb(quantized)}; quantized and a step in {seconds:.0f} s")
     check("its peak", first["peak_bytes"] <= limit, f"{gb(first['peak_bytes'])} of {gb(limit)}; planned {gb(first['plan_bytes'])}")
     again = json_of(bench)
     check("a step from the NF4 on disk", again["loss"] == first["loss"] and all(map(math.isfinite, again["loss"])),

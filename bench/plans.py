@@ -27,7 +27,7 @@ def main():
         _, recipe, options, _, against, _ = SHAPES[name]
         folder = [] if against == 'torch' else from_folder(against, a.folder)
         words = [a.dml, 'bench', f'bench/recipes/{recipe}.yml', '--json', '--warmup', '1', '--steps', '1', *options, *folder]
-        if folder:  # the first run quantises
+        if folder:  # the first run quantizes
             json_of(words)
         run = json_of(words)
         ratio = run['plan_bytes'] / run['peak_bytes']

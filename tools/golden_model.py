@@ -1,5 +1,5 @@
 """The reference decoder behind tests/golden: every family of `dml list models` in plain torch, float64, written from the
-published formulas and reading config.json by itself. It favours plainness over speed: a (T, T) mask says what a token
+published formulas and reading config.json by itself. It favors plainness over speed: a (T, T) mask says what a token
 may see, autograd gives the gradients. Nothing here is shared with the C++ sources, so agreement means something.
 
 A batch is a set of documents laid end to end: `positions` restart at every document, and no token sees another document.
@@ -75,7 +75,7 @@ class Names:
 class Mixture:
     """The experts of a model, by the keys of its config and the names of its files."""
     QWEN = dict(router="mlp.gate", expert="mlp.experts.{}", gate="gate_proj", up="up_proj", down="down_proj", shared="mlp.shared_expert",
-                shared_gate="mlp.shared_expert_gate", normalise=True, sigmoid=False, groups=1, of_groups=1, scale=1.0, shared_ffn=0)
+                shared_gate="mlp.shared_expert_gate", normalize=True, sigmoid=False, groups=1, of_groups=1, scale=1.0, shared_ffn=0)
     UNLIKE = {
         "mixtral": dict(router="block_sparse_moe.gate", expert="block_sparse_moe.experts.{}", gate="w1", up="w3", down="w2"),
         "granitemoe": dict(router="block_sparse_moe.router.layer", expert=""),
@@ -92,7 +92,7 @@ class Mixture:
         self.chosen = raw["num_experts_per_tok"]
         self.ffn = get("moe_intermediate_size") or raw["intermediate_size"]
         self.shared_ffn = get("shared_expert_intermediate_size") or get("n_shared_experts", 0) * self.ffn
-        self.normalise = get("norm_topk_prob", kind not in ("qwen2_moe", "qwen3_moe", "olmoe"))
+        self.normalize = get("norm_topk_prob", kind not in ("qwen2_moe", "qwen3_moe", "olmoe"))
         self.groups, self.of_groups = get("n_group", 1), get("topk_group", 1)
         self.scale = get("routed_scaling_factor", 1.0)
         self.dense = set(get("mlp_only_layers", [])) | set(range(get("first_k_dense_replace", 0)))
@@ -109,7 +109,7 @@ class Mixture:
             ranked = torch.where(allowed[..., None], of, -math.inf).flatten(1)
         chosen = torch.zeros_like(p, dtype=torch.bool).scatter(1, ranked.topk(self.chosen, -1).indices, True)
         p = p * chosen
-        return (p / p.sum(-1, keepdim=True) if self.normalise else p) * self.scale
+        return (p / p.sum(-1, keepdim=True) if self.normalize else p) * self.scale
 
 
 class Config:

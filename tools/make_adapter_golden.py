@@ -18,7 +18,7 @@ import torch
 
 from golden_model import Config, Decoder, write_safetensors
 from make_golden import ADAMW, loss_of, write_json
-from make_nf4_golden import CODES, dequantise_scales, quantise_nf4, quantise_scales
+from make_nf4_golden import CODES, dequantize_scales, quantize_nf4, quantize_scales
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -40,7 +40,7 @@ KINDS = {
     "pissa_dora": dict(target_modules=ALL, init_lora_weights="pissa", use_dora=True),
     "loftq": dict(target_modules=ALL, init_lora_weights="loftq", loftq_config=dict(loftq_bits=4, loftq_iter=1)),
     "loftq_iterated": dict(target_modules=ALL, init_lora_weights="loftq", lora_alpha=4, loftq_config=dict(loftq_bits=4, loftq_iter=4)),
-    # On a base in NF4 with double quantisation, linear layers only.
+    # On a base in NF4 with double quantization, linear layers only.
     "nf4_lora": dict(target_modules=ALL, base="nf4"),
     "nf4_dora": dict(target_modules=ALL, use_dora=True, base="nf4"),
     "nf4_pissa": dict(target_modules=ALL, init_lora_weights="pissa", base="nf4"),
@@ -78,10 +78,10 @@ def chosen(pattern, module, otherwise):
 
 
 def nf4(w, nested):
-    """The values of w after NF4, with double quantisation if nested."""
-    codes, scales = quantise_nf4(w.float().flatten())
+    """The values of w after NF4, with double quantization if nested."""
+    codes, scales = quantize_nf4(w.float().flatten())
     if nested:
-        scales = dequantise_scales(*quantise_scales(scales))
+        scales = dequantize_scales(*quantize_scales(scales))
     values = torch.tensor(CODES)[torch.stack([codes >> 4, codes & 15], dim=1).flatten().long()]
     return (values * scales.repeat_interleave(64)[:len(values)]).view(w.shape).double()
 

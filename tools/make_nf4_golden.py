@@ -55,7 +55,7 @@ def values(n):
     return torch.tensor(out, dtype=torch.float32)
 
 
-def quantise_nf4(x):
+def quantize_nf4(x):
     blocks = torch.nn.functional.pad(x, (0, -len(x) % 64)).reshape(-1, 64)
     absmax = blocks.abs().max(dim=1).values
     scaled = blocks * (1 / torch.clamp(absmax, min=1e-38))[:, None]
@@ -74,7 +74,7 @@ def dynamic_map():
     return torch.tensor(sorted(data + [0, 1.0]))
 
 
-def quantise_scales(absmax):
+def quantize_scales(absmax):
     offset = absmax.double().mean().float()
     blocks = torch.nn.functional.pad(absmax - offset, (0, -len(absmax) % 256)).reshape(-1, 256)
     most = blocks.abs().max(dim=1).values
@@ -83,11 +83,11 @@ def quantise_scales(absmax):
     return codes.to(torch.uint8), most, offset
 
 
-def dequantise_scales(codes, most, offset):
+def dequantize_scales(codes, most, offset):
     return dynamic_map()[codes.long()] * most.repeat_interleave(256)[:len(codes)] + offset
 
 
-def quantise_int8(x):
+def quantize_int8(x):
     most = x.abs().max(dim=1).values
     inverse = torch.where(most > 0, 127 / most, torch.zeros(()))
     return torch.round(x * inverse[:, None]).to(torch.int8), most / 127
@@ -99,16 +99,16 @@ def main():
     output = arguments.parse_args().output
     os.makedirs(output, exist_ok=True)
     x = values(64 * 520 + 38)
-    codes, absmax = quantise_nf4(x)
-    scale_codes, most, offset = quantise_scales(absmax)
-    int8, int8_scales = quantise_int8(x[:64 * 30].reshape(40, 48))
+    codes, absmax = quantize_nf4(x)
+    scale_codes, most, offset = quantize_scales(absmax)
+    int8, int8_scales = quantize_int8(x[:64 * 30].reshape(40, 48))
     write_safetensors(os.path.join(output, "expected.safetensors"), {
         "codes": codes, "absmax": absmax, "scale_codes": scale_codes, "scale_max": most, "scale_mean": offset[None],
-        "scales": dequantise_scales(scale_codes, most, offset), "int8": int8, "int8_scales": int8_scales})
-    # The first 32 × 80 values as transformers saves a quantised layer.
+        "scales": dequantize_scales(scale_codes, most, offset), "int8": int8, "int8_scales": int8_scales})
+    # The first 32 × 80 values as transformers saves a quantized layer.
     shape, name = [32, 80], "model.layers.0.mlp.up_proj.weight"
-    codes, absmax = quantise_nf4(x[:2560])
-    scale_codes, most, offset = quantise_scales(absmax)
+    codes, absmax = quantize_nf4(x[:2560])
+    scale_codes, most, offset = quantize_scales(absmax)
     state = dict(quant_type="nf4", blocksize=64, dtype="bfloat16", shape=shape, nested_blocksize=256,
                  nested_dtype="float32", nested_offset=offset.item())
     write_safetensors(os.path.join(output, "bnb.safetensors"), {

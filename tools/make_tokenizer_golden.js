@@ -27,14 +27,14 @@ const normalizers = ['NFC', 'NFD', 'NFKC', 'NFKD', 'Lowercase', 'StripAccents', 
   { type: 'BertNormalizer', clean_text: false, handle_chinese_chars: false, strip_accents: true, lowercase: false },
   { type: 'Sequence', normalizers: [{ type: 'NFD' }, { type: 'StripAccents' }, { type: 'Lowercase' }] }]);
 const split = (pattern, behavior, invert = false) => ({ type: 'Split', pattern, behavior, invert });
-const behaviours = ['Removed', 'Isolated', 'MergedWithPrevious', 'MergedWithNext', 'Contiguous'];
+const behaviors = ['Removed', 'Isolated', 'MergedWithPrevious', 'MergedWithNext', 'Contiguous'];
 const preTokenizers = [
-  ...behaviours.flatMap(b => [split({ Regex: '[\\s\\-]' }, b), split({ String: ' ' }, b), split({ Regex: '\\w+' }, b, true)]),
+  ...behaviors.flatMap(b => [split({ Regex: '[\\s\\-]' }, b), split({ String: ' ' }, b), split({ Regex: '\\w+' }, b, true)]),
   ...['always', 'first', 'never'].flatMap(s => [true, false].map(x => ({ type: 'Metaspace', replacement: '▁', prepend_scheme: s, split: x }))),
   { type: 'Metaspace', replacement: '_', prepend_scheme: 'always', split: true },
   { type: 'Digits', individual_digits: true }, { type: 'Digits', individual_digits: false },
   { type: 'Whitespace' }, { type: 'WhitespaceSplit' }, { type: 'BertPreTokenizer' },
-  ...behaviours.map(behavior => ({ type: 'Punctuation', behavior })),
+  ...behaviors.map(behavior => ({ type: 'Punctuation', behavior })),
   { type: 'CharDelimiterSplit', delimiter: '-' },
   { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true }, { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false },
   split({ Regex: "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" }, 'Isolated'),

@@ -8,7 +8,7 @@ their papers, so that a run of `dml train` on the same rows can be compared with
 
   model/                   a random Llama of two layers with the vocabulary of datasets/quickstart/tokenizer, BF16, tied
   NAME/trace.json          "recipe": keys of the recipe; "micro_batches": the rows, used in turn; "log": one object a step:
-                           loss (mean over the labelled tokens of the whole step, before it), grad_norm (before clipping), lr
+                           loss (mean over the labeled tokens of the whole step, before it), grad_norm (before clipping), lr
   NAME/init/               the adapter the run starts from, as PEFT writes it; B is not zero
 
 ReLoRA draws A anew at every restart: those are dml's random numbers (Philox4x32-10, Salmon et al. 2011), computed here too.
@@ -79,7 +79,7 @@ def rows(generator):
 
 
 def loss_of(model, batch):
-    """(sum of the losses of labelled tokens, how many they are)"""
+    """(sum of the losses of labeled tokens, how many they are)"""
     total, count = 0.0, 0
     for ids, mask, labels in zip(batch["input_ids"], batch["attention_mask"], batch["labels"]):
         n = sum(mask)
@@ -124,7 +124,7 @@ def drawn_again(shape, stream, number, seed):
 
 
 def restart(model, adapters, first, second, keys, number):
-    """W + s·BA becomes W, A and B are reinitialised, and most of Adam's moments are pruned (Lialin et al. 2023, section 3)."""
+    """W + s·BA becomes W, A and B are reinitialized, and most of Adam's moments are pruned (Lialin et al. 2023, section 3)."""
     kind = {name: i for i, name in enumerate(EVERY)}
     place = {m: i for i, m in enumerate(sorted(adapters, key=lambda m: (int(m.split(".")[2]), kind[m.split(".")[-1]])))}
     with torch.no_grad():
@@ -212,8 +212,8 @@ def main():
     config = Config(CONFIG)
     stored = {}
     for name, shape in sorted(tensor_shapes(config).items()):
-        centre, spread = (1.0, 0.1) if len(shape) == 1 else (0.0, 0.3)
-        stored[name] = (centre + spread * torch.randn(*shape, generator=generator)).bfloat16()
+        center, spread = (1.0, 0.1) if len(shape) == 1 else (0.0, 0.3)
+        stored[name] = (center + spread * torch.randn(*shape, generator=generator)).bfloat16()
     os.makedirs(output + "/model", exist_ok=True)
     write_json(output + "/model/config.json", CONFIG)
     write_safetensors(output + "/model/model.safetensors", stored, "BF16")

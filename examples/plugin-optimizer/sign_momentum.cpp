@@ -1,4 +1,4 @@
-// An optimizer: the sign of a moving average of the gradient (Bernstein et al. 2018, "signSGD: compressed optimisation
+// An optimizer: the sign of a moving average of the gradient (Bernstein et al. 2018, "signSGD: compressed optimization
 // for non-convex problems", Signum).
 //
 //   m ← β m + (1 − β) g;  w ← w − η (sign m + λ w)

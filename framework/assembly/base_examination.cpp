@@ -75,7 +75,7 @@ void refuse(const Chunk& chunk, const std::string& directory) {
   if (chunk.powers)
     throw UserError("{}: tensor '{}': the scale at {} is NaN (255)", directory, chunk.tensor->name,
                     place_in(*chunk.tensor, bad_power(chunk)));
-  if (chunk.tensor->quantised())
+  if (chunk.tensor->quantized())
     throw UserError("{}: tensor '{}': the scales of block {} are not finite", directory, chunk.tensor->name,
                     damaged_block(chunk));
   auto width = static_cast<std::size_t>(dtype_bytes(chunk.tensor->dtype, 1));
@@ -113,10 +113,10 @@ std::string BaseModel::examine(Comm& comm) const {
     for (std::size_t at = 0; at < bytes.size(); at += kInCache) {
       auto part = bytes.subspan(at, std::min(kInCache, bytes.size() - at));
       hasher.bytes(part.data(), part.size());
-      bad = bad || (!quantised && first_not_finite(dtype, part) >= 0);
+      bad = bad || (!quantized && first_not_finite(dtype, part) >= 0);
     }
     if (chunks[number].powers) bad = bad_power(chunks[number]) >= 0;
-    if (chunks[number].tensor->quantised()) bad = damaged_block(chunks[number]) >= 0;
+    if (chunks[number].tensor->quantized()) bad = damaged_block(chunks[number]) >= 0;
     for (std::size_t before = damaged; bad && number < before;)
       if (damaged.compare_exchange_weak(before, number)) break;
     mine[static_cast<std::size_t>(i)] = hasher.digest64();

@@ -46,7 +46,7 @@ const void* convert(const TensorView& tensor, DType to, ConvertedTensors& out) {
 }
 
 DType storage_of(const TensorView& tensor, std::optional<DType> storage) {
-  const DType direct = tensor.quantised() || is_plain_float(tensor.dtype) ? tensor.dtype : DType::f32;
+  const DType direct = tensor.quantized() || is_plain_float(tensor.dtype) ? tensor.dtype : DType::f32;
   // The model copies vectors to float32 in any case; only matrices are stored in another type.
   return tensor.shape.size() >= 2 ? storage.value_or(direct) : direct;
 }
@@ -114,7 +114,7 @@ TensorSource BaseModel::source(std::optional<DType> storage, const std::set<std:
   const std::vector<WeightName> ends = embedding_and_head(spec);
   std::shared_ptr<ConvertedTensors> known = converted.lock();
   if (!known) converted = known = std::make_shared<ConvertedTensors>();
-  return [from = files, small = quantised, larger = resized, known = std::move(known), storage, whole,
+  return [from = files, small = quantized, larger = resized, known = std::move(known), storage, whole,
           head = ends[1].tensor, shared = spec.tied ? ends[0].tensor : std::string()](
              const std::string& asked) -> std::optional<StoredTensor> {
     auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
@@ -132,10 +132,10 @@ TensorSource BaseModel::source(std::optional<DType> storage, const std::set<std:
 }
 
 std::size_t BaseModel::bytes() const {
-  std::size_t total = quantised ? quantised->bytes() : 0;
+  std::size_t total = quantized ? quantized->bytes() : 0;
   if (files)
     for (const TensorView& t : files->tensors())
-      if (std::string name(t.name); !(quantised && (quantised->find(name) || is_bitsandbytes_part(name))))
+      if (std::string name(t.name); !(quantized && (quantized->find(name) || is_bitsandbytes_part(name))))
         total += t.bytes.size();
   return total;
 }
@@ -189,26 +189,26 @@ void check_stored_base(const BaseModel& base, const ModelSection& section, const
     throw UserError("{}: its weights are stored as nf4, which needs adapter: qlora", section.base_model);
 }
 
-void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
+void quantize_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
   if (!base.files) return;
   check_stored_base(base, section, adapter);
   if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
-  if (std::ranges::any_of(base.files->tensors(), &TensorView::quantised)) {
-    log_info("{}: the base keeps the quantisation of its file; it is not quantised again", base.directory);
+  if (std::ranges::any_of(base.files->tensors(), &TensorView::quantized)) {
+    log_info("{}: the base keeps the quantization of its file; it is not quantized again", base.directory);
     return;
   }
   const auto scheme = adapter.load_in_4bit ? DType::nf4 : DType::int8;
-  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files, scheme, adapter.quantised_cache_path);
-  const QuantisedBase& q = *base.quantised;
-  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", q.scheme_name(), q.bits(), q.weights(),
+  base.quantized = std::make_shared<QuantizedBase>(base.spec, *base.files, scheme, adapter.quantized_cache_path);
+  const QuantizedBase& q = *base.quantized;
+  log_info("Quantized base: {}, {:.2f} bits for each of {} weights: {}", q.scheme_name(), q.bits(), q.weights(),
            q.note());
   for (const std::string& name : q.left_out())
-    log_info("{} is not quantised: it cannot be split into whole blocks of {} weights", name, kernels::kNf4Block);
+    log_info("{} is not quantized: it cannot be split into whole blocks of {} weights", name, kernels::kNf4Block);
 }
 
 BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter) {
   BaseModel base = open_base_files(section);
-  quantise_base(base, section, adapter);
+  quantize_base(base, section, adapter);
   return base;
 }
 
@@ -319,7 +319,7 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, std::op
   FrozenMemory m;
   for (auto& values : model.owned) m.copied += values.size() * sizeof(float);
   if (!base.files) return m;
-  if (base.quantised) m.mapped += base.quantised->bytes();
+  if (base.quantized) m.mapped += base.quantized->bytes();
   auto is_resized = [&](const std::string& tensor) { return base.resized && base.resized->contains(tensor); };
   if (base.resized)
     for (auto& [name, tensor] : *base.resized) m.copied += tensor.bytes.size();
@@ -334,7 +334,7 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, std::op
     const bool shared = w.role == WeightRole::head && base.spec.tied;
     if (shared && (is_resized(embedding) || !model.embedding.table)) continue;  // counted as the embedding
     const TensorView* t = base.files->find(shared ? embedding : w.tensor);
-    if (!t || !passed_over.insert(w.tensor).second || (base.quantised && base.quantised->find(w.tensor))) continue;
+    if (!t || !passed_over.insert(w.tensor).second || (base.quantized && base.quantized->find(w.tensor))) continue;
     if (is_mxfp4(*t)) m.mapped += t->bytes.size() + t->bytes.size() / 16;
     else if (!used_as_it_lies(*t, storage))
       m.copied += static_cast<std::size_t>(dtype_bytes(storage_of(*t, storage), t->size()));

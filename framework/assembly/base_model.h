@@ -10,7 +10,7 @@
 
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/model_files.h"
-#include "checkpoint/quantised.h"
+#include "checkpoint/quantized.h"
 #include "core/json.h"
 #include "dist/comm.h"
 #include "model/build.h"
@@ -34,19 +34,19 @@ struct BaseModel {
   Json config;                                     // config.json, or the recipe's model_config
   std::string directory;                           // "" when training from scratch
   std::shared_ptr<const ModelFiles> files;         // null when training from scratch
-  std::shared_ptr<const QuantisedBase> quantised;  // with load_in_4bit or load_in_8bit
+  std::shared_ptr<const QuantizedBase> quantized;  // with load_in_4bit or load_in_8bit
   std::shared_ptr<const std::map<std::string, ResizedTensor>>
       resized;  // replace tensors of the files (assembly/vocabulary.h)
 
   mutable std::weak_ptr<ConvertedTensors> converted;  // conversions that some model uses now
 
-  /// Looks up tensors by name: mapped from the files; quantised where there is a quantised tensor; other matrices
+  /// Looks up tensors by name: mapped from the files; quantized where there is a quantized tensor; other matrices
   /// converted, once for all models, if `storage` is not their dtype. Tensors in `whole` are trained: they are neither
-  /// quantised nor converted. Views are valid as long as the source.
+  /// quantized nor converted. Views are valid as long as the source.
   TensorSource source(std::optional<DType> storage, const std::set<std::string>& whole = {}) const;
   /// Bytes of all tensors in the dtypes of their files.
   std::size_t bytes() const;
-  /// Reads every byte of all tensors once. UserError for a NaN or infinite value (a quantised base was checked when it
+  /// Reads every byte of all tensors once. UserError for a NaN or infinite value (a quantized base was checked when it
   /// was made). Returns the digest of config, names and bytes. A collective: ranks that share the files share the
   /// reading.
   std::string examine(Comm& comm) const;
@@ -58,11 +58,11 @@ struct BaseModel {
 
 /// Reads config and tensor headers and checks them against each other; takes milliseconds for any size.
 BaseModel open_base_files(const ModelSection& section);
-/// UserError when the weights are quantised on disk and the recipe does not allow for it.
+/// UserError when the weights are quantized on disk and the recipe does not allow for it.
 void check_stored_base(const BaseModel& base, const ModelSection& section, const AdapterSection& adapter);
-/// With load_in_4bit or load_in_8bit, quantises the base, or maps the result of an earlier run.
-void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter);
-/// open_base_files(), check_stored_base() and quantise_base().
+/// With load_in_4bit or load_in_8bit, quantizes the base, or maps the result of an earlier run.
+void quantize_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter);
+/// open_base_files(), check_stored_base() and quantize_base().
 BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter = {});
 
 /// Whether the vocabulary has more rows than in the files.
@@ -97,7 +97,7 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optio
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,
                                                const std::vector<std::string>& adapters, CausalLm& host,
                                                std::optional<std::int32_t>& number);
-/// Expands double-quantised NF4 scales to float32, since decoding reads all of them for every token.
+/// Expands double-quantized NF4 scales to float32, since decoding reads all of them for every token.
 void expand_scales(CausalLm& model);
 
 /// Bytes of frozen base weights: used from mapped files, or copied into memory of the model.

@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostSamples = 8;  // of an evaluation, in metrics.jsonl and the report
+constexpr std::size_t kMaxSamples = 8;  // of an evaluation, in metrics.jsonl and the report
 
 class OwnEvaluation : public Evaluator {
  public:
@@ -31,7 +31,7 @@ class OwnEvaluation : public Evaluator {
     context.strategy.release_values();
     for (const EvalValue& v : found.values) result.values.push_back({name_of(v), v.value});
     for (const std::string& line : found.problems) log_warning("{}", line);
-    for (std::size_t i = 0; i < std::min(found.answers.size(), kMostSamples); ++i)
+    for (std::size_t i = 0; i < std::min(found.answers.size(), kMaxSamples); ++i)
       result.samples.push_back(
           {context.step, found.answers[i].prompt, found.answers[i].reference, found.answers[i].output});
   }

@@ -9,13 +9,13 @@
 namespace dml {
 
 std::vector<EvalRow> read_eval_rows(const std::vector<std::string>& files) {
-  constexpr std::size_t kMostProblems = 20;
+  constexpr std::size_t kMaxProblems = 20;
   std::vector<EvalRow> rows;
   Problems problems;
   for (const std::string& path : files) {
     const std::string text = read_file(path);
     std::size_t number = 0;
-    for (std::size_t at = 0; at < text.size() && problems.all().size() < kMostProblems;) {
+    for (std::size_t at = 0; at < text.size() && problems.all().size() < kMaxProblems;) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
       const std::string_view line(text.data() + at, end - at);
       at = end + 1;

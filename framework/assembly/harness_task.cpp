@@ -13,7 +13,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostProblems = 20;
+constexpr std::size_t kMaxProblems = 20;
 
 /// A column's name, or Jinja: text, or, where the template is nothing but {{ one expression }}, that expression's
 /// value.
@@ -83,7 +83,7 @@ class TaskMaker {
                  .checks = checks(),
                  .fail_below = {}};
     Problems problems;  // each once, at the first row: a template's mistake shows in every row
-    for (std::size_t i = 0; i < tests.size() && problems.all().size() < kMostProblems; ++i) try {
+    for (std::size_t i = 0; i < tests.size() && problems.all().size() < kMaxProblems; ++i) try {
         out.rows.push_back({row(tests[i].json, shots, config_.shots_are_test ? i : SIZE_MAX), tests[i].place});
       } catch (const UserError& e) {
         if (std::ranges::find(problems.all(), e.what(), &Problem::text) == problems.all().end())

@@ -144,9 +144,9 @@ void set_recompute_policy(CausalLm& model, const Recipe& recipe) {
       break;
   }
   if (recipe.train.gradient_checkpointing_layers) model.recompute_layers = *recipe.train.gradient_checkpointing_layers;
-  bool quantised = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
+  bool quantized = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
   const std::optional<DType> chosen = recipe.train.activation_storage;
-  const DType storage = chosen.value_or(quantised ? DType::bf16 : DType::f32);
+  const DType storage = chosen.value_or(quantized ? DType::bf16 : DType::f32);
   // Products in bf16 round most of these values anyway. Measured losses (bench/precision.sh, bench/LOG.md): an adapter
   // learns as well with them; with full fine-tuning the difference from float32 grows.
   const bool rounds = !chosen && kernels::precision() == DType::bf16 && recipe.adapter.adapter != AdapterKind::none;

@@ -66,7 +66,7 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
   const AdapterPlan plan = plan_adapter(config, model.spec, directory);
   auto tensors = adapter_tensors(config, model.spec, plan);
   const std::string head = embedding_and_head(model.spec)[1].tensor;
-  std::vector<float> unpacked;  // of a quantised one
+  std::vector<float> unpacked;  // of a quantized one
   auto base = [&](const AdapterTensor& t) -> StoredValues {
     const kernels::Weight& w = t.module == head ? model.head.frozen : model.embedding.frozen;
     if (is_plain_float(w.dtype)) return {w.dtype, w.data};

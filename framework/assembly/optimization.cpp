@@ -93,7 +93,7 @@ void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, c
   const LearningRateGroups groups = groups_of(optim);
   for (Unit& unit : parameters.units())
     for (Parameter& p : unit.parameters) {
-      LearningRateGroups::Rule rule = groups.rule(p.name);
+      LearningRateGroups::Rule rule = groups.rule(p);
       p.learning_rate_scale = static_cast<float>(loraplus_scale(p, groups.peak, adapter)) * rule.learning_rate_scale;
       p.decay = p.decay && rule.decay;
     }

@@ -97,7 +97,7 @@ std::string from_layout(const PromptStrategy& strategy, const DatasetEntry& data
 }  // namespace
 
 DatasetEntry answering_dataset(const Recipe* recipe) {
-  if (recipe && !recipe->data.datasets.empty() && !recipe->data.datasets[0].type.pre_tokenised())
+  if (recipe && !recipe->data.datasets.empty() && !recipe->data.datasets[0].type.pre_tokenized())
     return recipe->data.datasets[0];
   DatasetEntry chat;
   chat.type.name = "chat_template";
@@ -106,7 +106,7 @@ DatasetEntry answering_dataset(const Recipe* recipe) {
 
 bool uses_chat_template(const DatasetEntry& dataset) {
   const std::string& name = dataset.type.name;
-  return !dataset.type.format && !dataset.type.pre_tokenised() &&
+  return !dataset.type.format && !dataset.type.pre_tokenized() &&
          (name.starts_with("chat_template") || name == "openai" || name.starts_with("sharegpt"));
 }
 

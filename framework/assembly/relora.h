@@ -1,4 +1,4 @@
-// ReLoRA: every jagged_restart_steps steps the adapter is merged into the base and reinitialised, most of the
+// ReLoRA: every jagged_restart_steps steps the adapter is merged into the base and reinitialized, most of the
 // optimizer's state is pruned, and the learning rate warms up again (optim/schedule.h). The result is a full model.
 //
 // A restart belongs to the step after it: a checkpoint of the same step holds the state before the merge, and a run
@@ -22,7 +22,7 @@ class Relora {
 
   /// Whether a restart is due after `done` steps.
   bool due(std::int64_t done) const { return done > 0 && done % every_ == 0; }
-  /// Merges, reinitialises and prunes. A collective.
+  /// Merges, reinitializes and prunes. A collective.
   void restart(std::int64_t done, DistributionStrategy& strategy, const StateLayout& state, Comm& comm);
 
   /// Writes merged weights and trained values into the folder of a checkpoint; load() reads them.

@@ -32,11 +32,11 @@ struct Texts {
   std::vector<Token> tokens, labels;
   std::vector<std::int32_t> positions, starts{0};
 
-  void add(std::span<const Token> text, std::span<const std::int64_t> labelled, Token label) {
+  void add(std::span<const Token> text, std::span<const std::int64_t> labeled, Token label) {
     const std::size_t begin = tokens.size();
     tokens.insert(tokens.end(), text.begin(), text.end());
     labels.resize(tokens.size(), kIgnore);
-    for (std::int64_t at : labelled) labels[begin + static_cast<std::size_t>(at)] = label;
+    for (std::int64_t at : labeled) labels[begin + static_cast<std::size_t>(at)] = label;
     positions.resize(tokens.size());
     std::iota(positions.begin() + static_cast<std::ptrdiff_t>(begin), positions.end(), 0);
     starts.push_back(static_cast<std::int32_t>(tokens.size()));

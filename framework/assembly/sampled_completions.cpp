@@ -52,6 +52,22 @@ void take(std::string_view& from, Completion& c) {
   from.remove_prefix(bytes);
 }
 
+// The message of a request that failed because the model diverged.
+std::string divergence_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::diverged) throw;
+    return e.what();
+  }
+}
+
+// A model that diverges on one rank's prompts ends all ranks alike, so that they can finish a save together.
+void stop_if_diverged(const std::string& mine, Comm& comm) {
+  for (const std::string& problem : comm.all_gather(mine))
+    if (!problem.empty()) throw Error(ExitCode::diverged, problem);
+}
+
 }  // namespace
 
 SampledCompletions::SampledCompletions(const Recipe& recipe, const Prepared& prepared, const Schedule& schedule,
@@ -137,14 +153,19 @@ void SampledCompletions::generate(std::int64_t step, const Plan& plan, CausalLm&
                             .number = (static_cast<std::uint64_t>(step) << 32) + i,
                             .stop_tokens = stops_})] = i;
   }
-  while (engine_->busy())
+  std::string problem;
+  while (problem.empty() && engine_->busy())
     for (const EngineEvent& event : engine_->step()) {
-      if (event.failure) std::rethrow_exception(event.failure);
+      if (event.failure) {
+        problem = divergence_of(event.failure);
+        break;
+      }
       Completion& c = out[number.at(event.id)];
       const bool stopped = event.kind == EngineEvent::Kind::end && event.reason == StopReason::token;
       if (stopped || event.kind == EngineEvent::Kind::token) c.text.push_back(event.choice.token);
       c.ended |= stopped;
     }
+  stop_if_diverged(problem, comm);
   if (ranks == 1) return;
   std::string mine;
   for (std::size_t i = 0; i < out.size(); ++i)

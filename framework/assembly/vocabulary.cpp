@@ -18,7 +18,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kMostRows = 1 << 22;  // limit before memory is allocated
+constexpr std::int64_t kMaxRows = 1 << 22;  // limit before memory is allocated
 
 bool grows(const WeightName& w, const ModelSpec& spec) {
   return w.role == WeightRole::embed || (w.role == WeightRole::head && spec.head == HeadKind::causal_lm);
@@ -212,7 +212,7 @@ void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
     rows = std::max(rows, vocabulary_of(directories.back(), base.spec));
   }
   // A wrong row count is an error when the adapter is read.
-  if (rows > kMostRows) return;
+  if (rows > kMaxRows) return;
   ModelSpec spec = base.spec;
   spec.vocab = rows;
   std::map<std::string, ResizedTensor> ends;
@@ -228,7 +228,7 @@ void fit_vocabulary(BaseModel& base, const AdapterSection& adapter) {
   for (std::int64_t token : adapter.peft_trainable_token_indices.tokens) rows = std::max(rows, token + 1);
   for (auto& [module, tokens] : adapter.peft_trainable_token_indices.by_module)
     for (std::int64_t token : tokens) rows = std::max(rows, token + 1);
-  if (rows > base.spec.vocab && rows <= kMostRows) grow(base, rows, false, 0);
+  if (rows > base.spec.vocab && rows <= kMaxRows) grow(base, rows, false, 0);
 }
 
 }  // namespace dml

@@ -20,7 +20,7 @@ struct WeightedAdapter {
 /// another adapts, or that has a weight other than 1; a tied model whose head one of them unties and another does not.
 void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelSpec& spec);
 /// Whether each adapter adds a product BA to the base as stored: not DoRA, which scales the whole weight, and not
-/// adapters that modify the base at initialisation.
+/// adapters that modify the base at initialization.
 bool are_products(const std::vector<WeightedAdapter>& adapters);
 /// The sum of products without conflicts, except biases that were trained in place (AdapterPlan::biases).
 Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spec);

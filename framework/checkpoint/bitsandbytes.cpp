@@ -16,7 +16,7 @@ constexpr std::string_view kState = ".quant_state.bitsandbytes__nf4";
 constexpr std::array<std::string_view, 4> kParts = {".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map"};
 constexpr JsonLimits kStateLimits{std::size_t{1} << 16, 4, 64, 256};
 
-// bitsandbytes' description of a tensor's quantisation.
+// bitsandbytes' description of a tensor's quantization.
 struct QuantState {
   Json json;
   std::string source;
@@ -30,13 +30,13 @@ struct QuantState {
 
 class Reader {
  public:
-  Reader(const ModelFiles& base, const QuantisedMatrix& matrix) : base_(base), matrix_(matrix) {}
+  Reader(const ModelFiles& base, const QuantizedMatrix& matrix) : base_(base), matrix_(matrix) {}
 
-  Quantised read() const {
+  Quantized read() const {
     const auto [state, source] = QuantState(part(kState, DType::u8, -1), base_.directory());
     check(state, source);
     const std::int64_t scales = matrix_.scales(DType::nf4).size();
-    Quantised out;
+    Quantized out;
     out.codes = bytes_of(part("", DType::u8, (matrix_.size() + 1) / 2));
     if (std::vector<float> map = floats(".quant_map", 16); !std::ranges::equal(map, kernels::kNf4Codes))
       refuse(".quant_map", "the values are not those of nf4");
@@ -96,7 +96,7 @@ class Reader {
   }
 
   const ModelFiles& base_;
-  const QuantisedMatrix& matrix_;
+  const QuantizedMatrix& matrix_;
 };
 
 }  // namespace
@@ -106,16 +106,16 @@ bool is_bitsandbytes_config(const Json& config, const std::string& source) {
   auto found = config.find("quantization_config");
   if (found == config.end() || found->is_null()) return false;
   const char* advice =
-      "of these, bitsandbytes' nf4, AWQ, GPTQ and mlx-lm's 4 bits can be read; take the unquantised model";
+      "of these, bitsandbytes' nf4, AWQ, GPTQ and mlx-lm's 4 bits can be read; take the unquantized model";
   if (config.value("model_type", "") == "gpt_oss" && found->is_object() && found->value("quant_method", "") == "mxfp4")
     return false;  // its experts are used in their stored format
   if (!found->is_object()) throw UserError("{}: 'quantization_config' is not an object", source);
   if (auto method = json_string(*found, "quant_method", "bitsandbytes", source); method != "bitsandbytes")
-    throw UserError("{}: 'quantization_config': quantised by '{}'; {}", source, method.substr(0, 40), advice);
+    throw UserError("{}: 'quantization_config': quantized by '{}'; {}", source, method.substr(0, 40), advice);
   if (!json_bool(*found, "load_in_4bit", false, source))
-    throw UserError("{}: 'quantization_config': quantised to 8 bits; {}", source, advice);
+    throw UserError("{}: 'quantization_config': quantized to 8 bits; {}", source, advice);
   if (auto type = json_string(*found, "bnb_4bit_quant_type", "fp4", source); type != "nf4")
-    throw UserError("{}: 'quantization_config': quantised to '{}'; {}", source, type.substr(0, 40), advice);
+    throw UserError("{}: 'quantization_config': quantized to '{}'; {}", source, type.substr(0, 40), advice);
   return true;
 }
 
@@ -128,10 +128,10 @@ bool is_bitsandbytes_in_16_bits(const ModelFiles& base, const std::string& name)
   return json_string(state.json, "dtype", "float32", state.source) != "float32";
 }
 
-Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, DType scheme) {
+Quantized read_bitsandbytes(const ModelFiles& base, const QuantizedMatrix& matrix, DType scheme) {
   if (scheme != DType::nf4)
     throw UserError(
-        "{}: is quantised to nf4 already; load_in_8bit needs the unquantised model, load_in_4bit takes this one",
+        "{}: is quantized to nf4 already; load_in_8bit needs the unquantized model, load_in_4bit takes this one",
         base.directory());
   return Reader(base, matrix).read();
 }

@@ -28,7 +28,7 @@ class ConfigFields {
   void cap(const char* key, double& value, double fallback);
   /// One key for the biases of q, k, v and o.
   void attention_bias(ModelSpec& spec, const char* key = "attention_bias", bool fallback = false);
-  /// Whether q and k are normalised; `over`: the scope of this family's q and k norms.
+  /// Whether q and k are normalized; `over`: the scope of this family's q and k norms.
   void qk_norm(ModelSpec& spec, const char* key, QkNormSpec::Over over);
   /// "use_sliding_window": whether layers have windows. Without it, "layer_types" must not name sliding layers.
   bool windows_in_use(const ModelSpec& spec);

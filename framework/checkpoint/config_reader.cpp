@@ -104,8 +104,8 @@ std::vector<std::int64_t> ConfigReader::integers(const char* key) const {
   std::vector<std::int64_t> out;
   if (!has(key)) return out;
   const Json& list = at(key);
-  constexpr std::size_t kMost = 8192;
-  if (!list.is_array() || list.size() > kMost ||
+  constexpr std::size_t kMax = 8192;
+  if (!list.is_array() || list.size() > kMax ||
       !std::all_of(list.begin(), list.end(), [](const Json& v) { return v.is_number_integer(); }))
     throw UserError("{}: '{}' must be a list of whole numbers, is {}", source_, key, dump(list).substr(0, 60));
   for (const Json& v : list) out.push_back(v.get<std::int64_t>());

@@ -85,7 +85,7 @@ Json rewrite_config(const Json& original, const Json& changes) {
     }
     if (key == "rope_parameters") part.erase("rope_scaling");  // which would take precedence
     if (key == "dtype")
-      out.erase("quantization"), out.erase("quantization_config");  // the weights are not quantised any more
+      out.erase("quantization"), out.erase("quantization_config");  // the weights are not quantized any more
   }
   return out;
 }

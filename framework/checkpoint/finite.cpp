@@ -15,7 +15,7 @@ namespace {
 // Index of the first value whose exponent bits (`mask`) are all ones.
 template <class Bits>
 std::int64_t first_with(Bits mask, std::span<const std::byte> bytes) {
-  constexpr std::size_t kTogether = 64;  // a constant, so that the compiler vectorises the loop
+  constexpr std::size_t kTogether = 64;  // a constant, so that the compiler vectorizes the loop
   const std::size_t count = bytes.size() / sizeof(Bits);
   Bits values[kTogether];
   for (std::size_t at = 0; at < count; at += kTogether) {

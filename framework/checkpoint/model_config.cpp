@@ -110,12 +110,12 @@ void check_architecture(const Json& config, std::string_view architecture, std::
 
 // Classes of a classifier, as transformers counts them.
 std::int64_t label_count(const Json& config, const std::string& source) {
-  constexpr std::int64_t kUsual = 2, kMost = 4096;
+  constexpr std::int64_t kUsual = 2, kMax = 4096;
   auto names = config.find("id2label");
   const bool listed = names != config.end() && names->is_object() && !names->empty();
   const std::int64_t count =
       json_integer(config, "num_labels", listed ? static_cast<std::int64_t>(names->size()) : kUsual, source);
-  if (count < 1 || count > kMost) throw UserError("{}: 'num_labels' must be 1 to {}, is {}", source, kMost, count);
+  if (count < 1 || count > kMax) throw UserError("{}: 'num_labels' must be 1 to {}, is {}", source, kMax, count);
   return count;
 }
 
@@ -157,7 +157,7 @@ ModelSpec read_model_config(const Json& config, const std::string& source) {
   for (HeadKind kind : {HeadKind::sequence_classification, HeadKind::token_classification})
     if (has_architecture(config, architecture_of(family, kind))) head = kind;
   check_architecture(config, architecture_of(family, head), family.model_type, source);
-  is_bitsandbytes_config(config, source);  // refuses every other quantisation
+  is_bitsandbytes_config(config, source);  // refuses every other quantization
   if (config.contains("auto_map")) log_info("{}: 'auto_map' names Python code, which is not run", source);
   ModelSpec spec;
   spec.model_type = family.model_type;

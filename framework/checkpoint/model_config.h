@@ -56,7 +56,7 @@ Json config_json(const ModelSpec& spec, const std::string& dtype);
 
 /// `original` with some keys changed (in the spelling of transformers 5: "dtype", not "torch_dtype"); keeps unknown
 /// keys, their order and the spelling in use. A null value is written as null. A new dtype means that weights are not
-/// quantised any more: the keys about quantisation are removed.
+/// quantized any more: the keys about quantization are removed.
 Json rewrite_config(const Json& original, const Json& changes);
 
 /// The architecture of a model with this head: "LlamaForCausalLM", "LlamaForSequenceClassification" …

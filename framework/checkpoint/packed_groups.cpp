@@ -65,7 +65,7 @@ class Unpacker {
     return *t;
   }
 
-  // Matrices that were not quantised have their usual name and no codes.
+  // Matrices that were not quantized have their usual name and no codes.
   void add(const WeightName& w) {
     const std::string stem = w.tensor.substr(0, w.tensor.rfind(".weight"));
     const bool mlx = config_.format == PackedFormat::mlx;
@@ -139,7 +139,7 @@ class Unpacker {
       if (g != c / group)
         throw UserError(
             "{}: tensor '{}.g_idx': the groups are not ranges of columns (desc_act: true), which dml does not read; "
-            "take a model that was quantised with desc_act: false",
+            "take a model that was quantized with desc_act: false",
             own_->stored.directory(), stem);
     }
   }
@@ -198,7 +198,7 @@ PackedConfig packed_config(const Json& config, const std::string& source) {
   if (method != "awq" && method != "gptq" && !is_mlx) return out;
   const Json& of = is_mlx ? mlx : given;
   out.format = is_mlx ? PackedFormat::mlx : method == "awq" ? PackedFormat::awq : PackedFormat::gptq;
-  auto refuse = [&](const std::string& what) { throw UserError("{}: quantised by {} {}", source, out.name(), what); };
+  auto refuse = [&](const std::string& what) { throw UserError("{}: quantized by {} {}", source, out.name(), what); };
   if (const auto bits = json_integer(of, "bits", 4, source); bits != kBits)
     refuse(fmt::format("to {} bits; dml reads 4", bits));
   if (const auto mode = json_string(of, "mode", "affine", source); mode != "affine")

@@ -1,4 +1,4 @@
-// Reads matrices that AWQ, GPTQ and mlx-lm quantised to 4 bits in groups of a row, each with a scale and a zero point.
+// Reads matrices that AWQ, GPTQ and mlx-lm quantized to 4 bits in groups of a row, each with a scale and a zero point.
 // All three are value = scale · code + offset, which is ggml's q4_1 with blocks of 32 (kernels/quant_ggml.h). They are
 // converted to it, so kernels, adapters, merging and conversion handle them like GGUF files.
 //

@@ -54,11 +54,11 @@ bool TensorView::aligned() const {
 }
 
 void TensorView::read(std::int64_t first, std::int64_t count, float* out) const {
-  if (quantised()) kernels::unpack({dtype, 1, size(), bytes.data()}, 0, 1, first, count, out);
+  if (quantized()) kernels::unpack({dtype, 1, size(), bytes.data()}, 0, 1, first, count, out);
   else read_floats(dtype, bytes.data() + dtype_bytes(dtype, first), count, out);
 }
 
-bool TensorView::quantised() const { return kernels::block_format(dtype) != nullptr; }
+bool TensorView::quantized() const { return kernels::block_format(dtype) != nullptr; }
 
 std::vector<float> TensorView::floats(const std::string& source) const {
   if (!readable())

@@ -27,10 +27,10 @@ struct TensorView {
   std::span<const std::byte> bytes;
 
   std::int64_t size() const;
-  /// Whether it is in a ggml block format, as quantised matrices of GGUF files are.
-  bool quantised() const;
+  /// Whether it is in a ggml block format, as quantized matrices of GGUF files are.
+  bool quantized() const;
   /// Whether its values can be read as float32.
-  bool readable() const { return quantised() || is_readable_float(dtype); }
+  bool readable() const { return quantized() || is_readable_float(dtype); }
   /// Reads elements [first, first + count) as float32; requires readable().
   void read(std::int64_t first, std::int64_t count, float* out) const;
   /// Whether the data may be used in place as elements of its dtype.

@@ -162,7 +162,7 @@ int tokenize(const std::vector<std::string>& words) {
 }  // namespace
 
 Command preprocess_command() {
-  return {"preprocess", "tokenises the data of a recipe and plans the packing",
+  return {"preprocess", "tokenizes the data of a recipe and plans the packing",
           [] { return Preprocess().options.page(); }, preprocess, Ranks::many};
 }
 Command tokenize_command() {

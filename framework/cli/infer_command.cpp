@@ -110,10 +110,10 @@ std::vector<std::string> parse_stops(const std::string& text) {
 }
 
 void choose_beams(const Infer& in, GenerationOptions& options) {
-  constexpr std::int64_t kMostBeams = 64;
+  constexpr std::int64_t kMaxBeams = 64;
   options.beams = in.num_beams.value_or(1);
-  if (options.beams < 1 || options.beams > kMostBeams)
-    throw UserError("--num-beams: {} is not from 1 to {}", options.beams, kMostBeams);
+  if (options.beams < 1 || options.beams > kMaxBeams)
+    throw UserError("--num-beams: {} is not from 1 to {}", options.beams, kMaxBeams);
   if (in.length_penalty && options.beams == 1) throw UserError("--length-penalty goes with --num-beams");
   options.length_penalty = in.length_penalty.value_or(1);
   if (!(std::abs(options.length_penalty) <= 100))
@@ -153,11 +153,11 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
 
 // Checks --reward and --best-of, which require sampling; returns the number of answers.
 std::int64_t answers_to_choose_from(const Infer& in, const GenerationOptions& generation) {
-  constexpr std::int64_t kMost = 1024;
+  constexpr std::int64_t kMax = 1024;
   if (!in.reward && in.best_of) throw UserError("--best-of needs --reward DIR, a reward model that chooses");
   if (!in.reward) return 0;
   const std::int64_t count = in.best_of.value_or(kUsualBestOf);
-  if (count < 2 || count > kMost) throw UserError("--best-of: {} is not from 2 to {}", count, kMost);
+  if (count < 2 || count > kMax) throw UserError("--best-of: {} is not from 2 to {}", count, kMax);
   if (in.chat) throw UserError("--reward goes with --prompt or --input");
   if (generation.sampling.greedy || generation.sampling.temperature == 0 || generation.beams > 1)
     throw UserError("--reward needs answers that differ: leave out --greedy, --num-beams and a temperature of 0");
@@ -210,7 +210,7 @@ void check_words(const Infer& in) {
 
 // Command-line settings override the recipe's and the model's defaults.
 void choose_sampling(const Infer& in, SamplingOptions& s) {
-  constexpr double kMost = 1e9;
+  constexpr double kMax = 1e9;
   auto within = [](const char* name, double x, double low, double high) {
     if (!(x >= low && x <= high)) throw UserError("--{}: {} is not from {} to {}", name, x, low, high);
     return x;
@@ -218,7 +218,7 @@ void choose_sampling(const Infer& in, SamplingOptions& s) {
   const bool samples = in.temperature || in.top_k || in.top_p || in.min_p;  // asks for sampling
   s.greedy = in.greedy || (s.greedy && !samples);
   s.temperature = within("temperature", in.temperature.value_or(s.temperature), 0, 100);
-  s.top_k = static_cast<std::int64_t>(within("top-k", static_cast<double>(in.top_k.value_or(s.top_k)), 0, kMost));
+  s.top_k = static_cast<std::int64_t>(within("top-k", static_cast<double>(in.top_k.value_or(s.top_k)), 0, kMax));
   s.top_p = within("top-p", in.top_p.value_or(s.top_p), 0, 1);
   s.min_p = within("min-p", in.min_p.value_or(s.min_p), 0, 1);
   s.repetition_penalty = within("repetition-penalty", in.repetition_penalty.value_or(s.repetition_penalty), 0, 100);
@@ -238,9 +238,9 @@ InferOptions infer_options(const Infer& in, const Recipe* recipe) {
   options.generation = generation_defaults(recipe, answering_model(recipe, in.base_model, in.adapters));
   options.long_answers = in.max_new_tokens.has_value();
   options.generation.max_new_tokens = in.max_new_tokens.value_or(options.generation.max_new_tokens);
-  constexpr std::int64_t kMostTokens = 1 << 30;
-  if (options.generation.max_new_tokens < 1 || options.generation.max_new_tokens > kMostTokens)
-    throw UserError("--max-new-tokens: {} is not from 1 to {}", options.generation.max_new_tokens, kMostTokens);
+  constexpr std::int64_t kMaxTokens = 1 << 30;
+  if (options.generation.max_new_tokens < 1 || options.generation.max_new_tokens > kMaxTokens)
+    throw UserError("--max-new-tokens: {} is not from 1 to {}", options.generation.max_new_tokens, kMaxTokens);
   choose_sampling(in, options.generation.sampling);
   choose_beams(in, options.generation);
   options.generation.cache = in.precision.apply();

@@ -95,7 +95,7 @@ std::string of_program() {
                 "dml train recipe.yml  train on this machine", "dml launch -n 4 train recipe.yml  train on four ranks",
                 "dml infer recipe.yml --prompt 'Hello'  ask the trained model"});
   out += ".SH ENVIRONMENT\n";
-  out += item(bold("NO_COLOR"), "When set to anything, output has no colours.");
+  out += item(bold("NO_COLOR"), "When set to anything, output has no colors.");
   out += item(bold("DML_ISA"),
               "The instruction set to use: portable, avx2, avx512, avx512_bf16 or amx. Without it, the fastest that "
               "the processor has.");

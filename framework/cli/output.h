@@ -16,7 +16,7 @@ namespace dml {
 /// process ends by SIGPIPE, as expected of `dml list | head`.
 void print(std::string_view text);
 
-/// Prints notices and warnings of a recipe to stderr. `brief`: summarises several notices in one line, unless --verbose
+/// Prints notices and warnings of a recipe to stderr. `brief`: summarizes several notices in one line, unless --verbose
 /// is set; `missing`: also lists named files that do not exist.
 void show_notes(const RecipeFile& file, bool brief = false, bool missing = false);
 

@@ -30,7 +30,7 @@ void PrecisionOptions::add_to(Options& options) {
   options.text(
       "bf16", bf16,
       "round the factors of matrix products to bfloat16 (false); auto: those that the processor then multiplies "
-      "faster, most of all for quantised models and long prompts; answers may differ",
+      "faster, most of all for quantized models and long prompts; answers may differ",
       "true|false|auto");
 }
 

@@ -96,7 +96,7 @@ void list_one(const std::string& what) {
   } else if (what == "prompts") {
     print_rows("prompts (datasets.type)", prompt_strategies().rows());
     print_rows("prompts of pairs (datasets.type with rl: dpo, ipo, orpo, simpo, cpo)", pair_strategies().rows());
-    print_rows("prompts of answers with a label (datasets.type with rl: kto)", labelled_strategies().rows());
+    print_rows("prompts of answers with a label (datasets.type with rl: kto)", labeled_strategies().rows());
   } else if (what == "chat_templates") {
     print("chat_templates\n");
     for (auto& f : chat_formats()) print(fmt::format("  {:<34} {}\n", f.name, f.help));

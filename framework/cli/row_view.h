@@ -9,7 +9,7 @@
 
 namespace dml {
 
-/// Prints rows with their masks, in colour if standard output is a terminal and NO_COLOR is not set.
+/// Prints rows with their masks, in color if standard output is a terminal and NO_COLOR is not set.
 void show_rows(const Prepared& prepared, const Examples& examples, const std::vector<std::int64_t>& rows,
                const Tokenizer& tokenizer, bool ids, bool json);
 

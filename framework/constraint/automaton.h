@@ -33,7 +33,7 @@ class Automaton {
     if (state >= table_.size()) table_.resize(state + 1);
     auto& row = table_[state];
     if (!row) {
-      if (rows_ == kMostRows) {  // discarded rows are recomputed on demand
+      if (rows_ == kMaxRows) {  // discarded rows are recomputed on demand
         for (auto& each : table_) each.reset();
         rows_ = 0;
       }
@@ -79,7 +79,7 @@ class Automaton {
 
  private:
   static constexpr State kUnknown = UINT32_MAX - 1;
-  static constexpr std::size_t kMostRows =
+  static constexpr std::size_t kMaxRows =
       8192;  // 8 MB; a constraint that counts characters has one state per character
   std::vector<std::unique_ptr<std::array<State, 256>>> table_;
   std::size_t rows_ = 0;

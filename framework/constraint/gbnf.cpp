@@ -15,7 +15,7 @@ using Symbol = GrammarSymbol;
 using Sequence = GrammarSequence;
 using Rule = GrammarRule;
 
-constexpr std::size_t kMostSymbols = 200'000;
+constexpr std::size_t kMaxSymbols = 200'000;
 constexpr int kDeepestGroup = 200;
 
 class GrammarParser {
@@ -94,8 +94,7 @@ class GrammarParser {
     return static_cast<std::uint32_t>(rules_.size() - 1);
   }
   void count(std::size_t n) {
-    if ((symbols_ += n) > kMostSymbols)
-      fail(fmt::format("the grammar is too large: more than {} symbols", kMostSymbols));
+    if ((symbols_ += n) > kMaxSymbols) fail(fmt::format("the grammar is too large: more than {} symbols", kMaxSymbols));
   }
 
   std::vector<Sequence> expression(int depth) {
@@ -188,8 +187,8 @@ class GrammarParser {
     std::uint64_t n = 0;
     if (peek() < U'0' || peek() > U'9') fail("expected a number");
     while (peek() >= U'0' && peek() <= U'9')
-      n = std::min<std::uint64_t>(n * 10 + (text_[at_++] - U'0'), kMostSymbols + 1);
-    if (n > kMostSymbols) fail("too many repetitions");
+      n = std::min<std::uint64_t>(n * 10 + (text_[at_++] - U'0'), kMaxSymbols + 1);
+    if (n > kMaxSymbols) fail("too many repetitions");
     return static_cast<std::uint32_t>(n);
   }
 

@@ -13,7 +13,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostWays = 20'000;
+constexpr std::size_t kMaxWays = 20'000;
 
 using Sequence = GrammarSequence;
 
@@ -61,8 +61,8 @@ class GrammarAutomaton final : public Automaton {
       id = work.back();
       work.pop_back();
       if (!visited.insert(id).second) continue;
-      if (visited.size() > kMostWays)
-        throw UserError("the grammar is too ambiguous: more than {} ways to read the text", kMostWays);
+      if (visited.size() > kMaxWays)
+        throw UserError("the grammar is too ambiguous: more than {} ways to read the text", kMaxWays);
       if (id == kEnd || symbol(stacks_[id]).terminal) {
         ways.push_back(id);
         continue;

@@ -41,8 +41,8 @@ JsonAutomaton::State JsonAutomaton::step(State s, unsigned char byte) {
   if (ways_.empty()) return kDead;
   std::sort(ways_.begin(), ways_.end());
   ways_.erase(std::unique(ways_.begin(), ways_.end()), ways_.end());
-  if (ways_.size() > kMostWays)
-    throw UserError("the schema is too ambiguous: more than {} ways to read the text", kMostWays);
+  if (ways_.size() > kMaxWays)
+    throw UserError("the schema is too ambiguous: more than {} ways to read the text", kMaxWays);
   bool records = false;
   for (FrameId id : ways_) records = records || frames_[id].records;
   return state({ways_, records ? record_ : 0});
@@ -117,7 +117,7 @@ void JsonAutomaton::read(FrameId id, unsigned char byte) {
       break;
   }
   if (space) {
-    if (f.space == kMostSpace || (space_ == JsonSpace::one && !may_be_blank(f, byte))) return;
+    if (f.space == kMaxSpace || (space_ == JsonSpace::one && !may_be_blank(f, byte))) return;
     ++f.space;
     return keep(f);
   }

@@ -35,9 +35,9 @@ class JsonAutomaton final : public Automaton {
   using LanguageId = Languages::Id;
   using FrameId = std::uint32_t;
 
-  static constexpr std::uint32_t kMostSpace =
+  static constexpr std::uint32_t kMaxSpace =
       20;  // maximum white space between two tokens: a model could generate it endlessly
-  static constexpr std::size_t kMostWays = 5000;
+  static constexpr std::size_t kMaxWays = 5000;
   static constexpr std::uint32_t kDeepest = 200;  // maximum nesting of arrays and objects
   static constexpr FrameId kNoFrame = UINT32_MAX;
 

@@ -100,7 +100,7 @@ std::uint32_t JsonAutomaton::required_left(const Schema::ObjectShape& s, const P
   return n;
 }
 
-// The names that may come next, each labelled with its group.
+// The names that may come next, each labeled with its group.
 JsonAutomaton::LanguageId JsonAutomaton::names(std::uint32_t shape, std::uint32_t progress) {
   auto [it, fresh] = names_.try_emplace({shape, progress}, Languages::kNone);
   if (!fresh) return it->second;

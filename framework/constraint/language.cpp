@@ -10,11 +10,11 @@ namespace {
 using Id = Languages::Id;
 using Transition = Languages::Transition;
 
-constexpr std::size_t kMostNodes = 4'000'000;   // maximum number of expressions
-constexpr std::size_t kMostSearched = 200'000;  // maximum number of states that one emptiness test visits
+constexpr std::size_t kMaxNodes = 4'000'000;   // maximum number of expressions
+constexpr std::size_t kMaxSearched = 200'000;  // maximum number of states that one emptiness test visits
 
 [[noreturn]] void too_complex() {
-  throw UserError("the constraint is too complex: it needs more than {} states", kMostNodes);
+  throw UserError("the constraint is too complex: it needs more than {} states", kMaxNodes);
 }
 
 std::uint64_t packed(CodePoints c) { return std::uint64_t{c.first} << 32 | c.last; }
@@ -36,7 +36,7 @@ Languages::Languages() {
 Id Languages::intern(Node node) {
   auto [it, fresh] = ids_.try_emplace(std::move(node), static_cast<Id>(nodes_.size()));
   if (fresh) {
-    if (nodes_.size() >= kMostNodes) too_complex();
+    if (nodes_.size() >= kMaxNodes) too_complex();
     nodes_.push_back(it->first);
     bytes_ += 2 * (sizeof(Node) + it->first.data.size() * sizeof(std::uint64_t)) + 2 * sizeof(raw_[0]) + 32;
     raw_.emplace_back();
@@ -249,7 +249,7 @@ bool Languages::empty(Id a) {
     const Id at = stack.back();
     stack.pop_back();
     seen.push_back(at);
-    if (from.size() > kMostSearched) too_complex();
+    if (from.size() > kMaxSearched) too_complex();
     for (const Transition& t : std::vector<Transition>(raw_transitions(at))) {
       if (emptiness_[t.next] == Emptiness::not_empty) {
         for (Id back = at;; back = from[back]) {

@@ -31,7 +31,7 @@ class Languages {
 
   Languages();
 
-  // Constructors; all of them normalise the expression.
+  // Constructors; all of them normalize the expression.
   Id characters(std::vector<CodePoints> set);
   Id character(char32_t c) { return characters({{c, c}}); }
   Id any_character() { return characters({{0, kLast}}); }

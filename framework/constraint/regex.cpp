@@ -13,8 +13,8 @@ namespace {
 using Id = Languages::Id;
 using Term = RegexTerm;
 
-constexpr std::uint32_t kMostUnrolled = 1000;  // repetitions of what asserts something
-constexpr int kMostTerms = 100'000;            // terms, those of repetitions each time
+constexpr std::uint32_t kMaxUnrolled = 1000;  // repetitions of what asserts something
+constexpr int kMaxTerms = 100'000;            // terms, those of repetitions each time
 
 bool reads_nothing(const Term& t) {
   if (t.kind >= Term::Kind::begin) return true;
@@ -34,7 +34,7 @@ class Builder {
   Following everywhere(Id language) const { return Following(1 + kinds_.size(), language); }
 
   Following build(const Term& t, const Following& following) {
-    if (++work_ > kMostTerms) throw UserError("the regular expression is too complex: it repeats what looks around");
+    if (++work_ > kMaxTerms) throw UserError("the regular expression is too complex: it repeats what looks around");
     if (!t.asserts()) return read(plain(t), following);
     Following out = following;
     switch (t.kind) {
@@ -135,8 +135,8 @@ class Builder {
     const Term& part = *t.parts[0];
     if (reads_nothing(part)) return t.least == 0 ? following : build(part, following);
     const bool bounded = t.most != Languages::kUnbounded;
-    if (std::max(t.least, bounded ? t.most : 0) > kMostUnrolled)
-      throw UserError("more than {} repetitions of a look-around are not supported", kMostUnrolled);
+    if (std::max(t.least, bounded ? t.most : 0) > kMaxUnrolled)
+      throw UserError("more than {} repetitions of a look-around are not supported", kMaxUnrolled);
     Following out = following;
     if (bounded) {
       for (std::uint32_t i = t.least; i < t.most; ++i) out = either(following, build(part, out));

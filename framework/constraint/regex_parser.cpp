@@ -16,8 +16,8 @@ using Id = Languages::Id;
 using Term = RegexTerm;
 using TermPtr = RegexTermPtr;
 
-constexpr int kDeepest = 100;                      // nested groups
-constexpr std::uint32_t kMostRepeats = 1'000'000;  // in {n,m}
+constexpr int kDeepest = 100;                     // nested groups
+constexpr std::uint32_t kMaxRepeats = 1'000'000;  // in {n,m}
 
 TermPtr make(Term::Kind kind, Id language = Languages::kEmptyText) {
   auto out = std::make_unique<Term>();
@@ -113,10 +113,10 @@ class Parser {
     if (peek() < U'0' || peek() > U'9') return false;
     std::uint64_t value = 0;
     while (peek() >= U'0' && peek() <= U'9') {
-      value = std::min<std::uint64_t>(value * 10 + (text_[at_] - U'0'), kMostRepeats + 1);
+      value = std::min<std::uint64_t>(value * 10 + (text_[at_] - U'0'), kMaxRepeats + 1);
       ++at_;
     }
-    if (value > kMostRepeats) fail(fmt::format("more than {} repetitions are not supported", kMostRepeats));
+    if (value > kMaxRepeats) fail(fmt::format("more than {} repetitions are not supported", kMaxRepeats));
     out = static_cast<std::uint32_t>(value);
     return true;
   }

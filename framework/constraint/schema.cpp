@@ -14,7 +14,7 @@ using LanguageId = Languages::Id;
 
 namespace {
 
-constexpr std::size_t kMostWork = 1'000'000;  // formulas combined for one question; about a second
+constexpr std::size_t kMaxWork = 1'000'000;   // formulas combined for one question; about a second
 constexpr std::uint32_t kLongestNumber = 60;  // characters; a model could generate digits endlessly
 
 bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::object; }
@@ -22,7 +22,7 @@ bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::obj
 }  // namespace
 
 Schema::Schema(const Json& document, std::string source, Languages& languages)
-    : source_(std::move(source)), l_(languages), most_work_(kMostWork) {
+    : source_(std::move(source)), l_(languages), most_work_(kMaxWork) {
   nodes_.push_back({Node::Kind::yes, {}});
   nodes_.push_back({Node::Kind::no, {}});
   compiler_ = std::make_unique<Compiler>(*this, document);

@@ -14,8 +14,8 @@ using LanguageId = Languages::Id;
 
 namespace {
 
-constexpr std::size_t kMostGroups = 500;  // maximum number of groups of names in an object
-constexpr std::size_t kMostWanted = 31;   // bits
+constexpr std::size_t kMaxGroups = 500;  // maximum number of groups of names in an object
+constexpr std::size_t kMaxWanted = 31;   // bits
 
 }  // namespace
 
@@ -105,7 +105,7 @@ std::vector<Schema::Members> Schema::other_members(const MemberFacts& facts, con
       if (!l_.empty(inside.names)) next.push_back(std::move(inside));
       if (!l_.empty(part.names)) next.push_back(std::move(part));
     }
-    if (next.size() > kMostGroups) refuse("the schema is too complex: too many kinds of names in one object");
+    if (next.size() > kMaxGroups) refuse("the schema is too complex: too many kinds of names in one object");
     parts = std::move(next);
   }
   std::vector<Members> out;
@@ -127,7 +127,7 @@ std::vector<Schema::Members> Schema::other_members(const MemberFacts& facts, con
 
 std::optional<std::uint32_t> Schema::merged_object(const Case& c) {
   const MemberFacts facts = member_facts(c);
-  if (facts.some.size() > kMostWanted)
+  if (facts.some.size() > kMaxWanted)
     refuse("the schema is too complex: too many members of unknown names are asked for");
   ObjectShape s{.groups = {}, .least = facts.least, .most = facts.most, .wanted = {}};
   for (auto& [language, value] : facts.some) s.wanted.push_back(value);

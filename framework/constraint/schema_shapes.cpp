@@ -13,14 +13,14 @@ using Formula = Schema::Formula;
 
 namespace {
 
-constexpr std::size_t kMostCases = 5000;     // shapes of one formula
-constexpr std::size_t kMostCombined = 500;   // cases of a combination of parts
-constexpr std::size_t kMostPairs = 200'000;  // pairs of cases of two parts
-constexpr std::size_t kMostCompared = 1500;  // cases compared with each other
-constexpr std::size_t kFewCases = 8;         // up to this number, contradictions are not searched for
-constexpr std::size_t kMostAhead = 300'000;  // formulas combined before a text is read
-constexpr std::size_t kFormulaCost = 50;     // of one that is looked at, in formulas combined
-constexpr std::size_t kMostLater = 100'000;  // formulas combined for one question while a text is read
+constexpr std::size_t kMaxCases = 5000;     // shapes of one formula
+constexpr std::size_t kMaxCombined = 500;   // cases of a combination of parts
+constexpr std::size_t kMaxPairs = 200'000;  // pairs of cases of two parts
+constexpr std::size_t kMaxCompared = 1500;  // cases compared with each other
+constexpr std::size_t kFewCases = 8;        // up to this number, contradictions are not searched for
+constexpr std::size_t kMaxAhead = 300'000;  // formulas combined before a text is read
+constexpr std::size_t kFormulaCost = 50;    // of one that is looked at, in formulas combined
+constexpr std::size_t kMaxLater = 100'000;  // formulas combined for one question while a text is read
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void Schema::simplify(std::vector<Case>& cases) {
     return std::pair(a.size(), std::cref(a).get()) < std::pair(b.size(), std::cref(b).get());
   });
   cases.erase(std::unique(cases.begin(), cases.end()), cases.end());
-  if (cases.size() > kMostCompared) return;
+  if (cases.size() > kMaxCompared) return;
   std::vector<Case> out;
   for (Case& c : cases)
     if (std::ranges::none_of(out, [&](const Case& less) { return std::ranges::includes(c, less); }))
@@ -48,7 +48,7 @@ std::vector<Schema::Case> Schema::any_case(const std::vector<std::uint32_t>& par
     }
   }
   simplify(out);
-  leave_out(out, kMostCases);
+  leave_out(out, kMaxCases);
   return out;
 }
 
@@ -59,8 +59,8 @@ std::vector<Schema::Case> Schema::every_case(const std::vector<std::uint32_t>& p
   for (auto p : parts) {
     std::vector<Case> next;
     std::vector<Case> more = cases(p, positive, kind, depth);
-    const std::size_t most = std::max({kMostCombined, out.size(), more.size()});
-    leave_out(more, std::max(kMostCombined, kMostPairs / out.size()));
+    const std::size_t most = std::max({kMaxCombined, out.size(), more.size()});
+    leave_out(more, std::max(kMaxCombined, kMaxPairs / out.size()));
     for (auto& c : more)
       for (auto& before : out) {
         Case both;
@@ -220,7 +220,7 @@ void Schema::look_ahead() {
     if (known.insert(f).second) reached.push_back(f);
   };
   std::size_t spent = 0;
-  for (std::size_t i = 0; i < reached.size() && spent < kMostAhead; ++i) {
+  for (std::size_t i = 0; i < reached.size() && spent < kMaxAhead; ++i) {
     const Formula f = reached[i];
     for (JsonKind kind : {JsonKind::string, JsonKind::number}) scalar(f, kind);
     const std::vector<std::uint32_t> lists = arrays(f);
@@ -234,7 +234,7 @@ void Schema::look_ahead() {
     for (std::uint32_t id : groups)
       for (const Members& members : object(id).groups) reach(members.value);
   }
-  most_work_ = kMostLater;
+  most_work_ = kMaxLater;
 }
 
 }  // namespace dml

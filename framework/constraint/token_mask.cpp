@@ -8,7 +8,7 @@
 namespace dml {
 
 namespace {
-constexpr std::size_t kMostBytes = std::size_t{32} << 20;  // of cached sets: 2048 sets for 128k tokens
+constexpr std::size_t kMaxBytes = std::size_t{32} << 20;  // of cached sets: 2048 sets for 128k tokens
 }
 
 TokenTree::TokenTree(std::vector<std::string> texts, std::vector<std::pair<std::int32_t, std::string>> specials)
@@ -63,7 +63,7 @@ TokenConstraint::Text TokenConstraint::start() {
 const TokenSet& TokenConstraint::allowed(const Text& text) {
   const std::uint64_t key = std::uint64_t{text.state} << 1 | text.begun;
   if (auto it = sets_.find(key); it != sets_.end()) return it->second;
-  if (set_bytes_ >= kMostBytes) sets_.clear(), set_bytes_ = 0;
+  if (set_bytes_ >= kMaxBytes) sets_.clear(), set_bytes_ = 0;
   const TokenTree& tokens = tree(text);
   TokenSet set((tokens.vocabulary() + 63) / 64, 0);
   const auto nodes = tokens.nodes();
@@ -99,9 +99,9 @@ const TokenSet& TokenConstraint::allowed(const Text& text) {
 }
 
 std::vector<std::int32_t> TokenConstraint::only_continuation(const Text& text, std::size_t most) {
-  constexpr std::size_t kMostBytes = 128;
+  constexpr std::size_t kMaxBytes = 128;
   std::string bytes;
-  for (Automaton::State s = text.state; bytes.size() < kMostBytes && !automaton_->may_end(s);) {
+  for (Automaton::State s = text.state; bytes.size() < kMaxBytes && !automaton_->may_end(s);) {
     const auto only = automaton_->only_byte(s);
     if (!only) break;
     bytes += static_cast<char>(*only);

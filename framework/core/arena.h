@@ -28,12 +28,12 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// `count` uninitialised elements, aligned to kAlignment. More than the capacity is an internal error (DML_CHECK).
+  /// `count` uninitialized elements, aligned to kAlignment. More than the capacity is an internal error (DML_CHECK).
   template <class T>
   std::span<T> take(std::int64_t count) {
     return {static_cast<T*>(take_bytes(count, sizeof(T))), static_cast<std::size_t>(count)};
   }
-  /// A dense float32 matrix, uninitialised.
+  /// A dense float32 matrix, uninitialized.
   Mat matrix(std::int64_t rows, std::int64_t cols) { return {take<float>(rows * cols).data(), rows, cols}; }
 
   // In bytes.

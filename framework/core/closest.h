@@ -7,7 +7,7 @@
 
 namespace dml {
 
-/// Edit distance with transpositions of neighbours.
+/// Edit distance with transpositions of neighbors.
 int edit_distance(std::string_view a, std::string_view b);
 
 /// The choice nearest to `word`, or "" when none is close enough. Case and '-' / '_' are ignored.

@@ -20,14 +20,14 @@ void require_directory(const std::string& path) {
 }
 
 std::string near_missing(const std::string& path) {
-  constexpr std::size_t kMostNames = 1000;
+  constexpr std::size_t kMaxNames = 1000;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path(),
                               folder = parent.empty() ? "." : parent;
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) return fmt::format("; there is no directory {}", folder.string());
   std::vector<std::string> names;
   for (auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (names.size() >= kMostNames) break;
+    if (names.size() >= kMaxNames) break;
     names.push_back(entry.path().filename().string());
   }
   std::ranges::sort(names);

@@ -1,4 +1,4 @@
-// Every type in which numbers are stored: elements of files and of memory, and codes of quantised weights. What a type
+// Every type in which numbers are stored: elements of files and of memory, and codes of quantized weights. What a type
 // means to one part of the program stands in that part's table: how kernels read it in kernels/stored_format.cpp, its
 // name in safetensors in checkpoint/safetensors_dtype.cpp, its number in GGUF in exchange/gguf.cpp.
 #pragma once

@@ -35,10 +35,10 @@ std::string temporary_name(const std::string& target) {
 // written directly, since a rename would put a file in its place: a device, a pipe, an open file of a process
 // (/dev/stdout is a link to /proc/self/fd/1).
 std::string replaceable_target(const std::string& path) {
-  constexpr int kMostLinks = 40;
+  constexpr int kMaxLinks = 40;
   fs::path at(path);
   std::error_code error;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(at, error); ++i) {
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(at, error); ++i) {
     if (fs::weakly_canonical(at.parent_path(), error).string().starts_with("/proc/")) return "";
     at = at.parent_path() / fs::read_symlink(at, error);  // an absolute link replaces the path
   }

@@ -46,7 +46,7 @@ struct PackedBatch {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t documents() const { return starts.empty() ? 0 : static_cast<std::int64_t>(starts.size()) - 1; }
   /// The number of positions of a document up to its last label; later ones do not affect the loss.
-  std::int64_t labelled_length(std::int64_t document) const {
+  std::int64_t labeled_length(std::int64_t document) const {
     const std::int32_t begin = starts[static_cast<std::size_t>(document)];
     std::int32_t end = starts[static_cast<std::size_t>(document) + 1];
     while (end > begin && labels[static_cast<std::size_t>(end) - 1] == kIgnore) --end;

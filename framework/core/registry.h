@@ -49,7 +49,6 @@ class Registry {
     throw UserError("unknown {} '{}'{}", kind_, name, did_you_mean(name, names()));
   }
   const std::vector<Row>& rows() const { return rows_; }
-  const std::string& kind() const { return kind_; }
   std::vector<std::string> names() const {
     std::vector<std::string> out;
     for (auto& r : rows_) out.push_back(r.name);

@@ -17,7 +17,7 @@ struct HostCore {
 struct Topology {
   int sockets = 0, numa_nodes = 0, cache_groups = 0;  // 0: unknown
   int cores = 1, processors = 1;                      // processors: hardware threads
-  std::vector<HostCore> each_core = {};               // neighbours follow each other; empty: unknown
+  std::vector<HostCore> each_core = {};               // neighbors follow each other; empty: unknown
 
   /// "16 cores (32 hardware threads), 2 sockets, 4 NUMA nodes, 8 groups of cores with an L3 cache each".
   std::string text() const;

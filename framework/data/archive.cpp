@@ -12,7 +12,7 @@ namespace dml {
 namespace {
 
 constexpr std::string_view kSeparator = "::";
-constexpr std::size_t kMostMembers = 100'000, kBlock = std::size_t{1} << 16;
+constexpr std::size_t kMaxMembers = 100'000, kBlock = std::size_t{1} << 16;
 
 struct Closer {
   void operator()(archive* a) const { archive_read_free(a); }
@@ -93,7 +93,7 @@ std::vector<std::string> archive_members(const std::string& archive) {
   for (std::string name = next_member(archive, reader.get(), entry); !name.empty();
        name = next_member(archive, reader.get(), entry)) {
     if (name.starts_with('.') || name.find("/.") != name.npos || name.starts_with("__MACOSX")) continue;
-    if (out.size() == kMostMembers) throw UserError("{}: more than {} files", archive, kMostMembers);
+    if (out.size() == kMaxMembers) throw UserError("{}: more than {} files", archive, kMaxMembers);
     if (!seen.insert(name).second) throw UserError("{}: holds two files named '{}'", archive, name);
     out.push_back(name);
   }

@@ -1,4 +1,4 @@
-// Builds the arrays of a prepared folder from rows: reads, renders, tokenises, filters and writes them. Rows are read
+// Builds the arrays of a prepared folder from rows: reads, renders, tokenizes, filters and writes them. Rows are read
 // in order, processed in parallel block by block and written in order, so the bytes do not depend on the number of
 // threads, and at most three blocks are in memory: one is processed while the next is read and the previous one is
 // written.
@@ -58,7 +58,7 @@ struct DataCheck {
 
 using ProblemSink = std::function<void(const Problem&)>;
 
-/// Reads, renders and tokenises like build_arrays(), but writes nothing. Passes everything that build_arrays() would
+/// Reads, renders and tokenizes like build_arrays(), but writes nothing. Passes everything that build_arrays() would
 /// reject to `problem`, one call each, in the order of the rows.
 DataCheck check_rows(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                      const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,

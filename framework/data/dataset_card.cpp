@@ -30,9 +30,9 @@ struct Config {
 
 // The text between the first two lines of dashes.
 std::string front_matter(const std::string& path) {
-  constexpr std::size_t kMost = std::size_t{4} << 20;
+  constexpr std::size_t kMax = std::size_t{4} << 20;
   std::error_code unreadable;
-  if (!fs::is_regular_file(path, unreadable) || fs::file_size(path, unreadable) > kMost) return {};
+  if (!fs::is_regular_file(path, unreadable) || fs::file_size(path, unreadable) > kMax) return {};
   std::string text = read_file(path);
   std::erase(text, '\r');
   if (!text.starts_with("---\n")) return {};
@@ -115,10 +115,10 @@ bool fits(std::string pattern, const std::string& path) {
 }
 
 std::vector<std::string> files_below(const std::string& folder) {
-  constexpr std::size_t kMost = 100'000;
+  constexpr std::size_t kMax = 100'000;
   std::vector<std::string> out;
   std::error_code error, unreadable;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end && out.size() < kMost;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end && out.size() < kMax;
        it.increment(error))
     if (it->is_regular_file(unreadable)) out.push_back(it->path().lexically_relative(folder).string());
   std::ranges::sort(out);

@@ -37,7 +37,7 @@ struct Example {
   std::int64_t trained() const;
 };
 
-/// Tokenises segments and concatenates their tokens. A token belongs to the piece that contains its first byte that is
+/// Tokenizes segments and concatenates their tokens. A token belongs to the piece that contains its first byte that is
 /// not a space. One object serves many rows, reusing its working memory.
 class Assembler {
  public:

@@ -90,7 +90,7 @@ std::string render_text(const RowView& row, const ViewStyle& style) {
     std::string text = visible(token.text, style.ids);
     if (style.ids) text = fmt::format("{}({}, {})", text, token.label, token.id);
     if (style.color) {
-      // Colours end before each newline, since pagers reset them per line.
+      // Colors end before each newline, since pagers reset them per line.
       const std::string begin = fmt::format("{}{}", token.trained() ? kGreen : kDim, token.special ? kInverse : "");
       bool newline = text.ends_with('\n');
       if (newline) text.pop_back();

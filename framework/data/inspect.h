@@ -40,7 +40,7 @@ std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& t
 
 struct ViewStyle {
   bool color =
-      true;  // trained tokens green, others dim, special tokens inverse; without colour, trained spans are in ⟦…⟧
+      true;  // trained tokens green, others dim, special tokens inverse; without color, trained spans are in ⟦…⟧
   bool ids = false;  // every token as token(label, id)
 };
 /// The row as text. Control characters are escaped, newlines are shown and kept.

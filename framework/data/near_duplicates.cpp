@@ -5,7 +5,7 @@
 namespace dml {
 namespace {
 
-// Finaliser of SplitMix64.
+// Finalizer of SplitMix64.
 std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;

@@ -25,7 +25,7 @@ namespace {
 std::vector<DatasetEntry> pretraining_entries(const DataSection& data) {
   std::vector<DatasetEntry> out = data.pretraining_dataset;
   for (auto& entry : out) {
-    if (entry.type.pre_tokenised()) entry.type.name = "pretrain";
+    if (entry.type.pre_tokenized()) entry.type.name = "pretrain";
   }
   return out;
 }

@@ -290,8 +290,8 @@ void RowReader::parse(const RawRow& row, Json& record) const {
   if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array || is_table(source_.form)) {
     try {
       constexpr std::size_t kLarge = std::size_t{1} << 20;
-      const JsonLimits limits{.bytes = kLargestRow, .elements = kMostValues};
-      if (std::size_t stopped = 0; !read_row_json(row.text, record, kMostValues, &stopped)) {
+      const JsonLimits limits{.bytes = kLargestRow, .elements = kMaxValues};
+      if (std::size_t stopped = 0; !read_row_json(row.text, record, kMaxValues, &stopped)) {
         record = nullptr;  // the part that was read
         if (row.text.size() > kLarge) parse_json(shortened_row(row.text, stopped), place(row), limits);
         record = parse_json(row.text, place(row), limits);

@@ -23,7 +23,7 @@ struct RawRow {
 
 class RowReader {
  public:
-  static constexpr std::size_t kLargestRow = std::size_t{8} << 20, kMostValues = std::size_t{1} << 19;
+  static constexpr std::size_t kLargestRow = std::size_t{8} << 20, kMaxValues = std::size_t{1} << 19;
   /// A document is split at the first blank line after this many bytes, at the latest at the first line break after
   /// four times as many.
   static constexpr std::size_t kLongDocument = std::size_t{1} << 20;

@@ -89,7 +89,7 @@ std::string counted(std::int64_t n, std::string_view one, std::string_view many)
 /// UserError when a dataset has no rows (`file`: its first file), when all of them were dropped, or when most of them
 /// have no trained tokens.
 void check_rows_used(const DatasetReport& dataset, const std::string& file);
-/// UserError when the training examples are labelled answers of one kind only. `kinds`: of all stored examples.
+/// UserError when the training examples are labeled answers of one kind only. `kinds`: of all stored examples.
 void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> train,
                         std::span<const ExampleKind> kinds);
 

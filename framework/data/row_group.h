@@ -51,7 +51,7 @@ struct RowGroup {
   void clear();
 };
 
-/// Converts rows to examples: parses, renders, tokenises, truncates. Thread-safe. Examples are swapped, not copied: the
+/// Converts rows to examples: parses, renders, tokenizes, truncates. Thread-safe. Examples are swapped, not copied: the
 /// argument of keep() holds other contents afterwards.
 class RowWorker {
  public:

@@ -17,9 +17,9 @@
 namespace dml {
 namespace {
 
-constexpr std::ptrdiff_t kMostKeys = 64;  // object keys; the search for duplicates is linear
-constexpr std::size_t kUsualKeys = 8;     // capacity reserved in advance: growing copies the members
-constexpr int kWholeDigits = 18;          // digits that always fit into 64 bits
+constexpr std::ptrdiff_t kMaxKeys = 64;  // object keys; the search for duplicates is linear
+constexpr std::size_t kUsualKeys = 8;    // capacity reserved in advance: growing copies the members
+constexpr int kWholeDigits = 18;         // digits that always fit into 64 bits
 
 // As end_of_plain(). Sets bits of `high` where a byte before that place, or shortly after it, is not ASCII.
 const char* find_special(const char* at, const char* end, unsigned& high) {
@@ -124,7 +124,7 @@ class RowParser {
     if (!take('}')) {
       members.reserve(kUsualKeys);
       do {
-        if (count == kMostKeys || !take('"') || !string(key_) || !take(':')) return false;
+        if (count == kMaxKeys || !take('"') || !string(key_) || !take(':')) return false;
         const auto place = members.begin() + count;
         if (std::any_of(members.begin(), place, [&](auto& member) { return member.first == key_; })) return false;
         if (place == members.end() || place->first != key_) {

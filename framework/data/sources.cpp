@@ -24,7 +24,7 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kMostFiles = 100000;
+constexpr std::size_t kMaxFiles = 100000;
 const std::string kWhole = "train";  // the split of data without splits
 
 // The delimiter: of comma, semicolon and tab the most frequent one in the first line, outside of quotes.
@@ -165,7 +165,7 @@ std::vector<std::string> folder_files(const std::string& folder, const DatasetEn
     if (hidden || !names_rows(file, documents)) continue;
     if (auto why = path_problem(file); !why.empty()) throw UserError("{}: cannot be read: {}", file, why);
     if (!entry.is_regular_file(unreadable)) continue;
-    if (names.size() >= kMostFiles) throw UserError("{}: more than {} files", folder, kMostFiles);
+    if (names.size() >= kMaxFiles) throw UserError("{}: more than {} files", folder, kMaxFiles);
     names.push_back(relative.string());
   }
   if (error) throw UserError("{}: cannot be read: {}", folder, error.message());

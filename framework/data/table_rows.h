@@ -8,7 +8,7 @@ namespace dml {
 
 class TableRows {
  public:
-  static constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // of a row as JSON
+  static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // of a row as JSON
 
   virtual ~TableRows() = default;
   /// The next row as a JSON object; false at the end. UserError naming the place in the file.

@@ -68,7 +68,7 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
       append(line, {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"});
     else if (ranks == 1 || !host.whole) append(line, {"--bind-to", "none"});
     else {
-      // Neighbours share caches and NUMA nodes; where cores are left over, every node has its ranks.
+      // Neighbors share caches and NUMA nodes; where cores are left over, every node has its ranks.
       const bool spread = host.numa_nodes > 1 && ranks >= host.numa_nodes && ranks * threads <= host.cores / 2;
       append(line, {"--map-by", fmt::format("{}:PE={}", spread ? "numa" : "slot", threads), "--bind-to", "core"});
     }

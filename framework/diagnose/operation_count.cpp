@@ -26,17 +26,17 @@ OperationCount linear(const Linear& l, double rows, bool wants_dx) {
 
 double useful_tokens(const PackedBatch& batch) {
   std::int64_t n = 0;
-  for (std::int64_t d = 0; d < batch.documents(); ++d) n += batch.labelled_length(d);
+  for (std::int64_t d = 0; d < batch.documents(); ++d) n += batch.labeled_length(d);
   return static_cast<double>(n);
 }
 
-// Pairs of a query and a key it may see, over all queries that feed a label or over those of labelled rows.
-double attention_pairs(const PackedBatch& batch, std::int64_t window, bool labelled_only) {
+// Pairs of a query and a key it may see, over all queries that feed a label or over those of labeled rows.
+double attention_pairs(const PackedBatch& batch, std::int64_t window, bool labeled_only) {
   double pairs = 0;
   for (std::int64_t d = 0; d < batch.documents(); ++d) {
     const auto first = static_cast<std::size_t>(batch.starts[static_cast<std::size_t>(d)]);
-    for (std::size_t t = first; t < first + static_cast<std::size_t>(batch.labelled_length(d)); ++t) {
-      if (labelled_only && batch.labels[t] == kIgnore) continue;
+    for (std::size_t t = first; t < first + static_cast<std::size_t>(batch.labeled_length(d)); ++t) {
+      if (labeled_only && batch.labels[t] == kIgnore) continue;
       std::int64_t seen = batch.positions[t] + 1;
       pairs += static_cast<double>(window > 0 ? std::min(seen, window) : seen);
     }

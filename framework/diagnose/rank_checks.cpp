@@ -15,7 +15,7 @@ namespace {
 
 using Verdict = Finding::Verdict;
 constexpr double kClockNote = 1;                        // seconds apart
-constexpr std::size_t kAllPairs = 8;                    // ranks; beyond, only neighbours are measured
+constexpr std::size_t kAllPairs = 8;                    // ranks; beyond, only neighbors are measured
 constexpr std::size_t kMessage = std::size_t{8} << 20;  // bytes, for bandwidth
 constexpr int kRounds = 50;                             // for latency
 
@@ -41,7 +41,7 @@ Link measure(Comm& comm, int peer) {
     own_clock = unix_time();
     swap_with(comm, peer, bytes(own_clock), bytes(peer_clock), "measuring latency");
     double took = seconds_since(start);
-    // Both clocks are read at about the same time, since the previous exchange has synchronised the ranks.
+    // Both clocks are read at about the same time, since the previous exchange has synchronized the ranks.
     if (i > 0 && took < best) best = took, link.offset = peer_clock - own_clock;
   }
   link.latency = best;

@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kMostNodes = 1 << 16;
+constexpr std::int64_t kMaxNodes = 1 << 16;
 constexpr int kSecondsToSave = 120;  // before the time is up
 
 bool is_time(const std::string& text) {
@@ -21,8 +21,8 @@ bool is_time(const std::string& text) {
 void check(const SlurmRequest& slurm, const LaunchRequest& request) {
   Problems problems;
   const auto count = [&](const char* option, std::int64_t value) {
-    if (value < 1 || value > kMostNodes)
-      problems.add(fmt::format("launch: {} {}: expected 1 to {}", option, value, kMostNodes));
+    if (value < 1 || value > kMaxNodes)
+      problems.add(fmt::format("launch: {} {}: expected 1 to {}", option, value, kMaxNodes));
   };
   count("--nodes", slurm.nodes);
   count("--ranks-per-node", slurm.ranks_per_node);

@@ -120,7 +120,7 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   constexpr std::int64_t kRows = kernels::kNf4Block;
   const std::int64_t blocks = (count + kernels::kNf4Block - 1) / kernels::kNf4Block;
   float* scales = nullptr;
-  std::vector<float> nested;  // NF4's scales, until they are quantised, too
+  std::vector<float> nested;  // NF4's scales, until they are quantized, too
   auto take_floats = [&](std::int64_t n) {
     return reinterpret_cast<float*>(take(n * static_cast<std::int64_t>(sizeof(float))));
   };

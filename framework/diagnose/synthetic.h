@@ -39,11 +39,11 @@ class SyntheticBatch {
   std::vector<std::int32_t> positions_, starts_, shared_;
 };
 
-/// Random weights: uniform, with the standard deviation of a newly initialised model.
+/// Random weights: uniform, with the standard deviation of a newly initialized model.
 class SyntheticWeights {
  public:
   SyntheticWeights(const ModelSpec& spec, const ModelSection& model, const AdapterSection& adapter);
-  /// Valid as long as this object. Empty for full fine-tuning, where the model itself initialises every weight.
+  /// Valid as long as this object. Empty for full fine-tuning, where the model itself initializes every weight.
   TensorSource source();
   std::size_t bytes() const;
 

@@ -96,7 +96,7 @@ BaseStorage storage_of(const BaseModel& base) {
   BaseStorage out{base.directory, wide ? DType::f32 : DType::bf16, {}};
   if (base.files)
     for (const TensorView& t : base.files->tensors())
-      if (t.quantised()) out.blocks.emplace(t.name, t.dtype);
+      if (t.quantized()) out.blocks.emplace(t.name, t.dtype);
   return out;
 }
 

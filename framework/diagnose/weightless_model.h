@@ -21,7 +21,7 @@ class ZeroWeights;
 struct BaseStorage {
   std::string directory;        // "" for a model from scratch
   DType matrices = DType::f32;  // dtype of most matrices
-  /// Tensors in ggml block formats; these are used unchanged, and load_in_4bit quantises no others.
+  /// Tensors in ggml block formats; these are used unchanged, and load_in_4bit quantizes no others.
   std::map<std::string, DType> blocks;
 };
 BaseStorage storage_of(const BaseModel& base);

@@ -82,7 +82,7 @@ class Comm {
 
 /// A Comm of a single rank.
 std::unique_ptr<Comm> make_self_comm();
-/// MPI for a started rank (dist/started_rank.h), else one rank without MPI, since initialising MPI
+/// MPI for a started rank (dist/started_rank.h), else one rank without MPI, since initializing MPI
 /// for one process takes 0.4 s. Make one per process. The destructor finalizes MPI, except during stack unwinding: the
 /// process must then end with a non-zero code, by abort() or exit, which terminates the other ranks.
 std::unique_ptr<Comm> make_comm();

@@ -124,29 +124,14 @@ class MpiPending : public Pending {
   MpiPending(const Comm& comm, MPI_Comm mpi, Progress& progress, const std::vector<std::span<const std::byte>>& send,
              const std::vector<std::span<std::byte>>& receive, Operation operation)
       : comm_(comm), progress_(progress), operation_(operation) {
-    std::lock_guard lock(progress_.mpi());
-    // Receives are posted first, so that arriving data has a buffer. Beginning with the next rank spreads the load.
-    for (int i = 1; i < comm.size(); ++i) {
-      int peer = (comm.rank() - i + comm.size()) % comm.size();
-      auto to = receive[static_cast<std::size_t>(peer)];
-      in_messages(to.size(), [&](std::size_t at, int count) {
-        parts_.push_back({peer, count});
-        check(MPI_Irecv(to.data() + at, count, MPI_BYTE, peer, operation.channel, mpi, &requests_.emplace_back()),
-              "MPI_Irecv");
-      });
+    try {
+      std::lock_guard lock(progress_.mpi());
+      post(mpi, send, receive);
+      progress_.begin();
+    } catch (...) {
+      progress_.halt();  // messages that were posted use memory which the caller gives back
+      throw;
     }
-    for (int i = 1; i < comm.size(); ++i) {
-      int peer = (comm.rank() + i) % comm.size();
-      auto from = send[static_cast<std::size_t>(peer)];
-      in_messages(from.size(), [&](std::size_t at, int count) {
-        parts_.push_back({peer, -1});
-        check(MPI_Isend(from.data() + at, count, MPI_BYTE, peer, operation.channel, mpi, &requests_.emplace_back()),
-              "MPI_Isend");
-      });
-    }
-    for (auto s : send) bytes_ += s.size();
-    for (auto r : receive) bytes_ += r.size();
-    progress_.begin();
   }
   ~MpiPending() override {
     if (done_) return;
@@ -195,6 +180,31 @@ class MpiPending : public Pending {
   }
 
  private:
+  void post(MPI_Comm mpi, const std::vector<std::span<const std::byte>>& send,
+            const std::vector<std::span<std::byte>>& receive) {
+    // Receives are posted first, so that arriving data has a buffer. Beginning with the next rank spreads the load.
+    for (int i = 1; i < comm_.size(); ++i) {
+      int peer = (comm_.rank() - i + comm_.size()) % comm_.size();
+      auto to = receive[static_cast<std::size_t>(peer)];
+      in_messages(to.size(), [&](std::size_t at, int count) {
+        parts_.push_back({peer, count});
+        check(MPI_Irecv(to.data() + at, count, MPI_BYTE, peer, operation_.channel, mpi, &requests_.emplace_back()),
+              "MPI_Irecv");
+      });
+    }
+    for (int i = 1; i < comm_.size(); ++i) {
+      int peer = (comm_.rank() + i) % comm_.size();
+      auto from = send[static_cast<std::size_t>(peer)];
+      in_messages(from.size(), [&](std::size_t at, int count) {
+        parts_.push_back({peer, -1});
+        check(MPI_Isend(from.data() + at, count, MPI_BYTE, peer, operation_.channel, mpi, &requests_.emplace_back()),
+              "MPI_Isend");
+      });
+    }
+    for (auto s : send) bytes_ += s.size();
+    for (auto r : receive) bytes_ += r.size();
+  }
+
   struct Part {
     int peer, expected;
   };  // bytes to receive; −1 for a send
@@ -274,6 +284,9 @@ class MpiComm : public Comm {
     } catch (const Error& error) {
       log_error("{}", error.what());
       abort(static_cast<int>(error.code()));
+    } catch (const std::exception& error) {
+      log_error("{}", error.what());
+      abort(static_cast<int>(ExitCode::internal));
     }
     progress_.reset();
     MPI_Comm_free(&world_);

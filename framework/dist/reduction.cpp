@@ -26,7 +26,7 @@ Reduction::Reduction(Comm& comm, std::vector<std::int64_t> sizes, Sums sums, Wir
       wire_(wire),
       shares_(static_cast<std::size_t>(comm.size())),
       exchanges_(sizes_.size()) {
-  DML_CHECK(sizes_.size() <= kMostParts);
+  DML_CHECK(sizes_.size() <= kMaxParts);
 }
 
 TreeSchedule Reduction::schedule(MicroBatches share, std::int64_t total, int rank, bool tree) {

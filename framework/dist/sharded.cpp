@@ -37,7 +37,7 @@ void Sharded::announce(ParameterStore& store) const {
 void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
   store_ = &store;
   parts_ = unit_parts(store);
-  DML_CHECK(!store.units().empty() && parts_.size() <= kMostParts);
+  DML_CHECK(!store.units().empty() && parts_.size() <= kMaxParts);
   first_of_ = first_parts(parts_);
   auto owned = [this](const PartRef& part) { return own(part); };
   Arena counting = Arena::measuring();

@@ -17,7 +17,7 @@ namespace dml {
 
 class ShardedValues {
  public:
-  /// Copies this rank's shards from the store, or, if it holds no values, from the initialisation of its parameters;
+  /// Copies this rank's shards from the store, or, if it holds no values, from the initialization of its parameters;
   /// releases the store's own memory. `parts`: unit_parts(store). All arguments must outlive this object.
   ShardedValues(Comm& group, ParameterStore& store, const std::vector<PartRef>& parts);
 
@@ -48,7 +48,7 @@ class ShardedValues {
   };
 
   void take(std::size_t part);
-  /// Initialises values of a shard, from element `first` on, as its parameter is initialised.
+  /// Initializes values of a shard, from element `first` on, as its parameter is initialized.
   void start_values(const Shard& some, std::int64_t first);
   std::byte* gathered(std::size_t part) const { return gathered_at_ + buffers_[part].first * width_; }
   void start(std::size_t part);

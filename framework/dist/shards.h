@@ -51,7 +51,7 @@ std::vector<std::size_t> first_parts(std::span<const PartRef> parts);
 
 /// Channels for the exchanges of a part; `use` distinguishes those that may be in flight at the same time.
 inline constexpr int kChannelsPerPart = 32, kFirstPartChannel = 16;
-inline constexpr std::size_t kMostParts = 1000;  // channels end at 32767
+inline constexpr std::size_t kMaxParts = 1000;  // channels end at 32767
 inline int part_channel(std::size_t part, std::size_t use) {
   return kFirstPartChannel + static_cast<int>(part * kChannelsPerPart + use);
 }

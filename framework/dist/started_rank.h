@@ -1,4 +1,4 @@
-// What mpirun and srun tell the processes that they start, read from the environment before MPI is initialised.
+// What mpirun and srun tell the processes that they start, read from the environment before MPI is initialized.
 #pragma once
 
 namespace dml {

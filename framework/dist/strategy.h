@@ -100,7 +100,7 @@ class DistributionStrategy : public UnitHooks {
   virtual void poll() {}
   /// Whether the strategy supports values in bfloat16 (ParameterStore::bf16_values).
   virtual bool holds_bf16() const { return false; }
-  /// Whether values are sharded. If so, a store without values can be adopted: shards are initialised as its parameters
+  /// Whether values are sharded. If so, a store without values can be adopted: shards are initialized as its parameters
   /// define.
   virtual bool shards_values() const { return false; }
   /// Enclose code that reads whole units outside of passes: in between, every rank has all values. A collective if

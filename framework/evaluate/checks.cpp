@@ -166,11 +166,11 @@ std::unique_ptr<AnswerCheck> make_contains(const CheckRequest& r) {
 }  // namespace
 
 Verdict AnswerCheck::check(const EvalAnswer& answer, const Json& row) {
-  constexpr std::size_t kMostProblems = 3;
+  constexpr std::size_t kMaxProblems = 3;
   try {
     return decide(answer, row);
   } catch (const UserError& error) {
-    if (problems_.size() < kMostProblems) problems_.emplace_back(error.what());
+    if (problems_.size() < kMaxProblems) problems_.emplace_back(error.what());
     return {.counts = false};
   }
 }

@@ -11,8 +11,8 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kGroup = 8;          // rows computed together
-constexpr std::size_t kMostProblems = 20;  // maximum number of reported problems
+constexpr std::size_t kGroup = 8;         // rows computed together
+constexpr std::size_t kMaxProblems = 20;  // maximum number of reported problems
 
 /// A log-likelihood as a finite number for JSON: −∞ becomes a very low one.
 double finite(double log_likelihood) { return std::isfinite(log_likelihood) ? log_likelihood : -1e30; }
@@ -73,7 +73,7 @@ Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context)
 
 void Eval::check_rows(std::int64_t context, Problems& problems) const {
   for (const EvalRow& row : task_.rows) {
-    if (problems.all().size() >= kMostProblems) return;
+    if (problems.all().size() >= kMaxProblems) return;
     auto problem = [&](const std::string& text) {
       if (!text.empty()) problems.add({row.key, row.place, fmt::format("evals: {}: {}", task_.name, text)});
     };

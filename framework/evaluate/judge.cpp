@@ -20,7 +20,7 @@
 namespace dml {
 namespace {
 
-constexpr int kMostFailures = 3;
+constexpr int kMaxFailures = 3;
 constexpr std::size_t kLongestLine = 1 << 20;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -181,13 +181,13 @@ Verdict Judge::failed(const std::string& why) {
   stop();
   ++failures_;
   const std::string line = fmt::format("judge '{}' {}{}", command_.back(), why,
-                                       failures_ == kMostFailures ? "; it is not used any more" : "");
+                                       failures_ == kMaxFailures ? "; it is not used any more" : "");
   if (std::ranges::find(problems_, line) == problems_.end()) problems_.push_back(line);
   return {.counts = false};
 }
 
 Verdict Judge::ask(const Json& question) {
-  if (failures_ >= kMostFailures) return {.counts = false};
+  if (failures_ >= kMaxFailures) return {.counts = false};
   if (process_ <= 0 && !start()) return failed("could not be started");
   const double deadline = now() + timeout_;
   std::string line, why;

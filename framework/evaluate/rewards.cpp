@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostRefused = 20;
+constexpr std::size_t kMaxRefused = 20;
 
 /// Compares with the text in the row's `choices` that `answer` selects.
 class Chosen : public AnswerCheck {
@@ -62,7 +62,7 @@ Rewards::Rewards(const std::vector<CheckRequest>& requests) {
 std::vector<std::string> Rewards::problems_with(std::span<const EvalRow> rows) const {
   std::vector<std::string> problems;
   for (const EvalRow& row : rows)
-    for (std::size_t i = 0; i < checks_.size() && problems.size() < kMostRefused; ++i)
+    for (std::size_t i = 0; i < checks_.size() && problems.size() < kMaxRefused; ++i)
       if (const std::string problem = checks_[i]->problem_with(row.json); !problem.empty())
         problems.push_back(fmt::format("{}: rewards: {}", row.place, problem));
   return problems;

@@ -71,7 +71,7 @@ std::vector<float> ordered(std::span<const float> b, std::int64_t rows, std::int
 
 void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec,
                         const GgufFileType& type, const std::string& source) {
-  if (kernels::is_quantised(type.base))
+  if (kernels::is_quantized(type.base))
     throw UserError("--dtype: an adapter is written as f32, f16 or bf16, not as {}", type.name);
   const GgufFamily& family = gguf_family(spec.model_type, source);
   TensorOf by_module;

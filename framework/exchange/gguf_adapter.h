@@ -10,7 +10,7 @@
 namespace dml {
 
 /// `type`: f32, f16 or bf16. `source`: prefix of errors. UserError for what such a file cannot hold: DoRA, saved
-/// modules, biases, trained rows, an initialisation that changed the base, and the embedding of a tied model.
+/// modules, biases, trained rows, an initialization that changed the base, and the embedding of a tied model.
 void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec,
                         const GgufFileType& type, const std::string& source);
 

@@ -67,8 +67,8 @@ class SpecOf {
     if (s_.hidden < 1 || s_.heads < 1)
       refuse("embedding_length {} and head_count {} must be above 0", s_.hidden, s_.heads);
     s_.layers = whole("block_count");
-    constexpr std::int64_t kMostLayers = 2048;
-    if (s_.layers < 0 || s_.layers > kMostLayers) refuse("block_count must be 0 to {}, is {}", kMostLayers, s_.layers);
+    constexpr std::int64_t kMaxLayers = 2048;
+    if (s_.layers < 0 || s_.layers > kMaxLayers) refuse("block_count must be 0 to {}, is {}", kMaxLayers, s_.layers);
     s_.ffn = whole("feed_forward_length");
     s_.kv_heads = whole("attention.head_count_kv", s_.heads);
     s_.head_dim = whole("attention.key_length", s_.hidden / s_.heads);
@@ -125,12 +125,12 @@ class SpecOf {
     m.experts = whole("expert_count");
     m.chosen = whole("expert_used_count");
     m.ffn = whole("expert_feed_forward_length", s_.ffn);
-    m.normalise = family_.has(F::normalised);
+    m.normalize = family_.has(F::normalized);
     m.shared_ffn = whole("expert_shared_feed_forward_length", 0);
     if (!family_.has(F::leading_dense)) return;
     if (whole("expert_gating_func", 1) != 2)
       refuse("experts are chosen by a softmax; only deepseek_v3's sigmoid is supported");
-    m.normalise = file_.truth(key("expert_weights_norm"), false);
+    m.normalize = file_.truth(key("expert_weights_norm"), false);
     m.scale = real("expert_weights_scale", 1);
     m.groups = whole("expert_group_count", 1), m.chosen_groups = whole("expert_group_used_count", 1);
     m.shared_ffn = whole("expert_shared_count", 0) * m.ffn;

@@ -60,7 +60,7 @@ void read_rows(const GgufTensor& t, const WeightRows& rows, std::int64_t first, 
   }
 }
 
-// Quantises blocks of 32 as ggml does: the scale is the largest power of two not above the largest magnitude, divided
+// Quantizes blocks of 32 as ggml does: the scale is the largest power of two not above the largest magnitude, divided
 // by 4. Values that came from mxfp4 are restored exactly.
 void encode_mxfp4(std::span<const float> values, std::uint8_t* out) {
   constexpr float kCodes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
@@ -115,7 +115,7 @@ class Encoder {
     }
     if (!type_.dtype) return encode_mxfp4(values, out);
     if (const auto* blocks = kernels::block_format(*type_.dtype))
-      blocks->quantise(values.data(), n / blocks->values(), out);
+      blocks->quantize(values.data(), n / blocks->values(), out);
     else write_floats(*type_.dtype, values.data(), n, out);
   }
   const std::string& name() const { return tensor_.sources.empty() ? tensor_.name : tensor_.sources[0].tensor; }
@@ -133,7 +133,7 @@ void write_xielu(const GgufExport& what, GgufMetadata& m) {
   for (auto& [role, values] : scalars) m.set(xielu_key(role), GgufValue::f32s(values));
 }
 
-GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool quantised) {
+GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool quantized) {
   GgufMetadata m;
   m.set("general.architecture", GgufValue::text(std::string(family.architecture)));
   m.set("general.type", GgufValue::text("model"));
@@ -143,7 +143,7 @@ GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool 
   if (what.spec.activation == kernels::Activation::xielu) write_xielu(what, m);
   m.set("general.file_type", GgufValue::u32(what.type.id));
   read_vocabulary(what.directory, what.spec).write(m);
-  if (quantised) m.set("general.quantization_version", GgufValue::u32(2));
+  if (quantized) m.set("general.quantization_version", GgufValue::u32(2));
   return m;
 }
 
@@ -156,7 +156,7 @@ WeightRows rows_of_files(const ModelFiles& files) {
     if (w.coded) return read_coded_rows(files, w, first, count, out);
     if (!w.reordered()) {
       t.read(row * w.cols, count * w.cols, out);
-      if (const std::int64_t width = dtype_bytes(t.dtype, 1); !t.quantised())
+      if (const std::int64_t width = dtype_bytes(t.dtype, 1); !t.quantized())
         release_pages(t.bytes.subspan(static_cast<std::size_t>(row * w.cols * width),
                                       static_cast<std::size_t>(count * w.cols * width)));
       return;
@@ -187,15 +187,15 @@ GgufReport write_gguf(const GgufExport& what, const std::string& path) {
   const std::vector<const GgmlType*> types = mixed_types(what.type, tensors, what.spec);
   GgufReport report;
   std::vector<GgufTensorInfo> infos;
-  bool quantised = false;
+  bool quantized = false;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     infos.push_back({tensors[i].name, tensors[i].shape, types[i]});
     ++report.tensors[std::string(types[i]->name)];
     report.weights += infos.back().elements();
-    quantised |= types[i]->values > 1;
+    quantized |= types[i]->values > 1;
     report.other_blocks += tensors[i].matrix() && tensors[i].cols() % ggml_type(what.type.base).values != 0;
   }
-  GgufWriter out(path, metadata_of(what, family, quantised), std::move(infos));
+  GgufWriter out(path, metadata_of(what, family, quantized), std::move(infos));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (what.open) what.open(tensors[i]);
     Encoder(tensors[i], *types[i], what).write(out);

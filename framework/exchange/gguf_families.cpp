@@ -19,7 +19,7 @@ bool GgufFamily::turns(const ModelSpec& spec, std::int64_t layer) const {
 }
 
 double GgufFamily::score_scale(const ModelSpec& s) const {
-  // llama.cpp recognises Gemma's 27B models by their number of layers.
+  // llama.cpp recognizes Gemma's 27B models by their number of layers.
   const bool by_width = (model_type == "gemma2" && s.layers == 46) || (model_type == "gemma3_text" && s.layers == 62);
   const std::int64_t width = by_width ? s.hidden / s.heads : s.latent ? s.latent.nope + s.latent.rope : s.head_dim;
   return 1 / std::sqrt(static_cast<double>(width));
@@ -32,11 +32,11 @@ constexpr F kFamilies[] = {
     {.model_type = "llama", .architecture = "llama", .paired_rope = true, .biases = kAll, .extras = F::llama3_rope},
     {.model_type = "mistral", .architecture = "llama", .paired_rope = true, .extras = F::llama3_rope},
     {.model_type = "ministral", .architecture = "llama", .paired_rope = true},
-    {.model_type = "mixtral", .architecture = "llama", .paired_rope = true, .extras = F::experts | F::normalised},
+    {.model_type = "mixtral", .architecture = "llama", .paired_rope = true, .extras = F::experts | F::normalized},
     {.model_type = "qwen2", .architecture = "qwen2", .biases = F::qkv},
     {.model_type = "qwen3", .architecture = "qwen3"},
     {.model_type = "qwen2_moe", .architecture = "qwen2moe", .biases = F::qkv, .extras = F::experts | F::own_head},
-    {.model_type = "qwen3_moe", .architecture = "qwen3moe", .extras = F::experts | F::normalised},
+    {.model_type = "qwen3_moe", .architecture = "qwen3moe", .extras = F::experts | F::normalized},
     {.model_type = "gemma", .architecture = "gemma", .activation = Activation::gelu_tanh},
     {.model_type = "gemma2",
      .architecture = "gemma2",
@@ -83,7 +83,7 @@ constexpr F kFamilies[] = {
     {.model_type = "granitemoe",
      .architecture = "granitemoe",
      .paired_rope = true,
-     .extras = F::scales | F::experts | F::normalised},
+     .extras = F::scales | F::experts | F::normalized},
     {.model_type = "cohere", .architecture = "command-r", .extras = F::logit_scale},
     {.model_type = "cohere2", .architecture = "cohere2", .full_window = 4, .full_rope = 4, .extras = F::logit_scale},
     {.model_type = "nemotron",
@@ -111,7 +111,7 @@ constexpr F kFamilies[] = {
      .biases = F::qkv | F::out,
      .needs = F::qkv | F::out,
      .full_window = 2,
-     .extras = F::experts | F::normalised | F::late_ffn_norm | F::own_head},
+     .extras = F::experts | F::normalized | F::late_ffn_norm | F::own_head},
     {.model_type = "deepseek_v3",
      .architecture = "deepseek2",
      .extras = F::partial_rope | F::experts | F::leading_dense | F::own_head},

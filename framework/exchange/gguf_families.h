@@ -20,7 +20,7 @@ struct GgufFamily {
     longrope = 8,
     partial_rope = 16,  // rope on a part of each head
     experts = 32,       // experts in every layer; with `leading_dense`, not in the first ones
-    normalised = 64,    // expert weights are divided by their sum
+    normalized = 64,    // expert weights are divided by their sum
     leading_dense = 128,
     own_head = 256,       // the head may not be tied to the embedding
     late_ffn_norm = 512,  // the norm before the MLP is called post_attention_norm

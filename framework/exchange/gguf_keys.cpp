@@ -97,14 +97,14 @@ class KeyWriter {
       set("expert_group_count", m.groups);
       set("expert_group_used_count", m.chosen_groups);
       real("expert_weights_scale", m.scale);
-      flag("expert_weights_norm", m.normalise);
+      flag("expert_weights_norm", m.normalize);
       return;
     }
     if (dense > 0)
       refuse("experts in every layer; this model has layers without (mlp_only_layers, decoder_sparse_step)");
-    if (m.normalise != family_.has(F::normalised))
+    if (m.normalize != family_.has(F::normalized))
       refuse("experts' weights {} by their sum; here norm_topk_prob is {}",
-             family_.has(F::normalised) ? "divided" : "that are not divided", m.normalise);
+             family_.has(F::normalized) ? "divided" : "that are not divided", m.normalize);
     if (s_.model_type == "olmoe" && s_.kv_heads != s_.heads)
       refuse("as many key/value heads as heads; this model has {} and {}", s_.kv_heads, s_.heads);
     if (m.shared_ffn > 0) set("expert_shared_feed_forward_length", m.shared_ffn);
@@ -115,7 +115,7 @@ class KeyWriter {
     else if (s_.layers != 26 && s_.layers != 27)
       refuse("a q_lora_rank for models of {} layers; this one has none", s_.layers);
     set("attention.kv_lora_rank", s_.latent.kv_rank);
-    if (!s_.latent.interleaved) refuse("rope of neighbouring elements; here rope_interleave is false");
+    if (!s_.latent.interleaved) refuse("rope of neighboring elements; here rope_interleave is false");
   }
 
   void attention() {

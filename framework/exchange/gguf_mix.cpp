@@ -97,7 +97,7 @@ std::vector<const GgmlType*> mixed_types(const GgufFileType& file, const std::ve
     if (!stays_float32(t)) {
       const WeightRole role = t.sources[0].role;
       const bool ends = role == WeightRole::head || (spec.tied && role == WeightRole::embed);
-      s = kernels::is_quantised(file.base) ? fitting(wanted(file, t, ends, spec), t.cols(), ends) : file.base;
+      s = kernels::is_quantized(file.base) ? fitting(wanted(file, t, ends, spec), t.cols(), ends) : file.base;
     }
     types.push_back(t.matrix() && t.sources[0].coded ? ggml_type("mxfp4") : &ggml_type(s));
   }

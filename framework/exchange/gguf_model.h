@@ -1,6 +1,6 @@
 // Reads a GGUF file as a Hugging Face model: its config, its tokenizer, and its tensors under Hugging Face's names and
-// row order. Tensors that need no change are used in place, quantised or not; rows of q and k, which llama.cpp stores
-// in another order, are copied without requantising.
+// row order. Tensors that need no change are used in place, quantized or not; rows of q and k, which llama.cpp stores
+// in another order, are copied without requantizing.
 #pragma once
 
 #include <memory>

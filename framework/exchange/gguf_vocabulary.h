@@ -22,7 +22,7 @@ struct GgufVocabulary {
   std::vector<float> scores;  // for "llama" and "t5"
   std::vector<std::int32_t> types;
   std::vector<std::string> merges;  // for "gpt2"
-  std::string charsmap;             // for "t5": SentencePiece's table of normalised characters
+  std::string charsmap;             // for "t5": SentencePiece's table of normalized characters
   std::optional<Token> bos, eos, unk, pad, eot, eom;
   std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
   std::string chat_template;

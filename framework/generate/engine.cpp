@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kFewestRead = 32;  // tokens: products of fewer rows take hardly less time
+constexpr std::int64_t kMinRead = 32;     // tokens: products of fewer rows take hardly less time
 constexpr double kOwed = 1.1;             // seconds of writing per second of reading
 constexpr std::int64_t kPagesAhead = 16;  // pages reserved at a time, so that they are adjacent
 
@@ -191,7 +191,7 @@ void Engine::read_fairly(bool beside_answers) {
   owed_seconds_ = fair ? reading * kOwed : 0;
   if (!fair || tokens < budget || write_seconds_ == 0) return;
   const double change = reading < 0.65 * write_seconds_ ? 1.3 : reading > 0.85 * write_seconds_ ? 0.75 : 1;
-  fair_reading_ = std::clamp(fair_reading_ * change, static_cast<double>(std::min(kFewestRead, options_.reading)),
+  fair_reading_ = std::clamp(fair_reading_ * change, static_cast<double>(std::min(kMinRead, options_.reading)),
                              static_cast<double>(options_.reading));
 }
 

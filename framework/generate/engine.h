@@ -1,5 +1,5 @@
 // Continuous batching: many requests on one model. A step reads a part of the waiting prompts and generates one token
-// of every running answer, so a long prompt does not stall the others. Requests may be submitted, end or be cancelled
+// of every running answer, so a long prompt does not stall the others. Requests may be submitted, end or be canceled
 // between any two steps.
 //
 // The answer to a request depends on the request alone: not on other requests in the batch or their adapters, the

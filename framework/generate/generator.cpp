@@ -35,7 +35,7 @@ EngineOptions engine_options(std::span<const std::vector<Token>> prompts, const 
   return out;
 }
 
-// The requests of one call; unfinished ones are cancelled by the destructor.
+// The requests of one call; unfinished ones are canceled by the destructor.
 class Requests {
  public:
   explicit Requests(Engine& engine) : engine_(engine) {}

@@ -64,8 +64,4 @@ bool PrefixCache::evict() {
   return false;
 }
 
-std::int64_t PrefixCache::idle() const {
-  return std::ranges::count_if(known_, [&](const auto& entry) { return pool_.users(entry.second.page) == 1; });
-}
-
 }  // namespace dml

@@ -26,8 +26,6 @@ class PrefixCache {
   void add(std::uint64_t root, std::span<const Token> text, std::span<const KvPool::Page> table);
   /// Evicts the least recently used page that no sequence uses; false if there is none.
   bool evict();
-  /// Number of pages that evict() can release.
-  std::int64_t idle() const;
 
  private:
   struct Key {

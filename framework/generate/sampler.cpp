@@ -13,7 +13,7 @@ namespace {
 
 std::size_t at(Token t) { return static_cast<std::size_t>(t); }
 
-// The largest logit, and log Σ exp(logits), the normaliser of log-probabilities.
+// The largest logit, and log Σ exp(logits), the normalizer of log-probabilities.
 struct Stats {
   float top;
   double log_total;
@@ -85,10 +85,10 @@ Scratch& scratch() {
 
 }  // namespace
 
-void Sampler::penalise(std::span<float> logits, std::span<const Token> history, std::uint64_t step) const {
+void Sampler::penalize(std::span<float> logits, std::span<const Token> history, std::uint64_t step) const {
   const auto& o = options_;
   for (auto [token, bias] : o.bias) logits[at(token)] += bias;
-  if (!o.penalises()) return;
+  if (!o.penalizes()) return;
   auto& counts = scratch().counts;
   if (counts.size() < logits.size()) counts.resize(logits.size(), 0);
   if (o.repetition_penalty != 1) {
@@ -99,7 +99,7 @@ void Sampler::penalise(std::span<float> logits, std::span<const Token> history, 
     }
     for (Token t : history) counts[at(t)] = 0;
   }
-  const auto counted = o.penalise_prompt ? history : history.last(std::min<std::size_t>(step, history.size()));
+  const auto counted = o.penalize_prompt ? history : history.last(std::min<std::size_t>(step, history.size()));
   for (Token t : counted) ++counts[at(t)];
   for (Token t : counted) {
     if (counts[at(t)] == 0) continue;
@@ -143,7 +143,7 @@ Sampler::Choice Sampler::sample(std::span<float> logits, std::span<const Token> 
   if (changes) {
     scratch().own.assign(logits.begin(), logits.end());
     own = scratch().own;
-    penalise(logits, history, step);
+    penalize(logits, history, step);
   }
   if (!allowed.empty())
     for (std::size_t i = 0; i < logits.size(); ++i)

@@ -19,13 +19,13 @@ struct SamplingOptions {
   double top_p = 1, min_p = 0;    // 1 and 0: off
   double repetition_penalty = 1;  // above 1: logits of tokens seen before are divided (multiplied when negative)
   double presence_penalty = 0, frequency_penalty = 0;
-  bool penalise_prompt = true;                // presence and frequency count the prompt's tokens, too
+  bool penalize_prompt = true;                // presence and frequency count the prompt's tokens, too
   std::vector<std::pair<Token, float>> bias;  // added to the logits of these tokens; -infinity: never
   int top_logprobs = 0;  // number of most likely tokens that are reported in addition to the chosen one
   std::uint64_t seed = 0;
 
-  bool penalises() const { return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0; }
-  bool changes_logits() const { return penalises() || !bias.empty(); }
+  bool penalizes() const { return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0; }
+  bool changes_logits() const { return penalizes() || !bias.empty(); }
 };
 
 struct TokenLogprob {
@@ -54,7 +54,7 @@ class Sampler {
  private:
   // `log_total`: of these logits.
   static Choice reported(std::span<const float> logits, double log_total, Token token, int top);
-  void penalise(std::span<float> logits, std::span<const Token> history, std::uint64_t step) const;
+  void penalize(std::span<float> logits, std::span<const Token> history, std::uint64_t step) const;
   Token draw(std::span<const float> logits, double uniform) const;
 
   SamplingOptions options_;

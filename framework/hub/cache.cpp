@@ -35,11 +35,11 @@ std::string prefix_of(HubKind kind) { return kind == HubKind::model ? "models--"
 
 // The names of cached repositories, for suggestions.
 std::vector<std::string> known_names(HubKind kind, const std::string& cache) {
-  constexpr std::size_t kMost = 1000;
+  constexpr std::size_t kMax = 1000;
   std::vector<std::string> known;
   const std::string prefix = prefix_of(kind);
   std::error_code unreadable;
-  for (fs::directory_iterator it(cache, unreadable), end; !unreadable && it != end && known.size() < kMost;
+  for (fs::directory_iterator it(cache, unreadable), end; !unreadable && it != end && known.size() < kMax;
        it.increment(unreadable))
     if (std::string folder = it->path().filename().string(); folder.starts_with(prefix)) {
       folder.erase(0, prefix.size());

@@ -16,8 +16,8 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostBody = std::size_t{32} << 20, kMostHeaders = std::size_t{256} << 10;
-constexpr int kMostRedirects = 5;
+constexpr std::size_t kMaxBody = std::size_t{32} << 20, kMaxHeaders = std::size_t{256} << 10;
+constexpr int kMaxRedirects = 5;
 
 struct CurlDeleter {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
@@ -59,7 +59,7 @@ std::size_t guarded(void* context, std::size_t failed, Call&& call) noexcept {
 
 std::size_t read_header(Hop& hop, const char* text, std::size_t size) {
   hop.header_bytes += size;
-  if (hop.header_bytes > kMostHeaders) return 0;
+  if (hop.header_bytes > kMaxHeaders) return 0;
   std::string_view line(text, size);
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
   if (line.starts_with("HTTP/")) {
@@ -82,7 +82,7 @@ std::size_t read_body(Hop& hop, const char* text, std::size_t size) {
     hop.answer.refused = true;
     return 0;
   }
-  if (hop.answer.body.size() + size > kMostBody) return 0;
+  if (hop.answer.body.size() + size > kMaxBody) return 0;
   hop.answer.body.append(text, size);
   return size;
 }
@@ -206,7 +206,7 @@ WebAnswer send_once(const WebRequest& request) {
         answer.failure.empty() && answer.status >= 301 && answer.status <= 308 && answer.status != 304;
     if (!redirected) return answer;
     url = redirect_of(answer, url);
-    if (hop == kMostRedirects) answer.failure = fmt::format("more than {} redirects", kMostRedirects);
+    if (hop == kMaxRedirects) answer.failure = fmt::format("more than {} redirects", kMaxRedirects);
     if (!answer.failure.empty()) return answer;
   }
 }

@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostPages = 1000, kMostFiles = 200'000;
+constexpr std::size_t kMaxPages = 1000, kMaxFiles = 200'000;
 
 bool is_digest(const std::string& text, std::size_t digits) {
   return text.size() == digits &&
@@ -67,9 +67,9 @@ HubListing list_hub_files(const HubClient& client, HubKind kind, const HubName& 
   for (std::size_t page = 0; !url.empty(); ++page) {
     WebAnswer answer;
     const Json tree = client.json(WebRequest::get(url), what, &answer);
-    if (!tree.is_array() || page == kMostPages) throw IoError(fmt::format("{}: the list of files is not a list", what));
+    if (!tree.is_array() || page == kMaxPages) throw IoError(fmt::format("{}: the list of files is not a list", what));
     for (const Json& entry : tree) add_file(entry, what, out);
-    if (out.files.size() > kMostFiles) throw UserError("{}: more than {} files", what, kMostFiles);
+    if (out.files.size() > kMaxFiles) throw UserError("{}: more than {} files", what, kMaxFiles);
     url = next_page(answer, client.options().endpoint);
   }
   std::ranges::sort(out.files, {}, &HubFile::path);

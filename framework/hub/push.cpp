@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kSample = 512, kFilesPerCall = 256;
-constexpr std::uint64_t kMostRegular = std::uint64_t{10}
-                                       << 20;  // maximum size of a file that is sent in the commit itself
+constexpr std::uint64_t kMaxRegular = std::uint64_t{10}
+                                      << 20;  // maximum size of a file that is sent in the commit itself
 constexpr const char* kLfs = "application/vnd.git-lfs+json";
 
 bool is_model_file(const std::string& path) {
@@ -164,7 +164,7 @@ class Push {
           said[json_string(file, "path", "", what_)] = json_string(file, "uploadMode", "", what_) == "lfs";
     for (std::size_t i = first; i < last; ++i) {
       const auto found = said.find(remote(files_[i].path));
-      is_large_[files_[i].path] = found == said.end() ? files_[i].size > kMostRegular : found->second;
+      is_large_[files_[i].path] = found == said.end() ? files_[i].size > kMaxRegular : found->second;
     }
   }
 
@@ -259,7 +259,7 @@ class Push {
       if (is_large_.at(file.path)) {
         value.update({{"algo", "sha256"}, {"oid", digests_.at(file.path)}, {"size", file.size}});
       } else {
-        value.update({{"content", to_base64(read_file(local(file.path), kMostRegular))}, {"encoding", "base64"}});
+        value.update({{"content", to_base64(read_file(local(file.path), kMaxRegular))}, {"encoding", "base64"}});
       }
       lines += dump({{"key", is_large_.at(file.path) ? "lfsFile" : "file"}, {"value", value}}) + "\n";
     }

@@ -15,7 +15,7 @@ enum class Tok { data, block_begin, block_end, variable_begin, variable_end, nam
 struct Token {
   Tok kind = Tok::eof;
   std::string text;        // name, operator, unescaped string, digits, template data
-  std::size_t offset = 0;  // into the normalised source
+  std::size_t offset = 0;  // into the normalized source
 };
 
 /// Converts "\r\n" and "\r" to "\n", and removes one newline at the end.
@@ -24,7 +24,7 @@ std::string normalize_newlines(std::string_view source, bool drop_last);
 /// UserError "NAME:LINE:COLUMN: what" (columns count characters, from 1).
 [[noreturn]] void fail_at(std::string_view name, std::string_view source, std::size_t offset, const std::string& what);
 
-/// `source` is normalised; `name` is for errors.
+/// `source` is normalized; `name` is for errors.
 std::vector<Token> tokenize(std::string_view source, std::string_view name);
 
 }  // namespace dml::jinja

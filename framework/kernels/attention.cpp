@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kQueries = 128, kKeys = 64, kBlock = 16;
 constexpr std::int64_t kFar = std::int64_t{1} << 30;
-static_assert(AttentionRows::kMostRows % kQueries == 0);
+static_assert(AttentionRows::kMaxRows % kQueries == 0);
 
 std::int64_t up16(std::int64_t n) { return (n + 15) / 16 * 16; }
 
@@ -81,7 +81,7 @@ void rows_of_a_head(const AttentionRows& t) {
   const std::int64_t e = t.shape.head_dim, tiles = (t.rows + kQueries - 1) / kQueries;
   float* s = thread_scratch(kKeys * kQueries + 2 * kKeys * e + tiles * QueryTile::floats(e)).data();
   const KeyRows keys{.first = 0, .count = 0, .k = s + kKeys * kQueries, .v = s + kKeys * kQueries + kKeys * e};
-  std::array<QueryTile, AttentionRows::kMostRows / kQueries> most{};
+  std::array<QueryTile, AttentionRows::kMaxRows / kQueries> most{};
   const std::span<QueryTile> queries(most.data(), static_cast<std::size_t>(tiles));
   float* memory = keys.v + kKeys * e;
   for (std::int64_t done = 0; QueryTile & tile : queries) {
@@ -129,7 +129,7 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
   DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows &&
             lse.cols == shape.heads);
   // Rows of a task share the preparation of keys and values; results do not depend on their number.
-  std::int64_t at_once = AttentionRows::kMostRows;
+  std::int64_t at_once = AttentionRows::kMaxRows;
   while (at_once > kQueries && q.rows * shape.heads < 4 * threads() * at_once) at_once /= 2;
   parallel_for((q.rows + at_once - 1) / at_once * shape.heads, [&](std::int64_t task) {
     const std::int64_t head = task % shape.heads, first = task / shape.heads * at_once;

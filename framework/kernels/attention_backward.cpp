@@ -20,13 +20,13 @@ constexpr std::int64_t kQueries = 64, kKeys = 128, kBlock = 16;
 static_assert(AttentionKeys::kKeys % kKeys == 0 &&
               kKeys % kQueries == 0);                   // the first row of a query tile is in one tile of keys
 constexpr std::int64_t kEnoughTasks = 8, kLong = 1024;  // for batches of short documents, one strip gives enough tasks
-constexpr std::int64_t kMostStrips = 4;                 // all but the first have a buffer of the size of dq
+constexpr std::int64_t kMaxStrips = 4;                  // all but the first have a buffer of the size of dq
 
 // The number of strips of a document depends on its length only, so its bits do not depend on others.
 std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
   std::int64_t wanted = ((rows > kLong ? 2 : 1) * kEnoughTasks + kv_heads - 1) / kv_heads;
   const std::int64_t runs = (rows + AttentionKeys::kKeys - 1) / AttentionKeys::kKeys;
-  return std::clamp<std::int64_t>(runs, 1, std::min(kMostStrips, wanted));
+  return std::clamp<std::int64_t>(runs, 1, std::min(kMaxStrips, wanted));
 }
 
 // A tile of keys, transposed and dense.

@@ -49,7 +49,7 @@ struct Room {
 namespace forward {
 
 constexpr std::int64_t kQueries = 128, kKeys = 112;  // whole register blocks of AVX-512
-static_assert(AttentionRows::kMostRows % kQueries == 0);
+static_assert(AttentionRows::kMaxRows % kQueries == 0);
 
 struct QueryTile : QuerySums {
   float* q;
@@ -206,7 +206,7 @@ void attention_rows_packed(const AttentionRows& t) {
                 .data()};
   float *s = room.take(kKeys * kQueries), *p = room.take(packed_p), *dense = room.take(kQueries * e);
   const KeyRows keys{.first = 0, .count = 0, .k = room.take(packed_k), .v = room.take(packed_v)};
-  std::array<QueryTile, AttentionRows::kMostRows / kQueries> most{};
+  std::array<QueryTile, AttentionRows::kMaxRows / kQueries> most{};
   const std::span<QueryTile> queries(most.data(), static_cast<std::size_t>(tiles));
   for (std::int64_t done = 0; QueryTile & tile : queries) {
     tile.begin(t, done, room, dense);

@@ -19,7 +19,7 @@ inline bool uses_isa_attention(const AttentionShape& shape, std::int64_t rows) {
 
 /// Forward: sets rows [row, row + rows), of the document that begins at `begin`, of one head in out and lse.
 struct AttentionRows {
-  static constexpr std::int64_t kMostRows = 512;
+  static constexpr std::int64_t kMaxRows = 512;
   const AttentionShape& shape;
   ConstMat q, k, v;
   Mat out, lse;

@@ -6,20 +6,13 @@
 #include "core/bf16.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/quant_int8.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 64;
-
-void store_int8(const float* x, std::int64_t n, std::int8_t* to, float* scale) {
-  float most = 0;
-  for (std::int64_t i = 0; i < n; ++i) most = std::max(most, std::fabs(x[i]));
-  *scale = most / 127;
-  float inverse = most > 0 ? 127 / most : 0;
-  for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<std::int8_t>(std::lrint(x[i] * inverse));
-}
 
 }  // namespace
 
@@ -38,9 +31,9 @@ void store_rows(ConstMat x, const CachedRows& to, std::int64_t at) {
           break;
         case DType::int8:
           for (std::int64_t h = 0; h < to.heads; ++h)
-            store_int8(from + h * to.head_dim, to.head_dim,
-                       reinterpret_cast<std::int8_t*>(to.data) + place + h * to.head_dim,
-                       to.scales + row * to.heads + h);
+            quantize_row_int8(from + h * to.head_dim, to.head_dim,
+                              reinterpret_cast<std::int8_t*>(to.data) + place + h * to.head_dim,
+                              to.scales + row * to.heads + h);
           break;
         default:
           DML_CHECK(false, "a cache of a type that is none of its own");

@@ -23,9 +23,9 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kMostLogits = std::int64_t{24} << 20, kMostRows = 532, kFewestRows = 32;
+constexpr std::int64_t kMaxLogits = std::int64_t{24} << 20, kMaxRows = 532, kMinRows = 32;
 
-// The labelled rows are processed in chunks of `rows`.
+// The labeled rows are processed in chunks of `rows`.
 struct Chunks {
   std::int64_t rows;
   bool several;
@@ -33,7 +33,7 @@ struct Chunks {
 Chunks chunks_of(std::int64_t rows, std::int64_t vocabulary, bool low_memory) {
   const std::int64_t unit = 2 * product_loops().mr;  // two equal halves
   const std::int64_t most =
-      std::clamp(kMostLogits / (low_memory ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
+      std::clamp(kMaxLogits / (low_memory ? 2 : 1) / vocabulary, kMinRows, kMaxRows / unit * unit);
   const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
   // In a bounding dry run, the largest chunk is `most`.
   const std::int64_t equal = dry_run_bounds() ? std::min(rows, most) : (rows + chunks - 1) / chunks;

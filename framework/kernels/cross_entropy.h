@@ -71,7 +71,7 @@ struct RowLosses {
 
 /// The inputs and outputs of the loss head.
 struct HeadTask {
-  ConstMat hidden;  // (N,D): labelled rows only
+  ConstMat hidden;  // (N,D): labeled rows only
   RowLosses rows;
   float softcap = 0;
   HeadBias bias = {};

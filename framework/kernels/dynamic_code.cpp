@@ -51,7 +51,7 @@ class Finder {
   explicit Finder(bool with_sign) : codes_(make_codes(with_sign)) {
     zero_ = static_cast<int>(std::find(codes_.begin(), codes_.end(), 0.f) - codes_.begin());
     for (std::size_t c = 0; c + 1 < 256; ++c) middle_[c] = (codes_[c] + codes_[c + 1]) * 0.5f;
-    middle_[255] = 2;  // above every magnitude, since the last code has no upper neighbour
+    middle_[255] = 2;  // above every magnitude, since the last code has no upper neighbor
     for (std::uint32_t i = 0; i < first_.size(); ++i) {
       float lowest = std::bit_cast<float>((i + kFirst) << kShift);
       for (bool below : {false, true}) {

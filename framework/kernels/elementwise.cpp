@@ -14,12 +14,12 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kGrain = 16384;
-constexpr std::int64_t kMostBlocks = 1024;  // of a reduction, whose partial results are on the stack
+constexpr std::int64_t kMaxBlocks = 1024;  // of a reduction, whose partial results are on the stack
 
 std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
 std::int64_t reduction_grain(std::int64_t n) {
-  std::int64_t even = (n + kMostBlocks - 1) / kMostBlocks;
+  std::int64_t even = (n + kMaxBlocks - 1) / kMaxBlocks;
   return std::max(kGrain, (even + 15) / 16 * 16);
 }
 
@@ -88,7 +88,7 @@ void add_bias(const float* bias, Mat y) {
   });
 }
 
-void bias_backward(ConstMat dy, float* dbias, Arena&) {
+void bias_backward(ConstMat dy, float* dbias) {
   ProfileScope profiled("bias_backward");
   parallel_ranges(dy.cols, 128, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = 0; t < dy.rows; ++t) loops().add_scaled(dy.row(t) + first, 1, dbias + first, last - first);
@@ -174,7 +174,7 @@ template <class Finite>
 std::int64_t first_bad(std::int64_t n, Finite finite) {
   ProfileScope profiled("first_not_finite");
   const std::int64_t grain = reduction_grain(n);
-  std::array<bool, kMostBlocks> bad{};
+  std::array<bool, kMaxBlocks> bad{};
   parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {
     bad[static_cast<std::size_t>(first / grain)] = !finite(first, last - first);
   });

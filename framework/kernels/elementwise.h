@@ -21,7 +21,7 @@ void scale_rows(Mat x, std::span<const float> factors);
 /// y[t] += bias.
 void add_bias(const float* bias, Mat y);
 /// dbias (N) += column sums of dy (T,N).
-void bias_backward(ConstMat dy, float* dbias, Arena& scratch);
+void bias_backward(ConstMat dy, float* dbias);
 /// to[i] = from[rows[i]].
 void gather_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to);
 /// to[rows[i]] += from[i] or = from[i]; the rows must be distinct. With Write::set the other rows become zero.

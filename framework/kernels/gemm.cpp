@@ -31,13 +31,13 @@ namespace {
 // Weight rows of a task if x has few rows: few enough for several tasks per thread, many enough to amortise packing x
 // for each.
 std::int64_t rows_of_task(std::int64_t rows) {
-  constexpr std::int64_t kTasks = 4, kUnit = 16, kFewest = 32, kMost = 1024;
+  constexpr std::int64_t kTasks = 4, kUnit = 16, kMin = 32, kMax = 1024;
   const std::int64_t tasks = kTasks * threads(), part = (rows + tasks - 1) / tasks;
-  return std::clamp((part + kUnit - 1) / kUnit * kUnit, kFewest, kMost);
+  return std::clamp((part + kUnit - 1) / kUnit * kUnit, kMin, kMax);
 }
 
 // For processors newer than itself, OpenBLAS falls back to SSE3 kernels, which are five times slower. So it is
-// initialised again with the name of a supported core, unless the user has set one. Runs before main, when no other
+// initialized again with the name of a supported core, unless the user has set one. Runs before main, when no other
 // thread is active.
 bool ready_blas() {
   openblas_set_num_threads(1);

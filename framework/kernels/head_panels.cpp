@@ -14,7 +14,7 @@
 namespace dml::kernels {
 namespace {
 
-// Σ term(x) in eight independent chains, for vectorisation.
+// Σ term(x) in eight independent chains, for vectorization.
 template <class F>
 double sum_of(const float* x, std::int64_t n, F term) {
   double sums[8] = {};
@@ -40,7 +40,7 @@ void each_replaced(const ReplacedRows& replaced, std::int64_t token, std::int64_
     visit(*at - token, replaced.numbers[static_cast<std::size_t>(at - replaced.tokens.begin())]);
 }
 
-constexpr std::int64_t kMostCuts = 7;
+constexpr std::int64_t kMaxCuts = 7;
 
 // The number of tiles of each panel, chosen so that few threads wait for the last panels. Each tile packs its operands
 // again. Results do not depend on it.
@@ -48,7 +48,7 @@ std::int64_t cuts_for(std::int64_t panels) {
   constexpr double kAgain = 0.02;  // cost of packing again, relative to the time of a panel
   std::int64_t best = 1;
   double least = 0;
-  for (std::int64_t cuts = 1; cuts <= kMostCuts; ++cuts) {
+  for (std::int64_t cuts = 1; cuts <= kMaxCuts; ++cuts) {
     const auto rounds = static_cast<double>(ceil_div(panels * cuts, std::int64_t{threads()}));
     const double time = rounds / static_cast<double>(cuts) * (1 + kAgain * static_cast<double>(cuts - 1));
     if (cuts == 1 || time < least) best = cuts, least = time;

@@ -13,7 +13,7 @@ namespace dml::kernels {
 
 constexpr std::int64_t kHeadPanel = HeadParts::kRowUnit;  // whole register blocks of every instruction set, or nearly
 
-/// A chunk of the labelled rows.
+/// A chunk of the labeled rows.
 struct HeadChunk {
   Factor hidden, hidden_transposed;  // packed once for all panels
   std::span<const Token> labels;

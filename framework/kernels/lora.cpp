@@ -16,9 +16,9 @@ constexpr std::int64_t kRows = 28;
 constexpr std::int64_t kCols = 256;  // columns of a task whose result is wide
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kFewRows = 8, kDots = 4;
-// Products that sum over tokens split them into ranges of at least kFewestTokens, and process a few tokens at a time,
+// Products that sum over tokens split them into ranges of at least kMinTokens, and process a few tokens at a time,
 // which stay in the caches; more if another product has just read them.
-constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
+constexpr std::int64_t kMinTokens = 64, kMaxRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
 constexpr std::int64_t kNarrow = 112;  // columns at a time: eight register blocks of 14 rows
 constexpr std::int64_t kSummed = 28;   // rows of the total that a task sums
 
@@ -50,7 +50,7 @@ void narrow_product(ConstMat x, const float* b, float alpha, Mat to) {
 // Computes wideᵀ (W,T) · thin (T,R), sums over tokens, for several terms at once. A task sums a range of a term's
 // tokens, so that it reads memory sequentially; then the partial sums are added in order. The ranges depend on T and R
 // only and have at least 2 R tokens, so all partial sums take at most half the memory of `wide`. Their number never
-// decreases with T (kFewestTokens > kMostRanges).
+// decreases with T (kMinTokens > kMaxRanges).
 struct Term {
   ConstMat wide, thin;
   float alpha = 1;
@@ -69,7 +69,7 @@ class TokenSums {
       fewest_ = std::max(fewest_, 2 * t.thin.cols);
     }
     // The largest number of ranges for any division of the rows among terms.
-    if (dry_run()) all = std::min(kMostRanges * terms.size(), (largest + terms.size() * (fewest_ - 1)) / fewest_);
+    if (dry_run()) all = std::min(kMaxRanges * terms.size(), (largest + terms.size() * (fewest_ - 1)) / fewest_);
     sums_ = scratch.take<float>(all * size_).data();
   }
 
@@ -113,7 +113,7 @@ class TokenSums {
 
  private:
   static std::int64_t range(const Term& t) {
-    return std::max({kFewestTokens, 2 * t.thin.cols, (t.wide.rows + kMostRanges - 1) / kMostRanges});
+    return std::max({kMinTokens, 2 * t.thin.cols, (t.wide.rows + kMaxRanges - 1) / kMaxRanges});
   }
   static std::int64_t ranges(const Term& t) { return parts_of(t.wide.rows, range(t)); }
   std::int64_t first_range(std::int64_t term) const { return firsts_[static_cast<std::size_t>(term)]; }
@@ -138,7 +138,7 @@ class TokenSums {
 
   const TaskList<Term>& terms_;
   std::span<std::int64_t> firsts_;  // the index of each term's first range
-  std::int64_t size_ = 0, fewest_ = kFewestTokens;
+  std::int64_t size_ = 0, fewest_ = kMinTokens;
   float* sums_ = nullptr;
 };
 
@@ -151,6 +151,10 @@ double operations_of(const TaskList<T>& adapters, F operations) {
 
 void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod rows) {
   ProfileScope profiled("lora_down", operations_of(adapters, [](auto& d) { return d.x.size() * d.a.rows; }));
+  for (std::int64_t i = 0; i < adapters.size(); ++i) {
+    const AdapterDown d = adapters[i];
+    DML_CHECK(d.x.cols == d.a.cols && d.down.rows == d.x.rows && d.down.cols == d.a.rows);
+  }
   auto as_dots = [&](const AdapterDown& d) {  // too few rows to transpose A
     return rows == RowMethod::dots || (rows == RowMethod::by_count && d.x.rows <= kFewRows);
   };
@@ -169,7 +173,6 @@ void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod 
   std::int64_t values = 0;
   for (std::int64_t i = 0; i < adapters.size(); ++i) {
     const AdapterDown d = adapters[i];
-    DML_CHECK(d.x.cols == d.a.cols && d.down.rows == d.x.rows && d.down.cols == d.a.rows);
     if (!dry_run()) places[static_cast<std::size_t>(i)] = values;
     values += as_dots(d) ? 0 : d.a.size();
   }

@@ -1,4 +1,4 @@
-// The values of an NF4 weight, with single or double quantisation of its scales.
+// The values of an NF4 weight, with single or double quantization of its scales.
 #pragma once
 
 #include <algorithm>

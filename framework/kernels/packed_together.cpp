@@ -12,9 +12,9 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kRoomOfThread = 128 << 10;          // floats of packed operands for each thread
-constexpr std::int64_t kMostRows = 1036, kMostCols = 256;  // of a tile, and at once of its columns
-constexpr std::int64_t kTasksOfThread = 4, kMostBlocks = 8;
+constexpr std::int64_t kRoomOfThread = 128 << 10;        // floats of packed operands for each thread
+constexpr std::int64_t kMaxRows = 1036, kMaxCols = 256;  // of a tile, and at once of its columns
+constexpr std::int64_t kTasksOfThread = 4, kMaxBlocks = 8;
 constexpr double kReading = 0.3;  // cost of reading a packed value, relative to packing it
 constexpr double kMeeting = 5e4;  // time until all threads have met, likewise
 
@@ -61,7 +61,7 @@ class Operands {
 // Steps [first, last) into `room`, one after another.
 void pack_steps(const Operands& o, std::int64_t first, std::int64_t last, float* room) {
   const std::int64_t in_a = o.blocks(Side::a), in_b = o.blocks(Side::b), all = (last - first) * (in_a + in_b);
-  const std::int64_t some = std::clamp<std::int64_t>(all / (kTasksOfThread * threads()), 1, kMostBlocks);
+  const std::int64_t some = std::clamp<std::int64_t>(all / (kTasksOfThread * threads()), 1, kMaxBlocks);
   const std::int64_t parts_a = ceil_div(in_a, some), parts = parts_a + ceil_div(in_b, some);
   parallel_for((last - first) * parts, [&](std::int64_t i) {
     const Step at = o.step(first + i / parts);
@@ -82,7 +82,7 @@ Together together(const Product& p, std::int64_t threads) {
   if (best.steps == 0) return best;
   best.steps = ceil_div(o.steps(), ceil_div(o.steps(), best.steps));
   const double packing = product_loops().packing;
-  const std::int64_t most = kTasksOfThread * threads, fewest = ceil_div(m, kMostRows);
+  const std::int64_t most = kTasksOfThread * threads, fewest = ceil_div(m, kMaxRows);
   for (std::int64_t down = fewest; down <= std::min(ceil_div(m, mr), std::max(fewest, most)); ++down)
     for (std::int64_t across = 1; across <= std::min(ceil_div(n, nr), std::max<std::int64_t>(1, most / down));
          ++across) {
@@ -115,8 +115,8 @@ void multiply_together(const Product& p, const Together& how) {
       for (std::int64_t k = first; k < last; ++k) {
         const Step at = o.step(k);
         const float* packed = room + (k - first) * o.size();
-        for (std::int64_t c = col; c < end; c += kMostCols)
-          multiply_packed(p.b, o.tail(Side::b, at), at, rows, std::min(kMostCols, end - c),
+        for (std::int64_t c = col; c < end; c += kMaxCols)
+          multiply_packed(p.b, o.tail(Side::b, at), at, rows, std::min(kMaxCols, end - c),
                           packed + o.place(Side::a, at, row), o.right(at, c, packed), p.c.row(row) + c, p.c.cols,
                           k > 0 ? Write::add : p.mode);
       }

@@ -25,7 +25,7 @@ float half_at(const std::uint8_t* in) {
 
 // ---- blocks of 32
 
-void quantise_q8_0(const float* x, std::int64_t blocks, std::uint8_t* out) {
+void quantize_q8_0(const float* x, std::int64_t blocks, std::uint8_t* out) {
   for (std::int64_t b = 0; b < blocks; ++b, x += kSmall, out += 34) {
     float most = 0;
     for (int i = 0; i < kSmall; ++i) most = std::max(most, std::fabs(x[i]));
@@ -49,7 +49,7 @@ void unpack_q8_0(const std::uint8_t* in, std::int64_t blocks, float* out) {
 
 // Bits 4 or 5; with a minimum of the block's own, or around zero.
 template <int Bits, bool Minimum>
-void quantise_small(const float* x, std::int64_t blocks, std::uint8_t* out) {
+void quantize_small(const float* x, std::int64_t blocks, std::uint8_t* out) {
   constexpr int kTop = (1 << Bits) - 1, kHalf = 1 << (Bits - 1), kFront = Minimum ? 4 : 2;
   constexpr int kCodes = kFront + (Bits == 5 ? 4 : 0);
   for (std::int64_t b = 0; b < blocks; ++b, x += kSmall, out += kCodes + 16) {
@@ -158,7 +158,7 @@ void put_k_block(const float* x, const GroupSearch* found, std::uint8_t* out) {
 }
 
 template <int Bits>
-void quantise_k(const float* x, std::int64_t blocks, std::uint8_t* out) {
+void quantize_k(const float* x, std::int64_t blocks, std::uint8_t* out) {
   constexpr std::int64_t kBytes = Bits == 4 ? 144 : 176;
   for (std::int64_t b = 0; b < blocks; b += 2) {
     const std::int64_t some = std::min<std::int64_t>(2, blocks - b);
@@ -215,7 +215,7 @@ void put_q6_k_block(const float* x, const float* scales, const float* inverse, s
   }
 }
 
-void quantise_q6_k(const float* x, std::int64_t blocks, std::uint8_t* out) {
+void quantize_q6_k(const float* x, std::int64_t blocks, std::uint8_t* out) {
   for (std::int64_t b = 0; b < blocks; ++b, x += 256, out += 210) {
     float scales[16], inverse[16];
     search_symmetric(x, scales, inverse);
@@ -253,7 +253,7 @@ void unpack_iq4_codes(const std::uint8_t* in, float d, float* out) {
     out[i + 16] = d * static_cast<float>(kIq4Values[in[i] >> 4]);
 }
 
-void quantise_iq4_nl(const float* x, std::int64_t blocks, std::uint8_t* out) {
+void quantize_iq4_nl(const float* x, std::int64_t blocks, std::uint8_t* out) {
   for (std::int64_t b = 0; b < blocks; ++b, x += kSmall, out += 18) {
     const float d = search_iq4(x);
     put_half(d, out);
@@ -285,7 +285,7 @@ void put_iq4_xs_block(const float* x, std::uint8_t* out) {
   std::memcpy(out + 2, &high, 2);
 }
 
-void quantise_iq4_xs(const float* x, std::int64_t blocks, std::uint8_t* out) {
+void quantize_iq4_xs(const float* x, std::int64_t blocks, std::uint8_t* out) {
   for (std::int64_t b = 0; b < blocks; ++b, x += 256, out += 136) put_iq4_xs_block(x, out);
 }
 
@@ -313,16 +313,16 @@ void unpack_iq4_xs(const std::uint8_t* in, std::int64_t blocks, float* out) {
 //   iq4_nl  d·v[q]              f16 d, codes as in q4_0; v are 16 values, further apart at the ends
 //   iq4_xs  d·(sc − 32)·v[q]    f16 d, u16 upper and 4 bytes lower bits of 8 scales sc of 6 bits, codes; 8 groups of 32
 constexpr BlockFormat kFormats[] = {
-    {DType::q4_0, {0, 0}, quantise_small<4, false>, unpack_small<4, false>},
-    {DType::q4_1, {0, 2}, quantise_small<4, true>, unpack_small<4, true>},
-    {DType::q5_0, {0, 0}, quantise_small<5, false>, unpack_small<5, false>},
-    {DType::q5_1, {0, 2}, quantise_small<5, true>, unpack_small<5, true>},
-    {DType::q8_0, {0, 0}, quantise_q8_0, unpack_q8_0},
-    {DType::q4_k, {0, 2}, quantise_k<4>, unpack_k<4>},
-    {DType::q5_k, {0, 2}, quantise_k<5>, unpack_k<5>},
-    {DType::q6_k, {208, 208}, quantise_q6_k, unpack_q6_k},
-    {DType::iq4_nl, {0, 0}, quantise_iq4_nl, unpack_iq4_nl},
-    {DType::iq4_xs, {0, 0}, quantise_iq4_xs, unpack_iq4_xs},
+    {DType::q4_0, {0, 0}, quantize_small<4, false>, unpack_small<4, false>},
+    {DType::q4_1, {0, 2}, quantize_small<4, true>, unpack_small<4, true>},
+    {DType::q5_0, {0, 0}, quantize_small<5, false>, unpack_small<5, false>},
+    {DType::q5_1, {0, 2}, quantize_small<5, true>, unpack_small<5, true>},
+    {DType::q8_0, {0, 0}, quantize_q8_0, unpack_q8_0},
+    {DType::q4_k, {0, 2}, quantize_k<4>, unpack_k<4>},
+    {DType::q5_k, {0, 2}, quantize_k<5>, unpack_k<5>},
+    {DType::q6_k, {208, 208}, quantize_q6_k, unpack_q6_k},
+    {DType::iq4_nl, {0, 0}, quantize_iq4_nl, unpack_iq4_nl},
+    {DType::iq4_xs, {0, 0}, quantize_iq4_xs, unpack_iq4_xs},
 };
 
 }  // namespace

@@ -124,7 +124,7 @@ DML_CLONES void search_6(const float* values, float* scales, float* inverse_out)
   }
   const Ints none = most < kNoScale;
   Floats scale{}, best{}, kept{};
-  for (int s = 0; s <= 18; ++s) {  // the plain scale, then its neighbours from −9 to 9 tenths
+  for (int s = 0; s <= 18; ++s) {  // the plain scale, then its neighbors from −9 to 9 tenths
     const int t = s == 0 ? 0 : s <= 9 ? s - 10 : s - 9;
     const Floats inverse = (s == 0 ? -32.0f : -(32 + 0.1f * static_cast<float>(t))) / signed_most;
     Floats sum_lx{}, sum_l2{}, code;

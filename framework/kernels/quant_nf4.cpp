@@ -12,7 +12,7 @@
 namespace dml::kernels {
 namespace {
 
-// A value above the i-th threshold takes at least code i + 1: the midpoints of neighbouring codes, as printed in
+// A value above the i-th threshold takes at least code i + 1: the midpoints of neighboring codes, as printed in
 // bitsandbytes' kernel, in whose last digits they are not exactly midpoints.
 constexpr std::array<float, 15> kThresholds = {
     -0.8480964004993439f,  -0.6106329262256622f,   -0.4599952697753906f, -0.33967943489551544f, -0.23460740596055984f,

@@ -42,15 +42,15 @@ void largest(std::int64_t n, std::int64_t count, Value value, std::int32_t* out)
 
 // The set of groups that a token may choose from, as bits.
 struct OpenGroups {
-  static constexpr std::int64_t kMost = 256;
-  std::int32_t list[kMost];
+  static constexpr std::int64_t kMax = 256;
+  std::int32_t list[kMax];
   std::int64_t count = 0;
   bool has(std::int64_t group) const { return std::find(list, list + count, group) != list + count; }
 };
 
 OpenGroups open_groups(const RoutingRule& rule, const float* scores) {
   const std::int64_t size = rule.experts / rule.groups;
-  float best[OpenGroups::kMost];
+  float best[OpenGroups::kMax];
   for (std::int64_t g = 0; g < rule.groups; ++g) {
     float first = -INFINITY, second = -INFINITY;
     for (std::int64_t e = g * size; e < (g + 1) * size; ++e) {
@@ -83,7 +83,7 @@ void choose(const RoutingRule& rule, const float* scores, std::int32_t* experts)
 
 void route(const RoutingRule& rule, ConstMat logits, Routing out) {
   ProfileScope profiled("route");
-  DML_CHECK(logits.cols == rule.experts && rule.chosen <= rule.experts && rule.groups <= OpenGroups::kMost);
+  DML_CHECK(logits.cols == rule.experts && rule.chosen <= rule.experts && rule.groups <= OpenGroups::kMax);
   parallel_ranges(logits.rows, kTokens, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {
       const float* x = logits.row(t);
@@ -95,7 +95,7 @@ void route(const RoutingRule& rule, ConstMat logits, Routing out) {
       choose(rule, p, chosen);
       float sum = rule.sigmoid ? 1e-20f : 0.f;  // as DeepSeek
       for (std::int64_t i = 0; i < rule.chosen; ++i) sum += w[i] = p[chosen[i]];
-      const float factor = rule.normalise ? rule.scale / sum : rule.scale;
+      const float factor = rule.normalize ? rule.scale / sum : rule.scale;
       for (std::int64_t i = 0; i < rule.chosen; ++i) w[i] *= factor;
     }
   });
@@ -113,7 +113,7 @@ void route_backward(const RoutingRule& rule, const Routing& routing, ConstMat dw
       for (std::int64_t i = 0; i < rule.chosen; ++i) sum += p[chosen[i]], mean += dw[i] * p[chosen[i]];
       std::fill_n(d, rule.experts, 0.f);
       for (std::int64_t i = 0; i < rule.chosen; ++i)
-        d[chosen[i]] = rule.scale * (rule.normalise ? (dw[i] - mean / sum) / sum : dw[i]);
+        d[chosen[i]] = rule.scale * (rule.normalize ? (dw[i] - mean / sum) / sum : dw[i]);
       // The gradient of the logits through the scores.
       float pull = 0;
       for (std::int64_t i = 0; i < rule.chosen && !rule.sigmoid; ++i) pull += d[chosen[i]] * p[chosen[i]];

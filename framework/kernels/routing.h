@@ -16,7 +16,7 @@ namespace dml::kernels {
 struct RoutingRule {
   std::int64_t experts = 0, chosen = 1;  // E, k
   bool sigmoid = false;                  // scores are the sigmoid of the logits, otherwise their softmax
-  bool normalise = true;                 // divide weights by their sum
+  bool normalize = true;                 // divide weights by their sum
   float scale = 1;                       // then multiply them by this
   std::int64_t groups = 1,
                chosen_groups = 1;  // choose experts of the best groups only; a group's score is the sum of its best two

@@ -23,7 +23,7 @@ struct StoredFormat {
 const StoredFormat& stored_format(DType dtype);
 
 /// Whether values are codes with scales (separate or in blocks), not floating-point numbers.
-inline bool is_quantised(DType dtype) { return dtype_row(dtype).values > 1 || stored_format(dtype).scaled != 0; }
+inline bool is_quantized(DType dtype) { return dtype_row(dtype).values > 1 || stored_format(dtype).scaled != 0; }
 /// The number of scales of a weight: one per row, or per block.
 std::int64_t scale_count(const Weight& w);
 

@@ -24,7 +24,7 @@ struct Weight {
   const void* data = nullptr;  // rows × cols elements; nf4: two codes per byte, the even index in the high nibble; q…:
                                // rows of whole blocks with their scales (quant_ggml.h)
   const float* scales = nullptr;  // nf4: one absmax per block of 64 in row-major order; int8: one per row
-  // nf4 with double quantisation: instead of scales, their codes, and scale_blocks: the mean that was subtracted,
+  // nf4 with double quantization: instead of scales, their codes, and scale_blocks: the mean that was subtracted,
   // followed by the largest magnitude of every 256 scales (quant_nf4.h). The weight begins at scale number
   // `first_block`.
   const std::uint8_t* scale_codes = nullptr;

@@ -13,8 +13,8 @@ AdaptedWeights::AdaptedWeights(CausalLm& model, bool in_float32) : model_(model)
   for (const WeightName& w : weight_names(model.spec)) {
     const auto* lora = w.bias || w.vector ? nullptr : adapter_at(model, w);
     if (!lora || !*lora) continue;
-    if (kernels::is_quantised(frozen_at(model, w)->dtype))
-      throw UserError("relora: '{}' is quantised: what is merged into it would be rounded away; use adapter: lora",
+    if (kernels::is_quantized(frozen_at(model, w)->dtype))
+      throw UserError("relora: '{}' is quantized: what is merged into it would be rounded away; use adapter: lora",
                       w.tensor);
     matrices_.push_back(copy_to_owned(model, w, in_float32));
   }

@@ -13,7 +13,7 @@ namespace dml {
 
 class AdaptedWeights {
  public:
-  /// Copies the matrices, to float32 with `in_float32`, otherwise in their own dtype. Throws UserError for a quantised
+  /// Copies the matrices, to float32 with `in_float32`, otherwise in their own dtype. Throws UserError for a quantized
   /// matrix, whose codes would lose most of a merge.
   AdaptedWeights(CausalLm& model, bool in_float32);
 

@@ -28,7 +28,7 @@ void reinit_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, bool
 void init_magnitude(const Linear& linear);
 
 /// A weight of `dtype` with values (rows, cols), stored in memory added to `owned`; f16 becomes f32. `nested`: the
-/// scales of NF4 are rounded as by double quantisation.
+/// scales of NF4 are rounded as by double quantization.
 kernels::Weight keep_values(DType dtype, std::vector<float> values, std::int64_t rows, std::int64_t cols, bool nested,
                             std::vector<std::vector<float>>& owned);
 

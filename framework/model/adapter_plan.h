@@ -3,7 +3,7 @@
 //
 // The embedding and the head of a tied model are one matrix, but PEFT wraps them separately: an adapter that saves or
 // adapts one of them leaves the other at the base's values, and one that saves both trains two copies. Such a plan
-// unties the head: the model is built as an untied one whose head is initialised with the embedding. With
+// unties the head: the model is built as an untied one whose head is initialized with the embedding. With
 // ensure_weight_tying, one copy is trained for both, and trained rows of the embedding (trainable_token_indices) are
 // also those of the head.
 #pragma once

@@ -22,7 +22,7 @@ struct StoredTensor {
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
   const void* data = nullptr;
-  const float* scales = nullptr;  // scales of quantised dtypes, or
+  const float* scales = nullptr;  // scales of quantized dtypes, or
   const std::uint8_t* scale_codes = nullptr;
   const float* scale_blocks = nullptr;
   bool bf16_values = false;  // nf4: values are rounded to bf16

@@ -66,17 +66,18 @@ class AdapterPlaces {
   LoraAdapter make_adapter(const AdaptedModule& m, const WeightName& w) {
     const std::string name = "base_model.model." + m.module.name;
     const std::size_t unit = unit_of(w, b_.spec);
+    const ParameterRole role = b_.role_of(w);
     LoraAdapter lora;
     if (m.module.embedding) {
-      lora.a = b_.model.parameters.add(unit, name + ".lora_embedding_A", {m.r, m.module.rows}, true);
-      lora.b = b_.model.parameters.add(unit, name + ".lora_embedding_B", {m.module.cols, m.r}, true);
+      lora.a = b_.model.parameters.add(unit, name + ".lora_embedding_A", {m.r, m.module.rows}, true, role);
+      lora.b = b_.model.parameters.add(unit, name + ".lora_embedding_B", {m.module.cols, m.r}, true, role);
     } else {
-      lora.a = b_.model.parameters.add(unit, name + ".lora_A.weight", {m.r, m.module.cols}, true);
-      lora.b = b_.model.parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true);
+      lora.a = b_.model.parameters.add(unit, name + ".lora_A.weight", {m.r, m.module.cols}, true, role);
+      lora.b = b_.model.parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true, role);
       if (b_.training.adapter->lora_bias)
-        lora.bias = b_.model.parameters.add(unit, name + ".lora_B.bias", {m.module.rows}, false);
+        lora.bias = b_.model.parameters.add(unit, name + ".lora_B.bias", {m.module.rows}, false, role);
       if (b_.training.adapter->use_dora)
-        lora.magnitude = b_.model.parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false);
+        lora.magnitude = b_.model.parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false, role);
       lora.dropout = static_cast<float>(b_.training.adapter->dropout);
     }
     lora.scale = static_cast<float>(m.scale);
@@ -123,13 +124,13 @@ class AdapterPlaces {
     }
   }
 
-  // Trained rows are initialised with the rows that they replace.
+  // Trained rows are initialized with the rows that they replace.
   void place_rows(const TrainedRows& trained) {
     const WeightName& w = trained.weight;
     const auto count = static_cast<std::int64_t>(trained.tokens.size());
     const bool embedding = w.role == WeightRole::embed;
     TrainedTokens& own = embedding ? b_.model.embedding.trained_tokens : b_.model.head.trained_tokens;
-    own.rows = b_.model.parameters.add(unit_of(w, b_.spec), rows_key(w), {count, w.cols}, true);
+    own.rows = b_.model.parameters.add(unit_of(w, b_.spec), rows_key(w), {count, w.cols}, true, b_.role_of(w));
     for (std::int64_t k = 0; k < count; ++k) own.numbers.push_back(static_cast<std::int32_t>(k));
     std::ranges::sort(own.numbers, {}, [&](std::int32_t k) { return trained.tokens[static_cast<std::size_t>(k)]; });
     for (std::int32_t k : own.numbers)
@@ -150,11 +151,11 @@ class AdapterPlaces {
     };
     auto stored = b_.find(w);
     if (b_.source && !stored) return;
-    const bool quantised = stored && kernels::is_quantised(stored->dtype);
+    const bool quantized = stored && kernels::is_quantized(stored->dtype);
     if (m.r > std::min(m.module.rows, m.module.cols))
       return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
-    if (quantised && init == "loftq")
-      return refuse("the base is quantised already; without load_in_4bit and load_in_8bit LoftQ does it");
+    if (quantized && init == "loftq")
+      return refuse("the base is quantized already; without load_in_4bit and load_in_8bit LoftQ does it");
     if (init == "olora" && w.transposed) return refuse("weights stored as (in, out) are not supported");
     if (init == "loftq" && w.fused() && w.rows * w.cols % kernels::kNf4Block != 0)
       return refuse("its parts do not begin at a block of NF4");
@@ -164,7 +165,7 @@ class AdapterPlaces {
         init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale, b_.training.adapter->loftq_iterations));
     const DType dtype = init == "loftq" ? DType::nf4 : stored ? stored->dtype : DType::f32;
     Weight& rest = b_.residuals[w.tensor];
-    rest = keep_values(dtype, std::move(values), m.module.rows, m.module.cols, quantised, b_.model.owned);
+    rest = keep_values(dtype, std::move(values), m.module.rows, m.module.cols, quantized, b_.model.owned);
     const bool half = stored && (stored->bf16_values || stored->dtype == DType::bf16 || stored->dtype == DType::f16);
     rest.bf16_values = dtype == DType::nf4 && half;
     b_.fills.push_back([lora, start] {

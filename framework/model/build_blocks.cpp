@@ -62,7 +62,7 @@ void set_up_attention(Attention& a, const ModelSpec& spec, std::size_t layer) {
 
 void set_up_experts(Moe& moe, const ModelSpec& spec, std::uint32_t& next_stream) {
   const MoeSpec& m = spec.moe;
-  moe.router.rule = {m.experts, m.chosen,       m.sigmoid, m.normalise, static_cast<float>(m.scale),
+  moe.router.rule = {m.experts, m.chosen,       m.sigmoid, m.normalize, static_cast<float>(m.scale),
                      m.groups,  m.chosen_groups};
   moe.experts.resize(static_cast<std::size_t>(m.experts));
   for (Mlp& expert : moe.experts) expert.activation = spec.activation;

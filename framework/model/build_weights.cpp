@@ -95,7 +95,7 @@ class BaseWeights {
   // parameters of its unit. Adapters are small; a tied embedding is needed from the head's gradient until the end of
   // the pass.
   std::int64_t part_rows(const WeightName& w) const {
-    constexpr std::int64_t kMostParts = 800;  // limit for a model, see dist/shards.h
+    constexpr std::int64_t kMaxParts = 800;  // limit for a model, see dist/shards.h
     const bool small = w.vector || w.fused() || w.role == WeightRole::router || w.role == WeightRole::positions;
     if (!b_.training.full || !trained(w) || small) return 0;
     const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;
@@ -105,7 +105,7 @@ class BaseWeights {
     const std::int64_t unit = kernels::HeadParts::kRowUnit * (16 / std::gcd(std::int64_t{16}, b_.spec.hidden));
     const std::int64_t rows = std::max<std::int64_t>(1, largest / b_.spec.hidden / unit) * unit;
     const std::int64_t of_layer = 8 + (b_.spec.moe.layout == ExpertLayout::each ? 3 * b_.spec.moe.experts : 0);
-    if (of_layer * b_.spec.layers + 2 * (b_.spec.vocab / rows + 2) > kMostParts) return 0;
+    if (of_layer * b_.spec.layers + 2 * (b_.spec.vocab / rows + 2) > kMaxParts) return 0;
     return end ? rows : w.rows;
   }
 
@@ -115,7 +115,10 @@ class BaseWeights {
     if (!whole) {
       const std::string name = b_.training.adapter ? parameter_key(w, b_.plan) : w.tensor;
       std::vector<std::int64_t> shape = w.vector ? w.tensor_shape() : std::vector{w.tensor_rows, w.cols};
-      whole = b_.model.parameters.add(unit_of(w, b_.spec), name, shape, !w.vector, part_rows(w));
+      const ParameterRole of_model = b_.role_of(w);
+      const bool saved = of_model == ParameterRole::hidden && b_.training.adapter;
+      whole = b_.model.parameters.add(unit_of(w, b_.spec), name, shape, !w.vector,
+                                      saved ? ParameterRole::saved : of_model, part_rows(w));
       if (w.reordered()) b_.model.reordered[name] = w.order();
       if (b_.training.full && b_.training.unfrozen) train_rows(w, whole.unit->parameters.back());
       if (b_.training.values.in_parts) b_.starts[name] = b_.init_of(w, stored);

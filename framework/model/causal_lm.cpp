@@ -49,15 +49,15 @@ double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pas
 struct CausalLm::PassPlan {
   const CausalLm& model;
   const TrimmedBatch& trimmed_batch;
-  Labelled labelled;
+  Labeled labeled;
   bool backward, pick;  // pick: only rows with a label go through the rest of the last layer
   int lowest, last;     // the lowest layer that a gradient reaches, and the last layer
   std::int64_t tokens;
 
   std::span<const std::int32_t> rows_of(int l) const {
-    return pick && l == last ? std::span<const std::int32_t>(labelled.rows) : std::span<const std::int32_t>{};
+    return pick && l == last ? std::span<const std::int32_t>(labeled.rows) : std::span<const std::int32_t>{};
   }
-  std::int64_t height_of(int l) const { return pick && l == last ? std::ssize(labelled.rows) : tokens; }
+  std::int64_t height_of(int l) const { return pick && l == last ? std::ssize(labeled.rows) : tokens; }
   bool reached(int l) const { return backward && l >= lowest; }
   // Activations that backward does not read, or recomputes, are in scratch memory.
   bool saved(int l) const { return reached(l) && model.recompute_of(l) != RecomputePolicy::layers; }
@@ -65,7 +65,7 @@ struct CausalLm::PassPlan {
 
 // Shared prefixes are computed once if they have the same values in every document.
 Trim CausalLm::trim_of(bool backward) const {
-  return rope_.differ_by_document() || (backward && noise > 0) ? Trim::labelled : Trim::shared_prefixes;
+  return rope_.differ_by_document() || (backward && noise > 0) ? Trim::labeled : Trim::shared_prefixes;
 }
 
 double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const PassOptions& how) {
@@ -96,7 +96,7 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
   const bool some = count < tokens || dry_run_bounds();
   const PassPlan plan{*this,
                       trimmed_batch,
-                      labelled_rows(batch, count, arena_),
+                      labeled_rows(batch, count, arena_),
                       backward,
                       !layers[static_cast<std::size_t>(last)].parallel && some && !routed,
                       static_cast<int>(lowest_trained()),
@@ -115,14 +115,14 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
   Mat fed = top;
   if (!plan.pick && some) {
     fed = arena_.matrix(count, width);
-    kernels::gather_rows(top, plan.labelled.rows, fed);
+    kernels::gather_rows(top, plan.labeled.rows, fed);
   }
   const Mat d = backward ? fed : Mat{};  // the gradient overwrites its value
-  double sum = head_loss(fed, plan.labelled.labels, d, pass, how);
+  double sum = head_loss(fed, plan.labeled.labels, d, pass, how);
   sum += routers.close(static_cast<double>(count));
   if (!backward) return sum;
   finish_unit(head_unit, hooks);
-  if (!plan.pick) kernels::scatter_rows(d, plan.labelled.rows, dx, Write::set);
+  if (!plan.pick) kernels::scatter_rows(d, plan.labeled.rows, dx, Write::set);
   backward_layers(plan, plan.pick ? d : dx, dx, embedded, pass);
   return sum;
 }

@@ -31,7 +31,7 @@ enum class RecomputePolicy { nothing, mlp, layers };
 /// Whether a pass includes the adapters or computes the base alone.
 enum class Adapters { on, off };
 
-/// Computes a weight of each labelled row in the gradient from the losses of all rows.
+/// Computes a weight of each labeled row in the gradient from the losses of all rows.
 class RowWeights {
  public:
   virtual ~RowWeights() = default;
@@ -97,7 +97,7 @@ class CausalLm {
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr,
                kernels::ExtraLoss* extra = nullptr);
   /// Forward only. Returns the sum of the losses of the labels. Unless empty, row_losses (N) is set to the loss and
-  /// row_squares (N) to log Σ p² of each labelled position, in order.
+  /// row_squares (N) to log Σ p² of each labeled position, in order.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {},
                   Adapters adapters = Adapters::on, std::span<float> row_squares = {});
   /// Appends new rows to the caches of sequences and sets logits (Σ SequenceRows::outputs, V) of the last new rows of
@@ -121,7 +121,7 @@ class CausalLm {
   /// layers (except experts), embedding and head. `other` must outlive this model.
   std::optional<std::int32_t> attach_adapter(CausalLm& other);
   /// Losses of continuations: the rows of each sequence continue its cache and are appended to it. Sets row_losses (N)
-  /// to the loss of each labelled row, in order.
+  /// to the loss of each labeled row, in order.
   void continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences, std::span<float> row_losses);
   /// Whether the cache of a sequence that grows from `from` to `to` tokens must be recomputed: when longrope switches
   /// to its long factors, since the cached keys were rotated with the short ones.

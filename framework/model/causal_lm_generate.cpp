@@ -193,10 +193,10 @@ void CausalLm::continue_losses(const PackedBatch& batch, std::span<const Sequenc
     layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
   if (!dry_run())
     for (const SequenceRows& s : sequences) s.cache->advance(s.count);
-  const Labelled labelled = labelled_rows(batch, batch.trained(), arena_);
+  const Labeled labeled = labeled_rows(batch, batch.trained(), arena_);
   Mat fed = arena_.matrix(batch.trained(), spec.hidden);
-  kernels::gather_rows(x, labelled.rows, fed);
-  head.loss(fed, {labelled.labels, row_losses}, {}, pass);
+  kernels::gather_rows(x, labeled.rows, fed);
+  head.loss(fed, {labeled.labels, row_losses}, {}, pass);
 }
 
 }  // namespace dml

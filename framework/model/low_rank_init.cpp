@@ -14,7 +14,7 @@ namespace dml {
 namespace {
 
 constexpr std::int64_t kWhole = 128;  // matrices with a side up to this are decomposed directly
-constexpr int kMostRounds = 100;
+constexpr int kMaxRounds = 100;
 constexpr double kSettled = 1e-9;  // convergence: relative change of the captured energy
 // A matrix is diagonal if the sum of the squares off its diagonal is at most this share of the sum on it. Rounding
 // errors leave about 1e-28 with 128 columns.
@@ -33,7 +33,7 @@ double dot(const float* x, const float* y, std::int64_t n) {
 }
 
 // Gram–Schmidt on the rows, applied twice because of rounding errors. A zero row stays zero.
-void orthonormalise(Mat x) {
+void orthonormalize(Mat x) {
   for (std::int64_t r = 0; r < x.rows; ++r) {
     double before = std::sqrt(dot(x.row(r), x.row(r), x.cols));
     for (int pass = 0; pass < 2; ++pass)
@@ -93,7 +93,7 @@ LowRankFactors pissa(ConstMat w, std::int64_t r, double scale) {
   for (int round = 0;; ++round) {
     kernels::gemm_nt(v, weight, z, Write::set);
     kernels::gemm_nn(z, weight, v, Write::set);
-    orthonormalise(v);
+    orthonormalize(v);
     kernels::gemm_nt(v, weight, z, Write::set);
     Matrix gram{width, width};
     parallel_for(width, [&](std::int64_t i) {
@@ -108,7 +108,7 @@ LowRankFactors pissa(ConstMat w, std::int64_t r, double scale) {
     for (std::int64_t k = 0; k < r; ++k)
       energy += gram.at(order[static_cast<std::size_t>(k)], order[static_cast<std::size_t>(k)]);
     const bool complete = width == side;  // the span holds all singular vectors
-    const bool settled = complete || std::abs(energy - found) <= kSettled * energy || round >= kMostRounds;
+    const bool settled = complete || std::abs(energy - found) <= kSettled * energy || round >= kMaxRounds;
     found = energy;
     if (!settled) continue;
 
@@ -139,7 +139,7 @@ LowRankFactors olora(ConstMat w, std::int64_t r) {
   for (std::int64_t k = 0; k < r; ++k)
     for (std::int64_t o = 0; o < w.rows; ++o) columns[static_cast<std::size_t>(k * w.rows + o)] = w.row(o)[k];
   Mat q{columns.data(), r, w.rows};
-  orthonormalise(q);
+  orthonormalize(q);
   LowRankFactors out{std::vector<float>(static_cast<std::size_t>(r * w.cols)), std::vector<float>(columns.size())};
   kernels::gemm_nn(q, kernels::weight_of(w), {out.a.data(), r, w.cols}, Write::set);
   for (std::int64_t k = 0; k < r; ++k)

@@ -19,7 +19,7 @@ struct OwnedMatrix {
 };
 
 /// Copies the matrix `place` into memory of the model: as float32 with `in_float32` or if it is stored in float32 or
-/// float16; otherwise, also if quantised, as bfloat16. A tied head keeps reading the original.
+/// float16; otherwise, also if quantized, as bfloat16. A tied head keeps reading the original.
 OwnedMatrix copy_to_owned(CausalLm& model, const WeightName& place, bool in_float32);
 
 /// Overwrites the matrix, in parallel. read(first, count, out) writes rows as float32 and may read the old values.

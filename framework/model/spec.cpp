@@ -85,15 +85,15 @@ void check_experts(const ModelSpec& spec, const std::string& source, Problems& p
   auto bad = [&](bool wrong, const std::string& text) {
     if (wrong) problems.add(fmt::format("{}: {}", source, text));
   };
-  constexpr std::int64_t kMostExperts = 4096, kMostGroups = 256;
-  bad(m.experts < 1 || m.experts > kMostExperts,
-      fmt::format("the number of experts must be 1 to {}, is {}", kMostExperts, m.experts));
+  constexpr std::int64_t kMaxExperts = 4096, kMaxGroups = 256;
+  bad(m.experts < 1 || m.experts > kMaxExperts,
+      fmt::format("the number of experts must be 1 to {}, is {}", kMaxExperts, m.experts));
   bad(m.chosen < 1 || m.chosen > m.experts,
       fmt::format("num_experts_per_tok must be 1 to the number of experts, {}, is {}", m.experts, m.chosen));
   bad(m.ffn < 1 || m.ffn > (1 << 20), fmt::format("the width of an expert must be 1 to 1048576, is {}", m.ffn));
   bad(m.shared_ffn < 0 || m.shared_ffn > (1 << 20),
       fmt::format("the width of the shared expert must be 0 to 1048576, is {}", m.shared_ffn));
-  const bool groups = m.groups >= 1 && m.groups <= kMostGroups && m.experts % std::max<std::int64_t>(m.groups, 1) == 0;
+  const bool groups = m.groups >= 1 && m.groups <= kMaxGroups && m.experts % std::max<std::int64_t>(m.groups, 1) == 0;
   bad(!groups, fmt::format("n_group must divide the {} experts, is {}", m.experts, m.groups));
   bad(m.chosen_groups < 1 || m.chosen_groups > m.groups,
       fmt::format("topk_group must be 1 to n_group, {}, is {}", m.groups, m.chosen_groups));

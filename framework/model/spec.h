@@ -45,7 +45,7 @@ struct MoeSpec {
   std::int64_t shared_ffn = 0;                                 // inner width of the shared expert; 0: none
   bool shared_gate = false;                                    // the shared expert has a sigmoid gate
   std::vector<bool> dense = {};                                // per layer: has an MLP instead; empty: none
-  bool sigmoid = false, normalise = true, correction = false;  // as in kernels/routing.h
+  bool sigmoid = false, normalize = true, correction = false;  // as in kernels/routing.h
   double scale = 1;
   std::int64_t groups = 1, chosen_groups = 1;
   bool bias = false;  // biases of router and experts

@@ -7,9 +7,9 @@
 
 namespace dml {
 
-Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& arena) {
+Labeled labeled_rows(const PackedBatch& batch, std::int64_t count, Arena& arena) {
   std::int64_t i = 0;
-  Labelled out{arena.take<std::int32_t>(count), arena.take<Token>(count)};
+  Labeled out{arena.take<std::int32_t>(count), arena.take<Token>(count)};
   if (dry_run()) return out;
   for (std::int64_t t = 0; t < batch.size(); ++t)
     if (batch.labels[t] != kIgnore) {
@@ -39,7 +39,7 @@ class Visited {
     for (std::int64_t d = 0; d < given_.documents(); ++d) {
       const auto i = static_cast<std::size_t>(d);
       const std::int32_t first = given_.starts[i], whole = given_.starts[i + 1] - first;
-      const auto rows = every_token_ ? whole : static_cast<std::int32_t>(given_.labelled_length(d));
+      const auto rows = every_token_ ? whole : static_cast<std::int32_t>(given_.labeled_length(d));
       if (once_) common = std::min(common, given_.shared[i]);
       if (rows == 0) continue;
       std::int32_t shared = std::min(common, before);

@@ -14,11 +14,11 @@
 namespace dml {
 
 /// The positions with a label, and their labels, as dense arrays.
-struct Labelled {
+struct Labeled {
   std::span<std::int32_t> rows;
   std::span<Token> labels;
 };
-Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& arena);
+Labeled labeled_rows(const PackedBatch& batch, std::int64_t count, Arena& arena);
 
 /// A batch without documents that have no label, and optionally without what a document shares with the previous one
 /// (PackedBatch::shared) before its first label.
@@ -27,9 +27,9 @@ struct TrimmedBatch {
   std::span<std::int32_t> documents;  // the index of each in the given batch
   SharedPrefixes shared = {};
 };
-/// every_token: keeps all tokens, since router losses count them. labelled: the tokens of a document up to its last
+/// every_token: keeps all tokens, since router losses count them. labeled: the tokens of a document up to its last
 /// label. shared_prefixes: of these, shared prefixes once.
-enum class Trim { every_token, labelled, shared_prefixes };
+enum class Trim { every_token, labeled, shared_prefixes };
 /// A bounding dry run keeps every token. A dry run does not write the copies.
 TrimmedBatch trimmed(const PackedBatch& given, Arena& arena, Trim how);
 

@@ -109,7 +109,7 @@ std::vector<WeightName> weight_names(const ModelSpec& spec);
 /// The unit that a weight belongs to: 0 is the embedding, 1 … L are the layers, L + 1 is the head.
 std::size_t unit_of(const WeightName& weight, const ModelSpec& spec);
 
-/// Whether a weight is the matrix of a linear module inside a layer, which quantisation applies to.
+/// Whether a weight is the matrix of a linear module inside a layer, which quantization applies to.
 bool is_linear(const WeightName& weight);
 
 /// A module that can have an adapter: a linear layer (fused ones as one) or an embedding.

@@ -14,7 +14,7 @@ std::vector<Linear*> DecoderLayer::linears() {
   auto add_mlp = [&](Mlp& m) { add({&m.gate, &m.up, &m.down}); };
   Latent& latent = attention.latent;
   add({&latent.q_a, &latent.q_b, &latent.kv_a, &latent.kv_b});
-  add({&attention.q, &attention.k, &attention.v, &attention.o});
+  add({&attention.q, &attention.k, &attention.v, &attention.qkv, &attention.o});
   Moe& moe = mlp.moe;
   add({&moe.router.gate, &moe.shared_gate});
   for (Mlp& expert : moe.experts) add_mlp(expert);

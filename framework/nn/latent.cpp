@@ -4,6 +4,7 @@
 
 #include "core/parallel.h"
 #include "kernels/elementwise.h"
+#include "nn/projected_heads.h"
 
 namespace dml {
 namespace {
@@ -17,19 +18,7 @@ void each_row(std::int64_t rows, F f) {
   });
 }
 
-// Copies columns [first, first + to.cols) of a matrix.
-void take_columns(ConstMat from, std::int64_t first, Mat to) {
-  each_row(from.rows, [&](std::int64_t t) { std::copy_n(from.row(t) + first, to.cols, to.row(t)); });
-}
-
 }  // namespace
-
-void narrow_heads(ConstMat from, std::int64_t heads, Mat to) {
-  const std::int64_t wide = from.cols / heads, narrow = to.cols / heads;
-  each_row(from.rows, [&](std::int64_t t) {
-    for (std::int64_t h = 0; h < heads; ++h) std::copy_n(from.row(t) + h * wide, narrow, to.row(t) + h * narrow);
-  });
-}
 
 void widen_heads(ConstMat from, std::int64_t heads, Mat to) {
   const std::int64_t wide = to.cols / heads, narrow = from.cols / heads;
@@ -81,7 +70,7 @@ void Latent::forward(ConstMat x, ConstMat queries, const Saved& s, Mat q, Mat k,
   Mat both = pass.arena.matrix(x.rows, kv_a.out()), low = s.kv_low.open(pass.arena),
       normed = pass.arena.matrix(x.rows, low.cols), high = pass.arena.matrix(x.rows, kv_b.out());
   kv_a.forward(x, both, Write::set, low_kv, pass);
-  take_columns(both, 0, low);
+  copy_columns(both, {1, both.cols, 0, low.cols}, low);
   kv_norm.forward(low, normed);
   s.kv_low.close(low);
   kv_b.forward(normed, high, Write::set, high_kv, pass);
@@ -122,7 +111,7 @@ void Latent::backward(ConstMat dq, ConstMat dk, ConstMat dv, ConstMat x, const S
     kv_norm.forward(low, normed);
     kv_b.backward(dhigh, normed, s.kv_b, dnormed, Write::set, pass);
     kv_norm.backward(dnormed, low, dlow, Write::set, pass.arena);
-    each_row(rows, [&](std::int64_t t) { std::copy_n(dlow.row(t), low_width, dboth.row(t)); });
+    put_columns(dlow, {1, dboth.cols, 0, low_width}, dboth);
   }
   kv_a.backward(dboth, x, s.kv_a, dx, Write::set, pass);
 

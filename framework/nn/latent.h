@@ -47,9 +47,7 @@ struct Latent {
   std::int64_t rope_row(std::int64_t i) const { return interleaved ? i % (rope / 2) * 2 + i / (rope / 2) : i; }
 };
 
-/// narrow_heads: to (T, heads · width) = the first `width` elements of every head of from (T, heads · head_dim).
-/// widen_heads: the reverse, padded with zeros.
-void narrow_heads(ConstMat from, std::int64_t heads, Mat to);
+/// to (T, heads · head_dim) = every head of from (T, heads · width), padded with zeros.
 void widen_heads(ConstMat from, std::int64_t heads, Mat to);
 
 }  // namespace dml

@@ -107,11 +107,11 @@ void add_bias_gradients(const LinearRows& r, ConstMat dy, Pass& pass) {
   const Linear& l = *r.linear;
   if (dy.rows == 0) return;
   Arena::Scope scope(pass.arena);
-  if (Mat db = l.bias && r.biased ? l.bias.grad() : Mat{}; !db.empty()) kernels::bias_backward(dy, db.data, pass.arena);
+  if (Mat db = l.bias && r.biased ? l.bias.grad() : Mat{}; !db.empty()) kernels::bias_backward(dy, db.data);
   if (Mat dc = l.lora && l.lora->bias && r.biased ? l.lora->bias.grad() : Mat{}; !dc.empty()) {
     Mat sum = pass.arena.matrix(1, dy.cols);
     kernels::fill(sum.flat(), 0);
-    kernels::bias_backward(dy, sum.data, pass.arena);
+    kernels::bias_backward(dy, sum.data);
     kernels::add_scaled(sum, l.lora->scale, dc);
   }
 }

@@ -94,7 +94,7 @@ struct FusedLinear {
 };
 /// Computes y = forward(x) of several layers with the same input; the bits are those of separate calls. In generation
 /// they run as one product: a product of few rows is limited by the time to read its weights, and separate products
-/// would add a synchronisation each.
+/// would add a synchronization each.
 void forward_fused(std::span<const FusedLinear> layers, ConstMat x, Pass& pass);
 
 /// Forward and backward of several layers, each with its own rows, at the speed of one layer. Layers without rows are

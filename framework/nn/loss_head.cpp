@@ -62,7 +62,7 @@ double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& p
   return sum;
 }
 
-// y = h·w; the gradient of h is the row's weight times w. In float64 and without optimisation, since there is one row
+// y = h·w; the gradient of h is the row's weight times w. In float64 and without optimization, since there is one row
 // per document.
 double LossHead::outputs(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const {
   if (x.rows == 0) return 0;

@@ -1,4 +1,4 @@
-// Final norm, projection to the vocabulary and cross-entropy, of labelled rows only; the logits of a step are never
+// Final norm, projection to the vocabulary and cross-entropy, of labeled rows only; the logits of a step are never
 // stored as a whole. A head with a single output (a reward model) has no cross-entropy: the "loss" of a row is its
 // output.
 #pragma once

@@ -16,7 +16,7 @@ struct Norm {
   explicit operator bool() const { return frozen || weight; }
   bool trains() const { return weight || bias; }
 
-  /// Normalises every row of x; y may be x.
+  /// Normalizes every row of x; y may be x.
   void forward(ConstMat x, Mat y) const;
   /// Adds parameter gradients; sets or adds to dx unless it is empty. With Write::set, dx may be dy.
   void backward(ConstMat dy, ConstMat x, Mat dx, Write mode, Arena& scratch) const;

@@ -84,12 +84,12 @@ void ParameterStore::create_units(std::vector<std::string> names) {
 }
 
 ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
-                                 std::int64_t part_rows) {
+                                 ParameterRole role, std::int64_t part_rows) {
   DML_CHECK(unit < units_.size() && values_.capacity() == 0 && !shape.empty() && shape.size() <= 2);
   Unit& u = units_[unit];
   DML_CHECK(part_rows > 0 || u.parts.size() == 1, "{} is small and comes too late", name);
   if (part_rows > 0) u.parts.back().last = u.size = round_up(u.size, kPartAlign);
-  Parameter p{std::move(name), u.size, std::move(shape), decay};
+  Parameter p{std::move(name), u.size, std::move(shape), role, decay};
   p.widened_at = decay ? -1 : 0;
   std::int64_t rows = p.shape.size() == 2 ? p.shape[0] : 1, cols = p.shape.back();
   u.size = round_up(u.size + p.size(), kAlign);

@@ -22,10 +22,19 @@
 
 namespace dml {
 
+/// What a parameter belongs to: some optimizers and learning rates are for hidden matrices only, or for the ends.
+enum class ParameterRole : std::uint8_t {
+  hidden,
+  embedding,  // of tokens or positions
+  head,
+  saved,  // trained whole beside an adapter (modules_to_save)
+};
+
 struct Parameter {
-  std::string name;                                   // as in the Hugging Face or PEFT file
-  std::int64_t offset = 0;                            // floats from the start of the unit
-  std::vector<std::int64_t> shape;                    // one or two dimensions, as stored
+  std::string name;                 // as in the Hugging Face or PEFT file
+  std::int64_t offset = 0;          // floats from the start of the unit
+  std::vector<std::int64_t> shape;  // one or two dimensions, as stored
+  ParameterRole role = ParameterRole::hidden;
   bool decay = false;                                 // whether weight decay applies (matrices, not norms and biases)
   float learning_rate_scale = 1;                      // factor of this parameter's learning rate (LoRA+, lr_groups)
   std::int64_t trained_first = 0, trained_last = -1;  // trained elements [first, last); −1: to the end
@@ -133,7 +142,7 @@ class ParameterStore {
   /// Adds a parameter to a unit. `part_rows` > 0: it has its own parts of so many rows each (the last may have fewer);
   /// such parameters must be added after the unit's others.
   ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
-                   std::int64_t part_rows = 0);
+                   ParameterRole role = ParameterRole::hidden, std::int64_t part_rows = 0);
   /// Set before allocate(): values are stored in bfloat16, for an optimizer that rounds them (optim/bf16_weights.h).
   /// Products read bfloat16 matrices; norms, biases and other vectors have a float32 copy, which widen() updates.
   bool bf16_values = false;

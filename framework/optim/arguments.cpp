@@ -98,8 +98,8 @@ Arguments::Arguments(const OptimizerSettings& settings, const std::vector<Argume
   const Json args = single_arguments(settings.args, known, key, problems);
   for (const Argument& a : known) {
     Value v{a.name, a.fallback};
-    if (args.contains(a.name)) v = {a.name, args[a.name], true};
-    else if (auto number = setting(settings, a.from)) v = {a.name, *number, a.from != Argument::From::weight_decay};
+    if (args.contains(a.name)) v = {a.name, args[a.name]};
+    else if (auto number = setting(settings, a.from)) v = {a.name, *number};
     if (const std::string problem = problem_with(a, v.value); !problem.empty())
       problems.add(fmt::format("{}: {}", args.contains(a.name) ? key : "optimizer", problem));
     values_.push_back(std::move(v));
@@ -116,7 +116,6 @@ const Arguments::Value& Arguments::at(std::string_view name) const {
 double Arguments::number(std::string_view name) const { return at(name).value.get<double>(); }
 bool Arguments::flag(std::string_view name) const { return at(name).value.get<bool>(); }
 const std::string& Arguments::word(std::string_view name) const { return at(name).value.get_ref<const std::string&>(); }
-bool Arguments::given(std::string_view name) const { return at(name).given; }
 Json Arguments::all() const {
   Json out = Json::object();
   for (const Value& v : values_) out[v.name] = v.value;

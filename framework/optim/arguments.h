@@ -22,8 +22,6 @@ class Arguments {
   std::int64_t whole_number(std::string_view name) const { return static_cast<std::int64_t>(number(name)); }
   bool flag(std::string_view name) const;
   const std::string& word(std::string_view name) const;
-  /// Whether optim_args or its setting sets it.
-  bool given(std::string_view name) const;
   /// All of them, by name.
   Json all() const;
 
@@ -31,7 +29,6 @@ class Arguments {
   struct Value {
     std::string name;
     Json value;
-    bool given = false;
   };
   const Value& at(std::string_view name) const;
   std::vector<Value> values_;

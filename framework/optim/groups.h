@@ -3,8 +3,9 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "nn/parameter.h"
 
 namespace dml {
 
@@ -14,15 +15,14 @@ struct LearningRateGroups {
     double learning_rate = 0;
   };
   double peak = 0;
-  std::optional<double> embedding, embedding_scale;  // for embed_tokens and lm_head: a rate, or a factor of the peak
+  std::optional<double> embedding, embedding_scale;  // for the embedding and the head: a rate, or a factor of the peak
   std::vector<Group> groups;                         // the first match applies
 
   struct Rule {
     float learning_rate_scale = 1;
     bool decay = true;  // false: no weight decay, whatever the parameter
   };
-  /// The rule for a parameter, by its name in the model file.
-  Rule rule(std::string_view parameter) const;
+  Rule rule(const Parameter& parameter) const;
 };
 
 }  // namespace dml

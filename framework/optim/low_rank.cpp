@@ -17,13 +17,11 @@ OptimTargetModules::OptimTargetModules(const std::vector<std::string>& modules, 
 }
 
 bool OptimTargetModules::contains(const Parameter& p) const {
-  if (!trained_matrix(p).matrix || !p.name.ends_with(".weight")) return false;
-  for (const char* embedding : {"embed_tokens", "wte", "wpe", "embed_in"})
-    if (p.name.find(embedding) != std::string::npos) return false;
+  if (p.role == ParameterRole::embedding || !trained_matrix(p).matrix || !p.name.ends_with(".weight")) return false;
   if (all_linear_) return true;
-  const std::string module = p.name.substr(0, p.name.rfind('.'));
+  const std::string_view module = std::string_view(p.name).substr(0, p.name.rfind('.'));
   for (std::size_t i = 0; i < modules_.size(); ++i)
-    if (module.find(modules_[i]) != std::string::npos || patterns_[i].matches(module)) return true;
+    if (module.find(modules_[i]) != std::string_view::npos || patterns_[i].matches(module)) return true;
   return false;
 }
 

@@ -26,11 +26,7 @@ std::vector<Argument> muon_arguments() {
                                                     {"match_rms_adamw", "original"}}});
 }
 
-bool is_hidden_matrix(const Parameter& p) {
-  for (const char* end : {"embed_tokens", "lm_head", "modules_to_save", "wte", "wpe", "embed_in", "embed_out", "embd"})
-    if (p.name.find(end) != std::string::npos) return false;
-  return trained_matrix(p).matrix;
-}
+bool is_hidden_matrix(const Parameter& p) { return p.role == ParameterRole::hidden && trained_matrix(p).matrix; }
 
 class Muon : public Optimizer {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "core/error.h"
@@ -14,6 +15,35 @@ constexpr const char* kSource = "lr_scheduler_kwargs";
 
 double argument(const ScheduleSettings& s, const char* key, double fallback) {
   return json_number(s.kwargs, key, fallback, kSource);
+}
+
+// The values that numeric arguments may have.
+struct ArgumentRange {
+  const char* key;
+  double most = std::numeric_limits<double>::max();
+  bool above_zero = false;  // else at least 0
+};
+constexpr ArgumentRange kRanges[] = {{.key = "num_cycles"},
+                                     {.key = "min_lr"},
+                                     {.key = "min_lr_rate", .most = 1},
+                                     {.key = "min_lr_ratio", .most = 1},
+                                     {.key = "lr_end"},
+                                     {.key = "power"},
+                                     {.key = "timescale", .above_zero = true},
+                                     {.key = "num_decay_steps"},
+                                     {.key = "num_stable_steps"},
+                                     {.key = "pct_start", .most = 1},
+                                     {.key = "div_factor", .above_zero = true},
+                                     {.key = "final_div_factor", .above_zero = true}};
+
+void check_range(const ScheduleSettings& s, const std::string& key) {
+  const auto range = std::ranges::find(kRanges, key, &ArgumentRange::key);
+  if (range == std::end(kRanges)) return;
+  const double value = argument(s, range->key, 1);
+  if (value > 0 ? value <= range->most : value == 0 && !range->above_zero) return;
+  const bool bounded = range->most < std::numeric_limits<double>::max();
+  throw UserError("{}: {} must be {}{}, is {:g}", kSource, key, range->above_zero ? "above 0" : "at least 0",
+                  bounded ? fmt::format(" and at most {:g}", range->most) : "", value);
 }
 
 double half_cosine(double p) { return 0.5 * (1 + std::cos(kPi * p)); }
@@ -126,10 +156,12 @@ std::int64_t warmup_length(const ScheduleSettings& s) {
 
 LearningRate::LearningRate(ScheduleSettings settings)
     : settings_(std::move(settings)), shape_(schedules().at(settings_.name).make), warmup_(warmup_length(settings_)) {
-  for (auto& [key, value] : settings_.kwargs.items())
-    if (std::find(shape_.kwargs.begin(), shape_.kwargs.end(), key) == shape_.kwargs.end())
+  for (auto& [key, value] : settings_.kwargs.items()) {
+    if (std::ranges::find(shape_.kwargs, key) == shape_.kwargs.end())
       throw UserError("{}: '{}' is not an argument of {}{}", kSource, key, settings_.name,
                       did_you_mean(key, shape_.kwargs));
+    check_range(settings_, key);
+  }
   if (warmup_ < 0) throw UserError("warmup_steps must not be negative, is {}", warmup_);
   at(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type before the run
 }

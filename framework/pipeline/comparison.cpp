@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-constexpr int kColours = 6;
+constexpr int kColors = 6;
 constexpr double kSmoothing = 0.9;
 
 std::string name_of(const std::string& folder, const std::vector<std::string>& folders) {
@@ -31,7 +31,7 @@ template <class Points>
 Chart over_each_other(const std::string& title, const std::vector<FinishedRun>& runs, bool dots, Points points) {
   Chart chart{title, "optimizer step", {}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    ChartSeries s{runs[i].name, 1 + static_cast<int>(i) % kColours, false, dots, points(runs[i].metrics)};
+    ChartSeries s{runs[i].name, 1 + static_cast<int>(i) % kColors, false, dots, points(runs[i].metrics)};
     if (!s.points.empty()) chart.series.push_back(std::move(s));
   }
   chart.log_y = suits_log_axis(chart);

@@ -38,7 +38,7 @@ DType parse_dtype(const std::string& text) {
 
 // What f16 cannot hold is said before anything is written over it.
 void append(ModelWriter& writer, const TensorView& tensor, DType to, const std::string& where) {
-  if (!tensor.quantised() && (tensor.dtype == to || !is_readable_float(tensor.dtype)))
+  if (!tensor.quantized() && (tensor.dtype == to || !is_readable_float(tensor.dtype)))
     return writer.append(tensor.bytes.data(), tensor.bytes.size());
   std::vector<float> values = tensor.floats(where);
   if (to == DType::f16)
@@ -61,11 +61,11 @@ struct InputModel {
         config(read_json(folder + "/config.json", {.bytes = 1 << 20})),
         files(open_model_files(input, spec)) {
     if (is_bitsandbytes_config(config, folder + "/config.json"))
-      throw UserError("{}: its weights are quantised; only models of f32, f16 and bf16 can be converted", input);
+      throw UserError("{}: its weights are quantized; only models of f32, f16 and bf16 can be converted", input);
     fit_to_files(spec, files);
     require_weights(files, spec);
   }
-  // The element type that most matrices have; float32 where they are quantised.
+  // The element type that most matrices have; float32 where they are quantized.
   DType dtype() const {
     for (const TensorView& t : files.tensors())
       if (t.shape.size() == 2 && is_plain_float(t.dtype)) return t.dtype;
@@ -89,8 +89,8 @@ void convert_model(const Conversion& c, const std::string& output) {
   if (tie || untie) changes["tie_word_embeddings"] = tie;
 
   std::optional<DType> to = c.dtype ? std::optional(parse_dtype(*c.dtype)) : std::nullopt;
-  // Quantised matrices become plain. Vectors of GGUF files are float32 whatever the matrices' type.
-  if (!to && (is_gguf_file(c.input) || std::ranges::any_of(in.files.tensors(), &TensorView::quantised)))
+  // Quantized matrices become plain. Vectors of GGUF files are float32 whatever the matrices' type.
+  if (!to && (is_gguf_file(c.input) || std::ranges::any_of(in.files.tensors(), &TensorView::quantized)))
     to = in.dtype();
   auto type_of = [&](const TensorView& t) { return to && t.readable() ? *to : t.dtype; };
   if (to) changes["dtype"] = *to == DType::bf16 ? "bfloat16" : *to == DType::f16 ? "float16" : "float32";
@@ -108,7 +108,7 @@ void convert_model(const Conversion& c, const std::string& output) {
   writer.commit();
   write_file(output + "/config.json", changes.empty() ? read_file(in.folder + "/config.json", 1 << 20)
                                                       : pretty_json(rewrite_config(in.config, changes)));
-  // Copies tokenizer, generation settings, licence and other files unchanged.
+  // Copies tokenizer, generation settings, license and other files unchanged.
   for (auto& entry : fs::directory_iterator(in.folder)) {
     std::string name = entry.path().filename().string();
     if (entry.is_regular_file() && name != "config.json" && !name.ends_with(".safetensors") &&
@@ -173,7 +173,7 @@ void convert_adapter(const Conversion& c, const std::string& output) {
   }
   if (starts_from_base(adapter.config.init))
     throw UserError(
-        "{}: initialised with '{}', which changes the base weights; mlx-lm has no such adapters; use dml merge instead",
+        "{}: initialized with '{}', which changes the base weights; mlx-lm has no such adapters; use dml merge instead",
         c.input, adapter.config.init);
   write_mlx_adapter(output, adapter.config, spec, values);
   copy_companions(c.input, output);

@@ -13,7 +13,7 @@ namespace dml {
 
 struct Evaluation {
   std::string name;                     // "base", the adapter's directory …
-  double loss = 0;                      // mean over labelled tokens, or as the recipe's objective defines it
+  double loss = 0;                      // mean over labeled tokens, or as the recipe's objective defines it
   double perplexity = 0;                // NaN if the loss is not a token loss
   std::vector<NamedValue> values = {};  // the objective's further terms
   std::int64_t examples = 0, tokens = 0, trained = 0;

@@ -183,11 +183,11 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
                  BestOf* best) {
   const std::string text = read_file(input);
   // All rows are read before the first is answered, so that an error in the last line costs no work.
-  constexpr std::size_t kMostErrors = 20;
+  constexpr std::size_t kMaxErrors = 20;
   std::vector<std::string> errors;
   auto each_row = [&](const std::function<void(Json, std::vector<Token>)>& use) {
     std::size_t line_number = 0;
-    for (std::size_t at = 0; at < text.size() && errors.size() < kMostErrors;) {
+    for (std::size_t at = 0; at < text.size() && errors.size() < kMaxErrors;) {
       std::size_t end = std::min(text.find('\n', at), text.size());
       std::string_view line(text.data() + at, end - at);
       at = end + 1;

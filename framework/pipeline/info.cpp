@@ -100,10 +100,10 @@ class Describer {
       const Json config = read_json(folder + "/config.json");
       if (const PackedConfig packed = packed_config(config, folder + "/config.json");
           packed.format != PackedFormat::none)
-        row("quantised", fmt::format("{} of 4 bits: frozen under an adapter, its matrices become q4_1", packed.name()),
+        row("quantized", fmt::format("{} of 4 bits: frozen under an adapter, its matrices become q4_1", packed.name()),
             packed.name());
       if (is_bitsandbytes_config(config, folder + "/config.json")) {
-        row("quantised", "nf4 of bitsandbytes: for adapter: qlora", "nf4");
+        row("quantized", "nf4 of bitsandbytes: for adapter: qlora", "nf4");
         return;
       }
       ModelReport report = report_weights(files, spec);

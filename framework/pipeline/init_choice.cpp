@@ -65,7 +65,7 @@ class Chooser {
     r.train.output_dir = output_dir;
     r.data.datasets = {data_.entry};
     r.preference.rl = data_.rl;
-    r.data.rows = data_.rl == Rl::dpo ? RowKind::pairs : data_.rl == Rl::kto ? RowKind::labelled : RowKind::text;
+    r.data.rows = data_.rl == Rl::dpo ? RowKind::pairs : data_.rl == Rl::kto ? RowKind::labeled : RowKind::text;
     choose_kind();
     choose_tokens();
     out_.lengths = measure_lengths(r, *tokenizer_, data_.sample);
@@ -89,12 +89,12 @@ class Chooser {
       throw UserError(
           "{}: preferences are trained on top of a model that can answer, and this directory holds only a tokenizer",
           model_.name);
-    full_ = model_.scratch || (!model_.quantised && model_.spec.parameters() <= kFullTraining);
+    full_ = model_.scratch || (!model_.quantized && model_.spec.parameters() <= kFullTraining);
     if (!adapter_) return;
     if (model_.scratch && *adapter_ != AdapterKind::none)
       throw UserError("{}: an adapter needs a trained base model, and this directory holds only a tokenizer",
                       model_.name);
-    if (model_.quantised && *adapter_ != AdapterKind::qlora)
+    if (model_.quantized && *adapter_ != AdapterKind::qlora)
       throw UserError("{}: its weights are stored as {}; use --adapter qlora", model_.name, model_.dtype);
     full_ = *adapter_ == AdapterKind::none;
   }
@@ -125,7 +125,7 @@ class Chooser {
       throw UserError("{}: no row has anything to train on: {} rows were tokenized", data_.entry.path, l.rows);
   }
 
-  // The width follows from the amount of text: a model that sees every sentence a hundred times memorises it.
+  // The width follows from the amount of text: a model that sees every sentence a hundred times memorizes it.
   void choose_architecture() {
     const double tokens = out_.lengths.mean * static_cast<double>(data_.rows);
     struct Size {
@@ -249,12 +249,12 @@ class Chooser {
     out_.available = available_memory();
     const auto room = static_cast<std::size_t>(kShareOfMemory * static_cast<double>(out_.available));
     struct Way {
-      bool quantised;
+      bool quantized;
       Recompute recompute;
     };
     std::vector<Way> ways{{false, Recompute::none}, {false, Recompute::layer}};
     if (!full_) ways.insert(ways.end(), {{true, Recompute::none}, {true, Recompute::layer}});
-    if (model_.quantised || adapter_ == AdapterKind::qlora) ways.erase(ways.begin(), ways.begin() + 2);
+    if (model_.quantized || adapter_ == AdapterKind::qlora) ways.erase(ways.begin(), ways.begin() + 2);
     else if (adapter_ == AdapterKind::lora) ways.resize(2);
     const std::int64_t batch = *r.train.batch_size, wanted = r.data.sequence_len;
     for (std::int64_t length = wanted;; length = rounded_up(length / 2, 64)) {
@@ -262,7 +262,7 @@ class Chooser {
       const std::int64_t most = std::min(batch, power_of_two(std::max<std::int64_t>(1, 4096 / length)));
       for (const Way& way : ways)
         for (std::int64_t micro = most; micro >= 1; micro /= 2) {
-          set_way(way.quantised, way.recompute, micro, batch);
+          set_way(way.quantized, way.recompute, micro, batch);
           out_.memory = plan_of(r, spec(), model_);
           if (out_.available == 0 || out_.memory.total() <= room) {
             if (length < wanted)
@@ -275,11 +275,11 @@ class Chooser {
     out_.fits = false;
   }
 
-  void set_way(bool quantised, Recompute recompute, std::int64_t micro, std::int64_t batch) {
+  void set_way(bool quantized, Recompute recompute, std::int64_t micro, std::int64_t batch) {
     Recipe& r = out_.recipe;
     if (!full_) {
-      r.adapter.adapter = quantised ? AdapterKind::qlora : AdapterKind::lora;
-      r.adapter.load_in_4bit = quantised;
+      r.adapter.adapter = quantized ? AdapterKind::qlora : AdapterKind::lora;
+      r.adapter.load_in_4bit = quantized;
     }
     r.train.gradient_checkpointing = recompute;
     r.train.micro_batch_size = r.train.eval_batch_size = micro;

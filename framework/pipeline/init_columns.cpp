@@ -32,7 +32,7 @@ const std::vector<std::pair<std::string, Names>> kRoles{
     {"system", {"system"}},
     {"tool", {"tool", "function", "observation", "ipython"}}};
 
-// Normalises a name: "Question Text" and "question-text" become question_text.
+// Normalizes a name: "Question Text" and "question-text" become question_text.
 std::string plain_name(const std::string& column) {
   std::string out = ascii_lower(column);
   std::ranges::replace_if(
@@ -143,7 +143,7 @@ class Finder {
     if (chosen && rejected) return hints_.chosen_only ? chosen_alone(*chosen) : pairs(*chosen, *rejected);
     const Column* completion = first_of(kAssistant);
     if (!label || label->labels == 0 || label->others > 0 || !completion) return false;
-    return labelled(*completion, *label);
+    return labeled(*completion, *label);
   }
 
   // Pairs: a preferred and a rejected answer; both may begin with the prompt.
@@ -161,7 +161,7 @@ class Finder {
     return true;
   }
 
-  bool labelled(const Column& completion, const Column& label) {
+  bool labeled(const Column& completion, const Column& label) {
     if (hints_.chosen_only)
       throw UserError(
           "{}: --chosen-only needs a column of chosen answers; keep the rows whose '{}' is true in a file of their own",

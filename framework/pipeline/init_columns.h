@@ -6,7 +6,7 @@
 
 namespace dml {
 
-/// Sets entry, kind, rl, contents and notes from the sample. UserError where no column is recognised as text.
+/// Sets entry, kind, rl, contents and notes from the sample. UserError where no column is recognized as text.
 void detect_columns(DataFacts& facts, const ColumnHints& hints);
 
 }  // namespace dml

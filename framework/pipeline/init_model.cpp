@@ -67,10 +67,10 @@ void look_at_weights(ModelFacts& m) {
   m.dtype = std::string(safetensors_name(base.dtype()));
   m.storage = storage_of(base);
   if (is_bitsandbytes_config(base.config, m.directory + "/config.json"))
-    m.dtype = "NF4 of bitsandbytes", m.quantised = true;
+    m.dtype = "NF4 of bitsandbytes", m.quantized = true;
   const auto& tensors = base.files->tensors();
-  if (auto t = std::ranges::find_if(tensors, &TensorView::quantised); t != tensors.end())
-    m.dtype = std::string(safetensors_name(t->dtype)), m.quantised = true;
+  if (auto t = std::ranges::find_if(tensors, &TensorView::quantized); t != tensors.end())
+    m.dtype = std::string(safetensors_name(t->dtype)), m.quantized = true;
   m.lines.push_back(fmt::format("model      {}: {}, {} parameters, {}, context length {}{}", m.name, m.spec.model_type,
                                 count_text(static_cast<double>(m.spec.parameters())), m.dtype,
                                 grouped(m.spec.max_positions), m.spec.tied ? ", head tied to the embedding" : ""));

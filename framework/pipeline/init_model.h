@@ -21,7 +21,7 @@ struct ModelFacts {
   std::size_t bytes = 0;   // total size of its weights
   std::string dtype;       // dtype of most weights: "BF16", "q4_k"
   BaseStorage storage;     // dtype of each weight
-  bool quantised = false;  // already quantised to 8 or 4 bits: supports adapter: qlora only
+  bool quantized = false;  // already quantized to 8 or 4 bits: supports adapter: qlora only
   std::shared_ptr<Tokenizer> tokenizer;
   std::vector<std::string> lines;  // for the user: model, tokenizer
 };

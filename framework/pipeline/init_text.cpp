@@ -91,7 +91,7 @@ std::string method_text(const Recipe& r) {
     case AdapterKind::lora:
       return "LoRA";
     case AdapterKind::qlora:
-      return "QLoRA (quantised base)";
+      return "QLoRA (quantized base)";
     default:
       return r.model.base_model.empty() ? "from scratch" : "every weight";
   }
@@ -164,7 +164,7 @@ void write_method(Writer& w, const Recipe& r) {
   if (a.adapter != AdapterKind::none) {
     const bool four = a.load_in_4bit;
     w.key("adapter", four ? "qlora" : "lora",
-          four ? "small matrices are trained; the base is quantised"
+          four ? "small matrices are trained; the base is quantized"
                : "small matrices are trained, the base stays as it is");
     if (four) w.key("load_in_4bit", "true");
     w.key("lora_r", fmt::format("{}", a.lora_r), "rank: more can learn more, and takes more memory");

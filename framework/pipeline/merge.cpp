@@ -140,11 +140,11 @@ void merge(const RecipeFile& file, std::vector<std::string> adapters, const std:
     throw UserError("--output: {} is the base model", output);
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
   fit_vocabulary(base, adapters);
-  if (base.quantised)
+  if (base.quantized)
     log_info(
         "The adapter is merged into the {} values that it was trained on; to merge it into the original weights, set "
         "adapter: lora",
-        base.quantised->scheme_name());
+        base.quantized->scheme_name());
   auto model = make_inference_model(base, std::nullopt, adapters);
   if (gguf) return merge_to_gguf(file, base, *model, *gguf, output);
   remove_left_over_of(output);

@@ -14,8 +14,8 @@ namespace dml {
 
 namespace {
 
-constexpr double kMostSmoothing = 0.9;  // of runs of 100 steps and more; shorter ones less
-constexpr std::size_t kMostRows = 50;   // of the table of evaluations; the chart has them all
+constexpr double kMaxSmoothing = 0.9;  // of runs of 100 steps and more; shorter ones less
+constexpr std::size_t kMaxRows = 50;   // of the table of evaluations; the chart has them all
 
 constexpr const char* kPageStyle =
     R"(:root{color-scheme:light dark;--bg:#fff;--fg:#1f2328;--soft:#59636e;--line:#d8dee4;--box:#f6f8fa;--note:#9a6700;--good:#1a7f37}
@@ -71,7 +71,7 @@ std::string headline_text(const Headline& h) {
 Chart loss_chart(const Report& r, const std::string& title) {
   ChartSeries raw = series("training", r.steps, &StepMetrics::loss);
   raw.faint = true;
-  const double keep = std::clamp(1 - 10 / std::max(1.0, static_cast<double>(r.steps.size())), 0.0, kMostSmoothing);
+  const double keep = std::clamp(1 - 10 / std::max(1.0, static_cast<double>(r.steps.size())), 0.0, kMaxSmoothing);
   ChartSeries average{"smoothed", 1, false, false, smoothed(raw.points, keep)};
   ChartSeries validation{"validation", 2, false, true, {}};
   for (const EvalMetrics& e : with_loss(r.evals)) validation.points.push_back({static_cast<double>(e.step), e.loss()});
@@ -115,7 +115,7 @@ std::string evaluations(const Report& r) {
   if (perplexity) t.header.push_back("perplexity");
   const std::vector<std::string> others = other_metrics(r.evals);
   t.header.insert(t.header.end(), others.begin(), others.end());
-  const std::size_t every = r.evals.size() / kMostRows + 1;
+  const std::size_t every = r.evals.size() / kMaxRows + 1;
   for (std::size_t i = (r.evals.size() + every - 1) % every; i < r.evals.size(); i += every) {  // includes the last one
     const EvalMetrics& e = r.evals[i];
     t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch)});

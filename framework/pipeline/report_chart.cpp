@@ -12,7 +12,7 @@ namespace dml {
 
 namespace {
 
-constexpr std::size_t kMostPoints = 600;  // about one a pixel
+constexpr std::size_t kMaxPoints = 600;  // about one a pixel
 
 bool drawable(const ChartPoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
 
@@ -46,9 +46,9 @@ Axis axis_of(const Chart& chart, double ChartPoint::*member, bool log) {
 
 /// The minimum and maximum of every bucket, so that spikes stay visible in long runs.
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
-  if (points.size() <= kMostPoints) return points;
+  if (points.size() <= kMaxPoints) return points;
   std::vector<ChartPoint> out;
-  const std::size_t buckets = kMostPoints / 2;
+  const std::size_t buckets = kMaxPoints / 2;
   for (std::size_t b = 0; b < buckets; ++b) {
     const auto begin = points.begin() + static_cast<std::ptrdiff_t>(b * points.size() / buckets);
     const auto end = points.begin() + static_cast<std::ptrdiff_t>((b + 1) * points.size() / buckets);
@@ -125,7 +125,7 @@ std::string legend(const Drawing& d) {
   double x = 0.3 * font;
   for (const ChartSeries& s : d.chart.series) {
     if (s.label.empty()) continue;
-    out += fmt::format(R"(<line class="line c{}{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", s.colour,
+    out += fmt::format(R"(<line class="line c{}{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", s.color,
                        s.faint ? " faint" : "", x, x + 1.3 * font, y - 0.35 * font, y - 0.35 * font);
     out += text("tick", x + 1.7 * font, y, "start", s.label);
     x += 2.8 * font + text_width(s.label, font);
@@ -147,11 +147,11 @@ std::string curve(const Drawing& d, const ChartSeries& series) {
     if (series.dots) {
       dots += fmt::format(
           R"(<circle class="dot c{}" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"><title>{}: {:.6g}</title></circle>)",
-          series.colour, x, y, 0.26 * d.layout.font, tick_text(p.x), p.y);
+          series.color, x, y, 0.26 * d.layout.font, tick_text(p.x), p.y);
     }
   }
   if (path.empty()) return {};
-  return fmt::format(R"(<path class="line c{}{}" d="{}"/>)", series.colour, series.faint ? " faint" : "", path) + dots;
+  return fmt::format(R"(<path class="line c{}{}" d="{}"/>)", series.color, series.faint ? " faint" : "", path) + dots;
 }
 
 /// Above its point, inside of the plot.
@@ -160,7 +160,7 @@ std::string mark(const Drawing& d, const ChartSeries& series, const ChartMark& m
   const double font = d.layout.font, half = text_width(m.text, font) / 2;
   const double x = std::clamp(d.xs.place(m.at.x), d.left + half, d.right - half);
   const double y = std::max(d.ys.place(m.at.y) - 0.7 * font, d.top + 0.4 * font);
-  return text(fmt::format("mark c{}", series.colour).c_str(), x, y, "middle", m.text);
+  return text(fmt::format("mark c{}", series.color).c_str(), x, y, "middle", m.text);
 }
 
 }  // namespace

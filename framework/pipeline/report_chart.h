@@ -19,11 +19,11 @@ struct ChartMark {
 
 struct ChartSeries {
   std::string label;
-  int colour = 1;                     // 1 … 6, one of the style sheet's colours
+  int color = 1;                      // 1 … 6, one of the style sheet's colors
   bool faint = false;                 // a thin line behind the others (raw values behind their average)
   bool dots = false;                  // marks every point, with its value as a tooltip
   std::vector<ChartPoint> points;     // x is non-decreasing; points that are not finite leave a gap
-  std::vector<ChartMark> marks = {};  // in the series' colour
+  std::vector<ChartMark> marks = {};  // in the series' color
 };
 
 struct Chart {
@@ -63,7 +63,7 @@ std::vector<double> nice_ticks(double low, double high, int count);
 /// three.
 std::vector<double> log_ticks(double low, double high);
 
-/// Weighted means over the neighbours on both sides, so that slopes are not delayed: a point n away has weight keep^n.
+/// Weighted means over the neighbors on both sides, so that slopes are not delayed: a point n away has weight keep^n.
 /// At the end of the curve this is the exponential moving average.
 std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double keep);
 

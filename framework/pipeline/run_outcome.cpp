@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kFewestSteps = 10;  // fewer are not comparable: each step has other examples
+constexpr std::size_t kMinSteps = 10;  // fewer are not comparable: each step has other examples
 
 double mean_loss(std::span<const StepMetrics> steps) {
   double sum = 0, count = 0;
@@ -35,7 +35,7 @@ std::vector<double> rewards_of(const std::vector<StepMetrics>& steps) {
 
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& all_evals,
                       std::int64_t result_step) {
-  if (const std::vector<double> rewards = rewards_of(steps); rewards.size() >= kFewestSteps) {
+  if (const std::vector<double> rewards = rewards_of(steps); rewards.size() >= kMinSteps) {
     const auto tenth = static_cast<std::ptrdiff_t>(rewards.size() / 10);
     const auto count = static_cast<double>(tenth);
     return {"reward", std::reduce(rewards.begin(), rewards.begin() + tenth) / count,
@@ -45,7 +45,7 @@ RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<E
   auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
   if (evals.size() > 1 && result != evals.end() && result != evals.begin())
     return {"validation loss", evals.front().loss(), result->loss()};
-  if (steps.size() < kFewestSteps) return {};
+  if (steps.size() < kMinSteps) return {};
   const std::span<const StepMetrics> all(steps);
   const std::size_t tenth = steps.size() / 10;
   return {"training loss", mean_loss(all.first(tenth)), mean_loss(all.last(tenth))};

@@ -33,7 +33,7 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
   if (examples.empty())
     throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
   const ScheduleOptions options = train_schedule(recipe.data, recipe.train, ranks, recipe.preference.sampling());
-  if (recipe.data.rows == RowKind::labelled && options.micro_batch_size * options.micro_batches_per_step < 2)
+  if (recipe.data.rows == RowKind::labeled && options.micro_batch_size * options.micro_batches_per_step < 2)
     throw UserError(
         "kto pairs each prompt with another answer of the same step, so a step needs at least two answers; raise "
         "micro_batch_size or gradient_accumulation_steps")
@@ -76,10 +76,10 @@ void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Co
                     full ? "adapter: lora or qlora needs a fraction of it" : "choose a smaller lora_r");
 }
 
-// Slow steps, after the data are prepared: quantises and extends the base and reads it once. Returns its digest.
+// Slow steps, after the data are prepared: quantizes and extends the base and reads it once. Returns its digest.
 std::string complete_base(BaseModel& base, const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm,
                           const DistributionStrategy& strategy) {
-  quantise_base(base, recipe.model, recipe.adapter);
+  quantize_base(base, recipe.model, recipe.adapter);
   resize_vocabulary(base, tokens_with_rows(tokenizer, recipe.adapter), recipe.model, recipe.adapter, recipe.train.seed);
   check_room_for_values(base, recipe, comm, strategy);
   return base.examine(comm);
@@ -196,7 +196,7 @@ std::string RunPlan::recipe_text() const {
   if (recipe.data.rows != RowKind::text) t.micro_batch_size = fresh.micro_batch_size;
   plain.recipe.distribution = {};
   plain.recipe.log = {};
-  plain.recipe.adapter.quantised_cache_path = AdapterSection().quantised_cache_path;
+  plain.recipe.adapter.quantized_cache_path = AdapterSection().quantized_cache_path;
   return resolved_yaml(plain);
 }
 

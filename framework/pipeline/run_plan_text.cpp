@@ -50,7 +50,7 @@ std::vector<std::string> RunPlan::header() const {
   lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type,
                               base.directory.empty() ? "from scratch" : base.directory, spec.layers, spec.hidden,
                               count_text(static_cast<double>(parameters)),
-                              base.quantised ? fmt::format(", {}", base.quantised->scheme_name())
+                              base.quantized ? fmt::format(", {}", base.quantized->scheme_name())
                               : base.files   ? fmt::format(", {}", safetensors_name(base.dtype()))
                                              : ""));
   lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", trained->description(),

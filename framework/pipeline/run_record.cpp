@@ -22,12 +22,12 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kRecordFormat = 1;
-constexpr std::size_t kMostWords = 10'000;
+constexpr std::size_t kMaxWords = 10'000;
 
 std::vector<std::string> command_line(const std::string& process) {
   std::ifstream file("/proc/" + process + "/cmdline");  // /proc files have no size
   std::vector<std::string> words;
-  for (std::string word; words.size() < kMostWords && std::getline(file, word, '\0');) words.push_back(word);
+  for (std::string word; words.size() < kMaxWords && std::getline(file, word, '\0');) words.push_back(word);
   return words;
 }
 
@@ -56,7 +56,7 @@ std::vector<std::string> words_of(const Json& json, const char* key, const std::
   std::vector<std::string> words;
   auto it = json.find(key);
   if (it == json.end()) return words;
-  if (!it->is_array() || it->size() > kMostWords) throw UserError("{}: '{}' must be a list of strings", source, key);
+  if (!it->is_array() || it->size() > kMaxWords) throw UserError("{}: '{}' must be a list of strings", source, key);
   for (const Json& word : *it) {
     if (!word.is_string()) throw UserError("{}: '{}' must be a list of strings", source, key);
     words.push_back(word.get<std::string>());

@@ -18,7 +18,7 @@ std::string RunPlan::reference_path() const {
   RecipeFile start;
   start.recipe.model = recipe.model;
   start.recipe.adapter = recipe.adapter;
-  start.recipe.adapter.quantised_cache_path.clear();
+  start.recipe.adapter.quantized_cache_path.clear();
   start.recipe.train.seed = recipe.train.seed;
   Hasher hasher;
   hasher.text(resolved_yaml(start)).text(base_digest).text(fresh_.numerics);
@@ -27,7 +27,7 @@ std::string RunPlan::reference_path() const {
     for (const char* name : {"adapter_model.safetensors", "adapter_model.bin", "adapters.safetensors"})
       if (const std::string path = *recipe.adapter.lora_model_dir + "/" + name; file_exists(path))
         hasher.text(stream_digest(path));
-  if (recipe.data.rows == RowKind::labelled) hasher.text(fresh_.recipe);
+  if (recipe.data.rows == RowKind::labeled) hasher.text(fresh_.recipe);
   return fmt::format("{}/reference-{}.safetensors", data.prepared.folder(), hasher.digest());
 }
 

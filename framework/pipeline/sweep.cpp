@@ -18,7 +18,7 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kMostRuns = 10000;
+constexpr std::size_t kMaxRuns = 10000;
 constexpr const char* kPairs = "_";
 
 /// Reads a grid; errors go to the report.
@@ -184,7 +184,7 @@ std::vector<SweepCombination> sweep_grid(const std::string& text, const std::str
             twice.add({key, place, fmt::format("'{}' is also set at {}", key, other->second)});
             break;
           }
-    if (all.size() * choices.size() > kMostRuns) throw UserError("{}: more than {} runs", source, kMostRuns);
+    if (all.size() * choices.size() > kMaxRuns) throw UserError("{}: more than {} runs", source, kMaxRuns);
     std::vector<SweepCombination> next;
     for (const SweepCombination& before : all)
       for (const SweepCombination& choice : choices) {

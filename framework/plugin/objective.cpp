@@ -27,8 +27,8 @@ class PluginObjective : public DocumentObjective {
   PluginObjective(Origin origin, std::unique_ptr<plugin::Objective> objective)
       : DocumentObjective({}, true), origin_(std::move(origin)), objective_(std::move(objective)) {
     for (const std::string& name : guarded(origin_, [&] { return objective_->terms(); })) terms_.push_back({name});
-    if (terms_.size() > LossSums::kMostTerms)
-      plugin_failed(origin_, fmt::format("it has {} terms, more than {}", terms_.size(), LossSums::kMostTerms));
+    if (terms_.size() > LossSums::kMaxTerms)
+      plugin_failed(origin_, fmt::format("it has {} terms, more than {}", terms_.size(), LossSums::kMaxTerms));
   }
 
   LossSums score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) override {
@@ -48,7 +48,7 @@ class PluginObjective : public DocumentObjective {
     for (std::size_t t = 0; t < terms_.size(); ++t) sums.terms[t] = {term_sums_[t], sums.denominator};
     if (weights.empty()) return sums;
     std::size_t row = 0;
-    each_labelled_row(batch, [&](std::int64_t document, bool answer, double weight) {
+    each_labeled_row(batch, [&](std::int64_t document, bool answer, double weight) {
       weights[row++] = answer ? static_cast<float>(-weight * found_[static_cast<std::size_t>(document)].derivative) : 0;
     });
     return sums;

@@ -30,7 +30,7 @@ datasets:
 Each format below has a row and the text that dml makes from it. Text in ⟦ ⟧ is trained; all other text is context only.
 ‹bos› and ‹eos› are the special tokens of the tokenizer. With `train_on_inputs: true`, prompts are trained as well.
 
-Special tokens are recognised only in the text of a template. A special token that is spelled out in a row stays text.
+Special tokens are recognized only in the text of a template. A special token that is spelled out in a row stays text.
 )";
 
 // Sample contents of the columns of instruction formats.
@@ -166,7 +166,7 @@ std::string own_format() {
 std::string tokens() {
   const std::string row = R"({"input_ids": [1, 306, 29, 2], "labels": [-100, -100, 29, 2]})";
   Sample sample;
-  return "\n### No `type`: tokenised rows\n\nLabels of -100 are not trained; without `labels`, all tokens are trained. "
+  return "\n### No `type`: tokenized rows\n\nLabels of -100 are not trained; without `labels`, all tokens are trained. "
          "Positions with an `attention_mask` of 0 are removed.\n\n" +
          sample.block(row);
 }

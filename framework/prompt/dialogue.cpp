@@ -1,4 +1,4 @@
-// Two conversation formats that predate chat templates: pygmalion and llama2_chat. Turns are tokenised one by one.
+// Two conversation formats that predate chat templates: pygmalion and llama2_chat. Turns are tokenized one by one.
 #include <algorithm>
 #include <utility>
 

@@ -16,7 +16,7 @@ struct InstructionFormat {
   std::string system_column = {};   // column of the system text
   std::string system_default = {};  // system text of rows without that column
   std::string system_layout = {};   // layout of the system text ({system}), unless it is empty
-  bool joint = false;               // prompt and answer are tokenised together
+  bool joint = false;               // prompt and answer are tokenized together
   int ends = 1;                     // number of EOS tokens after the answer
   bool lenient = false;             // a null counts as an empty text
 };

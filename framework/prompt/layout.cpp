@@ -147,7 +147,7 @@ const Json& list_column(const Json& record, const std::string& column) {
 
 std::string looks_like(const Json& record) {
   auto has = [&](const char* key) { return record.contains(key); };
-  if (has("input_ids")) return "; the row looks tokenised: leave type empty";
+  if (has("input_ids")) return "; the row looks tokenized: leave type empty";
   if (has_list(record, "conversations")) {
     auto& turns = record["conversations"];
     bool role = !turns.empty() && turns[0].is_object() && turns[0].contains("role");

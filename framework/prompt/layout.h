@@ -45,7 +45,7 @@ const std::string& text_column(const Json& record, const std::string& column);
 std::string optional_text_column(const Json& record, const std::string& column);
 /// The list in a column.
 const Json& list_column(const Json& record, const std::string& column);
-/// "; it looks like …: use `type: …`", or "" if no format is recognised.
+/// "; it looks like …: use `type: …`", or "" if no format is recognized.
 std::string looks_like(const Json& record);
 /// "; did you mean 'KEY'?" with the key of an object that is nearest to `wanted`; without one, `otherwise`.
 std::string nearest_key(const std::string& wanted, const Json& object, const std::string& otherwise);

@@ -5,11 +5,11 @@
 namespace dml {
 
 double loss_weight(const Json& value, const std::string& field) {
-  constexpr double kMost = 1e6;
+  constexpr double kMax = 1e6;
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   const double weight = value.is_number() ? value.get<double>() : -1;
-  if (!(weight >= 0 && weight <= kMost))
-    throw UserError("'{}' must be a weight from 0 to {}, is {}", field, kMost, dump(value).substr(0, 60));
+  if (!(weight >= 0 && weight <= kMax))
+    throw UserError("'{}' must be a weight from 0 to {}, is {}", field, kMax, dump(value).substr(0, 60));
   return weight;
 }
 

@@ -1,4 +1,4 @@
-// Rows that are already tokenised. Nothing is added and no template is applied.
+// Rows that are already tokenized. Nothing is added and no template is applied.
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
 
@@ -18,7 +18,7 @@ std::vector<Token> integers(const Json& record, const char* column, std::int64_t
   return out;
 }
 
-class PreTokenised : public PromptStrategy {
+class PreTokenized : public PromptStrategy {
  public:
   std::vector<Rendered> render(const Json& record) const override {
     Rendered out;
@@ -59,12 +59,12 @@ class PreTokenised : public PromptStrategy {
     out.segments.push_back(std::move(segment));
     return out;
   }
-  std::string fingerprint() const override { return "pre-tokenised 1"; }
+  std::string fingerprint() const override { return "pre-tokenized 1"; }
   std::string description() const override { return "rows are tokens already; labels are taken as they are"; }
 };
 
 }  // namespace
 
-std::unique_ptr<PromptStrategy> make_pre_tokenised(const PromptContext&) { return std::make_unique<PreTokenised>(); }
+std::unique_ptr<PromptStrategy> make_pre_tokenized(const PromptContext&) { return std::make_unique<PreTokenized>(); }
 
 }  // namespace dml

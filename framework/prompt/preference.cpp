@@ -55,8 +55,8 @@ const std::vector<Source>& pair_sources() {
   return all;
 }
 
-// For labelled answers, `chosen` is the completion.
-const std::vector<Source>& labelled_sources() {
+// For labeled answers, `chosen` is the completion.
+const std::vector<Source>& labeled_sources() {
   static const std::vector<Source> all = {
       {"argilla", "instruction", "completion", ""}, {"argilla_chat", "completion[0]", "completion[1]", "", false},
       {"intel", "question", "completion", ""},      {"prompt_pairs", "prompt", "completion", ""},
@@ -67,7 +67,7 @@ const std::vector<Source>& labelled_sources() {
 
 using Row = Registry<PromptFactory>::Row;
 
-PreferenceFormat framed(const Source& source, const NamedFrame& frame, bool labelled) {
+PreferenceFormat framed(const Source& source, const NamedFrame& frame, bool labeled) {
   PreferenceFormat f;
   f.name = fmt::format("{}.{}", frame.name, source.name);
   f.prompt = source.prompt;
@@ -76,7 +76,7 @@ PreferenceFormat framed(const Source& source, const NamedFrame& frame, bool labe
   auto answer = [&](const char* name, const char* field, DocumentRole role) {
     f.answers.push_back({field, fmt::format("{{{}}}{}", name, frame.answer_end), name, role});
   };
-  if (labelled) {
+  if (labeled) {
     f.label = "label";
     answer("completion", source.chosen, DocumentRole::desirable);
   } else {
@@ -86,13 +86,13 @@ PreferenceFormat framed(const Source& source, const NamedFrame& frame, bool labe
   return f;
 }
 
-void add_framed(const std::vector<Source>& sources, bool labelled, std::vector<Row>& out) {
+void add_framed(const std::vector<Source>& sources, bool labeled, std::vector<Row>& out) {
   for (const NamedFrame& frame : frames())
     for (const Source& source : sources) {
-      const PreferenceFormat format = framed(source, frame, labelled);
+      const PreferenceFormat format = framed(source, frame, labeled);
       std::string columns = format.prompt;
       for (auto& answer : format.answers) columns += ", " + answer.field;
-      if (labelled) columns += ", label";
+      if (labeled) columns += ", label";
       out.push_back({format.name, fmt::format("{}, between {}'s markers", columns, frame.name),
                      [format](const PromptContext&) { return make_preference_text(format); }});
     }
@@ -101,12 +101,12 @@ void add_framed(const std::vector<Source>& sources, bool labelled, std::vector<R
 // Strings used unchanged, or lists of messages, decided row by row.
 class Passthrough : public PromptStrategy {
  public:
-  explicit Passthrough(const PromptContext& context) : labelled_(context.rows == RowKind::labelled) {
+  explicit Passthrough(const PromptContext& context) : labeled_(context.rows == RowKind::labeled) {
     PreferenceFormat format;
     format.name = "passthrough";
     format.prompt = "prompt";
     format.frame.literal = true;
-    if (labelled_) {
+    if (labeled_) {
       format.label = "label";
       format.answers = {{"completion", "{completion}", "completion", DocumentRole::desirable}};
     } else {
@@ -127,8 +127,8 @@ class Passthrough : public PromptStrategy {
     return text_->fingerprint() + (chat_ ? chat_->fingerprint() : std::string());
   }
   std::string description() const override {
-    return labelled_ ? "passthrough: prompt, completion and label as they are; trains on completions"
-                     : "passthrough: prompt, chosen and rejected as they are; trains on answers";
+    return labeled_ ? "passthrough: prompt, completion and label as they are; trains on completions"
+                    : "passthrough: prompt, chosen and rejected as they are; trains on answers";
   }
 
  private:
@@ -145,7 +145,7 @@ class Passthrough : public PromptStrategy {
     throw UserError("the row holds messages: {}", no_chat_);
   }
 
-  bool labelled_;
+  bool labeled_;
   std::unique_ptr<PromptStrategy> text_, chat_;
   std::string no_chat_;
 };
@@ -195,9 +195,9 @@ std::vector<Row> pair_rows() {
   return out;
 }
 
-std::vector<Row> labelled_rows() {
+std::vector<Row> labeled_rows() {
   std::vector<Row> out;
-  add_framed(labelled_sources(), true, out);
+  add_framed(labeled_sources(), true, out);
   out.push_back({"chat_template", "messages, completion, label, through a chat template",
                  [](const PromptContext& c) { return chat(c, {.prompt = c.dataset->field_messages}); }});
   out.push_back({"passthrough", "prompt, completion, label: strings used unchanged, or messages", make_passthrough});
@@ -205,7 +205,7 @@ std::vector<Row> labelled_rows() {
 }
 
 const Registry<PromptFactory>& table_of(RowKind rows) {
-  return rows == RowKind::labelled ? labelled_strategies() : pair_strategies();
+  return rows == RowKind::labeled ? labeled_strategies() : pair_strategies();
 }
 
 }  // namespace
@@ -215,8 +215,8 @@ Registry<PromptFactory>& pair_strategies() {
   return table;
 }
 
-Registry<PromptFactory>& labelled_strategies() {
-  static Registry<PromptFactory> table("dataset type of labelled answers", labelled_rows());
+Registry<PromptFactory>& labeled_strategies() {
+  static Registry<PromptFactory> table("dataset type of labeled answers", labeled_rows());
   return table;
 }
 

@@ -1,4 +1,4 @@
-// Formats of preference data: a record becomes a pair of documents (chosen, rejected), or one document labelled
+// Formats of preference data: a record becomes a pair of documents (chosen, rejected), or one document labeled
 // desirable or undesirable. Answers are trained, prompts are not. Names, columns and texts are those of Axolotl's
 // formats.
 #pragma once
@@ -10,9 +10,9 @@ namespace dml {
 /// Formats of rows with prompt, chosen and rejected: rl: dpo, ipo, orpo, simpo, cpo.
 Registry<PromptFactory>& pair_strategies();
 /// Formats of rows with prompt, completion and label: rl: kto.
-Registry<PromptFactory>& labelled_strategies();
+Registry<PromptFactory>& labeled_strategies();
 
-/// The strategy of context.dataset->type if context.rows are pairs or labelled answers.
+/// The strategy of context.dataset->type if context.rows are pairs or labeled answers.
 std::unique_ptr<PromptStrategy> make_preference_strategy(const PromptContext& context);
 /// UserError when no row of the table has the type's name, naming the nearest one.
 void check_preference_type(const DatasetType& type, RowKind rows);

@@ -18,7 +18,7 @@ constexpr const char* kTrained = "trained";
 class PreferenceChat : public PromptStrategy {
  public:
   PreferenceChat(const PromptContext& context, ChatPreference fields)
-      : fields_(std::move(fields)), labelled_(context.rows == RowKind::labelled) {
+      : fields_(std::move(fields)), labeled_(context.rows == RowKind::labeled) {
     DatasetEntry entry = *context.dataset;
     auto property = [&](const char* name) {
       auto found = entry.message_property_mappings.find(name);
@@ -37,7 +37,7 @@ class PreferenceChat : public PromptStrategy {
   }
 
   std::vector<Rendered> render(const Json& record) const override {
-    if (labelled_) {
+    if (labeled_) {
       const bool good = label_column(record, fields_.label);
       return {answered(record, prompt_messages(record), fields_.completion,
                        good ? DocumentRole::desirable : DocumentRole::undesirable)};
@@ -54,10 +54,10 @@ class PreferenceChat : public PromptStrategy {
 
   std::string fingerprint() const override {
     return fmt::format("{}|preference chat 1|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
-                       fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label, labelled_);
+                       fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label, labeled_);
   }
   std::string description() const override {
-    return labelled_
+    return labeled_
                ? fmt::format("{}; the answer in {}", chat_->description(), fields_.completion)
                : fmt::format("{}; the answers in {} and {}", chat_->description(), fields_.chosen, fields_.rejected);
   }
@@ -89,7 +89,7 @@ class PreferenceChat : public PromptStrategy {
         out.insert(out.begin(), message("system", system, false));
       return out;
     }
-    if (labelled_) text_column(record, fields_.prompt);  // throws an error that lists the columns
+    if (labeled_) text_column(record, fields_.prompt);  // throws an error that lists the columns
     const Json chosen = messages(list_column(record, fields_.chosen), fields_.chosen, "user", false),
                rejected = messages(list_column(record, fields_.rejected), fields_.rejected, "user", false);
     Json common = Json::array();
@@ -130,7 +130,7 @@ class PreferenceChat : public PromptStrategy {
   }
 
   ChatPreference fields_;
-  bool labelled_;
+  bool labeled_;
   std::string role_, content_;
   std::unique_ptr<PromptStrategy> chat_;
 };

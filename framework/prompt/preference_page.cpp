@@ -50,8 +50,8 @@ const std::vector<PreferenceSample>& samples() {
        R"({"messages": [{"role": "user", "content": "Hello"}], "chosen": {"role": "assistant", "content": "Bonjour."}, "rejected": {"role": "assistant", "content": "Hi."}})"},
       {RowKind::pairs, "chat_template.argilla",
        R"({"chosen": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Bonjour."}], "rejected": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}]})"},
-      {RowKind::labelled, "passthrough", R"({"prompt": "Q: Hello\nA:", "completion": " Bonjour.", "label": true})"},
-      {RowKind::labelled, "llama3.argilla", R"({"instruction": "Hello", "completion": "Hi.", "label": false})"},
+      {RowKind::labeled, "passthrough", R"({"prompt": "Q: Hello\nA:", "completion": " Bonjour.", "label": true})"},
+      {RowKind::labeled, "llama3.argilla", R"({"instruction": "Hello", "completion": "Hi.", "label": false})"},
   };
   return all;
 }
@@ -63,12 +63,12 @@ std::string preference_sections() {
       "\n## Preferences\n\nWith `rl` a row is a pair of answers, or an answer with a label, and `type` names one of "
       "these formats. Prompts are never trained.\n\n`rl: dpo`, `ipo`, `orpo`, `simpo`, `cpo`:\n" +
       table_of(pair_strategies()) + "\n`rl: kto`, where `label` is true for good answers and false for bad ones:\n" +
-      table_of(labelled_strategies());
+      table_of(labeled_strategies());
   for (const PreferenceSample& sample : samples()) {
     DatasetEntry entry;
     entry.type.name = sample.type;
     out += fmt::format("\n### `type: {}`, {}\n\n{}", sample.type,
-                       sample.rows == RowKind::labelled ? "an answer with a label" : "a pair",
+                       sample.rows == RowKind::labeled ? "an answer with a label" : "a pair",
                        block_of(entry, sample.rows, sample.row));
   }
   DatasetEntry own;

@@ -108,7 +108,7 @@ std::unique_ptr<PromptStrategy> make_user_preference(const PromptContext& contex
     check_placeholders(layout, key, {name});
     format.answers.push_back({field, layout, key, role});
   };
-  if (context.rows == RowKind::labelled) {
+  if (context.rows == RowKind::labeled) {
     format.label = user.field_label;
     answer(user.field_completion, user.completion_format, "completion_format", "completion", DocumentRole::desirable);
   } else {

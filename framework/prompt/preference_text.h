@@ -27,7 +27,7 @@ struct PreferenceFormat {
   std::string name;
   std::string prompt;  // in the syntax of FieldPath
   std::string system;  // column; may be empty
-  std::string label;   // column, of labelled answers
+  std::string label;   // column, of labeled answers
   PreferenceFrame frame;
   std::vector<PreferenceAnswer> answers;
 };

@@ -70,7 +70,7 @@ void warn_of_idle_keys(const DatasetEntry& e) {
   if (!idle.empty())
     log_warning("{}: {} has no effect with {}", e.path, fmt::join(idle, ", "),
                 format                   ? "a custom format"
-                : e.type.pre_tokenised() ? "tokenised rows"
+                : e.type.pre_tokenized() ? "tokenized rows"
                                          : "type: " + name);
 }
 
@@ -115,7 +115,7 @@ void check_prompt_type(const DatasetType& type, RowKind rows) {
   if (rows == RowKind::prompts) return check_prompt_only_type(type);
   if (rows == RowKind::steps) return check_stepwise_type(type);
   if (rows != RowKind::text) return check_preference_type(type, rows);
-  if (!type.format && !type.pre_tokenised()) row_of(type.name);
+  if (!type.format && !type.pre_tokenized()) row_of(type.name);
 }
 
 std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context) {
@@ -126,7 +126,7 @@ std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& contex
   if (context.rows != RowKind::text) return make_preference_strategy(context);
   warn_of_idle_keys(*context.dataset);
   if (type.format) return make_user_format(context);
-  if (type.pre_tokenised()) return make_pre_tokenised(context);
+  if (type.pre_tokenized()) return make_pre_tokenized(context);
   return row_of(type.name).make(context);
 }
 

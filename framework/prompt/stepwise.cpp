@@ -1,4 +1,4 @@
-// Prompt and steps are tokenised one by one, as in TRL's PRMTrainer. The separator follows each step; its last token
+// Prompt and steps are tokenized one by one, as in TRL's PRMTrainer. The separator follows each step; its last token
 // has the step's label.
 #include "prompt/stepwise.h"
 

@@ -1,4 +1,4 @@
-// Answers whose steps are labelled one by one, for process reward models: {"prompt", "completions": [text], "labels":
+// Answers whose steps are labeled one by one, for process reward models: {"prompt", "completions": [text], "labels":
 // [boolean]}.
 #pragma once
 

@@ -14,11 +14,11 @@ std::unique_ptr<PromptStrategy> make_instruction(const InstructionFormat& format
 std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context);
 /// Plain text, trained as a whole: one document per row, split into examples of sequence_len tokens.
 std::unique_ptr<PromptStrategy> make_completion(const PromptContext& context);
-/// {"segments": [{"text", "label"}]}: each is tokenised separately and nothing is added; special tokens are spelled out
+/// {"segments": [{"text", "label"}]}: each is tokenized separately and nothing is added; special tokens are spelled out
 /// in the text.
 std::unique_ptr<PromptStrategy> make_input_output(const PromptContext& context);
 /// {"input_ids", "labels"?, "attention_mask"?}: used as given; positions with mask 0 are dropped.
-std::unique_ptr<PromptStrategy> make_pre_tokenised(const PromptContext& context);
+std::unique_ptr<PromptStrategy> make_pre_tokenized(const PromptContext& context);
 /// {"conversations": [{"role": system|human|bot, "value"}]}
 std::unique_ptr<PromptStrategy> make_pygmalion(const PromptContext& context);
 /// {"conversations": [{"from": system|human|gpt, "value"}]} between [INST] and [/INST].

@@ -25,7 +25,7 @@ struct Piece {
   bool markup = false;   // template text: special tokens spelled out in it are parsed
 };
 
-/// Text that is tokenised together. Labels follow from the spans of its pieces: a token belongs to the piece that
+/// Text that is tokenized together. Labels follow from the spans of its pieces: a token belongs to the piece that
 /// contains its first byte that is not a space. The pieces are concatenated in one string, as the tokenizer requires.
 struct Segment {
   struct Span {
@@ -85,10 +85,10 @@ struct SeenFields {
   }
 };
 
-/// One training example before tokenisation.
+/// One training example before tokenization.
 struct Rendered {
   std::vector<Segment> segments;
-  std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: used unchanged, `segments` is empty
+  std::vector<Token> ids = {}, labels = {};  // pre-tokenized rows: used unchanged, `segments` is empty
   bool chunk = false;  // if longer than sequence_len, split into several examples, whatever excess_length_strategy says
   std::string untrained_reason = {};  // why the row has no trained tokens, if the strategy knows
   std::string left_out = {};          // the role of a message that the template does not write; "" if there is none
@@ -125,7 +125,7 @@ class PromptStrategy {
 /// The arguments of a strategy's factory; they need not outlive the call.
 struct PromptContext {
   const DatasetEntry* dataset = nullptr;  // type, fields, roles, template of this dataset
-  RowKind rows = {};                      // the kind of rows: text, pair of answers, labelled answer, prompt
+  RowKind rows = {};                      // the kind of rows: text, pair of answers, labeled answer, prompt
   bool train_on_inputs = false;
   std::string tokenizer_template;  // default template of the model directory
   std::vector<std::pair<std::string, std::string>> named_templates;
@@ -143,7 +143,7 @@ Registry<PromptFactory>& prompt_strategies();
 
 /// UserError when no row of the table has the type's name, naming the nearest one.
 void check_prompt_type(const DatasetType& type, RowKind rows);
-/// The strategy of context.dataset->type: a row of the table, a custom format, or pre-tokenised rows.
+/// The strategy of context.dataset->type: a row of the table, a custom format, or pre-tokenized rows.
 std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context);
 
 }  // namespace dml

@@ -26,7 +26,7 @@ enum class IntervalStrategy { automatic, never, steps, epoch, best };
 enum class RowKind {
   text,
   pairs,
-  labelled,
+  labeled,
   prompts,
   steps
 };  // the kind of the data's rows; follows from rl, reward_model, process_reward_model

@@ -1,7 +1,7 @@
 // The field list: one row per setting. Everything else is derived from it: reading with errors, help, the JSON Schema,
 // the reference page, the resolved recipe, the digest of the data.
 //
-// A row has the key, the member of Recipe that it sets, its help and its Rules. The default is the member's initialiser
+// A row has the key, the member of Recipe that it sets, its help and its Rules. The default is the member's initializer
 // in recipe.h; the type is the member's, with a Codec. Structs with their own Table are such types, too.
 #pragma once
 

@@ -68,7 +68,7 @@ void add_entry_files(Table& t) {
         {.example = "data/train.jsonl", .path = true, .required = true});
   t.add("type", &S::type,
         "Format of the rows: a name (`dml list prompts`), a table that describes a format, or nothing when rows are "
-        "tokenised already.",
+        "tokenized already.",
         {.example = "alpaca", .unset = "rows have input_ids and labels; in pretraining_dataset: pretrain"});
   t.add("name", &S::name,
         "Configuration of the dataset, as its card lists them (configs in README.md), or subdirectory of path to read.",

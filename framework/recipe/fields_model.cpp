@@ -30,7 +30,7 @@ Section model_section() {
   t.add(
       "base_model", &S::base_model,
       "Model directory in Hugging Face format: config.json, safetensors files and a tokenizer. Or a GGUF file of "
-      "llama.cpp, quantised or not: frozen under an adapter, its matrices stay as they are. Or the name of a model of "
+      "llama.cpp, quantized or not: frozen under an adapter, its matrices stay as they are. Or the name of a model of "
       "the Hub, downloaded when its cache lacks it: org/name, or org/name@revision.",
       {.example = "models/llama-3.2-1b", .unset = "required, unless model_config gives an architecture", .path = true});
   t.add("revision_of_model", &S::revision_of_model,
@@ -49,7 +49,7 @@ Section model_section() {
         "whole architecture.",
         {.aliases = {"overrides_of_model_config"}, .example = "{rope_scaling: {rope_type: linear, factor: 2.0}}"});
   t.add("reinit_weights", &S::reinit_weights,
-        "Train from scratch: initialise the weights at random instead of loading them.", {.example = "true"});
+        "Train from scratch: initialize the weights at random instead of loading them.", {.example = "true"});
   t.add("frozen_storage", &S::frozen_storage,
         "How frozen base weights are stored in memory; auto maps the files as they are.", {.example = "bf16"});
   t.add("special_tokens", &S::special_tokens, "Special tokens that replace the tokenizer's own.",
@@ -58,7 +58,7 @@ Section model_section() {
   t.add("resize_token_embeddings_to_32x", &S::resize_token_embeddings_to_32x,
         "When new tokens enlarge the embedding, round its rows up to a multiple of 32.", {.example = "true"});
   t.add("mean_resizing_embeddings", &S::mean_resizing_embeddings,
-        "Initialise the rows of new tokens with the mean of the existing rows, not at random.", {.example = "true"});
+        "Initialize the rows of new tokens with the mean of the existing rows, not at random.", {.example = "true"});
   t.add("added_tokens_overrides", &S::added_tokens_overrides, "New text for reserved tokens, by token id.",
         {.example = "{128010: \"<think>\"}"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.model; }};
@@ -97,11 +97,11 @@ void add_variants(Table& t) {
   using S = AdapterSection;
   t.add("peft_use_dora", &S::peft_use_dora,
         "DoRA: train the magnitude of each weight row separately from its direction.", {.example = "true"});
-  t.add("peft_use_rslora", &S::peft_use_rslora, "Rank-stabilised LoRA: scale by lora_alpha / √lora_r.",
+  t.add("peft_use_rslora", &S::peft_use_rslora, "Rank-stabilized LoRA: scale by lora_alpha / √lora_r.",
         {.example = "true"});
   t.add("peft_init_lora_weights", &S::peft_init_lora_weights,
         "Initial values of A and B: true (A Kaiming, B zero), gaussian (A normal, B zero), pissa or olora (the leading "
-        "part of the weight, which is subtracted from the base), loftq (the quantisation error of a 4-bit base), or "
+        "part of the weight, which is subtracted from the base), loftq (the quantization error of a 4-bit base), or "
         "false (both random).",
         {.example = "gaussian"});
   t.add("loftq_iter", &S::loftq_iter, "LoftQ: number of alternating steps that fit base and adapter to each other.",
@@ -123,14 +123,17 @@ void add_variants(Table& t) {
 void add_base(Table& t) {
   using S = AdapterSection;
   t.add("load_in_4bit", &S::load_in_4bit,
-        "Quantise the linear layers of the base to 4 bits: NF4 with double quantisation, as bitsandbytes does. For a "
-        "base in 16 bits, dequantised values are bf16.",
+        "Quantize the linear layers of the base to 4 bits: NF4 with double quantization, as bitsandbytes does. For a "
+        "base in 16 bits, dequantized values are bf16.",
         {.example = "true", .unset = "true with adapter: qlora"});
-  t.add("load_in_8bit", &S::load_in_8bit, "Quantise the linear layers of the base to 8 bits: int8, one scale per row.",
+  t.add("load_in_8bit", &S::load_in_8bit, "Quantize the linear layers of the base to 8 bits: int8, one scale per row.",
         {.example = "true"});
-  t.add("quantised_cache_path", &S::quantised_cache_path,
-        "Directory for quantised bases; each is made once, then mapped and shared by all processes.",
-        {.example = "quantised", .unset = "quantised/ in dataset_prepared_path", .path = true});
+  t.add("quantized_cache_path", &S::quantized_cache_path,
+        "Directory for quantized bases; each is made once, then mapped and shared by all processes.",
+        {.aliases = {"quantised_cache_path"},
+         .example = "quantized",
+         .unset = "quantized/ in dataset_prepared_path",
+         .path = true});
   t.add("unfrozen_parameters", &S::unfrozen_parameters,
         "Full fine-tuning: train only parameters whose name begins with a match of one of these regular expressions; "
         "'name[a:b]' trains rows a to b.",

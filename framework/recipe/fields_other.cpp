@@ -134,7 +134,7 @@ void add_refused(Table& t) {
   t.reject("dml trains text-only models",
            {"processor_type", "processor_kwargs", "processor_config", "is_multimodal", "image_size",
             "image_resize_algorithm", "role_boundaries", "freeze_mm_modules"});
-  t.reject("dml quantises the base to 4 bits (nf4) or 8 bits; use load_in_4bit or load_in_8bit",
+  t.reject("dml quantizes the base to 4 bits (nf4) or 8 bits; use load_in_4bit or load_in_8bit",
            {"gptq", "gptq_*", "qat", "quantization", "model_quantization_config*", "quantize_moe_experts", "nvfp4*",
             "use_onebitllms"});
   t.reject("dml shares work among ranks by 'distribution' only",

@@ -23,7 +23,7 @@ void add_dpo(Table& t) {
   t.add("dpo_label_smoothing", &S::dpo_label_smoothing,
         "Share of the preferences that is assumed to be wrong; used by sigmoid, exo_pair, robust, aot, simpo and cpo.",
         {.min = 0, .max = 0.499999, .example = "0.1"});
-  t.add("f_divergence_type", &S::f_divergence_type, "dpo: divergence from the reference that the loss penalises.",
+  t.add("f_divergence_type", &S::f_divergence_type, "dpo: divergence from the reference that the loss penalizes.",
         {.choices = choices({"reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"}),
          .example = "js_divergence"});
   t.add("f_alpha_divergence_coef", &S::f_alpha_divergence_coef, "dpo: α of alpha_divergence.",

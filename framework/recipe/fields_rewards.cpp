@@ -64,7 +64,7 @@ void add_loss(Table& t) {
         {.choices = {{"group", "group"}, {"true", "group"}, {"batch", "batch"}, {"none", "none"}, {"false", "none"}},
          .example = "batch"});
   t.add("multi_objective_aggregation", &S::multi_objective_aggregation,
-        "Several rewards: add them up, then normalise; or normalise each within its prompt first (GDPO).",
+        "Several rewards: add them up, then normalize; or normalize each within its prompt first (GDPO).",
         {.choices = some({"sum_then_normalize", "normalize_then_sum"}), .example = "normalize_then_sum"});
   t.add("mask_truncated_completions", &S::mask_truncated_completions,
         "Leave completions out of the loss that max_completion_length cut off.", {.example = "true"});

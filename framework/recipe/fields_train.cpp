@@ -156,7 +156,7 @@ void add_computation(Table& t) {
         {.min = 1, .max = 4096, .example = "8", .unset = "all"});
   t.add(
       "activation_storage", &S::activation_storage,
-      "Storage of the activations that the backward pass reads; auto: bf16 when the base is quantised (qlora); for "
+      "Storage of the activations that the backward pass reads; auto: bf16 when the base is quantized (qlora); for "
       "an adapter with bf16 products, bf16 for q, k, v, attention's output, gate and up, f32 for the inputs of layers "
       "and norms; else f32.",
       {.example = "bf16"});
@@ -175,7 +175,7 @@ void add_computation(Table& t) {
         {.aliases = {"bfloat16"}, .example = "auto"});
   t.add(
       "objective", &S::objective,
-      "What a step minimises, in place of what follows from rl and the data: a loss of tokens (`dml list objectives`), "
+      "What a step minimizes, in place of what follows from rl and the data: a loss of tokens (`dml list objectives`), "
       "or the objective of a plug-in.",
       {.example = "dft", .unset = "nll for texts; else follows from rl"});
   t.add("neftune_noise_alpha", &S::neftune_noise_alpha, "NEFTune: noise added to the embeddings in training; 0: none.",

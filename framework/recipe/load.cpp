@@ -114,11 +114,11 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
     recipe.adapter.lora_dropout = 0;
     report.notice("lora_dropout is 0 with rl, as in TRL: dropout would count as a difference from the reference");
   }
-  recipe.data.rows = p.rl == Rl::kto ? RowKind::labelled : p.rl == Rl::grpo ? RowKind::prompts : RowKind::pairs;
+  recipe.data.rows = p.rl == Rl::kto ? RowKind::labeled : p.rl == Rl::grpo ? RowKind::prompts : RowKind::pairs;
   if (p.rl == Rl::grpo) recipe.data.completion_len = p.trl.max_completion_length;
   for (auto* list : {&recipe.data.datasets, &recipe.data.test_datasets})
     for (DatasetEntry& entry : *list)
-      if (entry.type.pre_tokenised()) entry.type.name = "passthrough";
+      if (entry.type.pre_tokenized()) entry.type.name = "passthrough";
 }
 
 // Appends the revision to a name of the Hub; local folders and files have none.
@@ -159,7 +159,7 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
     fill("eval_on_start", recipe.train.eval_on_start, false, "eval_strategy");
   if (recipe.adapter.adapter == AdapterKind::qlora) fill("load_in_4bit", recipe.adapter.load_in_4bit, true, "adapter");
   if (!recipe.data.dataset_prepared_path.empty())
-    fill("quantised_cache_path", recipe.adapter.quantised_cache_path, recipe.data.dataset_prepared_path + "/quantised",
+    fill("quantized_cache_path", recipe.adapter.quantized_cache_path, recipe.data.dataset_prepared_path + "/quantized",
          "dataset_prepared_path");
   fill_in_preference(recipe, fill, reading.report);
   add_revisions(recipe);
@@ -186,7 +186,7 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
   for (std::size_t i = 0; i < recipe.data.pretraining_dataset.size(); ++i) {
     DatasetEntry& entry = recipe.data.pretraining_dataset[i];
     const std::string path = fmt::format("pretraining_dataset.{}.", i);
-    if (entry.type.pre_tokenised()) fill(path + "type", entry.type.name, "pretrain", "pretraining_dataset");
+    if (entry.type.pre_tokenized()) fill(path + "type", entry.type.name, "pretrain", "pretraining_dataset");
   }
   return derived;
 }

@@ -45,7 +45,7 @@ class Report {
   /// Adds an override, given at `place` ("command line"), and returns its Place.
   Place add_override(const std::string& place);
   /// False once the limit of reported errors is reached; further errors are only counted.
-  bool wants_more() const { return errors_.size() < kMost; }
+  bool wants_more() const { return errors_.size() < kMax; }
   /// All errors, sorted by place.
   std::vector<Problem> problems() const;
   /// Throws UserError with all errors, if there are any.
@@ -56,7 +56,7 @@ class Report {
   std::vector<std::string> notices;
 
  private:
-  static constexpr std::size_t kMost = 100;
+  static constexpr std::size_t kMax = 100;
   struct Line {
     Place place;
     std::string text;

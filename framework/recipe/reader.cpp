@@ -20,8 +20,8 @@
 namespace dml::recipe {
 namespace {
 
-constexpr std::size_t kMostNodes = 100'000;               // after the expansion of aliases
-constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // sum of the lengths of their texts
+constexpr std::size_t kMaxNodes = 100'000;               // after the expansion of aliases
+constexpr std::size_t kMaxBytes = std::size_t{8} << 20;  // sum of the lengths of their texts
 constexpr std::size_t kDeepest = 64;
 
 /// Thrown to stop parsing: the place and the problem.
@@ -46,7 +46,7 @@ void check_text(std::string_view text) {
   std::size_t open = 0;  // depth of open brackets; yaml-cpp would queue a token for each
   for (std::size_t i = 0; i < text.size(); ++i) {
     open += text[i] == '[' || text[i] == '{';
-    if (open > kMostNodes) throw Stop{place_at(text, i), fmt::format("more than {} brackets", kMostNodes)};
+    if (open > kMaxNodes) throw Stop{place_at(text, i), fmt::format("more than {} brackets", kMaxNodes)};
     auto c = static_cast<unsigned char>(text[i]);
     if (c < 0x20 && c != '\t' && c != '\n' && c != '\r')
       throw Stop{place_at(text, i), fmt::format("control character 0x{:02x}", c)};
@@ -147,9 +147,9 @@ class Builder : public YAML::EventHandler {
 
   void count(std::size_t nodes, std::size_t bytes, Place place) {
     nodes_ += nodes, bytes_ += bytes;
-    if (nodes_ > kMostNodes || bytes_ > kMostBytes)
-      throw Stop{place, fmt::format("more than {} entries or {} MB of text after the expansion of aliases", kMostNodes,
-                                    kMostBytes >> 20)};
+    if (nodes_ > kMaxNodes || bytes_ > kMaxBytes)
+      throw Stop{place, fmt::format("more than {} entries or {} MB of text after the expansion of aliases", kMaxNodes,
+                                    kMaxBytes >> 20)};
   }
 
   void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {

@@ -24,7 +24,7 @@ std::int64_t row_number(std::string_view digits, std::int64_t otherwise, const s
 RowPattern parse_row_pattern(const std::string& text) {
   RowPattern out;
   out.text = out.pattern = text;
-  // A character class also ends in a bracket; a range of rows is recognised by the colon between numbers.
+  // A character class also ends in a bracket; a range of rows is recognized by the colon between numbers.
   auto open = text.rfind('[');
   if (open != std::string::npos && text.back() == ']' &&
       text.find_first_not_of("0123456789:", open + 1) == text.size() - 1 &&

@@ -48,7 +48,7 @@ void check_adapter(const Recipe& recipe, RuleReport& rules) {
   if (a.adapter == AdapterKind::qlora) {
     if (!a.load_in_4bit)
       rules.error("load_in_4bit",
-                  fmt::format("'load_in_4bit: false' contradicts {}: qlora; set adapter: lora for an unquantised base",
+                  fmt::format("'load_in_4bit: false' contradicts {}: qlora; set adapter: lora for an unquantized base",
                               rules.cite("adapter")));
     if (a.load_in_8bit)
       rules.error("load_in_8bit",
@@ -60,7 +60,7 @@ void check_adapter(const Recipe& recipe, RuleReport& rules) {
     if (!lora && (key == std::string("load_in_4bit") ? a.load_in_4bit : a.load_in_8bit))
       rules.error(
           key,
-          fmt::format("'{}' needs an adapter, because quantised weights cannot be trained; set adapter: lora or qlora",
+          fmt::format("'{}' needs an adapter, because quantized weights cannot be trained; set adapter: lora or qlora",
                       key));
   if (lora && !a.lora_target_linear && a.lora_target_modules.empty() && a.lora_target_parameters.empty() &&
       !a.lora_model_dir)
@@ -75,7 +75,7 @@ void check_adapter(const Recipe& recipe, RuleReport& rules) {
   }
   if (a.peft_init_lora_weights == LoraInit::loftq && (a.load_in_4bit || a.load_in_8bit))
     rules.error("peft_init_lora_weights",
-                "'peft_init_lora_weights: loftq' quantises the base itself; remove load_in_4bit and load_in_8bit, and "
+                "'peft_init_lora_weights: loftq' quantizes the base itself; remove load_in_4bit and load_in_8bit, and "
                 "set adapter: lora");
   if (!a.lora_target_modules.regex.empty()) check_regex("lora_target_modules", a.lora_target_modules.regex, rules);
   for (const auto& [pattern, rank] : a.lora_rank_pattern) check_regex("lora_rank_pattern", pattern, rules);
@@ -104,7 +104,7 @@ void check_relora(const Recipe& recipe, RuleReport& rules) {
   if (!a.lora_target_parameters.empty()) reject("does not work with lora_target_parameters");
   if (a.load_in_4bit || a.load_in_8bit)
     reject(
-        fmt::format("needs a base that is not quantised: rounding to {} would lose what is merged; set adapter: lora",
+        fmt::format("needs a base that is not quantized: rounding to {} would lose what is merged; set adapter: lora",
                     a.load_in_4bit ? "4-bit" : "8-bit"));
   if (!recipe.optim.jagged_restart_steps) reject("needs jagged_restart_steps, the number of steps between merges");
   switch (a.peft_init_lora_weights) {

@@ -36,7 +36,7 @@ struct PromptFormat {
 struct DatasetType {
   std::string name;
   std::optional<PromptFormat> format;
-  bool pre_tokenised() const { return name.empty() && !format; }
+  bool pre_tokenized() const { return name.empty() && !format; }
   bool operator==(const DatasetType&) const = default;
 };
 

@@ -79,8 +79,8 @@ struct AdapterSection {
   double loraplus_lr_embedding = 1e-6;
   bool load_in_4bit = false;  // nf4 base
   bool load_in_8bit = false;  // int8 base
-  std::string quantised_cache_path =
-      "last_run_prepared/quantised";             // default in a recipe: inside dataset_prepared_path
+  std::string quantized_cache_path =
+      "last_run_prepared/quantized";             // default in a recipe: inside dataset_prepared_path
   std::vector<std::string> unfrozen_parameters;  // full fine-tuning: row patterns (recipe/row_pattern.h); empty: all
   bool relora = false;                           // merge and restart the adapter every jagged_restart_steps
   double relora_prune_ratio = 0.9;

@@ -22,7 +22,7 @@ namespace dml {
 namespace {
 
 constexpr JsonLimits kLine{.bytes = std::size_t{64} << 20, .depth = 64, .object_keys = 65536};
-constexpr std::size_t kMostErrors = 20;
+constexpr std::size_t kMaxErrors = 20;
 constexpr std::chrono::seconds kLastStep{60};
 
 struct BatchRow {
@@ -74,7 +74,7 @@ std::vector<BatchRow> batch_rows(const std::string& path) {
     } catch (const UserError& e) {
       errors.push_back(e.what());
     }
-    return errors.size() < kMostErrors;
+    return errors.size() < kMaxErrors;
   });
   if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
   if (rows.empty()) throw UserError("{}: there are no rows", path);

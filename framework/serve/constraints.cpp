@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostKnown = 64, kMostBytes = std::size_t{128} << 20, kLarge = std::size_t{8} << 20;
+constexpr std::size_t kMaxKnown = 64, kMaxBytes = std::size_t{128} << 20, kLarge = std::size_t{8} << 20;
 
 }  // namespace
 
@@ -57,7 +57,7 @@ void Constraints::forget_old() {
   std::erase_if(
       known_, [](const Known& k) { return k.constraint.use_count() == 1 && k.constraint->automaton_bytes() > kLarge; });
   std::size_t bytes = 0, kept = 0;
-  for (auto it = known_.begin(); it != known_.end() && kept < kMostKnown && bytes < kMostBytes; ++it, ++kept)
+  for (auto it = known_.begin(); it != known_.end() && kept < kMaxKnown && bytes < kMaxBytes; ++it, ++kept)
     bytes += it->constraint->bytes();
   known_.resize(std::min(known_.size(), std::max<std::size_t>(1, kept)));
 }

@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// Returns the mean of the last layer's hidden states over the tokens, normalised to length 1.
+/// Returns the mean of the last layer's hidden states over the tokens, normalized to length 1.
 class EmbeddingAnswer : public Work {
  public:
   EmbeddingAnswer(RequestReader::Embedding asked, std::shared_ptr<HttpReply> reply, Metrics& metrics);

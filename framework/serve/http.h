@@ -60,7 +60,7 @@ struct HttpOptions {
   std::chrono::seconds closing_time{5};   // for sending the answers that are complete when the server ends
   std::size_t unread_bytes =
       std::size_t{4}
-      << 20;  // maximum of streamed bytes that the client has not read; beyond it the request is cancelled
+      << 20;  // maximum of streamed bytes that the client has not read; beyond it the request is canceled
 };
 
 class HttpServer {

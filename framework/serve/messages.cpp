@@ -5,7 +5,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostMessages = 4096;
+constexpr std::size_t kMaxMessages = 4096;
 
 void check_content(Fields& message, const Json& content) {
   if (content.is_string()) return;
@@ -40,8 +40,8 @@ Json read_messages(Fields& f, const std::string& chat_template) {
   const Json* given = f.find("messages");
   if (!given) f.wrong("messages", "is missing");
   if (!given->is_array() || given->empty()) f.wrong("messages", "must be a list of at least one message");
-  if (given->size() > kMostMessages)
-    f.wrong("messages", fmt::format("has {} entries, may have {}", given->size(), kMostMessages));
+  if (given->size() > kMaxMessages)
+    f.wrong("messages", fmt::format("has {} entries, may have {}", given->size(), kMaxMessages));
   Json out = *given;
   for (std::size_t i = 0; i < out.size(); ++i) {
     Fields m((*given)[i], f.path("messages") + fmt::format("[{}].", i));

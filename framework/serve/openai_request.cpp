@@ -14,10 +14,10 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostStops = 16, kMostPrompts = 2048, kMostChoices = 1024;
-constexpr std::size_t kMostStopTokens = 256, kMostBiases = 4096;  // every choice keeps a copy
-constexpr double kLeastRepetitionPenalty = 0.01;
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kCompletionTokens = 16;
+constexpr std::size_t kMaxStops = 16, kMaxPrompts = 2048, kMaxChoices = 1024;
+constexpr std::size_t kMaxStopTokens = 256, kMaxBiases = 4096;  // every choice keeps a copy
+constexpr double kMinRepetitionPenalty = 0.01;
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30, kCompletionTokens = 16;
 
 // Fields that clients send for other servers and that have no effect here.
 const std::vector<std::string>& ignored() {
@@ -97,8 +97,8 @@ std::vector<std::vector<Token>> RequestReader::token_lists(Fields& f, const std:
   } else if (value->is_array() && !value->empty() && (*value)[0].is_number()) {
     ids(*value);
   } else if (value->is_array() && !value->empty()) {
-    if (value->size() > kMostPrompts)
-      f.wrong(name, fmt::format("has {} entries, may have {}", value->size(), kMostPrompts));
+    if (value->size() > kMaxPrompts)
+      f.wrong(name, fmt::format("has {} entries, may have {}", value->size(), kMaxPrompts));
     for (const Json& item : *value)
       if (item.is_string()) text(item);
       else if (item.is_array()) ids(item);
@@ -121,7 +121,7 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
   if (s.top_k < 0) s.top_k = 0;
   s.min_p = f.number("min_p", s.min_p, 0, 1);
   for (const char* spelling : {"repetition_penalty", "repeat_penalty"}) {
-    s.repetition_penalty = f.number(spelling, s.repetition_penalty, kLeastRepetitionPenalty, 100);
+    s.repetition_penalty = f.number(spelling, s.repetition_penalty, kMinRepetitionPenalty, 100);
   }
   s.presence_penalty = f.number("presence_penalty", 0, -2, 2);
   s.frequency_penalty = f.number("frequency_penalty", 0, -2, 2);
@@ -131,8 +131,8 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
   const std::int64_t vocab = models_.spec().vocab;
   if (const Json* bias = f.find("logit_bias")) {
     if (!bias->is_object()) f.wrong("logit_bias", fmt::format("must be an object, is {}", bias->type_name()));
-    if (bias->size() > kMostBiases)
-      f.wrong("logit_bias", fmt::format("has {} tokens, may have {}", bias->size(), kMostBiases));
+    if (bias->size() > kMaxBiases)
+      f.wrong("logit_bias", fmt::format("has {} tokens, may have {}", bias->size(), kMaxBiases));
     for (auto& [id, value] : bias->items()) {
       Token token = -1;
       const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token);
@@ -146,13 +146,13 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
     }
   }
   asked.n = static_cast<int>(f.integer("n", 1, 1, 128));
-  asked.stops = f.texts("stop", kMostStops);
+  asked.stops = f.texts("stop", kMaxStops);
   asked.include_stop = f.flag("include_stop_str_in_output", false);
   asked.engine.stop_tokens = models_.format().stop_tokens();
   if (const Json* ids = f.find("stop_token_ids")) {
     if (!ids->is_array()) f.wrong("stop_token_ids", "must be a list of token ids");
-    if (ids->size() > kMostStopTokens)
-      f.wrong("stop_token_ids", fmt::format("has {} entries, may have {}", ids->size(), kMostStopTokens));
+    if (ids->size() > kMaxStopTokens)
+      f.wrong("stop_token_ids", fmt::format("has {} entries, may have {}", ids->size(), kMaxStopTokens));
     for (const Json& id : *ids) asked.engine.stop_tokens.push_back(token_of(f, "stop_token_ids", id, vocab));
   }
   asked.stream = f.flag("stream", false);
@@ -168,9 +168,9 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
 
 void RequestReader::finish(Asked& asked, std::int64_t tokens, const std::string& param) const {
   for (const auto& prompt : asked.prompts) check_length(prompt, tokens, param);
-  if (const std::size_t choices = asked.prompts.size() * static_cast<std::size_t>(asked.n); choices > kMostChoices)
+  if (const std::size_t choices = asked.prompts.size() * static_cast<std::size_t>(asked.n); choices > kMaxChoices)
     throw ApiError::invalid("n", fmt::format("'n' is {} for each of {} prompts; a request may ask for {} answers",
-                                             asked.n, asked.prompts.size(), kMostChoices));
+                                             asked.n, asked.prompts.size(), kMaxChoices));
   asked.context = models_.engine_options().context;
   asked.engine.max_new_tokens = tokens;
   asked.engine.model = asked.model;
@@ -185,7 +185,7 @@ Asked RequestReader::completion(const Json& body) const {
   asked.prompts = token_lists(f, "prompt", &asked.texts);
   sampling(f, asked);
   const std::int64_t tokens =
-      f.integer("max_completion_tokens", f.integer("max_tokens", kCompletionTokens, 0, kMostTokens), 0, kMostTokens);
+      f.integer("max_completion_tokens", f.integer("max_tokens", kCompletionTokens, 0, kMaxTokens), 0, kMaxTokens);
   asked.echo = f.flag("echo", false);
   if (f.has("logprobs")) {
     asked.logprobs = true;
@@ -236,9 +236,9 @@ Asked RequestReader::chat(const Json& body) const {
   asked.model = model_of(f, asked.model_name);
   const ChatPrompt prompt = chat_prompt(f);
   sampling(f, asked);
-  const std::int64_t usual = models_.defaults().max_new_tokens > 0 ? models_.defaults().max_new_tokens : kMostTokens;
+  const std::int64_t usual = models_.defaults().max_new_tokens > 0 ? models_.defaults().max_new_tokens : kMaxTokens;
   const std::int64_t tokens =
-      f.integer("max_completion_tokens", f.integer("max_tokens", usual, 0, kMostTokens), 0, kMostTokens);
+      f.integer("max_completion_tokens", f.integer("max_tokens", usual, 0, kMaxTokens), 0, kMaxTokens);
   asked.logprobs = f.flag("logprobs", false);
   if (f.has("top_logprobs")) {
     if (!asked.logprobs) f.wrong("top_logprobs", "goes with logprobs: true");

@@ -5,7 +5,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostHeaders = 100, kLongestPath = 8 << 10;
+constexpr std::size_t kMaxHeaders = 100, kLongestPath = 8 << 10;
 
 bool known_method(const std::string& method) {
   static const std::set<std::string> known{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"};
@@ -17,7 +17,7 @@ bool known_method(const std::string& method) {
 std::pair<int, std::string> request_fault(const HttpRequest& r, const std::string& version, std::size_t body_bytes) {
   if (!known_method(r.method)) return {501, "unknown method"};
   if (r.path.size() > kLongestPath) return {414, "the path is too long"};
-  if (r.headers.size() > kMostHeaders) return {431, "too many header fields"};
+  if (r.headers.size() > kMaxHeaders) return {431, "too many header fields"};
   if (version != "HTTP/1.1" && version != "HTTP/1.0") return {505, "the server speaks HTTP/1.1"};
   if (r.headers.count("host") != 1 && version == "HTTP/1.1") return {400, "a request has exactly one Host header"};
   const auto lengths = r.headers.count("content-length"), codings = r.headers.count("transfer-encoding");

@@ -126,7 +126,7 @@ void Service::begin(std::shared_ptr<Work> work) {
 
 void Service::deliver(const EngineEvent& event) {
   auto found = requests_.find(event.id);
-  if (found == requests_.end()) return;  // cancelled already
+  if (found == requests_.end()) return;  // canceled already
   Request& request = found->second;
   Active& active = *request.owner;
   if (event.kind == EngineEvent::Kind::read) metrics_.read(event.cached);

@@ -14,7 +14,7 @@ class Work {
   virtual ~Work() = default;
   /// The engine requests. Called once, when the work begins.
   virtual std::vector<EngineRequest> take_requests() = 0;
-  /// Handles an event of request i; false: the request's remaining events are not needed, it is cancelled.
+  /// Handles an event of request i; false: the request's remaining events are not needed, it is canceled.
   virtual bool on_event(std::size_t i, const EngineEvent& event) = 0;
   /// Whether the client has disconnected.
   virtual bool gone() const = 0;

@@ -1,6 +1,6 @@
 // A trained SentencePiece model as the files of a Hugging Face tokenizer directory.
 //
-// tokenizer.json of a BPE model lists merges; SentencePiece knows none: any two neighbours may merge whose
+// tokenizer.json of a BPE model lists merges; SentencePiece knows none: any two neighbors may merge whose
 // concatenation is a piece, the best score first, the leftmost of equals. So every split of a piece into two pieces
 // becomes a merge, pieces by falling score, splits with the longest left side first, which in a run of one character is
 // what leftmost means.

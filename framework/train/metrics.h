@@ -28,7 +28,7 @@ struct Metric {
 struct StepMetrics {
   std::int64_t step = 0;
   double epoch = 0;      // completed passes over the data plus the fraction of the current one
-  double loss = 0;       // mean over the labelled tokens of the global batch, or as the objective says
+  double loss = 0;       // mean over the labeled tokens of the global batch, or as the objective says
   double grad_norm = 0;  // before clipping
   double lr = 0;
   std::int64_t tokens = 0;          // number of tokens of the global batch

@@ -90,7 +90,7 @@ MlflowRun::~MlflowRun() {
   if (ended_ || folder_.empty()) return;
   try {
     write_meta(Status::failed);
-  } catch (const Error&) {  // a disk error may be the reason for the end
+  } catch (...) {  // a destructor must not throw, and a disk error may be the reason for the end
   }
 }
 

@@ -24,15 +24,15 @@ namespace dml {
 
 /// Sums over one micro-batch. The sums of a global batch are added up in the order of its micro-batches.
 struct LossSums {
-  static constexpr std::size_t kMostTerms = 16;
+  static constexpr std::size_t kMaxTerms = 16;
   /// A further value that is logged: sum ÷ weight, both over the global batch.
   struct Term {
     double sum = 0, weight = 0;
   };
 
-  double loss = 0;                          // the sum whose gradient was added to the units
-  double denominator = 0;                   // divisor of `loss`: number of trained tokens, of pairs …
-  std::array<Term, kMostTerms> terms = {};  // as many as Objective::terms() names
+  double loss = 0;                         // the sum whose gradient was added to the units
+  double denominator = 0;                  // divisor of `loss`: number of trained tokens, of pairs …
+  std::array<Term, kMaxTerms> terms = {};  // as many as Objective::terms() names
 
   LossSums& operator+=(const LossSums& other);
   /// Adds a value to the weighted mean of a term.
@@ -61,7 +61,7 @@ struct GlobalBatch {
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// The terms that are logged besides the loss, at most LossSums::kMostTerms.
+  /// The terms that are logged besides the loss, at most LossSums::kMaxTerms.
   virtual std::span<const Metric> terms() const { return {}; }
   /// The terms that evaluate() also computes.
   virtual std::span<const Metric> evaluated_terms() const { return terms(); }

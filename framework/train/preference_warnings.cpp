@@ -12,9 +12,9 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kSteps = 5;    // steps averaged at the beginning and at the end
-constexpr double kMostFall = 0.2;    // of the chosen answers' log-probability
+constexpr double kMaxFall = 0.2;     // of the chosen answers' log-probability
 constexpr double kLargeMargin = 10;  // of rewards; far more than separates answers
-constexpr double kMostGrowth = 1.5;  // of the model's own answers …
+constexpr double kMaxGrowth = 1.5;   // of the model's own answers …
 constexpr double kManyCut = 0.3;     // … where so many of them do not end by themselves
 constexpr double kManyEqual = 0.9;   // of completions whose question has equal rewards
 
@@ -48,7 +48,7 @@ std::vector<std::string> PreferenceWarnings::warnings() const {
     return sum / static_cast<double>(steps.size());
   };
   const double before = mean(first_, kChosen), after = mean(last_, kChosen), margin = mean(last_, kMargin);
-  if (after < before - kMostFall * std::abs(before))
+  if (after < before - kMaxFall * std::abs(before))
     out.push_back(fmt::format(
         "logps/chosen fell from {:.1f} to {:.1f}: the chosen answers became less likely, too (logps/rejected from "
         "{:.1f} to {:.1f}); an sft loss beside it, apo_zero, a larger rl_beta or a lower learning_rate hold them up",
@@ -59,7 +59,7 @@ std::vector<std::string> PreferenceWarnings::warnings() const {
                     "epochs or a larger rl_beta keep more of the model at the start",
                     margin));
   const double length = mean(last_, kLength), cut = mean(last_, kCut), equal = mean(last_, kEqual);
-  if (length > kMostGrowth * mean(first_, kLength) && cut > kManyCut)
+  if (length > kMaxGrowth * mean(first_, kLength) && cut > kManyCut)
     out.push_back(
         fmt::format("the model's answers grew from {:.0f} to {:.0f} tokens, and {:.0f} % of them do not end by "
                     "themselves; a length reward, mask_truncated_completions or loss_type: dr_grpo work against that",

@@ -72,7 +72,7 @@ TerminalStyle terminal_style(int fd) {
   const char* term = std::getenv("TERM");
   const bool dumb = !term || std::string_view(term) == "dumb";
   style.redraw = ::isatty(fd) && !dumb;
-  style.colour = style.redraw && !environment_set("NO_COLOR");
+  style.color = style.redraw && !environment_set("NO_COLOR");
   style.unicode = utf8_locale();
   winsize window{};
   if (style.redraw && ::ioctl(fd, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) style.columns = window.ws_col;
@@ -122,7 +122,7 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
   std::string line = head;
   if (bar_width > 0) {
     const std::string bar = bar_text(share, bar_width, style.unicode);
-    line += style.colour ? fmt::format(" \x1b[36m{}\x1b[0m", bar) : " " + bar;
+    line += style.color ? fmt::format(" \x1b[36m{}\x1b[0m", bar) : " " + bar;
   }
   for (const Field& field : shown) line += "  " + field.text;
   return beside >= 0 ? line : head.substr(0, static_cast<std::size_t>(std::max(0, style.columns - 1)));

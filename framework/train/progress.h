@@ -4,7 +4,7 @@
 //   step 120/600  20% ████▏               loss 1.234  lr 2.00e-04  grad 0.81  812 tok/s  1.9 GB  0:42 < 3:20
 // Narrow terminals drop the least important fields. Anything else (a file, a CI log, a launcher) gets plain lines with
 // a time stamp and no carriage return: one every log interval, and one whenever 30 s have passed since the last, also
-// within a step or an evaluation. Colour is used only on a terminal, and not with NO_COLOR. Write errors are ignored: a
+// within a step or an evaluation. Color is used only on a terminal, and not with NO_COLOR. Write errors are ignored: a
 // full disk or a closed pipe costs lines, not the run.
 #pragma once
 
@@ -24,7 +24,7 @@ enum class ProgressMode { automatic, bar, plain, none, silent };
 
 struct TerminalStyle {
   bool redraw = false;  // the terminal supports carriage returns
-  bool colour = false;
+  bool color = false;
   bool unicode = false;  // the locale is UTF-8
   int columns = 80;
 };

@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-// Calls visit(document, weight) for each labelled row, in the order of the rows' losses.
+// Calls visit(document, weight) for each labeled row, in the order of the rows' losses.
 template <class F>
 void each_weight(const PackedBatch& batch, F visit) {
   for (std::size_t d = 0; d + 1 < batch.starts.size(); ++d)

@@ -15,7 +15,7 @@ struct Piece {
   bool markup = false;   // text of the template, in which special tokens are parsed; never set for text of the data
 };
 
-/// The pieces are tokenised together. A token belongs to the piece that contains its first byte other than a space.
+/// The pieces are tokenized together. A token belongs to the piece that contains its first byte other than a space.
 struct Example {
   std::vector<Piece> pieces;
   bool begin = true;        // begins with the tokenizer's BOS, if it has one

@@ -25,13 +25,13 @@ fs::path temporary(const std::string& name) {
   return folder / name;
 }
 
-// `storage` "nf4": linear layers are quantised to 4 bits.
+// `storage` "nf4": linear layers are quantized to 4 bits.
 BaseModel tiny(const std::string& storage = "", const std::string& family = "llama_tiny") {
   ModelSection section;
   section.base_model = golden_path(family) + "/model";
   AdapterSection adapter;
   adapter.load_in_4bit = storage == "nf4";
-  adapter.quantised_cache_path = temporary("quantised");
+  adapter.quantized_cache_path = temporary("quantized");
   return open_base_model(section, adapter);
 }
 
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
                                          "rows"),
                          [](auto& row) { return row.param; });
 
-TEST(Adapters, InitialisedFromTheBaseDoNotChangeTheModel) {
+TEST(Adapters, InitializedFromTheBaseDoNotChangeTheModel) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   BaseModel base = tiny();
   auto plain = logits(*make_inference_model(base, std::nullopt), batch);
@@ -157,7 +157,7 @@ TEST(Adapters, OnATiedEmbeddingAreMergedIntoAnUntiedModel) {
             1e-5 * (high - low));
 }
 
-// The folder of a golden adapter. Adapters initialised from the base are written with their values times 1.5.
+// The folder of a golden adapter. Adapters initialized from the base are written with their values times 1.5.
 std::string adapter_folder(const BaseModel& base, const std::string& name) {
   const std::string golden = golden_path("adapters/" + name);
   if (file_exists(golden + "/adapter_model.safetensors")) return golden;
@@ -301,15 +301,15 @@ TEST(Adapters, WithABiasCanOnlyBeMergedIntoABias) {
   }
 }
 
-TEST(Adapters, OfLoftqKeepTheirBaseQuantised) {
+TEST(Adapters, OfLoftqKeepTheirBaseQuantized) {
   BaseModel base = tiny();
   Training training;
   training.adapter = AdapterConfig{.r = 4, .alpha = 4, .all_linear = true, .init = "loftq", .loftq_iterations = 2};
   TensorSource source = base.source(std::nullopt);
   auto model = build_model(base.spec, source, training, base.directory);
   EXPECT_EQ(model->layers[0].mlp.down.value().dtype, DType::nf4);
-  BaseModel quantised = tiny("nf4");
-  TensorSource small = quantised.source(std::nullopt);
+  BaseModel quantized = tiny("nf4");
+  TensorSource small = quantized.source(std::nullopt);
   EXPECT_THROW(build_model(base.spec, small, training, base.directory), UserError);
 }
 

@@ -21,7 +21,7 @@ BaseModel open_folder(const std::string& folder, bool nf4 = false, const std::st
   AdapterSection adapter;
   adapter.adapter = nf4 ? AdapterKind::qlora : AdapterKind::none;
   adapter.load_in_4bit = nf4;
-  if (nf4) adapter.quantised_cache_path = cache;
+  if (nf4) adapter.quantized_cache_path = cache;
   return open_base_model(section, adapter);
 }
 

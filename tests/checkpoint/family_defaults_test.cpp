@@ -140,7 +140,7 @@ TEST(Defaults, OfExperts) {
   struct Experts {
     const char* family;
     std::int64_t experts, chosen, ffn;
-    bool normalise;
+    bool normalize;
     double balance;
   };
   for (const Experts& e : {Experts{"mixtral", 8, 2, 48, true, 0.001},
@@ -154,7 +154,7 @@ TEST(Defaults, OfExperts) {
     EXPECT_EQ(m.experts, e.experts) << e.family;
     EXPECT_EQ(m.chosen, e.chosen) << e.family;
     EXPECT_EQ(m.ffn, e.ffn) << e.family;
-    EXPECT_EQ(m.normalise, e.normalise) << e.family;
+    EXPECT_EQ(m.normalize, e.normalize) << e.family;
     EXPECT_EQ(m.balance, e.balance) << e.family;
     EXPECT_TRUE(m.dense.empty()) << e.family;
   }
@@ -172,7 +172,7 @@ TEST(Defaults, OfDeepseek) {
   EXPECT_EQ(m.groups, 8);
   EXPECT_EQ(m.chosen_groups, 4);
   EXPECT_EQ(m.scale, 2.5);
-  EXPECT_TRUE(m.normalise);
+  EXPECT_TRUE(m.normalize);
   EXPECT_THAT(m.dense, ElementsAre(1, 1, 1, 0, 0, 0, 0, 0));
   EXPECT_EQ(s.norm.eps, 1e-6);
   EXPECT_EQ(s.max_positions, 4096);

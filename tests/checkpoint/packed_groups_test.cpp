@@ -66,11 +66,11 @@ TEST(PackedGroups, OtherModelsAreUnchanged) {
 TEST(PackedGroups, UnsupportedFormatsAreRejectedByName) {
   Json gptq = packed_json("gptq"), awq = packed_json("awq"), mlx = packed_json("mlx");
   gptq["quantization_config"]["bits"] = 3;
-  EXPECT_EQ(refusal_of(gptq), "config.json: quantised by GPTQ to 3 bits; dml reads 4");
+  EXPECT_EQ(refusal_of(gptq), "config.json: quantized by GPTQ to 3 bits; dml reads 4");
   awq["quantization_config"]["version"] = "gemv";
-  EXPECT_EQ(refusal_of(awq), "config.json: quantised by AWQ in version 'gemv'; dml reads gemm");
+  EXPECT_EQ(refusal_of(awq), "config.json: quantized by AWQ in version 'gemv'; dml reads gemm");
   mlx["quantization"]["mode"] = "mxfp4";
-  EXPECT_EQ(refusal_of(mlx), "config.json: quantised by mlx-lm in mode 'mxfp4'; dml reads affine");
+  EXPECT_EQ(refusal_of(mlx), "config.json: quantized by mlx-lm in mode 'mxfp4'; dml reads affine");
 }
 
 TEST(PackedGroups, ATensorOfAnotherShapeIsNamed) {

@@ -52,9 +52,9 @@ void check_every_pattern() {
 TEST(Bf16, EveryPatternHasItsValueAndComesBack) { check_every_pattern<bf16>(); }
 TEST(F16, EveryPatternHasItsValueAndComesBack) { check_every_pattern<f16>(); }
 
-// Between two neighbours of the format the middle goes to the even one and everything else to the nearer one.
+// Between two neighbors of the format the middle goes to the even one and everything else to the nearer one.
 template <class T>
-void check_rounding_between_neighbours(std::uint32_t largest) {
+void check_rounding_between_neighbors(std::uint32_t largest) {
   for (std::uint32_t bits = 0; bits < largest; ++bits) {
     T low{static_cast<std::uint16_t>(bits)}, high{static_cast<std::uint16_t>(bits + 1)}, even = bits % 2 ? high : low;
     double middle = (value_of(low) + value_of(high)) / 2;
@@ -70,8 +70,8 @@ void check_rounding_between_neighbours(std::uint32_t largest) {
   }
 }
 
-TEST(Bf16, RoundsToNearestEven) { check_rounding_between_neighbours<bf16>(0x7f7f); }
-TEST(F16, RoundsToNearestEven) { check_rounding_between_neighbours<f16>(0x7bff); }
+TEST(Bf16, RoundsToNearestEven) { check_rounding_between_neighbors<bf16>(0x7f7f); }
+TEST(F16, RoundsToNearestEven) { check_rounding_between_neighbors<f16>(0x7bff); }
 
 TEST(F16, OverflowsToInfinityFromHalfAStepAboveTheLargest) {
   EXPECT_EQ(to_f16(65519.996f).bits, 0x7bff);

@@ -21,12 +21,12 @@ class Inspect : public ::testing::Test {
   ByteTokenizer tokenizer;
 };
 
-TEST_F(Inspect, MarksTrainedSpansWithoutColour) {
+TEST_F(Inspect, MarksTrainedSpansWithoutColor) {
   RowView row = view_row(examples, 0, tokenizer, "row 0");
   EXPECT_EQ(render_text(row, {.color = false}), "row 0: 6 tokens, 2 trained\n<s>a⏎\n\\x1b⟦b</s>⟧\n");
 }
 
-TEST_F(Inspect, ColoursTrainedMaskedAndSpecialTokens) {
+TEST_F(Inspect, ColorsTrainedMaskedAndSpecialTokens) {
   std::string text = render_text(view_row(examples, 0, tokenizer, "row 0"), {.color = true});
   EXPECT_EQ(text,
             "row 0: 6 tokens, 2 "

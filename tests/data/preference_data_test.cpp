@@ -1,4 +1,4 @@
-// Pairs and labelled answers: from rows to groups of documents in a micro-batch.
+// Pairs and labeled answers: from rows to groups of documents in a micro-batch.
 #include "data/example.h"
 #include "data/loader.h"
 #include "data/prepare_fixture.h"
@@ -211,7 +211,7 @@ class StepwiseData : public PreferenceData {
 };
 
 // The label stands on the separator's last token; steps beyond max_completion_length are cut.
-TEST_F(StepwiseData, StepsAreLabelledAtTheirSeparators) {
+TEST_F(StepwiseData, StepsAreLabeledAtTheirSeparators) {
   const std::string path =
       write("s.jsonl", R"({"prompt": "Q", "completions": ["one", "two", "three"], "labels": [true, false, true]})"
                        "\n");
@@ -236,12 +236,12 @@ TEST_F(StepwiseData, StepsAreLabelledAtTheirSeparators) {
   EXPECT_EQ(std::ranges::count(last.train().labels(0), kIgnore), std::ssize(last.train().labels(0)) - 1);
 }
 
-class LabelledData : public PreferenceData {
+class LabeledData : public PreferenceData {
  protected:
-  LabelledData() : PreferenceData(RowKind::labelled) {}
+  LabeledData() : PreferenceData(RowKind::labeled) {}
 };
 
-TEST_F(LabelledData, EachPromptIsPairedWithThePrecedingAnswerOfTheStep) {
+TEST_F(LabeledData, EachPromptIsPairedWithThePrecedingAnswerOfTheStep) {
   std::string rows;
   for (int i = 0; i < 4; ++i)
     rows += fmt::format("{{\"prompt\": \"p{0}\", \"completion\": \"c{0}\", \"label\": {1}}}\n", i, i % 2 == 0);
@@ -277,7 +277,7 @@ TEST_F(LabelledData, EachPromptIsPairedWithThePrecedingAnswerOfTheStep) {
 }
 
 // Every cell of a CSV file is a text.
-TEST_F(LabelledData, LabelsAndWeightsOfACsvAreReadFromTexts) {
+TEST_F(LabeledData, LabelsAndWeightsOfACsvAreReadFromTexts) {
   add(write("k.csv", "prompt,completion,label,w\np0,c0,True,0.5\np1,c1,false,\np2,c2,1,0\n"), "passthrough");
   data.datasets[0].field_weight = "w";
   data.curriculum_sampling = true;
@@ -287,7 +287,7 @@ TEST_F(LabelledData, LabelsAndWeightsOfACsvAreReadFromTexts) {
   EXPECT_EQ(p.train().weight(1), 1);
 }
 
-TEST_F(LabelledData, LabelsAreBooleans) {
+TEST_F(LabeledData, LabelsAreBooleans) {
   add(write("k.jsonl", R"({"prompt": "p", "completion": "c", "label": "good"})"
                        "\n"),
       "passthrough");
@@ -299,7 +299,7 @@ TEST_F(LabelledData, LabelsAreBooleans) {
   }
 }
 
-TEST_F(LabelledData, EqualAnswersOfBothKindsAreNoDuplicates) {
+TEST_F(LabeledData, EqualAnswersOfBothKindsAreNoDuplicates) {
   add(write("k.jsonl",
             "{\"prompt\": \"p\", \"completion\": \"c\", \"label\": true}\n"
             "{\"prompt\": \"p\", \"completion\": \"c\", \"label\": false}\n"
@@ -310,7 +310,7 @@ TEST_F(LabelledData, EqualAnswersOfBothKindsAreNoDuplicates) {
 }
 
 // One dataset of each kind is fine; the validation data may hold one kind.
-TEST_F(LabelledData, AnswersOfOneKindAreRefused) {
+TEST_F(LabeledData, AnswersOfOneKindAreRefused) {
   auto answers = [&](const char* name, bool good) {
     std::string rows;
     for (int i = 0; i < 3; ++i)

@@ -60,7 +60,7 @@ TEST(OperationCount, CountsDocumentsSeparately) {
   SyntheticBatch a(one, 100, 1), b(two, 100, 1);
   ASSERT_EQ(b.batch().documents(), 2);
   ASSERT_EQ(b.batch().trained(), a.batch().trained());
-  // Only attention differs: of 15 and of 7 + 8 queries in the first layer, of labelled ones (at 13 and 14; at 6 and 7)
+  // Only attention differs: of 15 and of 7 + 8 queries in the first layer, of labeled ones (at 13 and 14; at 6 and 7)
   // in the last.
   double pairs = (15 * 16 / 2 - 7 * 8 / 2 - 8 * 9 / 2) + (14 + 15 - 7 - 8);
   EXPECT_EQ(count_operations(*model, a.batch()).total() - count_operations(*model, b.batch()).total(), 12 * 64 * pairs);

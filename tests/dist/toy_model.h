@@ -25,14 +25,14 @@ class Toy {
     store.embedding_and_head_share_buffer = !tied;
     store.create_units(
         {"embed", "layers.0", "frozen", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "head"});
-    store.add(0, "embed.weight", {50, 64}, true, tied ? 0 : 16);
+    store.add(0, "embed.weight", {50, 64}, true, {}, tied ? 0 : 16);
     for (std::size_t u : {1u, 3u, 4u, 5u, 6u, 7u}) {
       store.add(u, fmt::format("{}.norm", u), {33}, false);
-      store.add(u, fmt::format("{}.up", u), {70, 33}, true, u == 4 ? 0 : 70);
-      store.add(u, fmt::format("{}.down", u), {33, 70}, true, u == 4 ? 0 : 33);
+      store.add(u, fmt::format("{}.up", u), {70, 33}, true, {}, u == 4 ? 0 : 70);
+      store.add(u, fmt::format("{}.down", u), {33, 70}, true, {}, u == 4 ? 0 : 33);
     }
     store.add(8, "head.norm", {11}, false);
-    if (!tied) store.add(8, "head.weight", {40, 64}, true, 16);
+    if (!tied) store.add(8, "head.weight", {40, 64}, true, {}, 16);
     store.allocate();
   }
 

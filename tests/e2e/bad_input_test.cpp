@@ -27,7 +27,7 @@ class BadInput : public Workshop {
     return at(name);
   }
 
-  Keys pre_tokenised(const std::string& path) const {
+  Keys pre_tokenized(const std::string& path) const {
     return {{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", path)},
             {"val_set_size", "0"},
             {"eval_steps", ""}};
@@ -55,7 +55,7 @@ TEST_F(BadInput, EveryRowTooLong) {
   expect_not_trained(tiny_model() + Keys{{"sequence_len", "16"}}, 2, {"sequence_len", "44"});
 }
 
-TEST_F(BadInput, RowsWithoutALabelledToken) {
+TEST_F(BadInput, RowsWithoutALabeledToken) {
   std::string some, most;
   for (int i = 0; i < 10; ++i) {
     some += fmt::format(
@@ -65,12 +65,12 @@ TEST_F(BadInput, RowsWithoutALabelledToken) {
         "{{\"input_ids\": [1, {0}, {0}, 2], \"attention_mask\": [1, 1, 1, 1], \"labels\": [-100, {1}, {1}, -100]}}\n",
         10 + i, i < 6 ? -100 : 10 + i);
   }
-  Ended kept = dml({"preprocess", recipe("some.yml", tiny_model() + pre_tokenised(write("some.jsonl", some)))});
+  Ended kept = dml({"preprocess", recipe("some.yml", tiny_model() + pre_tokenized(write("some.jsonl", some)))});
   EXPECT_EQ(kept.exit, 0) << kept.err;
   EXPECT_THAT(kept.err, HasSubstr("10 rows → 9 examples"));
   EXPECT_THAT(kept.err, HasSubstr("dropped 1: no trained tokens, first"))
       << "the dropped row is counted and its reason named";
-  expect_not_trained(tiny_model() + pre_tokenised(write("most.jsonl", most)), 2, {"6", "10", "trained"});
+  expect_not_trained(tiny_model() + pre_tokenized(write("most.jsonl", most)), 2, {"6", "10", "trained"});
 }
 
 TEST_F(BadInput, ABaseModelWhoseShapesDisagreeWithItsConfig) {

@@ -19,7 +19,7 @@ struct Fact {
 const std::vector<Fact> kFacts{{"Where is the key?", "The key is under the mat."},
                                {"Who feeds the cat?", "Anna feeds the cat at noon."},
                                {"When does the shop open?", "It opens at eight."},
-                               {"What colour is the door?", "The door is blue."},
+                               {"What color is the door?", "The door is blue."},
                                {"How far is the sea?", "The sea is two miles away."},
                                {"Who made the bread?", "Tom made the bread."},
                                {"Where do the boats sleep?", "The boats sleep in the harbour."},
@@ -61,7 +61,7 @@ TEST_F(Init, FromACsvToAnAnswerInFourCommandsWithoutEditingAFile) {
 TEST_F(Init, WritesRecipesThatValidateAndPlanAcceptForEveryFormat) {
   csv("faq.csv");
   write("alpaca.jsonl",
-        "{\"instruction\":\"Name a colour.\",\"input\":\"\",\"output\":\"Blue.\"}\n"
+        "{\"instruction\":\"Name a color.\",\"input\":\"\",\"output\":\"Blue.\"}\n"
         "{\"instruction\":\"Add.\",\"input\":\"1 and 2\",\"output\":\"3\"}\n");
   write("messages.jsonl", R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]})");
   write("sharegpt.json", R"([{"conversations":[{"from":"human","value":"Hi"},{"from":"gpt","value":"Hello"}]}])");

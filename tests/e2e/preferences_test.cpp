@@ -104,7 +104,7 @@ TEST_P(EachMethod, EvaluationsDoNotDependOnPackingOrMicroBatches) {
   for (const Keys& way :
        std::vector<Keys>{{}, {{"micro_batch_size", "1"}}, {{"sample_packing", "true"}, {"sequence_len", "96"}}}) {
     if (way.contains("sample_packing") && GetParam() == std::string("kto"))
-      continue;  // its neighbours in the step are others
+      continue;  // its neighbors in the step are others
     const Ended e = dml({"evaluate", recipe("eval.yml", keys + way + Keys{{"output_dir", at("run")}}), "--json"});
     ASSERT_EQ(e.exit, 0) << e.err;
     losses.push_back(Json::parse(e.out.substr(e.out.rfind('{')))["loss"]);

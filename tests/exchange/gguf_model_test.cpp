@@ -62,7 +62,7 @@ TEST_F(GgufModels, ComeBackWithTheirConfigAndValues) {
   }
 }
 
-TEST_F(GgufModels, QuantisedRowsComeBackInOrder) {
+TEST_F(GgufModels, QuantizedRowsComeBackInOrder) {
   // Wide enough for the large blocks; the tensors' values tell their place.
   ModelSpec spec;
   spec.vocab = 64, spec.hidden = 256, spec.ffn = 512, spec.layers = 2, spec.heads = 4, spec.kv_heads = 2,
@@ -82,12 +82,12 @@ TEST_F(GgufModels, QuantisedRowsComeBackInOrder) {
     for (const WeightName& w : weight_names(spec)) {
       const TensorView& t = *files.find(w.tensor);
       if (w.vector) continue;
-      ASSERT_TRUE(t.quantised()) << w.tensor;
+      ASSERT_TRUE(t.quantized()) << w.tensor;
       std::vector<float> got = t.floats(""), want(got.size()), expected(got.size());
       rows(w, 0, w.rows, want.data());
       std::vector<std::uint8_t> bytes(t.bytes.size());
       const kernels::BlockFormat& blocks = *kernels::block_format(t.dtype);
-      blocks.quantise(want.data(), t.size() / blocks.values(), bytes.data());
+      blocks.quantize(want.data(), t.size() / blocks.values(), bytes.data());
       EXPECT_TRUE(std::memcmp(bytes.data(), t.bytes.data(), bytes.size()) == 0) << w.tensor << " " << type;
     }
   }
@@ -174,7 +174,7 @@ TEST_P(GgufUnigram, ComesBack) {
 INSTANTIATE_TEST_SUITE_P(Without, GgufUnigram, testing::Values("tokenizer.model", "tokenizer.json"),
                          [](auto& row) { return row.param == std::string("tokenizer.json") ? "Json" : "Model"; });
 
-TEST_F(GgufModels, CharactersOfAUnigramModelAreNormalisedAsBefore) {
+TEST_F(GgufModels, CharactersOfAUnigramModelAreNormalizedAsBefore) {
   const testing_tools::TemporaryFolder folder;
   fs::copy_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_unigram.model", folder / "tokenizer.model");
   write_file(folder / "tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer"})");

@@ -52,7 +52,7 @@ TEST_F(Modelfiles, HoldTemplateStopTokensAndParameters) {
             "PARAMETER repeat_penalty 1.1\n");
 }
 
-TEST_F(Modelfiles, RecogniseTheUsualTemplates) {
+TEST_F(Modelfiles, RecognizeTheUsualTemplates) {
   EXPECT_THAT(modelfile("<|start_header_id|>"), HasSubstr("<|eot_id|>{{ end }}<|start_header_id|>assistant"));
   EXPECT_THAT(modelfile("<start_of_turn>"), HasSubstr("{{ if eq .Role \"assistant\" }}model{{ else }}user"));
   EXPECT_THAT(modelfile("<|user|>\n<|end|>"), HasSubstr("{{ .Content }}<|end|>"));

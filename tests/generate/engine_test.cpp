@@ -1,4 +1,4 @@
-// The engine: an answer alone, in a batch, and after cache hits, bit for bit; cancelling, fairness, memory.
+// The engine: an answer alone, in a batch, and after cache hits, bit for bit; canceling, fairness, memory.
 #include "generate/engine.h"
 
 #include <gtest/gtest.h>
@@ -199,7 +199,7 @@ TEST_P(OneEngine, ALongPromptDoesNotStopTheOthers) {
   for (std::size_t i = 1; i < steps.size(); ++i) EXPECT_EQ(steps[i], steps[i - 1] + 1);
 }
 
-TEST_P(OneEngine, ACancelledRequestReleasesItsSlotAndMemory) {
+TEST_P(OneEngine, ACanceledRequestReleasesItsSlotAndMemory) {
   Engine engine({&model}, options(2));
   std::map<RequestId, Got> got;
   int step = 0;

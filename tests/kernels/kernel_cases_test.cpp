@@ -80,7 +80,7 @@ struct Blocks {
     for (const Shape& s : shapes) data.emplace_back(static_cast<std::size_t>(s.size()));
     for (std::size_t i = 0; i < shapes.size(); ++i) mats.push_back({data[i].data(), shapes[i].rows, shapes[i].cols});
   }
-  void randomise(const std::vector<Shape>& shapes, std::uint64_t seed) {
+  void randomize(const std::vector<Shape>& shapes, std::uint64_t seed) {
     for (std::size_t i = 0; i < data.size(); ++i) {
       Random random(seed, Purpose::noise, i);
       for (std::size_t j = 0; j < data[i].size(); ++j)
@@ -114,11 +114,11 @@ bool is_attention(const Case& c) { return c.name.starts_with("attention"); }
 Trial run(const Case& c) {
   Arena scratch(std::size_t{256} << 20);
   Trial r{Blocks(c.inputs), Blocks(c.outputs), Blocks(c.outputs), Blocks(c.inputs)};
-  r.in.randomise(c.inputs, 1);
+  r.in.randomize(c.inputs, 1);
   if (c.name.starts_with("lora")) r.out.fill(0);  // lora_up adds
   else r.out.fill(std::nanf(""));
   c.forward(r.in.mats, r.out.mats, scratch);
-  r.dout.randomise(c.outputs, 2);
+  r.dout.randomize(c.outputs, 2);
   if (is_loss(c)) r.dout.fill(1);
   if (is_attention(c)) std::fill(r.dout.data[1].begin(), r.dout.data[1].end(), 0.f);  // lse is not differentiated
   c.backward(r.in.mats, r.out.mats, r.dout.mats, r.din.mats, scratch);

@@ -208,7 +208,7 @@ Rounding rounding_of(const Kind& kind, std::int64_t k) {
     constexpr DType kInFloat32[] = {DType::mxfp4, DType::q4_1, DType::q5_0, DType::q5_1, DType::q5_k, DType::iq4_xs};
     return std::ranges::find(kInFloat32, kind.dtype) == std::end(kInFloat32) ? Rounding::bf16 : Rounding::none;
   }
-  if (isa() == Isa::avx2) return is_quantised(kind.dtype) && k % 32 == 0 ? Rounding::integers : Rounding::none;
+  if (isa() == Isa::avx2) return is_quantized(kind.dtype) && k % 32 == 0 ? Rounding::integers : Rounding::none;
   if (isa() == Isa::amx && kind.dtype == DType::bf16) return Rounding::bf16;
   return isa() == Isa::amx && block_format(kind.dtype) && k % 64 == 0 ? Rounding::integers : Rounding::none;
 }

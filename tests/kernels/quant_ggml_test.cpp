@@ -1,4 +1,4 @@
-// Bytes of llama.cpp's quantisers: digests and first blocks made with ggml's own code (ggml-quants.c, without
+// Bytes of llama.cpp's quantizers: digests and first blocks made with ggml's own code (ggml-quants.c, without
 // contraction) from the same pseudo-random numbers; and what such matrices give in products.
 #include "kernels/quant_ggml.h"
 
@@ -52,10 +52,10 @@ constexpr Golden kGolden[] = {
     {DType::iq4_xs, 0xcbe0aadc9e23641a, 0.0379571, "400cc33f2ff0fe4fe345b89c31151d49"},
 };
 
-std::vector<std::uint8_t> quantised(const BlockFormat& f, std::span<const float> x) {
+std::vector<std::uint8_t> quantized(const BlockFormat& f, std::span<const float> x) {
   const auto blocks = static_cast<std::int64_t>(x.size()) / f.values();
   std::vector<std::uint8_t> out(static_cast<std::size_t>(blocks * f.bytes()));
-  f.quantise(x.data(), blocks, out.data());
+  f.quantize(x.data(), blocks, out.data());
   return out;
 }
 
@@ -64,7 +64,7 @@ TEST(QuantGgml, GivesTheBytesOfTheReference) {
   EXPECT_EQ(x[0], -0.527089f);
   for (const Golden& g : kGolden) {
     const BlockFormat& f = *block_format(g.dtype);
-    const auto bytes = quantised(f, x);
+    const auto bytes = quantized(f, x);
     std::string front;
     for (int i = 0; i < 16; ++i) front += fmt::format("{:02x}", bytes[static_cast<std::size_t>(i)]);
     EXPECT_EQ(front, g.front);
@@ -90,7 +90,7 @@ TEST(QuantGgml, CodesOfUnequalDistanceAreTheNearestOfTheirScale) {
     EXPECT_EQ(values[16 + i], 0.5f * static_cast<float>(kValues[15 - i]));
   }
   const std::vector<float> x = golden_input();
-  const auto bytes = quantised(f, x), others = quantised(*block_format(DType::q4_0), x);
+  const auto bytes = quantized(f, x), others = quantized(*block_format(DType::q4_0), x);
   std::vector<float> back(x.size()), of_others(x.size());
   f.unpack(bytes.data(), 128, back.data());
   block_format(DType::q4_0)->unpack(others.data(), 128, of_others.data());
@@ -106,12 +106,12 @@ TEST(QuantGgml, CodesOfUnequalDistanceAreTheNearestOfTheirScale) {
   EXPECT_LT(error, 1.1 * error_of_others);  // of equally distributed numbers, for which q4_0 is made
 }
 
-TEST(QuantGgml, ABlockDoesNotDependOnItsNeighbours) {
+TEST(QuantGgml, ABlockDoesNotDependOnItsNeighbors) {
   const std::vector<float> x = golden_input();
   for (const BlockFormat& f : block_formats()) {
-    const auto all = quantised(f, x);
+    const auto all = quantized(f, x);
     for (std::size_t b = 0; b < x.size() / static_cast<std::size_t>(f.values()); b += 3) {
-      const auto one = quantised(
+      const auto one = quantized(
           f, std::span(x).subspan(b * static_cast<std::size_t>(f.values()), static_cast<std::size_t>(f.values())));
       EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(b) * f.bytes())) << b;
     }
@@ -122,7 +122,7 @@ TEST(QuantGgml, FlatAndEmptyBlocksComeBack) {
   for (const BlockFormat& f : block_formats()) {
     for (float value : {0.0f, 1.5f, -2.0f, 1e-30f}) {
       const std::vector<float> x(512, value);
-      const auto bytes = quantised(f, x);
+      const auto bytes = quantized(f, x);
       std::vector<float> back(x.size());
       f.unpack(bytes.data(), 512 / f.values(), back.data());
       for (float v : back)
@@ -164,7 +164,7 @@ TEST(QuantGgml, UnpackGivesAnyPartOfARow) {
   std::vector<float> x(kRows * kCols);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = random.normal(i);
   for (const BlockFormat& f : block_formats()) {
-    const auto bytes = quantised(f, x);
+    const auto bytes = quantized(f, x);
     const Weight w{f.dtype, kRows, kCols, bytes.data()};
     std::vector<float> all(x.size());
     f.unpack(bytes.data(), kRows * kCols / f.values(), all.data());
@@ -189,7 +189,7 @@ TEST(QuantGgml, ProductsAreThoseOfTheUnpackedMatrix) {
   std::vector<float> x(kOut * kIn);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = random.normal(i);
   for (const BlockFormat& f : block_formats()) {
-    const auto bytes = quantised(f, x);
+    const auto bytes = quantized(f, x);
     const Weight w{f.dtype, kOut, kIn, bytes.data()};
     std::vector<float> plain(x.size());
     unpack(w, 0, kOut, 0, kIn, plain.data());

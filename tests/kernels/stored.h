@@ -58,7 +58,7 @@ struct Stored {
       return;
     }
     if (const BlockFormat* blocks = block_format(dtype)) {
-      blocks->quantise(plain.data(), n * k / blocks->values(), reinterpret_cast<std::uint8_t*>(data.data()));
+      blocks->quantize(plain.data(), n * k / blocks->values(), reinterpret_cast<std::uint8_t*>(data.data()));
       blocks->unpack(reinterpret_cast<const std::uint8_t*>(data.data()), n * k / blocks->values(), plain.data());
       return;
     }

@@ -59,7 +59,7 @@ TEST(AdaptedWeights, InBfloat16AreRoundedAtEveryMerge) {
   EXPECT_NEAR(loss(m, batch), before, 5e-3 * before);
 }
 
-TEST(AdaptedWeights, QuantisedOnesAreRefused) {
+TEST(AdaptedWeights, QuantizedOnesAreRefused) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   GoldenModel m("llama_tiny", true, batch);
   for (auto& layer : m.model->layers)

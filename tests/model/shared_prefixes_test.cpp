@@ -35,8 +35,8 @@ struct Answers {
       batch.positions.push_back(t);
     }
     for (std::int32_t t = 0; t < prompt + size; ++t) {
-      const bool labelled = trained && t + 1 >= prompt && t + 1 < prompt + size;
-      batch.labels.push_back(labelled ? batch.tokens[first + static_cast<std::size_t>(t) + 1] : kIgnore);
+      const bool labeled = trained && t + 1 >= prompt && t + 1 < prompt + size;
+      batch.labels.push_back(labeled ? batch.tokens[first + static_cast<std::size_t>(t) + 1] : kIgnore);
     }
     batch.starts.push_back(static_cast<std::int32_t>(batch.tokens.size()));
   }
@@ -88,7 +88,7 @@ TEST(SharedBeginningRows, AreVisitedOnce) {
   const Answers answers(GoldenBatch(golden_path("llama_tiny") + "/batch.json"));
   Arena arena(1 << 20);
   const PackedBatch given = answers.view(true);
-  const TrimmedBatch apart = trimmed(given, arena, Trim::labelled), once = trimmed(given, arena, Trim::shared_prefixes);
+  const TrimmedBatch apart = trimmed(given, arena, Trim::labeled), once = trimmed(given, arena, Trim::shared_prefixes);
   EXPECT_FALSE(apart.shared);
   ASSERT_TRUE(once.shared);
   // Three answers after the first prompt, whose last token feeds a label of its own in each; one without a label
@@ -122,7 +122,7 @@ TEST(SharedBeginningRows, AreMeasuredAsTheyAreVisited) {
   golden.model->train(answers.view(true), {}, none);
 }
 
-// Also where a document has fewer labelled rows than products take as dots: a reward model reads one row of each.
+// Also where a document has fewer labeled rows than products take as dots: a reward model reads one row of each.
 TEST(Company, ADocumentsLossesDoNotDependOnOtherDocuments) {
   const Answers answers(GoldenBatch(golden_path("llama_tiny") + "/batch.json"));
   for (const HeadKind head : {HeadKind::causal_lm, HeadKind::sequence_classification})

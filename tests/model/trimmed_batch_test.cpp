@@ -25,8 +25,8 @@ TEST(TrimmedBatch, TokensAfterTheLastLabelOfADocumentChangeNothing) {
   Batch all, needed;
   all.add(12, 9), all.add(5, 0), all.add(8, 8), all.add(20, 3), all.add(4, 0);
   needed.add(9, 9), needed.add(8, 8), needed.add(3, 3);
-  EXPECT_EQ(all.view().labelled_length(0), 9);
-  EXPECT_EQ(all.view().labelled_length(1), 0);
+  EXPECT_EQ(all.view().labeled_length(0), 9);
+  EXPECT_EQ(all.view().labeled_length(1), 0);
   GoldenBatch golden(golden_path("llama_tiny") + "/batch.json");
   GoldenModel m("llama_tiny", false, golden);
   m.model->reserve(m.model->measure({49, 20, 5}, true));

@@ -119,7 +119,7 @@ class Slow {
     double total = 0;
     for (std::size_t e : chosen) total += score[e];
     for (std::size_t e : chosen) {
-      const double weight = rule.scale * score[e] / (rule.normalise ? total : 1);
+      const double weight = rule.scale * score[e] / (rule.normalize ? total : 1);
       add(mlp(moe_.experts[e], in), weight, y);
     }
     if (moe_.shared.up) {
@@ -261,7 +261,7 @@ TEST_P(Mixtures, AreMeasuredByADryRun) {
 INSTANTIATE_TEST_SUITE_P(
     Kinds, Mixtures,
     testing::Values(
-        Mix{"softmax"}, Mix{"softmax_plain", {.experts = 6, .chosen = 3, .normalise = false}},
+        Mix{"softmax"}, Mix{"softmax_plain", {.experts = 6, .chosen = 3, .normalize = false}},
         Mix{.name = "adapters", .lora = true, .shared = true},
         Mix{.name = "adapters_with_biases", .lora = true, .biases = true, .shared = true, .lora_bias = true},
         Mix{.name = "biases", .biases = true}, Mix{.name = "shared_with_gate", .gated_shared = true, .shared = true},

@@ -73,7 +73,7 @@ TEST(ParameterStore, LargeParametersHavePartsOfTheirOwnBehindWhatIsSmall) {
   ParameterStore store;
   store.create_units({"unit"});
   ParameterRef norm = store.add(0, "norm", {300}, false);
-  ParameterRef up = store.add(0, "up", {50, 30}, true, 50), table = store.add(0, "table", {40, 64}, true, 16);
+  ParameterRef up = store.add(0, "up", {50, 30}, true, {}, 50), table = store.add(0, "table", {40, 64}, true, {}, 16);
   EXPECT_THROW(store.add(0, "late", {3}, false), Error);
   Unit& unit = store.units()[0];
   ASSERT_EQ(unit.parts.size(), 5u);

@@ -24,7 +24,7 @@ float start(std::size_t i) { return static_cast<float>(static_cast<int>(i * 29 %
 std::vector<std::vector<float>> run(const std::string& name, const OptimizerSettings& settings, std::size_t cut) {
   auto optimizer = optimizers().at(name).make(settings);
   std::vector<float> value(kAll), grad(kAll);
-  const Parameter decayed{"decayed", 0, {kAll}, true}, plain{"plain", 0, {kAll}, false};
+  const Parameter decayed{"decayed", 0, {kAll}, {}, true}, plain{"plain", 0, {kAll}, {}, false};
   for (std::size_t i = 0; i < kAll; ++i) value[i] = start(i);
   std::vector<std::vector<float>> states;
   std::vector<OptimizerSlice> slices;
@@ -87,7 +87,7 @@ std::vector<float> run_8bit(const std::string& name, std::size_t size, std::size
   auto optimizer = optimizers().at(name).make({0.1, 0.9, 0.95, 1e-8});
   std::vector<float> value(size), grad(size);
   const auto whole = static_cast<std::int64_t>(size);
-  const Parameter parameter{"weight", 0, {whole}, true};
+  const Parameter parameter{"weight", 0, {whole}, {}, true};
   for (std::size_t i = 0; i < size; ++i) value[i] = spread_value(i, 5);
   std::vector<std::vector<float>> states;
   std::vector<OptimizerSlice> slices;

@@ -23,7 +23,7 @@ struct State {
   }
 };
 
-// By sorting; torch.quantile's value lies between two neighbours.
+// By sorting; torch.quantile's value lies between two neighbors.
 std::vector<float> kept(const std::vector<float>& values, double ratio) {
   std::vector<float> sizes;
   for (float x : values) sizes.push_back(std::abs(x));

@@ -20,7 +20,7 @@ struct Tensor {
   std::vector<float> value, grad, state;
 
   Tensor(std::string name, std::vector<std::int64_t> shape, const Optimizer& optimizer)
-      : parameter{std::move(name), 0, std::move(shape), false} {
+      : parameter{std::move(name), 0, std::move(shape)} {
     parameter.decay = parameter.shape.size() == 2;
     value.resize(static_cast<std::size_t>(parameter.size())), grad = value;
     state.resize(static_cast<std::size_t>(optimizer.state().floats(parameter, parameter.size())));

@@ -138,6 +138,12 @@ TEST(LearningRate, UnknownNamesAndArgumentsNameTheNearest) {
   EXPECT_EQ(message(settings("polynomial", R"({"powr": 2})")),
             "lr_scheduler_kwargs: 'powr' is not an argument of polynomial; did you mean 'power'?");
   EXPECT_NE(message(settings("polynomial", R"({"power": "two"})")).find("'power' must be"), std::string::npos);
+  EXPECT_EQ(message(settings("inverse_sqrt", R"({"timescale": 0})")),
+            "lr_scheduler_kwargs: timescale must be above 0, is 0");
+  EXPECT_EQ(message(settings("one_cycle", R"({"pct_start": 1.5})")),
+            "lr_scheduler_kwargs: pct_start must be at least 0 and at most 1, is 1.5");
+  EXPECT_EQ(message(settings("polynomial", R"({"power": -1})")),
+            "lr_scheduler_kwargs: power must be at least 0, is -1");
 }
 
 }  // namespace

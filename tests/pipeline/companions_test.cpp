@@ -27,7 +27,7 @@ using testing::Not;
 
 constexpr const char* kTokenizer = DML_SOURCE_DIR "/datasets/quickstart/tokenizer";
 
-void randomise(CausalLm& model, std::uint64_t seed, double size) {
+void randomize(CausalLm& model, std::uint64_t seed, double size) {
   const Random random(seed, Purpose::sample);
   std::uint64_t at = 0;
   for (Unit& unit : model.parameters.units())
@@ -55,7 +55,7 @@ class CompanionFiles : public testing::Test {
     const BaseModel base = open_base_model(section);
     auto trainable = make_trainable_model(base, section, {}, 1);
     make_directories(at("base"));
-    randomise(*trainable.model, 3, 0.3);
+    randomize(*trainable.model, 3, 0.3);
     write_model_directory(at("base"), base, *trainable.model, DType::f32, false);
     save_tokenizer_files(kTokenizer, {}, at("base"));
   }
@@ -76,7 +76,7 @@ class CompanionFiles : public testing::Test {
     const BaseModel base = open_base_model(recipe.model, recipe.adapter);
     auto trained = make_trainable_model(base, recipe.model, recipe.adapter, 1);
     const bool adapter = recipe.adapter.adapter != AdapterKind::none;
-    randomise(*trained.model, seed, adapter ? 0.2 : 0.3);
+    randomize(*trained.model, seed, adapter ? 0.2 : 0.3);
     make_directories(recipe.train.output_dir);
     if (adapter) write_adapter_directory(recipe.train.output_dir, *trained.adapter, *trained.model);
     else write_model_directory(recipe.train.output_dir, base, *trained.model, DType::f32, false);
@@ -161,7 +161,7 @@ TEST_F(CompanionFiles, VariablesAndTheSystemMessageOfARecipeArePartOfTheTemplate
 
 TEST_F(CompanionFiles, InstructionFormatsBecomeTemplates) {
   set_log_level(LogLevel::error);
-  int number = 0;  // not pygmalion: its turns are tokenised apart, each with <s>, which no template can do
+  int number = 0;  // not pygmalion: its turns are tokenized apart, each with <s>, which no template can do
   for (const char* type : {"alpaca", "alpaca_chat.load_qa", "llama2_chat",
                            "{format: \"Q: {instruction} {input}\", no_input_format: \"Q: {instruction}\\nA:\", "
                            "system_prompt: Hello., system_format: \"{system}\\n\"}"})

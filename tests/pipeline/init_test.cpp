@@ -148,7 +148,7 @@ TEST_F(InitData, FindsPreferences) {
   EXPECT_EQ(look("g.jsonl", messages, chosen).entry.field_messages, "chosen");
 }
 
-TEST_F(InitData, ListsTheColumnsWhenNoneIsRecognised) {
+TEST_F(InitData, ListsTheColumnsWhenNoneIsRecognized) {
   const std::string rows = "Alpha,Beta,Gamma\na,b,c\n";
   EXPECT_THAT(refused("a.csv", rows), testing::AllOf(HasSubstr("Alpha, Beta, Gamma"), HasSubstr("--user COLUMN")));
   ColumnHints hints;

@@ -105,7 +105,7 @@ TEST_F(Directories, OfModelsAreUntiedAndTiedAgain) {
   EXPECT_FALSE(fs::exists(at("no")));
 }
 
-TEST_F(Directories, OfQuantisedModelsBecomePlain) {
+TEST_F(Directories, OfQuantizedModelsBecomePlain) {
   const std::string golden = DML_SOURCE_DIR "/tests/golden/packed/";
   const SafetensorsFile expected(golden + "expected.safetensors");
   for (const char* format : {"awq", "gptq", "mlx"}) {

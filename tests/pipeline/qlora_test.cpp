@@ -131,7 +131,7 @@ TEST_F(Qlora, ActivationsInSixteenBitsDoNotChangeTheLoss) {
   keys["max_steps"] = "50";
   keys["learning_rate"] = "1e-3";
   run(recipe(keys));
-  for (const char* storage : {"bf16", "auto"}) {  // auto: rounded, the base is quantised
+  for (const char* storage : {"bf16", "auto"}) {  // auto: rounded, the base is quantized
     keys["activation_storage"] = storage;
     keys["output_dir"] = at(storage);
     run(recipe(keys));
@@ -141,7 +141,7 @@ TEST_F(Qlora, ActivationsInSixteenBitsDoNotChangeTheLoss) {
   EXPECT_NEAR(last_losses("bf16"), last_losses("f32"), 2e-3);
 }
 
-TEST_F(Qlora, MatchesLoraOverTheDequantisedBase) {
+TEST_F(Qlora, MatchesLoraOverTheDequantizedBase) {
   RecipeFile four = recipe(adapter("qlora", "base", "nf4"));
   run(four);
   write_base(four.recipe, "base-nf4");
@@ -173,7 +173,7 @@ TEST_F(Qlora, ThreadsAndRanksDoNotChangeTheResult) {
   run(recipe(adapter("qlora", "base", "one")));
   Keys threads = adapter("qlora", "base", "threads"), ranks = adapter("qlora", "base", "ranks");
   threads["threads"] = "2";
-  ranks["quantised_cache_path"] = at("cache-of-ranks");
+  ranks["quantized_cache_path"] = at("cache-of-ranks");
   run(recipe(threads));
   run(recipe(ranks), 2);
   EXPECT_EQ(result("one"), result("threads"));

@@ -1,5 +1,5 @@
 // The claims of datasets/README.md that need no model: no held-out question is in the training data, and the measure
-// recognises a pirate.
+// recognizes a pirate.
 #include <gtest/gtest.h>
 
 #include <cctype>

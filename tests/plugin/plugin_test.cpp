@@ -57,7 +57,7 @@ TEST(PluginFiles, ThatAreInvalidOrOfAnotherAbiAreRejected) {
 }
 
 TEST_F(Plugin, ThatFailsToLoadAddsNothing) {
-  EXPECT_THAT(error_of([] { load_plugin(broken(3)); }), HasSubstr("libdml_test_broken3.so: no licence"));
+  EXPECT_THAT(error_of([] { load_plugin(broken(3)); }), HasSubstr("libdml_test_broken3.so: no license"));
   EXPECT_EQ(schedules().find("thrown"), nullptr);
   EXPECT_THAT(error_of([] { load_plugin(broken(4)); }), HasSubstr("it adds the schedule 'once' twice"));
   EXPECT_EQ(schedules().find("once"), nullptr);

@@ -254,7 +254,7 @@ TEST(ChatTemplate, PassesToolsAsListOrText) {
   EXPECT_THAT(s.error(r), HasSubstr("tools"));
 }
 
-TEST(ChatTemplate, HonoursGeneration) {
+TEST(ChatTemplate, HonorsGeneration) {
   Case s;
   s.jinja(
       "{% for m in messages %}{% if m.role == 'assistant' %}A:{% generation %}[{{ m.content }}]{{ eos_token }}\n{% "

@@ -1,4 +1,4 @@
-// Each format's text and mask. What is trained stands in [[ ]], a new tokenisation begins at |, bos-like tokens are ^
+// Each format's text and mask. What is trained stands in [[ ]], a new tokenization begins at |, bos-like tokens are ^
 // and the trained end is $.
 #include <gmock/gmock.h>
 
@@ -253,7 +253,7 @@ TEST_F(UserFormat, RejectsUnknownPlaceholders) {
   EXPECT_EQ(error_of([&] { render("{}"); }), "format: '{' without '}' (write '{{' for a brace)");
 }
 
-TEST(PreTokenised, UsesTokensUnchangedAndDropsMaskedOnes) {
+TEST(PreTokenized, UsesTokensUnchangedAndDropsMaskedOnes) {
   auto r = make("")->render(parse_json(
       R"({"input_ids": [1, 5, 6, 0], "labels": [-100, 5, 6, -100], "attention_mask": [1, 1, 1, 0]})", "row"))[0];
   EXPECT_EQ(r.ids, (std::vector<Token>{1, 5, 6}));
@@ -261,7 +261,7 @@ TEST(PreTokenised, UsesTokensUnchangedAndDropsMaskedOnes) {
   EXPECT_EQ(make("")->render(parse_json(R"({"input_ids": [1, 5]})", "row"))[0].labels, (std::vector<Token>{1, 5}));
 }
 
-TEST(PreTokenised, RejectsInconsistentRows) {
+TEST(PreTokenized, RejectsInconsistentRows) {
   auto error = [](const char* row) { return error_of([&] { make("")->render(parse_json(row, "row")); }); };
   EXPECT_EQ(error(R"({"input_ids": [1], "labels": [1, 2]})"), "'labels' has 2 entries, 'input_ids' has 1");
   EXPECT_EQ(error(R"({"input_ids": [1.5]})"), "'input_ids' must be a list of whole numbers, has 1.5");

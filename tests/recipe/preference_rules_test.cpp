@@ -19,7 +19,7 @@ bool warned(const RecipeFile& file, const std::string& part) {
 TEST(PreferenceRules, RlDecidesWhatRowsAre) {
   EXPECT_EQ(parsed("").data.rows, RowKind::text);
   EXPECT_EQ(parsed("rl: dpo\n").data.rows, RowKind::pairs);
-  EXPECT_EQ(parsed("rl: kto\n").data.rows, RowKind::labelled);
+  EXPECT_EQ(parsed("rl: kto\n").data.rows, RowKind::labeled);
   const Recipe ipo = parsed("rl: ipo\n");
   EXPECT_EQ(ipo.preference.rl, Rl::dpo);
   EXPECT_EQ(ipo.preference.dpo_loss_type, std::vector<std::string>{"ipo"});

@@ -36,7 +36,7 @@ TEST(Rules, NameBothPlaces) {
       {"adapter: lora\nlora_target_modules: '.*q_proj'\npeft_layers_to_transform: [1]", "needs a list of names"},
       {lora + "peft_trainable_token_indices: all", "a list of token ids, or a table"},
       {lora + "peft_init_lora_weights: corda", "'peft_init_lora_weights' must be"},
-      {lora + "load_in_8bit: true\npeft_init_lora_weights: loftq", "quantises the base itself"},
+      {lora + "load_in_8bit: true\npeft_init_lora_weights: loftq", "quantizes the base itself"},
       {lora + "relora: true", "'relora' needs jagged_restart_steps"},
       {"relora: true\njagged_restart_steps: 20", "'relora' needs an adapter"},
       {"adapter: qlora\nlora_target_linear: true\nrelora: true\njagged_restart_steps: 20", "would lose what is merged"},

@@ -126,7 +126,7 @@ datasets:
   EXPECT_EQ(entries[1].type.format->field_instruction, "q");
   EXPECT_EQ(entries[1].type.format->format, "Q: {instruction} {input}\nA:");
   EXPECT_EQ(entries[1].type.format->no_input_format, "{instruction} ");
-  EXPECT_TRUE(entries[2].type.pre_tokenised());
+  EXPECT_TRUE(entries[2].type.pre_tokenized());
   EXPECT_EQ(entries[2].ds_type, "json");
   EXPECT_EQ(entries[3].train_on_turns, 3);
   EXPECT_EQ(entries[3].message_property_mappings.at("role"), "from");

@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"nested quantifiers",
          stage("pre_tokenizer", "{'type': 'Split', 'pattern': {'Regex': '(a|aa)+[cd]'}, 'behavior': 'Isolated'}"),
          "too many steps"},
-        {"an unknown behaviour",
+        {"an unknown behavior",
          stage("pre_tokenizer", "{'type': 'Split', 'pattern': {'String': 'a'}, 'behavior': 'Isolate'}"),
          "did you mean 'Isolated'"},
         {"a length of zero", stage("pre_tokenizer", "{'type': 'FixedLength', 'length': 0}"), "at least 1"},

@@ -1,4 +1,4 @@
-// Losses of pairs and of labelled answers: values computed in another program, and derivatives against finite
+// Losses of pairs and of labeled answers: values computed in another program, and derivatives against finite
 // differences.
 #include "train/objective/pair_loss.h"
 

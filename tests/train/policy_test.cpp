@@ -39,7 +39,7 @@ TEST(Advantages, ScaledByTheBatchOrNotAtAll) {
 // GDPO: a reward of thousands does not drown one of ones.
 TEST(Advantages, EachRewardByItself) {
   const std::vector<std::vector<double>> rewards{{0, 1, 0, 1}, {0, 0, 5000, 0}};
-  const Advantages a = advantages_of(rewards, {.group = 4, .weights = {1, 1}, .normalise_each = true});
+  const Advantages a = advantages_of(rewards, {.group = 4, .weights = {1, 1}, .normalize_each = true});
   const auto z = [](const std::vector<double>& r, std::size_t i) {
     const auto m = mean_and_deviation(r);
     return (r[i] - m.mean) / (m.deviation + 1e-4);

@@ -22,7 +22,7 @@ class PreferenceGoldens : public testing::TestWithParam<bool> {  // whether an a
   GroupedBatch batch(bool pairs, double ld_alpha = 1) const {
     GroupedBatch out(pairs);
     std::vector<DocumentScore> counted(out.groups.size());
-    each_labelled_row(out.view(), [&](std::int64_t d, bool answer, double) {
+    each_labeled_row(out.view(), [&](std::int64_t d, bool answer, double) {
       counted[static_cast<std::size_t>(d)].tokens += answer;
     });
     for (std::size_t d = 0; d < out.groups.size(); ++d) {

@@ -53,7 +53,7 @@ std::vector<double> slopes(O& objective, const GroupedBatch& batch, const std::v
   objective.score(batch.view(), losses, weights);
   std::size_t row = 0;
   out.resize(batch.groups.size());
-  each_labelled_row(batch.view(), [&](std::int64_t d, bool answer, double) {
+  each_labeled_row(batch.view(), [&](std::int64_t d, bool answer, double) {
     if (answer) out[static_cast<std::size_t>(d)] = static_cast<double>(weights[row]);
     ++row;
   });
@@ -103,7 +103,7 @@ TEST_P(Preferences, CrossEntropyOfTheChosenIsAMeanOverTheGlobalBatch) {
   const LossSums sums = objective.train(*golden.model, batch.view(), {}, none);
   double nll = 0, tokens = 0;
   std::size_t row = 0;
-  each_labelled_row(batch.view(), [&](std::int64_t d, bool, double) {
+  each_labeled_row(batch.view(), [&](std::int64_t d, bool, double) {
     if (d % 2 == 0) nll += static_cast<double>(losses[row]), tokens += 1;
     ++row;
   });

@@ -17,7 +17,7 @@ ProgressState state() {
   return {{120, 0.5, 1.23456, 0.8123, 2e-4, 512, 100, 812.4, 0.63, 1'900'000'000}, 600, 42, 200};
 }
 
-/// What a terminal shows of a line: code points without colour sequences.
+/// What a terminal shows of a line: code points without color sequences.
 int width(const std::string& line) {
   int cells = 0;
   for (std::size_t i = 0; i < line.size();) {
@@ -77,7 +77,7 @@ TEST(ProgressBar, KeepsTheLossLongestWhenItIsNarrow) {
   EXPECT_THAT(line, Not(HasSubstr("tok/s")));
 }
 
-TEST(ProgressBar, IsPlainAsciiWithoutUtf8AndColour) {
+TEST(ProgressBar, IsPlainAsciiWithoutUtf8AndColor) {
   const std::string line = progress_bar(state(), {true, false, false, 120});
   EXPECT_THAT(line, HasSubstr("####----------------"));
   EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; }));
@@ -208,7 +208,7 @@ TEST(TerminalStyle, OfAFileIsPlain) {
   const TerminalStyle style = terminal_style(fileno(f));
   std::fclose(f);
   EXPECT_FALSE(style.redraw);
-  EXPECT_FALSE(style.colour);
+  EXPECT_FALSE(style.color);
   EXPECT_TRUE(style.unicode);
   ::setenv("LC_ALL", "C", 1);
   EXPECT_FALSE(terminal_style(0).unicode);

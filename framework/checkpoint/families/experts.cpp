@@ -100,7 +100,7 @@ void qwen2_moe(ConfigFields& c, ModelSpec& s) {
   c.integer("moe_intermediate_size", s.moe.ffn, 1408);
   c.integer("shared_expert_intermediate_size", s.moe.shared_ffn, 5632);
   s.moe.shared_gate = s.moe.shared_ffn > 0;
-  c.flag("norm_topk_prob", s.moe.normalise, false);
+  c.flag("norm_topk_prob", s.moe.normalize, false);
   dense_layers(c, s);
 }
 
@@ -113,7 +113,7 @@ void qwen3_moe(ConfigFields& c, ModelSpec& s) {
   if (slides) c.same_windows(s, 4096);
   experts(c, s, "num_experts", "num_local_experts", {.experts = 128, .chosen = 8});
   c.integer("moe_intermediate_size", s.moe.ffn, 768);
-  c.flag("norm_topk_prob", s.moe.normalise, false);
+  c.flag("norm_topk_prob", s.moe.normalize, false);
   dense_layers(c, s);
 }
 
@@ -124,7 +124,7 @@ void olmoe(ConfigFields& c, ModelSpec& s) {
   c.cap("clip_qkv", s.scores.clip, 0);
   experts(c, s, "num_experts", "num_local_experts", {.experts = 64, .chosen = 8, .balance = 0.01});
   s.moe.ffn = s.ffn;
-  c.flag("norm_topk_prob", s.moe.normalise, false);
+  c.flag("norm_topk_prob", s.moe.normalize, false);
 }
 
 void granitemoe(ConfigFields& c, ModelSpec& s) {
@@ -216,7 +216,7 @@ void deepseek_v3(ConfigFields& c, ModelSpec& s) {
   expert_count(c, m, "n_routed_experts", "num_local_experts", 256);
   experts_per_token(c, m, 8);
   c.integer("moe_intermediate_size", m.ffn, 2048);
-  c.flag("norm_topk_prob", m.normalise, true);
+  c.flag("norm_topk_prob", m.normalize, true);
   c.number("routed_scaling_factor", m.scale, 2.5);
   c.integer("n_group", m.groups, 8);
   c.integer("topk_group", m.chosen_groups, 4);

@@ -91,7 +91,7 @@ constexpr Naming kMpt{.embed = "transformer.wte",
                       .down = "ffn.down_proj",
                       .targets = {"Wqkv"}};
 
-// The settings of "attn_config" that transformers honours, and those that it has no code for.
+// The settings of "attn_config" that transformers honors, and those that it has no code for.
 void mpt_attention(const ConfigReader& c, ModelSpec& s) {
   if (!c.has("attn_config")) return;
   const Json& all = c.at("attn_config");

@@ -21,7 +21,7 @@ inline void layer_norm(ModelSpec& spec) {
 void granite_multipliers(ConfigFields& config, ModelSpec& spec);
 
 FamilyGroup llama_families();   // Llama and families that differ from it in a few switches
-FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, which normalise after the blocks
+FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, which normalize after the blocks
 FamilyGroup gemma_families();   // Gemma
 FamilyGroup phi_families();     // Phi, GLM
 FamilyGroup cohere_families();  // Command; StableLM, Nemotron, StarCoder 2: LayerNorm

@@ -10,8 +10,8 @@ namespace dml::arrow {
 namespace {
 
 constexpr std::string_view kMagic = "ARROW1";
-constexpr std::int64_t kMostRows = 1 << 26;                    // of a batch
-constexpr std::int64_t kMostUnpacked = std::int64_t{2} << 30;  // bytes of a buffer
+constexpr std::int64_t kMaxRows = 1 << 26;                    // of a batch
+constexpr std::int64_t kMaxUnpacked = std::int64_t{2} << 30;  // bytes of a buffer
 enum Header { kSchema = 1, kDictionary, kBatch };
 
 template <class T>
@@ -44,7 +44,7 @@ class Rows::Batch {
     if (node_ >= nodes_.size()) rows_.fail("a batch with fewer columns than the schema");
     out.length = nodes_.number(node_, 0);
     const std::int64_t nulls = nodes_.number(node_++, 8);
-    if (out.length < 0 || out.length > kMostRows || nulls < 0 || nulls > out.length)
+    if (out.length < 0 || out.length > kMaxRows || nulls < 0 || nulls > out.length)
       rows_.fail("a column with a wrong number of values");
     if (field.dictionary) {
       take_validity(out, nulls);
@@ -134,7 +134,7 @@ class Rows::Batch {
     if (bytes.size() < 8) rows_.fail("a packed buffer without its size");
     const auto unpacked = load_at<std::int64_t>(bytes, 0);
     if (unpacked == -1) return bytes.substr(8);  // −1: stored uncompressed
-    if (unpacked < 0 || unpacked > kMostUnpacked) rows_.fail(fmt::format("a buffer of {} bytes unpacked", unpacked));
+    if (unpacked < 0 || unpacked > kMaxUnpacked) rows_.fail(fmt::format("a buffer of {} bytes unpacked", unpacked));
     if (const std::string why =
             unpack_block(codec_, bytes.substr(8), static_cast<std::size_t>(unpacked), unpacked_.emplace_back());
         !why.empty())

@@ -8,7 +8,7 @@ namespace dml::arrow {
 namespace {
 
 constexpr int kDeepest = 30;
-constexpr std::size_t kMostFields = 10'000;
+constexpr std::size_t kMaxFields = 10'000;
 
 // Numbers of the union Type.
 enum Type {
@@ -135,7 +135,7 @@ void read_type(Field& field, int type, const FlatTable& t) {
 }
 
 Field read_field(const FlatTable& t, int depth, std::size_t& count) {
-  if (depth > kDeepest || ++count > kMostFields) throw FlatProblem("a schema that is too large or nested too deeply");
+  if (depth > kDeepest || ++count > kMaxFields) throw FlatProblem("a schema that is too large or nested too deeply");
   Field field;
   field.name = t.text(0);
   if (find_invalid_utf8(field.name) != std::string::npos || field.name.find('\n') != std::string::npos)

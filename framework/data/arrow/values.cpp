@@ -27,9 +27,9 @@ bool bit(std::string_view bits, std::int64_t i) {
 }  // namespace
 
 void Rows::write(const Array& array, std::int64_t i, std::string& out) const {
-  if (out.size() > TableRows::kMostBytes)
+  if (out.size() > TableRows::kMaxBytes)
     throw UserError("{}, row {}: the row has more than {} MiB; split it into several rows", file_.path(), row_ + 1,
-                    TableRows::kMostBytes >> 20);
+                    TableRows::kMaxBytes >> 20);
   const Field& field = *array.field;
   if (i < 0 || i >= array.length) fail(fmt::format("column '{}' ends before its rows", field.name));
   if (field.kind == Kind::null || (!array.validity.empty() && !bit(array.validity, i))) {

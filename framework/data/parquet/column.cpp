@@ -65,10 +65,10 @@ void Column::load() {
   const Header h = read_header();
   if (h.packed < 0 || static_cast<std::uint64_t>(h.packed) > chunk_->end - at_)
     fail(fmt::format("a page of {} bytes, {} are left", h.packed, chunk_->end - at_));
-  if (h.unpacked < 0 || static_cast<std::uint64_t>(h.unpacked) > kMostBytes)
-    fail(fmt::format("a page of {} bytes unpacked; {} are the most", h.unpacked, kMostBytes));
-  if (h.values < 0 || static_cast<std::uint64_t>(h.values) > kMostValues)
-    fail(fmt::format("a page of {} values; {} are the most", h.values, kMostValues));
+  if (h.unpacked < 0 || static_cast<std::uint64_t>(h.unpacked) > kMaxBytes)
+    fail(fmt::format("a page of {} bytes unpacked; {} are the most", h.unpacked, kMaxBytes));
+  if (h.values < 0 || static_cast<std::uint64_t>(h.values) > kMaxValues)
+    fail(fmt::format("a page of {} values; {} are the most", h.values, kMaxValues));
   const std::string_view body = file_.substr(at_, static_cast<std::size_t>(h.packed));
   if (h.has_crc && static_cast<std::uint32_t>(h.crc) != crc32_of(body))
     fail("the page's checksum is wrong: the file is damaged");
@@ -95,8 +95,8 @@ void Column::load_dictionary(const Header& h, std::string_view body) {
 
 // Converts the values of the dictionary to JSON once.
 void Column::write_dictionary() {
-  constexpr std::size_t kMost = std::size_t{4} << 20;  // writers stop at 1 MB
-  if (dictionary_page_.size() > kMost) return;
+  constexpr std::size_t kMax = std::size_t{4} << 20;  // writers stop at 1 MB
+  if (dictionary_page_.size() > kMax) return;
   std::string json;
   std::vector<std::size_t> ends;
   ends.reserve(dictionary_.size());

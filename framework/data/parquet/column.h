@@ -14,8 +14,8 @@ namespace dml::parquet {
 
 class Column {
  public:
-  static constexpr std::size_t kMostValues = 1u << 22;               // of a page
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of a page, unpacked
+  static constexpr std::size_t kMaxValues = 1u << 22;               // of a page
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;  // of a page, unpacked
 
   /// `where`: "FILE: row group 0, column 'text'".
   Column(std::string_view file, const Chunk& chunk, const Node& node, std::string where)

@@ -164,10 +164,10 @@ void read_delta_texts(Input& in, bool prefixes, std::size_t count, std::vector<V
   const std::vector<std::int64_t> lengths = read_delta(in, true, count);
   if (kept.size() != count || lengths.size() != count) throw PageProblem("there are fewer lengths than values");
   std::size_t total = 0;
-  constexpr std::size_t kMost = std::size_t{1} << 28;
+  constexpr std::size_t kMax = std::size_t{1} << 28;
   for (std::size_t i = 0; i < count; ++i) {
     if (kept[i] < 0 || lengths[i] < 0) throw PageProblem("a length below 0");
-    if ((total += static_cast<std::size_t>(kept[i] + lengths[i])) > kMost) throw PageProblem("its texts are too large");
+    if ((total += static_cast<std::size_t>(kept[i] + lengths[i])) > kMax) throw PageProblem("its texts are too large");
   }
   if (!prefixes) {
     for (std::size_t i = 0; i < count; ++i) out.push_back({in.take(static_cast<std::size_t>(lengths[i])), {}});

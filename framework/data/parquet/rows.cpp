@@ -41,7 +41,7 @@ bool Rows::next(std::string& row) {
     if (c.rep() != 0) c.fail("a row begins inside another");
   }
   write_fields(footer_.root, row);
-  if (row.size() > kMostBytes) too_large();
+  if (row.size() > kMaxBytes) too_large();
   ++in_group_, ++row_;
   return true;
 }
@@ -59,7 +59,7 @@ void Rows::write_fields(const Node& node, std::string& out) {
 
 void Rows::too_large() const {
   throw UserError("{}, row {}: the row has more than {} MiB; split it into several rows", file_.path(), row_ + 1,
-                  kMostBytes >> 20);
+                  kMaxBytes >> 20);
 }
 
 // Whether the node is present by the entry of its first leaf; the other leaves must agree.
@@ -92,7 +92,7 @@ void Rows::skip(const Node& node) {
 }
 
 void Rows::write(const Node& node, std::string& out) {
-  if (out.size() > kMostBytes) too_large();
+  if (out.size() > kMaxBytes) too_large();
   if (node.repetition == Repetition::repeated) return write_repeated(node, nullptr, out);
   if (node.repetition == Repetition::optional && !is_present(node)) {
     skip(node);
@@ -113,7 +113,7 @@ void Rows::write_entries(const Node& node, std::string& out, Entry&& entry) {
   if (!is_present(node)) return skip(node);
   for (bool first = true; first || row_continues(node); first = false) {
     if (!first) out += ',';
-    if (out.size() > kMostBytes) too_large();
+    if (out.size() > kMaxBytes) too_large();
     entry();
   }
 }

@@ -1,5 +1,5 @@
 // The rows of a Parquet file as JSON texts: records assembled from the repetition and definition levels of their
-// columns (Dremel, Melnik et al. 2010). Lists and maps are recognised by their structure, since names differ between
+// columns (Dremel, Melnik et al. 2010). Lists and maps are recognized by their structure, since names differ between
 // writers.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace dml::parquet {
 namespace {
 
 using Type = Thrift::Type;
-constexpr std::size_t kMostNodes = 10'000;
+constexpr std::size_t kMaxNodes = 10'000;
 constexpr int kDepth = 30;
 
 struct Element {
@@ -159,7 +159,7 @@ class FooterReader {
   [[noreturn]] void fail(std::string_view text) const { throw UserError("{}: {}", path_, text); }
 
   void add_element(Thrift& in) {
-    if (elements_.size() >= kMostNodes) in.fail("a schema of more than {} nodes", kMostNodes);
+    if (elements_.size() >= kMaxNodes) in.fail("a schema of more than {} nodes", kMaxNodes);
     elements_.push_back(read_element(in));
   }
 

@@ -1,5 +1,5 @@
 // Attention on AMX tiles. What takes part in several products is split into its parts once: keys and values for up to
-// kMostRows queries, queries and the gradient of the output for a run of keys. Scores become the parts of
+// kMaxRows queries, queries and the gradient of the output for a run of keys. Scores become the parts of
 // probabilities, or of their gradient, in one pass over registers, and that pass is cut into small units which run
 // between the products of the visit that comes next and of the one before: tiles and vectors work at the same time.
 // In the precision of bf16 every value has one part. Everything goes by panels of 32 queries and 32 keys; where no

@@ -181,7 +181,7 @@ class RowsOnTiles {
   const Scores scores_{t_.shape};
   Rows<2, kLinesOfStep<Parts>> soon_;
   std::int64_t keys_packed_ = -1, values_packed_ = -1;
-  Stats stats_[AttentionRows::kMostRows / kPanel];
+  Stats stats_[AttentionRows::kMaxRows / kPanel];
 };
 template <int Parts>
 void attention_rows(const AttentionRows& task) {

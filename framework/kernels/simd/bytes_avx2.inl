@@ -1,4 +1,4 @@
-// Quantised weights of four and six bits as vectors of float32, for AVX2: shuffles look up and move bytes, 32 at a
+// Quantized weights of four and six bits as vectors of float32, for AVX2: shuffles look up and move bytes, 32 at a
 // time. Every value has the bits that unpacking gives it.
 
 DML_INLINE __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }

@@ -6,7 +6,7 @@
 // A tile of x is 16 times four steps of the depth, of four rows of x; its columns are the digits of the first row, of
 // the second …
 constexpr std::int64_t kInt8Cols = 64, kDigits = 4;
-constexpr std::int64_t kMostInt8Cols = 1 << 16;  // sums of so many products of digits fit into 32 bits
+constexpr std::int64_t kMaxInt8Cols = 1 << 16;  // sums of so many products of digits fit into 32 bits
 
 template <int M>
 struct Int8Tiles {

@@ -1,4 +1,4 @@
-// Quantised weights as bytes with a sign, for integer_products_amx.inl (kernels/quant_ggml.cpp says what their own
+// Quantized weights as bytes with a sign, for integer_products_amx.inl (kernels/quant_ggml.cpp says what their own
 // bytes are). 16 rows are unpacked together, a vector holds four columns of each: this is how tiles read a second
 // factor.
 //

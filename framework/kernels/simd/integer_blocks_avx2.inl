@@ -1,4 +1,4 @@
-// Quantised weights as 16-bit integers, for integer_products_avx2.inl.
+// Quantized weights as 16-bit integers, for integer_products_avx2.inl.
 //
 // A kind is built for a row and a column that is a multiple of 256. codes(first, i) gives the integers of the part of
 // 32 columns first + i from there, times such scales as are integers themselves; `first` is a multiple of kSumParts,

@@ -1,4 +1,4 @@
-// Products of few rows (decoding) with quantised weights in the precision of bf16, on tiles of bytes. Of every 256
+// Products of few rows (decoding) with quantized weights in the precision of bf16, on tiles of bytes. Of every 256
 // columns a row of x becomes 16-bit integers under one scale, each within 2⁻¹⁶ of the largest value (bf16: within 2⁻⁹
 // of itself), and these two digits of eight bits, each with its own sign. Codes of weights are integers already. Their
 // products and the sums of a part's are exact; sums of parts are float32, one chain for every digit of an element.

@@ -1,4 +1,4 @@
-// Products of few rows (decoding) with quantised weights in the precision of bf16, for AVX2. Of every 256 columns a row
+// Products of few rows (decoding) with quantized weights in the precision of bf16, for AVX2. Of every 256 columns a row
 // of x becomes 16-bit integers under one scale, each within 2⁻¹⁶ of the largest value (bf16: within 2⁻⁹ of itself).
 // Codes of weights are integers already. Their products and the sums of these are exact; sums of blocks are float32,
 // one chain for every element. vpmaddwd multiplies 16 integers where vfmadd231ps multiplies 8 values, and codes take

@@ -46,7 +46,7 @@ struct Loops {
   /// kDotRows. The bits are those of dot_block on the float32 values, except for int8, whose sums are scaled at the
   /// end. With AMX, products of three or more rows with int8 and bf16-rounded NF4 use tiles. In the precision of bf16
   /// x and the weights' values are rounded where VDPBF16PS multiplies them (avx512_bf16), and on tiles with weights of
-  /// bf16 (amx); x is rounded to 16-bit integers where vpmaddwd multiplies them with quantised weights (avx2), and on
+  /// bf16 (amx); x is rounded to 16-bit integers where vpmaddwd multiplies them with quantized weights (avx2), and on
   /// tiles with ggml's blocks (amx). The bits of a row do not depend on other rows multiplied by the same method.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);

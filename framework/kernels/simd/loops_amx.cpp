@@ -39,11 +39,11 @@ namespace {
 #include "kernels/simd/attention_keys_amx.inl"
 // clang-format on
 
-constexpr std::int64_t kFewestOnTiles = 3;  // below this, the plain loops are limited by memory bandwidth
+constexpr std::int64_t kMinOnTiles = 3;  // below this, the plain loops are limited by memory bandwidth
 
 std::int64_t min_batched_rows(const Weight& w) {
-  const bool tiles = (w.dtype == DType::nf4 && w.bf16_values) || (w.dtype == DType::int8 && w.cols <= kMostInt8Cols);
-  return tiles ? kFewestOnTiles : 1;
+  const bool tiles = (w.dtype == DType::nf4 && w.bf16_values) || (w.dtype == DType::int8 && w.cols <= kMaxInt8Cols);
+  return tiles ? kMinOnTiles : 1;
 }
 
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
@@ -52,11 +52,11 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
     if (m <= 4) of_rows.template operator()<4>();
     else of_rows.template operator()<8>();
   };
-  if (m >= kFewestOnTiles && w.dtype == DType::nf4 && w.bf16_values) {
+  if (m >= kMinOnTiles && w.dtype == DType::nf4 && w.bf16_values) {
     Nf4Row row{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
     row.move(first);
     product([&]<int M>() { few_rows_of_nf4<M>(row, count, m, x, ldx, c, ldc, add, room); });
-  } else if (m >= kFewestOnTiles && w.dtype == DType::int8 && w.cols <= kMostInt8Cols) {
+  } else if (m >= kMinOnTiles && w.dtype == DType::int8 && w.cols <= kMaxInt8Cols) {
     auto* data = static_cast<const char*>(w.data) + first * w.cols;
     product([&]<int M>() { few_rows_of_int8<M>(data, w.scales + first, w.cols, count, m, x, ldx, c, ldc, add, room); });
   } else {

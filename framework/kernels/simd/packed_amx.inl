@@ -13,7 +13,7 @@ constexpr std::int64_t kTileBytes = 1024, kPartBytes = 2 * kTileBytes, kBlockByt
 // Where the precision of bf16 is asked for, all values have one part: themselves, rounded. `Parts` is 3 or 1 below.
 
 // The steps of pair i, first and first + kApart. In three parts steps i and 16 + i, so that two vectors make pairs
-// without changing places; in one part neighbours, as rounding two vectors puts them side by side.
+// without changing places; in one part neighbors, as rounding two vectors puts them side by side.
 template <int Parts>
 constexpr std::int64_t kApart = Parts == 1 ? 1 : kTile;
 template <int Parts>
@@ -197,8 +197,8 @@ DML_INLINE V pairs_of(const Source<T>& s, int i) {
                             Whole ? kTile : s.count);
   } else {
     if (!Whole && i >= s.count) return V{};
-    const V neighbours = pairs_of_row(s.from + i * s.ld, Whole ? kBlockDepth : s.depth);
-    return Parts == 1 ? neighbours : reinterpret_cast<V>(__builtin_shuffle(reinterpret_cast<VU16>(neighbours), kPairs));
+    const V neighbors = pairs_of_row(s.from + i * s.ld, Whole ? kBlockDepth : s.depth);
+    return Parts == 1 ? neighbors : reinterpret_cast<V>(__builtin_shuffle(reinterpret_cast<VU16>(neighbors), kPairs));
   }
 }
 

@@ -29,7 +29,7 @@ DML_INLINE VU16 rounded(V low, V high) {
   return reinterpret_cast<VU16>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
 }
 
-// 16 pairs of neighbours in a row, as far as there are `some` values.
+// 16 pairs of neighbors in a row, as far as there are `some` values.
 DML_INLINE V pairs_of_row(const float* p, std::int64_t some) {
   return reinterpret_cast<V>(rounded(load_some(p, some), load_some(p + W, some - W)));
 }

@@ -196,7 +196,7 @@ void Bpe::encode_part(std::string_view part, std::uint32_t base, Encoding& out, 
 }
 
 void Bpe::find_joined() const {
-  // Not if symbols depend on their neighbours or on their position in the word, or are bytes of a character.
+  // Not if symbols depend on their neighbors or on their position in the word, or are bytes of a character.
   has_boundaries_ = options_.continuing_prefix.empty() && options_.word_suffix.empty() &&
                     !(options_.fuse_unk && options_.unk >= 0 && !options_.byte_fallback && !options_.byte_level);
   std::string bytes;

@@ -1,4 +1,4 @@
-// Byte-pair encoding: of all neighbouring symbols that form a token, the pair of the lowest rank (leftmost first) is
+// Byte-pair encoding: of all neighboring symbols that form a token, the pair of the lowest rank (leftmost first) is
 // merged, until none is left.
 //
 // One engine for three dialects: Hugging Face's (ranks from the list of merges), byte-level (symbols are bytes), and
@@ -87,7 +87,7 @@ class Bpe : public Model {
   ByteTrie unmergeable_;
   std::vector<bool> unused_;
   bool cut_at_marks_ = false;
-  mutable std::once_flag long_part_;                  // the first long part initialises the next two members
+  mutable std::once_flag long_part_;                  // the first long part initializes the next two members
   mutable std::bitset<std::size_t{1} << 16> joined_;  // [a << 8 | b]: some merged token has b after a
   mutable bool has_boundaries_ = false;
 };

@@ -20,7 +20,7 @@ class Normalizer {
 /// From the "normalizer" of a tokenizer.json; null for null. `where` is the JSON path for errors.
 std::unique_ptr<Normalizer> make_normalizer(const Json& spec, std::string_view where);
 
-/// Normalisation of a SentencePiece model (its NormalizerSpec).
+/// Normalization of a SentencePiece model (its NormalizerSpec).
 struct SentencePieceNormalizerOptions {
   Charsmap charsmap;
   ByteTrie user_defined;  // pieces that are not normalized

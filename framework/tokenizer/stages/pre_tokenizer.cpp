@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-enum class Behaviour { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 // A range of a word: a match of the pattern, or the text between two matches.
 struct SplitRange {
@@ -23,31 +23,31 @@ struct SplitRange {
   bool match;
 };
 
-// Appends the words that the ranges become by the behaviour.
-void arrange(std::vector<SplitRange>& ranges, Behaviour behaviour, std::vector<ByteRange>& words) {
+// Appends the words that the ranges become by the behavior.
+void arrange(std::vector<SplitRange>& ranges, Behavior behavior, std::vector<ByteRange>& words) {
   std::size_t first = words.size();
   auto add = [&](ByteRange r) {
     if (r.begin < r.end) words.push_back(r);
   };
   bool previous = false;
-  switch (behaviour) {
-    case Behaviour::isolated:
+  switch (behavior) {
+    case Behavior::isolated:
       for (auto& s : ranges) add(s.range);
       break;
-    case Behaviour::removed:
+    case Behavior::removed:
       for (auto& s : ranges)
         if (!s.match) add(s.range);
       break;
-    case Behaviour::contiguous:
-    case Behaviour::merged_with_previous:
+    case Behavior::contiguous:
+    case Behavior::merged_with_previous:
       for (auto& s : ranges) {
-        bool joins = behaviour == Behaviour::contiguous ? s.match == previous : s.match && !previous;
+        bool joins = behavior == Behavior::contiguous ? s.match == previous : s.match && !previous;
         if (joins && words.size() > first) words.back().end = s.range.end;
         else add(s.range);
         previous = s.match;
       }
       break;
-    case Behaviour::merged_with_next:
+    case Behavior::merged_with_next:
       for (auto s = ranges.rbegin(); s != ranges.rend(); ++s) {
         if (s->match && !previous && words.size() > first) words.back().begin = s->range.begin;
         else add(s->range);
@@ -61,8 +61,7 @@ void arrange(std::vector<SplitRange>& ranges, Behaviour behaviour, std::vector<B
 class Split : public PreTokenizer {
  public:
   using Finder = std::function<void(std::string_view word, std::vector<ByteRange>& matches)>;
-  Split(Finder find, Behaviour behaviour, bool invert)
-      : find_(std::move(find)), behaviour_(behaviour), invert_(invert) {}
+  Split(Finder find, Behavior behavior, bool invert) : find_(std::move(find)), behavior_(behavior), invert_(invert) {}
   void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
     std::vector<ByteRange> out, matches;
     std::vector<SplitRange> ranges;
@@ -78,14 +77,14 @@ class Split : public PreTokenizer {
         done = word.begin + m.end;
       }
       if (done < word.end) ranges.push_back({{done, word.end}, invert_});
-      arrange(ranges, behaviour_, out);
+      arrange(ranges, behavior_, out);
     }
     words = std::move(out);
   }
 
  private:
   Finder find_;
-  Behaviour behaviour_;
+  Behavior behavior_;
   bool invert_;
 };
 
@@ -193,12 +192,12 @@ class Sequence : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> parts_;
 };
 
-Behaviour read_behaviour(const Json& spec, Behaviour fallback, std::string_view where) {
+Behavior read_behavior(const Json& spec, Behavior fallback, std::string_view where) {
   static const std::vector<std::string> names = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
                                                  "Contiguous"};
   std::string name = json_string(spec, "behavior", names[static_cast<int>(fallback)], where);
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<Behaviour>(i);
+    if (names[i] == name) return static_cast<Behavior>(i);
   throw UserError("{}: unknown behavior '{}'{}", where, name.substr(0, 60), did_you_mean(name, names));
 }
 
@@ -226,8 +225,8 @@ Split::Finder text_finder(std::string text) {
 bool is_punctuation(char32_t c) { return char_classes()[c] & (kPunctuation | kAsciiSymbol); }
 bool is_space(char32_t c) { return char_classes()[c] & kSpace; }
 
-std::unique_ptr<PreTokenizer> split(Split::Finder find, Behaviour behaviour, bool invert = false) {
-  return std::make_unique<Split>(std::move(find), behaviour, invert);
+std::unique_ptr<PreTokenizer> split(Split::Finder find, Behavior behavior, bool invert = false) {
+  return std::make_unique<Split>(std::move(find), behavior, invert);
 }
 
 // \w+|[^\w\s]+ as Rust's regex crate reads it, which has joiners in \w and no fractions.
@@ -238,15 +237,15 @@ using Parts = std::vector<std::unique_ptr<PreTokenizer>>;
 
 void add_split(const Json& spec, Parts& parts, std::string_view where) {
   Pattern pattern = read_pattern(spec, where);
-  Behaviour behaviour = read_behaviour(spec, Behaviour::isolated, where);
+  Behavior behavior = read_behavior(spec, Behavior::isolated, where);
   bool invert = json_bool(spec, "invert", false, where);
   auto scanner = pattern.is_regex ? Scanner::for_pattern(pattern.text) : std::nullopt;
   // These patterns match every character, so isolating matches and removing the rest are equivalent.
-  if (scanner && (behaviour == Behaviour::isolated || (behaviour == Behaviour::removed && invert)))
+  if (scanner && (behavior == Behavior::isolated || (behavior == Behavior::removed && invert)))
     parts.push_back(std::make_unique<ScannedWords>(*scanner));
   else
     parts.push_back(
-        split(pattern.is_regex ? regex_finder(pattern.text, where) : text_finder(pattern.text), behaviour, invert));
+        split(pattern.is_regex ? regex_finder(pattern.text, where) : text_finder(pattern.text), behavior, invert));
 }
 
 // `last`: no other pre-tokenizer follows, so a byte-level model may read the bytes.
@@ -273,20 +272,20 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
   } else if (type == "Digits") {
     auto digit = [](char32_t c) { return (char_classes()[c] & kNumber) != 0; };
     bool each = json_bool(spec, "individual_digits", false, where);
-    parts.push_back(split(each_char(digit), each ? Behaviour::isolated : Behaviour::contiguous));
+    parts.push_back(split(each_char(digit), each ? Behavior::isolated : Behavior::contiguous));
   } else if (type == "Whitespace") {
-    parts.push_back(split(regex_finder(kWordsAndOthers, where), Behaviour::removed, true));
+    parts.push_back(split(regex_finder(kWordsAndOthers, where), Behavior::removed, true));
   } else if (type == "WhitespaceSplit") {
-    parts.push_back(split(each_char(is_space), Behaviour::removed));
+    parts.push_back(split(each_char(is_space), Behavior::removed));
   } else if (type == "Punctuation") {
-    parts.push_back(split(each_char(is_punctuation), read_behaviour(spec, Behaviour::isolated, where)));
+    parts.push_back(split(each_char(is_punctuation), read_behavior(spec, Behavior::isolated, where)));
   } else if (type == "BertPreTokenizer") {
-    parts.push_back(split(each_char(is_space), Behaviour::removed));
-    parts.push_back(split(each_char(is_punctuation), Behaviour::isolated));
+    parts.push_back(split(each_char(is_space), Behavior::removed));
+    parts.push_back(split(each_char(is_punctuation), Behavior::isolated));
   } else if (type == "CharDelimiterSplit") {
     std::string delimiter = json_string(spec, "delimiter", "", where);
     if (delimiter.empty()) throw UserError("{}: 'delimiter' must be one character", where);
-    parts.push_back(split(text_finder(delimiter), Behaviour::removed));
+    parts.push_back(split(text_finder(delimiter), Behavior::removed));
   } else if (type == "FixedLength") {
     auto length = json_integer(spec, "length", 0, where);
     if (length < 1) throw UserError("{}: 'length' must be at least 1, is {}", where, length);
@@ -298,7 +297,7 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
             matches.push_back({begin, static_cast<std::uint32_t>(i)});
           }
         },
-        Behaviour::isolated));
+        Behavior::isolated));
   } else {
     static const std::vector<std::string> known = {
         "ByteLevel",       "Split",       "Sequence",         "Metaspace",          "Digits",     "Whitespace",

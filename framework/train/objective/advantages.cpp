@@ -7,7 +7,7 @@
 namespace dml {
 namespace {
 
-constexpr double kLeast = 1e-4;  // added to deviations
+constexpr double kMin = 1e-4;  // added to deviations
 
 // Calls visit(first index, the values) for each group.
 template <class F>
@@ -17,10 +17,10 @@ void each_group(std::span<const double> values, std::int64_t group, F visit) {
   for (std::size_t i = 0; i < values.size(); i += size) visit(i, values.subspan(i, size));
 }
 
-void normalise(std::span<const double> values, std::int64_t group, std::span<double> out) {
+void normalize(std::span<const double> values, std::int64_t group, std::span<double> out) {
   each_group(values, group, [&](std::size_t first, std::span<const double> some) {
     const auto [mean, deviation] = mean_and_deviation(some);
-    for (std::size_t i = 0; i < some.size(); ++i) out[first + i] = (some[i] - mean) / (deviation + kLeast);
+    for (std::size_t i = 0; i < some.size(); ++i) out[first + i] = (some[i] - mean) / (deviation + kMin);
   });
 }
 
@@ -44,7 +44,7 @@ Advantages advantages_of(std::span<const std::vector<double>> rewards, const Adv
   out.values.assign(count, 0);
   std::vector<double> each(count);
   for (std::size_t r = 0; r < rewards.size(); ++r) {
-    if (s.normalise_each) normalise(rewards[r], s.group, each);
+    if (s.normalize_each) normalize(rewards[r], s.group, each);
     for (std::size_t i = 0; i < count; ++i) {
       out.rewards[i] += s.weights[r] * rewards[r][i];
       out.values[i] += s.weights[r] * each[i];
@@ -56,15 +56,15 @@ Advantages advantages_of(std::span<const std::vector<double>> rewards, const Adv
     const auto share = static_cast<double>(some.size()) / static_cast<double>(count);
     out.reward_std += share * (s.scale == RewardScale::batch ? of_batch : deviation);
     out.zero_std += deviation < 1e-8 ? share : 0;
-    if (s.normalise_each) return;
+    if (s.normalize_each) return;
     const double divisor = s.scale == RewardScale::none    ? 1
-                           : s.scale == RewardScale::batch ? of_batch + kLeast
-                                                           : deviation + kLeast;
+                           : s.scale == RewardScale::batch ? of_batch + kMin
+                                                           : deviation + kMin;
     for (std::size_t i = 0; i < some.size(); ++i) out.values[first + i] = (some[i] - mean) / divisor;
   });
-  if (s.normalise_each) {
+  if (s.normalize_each) {
     const std::vector<double> sums = out.values;
-    normalise(sums, static_cast<std::int64_t>(count), out.values);
+    normalize(sums, static_cast<std::int64_t>(count), out.values);
   }
   return out;
 }

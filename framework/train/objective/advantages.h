@@ -1,5 +1,5 @@
 // Advantages from rewards: how much better a completion is than the others of its prompt (GRPO, Shao et al. 2024); for
-// GDPO each reward is normalised separately first. Formulas as in TRL's GRPOTrainer.
+// GDPO each reward is normalized separately first. Formulas as in TRL's GRPOTrainer.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct AdvantageSettings {
   std::int64_t group = 8;            // completions per prompt; they are consecutive
   std::vector<double> weights = {};  // one per reward
   RewardScale scale = RewardScale::group;
-  bool normalise_each =
-      false;  // normalise each reward within its group, add them up, then normalise the sum over the batch
+  bool normalize_each =
+      false;  // normalize each reward within its group, add them up, then normalize the sum over the batch
 };
 
 struct Advantages {

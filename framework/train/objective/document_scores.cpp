@@ -11,7 +11,7 @@ void score_documents(const PackedBatch& batch, std::span<const float> losses, st
                      std::span<const float> squares) {
   out.assign(static_cast<std::size_t>(batch.documents()), {});
   std::size_t row = 0;
-  each_labelled_row(batch, [&](std::int64_t document, bool answer, double weight) {
+  each_labeled_row(batch, [&](std::int64_t document, bool answer, double weight) {
     DocumentScore& score = out[static_cast<std::size_t>(document)];
     const double loss = static_cast<double>(losses[row]),
                  square = squares.empty() ? 0 : static_cast<double>(squares[row]);

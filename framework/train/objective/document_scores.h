@@ -20,9 +20,9 @@ struct DocumentScore {
 };
 
 /// Calls visit(document, whether the row belongs to the answer, weight of its log p in the answer's score) for each
-/// labelled row, in the order of the rows' losses.
+/// labeled row, in the order of the rows' losses.
 template <class F>
-void each_labelled_row(const PackedBatch& batch, F visit) {
+void each_labeled_row(const PackedBatch& batch, F visit) {
   for (std::int64_t d = 0; d < batch.documents(); ++d) {
     const auto i = static_cast<std::size_t>(d);
     const DocumentGroup group = batch.groups.empty() ? DocumentGroup{} : batch.groups[i];
@@ -32,7 +32,7 @@ void each_labelled_row(const PackedBatch& batch, F visit) {
   }
 }
 
-/// losses: −log p at each labelled position, in order; squares: log Σ p² there, or empty.
+/// losses: −log p at each labeled position, in order; squares: log Σ p² there, or empty.
 void score_documents(const PackedBatch& batch, std::span<const float> losses, std::vector<DocumentScore>& out,
                      std::span<const float> squares = {});
 

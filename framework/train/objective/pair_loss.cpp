@@ -22,10 +22,10 @@ Gain gain_of(double x, const PairSettings& s) {
     case Divergence::js_divergence:
       return {log_sigmoid(x), sigmoid(-x)};
     case Divergence::alpha_divergence: {
-      constexpr double kMostExponent = 80;
+      constexpr double kMaxExponent = 80;
       const double by = s.divergence_alpha - 1, power = by * x;
-      const double e = std::exp(std::min(power, kMostExponent));
-      return {e / by, power < kMostExponent ? e : 0};
+      const double e = std::exp(std::min(power, kMaxExponent));
+      return {e / by, power < kMaxExponent ? e : 0};
     }
   }
   return {x, 1};
@@ -138,7 +138,7 @@ Slopes sigmoid_norm_loss(const Gains& g, const PairSettings& s) {
   return {-log_sigmoid(x), slope / g.chosen_tokens, -slope / g.rejected_tokens};
 }
 
-// Pal et al. 2024, DPO-Positive: a chosen answer that is less likely than under the reference is penalised by λ of it.
+// Pal et al. 2024, DPO-Positive: a chosen answer that is less likely than under the reference is penalized by λ of it.
 Slopes positive_loss(const Gains& g, const PairSettings& s) {
   constexpr double kPenalty = 50;  // the authors' λ
   const double penalty = g.u < 0 ? kPenalty : 0, x = s.beta * (g.u - g.v + penalty * g.u), slope = s.beta * sigmoid(-x);
@@ -240,7 +240,7 @@ const std::vector<PairLossRow>& reference_free_losses() {
       {"ipo", "squared distance to 1/(2 beta), of means over tokens", without_reference<ipo_loss>, false, false, true},
       {"simpo", "logistic loss of means over tokens with a margin (SimPO)", without_reference<simpo_loss>, false, false,
        true},
-      {"orpo", "odds ratio of means over tokens (ORPO)", without_reference<odds_ratio_loss>, false, false, true},
+      {"orpo", "odds ratio of means over tokens (ORPO)", without_reference<odds_ratio_loss>, false, false, true, true},
   };
   return rows;
 }

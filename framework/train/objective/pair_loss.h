@@ -46,9 +46,10 @@ using PairFunction = void (*)(std::span<const PairScores> scores, const PairSett
 struct PairLossRow {
   std::string name, help;
   PairFunction losses;
-  bool compares_pairs = false;   // depends on the other pairs of the batch
-  bool needs_smoothing = false;  // undefined for label_smoothing: 0
-  bool by_token_means = false;   // rewards are means over tokens instead of sums
+  bool compares_pairs = false;     // depends on the other pairs of the batch
+  bool needs_smoothing = false;    // undefined for label_smoothing: 0
+  bool by_token_means = false;     // rewards are means over tokens instead of sums
+  bool is_log_odds_ratio = false;  // −β log σ(log odds ratio), which is logged
 };
 
 /// The losses of `dpo_loss_type`, which use a reference.

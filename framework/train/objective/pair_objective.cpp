@@ -24,9 +24,10 @@ PairObjective::PairObjective(PairObjectiveSettings settings)
   for (const auto& term : settings_.terms) {
     compares_ |= term.row->compares_pairs;
     means_ |= term.row->by_token_means && !settings_.reference;
-    odds_ |= term.row->name == "orpo";
+    odds_ |= term.row->is_log_odds_ratio;
   }
   DML_CHECK(!compares_ || !settings_.weighting);
+  DML_CHECK(!odds_ || settings_.terms.size() == 1);  // log_pair reads the ratio from the loss
   if (settings_.nll != NllTokens::none || odds_) terms_.push_back({"nll_loss"});
   if (odds_) terms_.insert(terms_.end(), {{"log_odds_ratio", true}, {"log_odds_chosen", true}});
 }
@@ -93,7 +94,7 @@ void PairObjective::begin(const GlobalBatch& global) {
     auto& documents = counted[static_cast<std::size_t>(m)];
     documents.resize(batch.groups.size());
     for (const DocumentGroup& g : batch.groups) pairs += g.role == DocumentRole::chosen ? g.weight : 0;
-    each_labelled_row(batch, [&](std::int64_t document, bool answer, double) {
+    each_labeled_row(batch, [&](std::int64_t document, bool answer, double) {
       const DocumentGroup& g = batch.groups[static_cast<std::size_t>(document)];
       documents[static_cast<std::size_t>(document)].tokens += answer;
       if (g.role == DocumentRole::chosen && (answer || settings_.nll == NllTokens::whole)) tokens += g.weight;
@@ -160,7 +161,7 @@ LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> l
   }
   std::size_t row = 0;
   if (weights.empty()) return sums;
-  each_labelled_row(batch, [&](std::int64_t document, bool answer, double share) {
+  each_labeled_row(batch, [&](std::int64_t document, bool answer, double share) {
     const DocumentGroup& g = batch.groups[static_cast<std::size_t>(document)];
     const PairLoss& loss = pair_losses_[static_cast<std::size_t>(g.group)];
     const bool chosen = g.role == DocumentRole::chosen;

@@ -14,8 +14,8 @@ enum : std::size_t { kRewardChosen, kRewardRejected, kRewardAccuracy, kRewardMar
 }  // namespace
 
 PairLoss reward_loss(double chosen, double rejected, double margin, double centring) {
-  const double x = chosen - rejected - margin, sum = chosen + rejected, centre = 2 * centring * sum;
-  return {-log_sigmoid(x) + centring * sum * sum, -sigmoid(-x) + centre, sigmoid(-x) + centre};
+  const double x = chosen - rejected - margin, sum = chosen + rejected, center = 2 * centring * sum;
+  return {-log_sigmoid(x) + centring * sum * sum, -sigmoid(-x) + center, sigmoid(-x) + center};
 }
 
 RewardObjective::RewardObjective(double centring) : DocumentObjective({}, true), centring_(centring) {

@@ -1,4 +1,4 @@
-// Losses of single answers labelled desirable or undesirable (KTO, Ethayarajh et al. 2024; formulas as in TRL's
+// Losses of single answers labeled desirable or undesirable (KTO, Ethayarajh et al. 2024; formulas as in TRL's
 // KTOTrainer).
 #pragma once
 

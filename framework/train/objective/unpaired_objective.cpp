@@ -72,7 +72,7 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
   }
   if (weights.empty()) return sums;
   std::size_t row = 0;
-  each_labelled_row(batch, [&](std::int64_t document, bool answer, double share) {
+  each_labeled_row(batch, [&](std::int64_t document, bool answer, double share) {
     weights[row++] = answer ? static_cast<float>(-share * slopes_[static_cast<std::size_t>(document)]) : 0;
   });
   return sums;

@@ -1,4 +1,4 @@
-// Preference training on single answers labelled desirable or undesirable (KTO). The KL divergence from the reference
+// Preference training on single answers labeled desirable or undesirable (KTO). The KL divergence from the reference
 // is estimated over the global batch, from each prompt with the answer of the preceding document of the step.
 #pragma once
 

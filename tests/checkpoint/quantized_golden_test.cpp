@@ -49,7 +49,7 @@ TEST_F(Nf4Golden, CodesAndScalesAreThoseOfPyTorchBitForBit) {
   EXPECT_EQ(absmax, read<float>(file, "absmax"));
 }
 
-TEST_F(Nf4Golden, DoubleQuantisationIsThatOfPyTorchBitForBit) {
+TEST_F(Nf4Golden, DoubleQuantizationIsThatOfPyTorchBitForBit) {
   std::vector<float> absmax = read<float>(file, "absmax"), block_max(3), back(absmax.size());
   std::vector<std::uint8_t> codes(absmax.size());
   float mean = kernels::quantize_scales(absmax, codes, block_max);
@@ -68,13 +68,13 @@ TEST_F(Nf4Golden, Int8IsThatOfPyTorchBitForBit) {
   EXPECT_EQ(scales, read<float>(file, "int8_scales"));
 }
 
-// A model folder that holds nothing but the script's quantised layer.
+// A model folder that holds nothing but the script's quantized layer.
 struct BitsandbytesFile : testing::Test {
   TempDir dir;
-  QuantisedMatrix matrix{"model.layers.0.mlp.up_proj.weight", 0, 32, 80, false};
+  QuantizedMatrix matrix{"model.layers.0.mlp.up_proj.weight", 0, 32, 80, false};
 
   std::string bytes() const { return get(kGolden + "bnb.safetensors"); }
-  Quantised open(const std::string& file, DType scheme = DType::nf4) {
+  Quantized open(const std::string& file, DType scheme = DType::nf4) {
     put(dir / "model.safetensors", file);
     return read_bitsandbytes(ModelFiles(dir.path()), matrix, scheme);
   }
@@ -87,7 +87,7 @@ struct BitsandbytesFile : testing::Test {
 };
 
 TEST_F(BitsandbytesFile, KeepsItsCodesAndExpandsItsScales) {
-  Quantised q = open(bytes());
+  Quantized q = open(bytes());
   auto x = values(2560);
   std::vector<std::uint8_t> codes(1280), scale_codes(40);
   std::vector<float> absmax(40), block_max(1);

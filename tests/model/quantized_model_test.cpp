@@ -1,9 +1,9 @@
-// A model over a quantised base computes what one over the de-quantised values in float32 does, to the bit: unpacking
+// A model over a quantized base computes what one over the de-quantized values in float32 does, to the bit: unpacking
 // is the only difference, and products are cut alike for every storage. The few rows that an expert may have are no
 // exception, but int8 multiplies such rows with its codes, and the sum with the scale of the weight's row. Where scales
 // are powers of two, that rounds nothing else, so experts get such scales here. (On AMX those codes are multiplied as
 // integers: in another order, whose error tests/kernels bounds. The plainer AVX-512 takes its place.)
-#include "checkpoint/quantised.h"
+#include "checkpoint/quantized.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -24,10 +24,10 @@
 namespace dml {
 namespace {
 
-// The values that the quantised tensors stand for, in the form of the file.
-std::map<std::string, std::vector<float>> dequantised(const TensorSource& base, const QuantisedLayout& layout) {
+// The values that the quantized tensors stand for, in the form of the file.
+std::map<std::string, std::vector<float>> dequantized(const TensorSource& base, const QuantizedLayout& layout) {
   std::map<std::string, std::vector<float>> values;
-  for (const QuantisedMatrix& m : layout.matrices) {
+  for (const QuantizedMatrix& m : layout.matrices) {
     StoredTensor t = *base(m.name);
     std::vector<float> out(static_cast<std::size_t>(m.size()));
     kernels::unpack(t.as_matrix(m.rows, m.cols), 0, m.rows, 0, m.cols, out.data());
@@ -43,9 +43,9 @@ std::map<std::string, std::vector<float>> dequantised(const TensorSource& base, 
 }
 
 // The base, but every scale of int8 the power of two next to it.
-TensorSource with_rounded_scales(const QuantisedBase& base, const QuantisedLayout& layout) {
+TensorSource with_rounded_scales(const QuantizedBase& base, const QuantizedLayout& layout) {
   auto scales = std::make_shared<std::map<std::string, std::vector<float>>>();
-  for (const QuantisedMatrix& m : layout.matrices) {
+  for (const QuantizedMatrix& m : layout.matrices) {
     const float* own = base.find(m.name)->scales;
     for (std::int64_t row = 0; row < m.rows; ++row)
       (*scales)[m.name].push_back(std::exp2(std::round(std::log2(std::max(own[row], 1e-30f)))));
@@ -75,21 +75,21 @@ Result run(GoldenModel& m, const GoldenBatch& batch) {
   return {loss, m.gradients};
 }
 
-class QuantisedModel : public testing::TestWithParam<std::tuple<std::string, DType>> {};
+class QuantizedModel : public testing::TestWithParam<std::tuple<std::string, DType>> {};
 
-TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
+TEST_P(QuantizedModel, ComputesWhatTheDequantizedModelDoes) {
   auto [family, scheme] = GetParam();
   const testing_tools::TemporaryFolder cache;
   std::string directory = golden_path(family) + "/model";
   ModelSpec spec = read_model_spec(directory);
   auto files = std::make_shared<ModelFiles>(directory);
-  QuantisedBase base(spec, *files, scheme, cache.path());
+  QuantizedBase base(spec, *files, scheme, cache.path());
   auto plain = golden_source(files);
   const bool codes_are_multiplied = spec.moe.experts > 0 && scheme == DType::int8;
   std::optional<PlainerThanAmx> isa;
   TensorSource stored = [&](const std::string& name) { return base.find(name); };
-  if (codes_are_multiplied) isa.emplace(), stored = with_rounded_scales(base, quantised_layout(spec, scheme));
-  auto values = dequantised(stored, quantised_layout(spec, scheme));
+  if (codes_are_multiplied) isa.emplace(), stored = with_rounded_scales(base, quantized_layout(spec, scheme));
+  auto values = dequantized(stored, quantized_layout(spec, scheme));
 
   GoldenBatch batch(golden_path(family) + "/batch.json");
   GoldenModel small(family, true, batch, "", 0.1, [&](const std::string& name) {
@@ -122,7 +122,7 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, QuantisedModel,
+INSTANTIATE_TEST_SUITE_P(Families, QuantizedModel,
                          testing::Combine(testing::ValuesIn(golden_families()),
                                           testing::Values(DType::nf4, DType::int8)),
                          [](auto& row) {

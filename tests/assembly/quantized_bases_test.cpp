@@ -95,8 +95,8 @@ BaseModel in_float32(const BaseModel& base, const std::string& folder,
   return plain;
 }
 
-void expect_same_step(const BaseModel& quantised, const BaseModel& plain, double most) {
-  const Step got = step_on(quantised), want = step_on(plain);
+void expect_same_step(const BaseModel& quantized, const BaseModel& plain, double most) {
+  const Step got = step_on(quantized), want = step_on(plain);
   EXPECT_TRUE(want.loss > 1 && want.loss < 20) << want.loss;
   EXPECT_NEAR(got.loss / want.loss, 1, most);
   ASSERT_EQ(got.gradients.size(), want.gradients.size());
@@ -112,7 +112,7 @@ void expect_same_step(const BaseModel& quantised, const BaseModel& plain, double
 
 class GgufBase : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
-TEST_P(GgufBase, TrainsLikeItsDequantisedValues) {
+TEST_P(GgufBase, TrainsLikeItsDequantizedValues) {
   const auto [family, type] = GetParam();
   const testing_tools::TemporaryFolder folder;
   const ModelSpec spec = wide_enough_for_large_blocks(family);
@@ -125,12 +125,12 @@ TEST_P(GgufBase, TrainsLikeItsDequantisedValues) {
   };
   const std::string path = folder / "model.gguf";
   write_gguf({"name", folder.path(), spec, gguf_file_type(type), rows}, path);
-  BaseModel quantised;
-  quantised.spec = spec, quantised.directory = path;
-  quantised.files = std::make_shared<ModelFiles>(gguf_weights(std::make_shared<GgufFile>(path), spec));
+  BaseModel quantized;
+  quantized.spec = spec, quantized.directory = path;
+  quantized.files = std::make_shared<ModelFiles>(gguf_weights(std::make_shared<GgufFile>(path), spec));
 
   const testing_tools::TemporaryFolder plain;
-  expect_same_step(quantised, in_float32(quantised, plain.path()), 1e-4);
+  expect_same_step(quantized, in_float32(quantized, plain.path()), 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GgufBase,

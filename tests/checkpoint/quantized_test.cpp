@@ -1,6 +1,6 @@
-// A base that is quantised: what lies in its folder, what a model computes with it, and what happens to a folder that
+// A base that is quantized: what lies in its folder, what a model computes with it, and what happens to a folder that
 // is not whole.
-#include "checkpoint/quantised.h"
+#include "checkpoint/quantized.h"
 
 #include <algorithm>
 #include <atomic>
@@ -25,12 +25,12 @@ using namespace testing_tools;
 
 std::string golden(const std::string& family) { return DML_SOURCE_DIR "/tests/golden/" + family + "/model"; }
 
-struct QuantisedBaseTest : testing::Test {
+struct QuantizedBaseTest : testing::Test {
   TempDir dir;
   std::string root = dir / "cache";
 
-  QuantisedBase open(const std::string& model, DType scheme = DType::nf4) {
-    return QuantisedBase(read_model_spec(model), ModelFiles(model), scheme, root);
+  QuantizedBase open(const std::string& model, DType scheme = DType::nf4) {
+    return QuantizedBase(read_model_spec(model), ModelFiles(model), scheme, root);
   }
   std::string copy_of(const std::string& family) {
     fs::copy(golden(family), dir / family, fs::copy_options::recursive);
@@ -57,8 +57,8 @@ std::vector<float> scales(const StoredTensor& t, std::int64_t rows, std::int64_t
   return out;
 }
 
-TEST_F(QuantisedBaseTest, HoldsTheLinearLayersOfTheDecoderAndNothingElse) {
-  QuantisedBase q = open(golden("llama_tiny"));
+TEST_F(QuantizedBaseTest, HoldsTheLinearLayersOfTheDecoderAndNothingElse) {
+  QuantizedBase q = open(golden("llama_tiny"));
   EXPECT_FALSE(q.find("model.embed_tokens.weight"));
   EXPECT_FALSE(q.find("lm_head.weight"));
   EXPECT_FALSE(q.find("model.layers.0.input_layernorm.weight"));
@@ -71,11 +71,11 @@ TEST_F(QuantisedBaseTest, HoldsTheLinearLayersOfTheDecoderAndNothingElse) {
   EXPECT_EQ(k->dtype, DType::nf4);
 }
 
-TEST_F(QuantisedBaseTest, ValuesAreWithinHalfACodeOfTheOriginals) {
+TEST_F(QuantizedBaseTest, ValuesAreWithinHalfACodeOfTheOriginals) {
   const std::string name = "model.layers.0.mlp.down_proj.weight";
   ModelFiles files(golden("llama_tiny"));
   auto x = files.find(name)->floats("");
-  QuantisedBase nf4 = open(golden("llama_tiny")), int8 = open(golden("llama_tiny"), DType::int8);
+  QuantizedBase nf4 = open(golden("llama_tiny")), int8 = open(golden("llama_tiny"), DType::int8);
   auto four = nf4.find(name), eight = int8.find(name);
   auto a = floats(four->as_matrix(32, 48)), b = floats(eight->as_matrix(32, 48)), scale = scales(*four, 32, 48);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -84,8 +84,8 @@ TEST_F(QuantisedBaseTest, ValuesAreWithinHalfACodeOfTheOriginals) {
   }
 }
 
-TEST_F(QuantisedBaseTest, ATransposedTensorIsQuantisedAsItIsUsed) {
-  QuantisedBase q = open(golden("gpt2"));
+TEST_F(QuantizedBaseTest, ATransposedTensorIsQuantizedAsItIsUsed) {
+  QuantizedBase q = open(golden("gpt2"));
   ModelFiles files(golden("gpt2"));
   const std::string name = "transformer.h.0.mlp.c_fc.weight";
   auto t = q.find(name);
@@ -99,13 +99,13 @@ TEST_F(QuantisedBaseTest, ATransposedTensorIsQuantisedAsItIsUsed) {
                 0.16f * scale[static_cast<std::size_t>(i / 64)]);
 }
 
-TEST_F(QuantisedBaseTest, AFusedTensorIsLeftOutWhenItsPartsBeginWithinABlock) {
+TEST_F(QuantizedBaseTest, AFusedTensorIsLeftOutWhenItsPartsBeginWithinABlock) {
   ModelSpec spec = read_model_spec(golden("phi3"));
-  EXPECT_TRUE(quantised_layout(spec, DType::nf4).left_out.empty());
+  EXPECT_TRUE(quantized_layout(spec, DType::nf4).left_out.empty());
   spec.hidden = 33;
-  auto layout = quantised_layout(spec, DType::nf4);
+  auto layout = quantized_layout(spec, DType::nf4);
   EXPECT_THAT(layout.left_out, testing::Contains("model.layers.0.self_attn.qkv_proj.weight"));
-  EXPECT_TRUE(quantised_layout(spec, DType::int8).left_out.empty());
+  EXPECT_TRUE(quantized_layout(spec, DType::int8).left_out.empty());
 }
 
 // The tensors of a golden model, with their values in bf16.
@@ -126,7 +126,7 @@ void write_in_bf16(const std::string& family, const std::string& to) {
   writer.commit();
 }
 
-// A golden model as transformers saves it after bitsandbytes has quantised it from what it was before.
+// A golden model as transformers saves it after bitsandbytes has quantized it from what it was before.
 void write_as_bitsandbytes(const std::string& family, const std::string& to, const std::string& before) {
   fs::create_directories(to);
   Json config = read_json(golden(family) + "/config.json");
@@ -141,7 +141,7 @@ void write_as_bitsandbytes(const std::string& family, const std::string& to, con
   };
   for (const TensorView& t : files.tensors())
     add(std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}, t.bytes.data());
-  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden(family)), DType::nf4).matrices) {
+  for (const QuantizedMatrix& m : quantized_layout(read_model_spec(golden(family)), DType::nf4).matrices) {
     auto x = files.find(m.name)->floats("");
     auto blocks = static_cast<std::int64_t>((x.size() + 63) / 64), groups = (blocks + 255) / 256;
     std::vector<std::uint8_t> codes((x.size() + 1) / 2), scale_codes(static_cast<std::size_t>(blocks));
@@ -165,26 +165,26 @@ void write_as_bitsandbytes(const std::string& family, const std::string& to, con
   writer.commit();
 }
 
-TEST_F(QuantisedBaseTest, ABaseThatBitsandbytesHasQuantisedGivesTheSameValues) {
-  QuantisedBase from_values = open(golden("llama_tiny"));
+TEST_F(QuantizedBaseTest, ABaseThatBitsandbytesHasQuantizedGivesTheSameValues) {
+  QuantizedBase from_values = open(golden("llama_tiny"));
   write_as_bitsandbytes("llama_tiny", dir / "bnb", "float32");
-  QuantisedBase as_is = open(dir / "bnb");
+  QuantizedBase as_is = open(dir / "bnb");
   EXPECT_NE(as_is.folder(), from_values.folder());
-  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden("llama_tiny")), DType::nf4).matrices)
+  for (const QuantizedMatrix& m : quantized_layout(read_model_spec(golden("llama_tiny")), DType::nf4).matrices)
     EXPECT_EQ(floats(as_is.find(m.name)->as_matrix(m.rows, m.cols)),
               floats(from_values.find(m.name)->as_matrix(m.rows, m.cols)))
         << m.name;
-  EXPECT_THAT(refusal([&] { open(dir / "bnb", DType::int8); }), testing::HasSubstr("quantised to nf4 already"));
+  EXPECT_THAT(refusal([&] { open(dir / "bnb", DType::int8); }), testing::HasSubstr("quantized to nf4 already"));
 }
 
 // As bitsandbytes does in a model that computes in bf16.
-TEST_F(QuantisedBaseTest, ValuesOfABaseIn16BitsAreRoundedToBf16) {
+TEST_F(QuantizedBaseTest, ValuesOfABaseIn16BitsAreRoundedToBf16) {
   write_in_bf16("llama_tiny", dir / "half");
   write_as_bitsandbytes("llama_tiny", dir / "bnb", "bfloat16");
   for (const std::string& model : {dir / "half", dir / "bnb"}) {
-    QuantisedBase q = open(model);
+    QuantizedBase q = open(model);
     bool rounded = false;
-    for (const QuantisedMatrix& m : quantised_layout(read_model_spec(model), DType::nf4).matrices) {
+    for (const QuantizedMatrix& m : quantized_layout(read_model_spec(model), DType::nf4).matrices) {
       kernels::Weight w = q.find(m.name)->as_matrix(m.rows, m.cols);
       auto values = floats(w);
       w.bf16_values = false;
@@ -201,7 +201,7 @@ TEST_F(QuantisedBaseTest, ValuesOfABaseIn16BitsAreRoundedToBf16) {
   EXPECT_FALSE(open(golden("llama_tiny")).find(name)->bf16_values);
 }
 
-TEST_F(QuantisedBaseTest, IsTheSameForAnyNumberOfThreads) {
+TEST_F(QuantizedBaseTest, IsTheSameForAnyNumberOfThreads) {
   open(golden("llama_tiny"));
   std::string one = get(folder() + "/layer-0001.safetensors");
   fs::remove_all(root);
@@ -212,13 +212,13 @@ TEST_F(QuantisedBaseTest, IsTheSameForAnyNumberOfThreads) {
   EXPECT_EQ(get(folder() + "/layer-0001.safetensors"), one);
 }
 
-TEST_F(QuantisedBaseTest, IsReused) {
+TEST_F(QuantizedBaseTest, IsReused) {
   EXPECT_THAT(open(golden("llama_tiny")).note(), testing::StartsWith("built"));
   std::string found = folder();
   EXPECT_EQ(open(golden("llama_tiny")).note(), "found in " + found);
 }
 
-TEST_F(QuantisedBaseTest, AChangedBaseGetsItsOwnFolder) {
+TEST_F(QuantizedBaseTest, AChangedBaseGetsItsOwnFolder) {
   std::string model = copy_of("llama_tiny"), weights = model + "/model.safetensors";
   std::string before = open(model).folder();
   EXPECT_EQ(open(golden("llama_tiny")).folder(), before) << "the same contents elsewhere are the same base";
@@ -228,7 +228,7 @@ TEST_F(QuantisedBaseTest, AChangedBaseGetsItsOwnFolder) {
   EXPECT_NE(open(model).folder(), before);
 }
 
-TEST_F(QuantisedBaseTest, DamageIsFoundAndRepaired) {
+TEST_F(QuantizedBaseTest, DamageIsFoundAndRepaired) {
   open(golden("llama_tiny"));
   std::string file = folder() + "/layer-0000.safetensors", whole = get(file);
   auto damaged = [&](const std::string& bytes) {
@@ -248,11 +248,11 @@ TEST_F(QuantisedBaseTest, DamageIsFoundAndRepaired) {
   EXPECT_TRUE(fs::exists(folder() + "/manifest.json"));
 }
 
-TEST_F(QuantisedBaseTest, ANewerVersionOrAnotherBasesFolderIsBuiltAnew) {
+TEST_F(QuantizedBaseTest, ANewerVersionOrAnotherBasesFolderIsBuiltAnew) {
   open(golden("llama_tiny"));
   std::string manifest = folder() + "/manifest.json", whole = get(manifest);
   for (auto [key, value] :
-       {std::pair{"version", Json(QuantisedBase::kVersion + 1)}, {"digest", Json("0123")}, {"format", Json(9)}}) {
+       {std::pair{"version", Json(QuantizedBase::kVersion + 1)}, {"digest", Json("0123")}, {"format", Json(9)}}) {
     Json j = read_json(manifest);
     j[key] = value;
     put(manifest, j.dump());
@@ -270,7 +270,7 @@ TEST_F(QuantisedBaseTest, ANewerVersionOrAnotherBasesFolderIsBuiltAnew) {
   EXPECT_THAT(open(golden("llama_tiny")).note(), testing::StartsWith("built"));
 }
 
-TEST_F(QuantisedBaseTest, ADamagedMemoIsIgnored) {
+TEST_F(QuantizedBaseTest, ADamagedMemoIsIgnored) {
   open(golden("llama_tiny"));
   std::string found = folder();
   for (const char* memo : {"", "{", "[]", R"({"a": 1})", "{\"x\": {\"file\": 1, \"xxh3\": 2}}"}) {
@@ -279,7 +279,7 @@ TEST_F(QuantisedBaseTest, ADamagedMemoIsIgnored) {
   }
 }
 
-TEST_F(QuantisedBaseTest, NanAndInfinityAreNamed) {
+TEST_F(QuantizedBaseTest, NanAndInfinityAreNamed) {
   std::string model = copy_of("llama_tiny"), path = model + "/model.safetensors", bytes = get(path);
   std::ptrdiff_t data, size;
   auto spoil = [&](const char* name, std::ptrdiff_t element, float value) {
@@ -301,22 +301,22 @@ TEST_F(QuantisedBaseTest, NanAndInfinityAreNamed) {
   EXPECT_TRUE(folder().empty()) << "nothing is left of it";
 }
 
-TEST_F(QuantisedBaseTest, MissingAndMisshapenTensorsAreListed) {
+TEST_F(QuantizedBaseTest, MissingAndMisshapenTensorsAreListed) {
   ModelSpec spec = read_model_spec(golden("llama_tiny"));
   spec.ffn = 64;
   spec.layers = 3;
-  std::string said = refusal([&] { QuantisedBase(spec, ModelFiles(golden("llama_tiny")), DType::nf4, root); });
+  std::string said = refusal([&] { QuantizedBase(spec, ModelFiles(golden("llama_tiny")), DType::nf4, root); });
   EXPECT_THAT(said, testing::HasSubstr(
                         "'model.layers.0.mlp.up_proj.weight' has shape [48, 32], config.json asks for [64, 32]"));
   EXPECT_THAT(said, testing::HasSubstr("'model.layers.2.self_attn.q_proj.weight' is missing"));
 }
 
-TEST_F(QuantisedBaseTest, IsBuiltOnceForConcurrentUsers) {
+TEST_F(QuantizedBaseTest, IsBuiltOnceForConcurrentUsers) {
   std::atomic<int> built = 0, same = 0;
   std::vector<std::thread> askers;  // a lock excludes threads as it does processes
   for (int i = 0; i < 4; ++i)
     askers.emplace_back([&] {
-      QuantisedBase q = open(golden("llama_tiny"));
+      QuantizedBase q = open(golden("llama_tiny"));
       built += q.note().starts_with("built in");
       same += q.folder() == folder();
     });

@@ -1,4 +1,4 @@
-#include "checkpoint/quantised.h"
+#include "checkpoint/quantized.h"
 
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/checkpoint_dir.h"
@@ -14,10 +14,10 @@ namespace {
 
 constexpr JsonLimits kManifestLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
-std::string digest_of_base(const ModelFiles& base, const QuantisedLayout& layout, DType scheme,
+std::string digest_of_base(const ModelFiles& base, const QuantizedLayout& layout, DType scheme,
                            const std::string& root) {
   Hasher h;
-  h.text("quantised base").number(QuantisedBase::kVersion).text(dtype_row(scheme).name);
+  h.text("quantized base").number(QuantizedBase::kVersion).text(dtype_row(scheme).name);
   h.text(content_digest(base.paths(), root + "/sources.json"));
   for (auto& m : layout.matrices)
     h.text(m.name).number(static_cast<std::uint64_t>(m.rows)).number(static_cast<std::uint64_t>(m.cols));
@@ -43,8 +43,8 @@ const TensorView& expect(const SafetensorsFile& file, const TensorInfo& wanted) 
 
 }  // namespace
 
-QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, DType scheme, const std::string& root)
-    : scheme_(scheme), layout_(quantised_layout(spec, scheme)) {
+QuantizedBase::QuantizedBase(const ModelSpec& spec, const ModelFiles& base, DType scheme, const std::string& root)
+    : scheme_(scheme), layout_(quantized_layout(spec, scheme)) {
   make_directories(root);
   digest_ = digest_of_base(base, layout_, scheme, root);
   folder_ = root + "/" + digest_;
@@ -60,7 +60,7 @@ QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, DTyp
 }
 
 // Loads the folder; returns "", or why it cannot be used.
-std::string QuantisedBase::ready_or_why(const ModelFiles& base, const std::string& note) {
+std::string QuantizedBase::ready_or_why(const ModelFiles& base, const std::string& note) {
   if (!file_exists(folder_)) return "not cached yet";
   std::string problem = manifest_problem(folder_);
   if (problem.empty()) try {
@@ -73,12 +73,12 @@ std::string QuantisedBase::ready_or_why(const ModelFiles& base, const std::strin
   return problem;
 }
 
-void QuantisedBase::build(const ModelSpec& spec, const ModelFiles& base, const std::string& why) {
-  log_info("quantising {} matrices to {}: {}", layout_.matrices.size(), scheme_name(), why);
+void QuantizedBase::build(const ModelSpec& spec, const ModelFiles& base, const std::string& why) {
+  log_info("quantizing {} matrices to {}: {}", layout_.matrices.size(), scheme_name(), why);
   {
     DirectoryWriter out(folder_, true);
-    quantise_layers(spec, base, layout_, scheme_, out.path());
-    write_manifest(out.path(), {{"kind", "quantised base"},
+    quantize_layers(spec, base, layout_, scheme_, out.path());
+    write_manifest(out.path(), {{"kind", "quantized base"},
                                 {"version", kVersion},
                                 {"scheme", std::string(scheme_name())},
                                 {"digest", digest_}});
@@ -88,7 +88,7 @@ void QuantisedBase::build(const ModelSpec& spec, const ModelFiles& base, const s
   note_ = fmt::format("built in {}", folder_);
 }
 
-void QuantisedBase::load(const ModelFiles& base) {
+void QuantizedBase::load(const ModelFiles& base) {
   const std::string path = folder_ + "/manifest.json";
   Json manifest = read_json(path, kManifestLimits);
   if (auto version = json_integer(manifest, "version", -1, path); version != kVersion)
@@ -122,12 +122,12 @@ void QuantisedBase::load(const ModelFiles& base) {
   }
 }
 
-std::optional<StoredTensor> QuantisedBase::find(const std::string& name) const {
+std::optional<StoredTensor> QuantizedBase::find(const std::string& name) const {
   auto it = tensors_.find(name);
   return it == tensors_.end() ? std::nullopt : std::optional(it->second);
 }
 
-std::int64_t QuantisedBase::weights() const {
+std::int64_t QuantizedBase::weights() const {
   std::int64_t n = 0;
   for (auto& m : layout_.matrices) n += m.size();
   return n;

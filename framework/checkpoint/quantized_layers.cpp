@@ -1,4 +1,4 @@
-// Quantises the base's tensors to codes and scales, one layer file at a time.
+// Quantizes the base's tensors to codes and scales, one layer file at a time.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -6,7 +6,7 @@
 
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/finite.h"
-#include "checkpoint/quantised.h"
+#include "checkpoint/quantized.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/quant_int8.h"
@@ -21,7 +21,7 @@ using kernels::kNf4Block, kernels::kNf4ScaleBlock;
 std::int64_t blocks(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
 // Calls take(first, values) for consecutive blocks of the matrix as (out, in), each of a multiple of `grain` values.
-void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64_t grain,
+void for_pieces(const QuantizedMatrix& m, const FiniteValues& values, std::int64_t grain,
                 const std::function<void(std::int64_t, std::span<const float>)>& take) {
   if (m.transposed) {
     const StoredOrder& order = m.order;
@@ -47,8 +47,8 @@ void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64
   }
 }
 
-// Quantises the scales (double quantisation).
-void nest_scales(Quantised& q) {
+// Quantizes the scales (double quantization).
+void nest_scales(Quantized& q) {
   q.scale_codes.resize(q.scales.size());
   std::vector<float> blocks_of(
       static_cast<std::size_t>(1 + blocks(static_cast<std::int64_t>(q.scales.size()), kNf4ScaleBlock)));
@@ -56,8 +56,8 @@ void nest_scales(Quantised& q) {
   q.scales = std::move(blocks_of);
 }
 
-Quantised quantise(const QuantisedMatrix& m, const FiniteValues& values, DType scheme) {
-  Quantised out;
+Quantized quantize(const QuantizedMatrix& m, const FiniteValues& values, DType scheme) {
+  Quantized out;
   out.codes.resize(m.codes(scheme).bytes());
   out.scales.resize(static_cast<std::size_t>(m.scales(scheme).size()));
   if (scheme == DType::nf4) {
@@ -93,24 +93,24 @@ void check_tensors(const ModelSpec& spec, const ModelFiles& base) {
 
 }  // namespace
 
-TensorInfo QuantisedMatrix::codes(DType scheme) const {
+TensorInfo QuantizedMatrix::codes(DType scheme) const {
   if (scheme == DType::nf4) return {name, DType::u8, {(size() + 1) / 2}};
   return {name, DType::i8, {rows, cols}};
 }
 
-TensorInfo QuantisedMatrix::scales(DType scheme) const {
+TensorInfo QuantizedMatrix::scales(DType scheme) const {
   if (scheme == DType::nf4) return {name + ".absmax", DType::f32, {blocks(size(), kNf4Block)}};
   return {name + ".scale", DType::f32, {rows}};
 }
 
-TensorInfo QuantisedMatrix::scale_codes() const { return {name + ".absmax", DType::u8, {blocks(size(), kNf4Block)}}; }
+TensorInfo QuantizedMatrix::scale_codes() const { return {name + ".absmax", DType::u8, {blocks(size(), kNf4Block)}}; }
 
-TensorInfo QuantisedMatrix::scale_blocks() const {
+TensorInfo QuantizedMatrix::scale_blocks() const {
   return {name + ".nested_absmax", DType::f32, {1 + blocks(blocks(size(), kNf4Block), kNf4ScaleBlock)}};
 }
 
-QuantisedLayout quantised_layout(const ModelSpec& spec, DType scheme) {
-  QuantisedLayout layout;
+QuantizedLayout quantized_layout(const ModelSpec& spec, DType scheme) {
+  QuantizedLayout layout;
   std::set<std::string> seen, out_of_step;
   const auto names = weight_names(spec);
   for (const WeightName& w : names)  // a part of a fused tensor must begin at a block boundary
@@ -124,20 +124,20 @@ QuantisedLayout quantised_layout(const ModelSpec& spec, DType scheme) {
 
 std::string layer_file(std::int64_t layer) { return fmt::format("layer-{:04}.safetensors", layer); }
 
-void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, DType scheme,
+void quantize_layers(const ModelSpec& spec, const ModelFiles& base, const QuantizedLayout& layout, DType scheme,
                      const std::string& folder) {
   check_tensors(spec, base);
-  std::set<std::string> quantised;
+  std::set<std::string> quantized;
   for (auto first = layout.matrices.begin(); first != layout.matrices.end();) {
     std::int64_t layer = first->layer;
     std::vector<TensorInfo> infos;
-    std::map<std::string, Quantised> done;     // by matrix
+    std::map<std::string, Quantized> done;     // by matrix
     std::map<std::string, std::string> owner;  // tensor → matrix
     for (; first != layout.matrices.end() && first->layer == layer; ++first) {
       const TensorView& tensor = *base.find(first->name);
-      Quantised q = is_bitsandbytes(base, first->name)
+      Quantized q = is_bitsandbytes(base, first->name)
                         ? read_bitsandbytes(base, *first, scheme)
-                        : quantise(*first, FiniteValues(tensor, base.directory()), scheme);
+                        : quantize(*first, FiniteValues(tensor, base.directory()), scheme);
       std::vector<TensorInfo> tensors{first->codes(scheme)};
       if (q.scale_codes.empty()) tensors.push_back(first->scales(scheme));
       else tensors.insert(tensors.end(), {first->scale_codes(), first->scale_blocks()});
@@ -146,19 +146,19 @@ void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
         infos.push_back(std::move(t));
       }
       done[first->name] = std::move(q);
-      quantised.insert(first->name);
+      quantized.insert(first->name);
     }
     SafetensorsWriter out(folder + "/" + layer_file(layer), std::move(infos));
     for (const TensorInfo& t : out.tensors()) {
       const std::string& matrix = owner.at(t.name);
-      const Quantised& q = done.at(matrix);
+      const Quantized& q = done.at(matrix);
       const void* codes = t.name == matrix ? q.codes.data() : q.scale_codes.data();
       out.append(t.dtype == DType::f32 ? static_cast<const void*>(q.scales.data()) : codes, t.bytes());
     }
     out.commit();
   }
   for (const WeightName& w : weight_names(spec))
-    if (quantised.insert(w.tensor).second) {
+    if (quantized.insert(w.tensor).second) {
       const TensorView& tensor = *base.find(w.tensor);
       FiniteValues(tensor, base.directory()).scan();
     }
