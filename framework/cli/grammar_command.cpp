@@ -35,11 +35,13 @@ int run_grammar(const std::vector<std::string>& words) {
                                                  : "The constraint is supported.\n");
     return 0;
   }
-  const std::string rows = read_file(*g.check);
+  const std::string rows = read_text_file(*g.check);
   std::string out;
   for (std::size_t begin = 0; begin < rows.size();) {
     const std::size_t end = std::min(rows.find('\n', begin), rows.size());
-    out += automaton->accepts(std::string_view(rows).substr(begin, end - begin)) ? "accept\n" : "reject\n";
+    std::string_view row = std::string_view(rows).substr(begin, end - begin);
+    if (row.ends_with('\r')) row.remove_suffix(1);  // as in a dataset
+    out += automaton->accepts(row) ? "accept\n" : "reject\n";
     begin = end + 1;
   }
   print(out);

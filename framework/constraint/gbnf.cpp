@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
+#include "constraint/regex_characters.h"
 #include "constraint/utf8.h"
 #include "core/closest.h"
 #include "core/error.h"
@@ -52,11 +54,15 @@ class GrammarParser {
   std::uint32_t root() const { return ids_.at("root"); }
 
  private:
-  std::size_t line() const {
-    return 1 +
-           static_cast<std::size_t>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), U'\n'));
+  // The line of at_, which only grows: what was counted before is not counted again.
+  std::size_t line() {
+    const auto begin = text_.begin();
+    line_ += static_cast<std::size_t>(
+        std::count(begin + static_cast<std::ptrdiff_t>(counted_), begin + static_cast<std::ptrdiff_t>(at_), U'\n'));
+    counted_ = at_;
+    return line_;
   }
-  [[noreturn]] void fail(std::string_view what) const {
+  [[noreturn]] void fail(std::string_view what) {
     const std::size_t begin = at_ == 0 ? 0 : text_.rfind(U'\n', at_ - 1) + 1;
     throw UserError("{}:{}:{}: {}", source_, line(), at_ - std::min(at_, begin) + 1, what);
   }
@@ -166,6 +172,7 @@ class GrammarParser {
       const Sequence body(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end());
       out.resize(begin);
       Symbol one{false, anonymous({body}), {}};
+      count(2);  // of the rules, however often it repeats
       for (std::uint32_t i = 0; i < least; ++i) out.push_back(one), count(1);
       if (most == UINT32_MAX) {
         const std::uint32_t again = anonymous({});
@@ -223,15 +230,10 @@ class GrammarParser {
     }
   }
   char32_t hex(int digits) {
-    char32_t value = 0;
-    for (int i = 0; i < digits; ++i) {
-      const char32_t c = more() ? text_[at_++] : 0, low = c | 32;
-      if (c >= U'0' && c <= U'9') value = value << 4 | (c - U'0');
-      else if (low >= U'a' && low <= U'f') value = value << 4 | (low - U'a' + 10);
-      else fail("a hexadecimal digit is missing");
-    }
-    if (value > Languages::kLast) fail("no code point is that large");
-    return value;
+    const std::optional<char32_t> value = hexadecimal(text_, at_, digits);
+    if (!value) fail("a hexadecimal digit is missing");
+    if (*value > Languages::kLast) fail("no code point is that large");
+    return *value;
   }
 
   std::vector<CodePoints> bracket() {
@@ -248,82 +250,17 @@ class GrammarParser {
       }
       set.push_back(c);
     }
-    std::sort(set.begin(), set.end(), [](auto& a, auto& b) { return a.first < b.first; });
-    if (!inverse) return set;
-    std::vector<CodePoints> out;
-    char32_t next = 0;
-    for (auto& c : set) {
-      if (c.first > next) out.push_back({next, c.first - 1});
-      next = std::max<char32_t>(next, c.last + 1);
-    }
-    if (next <= Languages::kLast) out.push_back({next, Languages::kLast});
-    return out;
+    if (inverse) return inverted(std::move(set));
+    std::ranges::sort(set, {}, &CodePoints::first);
+    return set;
   }
 
   std::string source_;
   std::u32string text_;
-  std::size_t at_ = 0, symbols_ = 0;
+  std::size_t at_ = 0, symbols_ = 0, counted_ = 0, line_ = 1;
   std::vector<Rule> rules_;
   std::map<std::string, std::uint32_t> ids_;
 };
-
-void check_rules(std::vector<Rule>& rules, std::uint32_t root, std::string_view source) {
-  const std::size_t n = rules.size();
-  std::vector<char> ends(n, 0), empty(n, 0);
-  auto settle = [&](std::vector<char>& of, bool terminals) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t r = 0; r < n; ++r) {
-        if (of[r]) continue;
-        for (auto& sequence : rules[r].alternatives)
-          if (std::all_of(sequence.begin(), sequence.end(),
-                          [&](auto& s) { return s.terminal ? terminals && !s.set.empty() : of[s.rule] != 0; })) {
-            of[r] = 1;
-            changed = true;
-            break;
-          }
-      }
-    }
-  };
-  settle(ends, true);
-  settle(empty, false);
-  if (!ends[root]) throw UserError("{}: the rule 'root' allows no text at all: it never ends", source);
-  for (auto& rule : rules)
-    std::erase_if(rule.alternatives, [&](auto& sequence) {
-      return std::any_of(sequence.begin(), sequence.end(),
-                         [&](auto& s) { return s.terminal ? s.set.empty() : !ends[s.rule]; });
-    });
-  // Edges to rules that may come first in a rule; `grows`: other symbols follow.
-  struct Edge {
-    std::uint32_t to;
-    bool grows;
-  };
-  std::vector<std::vector<Edge>> first(n);
-  for (std::size_t r = 0; r < n; ++r)
-    for (auto& sequence : rules[r].alternatives)
-      for (std::size_t i = 0; i < sequence.size() && !sequence[i].terminal; ++i) {
-        first[r].push_back({sequence[i].rule, i + 1 < sequence.size()});
-        if (!empty[sequence[i].rule]) break;
-      }
-  for (std::uint32_t r = 0; r < n; ++r) {
-    for (auto& edge : first[r]) {
-      if (!edge.grows) continue;
-      std::vector<char> reached(n, 0);
-      std::vector<std::uint32_t> stack{edge.to};
-      while (!stack.empty()) {
-        const std::uint32_t at = stack.back();
-        stack.pop_back();
-        if (reached[at]) continue;
-        reached[at] = 1;
-        for (auto& next : first[at]) stack.push_back(next.to);
-      }
-      // x* with a possibly empty x recurs with nothing left to do, which is harmless.
-      if (reached[r] && !(rules[r].name.empty() && empty[edge.to]))
-        throw UserError("{}: {} is left-recursive: it begins with itself, which is not supported", source,
-                        rules[r].name.empty() ? "a repetition" : fmt::format("rule '{}'", rules[r].name));
-    }
-  }
-}
 
 }  // namespace
 
@@ -331,7 +268,7 @@ GrammarRules parse_gbnf(std::string_view text, std::string_view source) {
   GrammarParser parser(text, source);
   GrammarRules out{parser.parse(), 0};
   out.root = parser.root();
-  check_rules(out.rules, out.root, source);
+  check_grammar(out, source);
   return out;
 }
 

@@ -28,8 +28,12 @@ struct GrammarRules {
   std::vector<GrammarRule> rules;
   std::uint32_t root = 0;
 };
+
 /// Parses a grammar. Alternatives that never terminate are removed, so every stack can be completed. UserError for a
 /// syntax error, and for left recursion, which would grow stacks without reading input.
 GrammarRules parse_gbnf(std::string_view text, std::string_view source);
+
+/// What parse_gbnf does with the rules it has read: removes what never terminates, rejects left recursion.
+void check_grammar(GrammarRules& grammar, std::string_view source);
 
 }  // namespace dml

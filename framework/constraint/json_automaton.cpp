@@ -6,9 +6,15 @@
 #include "core/error.h"
 
 namespace dml {
+namespace {
+
+constexpr std::uint32_t kLongestNumber = 60;  // characters; a model could generate digits endlessly
+
+}  // namespace
 
 JsonAutomaton::JsonAutomaton(const Json& schema, std::string source, JsonSpace space)
-    : schema_(schema, std::move(source), languages_), space_(space) {
+    : schema_(schema, std::move(source), languages_, space == JsonSpace::one ? kLongestNumber : Schema::kNoLimit),
+      space_(space) {
   schema_.look_ahead();
   if (!schema_.satisfiable(schema_.root())) return;
   const FrameId end = frame({.expects = Expects::end});

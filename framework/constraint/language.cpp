@@ -1,6 +1,7 @@
 #include "constraint/language.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
 
@@ -11,11 +12,10 @@ using Id = Languages::Id;
 using Transition = Languages::Transition;
 
 constexpr std::size_t kMaxNodes = 4'000'000;   // maximum number of expressions
+constexpr std::size_t kMaxParts = 16'000'000;  // maximum number of all their parts
 constexpr std::size_t kMaxSearched = 200'000;  // maximum number of states that one emptiness test visits
 
-[[noreturn]] void too_complex() {
-  throw UserError("the constraint is too complex: it needs more than {} states", kMaxNodes);
-}
+[[noreturn]] void too_complex() { throw UserError("the constraint is too complex: it needs too many states"); }
 
 std::uint64_t packed(CodePoints c) { return std::uint64_t{c.first} << 32 | c.last; }
 
@@ -36,7 +36,11 @@ Languages::Languages() {
 Id Languages::intern(Node node) {
   auto [it, fresh] = ids_.try_emplace(std::move(node), static_cast<Id>(nodes_.size()));
   if (fresh) {
-    if (nodes_.size() >= kMaxNodes) too_complex();
+    parts_ += it->first.data.size();
+    if (nodes_.size() >= kMaxNodes || parts_ > kMaxParts) {
+      ids_.erase(it);
+      too_complex();
+    }
     nodes_.push_back(it->first);
     bytes_ += 2 * (sizeof(Node) + it->first.data.size() * sizeof(std::uint64_t)) + 2 * sizeof(raw_[0]) + 32;
     raw_.emplace_back();
@@ -73,25 +77,30 @@ Id Languages::characters(std::vector<CodePoints> set) {
   return node.data.empty() ? kNone : intern(std::move(node));
 }
 
-Id Languages::literal(std::u32string_view text) {
-  Id out = kEmptyText;
-  for (std::size_t i = text.size(); i-- > 0;) out = concatenation(character(text[i]), out);
-  return out;
+Id Languages::literal(std::u32string_view text, Id tail) {
+  for (std::size_t i = text.size(); i-- > 0;) tail = concatenation(character(text[i]), tail);
+  return tail;
 }
 
+// Right-associative: (xy)b = x(yb). Without recursion, since a text of any length is such a chain.
 Id Languages::concatenation(Id a, Id b) {
   if (a == kNone || b == kNone) return kNone;
   if (a == kEmptyText) return b;
   if (b == kEmptyText) return a;
-  if (a == kAnything && b == kAnything) return a;
-  if (nodes_[a].kind == Kind::concatenation) {  // right-associative: (xy)b = x(yb)
-    const Id first = static_cast<Id>(nodes_[a].data[0]), rest = static_cast<Id>(nodes_[a].data[1]);
-    return concatenation(first, concatenation(rest, b));
+  std::vector<Id> chain;
+  for (; nodes_[a].kind == Kind::concatenation; a = static_cast<Id>(nodes_[a].data[1]))
+    chain.push_back(static_cast<Id>(nodes_[a].data[0]));
+  chain.push_back(a);
+  while (!chain.empty()) {
+    const Id first = chain.back();
+    chain.pop_back();
+    if (first == kAnything && b == kAnything) continue;
+    b = intern({Kind::concatenation,
+                nodes_[first].nullable && nodes_[b].nullable,
+                nodes_[first].positive && nodes_[b].positive,
+                {first, b}});
   }
-  return intern({Kind::concatenation,
-                 nodes_[a].nullable && nodes_[b].nullable,
-                 nodes_[a].positive && nodes_[b].positive,
-                 {a, b}});
+  return b;
 }
 
 Id Languages::concatenation(std::initializer_list<Id> parts) {
@@ -168,24 +177,33 @@ Id Languages::repetition(Id a, std::uint32_t least, std::uint32_t most) {
   return intern({Kind::repetition, least == 0, nodes_[a].positive, {a, std::uint64_t{least} << 32 | most}});
 }
 
+// Goes through the sorted texts with the branchings of the tree above the current one on a stack.
 Id Languages::dictionary(std::vector<std::pair<std::u32string, Id>> entries) {
   std::sort(entries.begin(), entries.end());
-  auto build = [&](auto& self, std::size_t begin, std::size_t end, std::size_t depth) -> Id {
+  struct Branching {
+    std::size_t depth;
     std::vector<Id> branches;
-    std::size_t i = begin;
-    for (; i < end && entries[i].first.size() == depth; ++i) branches.push_back(entries[i].second);
-    while (i < end) {
-      std::size_t next = i + 1;
-      while (next < end && entries[next].first[depth] == entries[i].first[depth]) ++next;
-      if (next == i + 1)
-        branches.push_back(
-            concatenation(literal(std::u32string_view(entries[i].first).substr(depth)), entries[i].second));
-      else branches.push_back(concatenation(character(entries[i].first[depth]), self(self, i, next, depth + 1)));
-      i = next;
-    }
-    return either(std::move(branches));
   };
-  return build(build, 0, entries.size(), 0);
+  std::vector<Branching> open;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::u32string& text = entries[i].first;
+    std::size_t shared = 0;  // characters, with the next text
+    if (i + 1 < entries.size())
+      shared = static_cast<std::size_t>(std::ranges::mismatch(text, entries[i + 1].first).in1 - text.begin());
+    if (open.empty() || open.back().depth < shared) open.push_back({shared, {}});
+    const auto branch = [&](std::size_t end, Id tail) {
+      const std::size_t begin = open.back().depth;
+      open.back().branches.push_back(literal(std::u32string_view(text).substr(begin, end - begin), tail));
+    };
+    branch(text.size(), entries[i].second);
+    while (open.back().depth > shared) {  // no later text passes through these
+      auto [depth, branches] = std::move(open.back());
+      open.pop_back();
+      if (open.empty() || open.back().depth < shared) open.push_back({shared, {}});
+      branch(depth, either(std::move(branches)));
+    }
+  }
+  return open.empty() ? kNone : either(std::move(open.back().branches));
 }
 
 // data: divisor, remainder so far, places, places used (0: no point yet; else 1 + digits after it)
@@ -220,24 +238,19 @@ Id Languages::loop(bool nullable) {
 }
 
 std::vector<std::uint32_t> Languages::labels(Id a) const {
-  const Node& n = nodes_[a];
-  if (n.kind == Kind::label) return {static_cast<std::uint32_t>(n.data[0])};
-  if (n.kind == Kind::concatenation && nodes_[n.data[0]].nullable) return labels(static_cast<Id>(n.data[1]));
   std::vector<std::uint32_t> out;
-  if (n.kind == Kind::either)
-    for (std::uint64_t part : n.data)
-      for (std::uint32_t mark : labels(static_cast<Id>(part))) out.push_back(mark);
-  return out;
-}
-
-const std::vector<Transition>& Languages::raw_transitions(Id a) {
-  if (!raw_known_[a]) {
-    std::vector<Transition> out = derive(a);
-    bytes_ += out.size() * sizeof(Transition);
-    raw_[a] = std::move(out);
-    raw_known_[a] = 1;
+  std::vector<Id> left{a};
+  for (std::set<Id> seen; !left.empty();) {
+    const Id at = left.back();
+    left.pop_back();
+    if (!seen.insert(at).second) continue;
+    const Node& n = nodes_[at];
+    if (n.kind == Kind::label) out.push_back(static_cast<std::uint32_t>(n.data[0]));
+    if (n.kind == Kind::concatenation && nodes_[n.data[0]].nullable) left.push_back(static_cast<Id>(n.data[1]));
+    if (n.kind == Kind::either)
+      for (std::size_t i = n.data.size(); i-- > 0;) left.push_back(static_cast<Id>(n.data[i]));
   }
-  return raw_[a];
+  return out;
 }
 
 bool Languages::empty(Id a) {

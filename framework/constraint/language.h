@@ -35,7 +35,8 @@ class Languages {
   Id characters(std::vector<CodePoints> set);
   Id character(char32_t c) { return characters({{c, c}}); }
   Id any_character() { return characters({{0, kLast}}); }
-  Id literal(std::u32string_view text);
+  /// The text, followed by `tail`.
+  Id literal(std::u32string_view text, Id tail = kEmptyText);
   Id concatenation(Id a, Id b);
   Id concatenation(std::initializer_list<Id> parts);
   Id either(std::vector<Id> parts);
@@ -110,6 +111,7 @@ class Languages {
 
   Id intern(Node node);
   const std::vector<Transition>& raw_transitions(Id a);
+  std::vector<Id> derived_from(Id a) const;
   std::vector<Transition> derive(Id a);
   Id multiples_after(const Node& n, unsigned digit_or_point);
 
@@ -120,7 +122,7 @@ class Languages {
   std::vector<std::vector<Transition>> live_;
   std::vector<std::uint8_t> raw_known_, live_known_, has_multiples_;
   std::vector<Emptiness> emptiness_;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, parts_ = 0;
 };
 
 }  // namespace dml

@@ -9,8 +9,8 @@ namespace {
 using Id = Languages::Id;
 using Transition = Languages::Transition;
 
-// Merges two lists of transitions: `both` is called with the targets of each range of code points, kNone where a list
-// has none.
+// Merges two lists of transitions: `both` is called with the targets of ranges of code points, kNone where a list has
+// none; once for each pair of targets, since a category has hundreds of ranges with the same ones.
 template <class Both>
 std::vector<Transition> merged(std::span<const Transition> a, std::span<const Transition> b, const Both& both) {
   std::vector<Transition> out;
@@ -18,6 +18,12 @@ std::vector<Transition> merged(std::span<const Transition> a, std::span<const Tr
     if (next == Languages::kNone) return;
     if (!out.empty() && out.back().next == next && out.back().last + 1 == first) out.back().last = last;
     else out.push_back({first, last, next});
+  };
+  std::unordered_map<std::uint64_t, Id> known;  // by the pair of targets
+  const auto joined = [&](Id x, Id y) {
+    const auto [it, fresh] = known.try_emplace(std::uint64_t{x} << 32 | y);
+    if (fresh) it->second = both(x, y);
+    return it->second;
   };
   std::size_t i = 0, j = 0;
   char32_t at = 0;
@@ -32,7 +38,7 @@ std::vector<Transition> merged(std::span<const Transition> a, std::span<const Tr
     char32_t last = Languages::kLast;
     if (i < a.size()) last = std::min<char32_t>(last, in_a ? a[i].last : a_first - 1);
     if (j < b.size()) last = std::min<char32_t>(last, in_b ? b[j].last : b_first - 1);
-    add(first, last, both(in_a ? a[i].next : Languages::kNone, in_b ? b[j].next : Languages::kNone));
+    add(first, last, joined(in_a ? a[i].next : Languages::kNone, in_b ? b[j].next : Languages::kNone));
     at = last + 1;
   }
   return out;
@@ -51,6 +57,47 @@ std::vector<Transition> merged_by_pairs(std::vector<std::vector<Transition>> lis
 }
 
 }  // namespace
+
+// Computes the transitions of parts first, with a stack of its own: expressions are nested as deeply as a regular
+// expression is long.
+const std::vector<Transition>& Languages::raw_transitions(Id a) {
+  if (raw_known_[a]) return raw_[a];
+  for (std::vector<Id> open{a}; !open.empty();) {
+    const Id at = open.back();
+    const std::size_t before = open.size();
+    if (!raw_known_[at])
+      for (Id part : derived_from(at))
+        if (!raw_known_[part]) open.push_back(part);
+    if (open.size() > before) continue;
+    open.pop_back();
+    if (raw_known_[at]) continue;
+    std::vector<Transition> out = derive(at);
+    bytes_ += out.size() * sizeof(Transition);
+    raw_[at] = std::move(out);
+    raw_known_[at] = 1;
+  }
+  return raw_[a];
+}
+
+// The parts whose transitions derive() reads.
+std::vector<Id> Languages::derived_from(Id a) const {
+  const Node& n = nodes_[a];
+  switch (n.kind) {
+    case Kind::loop:
+      return {loops_[n.data[0]]};
+    case Kind::complement:
+    case Kind::repetition:
+      return {static_cast<Id>(n.data[0])};
+    case Kind::concatenation:
+      if (!nodes_[n.data[0]].nullable) return {static_cast<Id>(n.data[0])};
+      [[fallthrough]];
+    case Kind::either:
+    case Kind::all_of:
+      return {n.data.begin(), n.data.end()};
+    default:
+      return {};
+  }
+}
 
 std::vector<Transition> Languages::derive(Id a) {
   const Node n = nodes_[a];  // a copy, since nodes_ grows below

@@ -122,6 +122,28 @@ std::optional<Decimal> parse_decimal(std::string_view text, std::size_t most) {
   return out;
 }
 
+std::string with_plain_numbers(std::string_view json) {
+  std::string out;
+  for (std::size_t i = 0; i < json.size();) {
+    std::size_t end = i + 1;
+    if (json[i] == '"') {
+      while (json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+      out += json.substr(i, ++end - i);
+    } else if (json[i] == '-' || (json[i] >= '0' && json[i] <= '9')) {
+      end = std::min(json.find_first_not_of("0123456789.eE+-", i), json.size());
+      const std::string_view number = json.substr(i, end - i);
+      if (const auto d = parse_decimal(number))
+        out += (d->negative ? "-" : "") + (d->digits.empty() ? "0" : d->digits) +
+               (d->fraction.empty() ? "" : '.' + d->fraction);
+      else out += number;
+    } else {
+      out += json[i];
+    }
+    i = end;
+  }
+  return out;
+}
+
 namespace {
 
 // Scientific notation, d.ddde±n, within the range of a double.

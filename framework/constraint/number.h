@@ -22,6 +22,10 @@ struct Decimal {
 /// Parses the text of a JSON number, with or without an exponent; empty if it has more than `most` digits.
 std::optional<Decimal> parse_decimal(std::string_view text, std::size_t most = 400);
 
+/// A JSON text with its numbers as plain decimals ("0.00001" for "1e-05", "3" for "3.0"): the languages below that
+/// compare numbers have no exponents. `json` is valid; a number of too many digits stays as it is.
+std::string with_plain_numbers(std::string_view json);
+
 /// All JSON numbers; with an exponent, those within the range of a double (9.99e307).
 Languages::Id any_number(Languages& languages);
 /// Numbers without a fractional part: 3, 3.0, 3e2.

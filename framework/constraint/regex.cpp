@@ -1,6 +1,7 @@
 #include "constraint/regex.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "constraint/regex_characters.h"
@@ -14,7 +15,7 @@ using Id = Languages::Id;
 using Term = RegexTerm;
 
 constexpr std::uint32_t kMaxUnrolled = 1000;  // repetitions of what asserts something
-constexpr int kMaxTerms = 100'000;            // terms, those of repetitions each time
+constexpr std::size_t kMaxWork = 200'000;     // terms, those of repetitions each time, by kinds of characters
 
 bool reads_nothing(const Term& t) {
   if (t.kind >= Term::Kind::begin) return true;
@@ -34,7 +35,7 @@ class Builder {
   Following everywhere(Id language) const { return Following(1 + kinds_.size(), language); }
 
   Following build(const Term& t, const Following& following) {
-    if (++work_ > kMaxTerms) throw UserError("the regular expression is too complex: it repeats what looks around");
+    spend(kinds_.size());
     if (!t.asserts()) return read(plain(t), following);
     Following out = following;
     switch (t.kind) {
@@ -85,9 +86,17 @@ class Builder {
     return t.kind == Term::Kind::behind || t.kind == Term::Kind::not_behind ? t.set : kAny;
   }
 
+  void spend(std::size_t work) {
+    if ((work_ += work) > kMaxWork) throw UserError("the regular expression is too complex: it looks around too often");
+  }
+
   // Kinds of characters that assertions of the term tell apart.
   void tell_apart(const Term& t) {
-    const std::vector<CodePoints>&set = looked_at(t), others = inverted(set);
+    for (auto& part : t.parts) tell_apart(*part);
+    const std::vector<CodePoints>& set = looked_at(t);
+    if (!told_apart_.insert(languages_.characters(set)).second) return;
+    spend(kinds_.size());
+    const std::vector<CodePoints> others = inverted(set);
     std::vector<std::vector<CodePoints>> next;
     for (auto& kind : kinds_)
       for (auto* side : {&set, &others}) {
@@ -99,7 +108,6 @@ class Builder {
         if (!shared.empty()) next.push_back(std::move(shared));
       }
     kinds_ = std::move(next);
-    for (auto& part : t.parts) tell_apart(*part);
   }
 
   Following either(const Following& a, const Following& b) {
@@ -186,7 +194,8 @@ class Builder {
 
   Languages& languages_;
   std::vector<std::vector<CodePoints>> kinds_{{{0, Languages::kLast}}};
-  int work_ = 0;
+  std::set<Id> told_apart_{languages_.any_character()};  // sets of characters, as languages
+  std::size_t work_ = 0;
 };
 
 }  // namespace

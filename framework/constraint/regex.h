@@ -1,7 +1,7 @@
 // Regular expressions as languages. The syntax is ECMA-262's with the u flag, which JSON Schema's `pattern` refers to:
 // classes, groups, alternatives, quantifiers (greedy and lazy are equivalent), ^ and $ at the ends, look-ahead in a
-// sequence, \d \w \s \xHH \uHHHH \u{…} \p{General_Category}. Back-references (not regular), look-behind and word
-// boundaries are rejected.
+// sequence, \d \w \s \xHH \uHHHH \u{…} \p{General_Category}. Back-references (not regular) and look-behind of more
+// than one character are rejected.
 #pragma once
 
 #include <string_view>

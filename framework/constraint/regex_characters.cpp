@@ -13,6 +13,52 @@ const std::vector<CodePoints> kSpace{{9, 13},          {32, 32},         {0xA0, 
                                      {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
                                      {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 
+using Pairs = std::vector<std::pair<char32_t, char32_t>>;
+
+// Sorted, and ranges that touch as one.
+std::vector<CodePoints> normalized(std::vector<CodePoints> set) {
+  std::ranges::sort(set, {}, &CodePoints::first);
+  std::vector<CodePoints> out;
+  for (CodePoints c : set) {
+    if (!out.empty() && c.first <= out.back().last + 1) out.back().last = std::max(out.back().last, c.last);
+    else out.push_back(c);
+  }
+  return out;
+}
+
+// Adds the second letter of each pair whose first is in `set`, which is normalized, unless it is there as well.
+void add_second(const Pairs& pairs, const std::vector<CodePoints>& set, std::vector<CodePoints>& out) {
+  for (CodePoints c : set)
+    for (auto pair = std::ranges::lower_bound(pairs, std::pair(c.first, U'\0')); pair != pairs.end(); ++pair) {
+      const auto [letter, other] = *pair;
+      if (letter > c.last) break;
+      const auto behind = std::ranges::upper_bound(set, other, {}, &CodePoints::first);
+      if (behind == set.begin() || std::prev(behind)->last < other) out.push_back({other, other});
+    }
+}
+
+// The code points of every general category by its one or two letters, all found in one pass.
+std::map<std::string, std::vector<CodePoints>> all_categories() {
+  std::map<utf8proc_category_t, std::vector<CodePoints>> sets;
+  std::vector<CodePoints>* last = nullptr;
+  for (char32_t c = 0; c <= Languages::kLast; ++c) {
+    std::vector<CodePoints>& set = sets[utf8proc_category(static_cast<utf8proc_int32_t>(c))];
+    if (last == &set) set.back().last = c;
+    else set.push_back({c, c});
+    last = &set;
+  }
+  std::map<std::string, std::vector<CodePoints>> out;
+  for (auto& [category, set] : sets) {
+    const std::string name = utf8proc_category_string(static_cast<utf8proc_int32_t>(set[0].first));
+    for (const std::string& letters : {name, name.substr(0, 1)}) {
+      auto& all = out[letters];
+      all.insert(all.end(), set.begin(), set.end());
+      all = normalized(std::move(all));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<CodePoints> class_escape(char32_t letter) {
@@ -53,7 +99,7 @@ int control_escape(char32_t letter) {
   }
 }
 
-std::vector<CodePoints> general_category(const std::string& name) {
+const std::vector<CodePoints>& general_category(const std::string& name) {
   static const std::map<std::string, std::string> kLong{{"Letter", "L"},
                                                         {"Lowercase_Letter", "Ll"},
                                                         {"Uppercase_Letter", "Lu"},
@@ -68,17 +114,22 @@ std::vector<CodePoints> general_category(const std::string& name) {
                                                         {"Other", "C"},
                                                         {"Control", "Cc"},
                                                         {"cntrl", "Cc"}};
-  auto alias = kLong.find(name);
-  const std::string wanted = alias == kLong.end() ? name : alias->second;
-  std::vector<CodePoints> out;
-  if (wanted.empty() || wanted.size() > 2) return out;
-  for (char32_t c = 0; c <= Languages::kLast; ++c) {
-    const char* is = utf8proc_category_string(static_cast<utf8proc_int32_t>(c));
-    if (is[0] != wanted[0] || (wanted.size() == 2 && is[1] != wanted[1])) continue;
-    if (!out.empty() && out.back().last + 1 == c) out.back().last = c;
-    else out.push_back({c, c});
+  static const auto kCategories = all_categories();
+  static const std::vector<CodePoints> kNone;
+  const auto alias = kLong.find(name);
+  const auto found = kCategories.find(alias == kLong.end() ? name : alias->second);
+  return found == kCategories.end() ? kNone : found->second;
+}
+
+std::optional<char32_t> hexadecimal(std::u32string_view text, std::size_t& at, int digits) {
+  char32_t value = 0;
+  for (int i = 0; i < digits; ++i) {
+    const char32_t c = at < text.size() ? text[at++] : 0, low = c | 32;
+    if (c >= U'0' && c <= U'9') value = value << 4 | (c - U'0');
+    else if (low >= U'a' && low <= U'f') value = value << 4 | (low - U'a' + 10);
+    else return std::nullopt;
   }
-  return out;
+  return value;
 }
 
 bool contains(const std::vector<CodePoints>& set, char32_t c) {
@@ -86,19 +137,21 @@ bool contains(const std::vector<CodePoints>& set, char32_t c) {
 }
 
 std::vector<CodePoints> both_cases(std::vector<CodePoints> set) {
-  static const auto kPairs = [] {  // capitals with their small letters
-    std::vector<std::pair<char32_t, char32_t>> out;
+  static const auto kPairs = [] {  // capitals with their small letters, and the other way round
+    std::pair<Pairs, Pairs> out;
     for (char32_t c = 0; c <= Languages::kLast; ++c)
-      if (auto small = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))); small != c)
-        out.push_back({c, small});
+      if (auto small = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))); small != c) {
+        out.first.push_back({c, small});
+        out.second.push_back({small, c});
+      }
+    std::ranges::sort(out.second);
     return out;
   }();
-  const std::vector<CodePoints> before = set;
-  for (auto [capital, small] : kPairs) {
-    const bool has_capital = contains(before, capital), has_small = contains(before, small);
-    if (has_capital != has_small) set.push_back(has_capital ? CodePoints{small, small} : CodePoints{capital, capital});
-  }
-  return set;
+  set = normalized(std::move(set));
+  std::vector<CodePoints> out = set;
+  add_second(kPairs.first, set, out);
+  add_second(kPairs.second, set, out);
+  return out;
 }
 
 std::vector<CodePoints> inverted(std::vector<CodePoints> set) {

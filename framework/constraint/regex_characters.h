@@ -1,7 +1,9 @@
-// The code points of escapes in regular expressions: \d, \w, \s, \p{…} and their complements.
+// The code points of escapes in regular expressions and grammars: \d, \w, \s, \p{…} and their complements, \xHH.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "constraint/language.h"
@@ -15,7 +17,10 @@ std::vector<CodePoints> class_escape(char32_t letter);
 int control_escape(char32_t letter);
 
 /// The code points of a Unicode general category ("Lu", "L" or "Letter"); empty for an unknown name.
-std::vector<CodePoints> general_category(const std::string& name);
+const std::vector<CodePoints>& general_category(const std::string& name);
+
+/// The value of so many hexadecimal digits (8 at most); nothing if one is missing. `at` moves behind what was read.
+std::optional<char32_t> hexadecimal(std::u32string_view text, std::size_t& at, int digits);
 
 /// `set` with the capital of every small letter in it and the small letter of every capital.
 std::vector<CodePoints> both_cases(std::vector<CodePoints> set);

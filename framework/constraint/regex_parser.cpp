@@ -2,6 +2,7 @@
 #include "constraint/regex_term.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -18,13 +19,7 @@ using TermPtr = RegexTermPtr;
 
 constexpr int kDeepest = 100;                     // nested groups
 constexpr std::uint32_t kMaxRepeats = 1'000'000;  // in {n,m}
-
-TermPtr make(Term::Kind kind, Id language = Languages::kEmptyText) {
-  auto out = std::make_unique<Term>();
-  out->kind = kind;
-  out->language = language;
-  return out;
-}
+constexpr std::size_t kRangesPerTerm = 16;        // of characters, which count as another term
 
 class Parser {
  public:
@@ -57,6 +52,14 @@ class Parser {
     return true;
   }
 
+  TermPtr make(Term::Kind kind, Id language = Languages::kEmptyText) {
+    if (++terms_ > kMaxTerms) fail(fmt::format("more than {} terms are not supported", kMaxTerms));
+    auto out = std::make_unique<Term>();
+    out->kind = kind;
+    out->language = language;
+    return out;
+  }
+
   TermPtr alternatives() {
     if (++depth_ > kDeepest) fail("groups are nested too deeply");
     auto out = make(Term::Kind::either);
@@ -74,27 +77,29 @@ class Parser {
 
   TermPtr quantified() {
     TermPtr out = atom();
-    while (more()) {
-      std::uint32_t least, most;
-      const std::size_t begin = at_;
-      if (take(U'*')) {
-        least = 0, most = Languages::kUnbounded;
-      } else if (take(U'+')) {
-        least = 1, most = Languages::kUnbounded;
-      } else if (take(U'?')) {
-        least = 0, most = 1;
-      } else if (!(take(U'{') && counts(least, most))) {
-        at_ = begin;
-        break;
-      }
-      if (!take(U'?') && peek() == U'+') fail("possessive quantifiers are not supported");
-      auto repeated = make(Term::Kind::repetition);
-      repeated->least = least;
-      repeated->most = most;
-      repeated->parts.push_back(std::move(out));
-      out = std::move(repeated);
+    std::uint32_t least, most;
+    if (!quantifier(least, most)) return out;
+    if (!take(U'?') && peek() == U'+') fail("possessive quantifiers are not supported");
+    auto repeated = make(Term::Kind::repetition);
+    repeated->least = least;
+    repeated->most = most;
+    repeated->parts.push_back(std::move(out));
+    return repeated;
+  }
+
+  bool quantifier(std::uint32_t& least, std::uint32_t& most) {
+    const std::size_t begin = at_;
+    least = 0, most = Languages::kUnbounded;
+    if (take(U'*')) return true;
+    if (take(U'+')) {
+      least = 1;
+    } else if (take(U'?')) {
+      most = 1;
+    } else if (!(take(U'{') && counts(least, most))) {
+      at_ = begin;
+      return false;
     }
-    return out;
+    return true;
   }
 
   // Parses "n}", "n,}" or "n,m}"; false if it is not a quantifier and '{' is a literal.
@@ -122,6 +127,11 @@ class Parser {
   }
 
   TermPtr atom() {
+    const std::size_t begin = at_;
+    if (std::uint32_t least, most; quantifier(least, most)) {
+      at_ = begin;
+      fail("nothing to repeat");
+    }
     const char32_t c = text_[at_];
     switch (c) {
       case U'(':
@@ -138,10 +148,6 @@ class Parser {
       case U'$':
         ++at_;
         return make(Term::Kind::end);
-      case U'*':
-      case U'+':
-      case U'?':
-        fail("nothing to repeat");
       case U'\\': {
         // As in most schemas: \A and \Z like ECMA's ^ and $.
         if (take(U"\\A")) return make(Term::Kind::begin);
@@ -160,6 +166,7 @@ class Parser {
   }
 
   TermPtr character_of(std::vector<CodePoints> set) {
+    terms_ += set.size() / kRangesPerTerm;
     auto out = make(Term::Kind::language, languages_.characters(set));
     out->set = std::move(set);
     return out;
@@ -289,14 +296,9 @@ class Parser {
   }
 
   char32_t hex(int digits) {
-    char32_t value = 0;
-    for (int i = 0; i < digits; ++i) {
-      const char32_t c = more() ? text_[at_++] : 0, low = c | 32;
-      if (c >= U'0' && c <= U'9') value = value * 16 + (c - U'0');
-      else if (low >= U'a' && low <= U'f') value = value * 16 + (low - U'a' + 10);
-      else fail("a hexadecimal digit is missing");
-    }
-    return value;
+    const std::optional<char32_t> value = hexadecimal(text_, at_, digits);
+    if (!value) fail("a hexadecimal digit is missing");
+    return *value;
   }
 
   std::vector<CodePoints> bracket() {
@@ -335,7 +337,7 @@ class Parser {
   Languages& languages_;
   std::string_view source_;
   std::u32string text_;
-  std::size_t at_ = 0;
+  std::size_t at_ = 0, terms_ = 0;
   int depth_ = 0;
   bool dot_is_all_ = false, ignores_case_ = false;
 };

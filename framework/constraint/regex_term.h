@@ -10,6 +10,8 @@
 
 namespace dml {
 
+inline constexpr std::size_t kMaxTerms = 500'000;  // of one expression
+
 struct RegexTerm;
 using RegexTermPtr = std::unique_ptr<RegexTerm>;
 

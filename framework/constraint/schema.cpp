@@ -14,15 +14,14 @@ using LanguageId = Languages::Id;
 
 namespace {
 
-constexpr std::size_t kMaxWork = 1'000'000;   // formulas combined for one question; about a second
-constexpr std::uint32_t kLongestNumber = 60;  // characters; a model could generate digits endlessly
+constexpr std::size_t kMaxFormulas = 1'000'000;  // formulas combined for one question; about a second
 
 bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::object; }
 
 }  // namespace
 
-Schema::Schema(const Json& document, std::string source, Languages& languages)
-    : source_(std::move(source)), l_(languages), most_work_(kMaxWork) {
+Schema::Schema(const Json& document, std::string source, Languages& languages, std::uint32_t longest_number)
+    : source_(std::move(source)), l_(languages), longest_number_(longest_number), most_work_(kMaxFormulas) {
   nodes_.push_back({Node::Kind::yes, {}});
   nodes_.push_back({Node::Kind::no, {}});
   compiler_ = std::make_unique<Compiler>(*this, document);
@@ -276,7 +275,7 @@ LanguageId Schema::scalar(Formula f, JsonKind kind) {
     else if (out != any_integer(l_))
       out = l_.all_of({out, l_.either({at_least(l_, {}, false), at_most(l_, {}, false)})});
     // The shortest multiple may be long, and takes long to find.
-    if (!l_.has_multiples(out)) out = l_.all_of({out, l_.repetition(l_.any_character(), 1, kLongestNumber)});
+    if (!l_.has_multiples(out)) out = l_.all_of({out, l_.repetition(l_.any_character(), 1, longest_number_)});
   }
   if (l_.empty(out)) out = Languages::kNone;
   return scalars_[key] = out;

@@ -32,8 +32,9 @@ class Schema {
   static constexpr Formula kTrue = 0, kFalse = 1;
   static constexpr std::uint32_t kNoLimit = UINT32_MAX;
 
-  /// `source`: prefix of errors. UserError naming the keyword and its place.
-  Schema(const Json& document, std::string source, Languages& languages);
+  /// `source`: prefix of errors; `longest_number`: most characters of a number. UserError naming the keyword and its
+  /// place.
+  Schema(const Json& document, std::string source, Languages& languages, std::uint32_t longest_number = kNoLimit);
   Schema(const Schema&) = delete;
   Schema& operator=(const Schema&) = delete;
   ~Schema();
@@ -146,9 +147,10 @@ class Schema {
   std::vector<Formula> in_question_;  // formulas that satisfiable() is working on
   bool assumed_ = false;              // the current answer depends on one of in_question_
   std::size_t work_ = 0;              // number of formulas combined for the current question
-  std::size_t most_work_;             // of one question
-  int questions_ = 0;                 // within each other
-  bool left_out_ = false;             // alternatives of some formula were dropped
+  std::uint32_t longest_number_;
+  std::size_t most_work_;  // of one question
+  int questions_ = 0;      // within each other
+  bool left_out_ = false;  // alternatives of some formula were dropped
 };
 
 }  // namespace dml

@@ -22,12 +22,12 @@ template <class Use>
 void Schema::Compiler::each_implied(const Json& s, int depth, Use use) {
   if (!s.is_object() || depth > kDeepestLook) return;
   const std::string before = std::exchange(base_, bases_[&s]);
-  const Json* ref = member(s, "$ref");
+  const Json* ref = value_at(s, "$ref");
   const bool refers = ref && ref->is_string();
   if (refers) each_implied(*place_of(ref->get<std::string>(), "#")->json, depth + 1, use);
   if (!refers || draft_ > 7) {
     use(s);
-    if (const Json* all = member(s, "allOf"); all && all->is_array())
+    if (const Json* all = value_at(s, "allOf"); all && all->is_array())
       for (const Json& each : *all) each_implied(each, depth + 1, use);
   }
   base_ = before;
@@ -38,8 +38,8 @@ const Json* Schema::Compiler::constants(const Json& s, std::deque<Json>& made) {
   const Json* out = nullptr;
   each_implied(s, 0, [&](const Json& implied) {
     if (out) return;
-    if (const Json* list = member(implied, "enum"); list && list->is_array()) out = list;
-    if (const Json* value = member(implied, "const")) out = &made.emplace_back(Json::array({*value}));
+    if (const Json* list = value_at(implied, "enum"); list && list->is_array()) out = list;
+    if (const Json* value = value_at(implied, "const")) out = &made.emplace_back(Json::array({*value}));
   });
   return out;
 }
@@ -53,15 +53,15 @@ Schema::Compiler::Marks Schema::Compiler::marks(const Json& branch, const Json& 
   std::set<std::string> required;
   std::map<std::string, const Json*> members;
   const auto ask = [&](const Json& schema) {
-    if (const Json* type = member(schema, "type")) object |= *type == "object";
-    if (const Json* names = member(schema, "required"); names && names->is_array())
+    if (const Json* type = value_at(schema, "type")) object |= *type == "object";
+    if (const Json* names = value_at(schema, "required"); names && names->is_array())
       for (const Json& name : *names)
         if (name.is_string()) required.insert(name.get<std::string>());
   };
   ask(beside);
   each_implied(branch, 0, [&](const Json& implied) {
     ask(implied);
-    if (const Json* properties = member(implied, "properties"); properties && properties->is_object())
+    if (const Json* properties = value_at(implied, "properties"); properties && properties->is_object())
       for (auto& [name, value] : properties->items())
         if (const Json* values = constants(value, made)) members.emplace(name, values);
   });
@@ -115,7 +115,7 @@ Formula Schema::Compiler::one_of_marked(std::vector<Formula> branches, std::vect
 Formula Schema::Compiler::one_of(const Json& s, const std::string& path) {
   const std::vector<Formula> branches = subschemas(s, "oneOf", path);
   std::vector<Marks> marked, of_objects;
-  for (const Json& branch : *member(s, "oneOf")) {
+  for (const Json& branch : *value_at(s, "oneOf")) {
     marked.push_back(marks(branch, s, false));
     of_objects.push_back(marks(branch, s, true));
   }

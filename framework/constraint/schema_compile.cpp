@@ -24,7 +24,7 @@ const char* const kRefused[] = {"extends", "disallow", "divisibleBy"};
 
 Schema::Compiler::Compiler(Schema& schema, const Json& document) : schema_(schema), l_(schema.l_), document_(document) {
   if (document_.is_object())
-    if (const Json* uri = member(document_, "$schema"); uri && uri->is_string()) {
+    if (const Json* uri = value_at(document_, "$schema"); uri && uri->is_string()) {
       const std::string text = uri->get<std::string>();
       for (int draft : {3, 4, 6, 7})
         if (text.find(fmt::format("draft-0{}", draft)) != std::string::npos) draft_ = draft;
@@ -55,31 +55,31 @@ Formula Schema::Compiler::compile(const Json& s, const std::string& path) {
 
 Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
   for (const char* keyword : kRefused)
-    if (const Json* value = member(s, keyword); value && !(value->is_boolean() && value->get<bool>()))
+    if (const Json* value = value_at(s, keyword); value && !(value->is_boolean() && value->get<bool>()))
       refuse(path, keyword, "not supported");
   std::vector<Formula> out;
-  if (const Json* ref = member(s, "$ref"); ref && ref->is_string()) {
+  if (const Json* ref = value_at(s, "$ref"); ref && ref->is_string()) {
     out.push_back(reference(ref->get<std::string>(), path));
     if (draft_ <= 7) return out[0];
   }
   dynamic_references(s, path, out);
   auto& sc = schema_;
-  if (const Json* type = member(s, "type")) out.push_back(types(*type, path));
-  if (const Json* value = member(s, "const")) out.push_back(sc.equal(*value));
-  if (const Json* values = member(s, "enum")) out.push_back(values_of(*values, path));
+  if (const Json* type = value_at(s, "type")) out.push_back(types(*type, path));
+  if (const Json* value = value_at(s, "const")) out.push_back(sc.equal(*value));
+  if (const Json* values = value_at(s, "enum")) out.push_back(values_of(*values, path));
   string_keywords(s, path, out);
   number_keywords(s, path, out);
   array_keywords(s, path, out);
   object_keywords(s, path, out);
   unevaluated_keywords(s, path, out);
-  if (member(s, "allOf"))
+  if (value_at(s, "allOf"))
     for (auto f : subschemas(s, "allOf", path)) out.push_back(f);
-  if (member(s, "anyOf")) out.push_back(sc.any_of(subschemas(s, "anyOf", path)));
-  if (member(s, "oneOf")) out.push_back(one_of(s, path));
-  if (const Json* no = member(s, "not")) out.push_back(sc.negation(compile(*no, path + "/not")));
-  if (const Json* condition = member(s, "if"); condition && draft_ >= 7) {
+  if (value_at(s, "anyOf")) out.push_back(sc.any_of(subschemas(s, "anyOf", path)));
+  if (value_at(s, "oneOf")) out.push_back(one_of(s, path));
+  if (const Json* no = value_at(s, "not")) out.push_back(sc.negation(compile(*no, path + "/not")));
+  if (const Json* condition = value_at(s, "if"); condition && draft_ >= 7) {
     const Formula f = compile(*condition, path + "/if");
-    const Json *then = member(s, "then"), *otherwise = member(s, "else");
+    const Json *then = value_at(s, "then"), *otherwise = value_at(s, "else");
     // As two exclusive alternatives: when many conditions are combined, most combinations contradict themselves.
     if (then || otherwise)
       out.push_back(sc.any_of({sc.all_of({f, then ? compile(*then, path + "/then") : kTrue}),
@@ -126,7 +126,7 @@ Formula Schema::Compiler::values_of(const Json& values, const std::string& path)
 }
 
 std::vector<Formula> Schema::Compiler::subschemas(const Json& s, const char* keyword, const std::string& path) {
-  const Json& list = *member(s, keyword);
+  const Json& list = *value_at(s, keyword);
   if (!list.is_array() || list.empty()) refuse(path, keyword, "must be a list of schemas");
   std::vector<Formula> out;
   for (std::size_t i = 0; i < list.size(); ++i)
@@ -136,7 +136,7 @@ std::vector<Formula> Schema::Compiler::subschemas(const Json& s, const char* key
 
 std::uint32_t Schema::Compiler::count(const Json& s, const char* keyword, const std::string& path,
                                       std::uint32_t fallback) {
-  const Json* value = member(s, keyword);
+  const Json* value = value_at(s, keyword);
   if (!value) return fallback;
   if (!value->is_number()) refuse(path, keyword, "must be a number");
   const double n = value->get<double>();
@@ -146,10 +146,10 @@ std::uint32_t Schema::Compiler::count(const Json& s, const char* keyword, const 
 
 void Schema::Compiler::string_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
   std::vector<Languages::Id> all;
-  if (member(s, "minLength") || member(s, "maxLength"))
+  if (value_at(s, "minLength") || value_at(s, "maxLength"))
     all.push_back(l_.repetition(l_.any_character(), count(s, "minLength", path, 0),
                                 count(s, "maxLength", path, Languages::kUnbounded)));
-  if (const Json* pattern = member(s, "pattern")) {
+  if (const Json* pattern = value_at(s, "pattern")) {
     if (!pattern->is_string()) refuse(path, "pattern", "must be a string");
     try {
       all.push_back(regex_search(l_, pattern->get<std::string>()));
@@ -157,7 +157,7 @@ void Schema::Compiler::string_keywords(const Json& s, const std::string& path, s
       refuse(path, "pattern", e.what());
     }
   }
-  if (const Json* format = member(s, "format"); format && format->is_string())
+  if (const Json* format = value_at(s, "format"); format && format->is_string())
     if (auto language = format_language(l_, format->get<std::string>())) all.push_back(*language);
   if (!all.empty())
     out.push_back(
@@ -174,7 +174,7 @@ void Schema::Compiler::number_keywords(const Json& s, const std::string& path, s
   };
   for (bool lower : {true, false}) {
     const char *inclusive = lower ? "minimum" : "maximum", *exclusive = lower ? "exclusiveMinimum" : "exclusiveMaximum";
-    const Json *in = member(s, inclusive), *ex = member(s, exclusive);
+    const Json *in = value_at(s, inclusive), *ex = value_at(s, exclusive);
     const bool flag = ex && ex->is_boolean();  // draft 4
     auto add = [&](const Decimal& bound, bool above) {
       all.push_back(lower ? at_least(l_, bound, above) : at_most(l_, bound, above));
@@ -182,7 +182,7 @@ void Schema::Compiler::number_keywords(const Json& s, const std::string& path, s
     if (in) add(decimal(inclusive, *in), flag && ex->get<bool>());
     if (ex && !flag) add(decimal(exclusive, *ex), true);
   }
-  if (const Json* step = member(s, "multipleOf")) {
+  if (const Json* step = value_at(s, "multipleOf")) {
     Decimal d = decimal("multipleOf", *step);
     if (d.zero() || d.negative) refuse(path, "multipleOf", "must be above 0");
     auto language = multiple_of(l_, d);
@@ -196,29 +196,29 @@ void Schema::Compiler::number_keywords(const Json& s, const std::string& path, s
 
 void Schema::Compiler::array_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
   auto& sc = schema_;
-  const Json* items = member(s, "items");
+  const Json* items = value_at(s, "items");
   const bool old = items && items->is_array();
-  if (items || member(s, "prefixItems")) {
+  if (items || value_at(s, "prefixItems")) {
     Atom a{.says = Atom::Says::items, .kind = JsonKind::array};
     const char* prefix = old ? "items" : "prefixItems";
-    if (old ? !items->empty() : member(s, "prefixItems") != nullptr) a.prefix = subschemas(s, prefix, path);
+    if (old ? !items->empty() : value_at(s, "prefixItems") != nullptr) a.prefix = subschemas(s, prefix, path);
     const char* rest = old ? "additionalItems" : "items";
-    if (const Json* others = member(s, rest)) a.formula = compile(*others, path + "/" + rest);
+    if (const Json* others = value_at(s, rest)) a.formula = compile(*others, path + "/" + rest);
     out.push_back(sc.atom(std::move(a)));
   }
-  if (member(s, "minItems") || member(s, "maxItems"))
+  if (value_at(s, "minItems") || value_at(s, "maxItems"))
     out.push_back(sc.atom({.says = Atom::Says::item_count,
                            .kind = JsonKind::array,
                            .least = count(s, "minItems", path, 0),
                            .most = count(s, "maxItems", path, kNoLimit)}));
-  if (const Json* contained = member(s, "contains"); contained && draft_ >= 6)
+  if (const Json* contained = value_at(s, "contains"); contained && draft_ >= 6)
     out.push_back(sc.atom({.says = Atom::Says::counted,
                            .kind = JsonKind::array,
                            .formula = compile(*contained, path + "/contains"),
                            .from = 0,
                            .least = count(s, "minContains", path, 1),
                            .most = count(s, "maxContains", path, kNoLimit)}));
-  if (const Json* unique = member(s, "uniqueItems"); unique && unique->is_boolean() && unique->get<bool>())
+  if (const Json* unique = value_at(s, "uniqueItems"); unique && unique->is_boolean() && unique->get<bool>())
     out.push_back(sc.atom({.says = Atom::Says::unique, .kind = JsonKind::array}));
 }
 
@@ -231,7 +231,7 @@ Formula Schema::Compiler::has(const std::string& name) {
 }
 
 const Json* Schema::Compiler::object_of(const Json& s, const char* keyword, const std::string& path) const {
-  const Json* value = member(s, keyword);
+  const Json* value = value_at(s, keyword);
   if (value && !value->is_object()) refuse(path, keyword, "must be an object");
   return value;
 }
@@ -239,19 +239,19 @@ const Json* Schema::Compiler::object_of(const Json& s, const char* keyword, cons
 void Schema::Compiler::object_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
   auto& sc = schema_;
   property_keywords(s, path, out);
-  if (const Json* required = member(s, "required"); required && required->is_array()) {
+  if (const Json* required = value_at(s, "required"); required && required->is_array()) {
     std::set<std::string> once;
     for (auto& name : *required) {
       if (!name.is_string()) refuse(path, "required", "must be a list of names");
       if (once.insert(name.get<std::string>()).second) out.push_back(has(name.get<std::string>()));
     }
   }
-  if (member(s, "minProperties") || member(s, "maxProperties"))
+  if (value_at(s, "minProperties") || value_at(s, "maxProperties"))
     out.push_back(sc.atom({.says = Atom::Says::member_count,
                            .kind = JsonKind::object,
                            .least = count(s, "minProperties", path, 0),
                            .most = count(s, "maxProperties", path, kNoLimit)}));
-  if (const Json* names = member(s, "propertyNames"); names && draft_ >= 6) {
+  if (const Json* names = value_at(s, "propertyNames"); names && draft_ >= 6) {
     Atom a{.says = Atom::Says::members, .kind = JsonKind::object};
     a.patterns.push_back(
         {l_.complement(sc.scalar(compile(*names, path + "/propertyNames"), JsonKind::string)), kFalse});
@@ -262,7 +262,7 @@ void Schema::Compiler::object_keywords(const Json& s, const std::string& path, s
 
 void Schema::Compiler::property_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
   const Json *properties = object_of(s, "properties", path), *patterns = object_of(s, "patternProperties", path),
-             *others = member(s, "additionalProperties");
+             *others = value_at(s, "additionalProperties");
   if (!properties && !patterns && !others) return;
   Atom a{.says = Atom::Says::members, .kind = JsonKind::object};
   if (properties)

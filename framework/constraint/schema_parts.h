@@ -128,10 +128,10 @@ struct Schema::Compiler {
   int depth_ = 0;
 };
 
-/// A member of a schema; null if the schema is not an object or has no such member.
-inline const Json* member(const Json& s, const char* key) {
-  auto it = s.find(key);
-  return it == s.end() ? nullptr : &*it;
+/// The value of a member, which may be JSON's null; a null pointer if `json` is no object or has no such member.
+inline const Json* value_at(const Json& json, const char* key) {
+  auto it = json.find(key);
+  return it == json.end() ? nullptr : &*it;
 }
 
 }  // namespace dml

@@ -68,9 +68,9 @@ void Schema::Compiler::index(const Json& s, const std::string& path, std::string
     return;
   }
   const char* id_key = draft_ == 4 ? "id" : "$id";
-  const Json* ref = member(s, "$ref");
+  const Json* ref = value_at(s, "$ref");
   const bool alone = draft_ <= 7 && ref && ref->is_string();  // keywords next to $ref are ignored
-  if (const Json* id = member(s, id_key); id && id->is_string() && !alone) {
+  if (const Json* id = value_at(s, id_key); id && id->is_string() && !alone) {
     const std::string uri = joined_uri(base, id->get<std::string>());
     if (id->get_ref<const std::string&>().starts_with("#")) {
       places_.try_emplace(uri, Place{&s, path, base});
@@ -82,9 +82,9 @@ void Schema::Compiler::index(const Json& s, const std::string& path, std::string
   }
   if (path == "#") places_.try_emplace(base, Place{&s, path, base}), places_.try_emplace("", Place{&s, path, base});
   for (const char* key : {"$anchor", "$dynamicAnchor"})
-    if (const Json* anchor = member(s, key); anchor && anchor->is_string())
+    if (const Json* anchor = value_at(s, key); anchor && anchor->is_string())
       places_.try_emplace(base + "#" + anchor->get<std::string>(), Place{&s, path, base});
-  if (const Json* anchor = member(s, "$dynamicAnchor"); anchor && anchor->is_string())
+  if (const Json* anchor = value_at(s, "$dynamicAnchor"); anchor && anchor->is_string())
     ++dynamic_anchors_[anchor->get<std::string>()];
   bases_[&s] = base;
   for (auto& [key, value] : s.items())
@@ -107,7 +107,7 @@ const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, co
     refuse(path, "$ref",
            fmt::format("'{}' is not in this document; references to other documents are not supported", uri));
   const bool whole = hash == std::string::npos || hash + 1 == uri.size() ||
-                     (uri.substr(hash) == "#/" && !member(*it->second.json, ""));  // as many schemas spell it
+                     (uri.substr(hash) == "#/" && !value_at(*it->second.json, ""));  // as many schemas spell it
   if (whole) return &it->second;
   Place at = it->second;
   std::string pointer = uri.substr(hash + 1);
@@ -117,7 +117,7 @@ const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, co
     const std::string key = unescaped(pointer.substr(i, end - i));
     const Json* next = nullptr;
     if (at.json->is_object()) {
-      next = member(*at.json, key.c_str());
+      next = value_at(*at.json, key.c_str());
     } else if (at.json->is_array() && !key.empty() && key.find_first_not_of("0123456789") == std::string::npos &&
                key.size() < 9 && std::stoul(key) < at.json->size()) {
       next = &(*at.json)[std::stoul(key)];
@@ -146,7 +146,7 @@ Formula Schema::Compiler::reference(const std::string& to, const std::string& pa
 
 // They resolve differently from $ref only if several subschemas have the anchor.
 void Schema::Compiler::dynamic_references(const Json& s, const std::string& path, std::vector<Formula>& out) {
-  if (const Json* ref = member(s, "$dynamicRef"); ref && ref->is_string() && draft_ >= 2020) {
+  if (const Json* ref = value_at(s, "$dynamicRef"); ref && ref->is_string() && draft_ >= 2020) {
     const std::string to = ref->get<std::string>();
     const auto hash = to.find('#');
     if (auto found = dynamic_anchors_.find(hash == to.npos ? "" : to.substr(hash + 1));
@@ -155,7 +155,7 @@ void Schema::Compiler::dynamic_references(const Json& s, const std::string& path
              fmt::format("there are {} '$dynamicAnchor's '{}'; one is supported", found->second, found->first));
     out.push_back(reference(to, path));
   }
-  if (const Json* ref = member(s, "$recursiveRef"); ref && ref->is_string() && draft_ == 2019) {
+  if (const Json* ref = value_at(s, "$recursiveRef"); ref && ref->is_string() && draft_ == 2019) {
     if (resources_ > 1) refuse(path, "$recursiveRef", "not supported in a document with several '$id's");
     out.push_back(reference(ref->get<std::string>(), path));
   }

@@ -44,7 +44,7 @@ void Schema::Compiler::evaluated_if(const Json& branch, Formula holds, const std
 
 // The evaluations of the branches of oneOf.
 void Schema::Compiler::evaluated_in_choice(const Json& s, const std::string& path, std::vector<Evaluated>& out) {
-  const Json& list = *member(s, "oneOf");
+  const Json& list = *value_at(s, "oneOf");
   const std::size_t number = choices_.size();  // branches may contain further choices
   choices_.emplace_back();
   std::vector<Formula> branches;
@@ -62,19 +62,19 @@ void Schema::Compiler::evaluated_in_choice(const Json& s, const std::string& pat
 }
 
 void Schema::Compiler::evaluated_in_branches(const Json& s, const std::string& path, std::vector<Evaluated>& out) {
-  if (const Json* list = member(s, "anyOf"); list && list->is_array())
+  if (const Json* list = value_at(s, "anyOf"); list && list->is_array())
     for (std::size_t i = 0; i < list->size(); ++i) {
       const std::string at = fmt::format("{}/anyOf/{}", path, i);
       evaluated_if((*list)[i], compile((*list)[i], at), at, out);
     }
-  if (const Json* list = member(s, "oneOf"); list && list->is_array()) evaluated_in_choice(s, path, out);
-  if (const Json* condition = member(s, "if")) {
+  if (const Json* list = value_at(s, "oneOf"); list && list->is_array()) evaluated_in_choice(s, path, out);
+  if (const Json* condition = value_at(s, "if")) {
     const Formula f = compile(*condition, path + "/if");
     evaluated_if(*condition, f, path + "/if", out);
-    if (const Json* then = member(s, "then")) evaluated_if(*then, f, path + "/then", out);
-    if (const Json* otherwise = member(s, "else")) evaluated_if(*otherwise, schema_.negation(f), path + "/else", out);
+    if (const Json* then = value_at(s, "then")) evaluated_if(*then, f, path + "/then", out);
+    if (const Json* otherwise = value_at(s, "else")) evaluated_if(*otherwise, schema_.negation(f), path + "/else", out);
   }
-  if (const Json* schemas = member(s, "dependentSchemas"); schemas && schemas->is_object())
+  if (const Json* schemas = value_at(s, "dependentSchemas"); schemas && schemas->is_object())
     for (auto& [name, value] : schemas->items())
       evaluated_if(value, has(name), path + "/dependentSchemas/" + name, out);
 }
@@ -85,25 +85,26 @@ std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated(const Json&
   if (++depth_ > kDeepestSchema) refuse(path, "unevaluated…", "what stands beside it is nested too deeply");
   const std::string before = std::exchange(base_, bases_[&s]);
   Evaluated own;
-  if (const Json* properties = member(s, "properties"); properties && properties->is_object())
+  if (const Json* properties = value_at(s, "properties"); properties && properties->is_object())
     for (auto& [name, value] : properties->items()) own.names.push_back(name);
-  if (const Json* patterns = member(s, "patternProperties"); patterns && patterns->is_object())
+  if (const Json* patterns = value_at(s, "patternProperties"); patterns && patterns->is_object())
     for (auto& [regex, value] : patterns->items()) own.patterns.push_back(regex_search(l_, regex));
-  own.members = member(s, "additionalProperties") || (!itself && member(s, "unevaluatedProperties"));
-  if (const Json* contained = draft_ >= 2020 ? member(s, "contains") : nullptr)
+  own.members = value_at(s, "additionalProperties") || (!itself && value_at(s, "unevaluatedProperties"));
+  if (const Json* contained = draft_ >= 2020 ? value_at(s, "contains") : nullptr)
     own.contains = compile(*contained, path + "/contains");
-  const Json* items = member(s, "items");
+  const Json* items = value_at(s, "items");
   const bool old = items && items->is_array();
-  own.items = (items && !old) || (old && member(s, "additionalItems")) || (!itself && member(s, "unevaluatedItems"));
-  if (const Json* prefix = old ? items : member(s, "prefixItems"); prefix && prefix->is_array())
+  own.items =
+      (items && !old) || (old && value_at(s, "additionalItems")) || (!itself && value_at(s, "unevaluatedItems"));
+  if (const Json* prefix = old ? items : value_at(s, "prefixItems"); prefix && prefix->is_array())
     own.first_items = static_cast<std::uint32_t>(prefix->size());
   std::vector<Evaluated> all{std::move(own)};
   for (const char* keyword : {"$ref", "$dynamicRef", "$recursiveRef"})
-    if (const Json* ref = member(s, keyword); ref && ref->is_string()) {
+    if (const Json* ref = value_at(s, keyword); ref && ref->is_string()) {
       const Place place = *place_of(ref->get<std::string>(), path);
       evaluated_if(*place.json, kTrue, place.path, all);
     }
-  if (const Json* list = member(s, "allOf"); list && list->is_array())
+  if (const Json* list = value_at(s, "allOf"); list && list->is_array())
     for (std::size_t i = 0; i < list->size(); ++i)
       evaluated_if((*list)[i], kTrue, fmt::format("{}/allOf/{}", path, i), all);
   evaluated_in_branches(s, path, all);
@@ -203,11 +204,11 @@ Formula Schema::Compiler::left_over(const std::vector<Evaluated>& all, Formula v
 
 void Schema::Compiler::unevaluated_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
   for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"}) {
-    const Json* others = draft_ >= 2019 ? member(s, keyword) : nullptr;
+    const Json* others = draft_ >= 2019 ? value_at(s, keyword) : nullptr;
     if (!others) continue;
     const Formula value = compile(*others, path + "/" + keyword);
     if (value == kTrue) continue;
-    const bool members = others == member(s, "unevaluatedProperties");
+    const bool members = others == value_at(s, "unevaluatedProperties");
     out.push_back(left_over(evaluated(s, path, true), value, members));
   }
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "constraint/automaton.h"
+#include "constraint/number.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/regex.h"
@@ -121,8 +122,9 @@ class FollowsSchema : public AnswerCheck {
   Verdict decide(const EvalAnswer& answer, const Json& row) override {
     const std::optional<Json> value = json_of(answer.output);
     if (!value) return {};
-    if (schema_) return {.pass = schema_->accepts(dump(*value))};
-    return {.pass = schema_automaton(dump(row["schema"]), "schema")->accepts(dump(*value))};
+    const std::string text = with_plain_numbers(dump(*value));
+    if (schema_) return {.pass = schema_->accepts(text)};
+    return {.pass = schema_automaton(dump(row["schema"]), "schema")->accepts(text)};
   }
   std::string name() const override { return "json_schema"; }
 

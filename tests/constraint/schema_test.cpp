@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "constraint/automaton.h"
+#include "constraint/number.h"
 #include "constraint_check.h"
 #include "core/json.h"
 
@@ -74,6 +75,20 @@ TEST(SchemaConstraint, NumbersAreComparedDigitByDigit) {
   check(R"({"type": "integer"})", {"0", "-7", "3.0", "2e5", "12345678901234567890"}, {"3.1", "1e-2", "+1", "1e999"});
   check(R"({"multipleOf": 0.01})", {"1.25", "3", "0", "-0.07", "\"not a number\""}, {"1.255", "0.001"});
   check(R"({"type": "integer", "minimum": 9007199254740993})", {"9007199254740993"}, {"9007199254740992"});
+}
+
+TEST(SchemaConstraint, PlainNumbersHaveNoExponent) {
+  EXPECT_EQ(with_plain_numbers(R"({"1e5":[1e-05,-2.50E+2,3.0,-0.0,0,1e21],"\\\"2e1":"\\","3e1":null})"),
+            R"({"1e5":[0.00001,-250,3,0,0,1000000000000000000000],"\\\"2e1":"\\","3e1":null})");
+  EXPECT_EQ(with_plain_numbers("1e-05"), "0.00001");
+  EXPECT_EQ(with_plain_numbers("1e9999"), "1e9999");
+}
+
+TEST(SchemaConstraint, OnlyGeneratedNumbersHaveALimitedLength) {
+  const char* schema = R"({"type": "number", "minimum": 0})";
+  const std::string number = '1' + std::string(99, '0');
+  EXPECT_TRUE(schema_automaton(schema, "schema", JsonSpace::any)->accepts(number));
+  EXPECT_FALSE(schema_automaton(schema, "schema", JsonSpace::one)->accepts(number));
 }
 
 TEST(SchemaConstraint, MembersMayBeInAnyOrderAndNamedOnesOccurOnce) {

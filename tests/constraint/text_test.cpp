@@ -59,6 +59,8 @@ TEST(RegexConstraint, LooksBehindOneCharacter) {
 TEST(RegexConstraint, IgnoresCaseWhereAFlagSaysSo) {
   check(*regex_automaton("(?i)[a-c]é[^x]"), {"aéy", "BÉ!", "Céz"}, {"aéX", "aéx", "déy"});
   check(*regex_automaton("a(?i:b(?:c))d"), {"abcd", "aBCd"}, {"Abcd", "abcD"});
+  check(*regex_automaton("(?i)[k\\u00df]"), {"k", "K", "\u212A", "ß", "ẞ"}, {"s"});  // several capitals of one letter
+  check(*regex_automaton("(?i)[^\\p{Ll}]"), {"1", "ª"}, {"a", "A", "é", "É"});
 }
 
 TEST(RegexConstraint, SupportsWhatSchemasBorrowFromOtherDialects) {
@@ -69,6 +71,9 @@ TEST(RegexConstraint, SupportsWhatSchemasBorrowFromOtherDialects) {
 
 TEST(RegexConstraint, SupportsUnicode) {
   check(*regex_automaton("\\p{Lu}\\p{Ll}+"), {"Äpfel", "Éa"}, {"äpfel", "A"});
+  check(*regex_automaton("\\p{L}\\p{Letter}\\p{gc=Nd}\\P{N}"), {"aé٣-", "ßǅ7a"}, {"a1", "aé٣½"});
+  EXPECT_THROW(regex_automaton("\\p{Xy}"), UserError);
+  EXPECT_THROW(regex_automaton("\\p{}"), UserError);
   check(*regex_automaton("."), {"é", "😀", "a"}, {"\n", "ab", "\xC3"});
   check(*regex_automaton("[\\u{1F600}-\\u{1F64F}]"), {"😀"}, {"a"});
   EXPECT_TRUE(dead(*regex_automaton("é"), "\xC4"));
