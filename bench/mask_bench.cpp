@@ -46,7 +46,7 @@ std::vector<Case> built_in() {
       {"bounded strings",
        R"({"type":"array","items":{"type":"string","minLength":5,"maxLength":200,"pattern":"^[A-Za-z ]+$"}})",
        R"(["A quick brown fox jumps over the lazy dog","Pack my box with five dozen liquor jugs"])"},
-      {"any JSON", R"({"type":"object"})", R"({"a":[1,2,{"b":null}],"c":"d e f","g":{"h":[true,false,1e10]}})"}};
+      {"any JSON", R"({"type":"object"})", R"({"a":[1,2,{"b":null}],"c":"d e f","g":{"h":[true,false,1.5]}})"}};
 }
 
 std::vector<std::int32_t> tokens_of(const TokenTree& tree, std::string_view text) {

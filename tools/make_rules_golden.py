@@ -271,9 +271,16 @@ def leading_vectors(gram, n, count):
     return [sign[i] * v[k * n + i] for i in order for k in range(n)]
 
 
-def galore(p, g, t, rank=2, gap=50, scale=.25, beta1=.9, beta2=.999, eps=1e-8):
+def galore(p, g, t, rank=2, gap=50, scale=.25, beta1=.9, beta2=.999, eps=1e-6):
+    size = RATE * math.sqrt(1 - beta2 ** t) / (1 - beta1 ** t)
     if not p.rows:
-        return adamw(p, g, t)
+        m, v = p.plane('m'), p.plane('v')
+        mean_update(m, beta1, g)
+        mean_update(v, beta2, [x * x for x in g])
+        for i in range(len(g)):
+            p.w[i] -= size * m[i] / (math.sqrt(v[i]) + eps)
+            p.w[i] -= RATE * p.decay * p.w[i]
+        return
     rows, cols = p.rows, p.cols
     if (t - 1) % gap == 0:  # rows >= cols here: right vectors
         p.state['basis'] = leading_vectors(product(transpose(g, rows, cols), g, cols, rows, cols), cols, rank)
@@ -284,7 +291,6 @@ def galore(p, g, t, rank=2, gap=50, scale=.25, beta1=.9, beta2=.999, eps=1e-8):
     mean_update(v, beta2, [x * x for x in low])
     n = [x / (math.sqrt(y) + eps) for x, y in zip(m, v)]
     full = product(n, basis, rows, rank, cols)
-    size = RATE * math.sqrt(1 - beta2 ** t) / (1 - beta1 ** t)
     for i in range(len(g)):
         p.w[i] -= size * scale * full[i]
         p.w[i] -= RATE * p.decay * p.w[i]

@@ -10,6 +10,18 @@ namespace {
 
 constexpr std::size_t kMaxSamples = 8;  // of an evaluation, in metrics.jsonl and the report
 
+// Values that every rank can read while this lives, also when an exception ends the evaluation.
+class GatheredValues {
+ public:
+  explicit GatheredValues(DistributionStrategy& strategy) : strategy_(strategy) { strategy_.gather_values(); }
+  ~GatheredValues() { strategy_.release_values(); }
+  GatheredValues(const GatheredValues&) = delete;
+  GatheredValues& operator=(const GatheredValues&) = delete;
+
+ private:
+  DistributionStrategy& strategy_;
+};
+
 class OwnEvaluation : public Evaluator {
  public:
   OwnEvaluation(std::shared_ptr<const EvalPrompts> prompts, EvalTask task, std::optional<std::int64_t> every,
@@ -26,9 +38,10 @@ class OwnEvaluation : public Evaluator {
     return every_ ? moment.step % *every_ == 0 : moment.scheduled;
   }
   void evaluate(const EvaluationContext& context, EvaluationResult& result) override {
-    context.strategy.gather_values();
-    const EvalResult found = eval_.run(context.model, context.comm, context.part);
-    context.strategy.release_values();
+    const EvalResult found = [&] {
+      const GatheredValues gathered(context.strategy);
+      return eval_.run(context.model, context.comm, context.part);
+    }();
     for (const EvalValue& v : found.values) result.values.push_back({name_of(v), v.value});
     for (const std::string& line : found.problems) log_warning("{}", line);
     for (std::size_t i = 0; i < std::min(found.answers.size(), kMaxSamples); ++i)

@@ -28,10 +28,14 @@ std::vector<std::string> dataset_names(const DataSection& data) {
 
 std::string method(const AdapterSection& a) {
   if (a.adapter == AdapterKind::none) return "all weights";
-  std::string out = fmt::format("{}, rank {}, alpha {:g}, dropout {:g}", a.load_in_4bit ? "QLoRA" : "LoRA", a.lora_r,
-                                a.lora_alpha, a.lora_dropout);
-  if (a.peft_use_rslora) out += ", rsLoRA";
-  if (a.peft_use_dora) out += ", DoRA";
+  std::string out = a.load_in_4bit ? "QLoRA" : "LoRA";
+  if (a.lora_model_dir) {
+    out += fmt::format(", continued from {}, dropout {:g}", *a.lora_model_dir, a.lora_dropout);
+  } else {
+    out += fmt::format(", rank {}, alpha {:g}, dropout {:g}", a.lora_r, a.lora_alpha, a.lora_dropout);
+    if (a.peft_use_rslora) out += ", rsLoRA";
+    if (a.peft_use_dora) out += ", DoRA";
+  }
   if (a.relora) out += ", merged (ReLoRA)";
   return out;
 }

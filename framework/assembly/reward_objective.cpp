@@ -46,10 +46,12 @@ std::unique_ptr<Objective> make_reward_objective(const RewardObjectiveParts& p) 
   PolicyObjectiveSettings settings = settings_of(p.recipe);
   settings.share_prompts = p.recipe.adapter.lora_dropout == 0;
   if (p.recipe.preference.moves_reference()) settings.swap_reference = p.swap_reference;
-  if (settings.temperature != 1 && p.base.spec.final_softcap > 0)
-    throw UserError("trl.temperature of {} does not work with a model that caps its logits; use 1",
-                    settings.temperature);
-  auto completions = std::make_unique<SampledCompletions>(p.recipe, p.prepared, p.schedule, p.tokenizer, p.base.spec,
+  const ModelSpec& spec = p.base.spec;
+  if (settings.temperature != 1 && (spec.final_softcap > 0 || spec.bias.head))
+    throw UserError("trl.temperature of {} does not work with a model {}; use 1", settings.temperature,
+                    spec.bias.head ? "whose head has a bias" : "that caps its logits")
+        .about("trl.temperature");
+  auto completions = std::make_unique<SampledCompletions>(p.recipe, p.prepared, p.schedule, p.tokenizer, spec,
                                                           p.strategy, p.comm.size());
   return std::make_unique<PolicyObjective>(settings, p.schedule, std::move(completions), make_reference(p));
 }

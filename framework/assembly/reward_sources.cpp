@@ -35,6 +35,13 @@ std::string bytes_of(const std::vector<double>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
 }
 
+// The prompt of a row, a text or a list of messages; null if it has none.
+const Json* question_of(const Json& row) {
+  const auto prompt = row.find("prompt"), messages = row.find("messages");
+  const Json& said = messages != row.end() ? *messages : prompt != row.end() ? *prompt : row;
+  return said.is_array() || said.is_string() ? &said : nullptr;
+}
+
 // Broadcasts rank 0's result, or its error.
 std::string from_first_rank(Comm& comm, const std::function<std::string()>& compute) {
   std::string found, problem;
@@ -98,16 +105,26 @@ void RewardSources::score_checks(const std::vector<Scored>& completions, std::ve
   for (std::size_t r = 0; r < values.size(); ++r) out[places_[r]] = std::move(values[r]);
 }
 
-std::vector<Token> reward_model_tokens(const RewardModel& model, const Json& row, const std::string& answer) {
-  const auto prompt = row.find("prompt"), messages = row.find("messages");
-  const Json& said = messages != row.end() ? *messages : prompt != row.end() ? *prompt : row;
-  if (said.is_array()) {
-    Json all = said;
-    all.push_back({{"role", "assistant"}, {"content", answer}});
-    return model.ids(all);
+std::vector<std::string> RewardSources::problems_with(std::span<const EvalRow> rows, const Tokenizer& tokenizer) const {
+  std::vector<std::string> problems = checks_.problems_with(rows);
+  for (const Model& m : models_) {
+    if (!m.model || m.model->tokenizer().digest == tokenizer.digest) continue;
+    for (const EvalRow& row : rows)
+      if (problems.size() < Rewards::kMaxRefused && !question_of(row.json))
+        problems.push_back(
+            fmt::format("{}: rewards: {} needs 'prompt' or 'messages', since its tokenizer is another one", row.place,
+                        m.directory));
   }
-  if (!said.is_string()) throw UserError("a reward model needs 'prompt' or 'messages'");
-  return model.ids(said.get<std::string>(), answer);
+  return problems;
+}
+
+std::vector<Token> reward_model_tokens(const RewardModel& model, const Json& row, const std::string& answer) {
+  const Json* question = question_of(row);
+  if (!question) throw UserError("a reward model needs 'prompt' or 'messages'");
+  if (question->is_string()) return model.ids(question->get<std::string>(), answer);
+  Json all = *question;
+  all.push_back({{"role", "assistant"}, {"content", answer}});
+  return model.ids(all);
 }
 
 // Groups have a fixed size, so that the composition of a batch does not depend on the ranks.

@@ -22,10 +22,10 @@ class RewardSources {
   /// Names of the rewards, in the order of the recipe.
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<double>& weights() const { return weights_; }
-  /// As Rewards::problems_with().
-  std::vector<std::string> problems_with(std::span<const EvalRow> rows) const { return checks_.problems_with(rows); }
   /// Loads the reward models. UserError if a folder holds none.
   void load();
+  /// As Rewards::problems_with(), and what the loaded models lack. `tokenizer`: of the model that samples.
+  std::vector<std::string> problems_with(std::span<const EvalRow> rows, const Tokenizer& tokenizer) const;
 
   /// A completion, its row, and its decoded text.
   struct Scored {

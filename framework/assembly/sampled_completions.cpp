@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory_limits.h"
+#include "core/rounding.h"
 #include "core/utf8.h"
 
 namespace dml {
@@ -91,12 +92,12 @@ SampledCompletions::SampledCompletions(const Recipe& recipe, const Prepared& pre
   }
   std::vector<Json> records = prepared.records(stored);
   for (std::size_t i = 0; i < stored.size(); ++i) rows_.push_back({std::move(records[i]), prepared.place(stored[i])});
-  if (const auto problems = rewards_.problems_with(rows_); !problems.empty())
-    throw UserError("{}", fmt::join(problems, "\n"));
   rewards_.load();
+  if (const auto problems = rewards_.problems_with(rows_, tokenizer); !problems.empty())
+    throw UserError("{}", fmt::join(problems, "\n"));
   const ScheduleOptions& o = schedule.options();
   const std::int64_t completions = o.steps_together * o.micro_batches_per_step * o.micro_batch_size;
-  prompts_at_once_ = (completions / trl_.num_generations + ranks - 1) / ranks;
+  prompts_at_once_ = ceil_div(completions / trl_.num_generations, ranks);
 }
 
 SampledCompletions::Plan SampledCompletions::plan_of(std::int64_t step) const {

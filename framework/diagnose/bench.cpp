@@ -15,6 +15,7 @@
 #include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "diagnose/operation_count.h"
 #include "kernels/gemm.h"
 #include "optim/optimizer.h"
@@ -266,7 +267,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   auto optimizer = make_optimizer(recipe);
 
   strategy->announce(model.parameters);
-  const std::int64_t passes = (per_step + comm.size() - 1) / comm.size();
+  const std::int64_t passes = ceil_div(per_step, comm.size());
   auto held = strategy->memory(model.parameters, optimizer->state(), passes);
   const auto pairs = pairs_of(recipe, batches);
   const auto made =

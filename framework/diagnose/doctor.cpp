@@ -19,6 +19,7 @@
 #include "assembly/model_location.h"
 #include "core/affinity.h"
 #include "core/clock.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
@@ -38,11 +39,6 @@ namespace {
 
 using Verdict = Finding::Verdict;
 constexpr std::uint64_t kGigabyte = std::uint64_t{1} << 30;
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 /// First "NAME : value" of a /proc file.
 std::string proc_value(const char* path, std::string_view name) {
@@ -119,13 +115,13 @@ void examine_memory(std::vector<Finding>& out) {
 }
 
 void examine_mpi(std::vector<Finding>& out) {
-  std::string slurm = variable("SLURM_JOB_ID");
-  std::string how = !variable("OMPI_COMM_WORLD_SIZE").empty() ? "Open MPI's mpirun"
-                    : !variable("PMIX_RANK").empty()          ? "PMIx (srun --mpi=pmix)"
-                                                              : "none: one rank";
+  std::string slurm = environment("SLURM_JOB_ID");
+  std::string how = !environment("OMPI_COMM_WORLD_SIZE").empty() ? "Open MPI's mpirun"
+                    : !environment("PMIX_RANK").empty()          ? "PMIx (srun --mpi=pmix)"
+                                                                 : "none: one rank";
   out.push_back({Verdict::fine, "started by", slurm.empty() ? how : fmt::format("{}, Slurm job {}", how, slurm), ""});
   bool seen = false;
-  std::string path = variable("PATH");
+  std::string path = environment("PATH");
   for (std::size_t at = 0; at < path.size();) {
     std::size_t end = std::min(path.find(':', at), path.size());
     seen |= access((path.substr(at, end - at) + "/mpirun").c_str(), X_OK) == 0;
@@ -133,7 +129,7 @@ void examine_mpi(std::vector<Finding>& out) {
   }
   out.push_back({seen ? Verdict::fine : Verdict::note, "mpirun", seen ? "on PATH" : "not on PATH",
                  seen ? "" : "for more than one rank: install Open MPI (openmpi-bin)"});
-  if (geteuid() == 0 && variable("OMPI_ALLOW_RUN_AS_ROOT").empty())
+  if (geteuid() == 0 && environment("OMPI_ALLOW_RUN_AS_ROOT").empty())
     out.push_back({Verdict::note, "user", "root",
                    "mpirun refuses root; dml launch adds --allow-run-as-root, or export OMPI_ALLOW_RUN_AS_ROOT=1 and "
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
@@ -149,7 +145,7 @@ void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
                  codeset == "UTF-8"
                      ? ""
                      : "a terminal may show … and × incorrectly; set LANG=C.UTF-8. Data is read as UTF-8 in any case"});
-  std::string temporary = variable("TMPDIR").empty() ? "/tmp" : variable("TMPDIR");
+  std::string temporary = environment("TMPDIR").empty() ? "/tmp" : environment("TMPDIR");
   Finding tmp =
       space_finding("temporary files", temporary, std::uint64_t{64} << 20, "Open MPI keeps its session files there");
   // Socket names in there are limited to 108 characters.

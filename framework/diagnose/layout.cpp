@@ -1,5 +1,7 @@
 #include "diagnose/layout.h"
 
+#include "core/rounding.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +58,7 @@ std::vector<RankLayout> layouts_for(std::int64_t cores, std::int64_t micro_batch
 
 double step_seconds(const Topology& host, const RunShape& run, const RankLayout& layout) {
   const auto threads = static_cast<double>(layout.threads), others = static_cast<double>(layout.ranks - 1);
-  const auto rounds = static_cast<double>((run.micro_batches + layout.ranks - 1) / layout.ranks);
+  const auto rounds = static_cast<double>(ceil_div(run.micro_batches, layout.ranks));
   const double pass = run.tokens * run.operations / (run.rate * threads);
   const double waiting = 1 + (threads - 1) * kWaiting / (run.tokens * run.width);
   return rounds * pass * waiting * farness(host, layout) + others * run.exchanged * kExchange;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/calendar.h"
 #include "assembly/memory_plan.h"
 #include "assembly/optimization.h"
 #include "core/error.h"
@@ -41,7 +42,22 @@ bool on_one_rank(const DistributionSection& d) {
   return !d.distribution || !strategies().at(*d.distribution).make.shares_memory;
 }
 
+// The number of checkpoints that one rank writes; 1 where it is not known.
+std::int64_t saves_of(const Recipe& recipe, const ExampleLengths& lengths) {
+  if (recipe.train.save_strategy == IntervalStrategy::never) return 0;
+  if (lengths.train.empty()) return 1;
+  const Schedule schedule(lengths.train, train_schedule(recipe.data, recipe.train, 1, recipe.preference.sampling()));
+  return Calendar(recipe.train, schedule).checkpoints();
+}
+
 }  // namespace
+
+std::int64_t most_checkpoints(const TrainSection& train, std::int64_t saves) {
+  const std::int64_t limit = train.save_total_limit;
+  if (train.save_strategy == IntervalStrategy::best)
+    return std::min<std::int64_t>(saves, 1);  // as often as it improves
+  return limit > 0 && saves > limit ? limit + 1 : saves;
+}
 
 void check_disk_space(const std::string& directory, std::size_t bytes) {
   fs::path place = directory;
@@ -65,8 +81,9 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
     }
   };
   attempt([&] { set_learning_rates(weightless.model().parameters, recipe.optim, recipe.adapter); });
-  const bool checkpoints = recipe.train.save_strategy != IntervalStrategy::never;
-  const std::size_t disk = weightless.result_bytes() + (checkpoints ? weightless.checkpoint_bytes() : 0);
+  const std::int64_t checkpoints = most_checkpoints(recipe.train, saves_of(recipe, lengths));
+  const std::size_t disk =
+      weightless.result_bytes() + static_cast<std::size_t>(checkpoints) * weightless.checkpoint_bytes();
   attempt([&] { check_disk_space(recipe.train.output_dir, disk); });
 
   const LargestBatch batch = largest_batch(recipe, lengths);
@@ -84,8 +101,9 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
     if (batch.exact && on_one_rank(recipe.distribution)) out.problems.push_back({"micro_batch_size", "", text});
     else out.notes.push_back(text + (batch.exact ? " (on one rank)" : ""));
   } else {
-    out.notes.push_back(fmt::format("training takes {}{} of memory, a checkpoint and the result {} on disk",
-                                    batch.exact ? "" : "up to ", size_text(need), size_text(disk)));
+    out.notes.push_back(fmt::format("training takes {}{} of memory, {} and the result {} on disk",
+                                    batch.exact ? "" : "up to ", size_text(need),
+                                    counted(checkpoints, "checkpoint", "checkpoints"), size_text(disk)));
   }
   return out;
 }

@@ -26,6 +26,10 @@ struct Requirements {
 /// Determines the requirements without reading weights. UserError when the model cannot be built.
 Requirements requirements(const Recipe& recipe, const BaseModel& base, const ExampleLengths& lengths);
 
+/// How many checkpoints a run that saves `saves` times has on disk at once: those that it keeps, and one that is being
+/// written before an older one is removed.
+std::int64_t most_checkpoints(const TrainSection& train, std::int64_t saves);
+
 /// UserError when the file system of this directory, which may not exist yet, has less than `bytes` bytes free.
 void check_disk_space(const std::string& directory, std::size_t bytes);
 

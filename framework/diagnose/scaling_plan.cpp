@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/rounding.h"
 #include "diagnose/synthetic.h"
 #include "dist/frozen_shards.h"
 #include "dist/reduction.h"
@@ -237,7 +238,7 @@ void ScalingPlan::hold(StepForecast& out, int ranks, std::int64_t total, const N
   auto strategy = strategies().at(out.strategy).make(comm, options);
   ParameterStore store = model_->parameters.outline();
   strategy->announce(store);
-  const auto held = strategy->memory(store, state_, (total + ranks - 1) / ranks);
+  const auto held = strategy->memory(store, state_, ceil_div(total, ranks));
   out.memory = held.values + held.gradients + held.state + held.communication +
                static_cast<std::int64_t>(recorded_.at(binding_of(store)).activations + frozen_);
   if (frozen_ > 0 && strategy->shard_ranks() > 1 && recipe_.distribution.shard_frozen_weights == true) {

@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "core/rounding.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
 #include "model/weight_names.h"
@@ -118,7 +119,7 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   }
   // Whole rows, and whole blocks of NF4: ranges of rows whose values are a multiple of its block.
   constexpr std::int64_t kRows = kernels::kNf4Block;
-  const std::int64_t blocks = (count + kernels::kNf4Block - 1) / kernels::kNf4Block;
+  const std::int64_t blocks = ceil_div(count, kernels::kNf4Block);
   float* scales = nullptr;
   std::vector<float> nested;  // NF4's scales, until they are quantized, too
   auto take_floats = [&](std::int64_t n) {
@@ -133,8 +134,9 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
     std::vector<float> values(size);
     random_values(stream, static_cast<float>(spec_.init_range), at, values);
     if (out.dtype == DType::nf4)
-      kernels::quantize_nf4(values, {reinterpret_cast<std::uint8_t*>(data) + at / 2, (size + 1) / 2},
-                            {scales + at / kernels::kNf4Block, (size + kernels::kNf4Block - 1) / kernels::kNf4Block});
+      kernels::quantize_nf4(
+          values, {reinterpret_cast<std::uint8_t*>(data) + at / 2, (size + 1) / 2},
+          {scales + at / kernels::kNf4Block, static_cast<std::size_t>(ceil_div(n, kernels::kNf4Block))});
     else if (out.dtype == DType::int8)
       kernels::quantize_int8({values.data(), last - first, w.cols}, {reinterpret_cast<std::int8_t*>(data) + at, size},
                              {scales + first, static_cast<std::size_t>(last - first)});

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/memory_limits.h"
 #include "core/parallel.h"
+#include "core/rounding.h"
 #include "dist/simulated_comm.h"
 #include "kernels/weight.h"
 #include "model/build.h"
@@ -138,7 +139,7 @@ MemoryPlan WeightlessModel::plan(std::int64_t tokens, std::int64_t documents, in
   ParameterStore store = model_->parameters.outline();
   strategy->announce(store);
   const std::int64_t micro_batches = recipe_.train.micro_batches_per_step(1);
-  const auto held = strategy->memory(store, make_optimizer(recipe_)->state(), (micro_batches + ranks - 1) / ranks);
+  const auto held = strategy->memory(store, make_optimizer(recipe_)->state(), ceil_div(micro_batches, ranks));
   plan.trained = static_cast<std::size_t>(held.values);
   plan.gradients = static_cast<std::size_t>(held.gradients);
   plan.optimizer = static_cast<std::size_t>(held.state);

@@ -2,17 +2,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/utf8.h"
 #include "evaluate/eval_run.h"
+#include "tokenizer/text/unicode.h"
 
 namespace dml {
 namespace {
 
+// As lm-evaluation-harness counts them: the parts between runs of white space, with empty ones at the ends.
 double words_of(const std::string& text) {
-  double words = 0;
-  bool inside = false;
-  for (unsigned char c : text) {
-    const bool space = c == ' ' || (c >= '\t' && c <= '\r');
-    words += !space && !inside;
+  double words = 1;
+  bool inside = true;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool space = is_python_space(next_code_point(text, i));
+    words += space && inside;
     inside = !space;
   }
   return words;

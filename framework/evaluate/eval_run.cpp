@@ -227,11 +227,11 @@ EvalResult Eval::run(CausalLm& model, Comm& comm, const Progress& done) {
   const std::size_t rows = task_.rows.size(), groups = (rows + kGroup - 1) / kGroup,
                     ranks = static_cast<std::size_t>(comm.size());
   Json mine = Json::object();
-  std::int64_t through = 0;
-  for (auto g = static_cast<std::size_t>(comm.rank()); g < groups; g += ranks) {
-    mine[std::to_string(g)] = group(model, g * kGroup, std::min(rows, (g + 1) * kGroup));
+  for (std::size_t first = 0; first < groups; first += ranks) {
+    if (const std::size_t g = first + static_cast<std::size_t>(comm.rank()); g < groups)
+      mine[std::to_string(g)] = group(model, g * kGroup, std::min(rows, (g + 1) * kGroup));
     if (done)
-      done(++through, static_cast<std::int64_t>((groups + ranks - 1 - static_cast<std::size_t>(comm.rank())) / ranks));
+      done(static_cast<std::int64_t>(first / ranks + 1), static_cast<std::int64_t>((groups + ranks - 1) / ranks));
   }
   std::vector<Json> all(rows);
   for (const std::string& text : comm.all_gather(dump(mine))) {

@@ -21,8 +21,9 @@ class Eval {
   /// prompts that do not fit `context` tokens (0: not known yet).
   Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context);
 
-  /// Runs the evaluation. A collective. Calls done(i, n) when i of this rank's n groups are finished. The model's
-  /// values must be readable on every rank; its sequence length is restored.
+  /// Runs the evaluation. A collective. Calls done(i, n) when i of this rank's n groups are finished, on all ranks
+  /// equally often; it may throw on all of them. The model's values must be readable on every rank; its sequence length
+  /// is restored.
   using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
   EvalResult run(CausalLm& model, Comm& comm, const Progress& done = {});
   /// Bytes that run() takes: of the model's working memory, and in addition to it (caches).

@@ -10,17 +10,31 @@
 #include "core/error.h"
 #include "core/regex.h"
 #include "core/text.h"
+#include "core/utf8.h"
 #include "evaluate/checks.h"
+#include "tokenizer/text/unicode.h"
 
 namespace dml {
 namespace {
 
 constexpr const char* kSource = "check 'exact_match'";
 
-std::string mapped(std::string text, int (*to)(int)) {
-  std::ranges::transform(text, text.begin(),
-                         [to](char c) { return static_cast<char>(to(static_cast<unsigned char>(c))); });
-  return text;
+std::string lower(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) out += lower_case(next_code_point(text, i));
+  return out;
+}
+
+std::string upper(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) append_utf8(out, upper_case(next_code_point(text, i)));
+  return out;
+}
+
+std::string without_leading_space(const std::string& text) {
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < text.size() && is_python_space(next_code_point(text, i));) first = i;
+  return text.substr(first);
 }
 
 using Filter = std::function<std::string(std::string)>;
@@ -41,10 +55,9 @@ Filter filter_of(const Json& f) {
   const std::string name = f.is_object() ? json_string(f, "function", "", kSource) : "";
   if (name == "regex") return regex_filter(f);
   if (name == "take_first") return [](std::string text) { return text; };  // there is only one answer
-  if (name == "lowercase") return [](std::string text) { return mapped(std::move(text), std::tolower); };
-  if (name == "uppercase") return [](std::string text) { return mapped(std::move(text), std::toupper); };
-  if (name == "remove_whitespace")
-    return [](std::string text) { return text.erase(0, std::min(text.find_first_not_of(" \t\r\n\f\v"), text.size())); };
+  if (name == "lowercase") return lower;
+  if (name == "uppercase") return upper;
+  if (name == "remove_whitespace") return without_leading_space;
   const std::vector<std::string> known{"regex", "take_first", "lowercase", "uppercase", "remove_whitespace"};
   throw UserError("{}: unknown filter '{}'{}", kSource, name, did_you_mean(name, known));
 }
@@ -78,7 +91,7 @@ class ExactMatch : public AnswerCheck {
  private:
   std::string normalized(std::string text) const {
     for (const Regex& r : ignored_) text = r.without_matches(text);
-    if (ignore_case_) text = mapped(std::move(text), std::tolower);
+    if (ignore_case_) text = lower(text);
     if (ignore_punctuation_) std::erase_if(text, [](unsigned char c) { return std::ispunct(c) != 0; });
     if (ignore_numbers_) std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0; });
     return text;

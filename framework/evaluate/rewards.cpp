@@ -8,8 +8,6 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMaxRefused = 20;
-
 /// Compares with the text in the row's `choices` that `answer` selects.
 class Chosen : public AnswerCheck {
  public:

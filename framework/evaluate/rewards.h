@@ -19,7 +19,8 @@ class Rewards {
 
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<double>& weights() const { return weights_; }
-  /// One line per row to which a check cannot be applied, at most 20.
+  /// One line per row to which a check cannot be applied, at most kMaxRefused.
+  static constexpr std::size_t kMaxRefused = 20;
   std::vector<std::string> problems_with(std::span<const EvalRow> rows) const;
   /// Values by reward and answer; each answer is given with its row. UserError naming the row when a program failed or
   /// a value is not a number.

@@ -104,6 +104,7 @@ class SpecOf {
     s_.residual.parallel = file_.truth(key("use_parallel_residual"), family_.has(F::parallel_only));
     if (family_.has(F::scales)) {
       s_.embedding_scale = real("embedding_scale", 1);
+      s_.scales_noise = true;
       s_.residual.scale = real("residual_scale", 1);
       s_.logit_scale = 1 / real("logit_scale", 1);
     } else if (family_.has(F::logit_scale)) {

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "kernels/attention_tiles.h"
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
@@ -24,8 +25,6 @@ constexpr std::int64_t kQueries = 128, kKeys = 64, kBlock = 16;
 constexpr std::int64_t kFar = std::int64_t{1} << 30;
 static_assert(AttentionRows::kMaxRows % kQueries == 0);
 
-std::int64_t up16(std::int64_t n) { return (n + 15) / 16 * 16; }
-
 struct QueryTile : QuerySums {
   float* qt;
 
@@ -34,7 +33,7 @@ struct QueryTile : QuerySums {
   void begin(const AttentionRows& t, std::int64_t done, float* memory) {
     const std::int64_t e = t.shape.head_dim;
     place(t, done, kQueries);
-    width = up16(rows);
+    width = round_up(rows, 16);
     qt = memory;
     o = qt + e * kQueries;
     top = o + e * kQueries;
@@ -55,7 +54,8 @@ struct QueryTile : QuerySums {
           // one of them
       for (std::int64_t b = 0; b < keys; b += kBlock) {
         std::int64_t first = std::max<std::int64_t>(0, b - high + 1) / kBlock * kBlock;
-        std::int64_t last = low == -kFar ? width : std::min(width, up16(std::max<std::int64_t>(0, b + kBlock - low)));
+        std::int64_t last =
+            low == -kFar ? width : std::min(width, round_up(std::max<std::int64_t>(0, b + kBlock - low), 16));
         if (first < last)
           loop.small_gemm(std::min(kBlock, keys - b), last - first, e, tile.k + b * e, e, 1, qt + first, width, 1,
                           s + b * width + first, width, false);
@@ -78,7 +78,7 @@ struct QueryTile : QuerySums {
 };
 
 void rows_of_a_head(const AttentionRows& t) {
-  const std::int64_t e = t.shape.head_dim, tiles = (t.rows + kQueries - 1) / kQueries;
+  const std::int64_t e = t.shape.head_dim, tiles = ceil_div(t.rows, kQueries);
   float* s = thread_scratch(kKeys * kQueries + 2 * kKeys * e + tiles * QueryTile::floats(e)).data();
   const KeyRows keys{.first = 0, .count = 0, .k = s + kKeys * kQueries, .v = s + kKeys * kQueries + kKeys * e};
   std::array<QueryTile, AttentionRows::kMaxRows / kQueries> most{};
@@ -131,7 +131,7 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
   // Rows of a task share the preparation of keys and values; results do not depend on their number.
   std::int64_t at_once = AttentionRows::kMaxRows;
   while (at_once > kQueries && q.rows * shape.heads < 4 * threads() * at_once) at_once /= 2;
-  parallel_for((q.rows + at_once - 1) / at_once * shape.heads, [&](std::int64_t task) {
+  parallel_for(ceil_div(q.rows, at_once) * shape.heads, [&](std::int64_t task) {
     const std::int64_t head = task % shape.heads, first = task / shape.heads * at_once;
     const std::int64_t last = std::min(first + at_once, q.rows);
     auto document = std::upper_bound(starts.begin(), starts.end(), static_cast<std::int32_t>(first)) - 1;
@@ -150,7 +150,7 @@ void attention_sinks_backward(const AttentionShape& shape, ConstMat dout, ConstM
                               Arena& scratch) {
   Arena::Scope scope(scratch);
   constexpr std::int64_t kRows = 256;
-  const std::int64_t parts = (out.rows + kRows - 1) / kRows;
+  const std::int64_t parts = ceil_div(out.rows, kRows);
   auto sums = scratch.take<double>(parts * shape.heads);
   parallel_for(parts * shape.heads, [&](std::int64_t task) {
     const std::int64_t h = task % shape.heads, first = task / shape.heads * kRows;
@@ -173,7 +173,7 @@ void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMa
   DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && v.cols == k.cols && out.cols == q.cols);
   DML_CHECK(before >= 0 && v.rows == k.rows && out.rows == q.rows && lse.rows == q.rows && lse.cols == shape.heads);
   const std::int64_t at_once = kQueries;
-  parallel_for((q.rows + at_once - 1) / at_once * shape.heads, [&](std::int64_t task) {
+  parallel_for(ceil_div(q.rows, at_once) * shape.heads, [&](std::int64_t task) {
     const std::int64_t head = task % shape.heads, first = task / shape.heads * at_once;
     rows_of_a_head({shape, q, k, v, out, lse, head, 0, before + first, std::min(at_once, q.rows - first), before});
   });
@@ -224,7 +224,7 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
     DML_CHECK(c.keys.heads == shape.kv_heads && c.keys.head_dim == e && c.values.rows == c.keys.rows &&
               c.keys.rows > 0);
     if (!dry_run()) first_run[i] = runs;
-    runs += (c.keys.rows - begin_of(c) + kRun - 1) / kRun;
+    runs += ceil_div(c.keys.rows - begin_of(c), kRun);
   }
   if (!dry_run()) first_run[count] = runs;
   Mat part = scratch.matrix(runs * shape.heads, e + 2);  // per run and head: max, sum, values

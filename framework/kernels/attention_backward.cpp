@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "kernels/attention_tiles.h"
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
@@ -25,7 +26,7 @@ constexpr std::int64_t kMaxStrips = 4;                  // all but the first hav
 // The number of strips of a document depends on its length only, so its bits do not depend on others.
 std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
   std::int64_t wanted = ((rows > kLong ? 2 : 1) * kEnoughTasks + kv_heads - 1) / kv_heads;
-  const std::int64_t runs = (rows + AttentionKeys::kKeys - 1) / AttentionKeys::kKeys;
+  const std::int64_t runs = ceil_div(rows, AttentionKeys::kKeys);
   return std::clamp<std::int64_t>(runs, 1, std::min(kMaxStrips, wanted));
 }
 
@@ -92,7 +93,7 @@ struct KeyTile : KeyGradients {
 // Processes keys [first, last) of the task; every tile of queries is fetched once for all of them.
 void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
   const Loops& loop = loops();
-  const std::int64_t e = t.shape.head_dim, tiles = (last - first + kKeys - 1) / kKeys;
+  const std::int64_t e = t.shape.head_dim, tiles = ceil_div(last - first, kKeys);
   float* s = thread_scratch(2 * kQueries * kKeys + 3 * kQueries * e + tiles * KeyTile::floats(e)).data();
   float* dense = s + 2 * kQueries * kKeys;
   std::array<KeyTile, AttentionKeys::kKeys / kKeys> most{};
@@ -156,7 +157,7 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
   });
 
   if (most_strips == 1) return;
-  parallel_for((rows_all + kQueries - 1) / kQueries, [&](std::int64_t block) {
+  parallel_for(ceil_div(rows_all, kQueries), [&](std::int64_t block) {
     std::int64_t t = block * kQueries, last = std::min(t + kQueries, rows_all);
     auto document = std::upper_bound(starts.begin(), starts.end(), static_cast<std::int32_t>(t)) - 1;
     for (; t < last; ++t) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/rounding.h"
 #include "kernels/attention_tiles.h"
 #include "kernels/packed_panels.h"
 #include "kernels/simd/loops.h"
@@ -173,7 +174,7 @@ struct KeyTile : KeyGradients {
 
 // Processes keys [first, last) of the task; every tile of queries is packed once for all of them.
 void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
-  const std::int64_t e = t.shape.head_dim, tiles = (last - first + kKeys - 1) / kKeys;
+  const std::int64_t e = t.shape.head_dim, tiles = ceil_div(last - first, kKeys);
   const std::int64_t packed = std::max(room_of(Side::a, kKeys, kQueries), room_of(Side::a, kQueries, kKeys));
   Room room{thread_scratch(2 * kQueries * kKeys + packed + round_up(kQueries * e, kBlock) + QueryTile::floats(e) +
                            tiles * KeyTile::floats(e))
@@ -198,7 +199,7 @@ void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) 
 
 void attention_rows_packed(const AttentionRows& t) {
   using namespace forward;
-  const std::int64_t e = t.shape.head_dim, tiles = (t.rows + kQueries - 1) / kQueries;
+  const std::int64_t e = t.shape.head_dim, tiles = ceil_div(t.rows, kQueries);
   const std::int64_t packed_k = room_of(Side::a, kKeys, e), packed_v = room_of(Side::b, e, kKeys),
                      packed_p = room_of(Side::a, kQueries, kKeys);
   Room room{thread_scratch(kKeys * kQueries + packed_p + packed_k + packed_v + round_up(kQueries * e, kBlock) +

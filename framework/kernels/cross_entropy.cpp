@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/head_panels.h"
@@ -34,10 +35,10 @@ Chunks chunks_of(std::int64_t rows, std::int64_t vocabulary, bool low_memory) {
   const std::int64_t unit = 2 * product_loops().mr;  // two equal halves
   const std::int64_t most =
       std::clamp(kMaxLogits / (low_memory ? 2 : 1) / vocabulary, kMinRows, kMaxRows / unit * unit);
-  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  const std::int64_t chunks = std::max<std::int64_t>(1, ceil_div(rows, most));
   // In a bounding dry run, the largest chunk is `most`.
-  const std::int64_t equal = dry_run_bounds() ? std::min(rows, most) : (rows + chunks - 1) / chunks;
-  return {std::min(rows, (equal + unit - 1) / unit * unit), chunks > 1};
+  const std::int64_t equal = dry_run_bounds() ? std::min(rows, most) : ceil_div(rows, chunks);
+  return {std::min(rows, round_up(equal, unit)), chunks > 1};
 }
 
 void check_task(const HeadTask& t) {
@@ -100,8 +101,7 @@ void gradients_of_chunk(const HeadTask& t, const WholeHead& head, HeadChunk& c, 
 
 double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
   const ConstMat hidden = t.hidden;
-  const std::int64_t rows = hidden.rows, vocabulary = head.values.rows,
-                     panels = (vocabulary + kHeadPanel - 1) / kHeadPanel;
+  const std::int64_t rows = hidden.rows, vocabulary = head.values.rows, panels = ceil_div(vocabulary, kHeadPanel);
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (head.gradient.empty() ? 1 : 2));
   check_task(t);
@@ -152,8 +152,7 @@ double cross_entropy(const HeadTask& t, const WholeHead& head, Arena& scratch) {
 
 double cross_entropy(const HeadTask& t, const HeadParts& head, Arena& scratch) {
   const ConstMat hidden = t.hidden;
-  const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(),
-                     panels = (vocabulary + kHeadPanel - 1) / kHeadPanel;
+  const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(), panels = ceil_div(vocabulary, kHeadPanel);
   const bool gradient = t.dhidden.data != nullptr;
   ProfileScope profiled("cross_entropy", 2.0 * static_cast<double>(hidden.size() * vocabulary) * (gradient ? 2 : 1));
   check_task(t);

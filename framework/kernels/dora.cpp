@@ -4,6 +4,7 @@
 
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 
 namespace dml::kernels {
 namespace {
@@ -47,7 +48,7 @@ void dora_scale(const float* magnitude, const float* norms, Mat y) {
 void dora_magnitude_backward(ConstMat dy, ConstMat plain, const float* norms, float* dmagnitude, Arena& scratch) {
   ProfileScope profiled("dora_magnitude_backward");
   Arena::Scope scope(scratch);
-  std::int64_t blocks = (dy.rows + kTokens - 1) / kTokens;
+  std::int64_t blocks = ceil_div(dy.rows, kTokens);
   Mat partial = scratch.matrix(blocks, dy.cols);
   parallel_for(blocks, [&](std::int64_t i) {
     float* sum = partial.row(i);

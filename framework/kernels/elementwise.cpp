@@ -8,19 +8,20 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kGrain = 16384;
-constexpr std::int64_t kMaxBlocks = 1024;  // of a reduction, whose partial results are on the stack
+constexpr std::int64_t kMaxPartials = 1024;  // of a reduction, whose partial results are on the stack
 
 std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
 std::int64_t reduction_grain(std::int64_t n) {
-  std::int64_t even = (n + kMaxBlocks - 1) / kMaxBlocks;
-  return std::max(kGrain, (even + 15) / 16 * 16);
+  std::int64_t even = ceil_div(n, kMaxPartials);
+  return std::max(kGrain, round_up(even, 16));
 }
 
 std::int64_t rows_per_task(std::int64_t cols) {
@@ -174,7 +175,7 @@ template <class Finite>
 std::int64_t first_bad(std::int64_t n, Finite finite) {
   ProfileScope profiled("first_not_finite");
   const std::int64_t grain = reduction_grain(n);
-  std::array<bool, kMaxBlocks> bad{};
+  std::array<bool, kMaxPartials> bad{};
   parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {
     bad[static_cast<std::size_t>(first / grain)] = !finite(first, last - first);
   });

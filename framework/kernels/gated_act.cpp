@@ -12,6 +12,9 @@ namespace dml::kernels {
 namespace {
 constexpr std::int64_t kGrain = 8192, kBlock = 1024;
 
+// Whether loops().activate has it.
+bool is_plain(Activation act) { return act != Activation::xielu && act != Activation::clamped_silu; }
+
 // gate · σ(a · gate) = silu(a · gate) / a, so after clamping and scaling this is a gated SiLU.
 constexpr float kAlpha = 1.702f, kLimit = 7;
 
@@ -23,18 +26,18 @@ void clamp(const float* gate, const float* up, std::int64_t n, float* to_gate, f
 }
 
 void value(Activation act, const float* gate, const float* up, std::int64_t n, float* h) {
-  if (act != Activation::clamped_silu) return loops().gated_act(static_cast<int>(act), gate, up, n, h);
+  if (act != Activation::clamped_silu) return loops().gated_act(act, gate, up, n, h);
   float *g = thread_scratch(2 * n).data(), *u = g + n;
   clamp(gate, up, n, g, u);
-  loops().gated_act(static_cast<int>(Activation::silu), g, u, n, h);
+  loops().gated_act(Activation::silu, g, u, n, h);
 }
 
 // Overwrites gate and up by their gradients.
 void gradients(Activation act, const float* dh, float* gate, float* up, std::int64_t n) {
-  if (act != Activation::clamped_silu) return loops().gated_act_backward(static_cast<int>(act), dh, gate, up, n);
+  if (act != Activation::clamped_silu) return loops().gated_act_backward(act, dh, gate, up, n);
   float *g = thread_scratch(2 * n).data(), *u = g + n;
   clamp(gate, up, n, g, u);
-  loops().gated_act_backward(static_cast<int>(Activation::silu), dh, g, u, n);
+  loops().gated_act_backward(Activation::silu, dh, g, u, n);
   for (std::int64_t i = 0; i < n; ++i) {
     gate[i] = gate[i] <= kLimit ? kAlpha * g[i] : 0;
     up[i] = std::abs(up[i]) <= kLimit ? u[i] / kAlpha : 0;
@@ -105,17 +108,17 @@ void gated_act_backward(Activation act, ConstMat dh, const RoundedGateUp& in, Ma
 
 void activate(Activation act, ConstMat x, Mat y) {
   ProfileScope profiled("activate");
-  DML_CHECK(x.size() == y.size());
+  DML_CHECK(x.size() == y.size() && is_plain(act));
   parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
-    loops().activate(static_cast<int>(act), x.data + first, last - first, y.data + first);
+    loops().activate(act, x.data + first, last - first, y.data + first);
   });
 }
 
 void activate_backward(Activation act, ConstMat dy, Mat x) {
   ProfileScope profiled("activate_backward");
-  DML_CHECK(x.size() == dy.size());
+  DML_CHECK(x.size() == dy.size() && is_plain(act));
   parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
-    loops().activate_backward(static_cast<int>(act), dy.data + first, x.data + first, last - first);
+    loops().activate_backward(act, dy.data + first, x.data + first, last - first);
   });
 }
 

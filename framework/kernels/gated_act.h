@@ -4,12 +4,11 @@
 
 #include "core/bf16.h"
 #include "core/matrix.h"
+#include "kernels/activation.h"
 
 namespace dml::kernels {
 
 /// clamped_silu is for gates only: (up + 1) · gate · σ(1.702 · gate), gate clamped to at most 7 and up to ±7 (gpt-oss).
-enum class Activation { silu, gelu, gelu_tanh, relu, relu2, quick_gelu, tanh, xielu, clamped_silu };
-
 /// Gate and up in bf16, as forward saves them for backward.
 struct RoundedGateUp {
   MatrixView<bf16> gate, up;

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "kernels/lora.h"
 #include "kernels/packed.h"
 #include "kernels/quant_ggml.h"
@@ -32,8 +33,8 @@ namespace {
 // for each.
 std::int64_t rows_of_task(std::int64_t rows) {
   constexpr std::int64_t kTasks = 4, kUnit = 16, kMin = 32, kMax = 1024;
-  const std::int64_t tasks = kTasks * threads(), part = (rows + tasks - 1) / tasks;
-  return std::clamp((part + kUnit - 1) / kUnit * kUnit, kMin, kMax);
+  const std::int64_t tasks = kTasks * threads(), part = ceil_div(rows, tasks);
+  return std::clamp(round_up(part, kUnit), kMin, kMax);
 }
 
 // For processors newer than itself, OpenBLAS falls back to SSE3 kernels, which are five times slower. So it is
@@ -204,7 +205,7 @@ void gemm_nt(const TaskList<ForwardProduct>& products, Write mode, RowMethod row
   }
   if (dots > 0) {
     const std::int64_t part = rows_of_task(dot_rows);
-    auto tiles = [&](const ForwardProduct& p) { return as_dots(p) && p.x.rows > 0 ? (p.w.rows + part - 1) / part : 0; };
+    auto tiles = [&](const ForwardProduct& p) { return as_dots(p) && p.x.rows > 0 ? ceil_div(p.w.rows, part) : 0; };
     parallel_tiles(products, tiles, [&](const ForwardProduct& p, TileIndex tile) {
       const std::int64_t first = tile.i * part, last = std::min(first + part, p.w.rows);
       count_weight_bytes(bytes_of_rows(p.w, last - first));

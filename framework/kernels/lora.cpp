@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "kernels/lora_packed.h"
 #include "kernels/simd/loops.h"
 
@@ -22,18 +23,16 @@ constexpr std::int64_t kMinTokens = 64, kMaxRanges = 32, kTokensOfTwo = 32, kTok
 constexpr std::int64_t kNarrow = 112;  // columns at a time: eight register blocks of 14 rows
 constexpr std::int64_t kSummed = 28;   // rows of the total that a task sums
 
-std::int64_t parts_of(std::int64_t size, std::int64_t part) { return (size + part - 1) / part; }
-
 // Calls tile(entry, first row, rows, first column, columns) for the tiles of a matrix of each entry.
 template <class T, class Matrix, class F>
 void each_tile(const TaskList<T>& all, std::int64_t row_tile, std::int64_t col_tile, Matrix matrix, F tile) {
   auto tiles = [&](const T& entry) {
     const Mat m = matrix(entry);
-    return m.empty() ? 0 : parts_of(m.cols, col_tile) * parts_of(m.rows, row_tile);
+    return m.empty() ? 0 : ceil_div(m.cols, col_tile) * ceil_div(m.rows, row_tile);
   };
   parallel_tiles(all, tiles, [&](const T& entry, TileIndex at) {
     const Mat m = matrix(entry);
-    const std::int64_t across = parts_of(m.cols, col_tile), r = at.i / across * row_tile, c = at.i % across * col_tile;
+    const std::int64_t across = ceil_div(m.cols, col_tile), r = at.i / across * row_tile, c = at.i % across * col_tile;
     tile(entry, r, std::min(row_tile, m.rows - r), c, std::min(col_tile, m.cols - c));
   });
 }
@@ -88,11 +87,11 @@ class TokenSums {
   // Computes the same partial sums by tasks of some columns each, as many as occupy all threads.
   void sum(std::int64_t step) const {
     constexpr std::int64_t kTasksOfThread = 4;
-    const std::int64_t parts = parts_of(kTasksOfThread * threads(), std::max<std::int64_t>(1, terms_.total(ranges)));
-    auto cols = [parts](const Term& t) { return parts_of(parts_of(t.wide.cols, parts), kNarrow) * kNarrow; };
-    auto tiles = [cols](const Term& t) { return ranges(t) > 0 ? ranges(t) * parts_of(t.wide.cols, cols(t)) : 0; };
+    const std::int64_t parts = ceil_div(kTasksOfThread * threads(), std::max<std::int64_t>(1, terms_.total(ranges)));
+    auto cols = [parts](const Term& t) { return ceil_div(ceil_div(t.wide.cols, parts), kNarrow) * kNarrow; };
+    auto tiles = [cols](const Term& t) { return ranges(t) > 0 ? ranges(t) * ceil_div(t.wide.cols, cols(t)) : 0; };
     parallel_tiles(terms_, tiles, [&](const Term& term, TileIndex at) {
-      const std::int64_t across = parts_of(term.wide.cols, cols(term)), first = at.i % across * cols(term);
+      const std::int64_t across = ceil_div(term.wide.cols, cols(term)), first = at.i % across * cols(term);
       add_range(term, at.i / across, {first, std::min(first + cols(term), term.wide.cols)}, step,
                 first_range(at.entry) + at.i / across, [](std::int64_t, std::int64_t) {});
     });
@@ -101,7 +100,7 @@ class TokenSums {
   // Adds the partial sums; calls add(term, first, rows) with rows of a term's total from `first` on.
   template <class F>
   void finish(F add) const {
-    auto tiles = [](const Term& term) { return term.wide.rows > 0 ? parts_of(term.wide.cols, kSummed) : 0; };
+    auto tiles = [](const Term& term) { return term.wide.rows > 0 ? ceil_div(term.wide.cols, kSummed) : 0; };
     parallel_tiles(terms_, tiles, [&](const Term& term, TileIndex at) {
       const std::int64_t rank = term.thin.cols, first = at.i * kSummed;
       float* own = sums_ + first_range(at.entry) * size_ + first * rank;
@@ -113,9 +112,9 @@ class TokenSums {
 
  private:
   static std::int64_t range(const Term& t) {
-    return std::max({kMinTokens, 2 * t.thin.cols, (t.wide.rows + kMaxRanges - 1) / kMaxRanges});
+    return std::max({kMinTokens, 2 * t.thin.cols, ceil_div(t.wide.rows, kMaxRanges)});
   }
-  static std::int64_t ranges(const Term& t) { return parts_of(t.wide.rows, range(t)); }
+  static std::int64_t ranges(const Term& t) { return ceil_div(t.wide.rows, range(t)); }
   std::int64_t first_range(std::int64_t term) const { return firsts_[static_cast<std::size_t>(term)]; }
 
   // Sums some columns of range i of a term, which has the index `number` among all ranges.
@@ -158,7 +157,7 @@ void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod 
   auto as_dots = [&](const AdapterDown& d) {  // too few rows to transpose A
     return rows == RowMethod::dots || (rows == RowMethod::by_count && d.x.rows <= kFewRows);
   };
-  auto dots = [&](const AdapterDown& d) { return as_dots(d) && d.x.rows > 0 ? parts_of(d.a.rows, kDots) : 0; };
+  auto dots = [&](const AdapterDown& d) { return as_dots(d) && d.x.rows > 0 ? ceil_div(d.a.rows, kDots) : 0; };
   parallel_tiles(adapters, dots, [&](const AdapterDown& d, TileIndex at) {
     const std::int64_t first = at.i * kDots, count = std::min(kDots, d.a.rows - first);
     loops().dot_block(d.x.rows, count, d.x.cols, d.x.data, d.x.cols, d.a.row(first), d.a.cols, d.down.data + first,
@@ -179,12 +178,12 @@ void lora_down(const TaskList<AdapterDown>& adapters, Arena& scratch, RowMethod 
   float* transposed = scratch.take<float>(values).data();
   auto transposed_a = [&](TileIndex at) { return transposed + places[static_cast<std::size_t>(at.entry)]; };
   if (values == 0) return;
-  auto blocks = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.a.cols, kCols); };
+  auto blocks = [&](const AdapterDown& d) { return as_dots(d) ? 0 : ceil_div(d.a.cols, kCols); };
   parallel_tiles(adapters, blocks, [&](const AdapterDown& d, TileIndex at) {
     const std::int64_t first = at.i * kCols, count = std::min(kCols, d.a.cols - first), rank = d.a.rows;
     loops().transpose(rank, count, d.a.data + first, d.a.cols, 1, transposed_a(at) + first * rank, rank);
   });
-  auto products = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.x.rows, kRows); };
+  auto products = [&](const AdapterDown& d) { return as_dots(d) ? 0 : ceil_div(d.x.rows, kRows); };
   parallel_tiles(adapters, products, [&](const AdapterDown& d, TileIndex at) {
     const std::int64_t first = at.i * kRows, count = std::min(kRows, d.x.rows - first);
     narrow_product(d.x.slice(first, count), transposed_a(at), 1, d.down.slice(first, count));
@@ -225,7 +224,7 @@ void lora_up_backward(const TaskList<AdapterUpGradient>& adapters, Arena& scratc
   };
   auto products = [&] {
     parallel_tiles(
-        adapters, [](const AdapterUpGradient& g) { return parts_of(g.dy.rows, kRows); },
+        adapters, [](const AdapterUpGradient& g) { return ceil_div(g.dy.rows, kRows); },
         [&](const AdapterUpGradient& g, TileIndex at) {
           product(at.entry, at.i * kRows, std::min(kRows, g.dy.rows - at.i * kRows));
         });

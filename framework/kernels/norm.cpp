@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -30,9 +31,9 @@ void backward_rows(ConstMat x, float* dw, float* db, Arena& scratch, F backward)
   Arena::Scope scope(scratch);
   // Memory for the largest number of blocks of any smaller number of rows: plans assume that more rows never need less
   // memory.
-  Mat partial = scratch.matrix(std::min(kBlocks, (x.rows + grain - 1) / grain), 2 * d);
-  grain = std::max(grain, (x.rows + kBlocks - 1) / kBlocks);
-  std::int64_t blocks = (x.rows + grain - 1) / grain;
+  Mat partial = scratch.matrix(std::min(kBlocks, ceil_div(x.rows, grain)), 2 * d);
+  grain = std::max(grain, ceil_div(x.rows, kBlocks));
+  std::int64_t blocks = ceil_div(x.rows, grain);
   parallel_ranges(x.rows, grain, [&](std::int64_t first, std::int64_t last) {
     float* own = partial.row(first / grain);
     std::memset(own, 0, static_cast<std::size_t>(2 * d) * sizeof(float));

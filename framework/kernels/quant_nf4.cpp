@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/rounding.h"
 #include "kernels/dynamic_code.h"
 #include "kernels/simd/loops.h"
 
@@ -22,7 +23,7 @@ constexpr std::array<float, 15> kThresholds = {
 constexpr float kNothing = 1e-38f;  // stands for the absmax of a block of zeros where it is divided by
 constexpr std::int64_t kBlocksPerTask = 256;
 
-std::int64_t blocks(std::size_t n, std::int64_t size) { return (static_cast<std::int64_t>(n) + size - 1) / size; }
+std::int64_t blocks(std::size_t n, std::int64_t size) { return ceil_div(static_cast<std::int64_t>(n), size); }
 
 float largest_magnitude(std::span<const float> x) {
   float most = 0;

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "core/rounding.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -34,7 +35,7 @@ void xielu_backward(const Xielu& act, ConstMat dy, Mat x, float* dalpha_p, float
   DML_CHECK(x.size() == dy.size());
   Arena::Scope scope(scratch);
   const XieluFactors f = factors_of(act);
-  Mat sums = scratch.matrix((x.size() + kElements - 1) / kElements, 2);
+  Mat sums = scratch.matrix(ceil_div(x.size(), kElements), 2);
   parallel_ranges(x.size(), kElements, [&](std::int64_t first, std::int64_t last) {
     loops().xielu_backward(f, dy.data + first, x.data + first, last - first, sums.row(first / kElements));
   });

@@ -6,6 +6,7 @@
 #include "core/bf16.h"
 #include "core/hash.h"
 #include "core/parallel.h"
+#include "core/rounding.h"
 #include "kernels/dora.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
@@ -69,7 +70,7 @@ kernels::Weight keep_values(DType dtype, std::vector<float> values, std::int64_t
     auto* to = reinterpret_cast<bf16*>(packed.data());
     for (std::size_t i = 0; i < count; ++i) to[i] = to_bf16(values[i]);
   } else if (dtype == DType::nf4) {
-    scales.resize((count + kernels::kNf4Block - 1) / kernels::kNf4Block);
+    scales.resize(static_cast<std::size_t>(ceil_div(std::ssize(values), kernels::kNf4Block)));
     kernels::quantize_nf4(values, {reinterpret_cast<std::uint8_t*>(packed.data()), (count + 1) / 2}, scales);
     if (nested) kernels::round_scales(scales);
   } else if (dtype == DType::int8) {

@@ -56,6 +56,15 @@ void refuse_with_experts(const AdapterConfig& c, const std::string& source) {
   problems.raise();
 }
 
+void check_layers(const AdapterConfig& c, const ModelSpec& spec, const std::string& source) {
+  if (!c.layers_to_transform) return;
+  for (std::int64_t layer : *c.layers_to_transform)
+    if (layer < 0 || layer >= spec.layers)
+      throw UserError("{}: layers_to_transform: there is no layer {}; this model has layers 0 to {}", source, layer,
+                      spec.layers - 1)
+          .about("layers_to_transform");
+}
+
 std::vector<AdaptedExperts> plan_experts(const AdapterConfig& config, const AdapterRules& rules, const ModelSpec& spec,
                                          const std::string& source) {
   std::vector<AdaptedExperts> out;
@@ -225,6 +234,7 @@ std::vector<WeightName> embedding_and_head(const ModelSpec& spec) {
 
 AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, const std::string& source) {
   refuse_unsupported(config, source);
+  check_layers(config, given, source);
   if (given.head == HeadKind::causal_lm && config.head != HeadKind::causal_lm)
     throw UserError("{}: is the adapter of a reward model, which gives scores instead of text (dml score)", source);
   AdapterRules rules(config, source);

@@ -76,8 +76,10 @@ class AdapterPlaces {
       lora.b = b_.model.parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true, role);
       if (b_.training.adapter->lora_bias)
         lora.bias = b_.model.parameters.add(unit, name + ".lora_B.bias", {m.module.rows}, false, role);
-      if (b_.training.adapter->use_dora)
+      if (b_.training.adapter->use_dora) {
         lora.magnitude = b_.model.parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false, role);
+        lora.magnitude.unit->parameters.back().decay = true;  // as in transformers: neither a norm nor a bias
+      }
       lora.dropout = static_cast<float>(b_.training.adapter->dropout);
     }
     lora.scale = static_cast<float>(m.scale);

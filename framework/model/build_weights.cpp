@@ -119,6 +119,9 @@ class BaseWeights {
       const bool saved = of_model == ParameterRole::hidden && b_.training.adapter;
       whole = b_.model.parameters.add(unit_of(w, b_.spec), name, shape, !w.vector,
                                       saved ? ParameterRole::saved : of_model, part_rows(w));
+      // transformers leaves only norms and biases out of weight decay.
+      if (w.role == WeightRole::sinks || w.role == WeightRole::alpha_p || w.role == WeightRole::alpha_n)
+        whole.unit->parameters.back().decay = true;
       if (w.reordered()) b_.model.reordered[name] = w.order();
       if (b_.training.full && b_.training.unfrozen) train_rows(w, whole.unit->parameters.back());
       if (b_.training.values.in_parts) b_.starts[name] = b_.init_of(w, stored);

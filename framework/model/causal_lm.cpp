@@ -119,7 +119,9 @@ double CausalLm::run_pass(const PackedBatch& given, UnitHooks& hooks, const Pass
   }
   const Mat d = backward ? fed : Mat{};  // the gradient overwrites its value
   double sum = head_loss(fed, plan.labeled.labels, d, pass, how);
-  sum += routers.close(static_cast<double>(count));
+  const double weighted = routers.close(how.weights ? how.weights->denominator() : static_cast<double>(count));
+  if (how.weights) how.weights->add_router_losses(weighted);
+  else (how.extra ? how.extra->sum : sum) += weighted;
   if (!backward) return sum;
   finish_unit(head_unit, hooks);
   if (!plan.pick) kernels::scatter_rows(d, plan.labeled.rows, dx, Write::set);
@@ -153,7 +155,8 @@ void CausalLm::forward_layers(const PassPlan& plan, const PackedBatch& given, Ma
   pass.hooks->before_forward(0);
   embedding.forward(x, embedded, pass);
   if (plan.backward && noise > 0)
-    add_noise(noise, Random(pass.seed, Purpose::noise, pass.micro_batch), given, plan.trimmed_batch, x);
+    add_noise(noise * (spec.scales_noise ? spec.embedding_scale : 1),
+              Random(pass.seed, Purpose::noise, pass.micro_batch), given, plan.trimmed_batch, x);
   pass.hooks->after_forward(0);
   for (int l = 0; l <= plan.last; ++l) {
     Mat y = l == plan.last ? top : input_of(l + 1);
@@ -244,6 +247,8 @@ std::size_t CausalLm::measure(Shape shape, bool backward) {
   struct Any : RowWeights {
     explicit Any(std::span<float> squares) : room(squares) {}
     void weigh(std::span<const float>, std::span<float>) override {}
+    double denominator() const override { return 0; }
+    void add_router_losses(double) override {}
     std::span<float> squares(std::size_t) override { return room; }
     std::span<float> room;
   } any(room);

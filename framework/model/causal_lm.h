@@ -38,6 +38,10 @@ class RowWeights {
   /// losses (N): −log p of the labels in the order of positions (the outputs of a reward model). Sets weights (N), the
   /// factors of the gradients of these losses.
   virtual void weigh(std::span<const float> losses, std::span<float> weights) = 0;
+  /// The denominator of the micro-batch's loss, known after weigh(). The router losses are weighted by it.
+  virtual double denominator() const = 0;
+  /// Receives the weighted router losses, whose gradients the pass adds.
+  virtual void add_router_losses(double sum) = 0;
   /// A buffer (rows) that is set to log Σ p² over the vocabulary of each row before weigh() is called; empty: not
   /// wanted.
   virtual std::span<float> squares(std::size_t /*rows*/) { return {}; }
@@ -92,8 +96,8 @@ class CausalLm {
   /// Forward and backward of one micro-batch. Returns the sum of the losses of its labels and adds the gradients of
   /// this sum to the bound gradients. With `noise`, U(−1, 1) · noise / √(L·D) is added to every embedding, L being the
   /// number of tokens of its document (NEFTune, Jain et al. 2023). With `weights`, the gradients are those of the
-  /// weighted sum; the returned sum is not weighted. With `extra`, the gradients include its terms, whose sum is added
-  /// to `extra`; the returned sum does not include them.
+  /// weighted sum; the returned sum is not weighted. With `extra`, the gradients include its terms. The router losses
+  /// are part of the returned sum, but with `weights` or `extra` they are added there, as the terms of `extra` are.
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr,
                kernels::ExtraLoss* extra = nullptr);
   /// Forward only. Returns the sum of the losses of the labels. Unless empty, row_losses (N) is set to the loss and

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "core/rounding.h"
 #include "kernels/gemm.h"
 #include "kernels/quant_nf4.h"
 
@@ -158,7 +159,7 @@ void take_away(const LowRankFactors& start, std::int64_t r, double scale, Mat w)
 // Rounds w to the values of NF4.
 void round_to_nf4(std::span<float> w) {
   std::vector<std::uint8_t> codes((w.size() + 1) / 2);
-  std::vector<float> scales((w.size() + kernels::kNf4Block - 1) / kernels::kNf4Block);
+  std::vector<float> scales(static_cast<std::size_t>(ceil_div(std::ssize(w), kernels::kNf4Block)));
   kernels::quantize_nf4(w, codes, scales);
   kernels::dequantize_nf4(codes, scales, w);
 }

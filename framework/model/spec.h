@@ -166,6 +166,7 @@ struct ModelSpec {
   StorageSpec stored;
 
   double embedding_scale = 1;  // Gemma: sqrt(hidden), rounded to the stored dtype
+  bool scales_noise = false;   // Granite: NEFTune's noise is multiplied by embedding_scale too, as in transformers
   double logit_scale = 1;      // factor of the logits before their cap (Cohere, Granite)
   double final_softcap = 0;
   HeadKind head = HeadKind::causal_lm;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/parallel.h"
+#include "core/rounding.h"
 #include "kernels/elementwise.h"
 
 namespace dml {
@@ -45,7 +46,7 @@ void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const
   std::int64_t good = std::max(kPartRows, kPartElements / width());
   const bool whole = gate.weight || up.weight || down.weight;
   std::int64_t parts = whole ? 1 : std::max<std::int64_t>(1, (rows + good / 2) / good);
-  std::int64_t most = ((rows + parts - 1) / parts + 15) / 16 * 16;
+  std::int64_t most = round_up(ceil_div(rows, parts), 16);
   // The largest chunk for any number of rows: the largest number that is not split, 1.5 · good − 1.
   if (dry_run_bounds() && !whole) most = std::min(rows, (2 * good - good / 2 - 1 + 15) / 16 * 16);
   std::int64_t first = 0;

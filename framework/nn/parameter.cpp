@@ -83,14 +83,14 @@ void ParameterStore::create_units(std::vector<std::string> names) {
   for (std::size_t i = 0; i < names.size(); ++i) units_[i].name = std::move(names[i]), units_[i].number = i;
 }
 
-ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
+ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool matrix,
                                  ParameterRole role, std::int64_t part_rows) {
   DML_CHECK(unit < units_.size() && values_.capacity() == 0 && !shape.empty() && shape.size() <= 2);
   Unit& u = units_[unit];
   DML_CHECK(part_rows > 0 || u.parts.size() == 1, "{} is small and comes too late", name);
   if (part_rows > 0) u.parts.back().last = u.size = round_up(u.size, kPartAlign);
-  Parameter p{std::move(name), u.size, std::move(shape), role, decay};
-  p.widened_at = decay ? -1 : 0;
+  Parameter p{std::move(name), u.size, std::move(shape), role, matrix};
+  p.widened_at = matrix ? -1 : 0;
   std::int64_t rows = p.shape.size() == 2 ? p.shape[0] : 1, cols = p.shape.back();
   u.size = round_up(u.size + p.size(), kAlign);
   ParameterRef ref{&u, u.parameters.size(), p.offset, rows, cols, part_rows > 0 ? u.parts.size() : 0};

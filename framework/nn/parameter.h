@@ -139,9 +139,9 @@ class ParameterStore {
 
   /// Creates all units at once, so that references to them stay valid.
   void create_units(std::vector<std::string> names);
-  /// Adds a parameter to a unit. `part_rows` > 0: it has its own parts of so many rows each (the last may have fewer);
-  /// such parameters must be added after the unit's others.
-  ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
+  /// Adds a parameter to a unit. `matrix`: products read it, and weight decay applies. `part_rows` > 0: it has its own
+  /// parts of so many rows each (the last may have fewer); such parameters must be added after the unit's others.
+  ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool matrix,
                    ParameterRole role = ParameterRole::hidden, std::int64_t part_rows = 0);
   /// Set before allocate(): values are stored in bfloat16, for an optimizer that rounds them (optim/bf16_weights.h).
   /// Products read bfloat16 matrices; norms, biases and other vectors have a float32 copy, which widen() updates.

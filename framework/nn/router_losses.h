@@ -4,8 +4,8 @@
 //   balance · E · Σ_e f_e p_e                      Fedus et al. 2021; transformers' load_balancing_loss_func
 //   z · mean of log² Σ exp(logits)                  Zoph et al. 2022
 //
-// A product of two means is not a sum over tokens, so every micro-batch has its own loss, weighted by its trained
-// tokens like the rest of the loss.
+// A product of two means is not a sum over tokens, so every micro-batch has its own loss, weighted by the
+// denominator of its other losses: its trained tokens, pairs …
 #pragma once
 
 #include "core/arena.h"
@@ -29,7 +29,7 @@ class RouterSums {
   bool open() const { return open_; }
   bool wanted() const { return static_cast<bool>(losses_); }
   void add(ConstMat logits, const kernels::Routing& routing, Arena& scratch);
-  /// Returns the loss times `weight`, the number of trained tokens of the micro-batch.
+  /// Returns the loss times `weight`, the denominator of the micro-batch's other losses.
   double close(double weight);
   /// dlogits (T, E) += the gradient of the losses.
   void add_gradient(ConstMat logits, Mat dlogits) const;

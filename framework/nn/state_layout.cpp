@@ -32,7 +32,7 @@ std::int64_t StateLayout::codes_at(int planes, int plane, std::int64_t size) {
 std::vector<StateTensor> StateLayout::kinds(const Parameter& parameter) const {
   if (rule_) return rule_(parameter).tensors;
   std::vector<StateTensor> all;
-  const bool bytes = in_bytes(parameter.size());
+  const bool bytes = in_bytes(parameter);
   for (int plane = 0; bytes && plane < planes_; ++plane)
     all.push_back({"scale" + std::to_string(plane), DType::f32, kBlock});
   for (int plane = 0; plane < planes_; ++plane)
@@ -52,7 +52,7 @@ std::vector<StateTensor> StateLayout::tensors(const Parameter& parameter, std::i
 }
 
 std::int64_t StateLayout::floats(const Parameter& parameter, std::int64_t size) const {
-  if (!rule_ && !in_bytes(parameter.size())) return planes_ * size;
+  if (!rule_ && !in_bytes(parameter)) return planes_ * size;
   const std::vector<StateTensor> all = tensors(parameter, size);
   return all.empty() ? 0 : (all.back().offset + round_up(all.back().entries(size) * all.back().width(), 4)) / 4;
 }

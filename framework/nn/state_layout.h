@@ -47,15 +47,17 @@ class StateLayout {
 
   /// `planes` floats per element.
   StateLayout(int planes) : planes_(planes) {}  // NOLINT: a number of planes is a layout
-  /// `planes` bytes per element and a scale per block; the state of parameters with fewer than 4096 elements stays in
-  /// float32.
+  /// `planes` bytes per element and a scale per block; the state of embeddings and of parameters with fewer than 4096
+  /// elements stays in float32, as with transformers' Trainer.
   static StateLayout eight_bit(int planes);
   /// A layout that depends on the parameter. Tensors of doubles must come first.
   using Rule = std::function<ParameterState(const Parameter&)>;
   explicit StateLayout(Rule rule) : rule_(std::move(rule)) {}
 
-  /// Whether a parameter of `parameter_size` elements, and each of its slices, has 8-bit state.
-  bool in_bytes(std::int64_t parameter_size) const { return eight_bit_ && parameter_size >= kMinElements; }
+  /// Whether a parameter, and each of its slices, has 8-bit state.
+  bool in_bytes(const Parameter& parameter) const {
+    return eight_bit_ && parameter.role != ParameterRole::embedding && parameter.size() >= kMinElements;
+  }
   bool whole(const Parameter& parameter) const { return rule_ && rule_(parameter).whole; }
   /// Byte offsets of the codes and scales of a plane in the 8-bit state of a slice of `size` elements.
   static std::int64_t codes_at(int planes, int plane, std::int64_t size);

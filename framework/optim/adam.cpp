@@ -44,7 +44,7 @@ class AdamW8bit : public AdamW {
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const StateLayout layout = state();
     for (const OptimizerSlice& s : slices)
-      if (layout.in_bytes(s.parameter->size()))
+      if (layout.in_bytes(*s.parameter))
         kernels::adamw_8bit(kernel_step(a_, s, step), s.value, s.grad, coded(s, 2, 0), coded(s, 2, 1));
       else adamw_update(a_, s, step, plane(s, 0), plane(s, 1));
   }

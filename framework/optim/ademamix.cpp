@@ -45,7 +45,7 @@ class AdEMAMix : public Optimizer {
       k.rate = here.rate, k.decay = here.decay, k.scale = here.scale;
       float* w = s.value.data();
       const float* grad = s.grad.data();
-      if (layout.in_bytes(s.parameter->size())) {
+      if (layout.in_bytes(*s.parameter)) {
         kernels::each_coded_block(s.size(), [&](std::int64_t at, std::int64_t n) {
           kernels::DecodedBlock m1(true, coded(s, 3, 0), at, n), m2(true, coded(s, 3, 1), at, n),
               v(false, coded(s, 3, 2), at, n);

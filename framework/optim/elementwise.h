@@ -9,6 +9,7 @@
 
 #include "core/arena.h"
 #include "core/parallel.h"
+#include "core/rounding.h"
 #include "optim/optimizer.h"
 
 namespace dml {
@@ -36,7 +37,7 @@ double sum_in_order(std::int64_t size, F term) {
   constexpr std::int64_t kBlock = 4096;
   static thread_local std::vector<double> sums;
   std::vector<double>& mine = sums;
-  mine.assign(static_cast<std::size_t>((size + kBlock - 1) / kBlock), 0);
+  mine.assign(static_cast<std::size_t>(ceil_div(size, kBlock)), 0);
   parallel_ranges(size, kBlock, [&](std::int64_t first, std::int64_t last) {
     double sum = 0;
     for (std::int64_t i = first; i < last; ++i) sum += static_cast<double>(term(i));

@@ -1,6 +1,6 @@
 // GaLore (Zhao et al. 2024): AdamW on gradients projected on their leading singular vectors, which are recomputed every
 // update_proj_gap steps, while the moments are kept. update = scale · (m/(√v + ε) projected back); w −= η·update; w −=
-// η·λ·w. It applies to the matrices of optim_target_modules; AdamW trains everything else.
+// η·λ·w. It applies to the matrices of optim_target_modules; everything else is trained with update = m/(√v + ε).
 #include "kernels/eigen.h"
 #include "optim/low_rank.h"
 
@@ -8,7 +8,7 @@ namespace dml {
 namespace {
 
 std::vector<Argument> galore_arguments() {
-  return joined(joined(adam_arguments(), low_rank_arguments(128, "steps between two bases")),
+  return joined(joined(adam_arguments(0.9, 0.999, 1e-6), low_rank_arguments(128, "steps between two bases")),
                 {{"scale", "of a step", 0.25}});
 }
 

@@ -24,7 +24,7 @@ class Lion : public Optimizer {
     const float beta1 = a_.real("beta1"), beta2 = a_.real("beta2");
     for (const OptimizerSlice& s : slices) {
       const SliceStep k(s, step, a_.real("weight_decay"));
-      if (layout.in_bytes(s.parameter->size()))
+      if (layout.in_bytes(*s.parameter))
         kernels::lion_8bit(k.rate, beta1, beta2, k.decay, k.scale, s.value, s.grad, coded(s, 1, 0));
       else kernels::lion(k.rate, beta1, beta2, k.decay, k.scale, s.value, s.grad, s.state);
     }

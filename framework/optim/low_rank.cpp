@@ -37,18 +37,38 @@ void project_back(const Projection& p, const float* low, const float* basis, flo
   else kernels::gemm_tn(b, {low, p.rank, p.cols}, {g, p.rows, p.cols}, Write::set);
 }
 
+namespace {
+
+// Adam's m/(√v + ε) of one element.
+struct AdamDirection {
+  float beta1, beta2, eps, fresh1, fresh2;
+
+  explicit AdamDirection(const AdamSettings& a)
+      : beta1(as_float(a.beta1)),
+        beta2(as_float(a.beta2)),
+        eps(as_float(a.epsilon)),
+        fresh1(1 - beta1),
+        fresh2(1 - beta2) {}
+  float operator()(float g, float& m, float& v) const {
+    m = beta1 * m + fresh1 * g;
+    v = beta2 * v + fresh2 * g * g;
+    return m / (std::sqrt(v) + eps);
+  }
+};
+
+// √(1 − β2ᵗ)/(1 − β1ᵗ)
+float bias_correction(const AdamSettings& a, std::int64_t t) {
+  const auto steps = static_cast<double>(t), beta1 = static_cast<double>(as_float(a.beta1)),
+             beta2 = static_cast<double>(as_float(a.beta2));
+  return as_float(std::sqrt(1 - std::pow(beta2, steps)) / (1 - std::pow(beta1, steps)));
+}
+
+}  // namespace
+
 float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v,
                      float* out) {
-  const float beta1 = as_float(a.beta1), beta2 = as_float(a.beta2), eps = as_float(a.epsilon), fresh1 = 1 - beta1,
-              fresh2 = 1 - beta2;
-  each_element(size, [=](std::int64_t i) {
-    m[i] = beta1 * m[i] + fresh1 * g[i];
-    v[i] = beta2 * v[i] + fresh2 * g[i] * g[i];
-    out[i] = m[i] / (std::sqrt(v[i]) + eps);
-  });
-  const auto steps = static_cast<double>(t);
-  return as_float(std::sqrt(1 - std::pow(static_cast<double>(beta2), steps)) /
-                  (1 - std::pow(static_cast<double>(beta1), steps)));
+  each_element(size, [=, direction = AdamDirection(a)](std::int64_t i) { out[i] = direction(g[i], m[i], v[i]); });
+  return bias_correction(a, t);
 }
 
 std::vector<Argument> low_rank_arguments(double rank, const char* gap_help) {
@@ -86,7 +106,19 @@ std::size_t LowRankAdamW::working_bytes(const Parameter& p) const {
 void LowRankAdamW::step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const {
   for (const OptimizerSlice& s : slices)
     if (targets_->contains(*s.parameter)) step_matrix(s, step);
-    else adamw_update(adam_, s, step, plane(s, 0), plane(s, 1));
+    else step_whole(s, step);
+}
+
+// As in the authors' optimizers, ε is added before the bias correction.
+void LowRankAdamW::step_whole(const OptimizerSlice& s, const OptimizerStep& step) const {
+  const SliceStep k(s, step, as_float(adam_.weight_decay));
+  const float* grad = s.grad.data();
+  float *w = s.value.data(), *m = plane(s, 0), *v = plane(s, 1);
+  const float factor = k.rate * bias_correction(adam_, step.number + 1);
+  each_element(s.size(), [=, direction = AdamDirection(adam_)](std::int64_t i) {
+    w[i] -= factor * direction(grad[i] * k.scale, m[i], v[i]);
+    w[i] -= k.rate * k.decay * w[i];
+  });
 }
 
 }  // namespace dml

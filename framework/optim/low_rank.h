@@ -44,8 +44,8 @@ float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, c
 /// The arguments that low-rank optimizers share: rank, update_proj_gap, proj_type.
 std::vector<Argument> low_rank_arguments(double rank, const char* gap_help);
 
-/// AdamW on projected gradients of the matrices of optim_target_modules, by a rule of the derived class; plain AdamW of
-/// everything else. UserError unless rank and update_proj_gap are at least 1.
+/// AdamW on projected gradients of the matrices of optim_target_modules, by a rule of the derived class; of everything
+/// else on the gradients themselves. UserError unless rank and update_proj_gap are at least 1.
 class LowRankAdamW : public Optimizer {
  public:
   StateLayout state() const override;
@@ -64,6 +64,8 @@ class LowRankAdamW : public Optimizer {
   AdamSettings adam_;
 
  private:
+  void step_whole(const OptimizerSlice& s, const OptimizerStep& step) const;
+
   std::shared_ptr<const OptimTargetModules> targets_;
   std::vector<StateTensor> first_;
 };

@@ -115,8 +115,7 @@ double one_cycle(const ScheduleSettings& s, const SchedulePosition& at) {
     return strategy == "cos" ? to + (from - to) * half_cosine(p) : from + (to - from) * p;
   };
   if (at.step <= top) return between(low, 1, top > 0 ? at.step / top : 1);
-  double fall_from = std::max(0.0, top);
-  return between(1, end, last > fall_from ? std::min(1.0, (at.step - fall_from) / (last - fall_from)) : 1);
+  return between(1, end, last > top ? std::min(1.0, (at.step - top) / (last - top)) : 1);
 }
 
 }  // namespace
@@ -136,7 +135,10 @@ Registry<ScheduleShape>& schedules() {
        {"inverse_sqrt", "one over the square root of the step", {inverse_sqrt, {"timescale"}}},
        {"warmup_stable_decay",
         "the peak, then a decay over the last num_decay_steps (a tenth)",
-        {warmup_stable_decay, {"num_decay_steps", "num_stable_steps", "decay_type", "min_lr_ratio", "num_cycles"}}},
+        {warmup_stable_decay,
+         {"num_decay_steps", "num_stable_steps", "decay_type", "min_lr_ratio", "num_cycles"},
+         false,
+         true}},
        {"reduce_lr_on_plateau",
         "the peak, times factor whenever evaluations have not improved for patience of them",
         {constant, {"mode", "factor", "patience", "threshold", "threshold_mode", "cooldown", "min_lr", "eps"}}},
@@ -182,7 +184,8 @@ double LearningRate::smooth(std::int64_t step) const {
   auto s = static_cast<double>(step), w = static_cast<double>(warmup_);
   if (step < warmup_ && !shape_.own_warmup) {
     double rise = (s + 1) / w;
-    return settings_.peak * (settings_.quadratic_warmup ? rise * rise : rise);
+    const double floor = shape_.warmup_from_floor ? floor_of(settings_) : 0;
+    return settings_.peak * above(floor, settings_.quadratic_warmup ? rise * rise : rise);
   }
   return settings_.peak * shape_.factor(settings_, {s, w, static_cast<double>(settings_.steps)});
 }

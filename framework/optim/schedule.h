@@ -32,7 +32,7 @@ struct ScheduleSettings {
   std::int64_t restart_steps = 0, restart_warmup = 0, restart_anneal = 0;  // N (0: no restarts), U, A
 };
 
-/// W: as set, or 3 % of the steps, at most 100 (`constant`: 0). One becomes two, as in Axolotl.
+/// W: as set, or 3 % of the steps, at most 100 (`constant`: 0).
 std::int64_t warmup_length(const ScheduleSettings& settings);
 
 /// The position of a step in the run.
@@ -46,6 +46,7 @@ struct ScheduleShape {
   std::function<double(const ScheduleSettings& settings, const SchedulePosition& place)> factor;
   std::vector<std::string> kwargs;
   bool own_warmup = false;
+  bool warmup_from_floor = false;  // the warmup begins at the minimum learning rate, not at zero
 };
 
 /// cosine, linear, constant …, with the names of Axolotl and transformers.

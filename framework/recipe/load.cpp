@@ -89,6 +89,12 @@ void load_plugins(const Node& root, Report& report) {
 
 namespace {
 
+void leave_out_dropout(Recipe& recipe, Report& report, const char* with) {
+  if (recipe.adapter.lora_dropout == 0) return;
+  recipe.adapter.lora_dropout = 0;
+  report.notice(fmt::format("lora_dropout is 0 with {}", with));
+}
+
 template <class Fill>
 void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
   PreferenceSection& p = recipe.preference;
@@ -99,6 +105,7 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
     auto& saved = recipe.adapter.lora_modules_to_save;
     if (recipe.adapter.adapter != AdapterKind::none && std::ranges::find(saved, "score") == saved.end())
       saved.push_back("score");
+    leave_out_dropout(recipe, report, "a reward model, as in TRL");
     return;
   }
   if (p.rl == Rl::none) return;
@@ -110,10 +117,9 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
     p.rl = Rl::grpo;
     fill("trl.multi_objective_aggregation", p.trl.multi_objective_aggregation, "normalize_then_sum", "rl");
   }
-  if (recipe.adapter.lora_dropout > 0) {
-    recipe.adapter.lora_dropout = 0;
-    report.notice("lora_dropout is 0 with rl, as in TRL: dropout would count as a difference from the reference");
-  }
+  leave_out_dropout(recipe, report,
+                    p.rl == Rl::grpo ? "rl: grpo: it would count as a difference from the model that samples"
+                                     : "rl, as in TRL: it would count as a difference from the reference");
   recipe.data.rows = p.rl == Rl::kto ? RowKind::labeled : p.rl == Rl::grpo ? RowKind::prompts : RowKind::pairs;
   if (p.rl == Rl::grpo) recipe.data.completion_len = p.trl.max_completion_length;
   for (auto* list : {&recipe.data.datasets, &recipe.data.test_datasets})

@@ -42,7 +42,13 @@ class RuleReport {
   Reading& reading_;
 };
 
-/// Rules of the keys about preferences …
+/// Whether `setting` has an effect if `key` has this value; true unless the choices of `key` restrict it.
+bool has_effect(const char* setting, const char* key, const std::string& value);
+
+/// Rules of the keys about adapters …
+void check_adapter(const Recipe& recipe, RuleReport& rules);
+void check_relora(const Recipe& recipe, RuleReport& rules);
+/// … about preferences …
 void check_preference(const Recipe& recipe, RuleReport& rules);
 /// … about rewards …
 void check_rewards(const Recipe& recipe, RuleReport& rules);

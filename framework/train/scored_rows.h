@@ -17,6 +17,8 @@ class ScoredRows : public RowWeights {
   explicit ScoredRows(Score score, std::vector<float>* squares = nullptr)
       : score_(std::move(score)), squares_(squares) {}
   void weigh(std::span<const float> losses, std::span<float> weights) override { sums = score_(losses, weights); }
+  double denominator() const override { return sums.denominator; }
+  void add_router_losses(double sum) override { sums.loss += sum; }
   std::span<float> squares(std::size_t rows) override {
     if (!squares_) return {};
     squares_->resize(rows);

@@ -73,6 +73,8 @@ TEST(Checks, MatchTheFilteredAnswer) {
                    {"ignore_numbers", true}};
   EXPECT_TRUE(verdict({"exact_match", nullptr, loose}, "\n The Cat!", {{"expected", "the cat 9"}}).pass == false);
   EXPECT_TRUE(verdict({"exact_match", nullptr, loose}, "\n The, Cat9!", {{"expected", {"dog", "the cat"}}}).pass);
+  const Json unicode{{"filter", {{{"function", "remove_whitespace"}}}}, {"ignore_case", true}};
+  EXPECT_TRUE(verdict({"exact_match", nullptr, unicode}, "\u00a0\u00c9COLE", {{"expected", "\u00e9cole"}}).pass);
   EXPECT_NE(refused({"exact_match", nullptr, {{"filter", {{{"function", "map"}}}}}}).find("unknown filter 'map'"),
             std::string::npos);
   EXPECT_NE(refused({"exact_match", nullptr, {{"regexes_to_ignore", {"(["}}}}).find("regular expression"),
@@ -91,6 +93,19 @@ TEST(Checks, ReadJsonAndSchemas) {
   EXPECT_TRUE(passes("json_schema", nullptr, "{\"age\": 3}", {{"schema", schema}}));
   EXPECT_NE(refused({"json_schema", {{"type", "number or so"}}}), "");
   EXPECT_NE(refused({"json_schema", "/there/is/no/such/file.json"}), "");
+}
+
+// Numbers are compared by value, whatever spelling the answer or the JSON library gives them.
+TEST(Checks, CompareNumbersOfAnySizeWithASchema) {
+  const Json share = Json::parse(R"({"type": "number", "minimum": 0, "maximum": 1})");
+  for (const char* answer : {"0.00001", "1e-5", "0", "1.0", "10E-1", "-0.0", "4e-300", "5e-324"})
+    EXPECT_TRUE(passes("json_schema", share, answer, {})) << answer;
+  for (const char* answer : {"-0.00001", "-1e-300", "1.00001", "1e30", "\"0.00001\""})
+    EXPECT_FALSE(passes("json_schema", share, answer, {})) << answer;
+  const Json large = Json::parse(R"({"items": {"minimum": 0, "multipleOf": 10}, "maxItems": 3})");
+  EXPECT_TRUE(passes("json_schema", large, "[1e30, 20.0, 1e300]", {}));
+  EXPECT_FALSE(passes("json_schema", large, "[1e30, 25]", {}));
+  EXPECT_TRUE(passes("json_schema", nullptr, "[1e300, \"\\\"1e5\"]", {{"schema", {{"enum", {{1e300, "\"1e5"}}}}}}));
 }
 
 // ---- judges

@@ -24,11 +24,12 @@ ScheduleSettings settings(const std::string& name, const std::string& kwargs = "
   return s;
 }
 
-void expect_factors(const ScheduleSettings& s, const std::function<double(double step, double p)>& factor) {
+void expect_factors(const ScheduleSettings& s, const std::function<double(double step, double p)>& factor,
+                    double warmup_from = 0) {
   LearningRate schedule(s);
   for (std::int64_t step = 0; step < kSteps; ++step) {
     auto x = static_cast<double>(step);
-    double expected = step < kWarmup ? (x + 1) / 10 : factor(x, (x - 10) / 90);
+    double expected = step < kWarmup ? warmup_from + (1 - warmup_from) * (x + 1) / 10 : factor(x, (x - 10) / 90);
     EXPECT_NEAR(schedule.at(step), kPeak * expected, kPeak * 1e-12) << s.name << " step " << step;
   }
 }
@@ -51,7 +52,7 @@ TEST(LearningRate, ShapesFollowTheirFormulas) {
   expect_factors(settings("inverse_sqrt"), [](double s, double) { return std::sqrt(10 / s); });
   expect_factors(
       settings("warmup_stable_decay", R"({"num_decay_steps": 20, "decay_type": "linear", "min_lr_ratio": 0.2})"),
-      [](double s, double) { return s < 80 ? 1 : 0.2 + 0.8 * (1 - (s - 80) / 20); });
+      [](double s, double) { return s < 80 ? 1 : 0.2 + 0.8 * (1 - (s - 80) / 20); }, 0.2);
   expect_factors(settings("rex"), [](double, double p) { return (1 - p) / (0.1 + 0.9 * (1 - p)); });
 }
 
@@ -71,6 +72,19 @@ TEST(LearningRate, OneCycleIsPyTorchs) {
   Json golden = read_json(DML_SOURCE_DIR "/tests/golden/optim.json").at("one_cycle");
   for (std::int64_t step = 0; step < 40; ++step)
     EXPECT_NEAR(schedule.at(step), golden[static_cast<std::size_t>(step)].get<double>(), 1e-9) << step;
+}
+
+// The numbers are those of PyTorch's OneCycleLR with pct_start=0.
+TEST(LearningRate, OneCycleWithoutAWarmupHasItsFirstStepBelowThePeak) {
+  ScheduleSettings s = settings("one_cycle", R"({"pct_start": 0})");
+  s.peak = 0.01;
+  s.steps = 6;
+  s.warmup_steps = 0;
+  LearningRate schedule(s);
+  std::int64_t step = 0;
+  for (double expected :
+       {0.00933012969841412, 0.00750001, 0.00500002, 0.0025000300000000016, 0.0006699103015858822, 4e-08})
+    EXPECT_NEAR(schedule.at(step++), expected, 1e-9);
 }
 
 TEST(LearningRate, WarmupHasAxolotlsDefaults) {

@@ -115,6 +115,21 @@ TEST(PreferenceRules, UnusedKeysAndHighRatesAreReported) {
   EXPECT_TRUE(warned(preference_file("rl: simpo\n"), "cpo_alpha: 0"));
 }
 
+TEST(PreferenceRules, RewardModelsHaveNoDropout) {
+  EXPECT_EQ(parsed("reward_model: true\nval_set_size: 0\nadapter: lora\nlora_target_linear: true\nlora_dropout: 0.1\n")
+                .adapter.lora_dropout,
+            0);
+}
+
+TEST(PreferenceRules, AnAdapterThatIsTrainedFurtherKeepsItsShape) {
+  const std::string recipe = "adapter: lora\nlora_target_linear: true\nlora_model_dir: out/before\n";
+  EXPECT_TRUE(
+      warned(preference_file(recipe + "lora_r: 16\nlora_dropout: 0.1\n"), "no effect with 'lora_model_dir' (line"));
+  EXPECT_TRUE(warned(preference_file(recipe + "lora_r: 16\n"), "has its own: lora_r, lora_target_linear"));
+  EXPECT_FALSE(
+      warned(preference_file("adapter: lora\nlora_model_dir: out/before\nlora_dropout: 0.1\n"), "no effect with"));
+}
+
 TEST(PreferenceRules, DropoutIsLeftOut) {
   const RecipeFile file = preference_file("rl: dpo\nadapter: lora\nlora_target_linear: true\nlora_dropout: 0.1\n");
   EXPECT_EQ(file.recipe.adapter.lora_dropout, 0);

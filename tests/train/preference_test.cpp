@@ -146,6 +146,8 @@ TEST_P(Preferences, WeightsOfOneChangeNoBit) {
   const GroupedBatch batch(true);
   struct Ones : RowWeights {
     void weigh(std::span<const float>, std::span<float> weights) override { std::ranges::fill(weights, 1.f); }
+    double denominator() const override { return 1; }
+    void add_router_losses(double) override {}
   } ones;
   GoldenModel plain("llama_tiny", GetParam(), batch.golden), weighted("llama_tiny", GetParam(), batch.golden);
   CausalLm::Shape shape = GoldenModel::shape(batch.golden);
@@ -154,6 +156,38 @@ TEST_P(Preferences, WeightsOfOneChangeNoBit) {
   UnitHooks none;
   EXPECT_EQ(plain.model->train(batch.view(), {}, none), weighted.model->train(batch.view(), {}, none, &ones));
   EXPECT_EQ(plain.gradients, weighted.gradients);
+}
+
+// The router losses are weighted by the denominator of the micro-batch, so that its division leaves their coefficient.
+TEST(RouterLosses, CountAsMuchAsTheLossWhateverItsDenominator) {
+  struct Tenfold : RowWeights {
+    void weigh(std::span<const float> losses, std::span<float> weights) override {
+      std::ranges::fill(weights, 10.f);
+      rows = static_cast<double>(losses.size());
+    }
+    double denominator() const override { return 10 * rows; }
+    void add_router_losses(double sum) override { routers += sum; }
+    double rows = 0, routers = 0;
+  } tenfold;
+  GoldenBatch batch(golden_path("mixtral") + "/batch.json");
+  GoldenModel plain("mixtral", false, batch), weighted("mixtral", false, batch);
+  CausalLm::Shape shape = GoldenModel::shape(batch);
+  shape.weighted = true;
+  for (GoldenModel* m : {&plain, &weighted}) {
+    m->model->spec.moe.balance = 0.5;
+    m->model->reserve(m->model->measure(shape, true));
+  }
+  UnitHooks none;
+  const double with_routers = plain.model->train(batch.view(), {}, none),
+               without = weighted.model->train(batch.view(), {}, none, &tenfold);
+  EXPECT_GT(tenfold.routers, 0);
+  EXPECT_NEAR(10 * with_routers, 10 * without + tenfold.routers, 1e-3);
+  for (auto& unit : plain.gradients)
+    for (float& g : unit) g *= 10;
+  expect_near(weighted.gradients, plain.gradients);
+  kernels::ExtraLoss extra{.z_loss = 1e-4f};
+  EXPECT_NEAR(plain.model->train(batch.view(), {}, none, nullptr, &extra), without, 1e-4);
+  EXPECT_GT(extra.sum, tenfold.routers / 10);
 }
 
 TEST_P(Preferences, WeightsOfTokensMakeAWeightedMean) {

@@ -134,6 +134,7 @@ constexpr Naming kHunyuan{.q_norm = "self_attn.query_layernorm", .k_norm = "self
 
 void granite_multipliers(ConfigFields& c, ModelSpec& s) {
   c.positive("embedding_multiplier", s.embedding_scale, 1);
+  s.scales_noise = true;
   c.positive("residual_multiplier", s.residual.scale, 1);
   c.positive("attention_multiplier", s.scores.scale, 1);
   double divisor = 1 / s.logit_scale;

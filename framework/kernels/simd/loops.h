@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/bf16.h"
+#include "kernels/activation.h"
 #include "kernels/optimizer_step.h"
 #include "kernels/processor.h"
 #include "kernels/range_ops.h"
@@ -82,11 +83,11 @@ struct Loops {
   void (*rope_interleaved)(float* x, std::int64_t heads, std::int64_t head_dim, std::int64_t half, const float* cos,
                            const float* sin, float sign);
 
-  // Activations, `act` as in Activation.
-  void (*gated_act)(int act, const float* gate, const float* up, std::int64_t n, float* h);
-  void (*gated_act_backward)(int act, const float* dh, float* gate, float* up, std::int64_t n);
-  void (*activate)(int act, const float* x, std::int64_t n, float* y);
-  void (*activate_backward)(int act, const float* dy, float* x, std::int64_t n);
+  // Activations, except xielu and clamped_silu.
+  void (*gated_act)(Activation act, const float* gate, const float* up, std::int64_t n, float* h);
+  void (*gated_act_backward)(Activation act, const float* dh, float* gate, float* up, std::int64_t n);
+  void (*activate)(Activation act, const float* x, std::int64_t n, float* y);
+  void (*activate_backward)(Activation act, const float* dy, float* x, std::int64_t n);
   void (*xielu)(const XieluFactors& f, const float* x, std::int64_t n, float* y);
   /// Overwrites x by its gradient; sets sums[0] and sums[1] to the gradients of f.p and f.n.
   void (*xielu_backward)(const XieluFactors& f, const float* dy, float* x, std::int64_t n, float* sums);

@@ -173,33 +173,36 @@ struct Tanh {
 };
 
 template <class F>
-DML_INLINE void with_activation(int act, F f) {
+DML_INLINE void with_activation(Activation act, F f) {
   switch (act) {
-    case 0:
+    case Activation::silu:
       return f(Silu{});
-    case 1:
+    case Activation::gelu:
       return f(Gelu{});
-    case 2:
+    case Activation::gelu_tanh:
       return f(GeluTanh{});
-    case 3:
+    case Activation::relu:
       return f(Relu{});
-    case 4:
+    case Activation::relu2:
       return f(Relu2{});
-    case 5:
+    case Activation::quick_gelu:
       return f(QuickGelu{});
-    default:
+    case Activation::tanh:
       return f(Tanh{});
+    case Activation::xielu:
+    case Activation::clamped_silu:
+      break;  // their own loops
   }
 }
 
-void gated_act(int act, const float* gate, const float* up, std::int64_t n, float* h) {
+void gated_act(Activation act, const float* gate, const float* up, std::int64_t n, float* h) {
   with_activation(
       act, [&](auto a) __attribute__((always_inline)) {
         for_vectors(
             n, [&](auto get, auto put) __attribute__((always_inline)) { put(h, a.value(get(gate)) * get(up)); });
       });
 }
-void gated_act_backward(int act, const float* dh, float* gate, float* up, std::int64_t n) {
+void gated_act_backward(Activation act, const float* dh, float* gate, float* up, std::int64_t n) {
   with_activation(
       act, [&](auto a) __attribute__((always_inline)) {
         for_vectors(
@@ -211,14 +214,14 @@ void gated_act_backward(int act, const float* dh, float* gate, float* up, std::i
             });
       });
 }
-void activate(int act, const float* x, std::int64_t n, float* y) {
+void activate(Activation act, const float* x, std::int64_t n, float* y) {
   with_activation(
       act, [&](auto a) __attribute__((always_inline)) {
         for_vectors(
             n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, a.value(get(x))); });
       });
 }
-void activate_backward(int act, const float* dy, float* x, std::int64_t n) {
+void activate_backward(Activation act, const float* dy, float* x, std::int64_t n) {
   with_activation(
       act, [&](auto a) __attribute__((always_inline)) {
         for_vectors(

@@ -36,8 +36,13 @@ inline std::uint32_t char_length(char lead) {
   return a < 0xc0 ? 1 : a < 0xe0 ? 2 : a < 0xf0 ? 3 : 4;
 }
 
+/// What Python's str.isspace() and \s of its regular expressions take for white space.
+inline bool is_python_space(char32_t c) { return (c >= 0x1c && c <= 0x1f) || (char_classes()[c] & kSpace) != 0; }
+
 /// Unicode's default lower case: one or two code points (İ becomes i and a dot).
 std::string lower_case(char32_t c);
+/// Unicode's simple upper case.
+char32_t upper_case(char32_t c);
 
 /// GPT-2's byte alphabet: every byte as a printable code point, and back (-1 if c is not in it).
 char32_t byte_to_char(unsigned char byte);

@@ -1,6 +1,7 @@
 #include "train/objective/pair_loss.h"
 
 #include <algorithm>
+#include <numbers>
 #include <numeric>
 
 #include "train/objective/logistic.h"
@@ -8,7 +9,8 @@
 namespace dml {
 namespace {
 
-// A score of an answer against the reference, after the divergence, and its slope by S.
+// A score of an answer against the reference, f'(p/q) of the divergence, which is 0 where both are equal, and its slope
+// by S.
 struct Gain {
   double value, slope;
 };
@@ -18,14 +20,14 @@ Gain gain_of(double x, const PairSettings& s) {
     case Divergence::reverse_kl:
       break;
     case Divergence::forward_kl:
-      return {-std::exp(-x), std::exp(-x)};
+      return {-std::expm1(-x), std::exp(-x)};
     case Divergence::js_divergence:
-      return {log_sigmoid(x), sigmoid(-x)};
+      return {std::numbers::ln2 + log_sigmoid(x), sigmoid(-x)};
     case Divergence::alpha_divergence: {
       constexpr double kMaxExponent = 80;
       const double by = s.divergence_alpha - 1, power = by * x;
       const double e = std::exp(std::min(power, kMaxExponent));
-      return {e / by, power < kMaxExponent ? e : 0};
+      return {(e - 1) / by, power < kMaxExponent ? e : 0};
     }
   }
   return {x, 1};

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "golden.h"
+#include "model/golden.h"
 #include "model/weight_slots.h"
 #include "optim/optimizer.h"
 
