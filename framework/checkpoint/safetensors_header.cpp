@@ -4,17 +4,11 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 
 namespace dml {
 namespace {
-
-/// A name for a message: shortened and without control characters.
-std::string shown(std::string_view name) {
-  std::string s = escape_controls(name.substr(0, 80));
-  if (std::size_t tail = incomplete_utf8_tail(s)) s.resize(s.size() - tail);
-  return name.size() > 80 ? s + "…" : s;
-}
 
 class HeaderReader {
  public:

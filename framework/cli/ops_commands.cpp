@@ -47,6 +47,7 @@ struct Launch {
         "ranks", request.ranks,
         "number of ranks; also -n N. Default: for training the estimated fastest number, else one per core; with a "
         "hostfile its slots");
+    for (const char* word : {"-n", "-np"}) options.alias(word, "ranks");
     options.flag("autotune", autotune,
                  "measure the recipe's step with every number of ranks that divides the cores of this host (the others "
                  "become threads), and start the run with the fastest");
@@ -67,17 +68,9 @@ struct Launch {
   }
   /// Parses the options before COMMAND, which belong to dml launch.
   void parse(const std::vector<std::string>& words) {
-    std::vector<std::string> own;
-    std::size_t i = 0;
-    for (; i < words.size() && words[i].starts_with("-"); ++i) {
-      if (take_output_option(words, i)) continue;
-      std::string word = words[i] == "-n" || words[i] == "-np" ? "--ranks" : words[i];
-      own.push_back(word);
-      if (word != "--dry-run" && word != "--autotune" && word.find('=') == word.npos && i + 1 < words.size())
-        own.push_back(words[++i]);
-    }
-    options.parse(own);
-    request.command.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+    const auto command = words.begin() + static_cast<std::ptrdiff_t>(options.leading(words));
+    options.parse({words.begin(), command});
+    request.command.assign(command, words.end());
   }
   /// Its own options as arguments, for resuming a run.
   std::vector<std::string> own_words() const {
@@ -241,7 +234,7 @@ struct Ckpt {
         "Works on the checkpoints of a run: ls lists them with their losses and whether they are complete, verify "
         "compares every byte with the digests in their manifests, rm removes one.");
     options.positional("ls|verify|rm", action, "list, verify or remove");
-    options.positional("DIR", directory, "an output directory");
+    options.positional("DIR", directory, "an output directory; ls and verify: also a checkpoint");
     options.positional("STEP", step_word, "only this checkpoint; rm: also earlier-N or earlier", false);
     options.flag("force", force, "rm: also the newest valid checkpoint");
   }
@@ -270,6 +263,7 @@ int ckpt(const std::vector<std::string>& words) {
   if (c.action != "ls" && c.action != "verify")
     throw UserError("ckpt: unknown action '{}'; choose from ls, verify, rm", c.action);
   auto rows = checkpoint_rows(c.directory, c.action == "verify", step);
+  if (rows.empty() && c.action == "verify") throw UserError("{}: there are no checkpoints to verify", c.directory);
   if (rows.empty()) log_info("No checkpoints in {}", c.directory);
   bool damaged = false;
   if (!rows.empty())

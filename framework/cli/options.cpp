@@ -16,8 +16,14 @@ struct Options::State {
   CommandPage page;
   std::vector<std::string> names;  // "--prompt"
   std::map<std::string, std::function<void(const std::string&)>>
-      texts;  // parsed here, since CLI11 treats an empty value as none
+      texts;                                   // parsed here, since CLI11 treats an empty value as none
+  std::map<std::string, std::string> aliases;  // "-o": "--output"
   std::vector<Override>* overrides = nullptr;
+
+  const std::string& full_name(const std::string& word) const {
+    const auto alias = aliases.find(word);
+    return alias == aliases.end() ? word : alias->second;
+  }
 };
 
 Options::Options(std::string command, std::string usage, std::vector<std::string> examples)
@@ -37,8 +43,9 @@ void Options::positional(const std::string& name, std::string& value, const std:
   state_->page.words.push_back({name, "", help});
 }
 
-void Options::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help) {
-  state_->app.add_option(name, values)->required();
+void Options::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                          bool required) {
+  state_->app.add_option(name, values)->required(required);
   state_->page.words.push_back({name, "", help});
 }
 
@@ -79,9 +86,21 @@ void Options::number(const std::string& name, std::optional<double>& value, cons
   state_->page.options.push_back({"--" + name, placeholder, help});
 }
 
+void Options::alias(const std::string& word, const std::string& name) { state_->aliases[word] = "--" + name; }
+
 void Options::take_overrides(std::vector<Override>& overrides) {
   state_->overrides = &overrides;
   state_->page.overrides = true;
+}
+
+std::size_t Options::leading(const std::vector<std::string>& words) const {
+  const std::vector<CommandOption> known = page().options;
+  std::size_t i = 0;
+  for (; i < words.size() && words[i].starts_with("-"); ++i) {
+    const auto option = std::ranges::find(known, state_->full_name(words[i]), &CommandOption::name);
+    if (option != known.end() && !option->placeholder.empty()) ++i;
+  }
+  return std::min(i, words.size());
 }
 
 void Options::parse(const std::vector<std::string>& words) {
@@ -91,7 +110,7 @@ void Options::parse(const std::vector<std::string>& words) {
   std::vector<std::string> own, keys;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (take_output_option(words, i)) continue;
-    const std::string& word = words[i];
+    const std::string& word = s.full_name(words[i]);
     std::string name = word.substr(0, word.find('='));
     if (!name.starts_with("--") || name == "--") {
       own.push_back(word);

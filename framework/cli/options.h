@@ -23,8 +23,9 @@ class Options {
   /// The paragraph of the manual page: what the command reads, does and writes.
   void about(std::string text);
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
-  /// All remaining arguments; at least one.
-  void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
+  /// All remaining arguments; at least one where they are required.
+  void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                   bool required = true);
   void flag(const std::string& name, bool& value, const std::string& help);
   /// Help pages show `placeholder` as the value, and shells complete it accordingly (see value_hint()).
   void text(const std::string& name, std::optional<std::string>& value, const std::string& help,
@@ -36,9 +37,13 @@ class Options {
                const std::string& placeholder = "N");
   void number(const std::string& name, std::optional<double>& value, const std::string& help,
               const std::string& placeholder = "X");
+  /// Another spelling of an option, such as "-o" of "output".
+  void alias(const std::string& word, const std::string& name);
   /// Treats every other option as a recipe key.
   void take_overrides(std::vector<Override>& overrides);
 
+  /// The number of arguments before the first that is neither an option nor the value of one.
+  std::size_t leading(const std::vector<std::string>& words) const;
   /// Parses the arguments. UserError.
   void parse(const std::vector<std::string>& words);
   /// The page for help, manual page and completions.

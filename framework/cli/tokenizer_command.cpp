@@ -31,8 +31,10 @@ struct TokenizerTrain {
         "tokenizer_config.json and special_tokens_map.json. Both models give the same token ids for every text. The "
         "inputs are files and folders: plain text, Markdown, JSON, JSON lines, CSV and TSV, also packed with gzip or "
         "zstd. The same inputs and options give the same files.");
-    options.positional("train", action, "what to do; the files and folders follow");
+    options.positional("train", action, "what to do");
+    options.positionals("FILE|DIR", request.inputs, "the text, as files and folders", false);
     options.text("output", output, "the new tokenizer directory; also -o", "DIR");
+    options.alias("-o", "output");
     options.integer("vocab-size", vocab_size, "number of tokens, special tokens and bytes included (8000)");
     options.text("model", model, "bpe (the default), or unigram", "bpe|unigram");
     options.texts("field", request.fields, "use only this field of JSON and CSV rows; may be repeated (all but roles)",
@@ -56,21 +58,8 @@ struct TokenizerTrain {
     options.flag("force", request.force, "replace an existing tokenizer");
   }
 
-  /// FILE and DIR are the positional arguments.
   void parse(const std::vector<std::string>& words) {
-    std::vector<std::string> own;
-    bool value = false;
-    for (const std::string& word : words) {
-      if (!value && !word.starts_with('-') && (!own.empty() && !action_missing(own))) {
-        request.inputs.push_back(word);
-        continue;
-      }
-      const std::string name = word == "-o" ? "--output" : word;
-      own.push_back(name);
-      value = !value && name.starts_with("--") && name.find('=') == name.npos && name != "--no-byte-fallback" &&
-              name != "--join-digits" && name != "--force";
-    }
-    options.parse(own);
+    options.parse(words);
     if (action != "train") throw UserError("tokenizer: '{}' is unknown; the command is: dml tokenizer train", action);
     TokenizerTraining& t = request.training;
     request.output = output.value_or("");
@@ -91,7 +80,6 @@ struct TokenizerTrain {
   }
 
  private:
-  static bool action_missing(const std::vector<std::string>& own) { return own[0] != "train"; }
   static std::string unescaped(const std::string& text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {

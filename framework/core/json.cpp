@@ -7,27 +7,12 @@
 
 #include "core/error.h"
 #include "core/files.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 
 template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace dml {
 namespace {
-
-// The beginning of a text from a file, for a message; bytes that are not UTF-8 become \xNN.
-std::string shown(std::string_view text, std::size_t most = 80) {
-  std::string_view start = text.substr(0, most);
-  start.remove_suffix(incomplete_utf8_tail(start));
-  const char* rest = start.size() < text.size() ? "…" : "";
-  std::string out;
-  while (true) {
-    const std::size_t good = std::min(find_invalid_utf8(start), start.size());
-    out += escape_controls(start.substr(0, good));
-    if (good == start.size()) return out + rest;
-    out += fmt::format("\\x{:02x}", static_cast<unsigned char>(start[good]));
-    start.remove_prefix(good + 1);
-  }
-}
 
 // Builds the tree and checks the limits before memory is allocated.
 template <class J>

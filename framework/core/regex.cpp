@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 
 namespace dml {
@@ -61,13 +62,6 @@ Translated translate(std::string_view pattern, RegexSyntax syntax) {
     else out.put(pattern.substr(from, 2), from);
   }
   return out;
-}
-
-std::string quoted(std::string_view pattern) {
-  constexpr std::size_t kShown = 60;
-  if (pattern.size() <= kShown) return escape_controls(pattern);
-  pattern = pattern.substr(0, kShown);
-  return escape_controls(pattern.substr(0, kShown - incomplete_utf8_tail(pattern))) + "…";
 }
 
 /// Returns the compiled pattern, or the library's message with the position in the original pattern.
@@ -127,7 +121,7 @@ std::string_view captured_of(std::string_view text, const PCRE2_SIZE* at, int pa
 
 Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where)
     : compiled_(std::make_unique<Compiled>()) {
-  compiled_->pattern = quoted(pattern);
+  compiled_->pattern = shown(pattern, 60);
   compiled_->where = where;
   auto [code, why] = compile(pattern, syntax);
   if (!code)

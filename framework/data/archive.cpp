@@ -3,10 +3,10 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include <array>
 #include <set>
 
 #include "core/error.h"
+#include "core/row_file_names.h"
 
 namespace dml {
 namespace {
@@ -70,14 +70,6 @@ class MemberStream : public ByteStream {
 };
 
 }  // namespace
-
-bool is_archive_name(std::string_view path) {
-  constexpr std::array<std::string_view, 10> kEndings = {".zip",  ".tar",    ".tar.gz", ".tgz",     ".tar.zst",
-                                                         ".tzst", ".tar.xz", ".txz",    ".tar.bz2", ".tbz2"};
-  for (std::string_view ending : kEndings)
-    if (path.ends_with(ending)) return true;
-  return false;
-}
 
 std::optional<ArchiveMember> parse_archive_member(const std::string& path) {
   const std::size_t at = path.find(kSeparator);

@@ -12,8 +12,6 @@
 
 namespace dml {
 
-/// Whether a path has the name of an archive.
-bool is_archive_name(std::string_view path);
 /// Splits "ARCHIVE::MEMBER"; empty for other paths.
 struct ArchiveMember {
   std::string archive, member;

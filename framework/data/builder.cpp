@@ -182,7 +182,7 @@ class Builder {
   }
 
   void read_file_rows(const PlannedDataset& dataset, const SourceFile& file, Cursor& cursor, DatasetReport& report) {
-    RowReader reader(file);
+    RowReader reader(file, true);
     Block *coming = &blocks_[0], *present = &blocks_[1], *done = &blocks_[2];
     for (Block& block : blocks_) block.clear();
     bool more = true;
@@ -205,11 +205,14 @@ class Builder {
     try {
       while (more && !block.full()) {
         more = !cursor.at_end() && reader.next(block.slot());
-        if (more && cursor.range.takes(cursor.number++)) {
-          cursor.bytes += block.slot().text.size();
-          block.take();
-          ++cursor.taken;
-        }
+        if (!more) break;
+        const bool counts = !block.slot().empty;
+        const bool taken = cursor.range.takes(cursor.number);
+        cursor.number += counts;
+        if (!taken) continue;
+        cursor.bytes += block.slot().text.size();
+        block.take();
+        cursor.taken += counts;
       }
     } catch (const UserError&) {  // errors of earlier rows are reported first
       block.failure = std::current_exception();

@@ -9,6 +9,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/row_file_names.h"
 #include "core/text.h"
 #include "data/dataset_card.h"
 #include "recipe/recipe.h"
@@ -82,19 +83,11 @@ std::vector<std::string> files_of_pattern(const std::string& given, const Datase
 
 }  // namespace
 
-std::string row_extension(const std::string& path) {
-  std::filesystem::path p(ascii_lower(path));
-  if (p.extension() == ".gz" || p.extension() == ".zst") p = p.stem();
-  return p.extension().string();
-}
-
 bool names_rows(const std::string& path, bool documents) {
-  static const std::vector<std::string> texts{".txt", ".text", ".md", ".markdown", ".rst"},
-      rows{".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".text", ".parquet", ".arrow"};
   // What the library datasets writes beside its Arrow files.
   static const std::vector<std::string> descriptions{"dataset_info.json", "dataset_infos.json", "dataset_dict.json",
                                                      "state.json"};
-  return std::ranges::count(documents ? texts : rows, row_extension(path)) > 0 &&
+  return has_row_extension(path, documents) &&
          std::ranges::count(descriptions, std::filesystem::path(path).filename().string()) == 0;
 }
 

@@ -1,4 +1,4 @@
-// Determines the form of rows by file name, and selects the files of a dataset by name alone, so that those of a
+// Selects the files of a dataset by name alone, so that those of a
 // dataset on the Hub are known before they are downloaded.
 #pragma once
 
@@ -9,8 +9,6 @@ namespace dml {
 
 struct DatasetEntry;  // recipe/recipe.h
 
-/// The extension in lower case; of a compressed file (.gz, .zst) the one before it: ".jsonl".
-std::string row_extension(const std::string& path);
 /// Whether a file of this name holds rows; with `documents`, also whether it is a text that is one row.
 bool names_rows(const std::string& path, bool documents);
 bool asks_for_documents(const DatasetEntry& dataset);

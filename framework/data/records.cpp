@@ -19,7 +19,7 @@ bool is_space(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 }  // namespace
 
-RowReader::RowReader(const SourceFile& source) : source_(source) {
+RowReader::RowReader(const SourceFile& source, bool empty_rows) : source_(source), empty_rows_(empty_rows) {
   if (is_table(source_.form)) {
     if (source_.form == RowForm::parquet) table_ = std::make_unique<parquet::Rows>(source_.path);
     else table_ = std::make_unique<arrow::Rows>(source_.path);
@@ -37,7 +37,9 @@ RowReader::RowReader(const SourceFile& source) : source_(source) {
   }
   if (source_.form != RowForm::csv && source_.form != RowForm::tsv) return;
   RawRow row;
-  if (!next_delimited(row)) throw UserError("{}: there is no header line", source_.path);
+  do {
+    if (!next_delimited(row)) throw UserError("{}: there is no header line", source_.path);
+  } while (row.empty);
   header_ = fields(row);
   for (std::size_t i = 0; i < header_.size(); ++i) {
     if (header_[i].empty())
@@ -84,7 +86,7 @@ void RowReader::append(RawRow& row, const char* bytes, std::size_t size) const {
 
 bool RowReader::next(RawRow& row) {
   row.text.clear();
-  row.unended = false;
+  row.unended = row.empty = false;
   switch (source_.form) {
     case RowForm::parquet:
     case RowForm::arrow:
@@ -121,7 +123,9 @@ bool RowReader::next_line(RawRow& row) {
       }
     }
     if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
-    if (!std::all_of(row.text.begin(), row.text.end(), is_space)) return true;
+    const bool blank = std::all_of(row.text.begin(), row.text.end(), is_space);
+    row.empty = blank && source_.form == RowForm::tsv && !row.text.empty();
+    if (!blank || (row.empty && empty_rows_)) return true;
   }
   return false;
 }
@@ -243,7 +247,8 @@ bool RowReader::next_delimited(RawRow& row) {
       append(row, &byte, 1);
     }
     if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
-  } while (row.text.find_first_not_of(source_.delimiter) == std::string::npos);
+    row.empty = row.text.find_first_not_of(source_.delimiter) == std::string::npos;
+  } while (row.empty && !empty_rows_);
   return true;
 }
 

@@ -19,6 +19,7 @@ struct RawRow {
   std::string text;
   std::int64_t line = 0;  // first line of the row, from 1; in a JSON array or a table, the row number
   bool unended = false;   // the last line of a file that does not end in a newline
+  bool empty = false;     // a row of CSV or TSV without a value
 };
 
 class RowReader {
@@ -28,7 +29,8 @@ class RowReader {
   /// four times as many.
   static constexpr std::size_t kLongDocument = std::size_t{1} << 20;
 
-  explicit RowReader(const SourceFile& source);
+  /// Rows without a value are skipped unless `empty_rows`.
+  explicit RowReader(const SourceFile& source, bool empty_rows = false);
   /// Reads the next row; false at the end. UserError "FILE:LINE: …" when rows cannot be separated.
   bool next(RawRow& row);
   /// Parses a row into `record`, reusing its memory. UserError "FILE:LINE: …". Thread-safe.
@@ -46,6 +48,7 @@ class RowReader {
   std::vector<std::string> fields(const RawRow& row) const;
 
   SourceFile source_;
+  bool empty_rows_;
   std::unique_ptr<ByteStream> stream_;
   std::unique_ptr<TableRows> table_;  // instead of the stream
   std::vector<char> buffer_;

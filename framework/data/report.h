@@ -17,6 +17,7 @@ namespace dml {
 
 /// Reasons for dropping a row or a part of it.
 namespace dropped {
+inline constexpr const char* kEmptyRow = "a row of CSV or TSV without a value";
 inline constexpr const char* kBadRow = "could not be read";
 inline constexpr const char* kTooLong = "longer than sequence_len";
 inline constexpr const char* kTooShort = "shorter than min_sample_len";
@@ -39,7 +40,7 @@ struct DatasetReport {
   std::string name, format;        // path; the strategy's description
   std::vector<std::string> files;  // each with its form and the reason for it
   bool validation = false;
-  std::int64_t rows = 0;  // read, after skip, shards and max_rows
+  std::int64_t rows = 0;  // read, after skip, shards and max_rows; without empty rows
   std::int64_t examples = 0, tokens = 0, trained = 0;
   std::int64_t ends_expected = 0,
                ends_trained = 0;  // examples that contain the end of their text; those whose last label is an end token

@@ -72,6 +72,10 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
   if (dataset.validation) limits.length = data_.eval_sequence_len.value_or(data_.sequence_len);
   const std::size_t made = group.made;
   RowResult& result = group.results.emplace_back();
+  if (raw.empty) {
+    result.why_dropped = dropped::kEmptyRow;
+    return;
+  }
   bool parsed = false;
   try {
     reader.parse(raw, workspace.record);

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/row_file_names.h"
 #include "core/text.h"
 #include "data/archive.h"
 #include "data/byte_stream.h"
@@ -213,7 +214,7 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
     if (fs::is_directory(path, error)) {
       auto files = folder_files(path, dataset);
       paths.insert(paths.end(), files.begin(), files.end());
-    } else if (fs::exists(path, error) && is_archive_name(ascii_lower(path))) {
+    } else if (fs::exists(path, error) && is_archive_name(path)) {
       auto files = archive_files(path, dataset);
       paths.insert(paths.end(), files.begin(), files.end());
     } else if (fs::exists(path, error)) {
@@ -239,7 +240,7 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
       throw UserError("{}: has no subdirectory '{}' (name: {})", root, *dataset.name, *dataset.name);
     root = inner.string();
   }
-  const bool archive = is_archive_name(ascii_lower(root)) && fs::is_regular_file(root, unknown);
+  const bool archive = is_archive_name(root) && fs::is_regular_file(root, unknown);
   if (listed)
     for (auto& file : *listed) add((fs::path(root) / file).string());
   else if (dataset.data_files.empty() || archive) add(root);

@@ -7,20 +7,9 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 
 namespace dml {
-namespace {
-
-// A name for a message: shortened, on one line.
-std::string shown_name(std::string_view name) {
-  std::string out = escape_controls(name.substr(0, 100));
-  std::ranges::replace(out, '\n', ' ');
-  return out;
-}
-
-}  // namespace
-
 using Type = GgufValue::Type;
 
 class GgufFile::Parser {
@@ -78,7 +67,7 @@ class GgufFile::Parser {
     const std::size_t begin = at_;
     const std::string key(string());
     if (key.empty() || key.size() > 65535) fail(begin, "a key of {} bytes", key.size());
-    if (!keys_.insert(key).second) fail(begin, "key '{}' occurs twice", shown_name(key));
+    if (!keys_.insert(key).second) fail(begin, "key '{}' occurs twice", shown(key));
     into_.metadata_.add(key, read_value());
   }
 
@@ -115,26 +104,26 @@ class GgufFile::Parser {
     const std::size_t begin = at_;
     GgufTensorView t;
     t.name = string();
-    const std::string shown = shown_name(t.name);
+    const std::string name = shown(t.name);
     if (t.name.empty() || t.name.size() > 63)
       fail(begin, "a tensor's name of {} bytes; 1 to 63 are allowed", t.name.size());
-    if (!names_.insert(t.name).second) fail(begin, "tensor '{}' occurs twice", shown);
+    if (!names_.insert(t.name).second) fail(begin, "tensor '{}' occurs twice", name);
     const auto dimensions = number<std::uint32_t>();
     if (dimensions < 1 || dimensions > 4)
-      fail(begin, "tensor '{}' has {} dimensions; 1 to 4 are allowed", shown, dimensions);
+      fail(begin, "tensor '{}' has {} dimensions; 1 to 4 are allowed", name, dimensions);
     std::uint64_t elements = 1;
     for (std::uint32_t d = 0; d < dimensions; ++d) {
       const auto size = number<std::uint64_t>();
       if (size > (std::uint64_t{1} << 48) || (size > 0 && elements > (std::uint64_t{1} << 48) / size))
-        fail(begin, "tensor '{}' is too large", shown);
+        fail(begin, "tensor '{}' is too large", name);
       elements *= size;
       t.shape.insert(t.shape.begin(), static_cast<std::int64_t>(size));
     }
     const auto kind = number<std::uint32_t>();
     t.type = ggml_type(kind);
-    if (!t.type) fail(begin, "tensor '{}' has the unknown type {}", shown, kind);
+    if (!t.type) fail(begin, "tensor '{}' has the unknown type {}", name, kind);
     if (t.shape.back() % t.type->values != 0)
-      fail(begin, "tensor '{}' has rows of {} values, {} needs a multiple of {}", shown, t.shape.back(), t.type->name,
+      fail(begin, "tensor '{}' has rows of {} values, {} needs a multiple of {}", name, t.shape.back(), t.type->name,
            t.type->values);
     const auto offset = number<std::uint64_t>();
     into_.tensors_.push_back(std::move(t));
@@ -150,11 +139,9 @@ class GgufFile::Parser {
       GgufTensorView& t = into_.tensors_[i];
       const auto size = static_cast<std::uint64_t>(t.bytes());
       if (offsets[i] != next)
-        fail(at_, "tensor '{}' is said to begin at {}, the one before it ends at {}", shown_name(t.name), offsets[i],
-             next);
+        fail(at_, "tensor '{}' is said to begin at {}, the one before it ends at {}", shown(t.name), offsets[i], next);
       if (front > text_.size() || next > text_.size() - front || size > text_.size() - front - next)
-        fail(text_.size(), "the file ends inside tensor '{}', which has {} bytes: it was cut off", shown_name(t.name),
-             size);
+        fail(text_.size(), "the file ends inside tensor '{}', which has {} bytes: it was cut off", shown(t.name), size);
       t.data = into_.file_.bytes().subspan(front + next, size);
       next = aligned(next + size);
     }

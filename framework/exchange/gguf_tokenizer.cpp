@@ -1,12 +1,12 @@
 // Converts the tokenizer of a GGUF file to files of Hugging Face.
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/protobuf.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 #include "exchange/gguf_model.h"
 #include "tokenizer/text/scanner.h"
@@ -36,32 +36,10 @@ void check_texts(const V& v, const std::string& path) {
       throw UserError("{}: token {} is too long or not valid UTF-8", path, i);
   for (const std::string& m : v.merges)
     if (m.find(' ', 1) == std::string::npos || find_invalid_utf8(m) != std::string::npos)
-      throw UserError("{}: merge '{}' is not a pair", path, escape_controls(m).substr(0, 60));
+      throw UserError("{}: merge '{}' is not a pair", path, shown(m, 60));
 }
 
 // ---- SentencePiece's protobuf (sentencepiece_model.proto)
-
-class Message {
- public:
-  void number(int field, std::uint64_t x) { varint(static_cast<std::uint64_t>(field) << 3), varint(x); }
-  void real(int field, float x) {
-    varint(static_cast<std::uint64_t>(field) << 3 | 5);
-    char bytes[4];
-    std::memcpy(bytes, &x, 4);
-    out.append(bytes, 4);
-  }
-  void text(int field, std::string_view x) {
-    varint(static_cast<std::uint64_t>(field) << 3 | 2), varint(x.size());
-    out.append(x);
-  }
-  std::string out;
-
- private:
-  void varint(std::uint64_t x) {
-    for (; x >= 128; x >>= 7) out += static_cast<char>(x | 128);
-    out += static_cast<char>(x);
-  }
-};
 
 std::string with_marks(std::string text) {
   for (std::size_t at = 0; (at = text.find(' ', at)) != text.npos; at += kSpaceMark.size())
@@ -70,31 +48,29 @@ std::string with_marks(std::string text) {
 }
 
 std::string sentencepiece_model(const V& v) {
-  Message model;
+  using namespace protobuf;
+  std::string model;
   for (std::size_t i = 0; i < v.tokens.size(); ++i) {
-    Message piece;
-    piece.text(1, v.types[i] == V::user_defined ? with_marks(v.tokens[i]) : v.tokens[i]);
-    piece.real(2, v.scores[i]);
-    if (v.types[i] != V::normal) piece.number(3, static_cast<std::uint64_t>(v.types[i]));
-    model.text(1, piece.out);
+    std::string piece;
+    add_bytes(piece, 1, v.types[i] == V::user_defined ? with_marks(v.tokens[i]) : v.tokens[i]);
+    add_float(piece, 2, v.scores[i]);
+    if (v.types[i] != V::normal) add_integer(piece, 3, v.types[i]);
+    add_bytes(model, 1, piece);
   }
-  auto id = [](std::optional<Token> x) {
-    return static_cast<std::uint64_t>(static_cast<std::int64_t>(x.value_or(-1)));
-  };
-  Message trainer;
-  trainer.number(3, v.model == "t5" ? 1 : 2);  // unigram, byte-pair encoding
-  trainer.number(35, std::ranges::count(v.types, V::byte) > 0);
-  trainer.number(40, id(v.unk)), trainer.number(41, id(v.bos)), trainer.number(42, id(v.eos)),
-      trainer.number(43, id(v.pad));
-  model.text(2, trainer.out);
-  Message normalizer;
-  normalizer.text(1, v.charsmap.empty() ? "identity" : "precompiled");
-  if (!v.charsmap.empty()) normalizer.text(2, v.charsmap);
-  normalizer.number(3, v.add_space_prefix.value_or(true));
-  normalizer.number(4, v.remove_extra_whitespaces.value_or(false));
-  normalizer.number(5, 1);
-  model.text(3, normalizer.out);
-  return model.out;
+  std::string trainer;
+  add_integer(trainer, 3, v.model == "t5" ? 1 : 2);  // unigram, byte-pair encoding
+  add_integer(trainer, 35, std::ranges::count(v.types, V::byte) > 0);
+  for (const auto& [field, id] : {std::pair{40, v.unk}, {41, v.bos}, {42, v.eos}, {43, v.pad}})
+    add_integer(trainer, field, id.value_or(-1));
+  add_bytes(model, 2, trainer);
+  std::string normalizer;
+  add_bytes(normalizer, 1, v.charsmap.empty() ? "identity" : "precompiled");
+  if (!v.charsmap.empty()) add_bytes(normalizer, 2, v.charsmap);
+  add_integer(normalizer, 3, v.add_space_prefix.value_or(true));
+  add_integer(normalizer, 4, v.remove_extra_whitespaces.value_or(false));
+  add_integer(normalizer, 5, 1);
+  add_bytes(model, 3, normalizer);
+  return model;
 }
 
 // ---- tokenizer.json
@@ -216,7 +192,7 @@ GgufVocabulary vocabulary_of(const GgufFile& file) {
     throw UserError(
         "{}: its tokenizer is of kind '{}'; dml reads llama, t5 and gpt2. Name a folder with this model's tokenizer in "
         "tokenizer_config",
-        file.path(), escape_controls(v.model).substr(0, 40));
+        file.path(), shown(v.model, 40));
   v.pre = file.text("tokenizer.ggml.pre", v.is_sentencepiece() ? "default" : "gpt-2");
   v.tokens = list_of(file, "tokens", true).strings();
   const std::size_t n = v.tokens.size();

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
 #include "core/closest.h"
 #include "core/directory.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/files.h"
 
@@ -95,17 +95,18 @@ std::optional<HubName> parse_hub_name(std::string_view text) {
   return out;
 }
 
+std::string hub_home() {
+  if (std::string home = environment("HF_HOME"); !home.empty()) return home;
+  if (std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface";
+  const std::string home = environment("HOME");
+  return home.empty() ? "" : home + "/.cache/huggingface";
+}
+
 std::string hub_cache_directory() {
-  auto environment = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value ? value : "";
-  };
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
     if (std::string given = environment(name); !given.empty()) return given;
-  if (std::string home = environment("HF_HOME"); !home.empty()) return home + "/hub";
-  if (std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface/hub";
-  const std::string home = environment("HOME");
-  return home.empty() ? "" : home + "/.cache/huggingface/hub";
+  const std::string home = hub_home();
+  return home.empty() ? "" : home + "/hub";
 }
 
 std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name) {

@@ -27,7 +27,10 @@ struct HubName {
 /// Parses a name; empty if the text cannot be one.
 std::optional<HubName> parse_hub_name(std::string_view text);
 
-/// HF_HUB_CACHE, else $HF_HOME/hub, else ~/.cache/huggingface/hub; "" if the environment defines no home.
+/// The folder of Hugging Face's tools: HF_HOME, else $XDG_CACHE_HOME/huggingface, else ~/.cache/huggingface; "" if the
+/// environment defines no home.
+std::string hub_home();
+/// HF_HUB_CACHE, else `hub` in hub_home(); "" if there is none.
 std::string hub_cache_directory();
 /// "models--ORG--NAME"
 std::string hub_folder_name(HubKind kind, const std::string& id);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -15,11 +15,6 @@ namespace {
 
 constexpr double kFirstPause = 1, kLongestPause = 8, kLongestRetryAfter = 300;  // seconds
 constexpr const char* kEndpoint = "https://huggingface.co";
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 bool is_true(std::string value) {
   std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
@@ -36,13 +31,7 @@ std::string token_from_environment() {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
     if (std::string token = stripped(environment(name)); !token.empty()) return token;
   std::string path = environment("HF_TOKEN_PATH");
-  if (path.empty()) {
-    const std::string home = environment("HF_HOME"), cache = environment("XDG_CACHE_HOME");
-    path = (!home.empty()    ? home
-            : !cache.empty() ? cache + "/huggingface"
-                             : environment("HOME") + "/.cache/huggingface") +
-           "/token";
-  }
+  if (const std::string home = hub_home(); path.empty() && !home.empty()) path = home + "/token";
   return file_exists(path) ? stripped(read_file(path, 4096)) : "";
 }
 

@@ -18,6 +18,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/model_file_names.h"
+#include "core/row_file_names.h"
 #include "core/size_text.h"
 #include "hub/file_patterns.h"
 #include "hub/transfer.h"
@@ -47,12 +48,8 @@ bool belongs_to_model(const std::string& path) {
 }
 
 bool belongs_to_dataset(const std::string& path) {
-  static const std::vector<std::string> names{
-      "*.json",     "*.jsonl",   "*.ndjson",   "*.csv",    "*.tsv",    "*.txt",      "*.parquet",
-      "*.arrow",    "*.json.gz", "*.jsonl.gz", "*.csv.gz", "*.txt.gz", "*.json.zst", "*.jsonl.zst",
-      "*.jsonl.xz", "*.zip",     "*.tar",      "*.tar.gz", "*.tgz",    "*.tar.zst",  "README.md"};
   const bool hidden = path.starts_with('.') || path.find("/.") != path.npos;
-  return !hidden && fits_any(names, path);
+  return !hidden && (has_row_extension(path) || is_archive_name(path) || fits("*README.md", path));
 }
 
 // Logs progress every few seconds while it exists.

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 
 namespace dml {
@@ -29,8 +30,7 @@ void add_file(const Json& entry, const std::string& what, HubListing& out) {
   if (!entry.is_object() || json_string(entry, "type", "", what) != "file") return;
   HubFile file;
   file.path = json_string(entry, "path", "", what);
-  if (!is_safe_hub_path(file.path))
-    throw UserError("{}: a file called '{}' is refused", what, escape_controls(file.path.substr(0, 80)));
+  if (!is_safe_hub_path(file.path)) throw UserError("{}: a file called '{}' is refused", what, shown(file.path, 80));
   const Json lfs = entry.value("lfs", Json());
   const bool large = lfs.is_object();
   const std::int64_t size = json_integer(large && lfs.contains("size") ? lfs : entry, "size", -1, what);

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/model_file_names.h"
+#include "core/row_file_names.h"
 #include "core/sha.h"
 #include "core/size_text.h"
 #include "hub/file_patterns.h"
@@ -47,10 +48,8 @@ bool is_model_file(const std::string& path) {
 }
 
 bool is_dataset_file(const std::string& path) {
-  static const std::vector<std::string> patterns{"*.json",     "*.jsonl",     "*.ndjson",  "*.csv",
-                                                 "*.tsv",      "*.txt",       "*.parquet", "*.arrow",
-                                                 "*.jsonl.gz", "*.jsonl.zst", "README.md", "LICENSE*"};
-  return fits_any(patterns, path);
+  static const std::vector<std::string> others{"README.md", "LICENSE*"};
+  return has_row_extension(path) || is_archive_name(path) || fits_any(others, path);
 }
 
 bool belongs(HubKind kind, const std::string& path) {
@@ -97,11 +96,13 @@ class Push {
       : client_(client),
         request_(request),
         what_(fmt::format("{} {}", name_of(request.kind), request.id)),
-        files_(files_to_push(request)) {}
+        choice_(files_to_push(request)),
+        files_(choice_.files) {}
 
   Pushed run() {
     for (const LocalFile& file : files_) out_.bytes += file.size;
     out_.files = files_;
+    name_left_out();
     if (request_.dry_run) return std::move(out_);
     make_repository();
     for (std::size_t i = 0; i < files_.size(); i += kFilesPerCall)
@@ -129,6 +130,17 @@ class Push {
     request.headers = {fmt::format("Content-Type: {}", type)};
     request.body = std::move(body);
     return request;
+  }
+
+  // Of a model only what runs leave beside it is left out, which nobody misses.
+  void name_left_out() const {
+    const std::vector<std::string>& names = choice_.left_out;
+    if (request_.kind != HubKind::dataset || names.empty()) return;
+    constexpr std::size_t kNamed = 20;
+    const std::size_t n = std::min(names.size(), kNamed);
+    log_warning("{}: not pushed, as dml reads no rows from such files: {}{}; --include chooses the files", what_,
+                fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(n), ", "),
+                names.size() > n ? fmt::format(" and {} more", names.size() - n) : "");
   }
 
   void make_repository() const {
@@ -271,7 +283,8 @@ class Push {
   const HubClient& client_;
   const PushRequest& request_;
   const std::string what_;
-  const std::vector<LocalFile> files_;
+  const FilesToPush choice_;
+  const std::vector<LocalFile>& files_;
   std::map<std::string, bool> is_large_;
   std::map<std::string, std::string> digests_;
   Pushed out_;
@@ -279,8 +292,8 @@ class Push {
 
 }  // namespace
 
-std::vector<LocalFile> files_to_push(const PushRequest& request) {
-  std::vector<LocalFile> out;
+FilesToPush files_to_push(const PushRequest& request) {
+  FilesToPush out;
   std::error_code error, unreadable;
   if (!fs::is_directory(request.folder, error)) throw UserError("{}: no such directory", request.folder);
   for (fs::recursive_directory_iterator it(request.folder, error), end; !error && it != end; it.increment(error)) {
@@ -290,15 +303,17 @@ std::vector<LocalFile> files_to_push(const PushRequest& request) {
       continue;
     }
     const bool wanted = request.include.empty() ? belongs(request.kind, path) : fits_any(request.include, path);
-    if (wanted && it->is_regular_file(unreadable) && is_safe_hub_path(path))
-      out.push_back({path, it->file_size(unreadable)});
+    if (!it->is_regular_file(unreadable)) continue;
+    if (wanted && is_safe_hub_path(path)) out.files.push_back({path, it->file_size(unreadable)});
+    else if (request.include.empty()) out.left_out.push_back(path);
   }
   if (error) throw IoError(fmt::format("{}: cannot be read: {}", request.folder, error.message()));
-  if (out.empty())
+  if (out.files.empty())
     throw UserError("{}: nothing to push: {}", request.folder,
                     request.include.empty() ? fmt::format("it has no files of a {}", name_of(request.kind))
                                             : "no file fits --include");
-  std::ranges::sort(out, {}, &LocalFile::path);
+  std::ranges::sort(out.files, {}, &LocalFile::path);
+  std::ranges::sort(out.left_out);
   return out;
 }
 

@@ -32,9 +32,12 @@ struct Pushed {
   std::string url;                    // URL of the commit
 };
 
-/// The files that would be pushed, by path. UserError when there are none. Optimizer state, prepared data and logs are
-/// included only by `include`.
-std::vector<LocalFile> files_to_push(const PushRequest& request);
+struct FilesToPush {
+  std::vector<LocalFile> files;       // by path
+  std::vector<std::string> left_out;  // what is not of a model or dataset; empty with `include`
+};
+/// UserError when there are none. Optimizer state, prepared data and logs are included only by `include`.
+FilesToPush files_to_push(const PushRequest& request);
 
 /// Pushes. UserError (no token, no permission, no such folder) or IoError (network). The repository shows either all
 /// files or none.

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 
-#include "core/utf8.h"
 #include "jinja/interpreter.h"
 #include "jinja/operators.h"
 #include "jinja/python.h"
@@ -187,13 +185,25 @@ Value range(Interpreter& in, const Value&, const Arguments& a) {
   const std::int64_t begin = one ? 0 : b.at(0).integer(), end = one ? b.at(0).integer() : b.at(1).integer(),
                      step = b.integer(2, 1);
   if (step == 0) throw Failure{"range() arg 3 must not be zero"};
-  const double count = std::ceil((static_cast<double>(end) - static_cast<double>(begin)) / static_cast<double>(step));
+  // Unsigned, since a distance may take all 64 bits.
+  const auto distance = [](std::int64_t from, std::int64_t to) {
+    return static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
+  };
+  const std::uint64_t stride = step > 0 ? distance(0, step) : distance(step, 0);
+  const std::uint64_t gap = step > 0      ? (begin < end ? distance(begin, end) : 0)
+                            : begin > end ? distance(end, begin)
+                                          : 0;
+  const std::uint64_t count = gap / stride + (gap % stride != 0);
   constexpr int kMaxRange = 100'000;  // the limit of Jinja's sandbox
   if (count > kMaxRange) throw Failure{fmt::format("Range too big: a template may count to {} at most", kMaxRange)};
-  std::vector<Value> items;
-  in.charge(static_cast<std::size_t>(std::max(count, 0.0)) * sizeof(Value));
-  for (std::int64_t i = begin; static_cast<double>(items.size()) < count; i += step) items.emplace_back(i);
-  return Value::list(std::move(items), List::Kind::range);
+  List out;
+  out.kind = List::Kind::range;
+  out.range = {begin, end, step};
+  in.charge(count * sizeof(Value));
+  for (std::uint64_t i = 0; i < count; ++i)
+    out.items.emplace_back(
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(begin) + i * static_cast<std::uint64_t>(step)));
+  return out;
 }
 
 Dict dict_of(const Arguments& a, std::string_view function) {

@@ -261,7 +261,7 @@ Value ExpressionParser::integer(const Token& t) const {
 
 Value ExpressionParser::floating(const Token& t) const {
   double v = 0;
-  std::from_chars(t.text.data(), t.text.data() + t.text.size(), v);
+  if (!parse_decimal(t.text, v)) fail(t.offset, fmt::format("'{}' is not a number", t.text));
   return v;
 }
 

@@ -34,6 +34,23 @@ std::string number(const Field& f, const Value& v) {
   return fmt::sprintf(format + (f.type == 'i' || f.type == 'u' ? 'd' : f.type), n);
 }
 
+/// The text of %s, %r or %c.
+Text text_of(const Field& f, const Value& v) {
+  if (f.type == 'c') {
+    if (v.is_text() && count_characters(v.text().view()) == 1) return v.text();
+    if (!v.is_integer()) throw Failure{"%c requires an integer or a text of one character"};
+    const std::int64_t code = v.integer();
+    if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+      throw Failure{fmt::format("%c: {} is not a character", code)};
+    std::string out;
+    append_utf8(out, static_cast<char32_t>(code));
+    return Text(std::move(out));
+  }
+  const Text text = f.type == 'r' ? repr(v) : to_text(v);
+  if (f.precision < 0) return text;
+  return text.slice(0, character_offset(text.view(), static_cast<std::size_t>(f.precision)));
+}
+
 Text padded(const Field& f, Text text) {
   const std::size_t n = count_characters(text.view()), width = static_cast<std::size_t>(f.width);
   if (n >= width) return text;
@@ -88,9 +105,7 @@ Text format_percent(Interpreter& in, const Text& format, const Value& values) {
     }
     if (!has_value) value = next_value();
     if (f.type == 's' || f.type == 'r' || f.type == 'c') {
-      Text part = f.type == 'r' ? repr(value) : to_text(value);
-      if (f.precision >= 0) part = part.slice(0, character_offset(part.view(), static_cast<std::size_t>(f.precision)));
-      out.append(padded(f, std::move(part)));
+      out.append(padded(f, text_of(f, value)));
     } else if (std::string_view("diuxXofFeEgG").find(f.type) != std::string_view::npos) {
       out.append(number(f, value.defined()));
     } else {

@@ -186,10 +186,19 @@ Value slice(const Value& container, const Value& from, const Value& to, const Va
   const std::int64_t count = step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step;
   std::int64_t i = begin;
   if (container.is_list()) {
-    std::vector<Value> out;
-    for (std::int64_t k = 0; k < count; ++k, i += step)
-      out.push_back(container.list().items[static_cast<std::size_t>(i)]);
-    return Value::list(std::move(out), container.list().kind);
+    const List& l = container.list();
+    List out;
+    out.kind = l.kind;
+    for (std::int64_t k = 0; k < count; ++k, i += step) out.items.push_back(l.items[static_cast<std::size_t>(i)]);
+    if (l.kind == List::Kind::range) {
+      // An end that nothing reaches may lie outside of 64 bits, so this wraps.
+      const auto at = [&](std::int64_t k) {
+        return static_cast<std::int64_t>(static_cast<std::uint64_t>(l.range[0]) +
+                                         static_cast<std::uint64_t>(k) * static_cast<std::uint64_t>(l.range[2]));
+      };
+      out.range = {at(begin), at(end), at(step) - l.range[0]};
+    }
+    return out;
   }
   const Text& text = container.text();
   std::vector<std::size_t> starts;  // of characters

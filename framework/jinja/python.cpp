@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 
 #include "core/utf8.h"
@@ -56,9 +57,9 @@ void write(Text& out, const Value& v) {
     const List& l = v.list();
     if (l.kind == List::Kind::generator) return void(out.append("<generator object>"));
     if (l.kind == List::Kind::range) {
-      const std::int64_t n = static_cast<std::int64_t>(l.items.size());
-      const std::int64_t begin = n ? l.items[0].integer() : 0, step = n > 1 ? l.items[1].integer() - begin : 1;
-      return void(out.append(fmt::format("range({}, {})", begin, begin + n * step)));
+      const auto [begin, end, step] = l.range;
+      out.append(fmt::format("range({}, {}", begin, end)).append(step == 1 ? ")" : fmt::format(", {})", step));
+      return;
     }
     const bool tuple = l.kind == List::Kind::tuple, view = !tuple && l.kind != List::Kind::list;
     if (view) out.append(v.type_name()).append("(");
@@ -202,6 +203,14 @@ std::string float_repr(double value) {
   const auto whole = static_cast<std::size_t>(exponent) + 1;
   if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+}
+
+bool parse_decimal(const std::string& text, double& value) {
+  const char* const end = text.data() + text.size();
+  const auto r = std::from_chars(text.data(), end, value);
+  if (r.ptr != end || r.ec == std::errc::invalid_argument) return false;
+  if (r.ec == std::errc::result_out_of_range) value = std::strtod(text.c_str(), nullptr);
+  return true;
 }
 
 Text to_json(const Value& value, const JsonStyle& style) {

@@ -15,6 +15,8 @@ Text repr(const Value& value);
 /// Python's repr(float): the shortest digits that parse to the same value, with an exponent below 1e-4 and from 1e16
 /// on.
 std::string float_repr(double value);
+/// Parses all of `text`; a value too large is infinite and one too small 0, as in Python.
+bool parse_decimal(const std::string& text, double& value);
 
 struct JsonStyle {
   bool ensure_ascii = false, sort_keys = false;

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
+#include "core/shown.h"
 #include "core/utf8.h"
 #include "jinja/builtins.h"
 #include "jinja/interpreter.h"
@@ -17,6 +19,12 @@ namespace {
 
 Value capitalize_filter(Interpreter&, const Value& v, const Bound&) { return capitalize(to_text(v)); }
 
+/// Upper case for the first character, which need not be a letter, and lower case for the others.
+Text jinja_word(const Text& word) {
+  const std::size_t first = character_offset(word.view(), 1);
+  return upper(word.slice(0, first)).append(lower(word.slice(first)));
+}
+
 /// Jinja's `title`: a word starts after white space or one of -({[<.
 Value title_filter(Interpreter&, const Value& v, const Bound&) {
   const Text text = to_text(v);
@@ -26,10 +34,10 @@ Value title_filter(Interpreter&, const Value& v, const Bound&) {
     const std::size_t at = i;
     const char32_t c = next_code_point(text.view(), i);
     if (!is_space(c) && std::u32string_view(U"-({[<").find(c) == std::u32string_view::npos) continue;
-    out.append(capitalize(text.slice(word, at))).append(text, at, i);
+    out.append(jinja_word(text.slice(word, at))).append(text, at, i);
     word = i;
   }
-  return out.append(capitalize(text.slice(word)));
+  return out.append(jinja_word(text.slice(word)));
 }
 
 Value trim(Interpreter&, const Value& v, const Bound& a) {
@@ -85,7 +93,7 @@ Value wordcount(Interpreter&, const Value& v, const Bound&) {
   bool in_word = false;
   for (std::size_t i = 0; i < text.size();) {
     const char32_t c = next_code_point(text.view(), i);
-    const bool word = is_alpha(c) || is_digit(c) || c == '_';
+    const bool word = is_alnum(c) || c == '_';
     n += word && !in_word;
     in_word = word;
   }
@@ -155,36 +163,60 @@ Value urlencode(Interpreter& in, const Value& v, const Bound&) {
   return Value(out);
 }
 
-/// Python's float(text), without its spellings of infinity and NaN.
+/// A number as Python reads it: without the blanks around it, with ASCII digits for those of other scripts, and without
+/// underscores between two characters that `joins` accepts.
+std::string number_text(const Text& text, int (*joins)(int)) {
+  const Text inner = strip(text, nullptr, true, true);
+  std::string all, out;
+  for (std::size_t i = 0; i < inner.size();) {
+    const char32_t c = next_code_point(inner.view(), i);
+    if (is_decimal(c)) all += static_cast<char>('0' + decimal_value(c));
+    else append_utf8(all, c);
+  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!(all[i] == '_' && i > 0 && i + 1 < all.size() && joins(static_cast<unsigned char>(all[i - 1])) &&
+          joins(static_cast<unsigned char>(all[i + 1]))))
+      out += all[i];
+  return out;
+}
+
+/// Python's float(text).
 bool parse_float(const Value& v, double& out) {
   if (v.is_number()) return out = v.number(), true;
   if (!v.is_text()) return false;
-  const Text clean = strip(v.text(), nullptr, true, true);
-  std::string_view s = clean.view();
-  if (!s.empty() && s[0] == '+') s.remove_prefix(1);
-  const auto r = std::from_chars(s.data(), s.data() + s.size(), out);
-  return !s.empty() && r.ec == std::errc() && r.ptr == s.data() + s.size();
+  std::string s = number_text(v.text(), &std::isdigit);
+  if (s.find('(') != std::string::npos) return false;  // C's nan(…)
+  if (s.size() > 1 && s[0] == '+' && s[1] != '-') s.erase(0, 1);
+  return parse_decimal(s, out);
+}
+
+/// Python's int(text, base); Failure where it does not fit.
+bool parse_integer(const Text& text, int base, std::int64_t& out) {
+  std::string s = number_text(text, &std::isalnum);
+  const std::size_t sign = !s.empty() && (s[0] == '-' || s[0] == '+');
+  const char prefix = base == 16 ? 'x' : base == 8 ? 'o' : base == 2 ? 'b' : '\0';
+  if (prefix && s.size() > sign + 2 && s[sign] == '0' && (s[sign + 1] | 0x20) == prefix) s.erase(sign, 2);
+  if (sign && s.size() > 1 && s[1] == '-') return false;  // from_chars takes a minus behind our plus
+  if (sign && s[0] == '+') s.erase(0, 1);
+  const auto r = std::from_chars(s.data(), s.data() + s.size(), out, base);
+  if (r.ptr != s.data() + s.size() || r.ec == std::errc::invalid_argument) return false;
+  if (r.ec == std::errc()) return true;
+  throw Failure{fmt::format("int(): {} does not fit 64 bits", shown(text.view()))};
 }
 
 Value to_int(Interpreter&, const Value& v, const Bound& a) {
   v.defined();
   const Value fallback = a.value(0, 0);
   if (v.is_text()) {
-    const Text clean = strip(v.text(), nullptr, true, true);
-    std::string_view s = clean.view();
-    const bool minus = !s.empty() && s[0] == '-';
-    if (!s.empty() && (s[0] == '-' || s[0] == '+')) s.remove_prefix(1);
-    const int base = static_cast<int>(a.integer(1, 10));
+    const std::int64_t base = a.integer(1, 10);
     if (base < 2 || base > 36) throw Failure{"int() base must be from 2 to 36"};
-    const char prefix = base == 16 ? 'x' : base == 8 ? 'o' : base == 2 ? 'b' : '\0';
-    if (prefix && s.size() > 2 && s[0] == '0' && (s[1] | 0x20) == prefix) s.remove_prefix(2);
     std::int64_t n = 0;
-    const auto r = std::from_chars(s.data(), s.data() + s.size(), n, base);
-    if (!s.empty() && r.ec == std::errc() && r.ptr == s.data() + s.size() && s[0] != '-') return minus ? -n : n;
+    if (parse_integer(v.text(), static_cast<int>(base), n)) return n;
   }
   double d = 0;
   if (v.is_integer()) return v.integer();
-  if (!parse_float(v, d) || !(std::abs(d) < 9.2e18)) return fallback;
+  if (!parse_float(v, d) || !std::isfinite(d)) return fallback;
+  if (!(std::abs(d) < 9.2e18)) throw Failure{"int(): " + float_repr(d) + " does not fit 64 bits"};
   return static_cast<std::int64_t>(d);
 }
 

@@ -44,7 +44,7 @@ Value split_blanks(const Text& text, std::int64_t most, bool from_right) {
     else if (std::exchange(inside, true)) words.back().second = i;
     else words.emplace_back(at, i);
   }
-  if (most >= 0 && static_cast<std::int64_t>(words.size()) > most + 1) {
+  if (most >= 0 && static_cast<std::int64_t>(words.size()) > most) {     // what is not split keeps its outer blanks
     const auto rest = static_cast<std::ptrdiff_t>(words.size()) - most;  // number of words that are not split
     if (from_right) {
       words[0].second = words[static_cast<std::size_t>(rest - 1)].second;
@@ -261,20 +261,20 @@ Value format(Interpreter& in, const Value& v, const Arguments& a) {
 
 const std::array kTextMethods = std::to_array<Filter>({
     {"capitalize", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return capitalize(v.text()); }},
-    {"casefold", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return lower(v.text()); }},
+    {"casefold", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return casefold(v.text()); }},
     {"center", "width fillchar", [](Interpreter& in, const Value& v, const Bound& a) { return pad(in, v, a, 'c'); }},
     {"count", "sub", [](Interpreter&, const Value& v, const Bound& a) -> Value { return count(v, a); }},
     {"endswith", "suffix start end", [](Interpreter&, const Value& v, const Bound& a) -> Value { return has_affix(v, a, false); }},
     {"find", "sub start end", [](Interpreter&, const Value& v, const Bound& a) -> Value { return find(v, a, false, false); }},
     {"format", "", nullptr, &format},
     {"index", "sub start end", [](Interpreter&, const Value& v, const Bound& a) -> Value { return find(v, a, false, true); }},
-    {"isalnum", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, [](char32_t c) { return is_alpha(c) || is_digit(c); }); }},
+    {"isalnum", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_alnum); }},
     {"isalpha", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_alpha); }},
     {"isascii", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return v.text().empty() || every(v, [](char32_t c) { return c < 0x80; }); }},
-    {"isdecimal", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_digit); }},
+    {"isdecimal", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_decimal); }},
     {"isdigit", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_digit); }},
     {"islower", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return lower(v.text()) == v.text() && !(upper(v.text()) == v.text()); }},
-    {"isnumeric", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_digit); }},
+    {"isnumeric", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_numeric); }},
     {"isspace", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return every(v, is_space); }},
     {"istitle", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return is_title(v.text()); }},
     {"isupper", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return upper(v.text()) == v.text() && !(lower(v.text()) == v.text()); }},

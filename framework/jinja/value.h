@@ -3,6 +3,7 @@
 // only a namespace can form a cycle.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <concepts>
 #include <cstdint>
@@ -51,6 +52,7 @@ struct List {
   Kind kind = Kind::list;
   std::vector<Value> items;
   int depth = 1;
+  std::array<std::int64_t, 3> range{0, 0, 1};  // start, stop and step of a range
   mutable std::size_t spent = 0;
 };
 

@@ -113,8 +113,15 @@ class Describer {
     attempt([&] { describe_tokenizer(folder, known ? spec.vocab : 0); });
   }
 
+  void describe_task(HeadKind head) {
+    if (head == HeadKind::sequence_classification) row("task", "sequence classification (a reward model)", "reward");
+    if (head == HeadKind::token_classification)
+      row("task", "token classification (a process reward model)", "process_reward");
+  }
+
   void describe_spec(const ModelSpec& s) {
     row("family", s.model_type, s.model_type);
+    describe_task(s.head);
     row("parameters", grouped(s.parameters()), s.parameters());
     row("layers", fmt::format("{} × {} wide, MLP {}", s.layers, s.hidden, s.ffn),
         {{"count", s.layers}, {"hidden", s.hidden}, {"ffn", s.ffn}});
@@ -163,11 +170,7 @@ class Describer {
     bool known = attempt([&] { c = read_adapter_config_of(directory_); });
     if (known) {
       row("base model", c.base_model.empty() ? "not named" : c.base_model, c.base_model);
-      if (c.head != HeadKind::causal_lm)
-        row("task",
-            c.head == HeadKind::sequence_classification ? "sequence classification (a reward model)"
-                                                        : "token classification (a process reward model)",
-            c.head == HeadKind::sequence_classification ? "reward" : "process_reward");
+      describe_task(c.head);
       row("rank", fmt::format("{}{}", c.r, c.rank_pattern.empty() ? "" : ", others by pattern"), c.r);
       row("alpha", fmt::format("{:g}{}{}", c.alpha, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : ""),
           {{"alpha", c.alpha}, {"rslora", c.use_rslora}, {"dora", c.use_dora}});

@@ -4,14 +4,10 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
-
-std::string shown(const Json& value) {
-  std::string text = dump(value);
-  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
-}
 
 [[noreturn]] void missing(const Json& record, const std::string& column) {
   std::vector<std::string> names;
@@ -108,12 +104,12 @@ void Layout::render(const Json& record, bool trained, Segment& out) const {
     std::string text;
     if (part.form == Form::lines) {
       for (auto& item : list_column(record, name)) {
-        if (!item.is_string()) throw UserError("'{}' must be a list of strings, has {}", name, shown(item));
+        if (!item.is_string()) throw UserError("'{}' must be a list of strings, has {}", name, shown(dump(item), 60));
         text += fmt::format("{}- \"{}\"", text.empty() ? "" : "\n", item.get_ref<const std::string&>());
       }
     } else {
       auto& value = column_value(record, name);
-      if (!value.is_object()) throw UserError("'{}' must be an object, is {}", name, shown(value));
+      if (!value.is_object()) throw UserError("'{}' must be an object, is {}", name, shown(dump(value), 60));
       append_yaml(Json{{name, value}}, 0, text);
     }
     if (!text.empty()) out.add(text, trained, false);
@@ -129,7 +125,7 @@ std::vector<std::string> Layout::columns() const {
 
 const std::string& text_column(const Json& record, const std::string& column) {
   const Json& value = column_value(record, column);
-  if (!value.is_string()) throw UserError("'{}' must be a string, is {}", column, shown(value));
+  if (!value.is_string()) throw UserError("'{}' must be a string, is {}", column, shown(dump(value), 60));
   return value.get_ref<const std::string&>();
 }
 
@@ -141,7 +137,7 @@ std::string optional_text_column(const Json& record, const std::string& column) 
 
 const Json& list_column(const Json& record, const std::string& column) {
   const Json& value = column_value(record, column);
-  if (!value.is_array()) throw UserError("'{}' must be a list, is {}", column, shown(value));
+  if (!value.is_array()) throw UserError("'{}' must be a list, is {}", column, shown(dump(value), 60));
   return value;
 }
 

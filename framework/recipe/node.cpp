@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "core/utf8.h"
 
 namespace dml::recipe {
 
@@ -61,13 +60,6 @@ std::vector<std::string> Report::warnings() const {
 
 void Report::raise() const {
   if (!errors_.empty()) throw UserError(problems());
-}
-
-std::string shown(std::string_view text) {
-  constexpr std::size_t kLongest = 60;
-  if (text.size() <= kLongest) return escape_controls(text);
-  text = text.substr(0, kLongest);
-  return escape_controls(text.substr(0, kLongest - incomplete_utf8_tail(text))) + "…";
 }
 
 }  // namespace dml::recipe

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml::recipe {
 
@@ -69,7 +70,6 @@ class Report {
   std::size_t more_ = 0;
 };
 
-/// A text of the user for a message: control characters are escaped, and it is cut after 60 bytes.
-std::string shown(std::string_view text);
+using dml::shown;
 
 }  // namespace dml::recipe

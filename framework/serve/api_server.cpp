@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/text.h"
 #include "core/utf8.h"
 #include "serve/chat_page.h"
@@ -174,8 +175,7 @@ void ApiServer::check_sender(const HttpRequest& request, bool is_public) const {
     const std::string name = ascii_lower(host);
     const bool local = name.empty() || name == "localhost" || name == "[::1]" || name.ends_with(".localhost") ||
                        name.find_first_not_of("0123456789.") == name.npos || name.find('.') == name.npos;
-    if (!local)
-      throw ApiError{403, fmt::format("'{}' is not a name of this server", escape_controls(host.substr(0, 80)))};
+    if (!local) throw ApiError{403, fmt::format("'{}' is not a name of this server", shown(host, 80))};
   }
   if (is_public || options_.keys.empty()) return;
   const std::string given = request.header("authorization");
@@ -212,7 +212,7 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
       if (r.method == method) route = &r;
     }
   check_sender(request, route && route->is_public);
-  if (!known) throw ApiError{404, fmt::format("there is no {}", escape_controls(path.substr(0, 100)))};
+  if (!known) throw ApiError{404, fmt::format("there is no {}", shown(path, 100))};
   if (!route) {
     HttpResponse r = ApiError{405, fmt::format("{} does not answer {}", path, method)}.response();
     for (const Route& each : routes())
@@ -257,18 +257,19 @@ HttpResponse ApiServer::metrics(const std::string&) const {
 HttpResponse ApiServer::models(const std::string& name) const {
   if (name.empty()) return {.status = 200, .body = dump(model_list())};
   const auto i = models_.find(name);
-  if (!i)
-    throw ApiError{404, "the model '" + escape_controls(name.substr(0, 100)) + "' does not exist", "model",
-                   "model_not_found"};
+  if (!i) throw ApiError{404, "the model '" + shown(name, 100) + "' does not exist", "model", "model_not_found"};
   return {.status = 200, .body = dump(model(*i))};
 }
 
 void ApiServer::submit(std::shared_ptr<Work> work) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (closing_) throw closing_error();
+  switch (service_.submit(std::move(work))) {
+    case Service::Admission::taken:
+      return;
+    case Service::Admission::full:
+      throw ApiError{429, "too many requests wait already; try again"};
+    case Service::Admission::closing:
+      throw closing_error();
   }
-  if (!service_.submit(std::move(work))) throw ApiError{429, "too many requests wait already; try again"};
 }
 
 // The request fields of llama.cpp's server ("content") and of vLLM ("prompt" or "messages").
@@ -314,7 +315,7 @@ Json ApiServer::detokenize(const Json& body) const {
   std::vector<Token> ids;
   for (const Json& id : *tokens) {
     if (!id.is_number_integer() || id < 0 || id >= models_.format().tokenizer().size())
-      f.wrong("tokens", "holds " + dump(id).substr(0, 40) + ", which is not a token id");
+      f.wrong("tokens", "holds " + shown(dump(id), 40) + ", which is not a token id");
     ids.push_back(id.get<Token>());
   }
   const std::string text = models_.format().tokenizer().decode(ids);

@@ -155,7 +155,7 @@ BatchCount answer_batch(const ServedModels& models, const std::string& input, co
     auto reply = std::make_shared<KeptReply>(arrival);
     open.emplace_back(i, reply);
     try {
-      if (!service.submit(endpoints.work(rows[i].url, rows[i].body, reply)))
+      if (service.submit(endpoints.work(rows[i].url, rows[i].body, reply)) != Service::Admission::taken)
         reply->send(ApiError{503, "the engine is busy"}.response());
     } catch (const ApiError& e) {
       reply->send(e.response());

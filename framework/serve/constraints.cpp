@@ -5,7 +5,6 @@
 #include "constraint/automaton.h"
 #include "core/error.h"
 #include "serve/openai_request.h"
-#include "serve/tools.h"
 
 namespace dml {
 namespace {
@@ -14,9 +13,9 @@ constexpr std::size_t kMaxKnown = 64, kMaxBytes = std::size_t{128} << 20, kLarge
 
 }  // namespace
 
-std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, const std::string& kind,
-                                                  const std::string& text, bool continued, const std::string& param) {
-  const std::string key = kind + (continued ? "+" : "-") + text;
+std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, const std::string& what, const Make& make,
+                                                  bool continued, const std::string& param) {
+  const std::string key = (continued ? "+" : "-") + what;
   {
     const std::lock_guard lock(mutex_);
     for (auto it = known_.begin(); it != known_.end(); ++it)
@@ -29,12 +28,7 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
   }
   std::shared_ptr<Automaton> automaton;
   try {
-    if (kind == "schema") automaton = schema_automaton(text, param, JsonSpace::one);
-    else if (kind == "regex") automaton = regex_automaton(text);
-    else if (kind == "grammar") automaton = grammar_automaton(text, param);
-    else if (kind == "calls") automaton = call_constraint_automaton(text);
-    else if (kind == "choice") automaton = choice_automaton(parse_json(text, param).get<std::vector<std::string>>());
-    else automaton = json_object_automaton(JsonSpace::one);
+    automaton = make();
     if (automaton->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
   } catch (const UserError& e) {
     throw ApiError::invalid(param, e.what());
@@ -63,17 +57,27 @@ void Constraints::forget_old() {
 }
 
 void RequestReader::constraint(Fields& f, Asked& asked) const {
-  std::string kind, text, param;
-  auto take = [&](const std::string& what, std::string value, const std::string& name) {
-    if (!kind.empty()) f.wrong(name, "cannot stand beside " + param + ": an answer has one constraint");
-    kind = what, text = std::move(value), param = f.path(name);
+  std::string key, param;
+  Constraints::Make make;
+  auto take = [&](const std::string& name, std::string what, Constraints::Make how) {
+    if (make) f.wrong(name, "cannot stand beside " + param + ": an answer has one constraint");
+    key = std::move(what), make = std::move(how), param = f.path(name);
   };
-  auto schema_text = [](const Json& schema) { return schema.is_string() ? schema.get<std::string>() : dump(schema); };
+  auto take_schema = [&](const std::string& name, const std::string& text) {
+    take(name, "schema" + text,
+         [text, source = f.path(name)] { return schema_automaton(text, source, JsonSpace::one); });
+  };
+  auto take_regex = [&](const std::string& name, const std::string& text) {
+    take(name, "regex" + text, [text] { return regex_automaton(text); });
+  };
+  auto take_grammar = [&](const std::string& name, const std::string& text) {
+    take(name, "grammar" + text, [text, source = f.path(name)] { return grammar_automaton(text, source); });
+  };
   if (const Json* format = f.find("response_format")) {
     Fields r(*format, "response_format.");
     const std::string type = r.text("type").value_or("");
     if (type == "json_object") {
-      take("json", "", "response_format");
+      take("response_format", "object", [] { return json_object_automaton(JsonSpace::one); });
     } else if (type == "json_schema") {
       const Json* wrapped = r.find("json_schema");
       if (!wrapped) r.wrong("json_schema", "is missing");
@@ -82,23 +86,27 @@ void RequestReader::constraint(Fields& f, Asked& asked) const {
       const Json* own = schema.find("schema");
       if (!own) schema.wrong("schema", "is missing");
       schema.refuse_others({});
-      take("schema", dump(*own), "response_format");
+      take_schema("response_format", dump(*own));
     } else if (type == "regex" || type == "grammar") {
       const auto value = r.text(r.has("value") ? "value" : type == "regex" && r.has("pattern") ? "pattern" : type);
       if (!value) r.wrong(type, "is missing");
-      take(type, *value, "response_format");
+      type == "regex" ? take_regex("response_format", *value) : take_grammar("response_format", *value);
     } else if (type != "text") {
       r.wrong("type", "must be text, json_object, json_schema, regex or grammar");
     }
     r.refuse_others({});
   }
-  if (const auto value = f.text("guided_regex")) take("regex", *value, "guided_regex");
+  if (const auto value = f.text("guided_regex")) take_regex("guided_regex", *value);
   for (const char* name : {"guided_grammar", "grammar"})
-    if (const auto value = f.text(name)) take("grammar", *value, name);
+    if (const auto value = f.text(name)) take_grammar(name, *value);
   for (const char* name : {"guided_json", "json_schema"})
-    if (const Json* value = f.find(name)) take("schema", schema_text(*value), name);
-  if (f.has("guided_choice")) take("choice", dump(Json(f.texts("guided_choice", 10000))), "guided_choice");
-  if (!kind.empty()) asked.engine.constraint = constraints_.get(models_.format(), kind, text, asked.continued, param);
+    if (const Json* value = f.find(name))
+      take_schema(name, value->is_string() ? value->get<std::string>() : dump(*value));
+  if (f.has("guided_choice")) {
+    const std::vector<std::string> choices = f.texts("guided_choice", 10000);
+    take("guided_choice", "choice" + dump(Json(choices)), [choices] { return choice_automaton(choices); });
+  }
+  if (make) asked.engine.constraint = constraints_.get(models_.format(), key, make, asked.continued, param);
 }
 
 }  // namespace dml

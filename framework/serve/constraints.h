@@ -1,6 +1,7 @@
 // Constraints of requests (response_format, guided_…, tools), compiled once.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -14,8 +15,10 @@ namespace dml {
 /// A least-recently-used cache of compiled constraints. Thread-safe.
 class Constraints {
  public:
-  /// Compiles a constraint, or returns the cached one. ApiError naming `param` when it is invalid or not supported.
-  std::shared_ptr<TokenConstraint> get(const AnswerFormat& format, const std::string& kind, const std::string& text,
+  using Make = std::function<std::unique_ptr<Automaton>()>;
+  /// The constraint that `make` compiles, or the cached one; equal strings `what` stand for equal constraints. ApiError
+  /// naming `param` when it is invalid or not supported.
+  std::shared_ptr<TokenConstraint> get(const AnswerFormat& format, const std::string& what, const Make& make,
                                        bool continued, const std::string& param);
   /// Frees large automata that no request uses.
   void rest();

@@ -7,6 +7,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 
@@ -116,9 +117,9 @@ std::vector<std::string> Fields::texts(const std::string& name, std::size_t most
 void Fields::refuse_others(const std::vector<std::string>& ignored) {
   for (auto& [name, value] : object_.items()) {
     if (value.is_null() || known_.contains(name) || std::ranges::find(ignored, name) != ignored.end()) continue;
-    const std::string shown = name.substr(0, 80);
-    wrong(shown, "is not a field of this request" +
-                     did_you_mean(shown, std::vector<std::string>(known_.begin(), known_.end())));
+    const std::string start = shown(name, 80);
+    wrong(start, "is not a field of this request" +
+                     did_you_mean(start, std::vector<std::string>(known_.begin(), known_.end())));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/shown.h"
+
 namespace dml {
 namespace {
 
@@ -14,7 +16,7 @@ void check_content(Fields& message, const Json& content) {
   for (std::size_t i = 0; i < content.size(); ++i) {
     Fields part(content[i], fmt::format("{}[{}].", message.path("content"), i));
     if (const auto type = part.text("type"); type && *type != "text")
-      part.wrong("type", fmt::format("is '{}'; this model reads text only", type->substr(0, 40)));
+      part.wrong("type", fmt::format("is '{}'; this model reads text only", shown(*type, 40)));
     if (!part.text("text")) part.wrong("text", "is missing");
   }
 }

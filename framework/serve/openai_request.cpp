@@ -9,6 +9,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "core/shown.h"
 #include "serve/messages.h"
 
 namespace dml {
@@ -38,7 +39,7 @@ const std::vector<std::string>& ignored() {
 
 Token token_of(Fields& f, const std::string& name, const Json& value, std::int64_t vocab) {
   if (!value.is_number_integer() || value < 0 || value >= vocab)
-    f.wrong(name, fmt::format("holds {}, which is not a token id (0 to {})", dump(value).substr(0, 40), vocab - 1));
+    f.wrong(name, fmt::format("holds {}, which is not a token id (0 to {})", shown(dump(value), 40), vocab - 1));
   return value.get<Token>();
 }
 
@@ -56,7 +57,7 @@ std::size_t RequestReader::model_of(Fields& f, std::string& name) const {
   if (const auto found = models_.find(name)) return *found;
   std::vector<std::string> names;
   for (const ServedModel& m : models_.list()) names.push_back(m.name);
-  throw ApiError{404, fmt::format("the model '{}' does not exist{}", name.substr(0, 100), did_you_mean(name, names)),
+  throw ApiError{404, fmt::format("the model '{}' does not exist{}", shown(name, 100), did_you_mean(name, names)),
                  "model", "model_not_found"};
 }
 
@@ -138,7 +139,7 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
       const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token);
       if (error != std::errc() || end != id.data() + id.size() || token < 0 || token >= vocab)
         f.wrong("logit_bias",
-                fmt::format("has the key '{}', which is not a token id (0 to {})", id.substr(0, 40), vocab - 1));
+                fmt::format("has the key '{}', which is not a token id (0 to {})", shown(id, 40), vocab - 1));
       if (!value.is_number() || !(std::abs(value.get<double>()) <= 100))
         f.wrong("logit_bias", fmt::format("of token {} must be a number from -100 to 100", token));
       const auto x = value.get<float>();
@@ -214,7 +215,7 @@ RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
     static const std::vector<std::string> kEfforts{"none", "minimal", "low", "medium", "high", "xhigh"};
     if (std::ranges::find(kEfforts, *effort) == kEfforts.end())
       f.wrong("reasoning_effort",
-              fmt::format("is '{}', must be one of {}", effort->substr(0, 40), fmt::join(kEfforts, ", ")));
+              fmt::format("is '{}', must be one of {}", shown(*effort, 40), fmt::join(kEfforts, ", ")));
     out.options.kwargs["reasoning_effort"] = *effort;
     if (!out.options.kwargs.contains("enable_thinking")) out.options.kwargs["enable_thinking"] = *effort != "none";
   }
@@ -251,8 +252,9 @@ Asked RequestReader::chat(const Json& body) const {
   asked.prompts = {chat_ids(prompt, asked)};
   if (prompt.tools.parse && !asked.engine.constraint)
     asked.engine.constraint = constraints_.get(
-        models_.format(), "calls", call_constraint(prompt.tools, asked.reply, models_.format().chat_template()),
-        asked.continued, "tools");
+        models_.format(), call_constraint_key(prompt.tools, asked.reply),
+        [&] { return call_constraint(prompt.tools, asked.reply, models_.format().chat_template()); }, asked.continued,
+        "tools");
   finish(asked, tokens, "messages");
   return asked;
 }

@@ -1,5 +1,7 @@
 #include "serve/responses.h"
 
+#include "core/shown.h"
+
 namespace dml {
 namespace {
 
@@ -12,7 +14,7 @@ Json parts_of(const Json& content, const std::string& path) {
     Fields p(part, path + "[].");
     const std::string type = p.text("type").value_or("");
     if (type != "input_text" && type != "output_text" && type != "text")
-      p.wrong("type", "is '" + type.substr(0, 40) + "'; this model reads text only");
+      p.wrong("type", "is '" + shown(type, 40) + "'; this model reads text only");
     out.push_back({{"type", "text"}, {"text", p.text("text").value_or("")}});
   }
   return out;

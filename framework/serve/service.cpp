@@ -31,15 +31,16 @@ Service::~Service() {
   thread_.join();
 }
 
-bool Service::submit(std::shared_ptr<Work> work) {
+Service::Admission Service::submit(std::shared_ptr<Work> work) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || waiting_ + arrived_.size() >= queue_) return false;
+    if (stopping_) return Admission::closing;
+    if (waiting_ + arrived_.size() >= queue_) return Admission::full;
     arrived_.push_back(std::move(work));
     idle_ = false;
   }
   changed_.notify_all();
-  return true;
+  return Admission::taken;
 }
 
 void Service::finish(std::chrono::seconds most) {

@@ -28,8 +28,8 @@ class Service {
       std::function<void()> at_rest = [] {});
   ~Service();
 
-  /// False when the queue is full.
-  bool submit(std::shared_ptr<Work> work);
+  enum class Admission { taken, full, closing };
+  Admission submit(std::shared_ptr<Work> work);
   /// Completes running and queued requests for at most this time, then cancels the rest.
   void finish(std::chrono::seconds most);
   /// Of all requests so far. Only after finish().

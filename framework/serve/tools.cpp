@@ -1,21 +1,33 @@
 #include "serve/tools.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "constraint/call_automaton.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
 
+// The URI that a schema gives itself, "" if none.
+std::string own_id(const Json& schema) {
+  const auto id = schema.find("$id");
+  const std::string uri = id != schema.end() && id->is_string() ? id->get<std::string>() : "";
+  return uri.substr(0, uri.find('#'));
+}
+
 // The JSON Schema of the calls: one call, or for Mistral a list. Parameters are separate documents, so that their
-// references resolve.
+// references resolve; one that has no URI, or that of another function, gets one.
 Json call_schema(const Json& functions, ToolStyle style, bool one_call) {
   const char* arguments = style == ToolStyle::llama ? "parameters" : "arguments";
   Json any = Json::array();
+  std::set<std::string> ids{""};
   for (const Json& f : functions) {
     Json parameters = f["parameters"];
-    parameters["$id"] = "tool:" + std::to_string(any.size());
+    if (!ids.insert(own_id(parameters)).second) parameters["$id"] = "tool:" + std::to_string(any.size());
     any.push_back({{"type", "object"},
                    {"properties", {{"name", {{"const", f["name"]}}}, {arguments, parameters}}},
                    {"required", {"name", arguments}},
@@ -75,7 +87,7 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
     if (!function) c.wrong("function", "is missing");
     const std::string name = Fields(*function, "tool_choice.function.").text("name").value_or("");
     std::erase_if(out.functions.get_ref<Json::array_t&>(), [&](const Json& each) { return each["name"] != name; });
-    if (out.functions.empty()) f.wrong("tool_choice", "names '" + name.substr(0, 80) + "', which is none of the tools");
+    if (out.functions.empty()) f.wrong("tool_choice", "names '" + shown(name, 80) + "', which is none of the tools");
     mode = "required";
     out.one = true;
   } else if (choice && mode != "auto" && mode != "none" && mode != "required") {
@@ -93,34 +105,27 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
   return out;
 }
 
-std::string call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
-                            const std::string& chat_template) {
-  return dump({{"functions", tools.functions},
-               {"style", static_cast<int>(reply.tools)},
-               {"named", chat_template.find("[ARGS]") != chat_template.npos},
-               {"required", tools.required},
-               {"one", tools.one},
-               {"thinks", reply.reasoning},
-               {"thinking", reply.inside_reasoning}});
+std::string call_constraint_key(const ToolsAsked& tools, const ReplyParser::Format& reply) {
+  return fmt::format("calls{:d}{:d}{:d}{:d}{}", tools.required, tools.one, reply.reasoning, reply.inside_reasoning,
+                     dump(tools.functions));
 }
 
-std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text) {
-  const Json asked = parse_json(text, "tools");
-  const Json& functions = asked["functions"];
-  const auto style = static_cast<ToolStyle>(asked["style"].get<int>());
-  const bool one = asked["one"], named = style == ToolStyle::mistral && asked["named"];
+std::unique_ptr<Automaton> call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
+                                           const std::string& chat_template) {
+  const bool named = reply.tools == ToolStyle::mistral && chat_template.find("[ARGS]") != chat_template.npos;
   auto json = [](const Json& schema) { return schema_automaton(dump(schema), "tools", JsonSpace::one); };
   CallForm form;
-  form.thinks = asked["thinks"];
-  form.thinking = asked["thinking"];
-  form.required = asked["required"];
+  form.thinks = reply.reasoning;
+  form.thinking = reply.inside_reasoning;
+  form.required = tools.required;
   if (named) {
-    for (const Json& f : functions)
+    for (const Json& f : tools.functions)
       form.calls.push_back({f["name"].get<std::string>() + "[ARGS]", json(f["parameters"])});
   } else {
-    form.calls.push_back({style == ToolStyle::hermes ? "\n" : "", json(call_schema(functions, style, one))});
+    form.calls.push_back(
+        {reply.tools == ToolStyle::hermes ? "\n" : "", json(call_schema(tools.functions, reply.tools, tools.one))});
   }
-  switch (style) {
+  switch (reply.tools) {
     case ToolStyle::hermes:
       form.marks = {"<tool_call>"};
       form.close = "\n</tool_call>";
@@ -136,7 +141,7 @@ std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text) {
       form.again = "; " + form.begun;
       form.anywhere = false;
   }
-  if (one) form.again.clear();
+  if (tools.one) form.again.clear();
   return call_automaton(std::move(form));
 }
 

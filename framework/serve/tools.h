@@ -25,9 +25,10 @@ struct ToolsAsked {
 /// tools.
 ToolsAsked read_tools(Fields& fields, ToolStyle style);
 
-/// A description of the constraint that serves as a cache key: equal strings mean equal constraints.
-std::string call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
-                            const std::string& chat_template);
-std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text);
+/// The constraint that the calls of a reply satisfy.
+std::unique_ptr<Automaton> call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
+                                           const std::string& chat_template);
+/// For the cache: with one chat template, equal strings mean equal constraints.
+std::string call_constraint_key(const ToolsAsked& tools, const ReplyParser::Format& reply);
 
 }  // namespace dml

@@ -20,7 +20,7 @@ class Work {
   virtual bool gone() const = 0;
   /// Called when the work failed; no more events follow.
   virtual void fail(const std::exception& why) = 0;
-  /// Called when the server closes: completes the answer with what was generated so far.
+  /// Called when the server closes before the answer is complete: ends it with an error.
   virtual void cut_off() = 0;
 };
 

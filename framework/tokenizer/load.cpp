@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 #include "tokenizer/load.h"
 #include "tokenizer/sentencepiece_model.h"
 #include "tokenizer/text/scanner.h"
@@ -166,9 +166,8 @@ void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, bool 
     AddedToken copy = token;
     if (known >= 0) copy.id = known;
     else if (pipeline.model->vocabulary.has(token.id))
-      throw UserError("{}: added token '{}' has id {}, which is '{}' in the vocabulary", where,
-                      escape_controls(token.text.substr(0, 60)), token.id,
-                      escape_controls(pipeline.model->vocabulary.spelling(token.id).substr(0, 60)));
+      throw UserError("{}: added token '{}' has id {}, which is '{}' in the vocabulary", where, shown(token.text, 60),
+                      token.id, shown(pipeline.model->vocabulary.spelling(token.id), 60));
     if (!pipeline.added.find(copy.id)) pipeline.added.add(std::move(copy), where);
   }
   auto name = [&](const TokenizerSettings::Named& named, std::optional<Token>& id) {
@@ -188,7 +187,7 @@ void rename_reserved(Pipeline& pipeline, Token id, const std::string& text) {
         "added_tokens_overrides: {} is not the id of an added token ({} to {} are in the vocabulary itself)", id, 0,
         pipeline.model->vocabulary.size() - 1);
   if (old->text != text && (pipeline.added.find(text) || pipeline.model->vocabulary.find(text) >= 0))
-    throw UserError("added_tokens_overrides: '{}' is a token already", text.substr(0, 60));
+    throw UserError("added_tokens_overrides: '{}' is a token already", shown(text, 60));
   AddedToken token = *old;
   token.text = text;
   pipeline.added.add(std::move(token), "added_tokens_overrides");

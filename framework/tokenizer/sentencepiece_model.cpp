@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/bpe.h"
 #include "tokenizer/stages/unigram.h"
@@ -214,8 +215,7 @@ std::unique_ptr<Model> make_model(const SentencePieceModel& model, std::string_v
   Vocabulary& vocabulary = bpe ? bpe->vocabulary : unigram->vocabulary;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
     if (!vocabulary.add(model.pieces[id].text, static_cast<Token>(id)))
-      throw UserError("{}: piece {} '{}' occurs twice", source, id,
-                      escape_controls(model.pieces[id].text.substr(0, 60)));
+      throw UserError("{}: piece {} '{}' occurs twice", source, id, shown(model.pieces[id].text, 60));
   if (bpe) {
     add_merges(*bpe, model, source);
     Bpe::Options options;
@@ -266,8 +266,7 @@ SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string
       unsigned byte = 0;
       int end = 0;
       if (p.text.size() != 6 || std::sscanf(p.text.c_str(), "<0x%2X>%n", &byte, &end) != 1 || end != 6)
-        throw UserError("{}: piece {} '{}' should spell a byte, like <0x0A>", source, id,
-                        escape_controls(p.text.substr(0, 60)));
+        throw UserError("{}: piece {} '{}' should spell a byte, like <0x0A>", source, id, shown(p.text, 60));
       byte_seen[byte] = true;
     }
   }

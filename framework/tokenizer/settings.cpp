@@ -8,6 +8,7 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "core/model_file_names.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 #include "tokenizer/text/vocabulary.h"
 
@@ -27,7 +28,7 @@ void read_named(const Json& config, const char* key, TokenizerSettings::Named& i
     into = {json_string(*it, "content", "", where), json_bool(*it, "lstrip", false, where),
             json_bool(*it, "rstrip", false, where), json_bool(*it, "single_word", false, where)};
   } else {
-    throw UserError("{}: '{}' must be a string or an object with 'content', is {}", file, key, dump(*it).substr(0, 60));
+    throw UserError("{}: '{}' must be a string or an object with 'content', is {}", file, key, shown(dump(*it), 60));
   }
   if (into.text->empty()) into.text.reset();
 }
@@ -91,7 +92,7 @@ void read_template(const Json& config, TokenizerSettings& out, const std::string
     std::string name = json_string(entry, "name", "", where);
     if (name.empty()) throw UserError("{}: an entry has no 'name'", where);
     if (std::find(names.begin(), names.end(), name) != names.end())
-      throw UserError("{}: '{}' is given twice", where, name.substr(0, 60));
+      throw UserError("{}: '{}' is given twice", where, shown(name, 60));
     names.push_back(name);
     set_template(name, checked_template(json_string(entry, "template", "", where), where), out);
   }
@@ -102,7 +103,7 @@ void read_added(const Json& config, TokenizerSettings& out, const std::string& f
   if (table == config.end() || table->is_null()) return;
   if (!table->is_object()) throw UserError("{}: 'added_tokens_decoder' must be an object", file);
   for (auto& [key, entry] : table->items()) {
-    std::string where = fmt::format("{}: added_tokens_decoder.{}", file, key.substr(0, 40));
+    std::string where = fmt::format("{}: added_tokens_decoder.{}", file, shown(key, 40));
     AddedToken token;
     auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
     if (error != std::errc() || end != key.data() + key.size() || token.id < 0 || token.id >= kMaxVocabulary)
@@ -128,8 +129,7 @@ void read_added_file(const std::string& file, TokenizerSettings& out) {
   std::vector<AddedToken> tokens;
   for (auto& [text, id] : table.items()) {
     if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() >= kMaxVocabulary)
-      throw UserError("{}: '{}' must have a token id, has {}", file, escape_controls(text.substr(0, 60)),
-                      id.dump().substr(0, 40));
+      throw UserError("{}: '{}' must have a token id, has {}", file, shown(text, 60), shown(id.dump(), 40));
     bool known = std::any_of(out.added.begin(), out.added.end(),
                              [&, &text = text](const AddedToken& t) { return t.text == text; });
     AddedToken token;

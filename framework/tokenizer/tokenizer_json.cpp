@@ -7,7 +7,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 #include "tokenizer/stages/bpe.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/unigram.h"
@@ -16,8 +16,6 @@
 
 namespace dml {
 namespace {
-
-std::string shown(std::string_view token) { return escape_controls(token.substr(0, 60)); }
 
 const Json& member(const Json& object, const char* key) {
   static const Json none;

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 #include "tokenizer/tokenizer_json.h"
 
 namespace dml {
@@ -47,7 +47,7 @@ class Reader {
   bool key(string_t& k) {
     if (table_) return text(k);
     if (keys_.back().size() >= kMaxKeys) return fail(fmt::format("an object has more than {} keys", kMaxKeys));
-    if (!keys_.back().insert(k).second) return fail(fmt::format("key '{}' is given twice", k.substr(0, 80)));
+    if (!keys_.back().insert(k).second) return fail(fmt::format("key '{}' is given twice", shown(k, 80)));
     if (depth_ == 1) top_ = k;
     key_ = k;
     return builder_.key(k);
@@ -130,7 +130,7 @@ class Reader {
   bool bad_entry() {
     if (kind_ == Kind::merges)
       return fail(fmt::format("merge {} must be \"left right\" or [\"left\", \"right\"]", out_.merges.size() / 2));
-    std::string last = out_.tokens.size() ? escape_controls(out_.tokens[out_.tokens.size() - 1].substr(0, 60)) : "";
+    std::string last = out_.tokens.size() ? shown(out_.tokens[out_.tokens.size() - 1], 60) : "";
     if (kind_ == Kind::ids) return fail(fmt::format("vocabulary: the id of '{}' must be a whole number", last));
     return fail(fmt::format("vocabulary: entries must be [\"token\", score], see behind '{}'", last));
   }

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/size_text.h"
 #include "core/text.h"
@@ -21,16 +21,10 @@ namespace {
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr int kBarWidth = 20;
 
-bool environment_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value && *value;
-}
-
 bool utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    if (!environment_set(name)) continue;
-    const std::string value = ascii_lower(std::getenv(name));
-    return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
+    const std::string value = ascii_lower(environment(name));
+    if (!value.empty()) return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
   }
   return false;
 }
@@ -69,10 +63,10 @@ std::string reward_text(const StepMetrics& m) {
 
 TerminalStyle terminal_style(int fd) {
   TerminalStyle style;
-  const char* term = std::getenv("TERM");
-  const bool dumb = !term || std::string_view(term) == "dumb";
+  const std::string term = environment("TERM");
+  const bool dumb = term.empty() || term == "dumb";
   style.redraw = ::isatty(fd) && !dumb;
-  style.color = style.redraw && !environment_set("NO_COLOR");
+  style.color = style.redraw && environment("NO_COLOR").empty();
   style.unicode = utf8_locale();
   winsize window{};
   if (style.redraw && ::ioctl(fd, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) style.columns = window.ws_col;

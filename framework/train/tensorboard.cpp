@@ -9,7 +9,7 @@
 #include "core/clock.h"
 #include "core/files.h"
 #include "train/crc32.h"
-#include "train/protobuf.h"
+#include "core/protobuf.h"
 
 namespace dml {
 namespace tensorboard {

@@ -14,7 +14,7 @@
 #include "core/json.h"
 #include "core/version.h"
 #include "train/crc32.h"
-#include "train/protobuf.h"
+#include "core/protobuf.h"
 
 namespace dml {
 namespace fs = std::filesystem;

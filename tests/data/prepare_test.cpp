@@ -59,6 +59,20 @@ TEST_F(Prepare, CarriesAlpacaRowsToBatches) {
   EXPECT_EQ(p.place(p.train().stored(0)), path("a.jsonl") + ":1");
 }
 
+TEST_F(Prepare, RowsWithoutAValueAreReportedAndNotCounted) {
+  add(write("a.csv", "instruction,output\nHi,Yo\n,\n\nSay,So\n,,,\n"), "alpaca");
+  add(write("b.tsv", "instruction\toutput\nHo\tHu\n\t\n"), "alpaca");
+  data.datasets[0].skip = 1;
+  const Prepared p = run();
+  EXPECT_EQ(p.train().size(), 2);
+  const std::vector<DatasetReport>& reports = p.report().datasets;
+  EXPECT_EQ(reports[0].rows, 1);
+  EXPECT_EQ(reports[0].dropped.at(dropped::kEmptyRow), 2);
+  EXPECT_EQ(reports[0].first_dropped.front().place, path("a.csv") + ":3");
+  EXPECT_EQ(reports[1].dropped.at(dropped::kEmptyRow), 1);
+  EXPECT_THAT(p.report().lines(), Contains(HasSubstr("dropped 2: a row of CSV or TSV without a value, first")));
+}
+
 TEST_F(Prepare, GivesTheSameBytesForAnyNumberOfThreads) {
   add(write("a.jsonl", rows(700)), "alpaca");
   data.val_set_size = 0.1;

@@ -9,6 +9,7 @@
 
 #include "core/directory.h"
 #include "core/files.h"
+#include "hub/client.h"
 #include "temporary_folder.h"
 
 namespace dml {
@@ -91,7 +92,15 @@ TEST_F(HubCache, FollowsTheEnvironment) {
   unsetenv("HF_HUB_CACHE");
   setenv("HF_HOME", "/home-of-hub", 1);
   EXPECT_EQ(hub_cache_directory(), "/home-of-hub/hub");
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH"}) unsetenv(name);
+  // The token lies in the same folder as the cache.
+  setenv("HF_HOME", folder_.path().c_str(), 1);
+  write_file(folder_ / "token", "hf_secret\n");
+  EXPECT_EQ(HubOptions::from_environment().token, "hf_secret");
   unsetenv("HF_HOME");
+  setenv("XDG_CACHE_HOME", "/cache", 1);
+  EXPECT_EQ(hub_home(), "/cache/huggingface");
+  unsetenv("XDG_CACHE_HOME");
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
@@ -97,11 +99,25 @@ TEST_F(Pushing, FilesOnTheHubAreNotSentAgain) {
 TEST_F(Pushing, PatternsAndDatasets) {
   PushRequest asked = request();
   asked.include = {"checkpoint-*"};
-  EXPECT_THAT(paths(files_to_push(asked)), ElementsAre("checkpoint-10/adapter_model.safetensors"));
+  EXPECT_THAT(paths(files_to_push(asked).files), ElementsAre("checkpoint-10/adapter_model.safetensors"));
   asked.kind = HubKind::dataset;
   asked.include = {"metrics.jsonl"};
   push(asked);
   EXPECT_EQ(hub_.content("datasets/org/result/metrics.jsonl"), "{}\n");
+}
+
+TEST_F(Pushing, ADatasetIsWhatIsReadAsOne) {
+  PushRequest asked = request();
+  asked.kind = HubKind::dataset;
+  asked.folder = hub_.scratch("rows");
+  std::filesystem::create_directories(asked.folder + "/more");
+  const std::vector<std::string> rows{"README.md", "b.json.gz", "c.zip",        "d.tar.gz",
+                                      "e.text",    "f.TSV",     "more/a.csv.gz"};
+  for (const std::string& name : rows) write_file(asked.folder + "/" + name, "x");
+  for (const char* name : {"notes.docx", "more/x.jsonl.xz"}) write_file(asked.folder + "/" + name, "x");
+  const FilesToPush found = files_to_push(asked);
+  EXPECT_EQ(paths(found.files), rows);
+  EXPECT_THAT(found.left_out, ElementsAre("more/x.jsonl.xz", "notes.docx"));
 }
 
 TEST_F(Pushing, ADryRunSendsNothing) {

@@ -56,6 +56,19 @@ TEST_F(Directories, OfModelsAreDescribed) {
   EXPECT_THAT(info.refused, testing::ElementsAre(testing::HasSubstr("tokenizer")));  // goldens have none
 }
 
+TEST_F(Directories, OfRewardModelsSaySo) {
+  fs::copy(model("llama_tiny"), at("reward"));
+  Json config = read_json(at("reward/config.json"));
+  config["num_labels"] = 1;
+  for (const auto& [architecture, task] : {std::pair{"LlamaForSequenceClassification", Json("reward")},
+                                           {"LlamaForTokenClassification", Json("process_reward")},
+                                           {"LlamaForCausalLM", Json(nullptr)}}) {
+    config["architectures"] = {architecture};
+    write_file(at("reward/config.json"), pretty_json(config));
+    EXPECT_EQ(value(describe_directory(at("reward")), "task"), task) << architecture;
+  }
+}
+
 TEST_F(Directories, NameWhatDmlWouldReject) {
   fs::copy(model("llama_tiny"), at("broken"));
   Json config = read_json(at("broken/config.json"));

@@ -59,7 +59,7 @@ TEST(Tools, AreCheckedAndMadeAConstraint) {
   EXPECT_EQ(asked.opened, "<tool_call>");
   EXPECT_FALSE(asked.one);
   EXPECT_TRUE(asked.required);
-  const auto call = call_constraint_automaton(call_constraint(asked, {ToolStyle::hermes}, ""));
+  const auto call = call_constraint(asked, {ToolStyle::hermes}, "");
   EXPECT_TRUE(call->accepts("\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>"));
   EXPECT_FALSE(call->accepts("\n{\"name\": \"f\", \"arguments\": {\"x\": \"1\"}}\n</tool_call>"));
   EXPECT_FALSE(call->accepts("\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>"));

@@ -30,7 +30,7 @@ std::unique_ptr<Automaton> automaton(const Form& form) {
   asked.required = form.required;
   asked.one = form.one;
   ReplyParser::Format reply{form.style, form.reasoning, form.inside_reasoning};
-  return call_constraint_automaton(call_constraint(asked, reply, form.chat_template));
+  return call_constraint(asked, reply, form.chat_template);
 }
 
 std::vector<std::string> calls_in(ToolStyle style, const std::string& text) {
@@ -54,6 +54,27 @@ TEST(CallConstraint, LeavesTextFreeUpToACall) {
       EXPECT_FALSE(a->only_byte(s)) << text;
     }
   }
+}
+
+TEST(CallConstraint, ParametersKeepTheirOwnUri) {
+  const auto calls = [](const char* functions) {
+    ToolsAsked asked;
+    asked.functions = Json::parse(functions);
+    return call_constraint(asked, {ToolStyle::hermes}, "");
+  };
+  auto own =
+      calls(R"([{"name": "f", "parameters": {"$id": "https://e.x/p", "type": "object", "additionalProperties": false,
+    "properties": {"a": {"$ref": "https://e.x/p#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}}])");
+  EXPECT_TRUE(own->accepts("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"));
+  EXPECT_FALSE(own->accepts("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"1\"}}\n</tool_call>"));
+  // Two functions of one URI: each refers to itself.
+  auto same = calls(R"([
+    {"name": "f", "parameters": {"$id": "u", "type": "object", "additionalProperties": false,
+                                 "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}},
+    {"name": "g", "parameters": {"$id": "u", "type": "object", "additionalProperties": false,
+                                 "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "string"}}}}])");
+  EXPECT_TRUE(same->accepts("<tool_call>\n{\"name\": \"g\", \"arguments\": {\"a\": \"1\"}}\n</tool_call>"));
+  EXPECT_FALSE(same->accepts("<tool_call>\n{\"name\": \"g\", \"arguments\": {\"a\": 1}}\n</tool_call>"));
 }
 
 TEST(CallConstraint, CallsOfHermesFitTheirTools) {

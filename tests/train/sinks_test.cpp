@@ -11,7 +11,7 @@
 #include "temporary_folder.h"
 #include "train/crc32.h"
 #include "train/mlflow.h"
-#include "train/protobuf.h"
+#include "core/protobuf.h"
 #include "train/tensorboard.h"
 #include "train/wandb.h"
 

@@ -1,7 +1,7 @@
 #include "data/parquet/rows.h"
 
 #include "core/error.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 #include "data/json_values.h"
 
 namespace dml::parquet {
@@ -17,9 +17,9 @@ void Rows::open_group() {
   const RowGroupPlace& place = footer_.groups[group_];
   columns_.clear();
   for (std::size_t c = 0; c < place.chunks.size(); ++c)
-    columns_.emplace_back(file_.text(), place.chunks[c], *footer_.columns[c],
-                          fmt::format("{}: row group {}, column '{}'", file_.path(), group_,
-                                      escape_controls(footer_.columns[c]->name).substr(0, 60)));
+    columns_.emplace_back(
+        file_.text(), place.chunks[c], *footer_.columns[c],
+        fmt::format("{}: row group {}, column '{}'", file_.path(), group_, shown(footer_.columns[c]->name, 60)));
   in_group_ = 0;
   open_ = true;
 }

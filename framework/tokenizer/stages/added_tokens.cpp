@@ -1,6 +1,7 @@
 #include "tokenizer/stages/added_tokens.h"
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 #include "tokenizer/text/unicode.h"
 #include "tokenizer/text/vocabulary.h"
@@ -25,12 +26,12 @@ void AddedTokens::add(AddedToken token, std::string_view where) {
   if (find_invalid_utf8(token.text) != std::string::npos)
     throw UserError("{}: added token {} is not valid UTF-8", where, token.id);
   if (token.id < 0 || token.id >= kMaxVocabulary)
-    throw UserError("{}: added token '{}' has id {}, the limit is {}", where, token.text.substr(0, 60), token.id,
+    throw UserError("{}: added token '{}' has id {}, the limit is {}", where, shown(token.text, 60), token.id,
                     kMaxVocabulary);
   auto id = by_id_.find(token.id);
   auto text = by_text_.find(token.text);
   if (text != by_text_.end() && (id == by_id_.end() || id->second != text->second))
-    throw UserError("{}: added token '{}' has the ids {} and {}", where, token.text.substr(0, 60),
+    throw UserError("{}: added token '{}' has the ids {} and {}", where, shown(token.text, 60),
                     tokens_[text->second].id, token.id);
   if (id != by_id_.end()) {
     by_text_.erase(tokens_[id->second].text);

@@ -6,6 +6,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/regex.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/pre_tokenizer.h"
@@ -245,7 +246,7 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
   if (type == "BPEDecoder") return std::make_unique<WordSuffix>(json_string(spec, "suffix", "</w>", where));
   static const std::vector<std::string> known = {"ByteLevel", "ByteFallback", "Fuse",      "Strip",     "Metaspace",
                                                  "Replace",   "Sequence",     "WordPiece", "BPEDecoder"};
-  throw UserError("{}: unknown decoder '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
+  throw UserError("{}: unknown decoder '{}'{}", where, shown(type, 60), did_you_mean(type, known));
 }
 
 }  // namespace

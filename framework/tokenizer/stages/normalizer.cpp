@@ -8,6 +8,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/regex.h"
+#include "core/shown.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/normal_forms.h"
@@ -269,7 +270,7 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& spec, std::string_view w
   static const std::vector<std::string> known = {
       "NFC",      "NFD",   "NFKC",         "NFKD",        "Lowercase",      "Prepend", "Replace",
       "Sequence", "Strip", "StripAccents", "Precompiled", "BertNormalizer", "Nmt",     "ByteLevel"};
-  throw UserError("{}: unknown normalizer '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
+  throw UserError("{}: unknown normalizer '{}'{}", where, shown(type, 60), did_you_mean(type, known));
 }
 
 }  // namespace dml

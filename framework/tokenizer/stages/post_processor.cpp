@@ -2,6 +2,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/shown.h"
 #include "tokenizer/stages/json_fields.h"
 
 namespace dml {
@@ -9,7 +10,7 @@ namespace {
 
 Token checked_id(const Json& value, Token size, std::string_view where) {
   if (!value.is_number_integer() || value.get<double>() < 0 || value.get<double>() >= size)
-    throw UserError("{}: token id {} must be a whole number below {}", where, dump(value).substr(0, 40), size);
+    throw UserError("{}: token id {} must be a whole number below {}", where, shown(dump(value), 40), size);
   return value.get<Token>();
 }
 
@@ -24,7 +25,7 @@ PostProcessor read_template(const Json& spec, Token size, std::string_view where
   auto add_special = [&](const std::string& name) {
     auto entry = specials.find(name);
     if (entry == specials.end() || !entry->is_object() || !entry->contains("ids") || !(*entry)["ids"].is_array())
-      throw UserError("{}: the template names '{}', which 'special_tokens' does not have", where, name.substr(0, 60));
+      throw UserError("{}: the template names '{}', which 'special_tokens' does not have", where, shown(name, 60));
     for (const Json& id : (*entry)["ids"]) (text_seen ? out.back : out.front).push_back(checked_id(id, size, where));
   };
   auto single = spec.find("single");
@@ -79,7 +80,7 @@ PostProcessor make_post_processor(const Json& spec, Token size, std::string_view
   }
   static const std::vector<std::string> known = {"ByteLevel", "TemplateProcessing", "BertProcessing",
                                                  "RobertaProcessing", "Sequence"};
-  throw UserError("{}: unknown post-processor '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
+  throw UserError("{}: unknown post-processor '{}'{}", where, shown(type, 60), did_you_mean(type, known));
 }
 
 }  // namespace dml

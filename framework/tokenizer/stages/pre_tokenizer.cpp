@@ -7,7 +7,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/regex.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/text/scanner.h"
 #include "tokenizer/text/unicode.h"
@@ -198,7 +198,7 @@ Behavior read_behavior(const Json& spec, Behavior fallback, std::string_view whe
   std::string name = json_string(spec, "behavior", names[static_cast<int>(fallback)], where);
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<Behavior>(i);
-  throw UserError("{}: unknown behavior '{}'{}", where, name.substr(0, 60), did_you_mean(name, names));
+  throw UserError("{}: unknown behavior '{}'{}", where, shown(name, 60), did_you_mean(name, names));
 }
 
 // Each character of a class is one match.
@@ -302,7 +302,7 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
     static const std::vector<std::string> known = {
         "ByteLevel",       "Split",       "Sequence",         "Metaspace",          "Digits",     "Whitespace",
         "WhitespaceSplit", "Punctuation", "BertPreTokenizer", "CharDelimiterSplit", "FixedLength"};
-    throw UserError("{}: unknown pre-tokenizer '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
+    throw UserError("{}: unknown pre-tokenizer '{}'{}", where, shown(type, 60), did_you_mean(type, known));
   }
 }
 
@@ -314,7 +314,7 @@ PrefixScheme read_prefix_scheme(const Json& spec, std::string_view where) {
   if (name == "always") return PrefixScheme::always;
   if (name == "first") return PrefixScheme::first;
   if (name == "never") return PrefixScheme::never;
-  throw UserError("{}: 'prepend_scheme' must be always, first or never, is '{}'", where, name.substr(0, 60));
+  throw UserError("{}: 'prepend_scheme' must be always, first or never, is '{}'", where, shown(name, 60));
 }
 
 PreTokenizers make_pre_tokenizer(const Json& spec, bool model_reads_bytes, std::string_view where) {

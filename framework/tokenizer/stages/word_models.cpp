@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "tokenizer/text/unicode.h"
 
 namespace dml {
@@ -10,7 +11,7 @@ namespace {
 
 void put_unknown(std::string_view word, Token unk, std::uint32_t base, Encoding& out) {
   if (unk < 0)
-    throw UserError("the word '{}' is unknown to the tokenizer, which has no unknown token", word.substr(0, 40));
+    throw UserError("the word '{}' is unknown to the tokenizer, which has no unknown token", shown(word, 40));
   put(out, unk, base, base + static_cast<std::uint32_t>(word.size()));
 }
 

@@ -1,4 +1,5 @@
-// Protobuf's wire format, as far as the logs of TensorBoard and W&B need it: each function appends to a string.
+// Writes protobuf's wire format, as far as tokenizer.model and the logs of TensorBoard and W&B need it: each function
+// appends to a string.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "train/protobuf.h"
+#include "core/protobuf.h"
 
 #include <bit>
 

@@ -1,0 +1,16 @@
+// The names of the files of a dataset: how rows are written, and how the file is packed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace dml {
+
+/// The extension in lower case; of a compressed file (.gz, .zst) the one before it: ".jsonl".
+std::string row_extension(std::string_view path);
+/// Whether a file is named like one of rows, compressed or not; with `documents`, like a text that is one row.
+bool has_row_extension(std::string_view path, bool documents = false);
+/// Whether a path has the name of an archive, in which rows may be.
+bool is_archive_name(std::string_view path);
+
+}  // namespace dml

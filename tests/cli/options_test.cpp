@@ -1,0 +1,58 @@
+// The words of a command become its flags, options and arguments.
+#include "cli/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/log.h"
+
+namespace dml {
+namespace {
+
+using testing::ElementsAre;
+
+struct Tool {
+  std::string action;
+  std::vector<std::string> files;
+  bool force = false;
+  std::optional<std::string> output;
+  std::optional<std::int64_t> ranks;
+  Options options{"tool", "tool do FILE…", {}};
+  Tool() {
+    options.positional("do", action, "what to do");
+    options.positionals("FILE", files, "the files", false);
+    options.flag("force", force, "a flag");
+    options.text("output", output, "a text");
+    options.integer("ranks", ranks, "a number");
+    options.alias("-o", "output");
+    options.alias("-n", "ranks");
+  }
+};
+
+TEST(OptionWords, MayStandBetweenArguments) {
+  Tool w;
+  w.options.parse({"do", "--quiet", "a.txt", "--force", "b.txt", "-o", "out", "c.txt", "-n", "-3"});
+  set_log_level(LogLevel::info);
+  EXPECT_EQ(w.action, "do");
+  EXPECT_THAT(w.files, ElementsAre("a.txt", "b.txt", "c.txt"));
+  EXPECT_TRUE(w.force);
+  EXPECT_EQ(w.output, "out");
+  EXPECT_EQ(w.ranks, -3);
+  Tool none;
+  none.options.parse({"do"});
+  EXPECT_THAT(none.files, ElementsAre());
+}
+
+TEST(OptionWords, BeforeACommandAreThoseOfTheLauncher) {
+  const Tool w;
+  EXPECT_EQ(w.options.leading({"--force", "-n", "2", "--output=x", "--progress", "plain", "--quiet", "train", "-n"}),
+            7u);
+  EXPECT_EQ(w.options.leading({"--output", "-x", "train"}), 2u);
+  EXPECT_EQ(w.options.leading({"--unknown", "train"}), 1u);
+  EXPECT_EQ(w.options.leading({"-n"}), 1u);
+  EXPECT_EQ(w.options.leading({}), 0u);
+}
+
+}  // namespace
+}  // namespace dml
