@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kManifestFormat = 1;
+constexpr const char* kBestCheckpoint = "best_checkpoint";  // in the state: a path
 constexpr JsonLimits kCheckpointLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
 /// The number that `digits` is, in the form in which we write it; −1 otherwise.
@@ -70,13 +71,14 @@ std::string check_manifest(const std::string& directory, const Json& json, bool 
   return "";
 }
 
-void remove_through_trash(const std::string& path) {
+/// Returns why a folder cannot be removed; "" if it was.
+std::string remove_through_trash(const std::string& path) {
   fs::path p(path);
   std::string trash = (p.parent_path() / fmt::format(".trash-{}-{}", p.filename().string(), getpid())).string();
   std::error_code error;
   fs::rename(path, trash, error);  // it is no longer listed as a checkpoint
   if (!error) fs::remove_all(trash, error);
-  if (error) log_warning("{}: cannot be removed: {}", path, error.message());
+  return error ? fmt::format("{}: cannot be removed: {}", path, error.message()) : "";
 }
 
 /// Whether a process has ended. A killed process is still listed until its parent waits for it.
@@ -104,6 +106,30 @@ pid_t owner_of(const std::string& name) {
 
 std::string checkpoint_path(const std::string& output_dir, std::int64_t step) {
   return path_in(output_dir, fmt::format("{}{}", kCheckpointPrefix, step));
+}
+
+std::string run_folder_of(const std::string& checkpoint) {
+  fs::path path(checkpoint);
+  if (!path.has_filename()) path = path.parent_path();  // "DIR/"
+  return path.has_parent_path() ? path.parent_path().string() : ".";
+}
+
+std::string best_checkpoint_of(const TrainState& state, const std::string& output_dir) {
+  const std::string own = checkpoint_path(output_dir, state.best_step),
+                    elsewhere = json_string(state.extra, kBestCheckpoint, "", "dml_state.json");
+  // A later evaluation may have been better.
+  return fs::path(elsewhere).filename() == fs::path(own).filename() ? elsewhere : own;
+}
+
+void remember_best_checkpoint(TrainState& state, const std::string& checkpoint, const std::string& output_dir) {
+  const std::string before = run_folder_of(checkpoint), known = best_checkpoint_of(state, before);
+  state.extra.erase(kBestCheckpoint);
+  if (state.best_step < 0) return;
+  // The folder of an earlier run may have been moved with all its checkpoints.
+  const std::string beside = checkpoint_path(before, state.best_step),
+                    best = manifest_problem(known, false).empty() ? known : beside;
+  if (real_path(run_folder_of(best)) != real_path(output_dir))
+    state.extra[kBestCheckpoint] = fs::absolute(best).lexically_normal().string();
 }
 
 CheckpointWriter::CheckpointWriter(std::string output_dir, std::int64_t step)
@@ -227,7 +253,7 @@ void remove_left_over_of(const std::string& target) {
 }
 
 void remove_checkpoint(const Checkpoint& checkpoint) {
-  remove_through_trash(checkpoint.path);
+  if (const std::string problem = remove_through_trash(checkpoint.path); !problem.empty()) throw IoError(problem);
   std::string output_dir = fs::path(checkpoint.path).parent_path().string(),
               name = fs::path(checkpoint.path).filename().string();
   std::error_code error;
@@ -250,8 +276,11 @@ void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::
   std::int64_t places = limit - (have_best ? 1 : 0);  // number of checkpoints to keep besides the best
   for (std::size_t i = 0; i < valid.size(); ++i) {
     if (valid[i].step == best_step) continue;
-    if (i > 0 && places <= 0) remove_through_trash(valid[i].path);
-    else --places;
+    if (i > 0 && places <= 0) {
+      if (const std::string problem = remove_through_trash(valid[i].path); !problem.empty()) log_warning("{}", problem);
+    } else {
+      --places;
+    }
   }
 }
 

@@ -20,6 +20,12 @@ namespace dml {
 inline constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 /// "OUTPUT_DIR/checkpoint-STEP".
 std::string checkpoint_path(const std::string& output_dir, std::int64_t step);
+/// The output directory that a checkpoint is in.
+std::string run_folder_of(const std::string& checkpoint);
+/// The checkpoint of the best evaluation: in `output_dir`, or where remember_best_checkpoint() found it.
+std::string best_checkpoint_of(const TrainState& state, const std::string& output_dir);
+/// For a run in `output_dir` that resumes from a checkpoint elsewhere: adds to its state where its best one is.
+void remember_best_checkpoint(TrainState& state, const std::string& checkpoint, const std::string& output_dir);
 
 class CheckpointWriter {
  public:
@@ -66,7 +72,8 @@ TrainState load_train_state(const std::string& checkpoint);
 void remove_left_over(const std::string& output_dir, double patience = 0);
 /// Removes the temporary files and folders that killed writers of `target` left beside it.
 void remove_left_over_of(const std::string& target);
-/// Removes a checkpoint, valid or not, and any reference to it in `latest` and `best`.
+/// Removes a checkpoint, valid or not, and any reference to it in `latest` and `best`. IoError when it cannot be
+/// removed.
 void remove_checkpoint(const Checkpoint& checkpoint);
 
 /// Removes old checkpoints: keeps at most `limit` valid ones (0: all), always including the newest and `best_step`.

@@ -105,11 +105,7 @@ int resume(const std::vector<std::string>& words) {
     print(line + "\n");
     return 0;
   }
-  std::error_code error;
-  fs::current_path(record.directory, error);
-  if (error)
-    log_warning("{}: the directory in which the run was started is gone: relative paths now start in {}",
-                record.directory, fs::current_path().string());
+  enter_directory_of(record);
   log_info("Resuming: {}", line);
   std::vector<std::string> train = train_arguments(record, from);
   train.insert(train.end(), output_options().begin(), output_options().end());

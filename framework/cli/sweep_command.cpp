@@ -1,6 +1,5 @@
 // dml sweep: trains one recipe with many settings.
 #include <algorithm>
-#include <set>
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -44,43 +43,22 @@ void check_set_once(const std::vector<Override>& overrides, const std::vector<Sw
   problems.raise();
 }
 
-// The recipe with the settings of the command line and of one combination of the grid.
-RecipeFile with_settings(const Sweep& s, const SweepCombination& row) {
-  std::vector<Override> all = s.overrides;
-  for (auto& [key, value] : row.settings.items())
-    all.push_back({key, value.is_string() ? value.get<std::string>() : dump(value), row.places.at(key)});
-  return load_recipe(s.recipe, all);
-}
-
-// A problem of a combination: of one value, at its place in the grid; others, with the combination.
-std::string line_of(const Problem& problem, const SweepCombination& row) {
-  const bool in_grid = std::ranges::any_of(row.places, [&](auto& of) { return of.second == problem.place; });
-  return in_grid ? problem.line() : fmt::format("{}: {}", dump(row.settings), problem.line());
-}
-
-// Every combination is checked before the first one is trained.
-void check_combinations(const Sweep& s, const std::vector<SweepCombination>& grid) {
-  Problems problems;
-  std::set<std::string> seen;
-  for (const SweepCombination& row : grid) try {
-      with_settings(s, row);
-    } catch (const UserError& e) {
-      for (const Problem& problem : e.problems())
-        if (std::string line = line_of(problem, row); seen.insert(line).second) problems.add(std::move(line));
-    }
-  problems.raise();
+// OUTPUT_DIR-sweep, also for "OUTPUT_DIR/".
+std::string default_folder(std::string output_dir) {
+  while (output_dir.size() > 1 && output_dir.ends_with('/')) output_dir.pop_back();
+  return output_dir + "-sweep";
 }
 
 int run_sweep_command(const std::vector<std::string>& words) {
   Sweep s;
   s.options.parse(words);
   if (!s.grid) throw UserError("sweep needs --grid FILE");
-  const std::vector<SweepCombination> grid = sweep_grid(read_file(*s.grid), *s.grid);
+  std::vector<SweepCombination> grid = sweep_grid(read_file(*s.grid), *s.grid);
   check_set_once(s.overrides, grid);
-  check_combinations(s, grid);
-  const RecipeFile file = load_recipe(s.recipe, s.overrides);
-  const std::vector<SweepRun> runs =
-      run_sweep(file, s.overrides, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"), output_options());
+  const std::string folder =
+      s.output ? *s.output : default_folder(examine_recipe(s.recipe, s.overrides).recipe.train.output_dir);
+  check_sweep(s.recipe, s.overrides, grid, folder);
+  const std::vector<SweepRun> runs = run_sweep(s.recipe, s.overrides, grid, folder, output_options());
   print(sweep_table(runs));
   int worst = 0;
   for (const SweepRun& run : runs)

@@ -18,6 +18,7 @@
 #include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "core/size_text.h"
+#include "diagnose/requirements.h"
 #include "diagnose/scaling_plan.h"
 #include "dist/strategy_rows.h"
 #include "hub/fetch.h"
@@ -52,7 +53,9 @@ struct Evaluate {
         "evals", evals,
         "a file with the key 'evals', in place of the recipe's, or a task of lm-evaluation-harness; only these are run",
         "FILE");
-    options.text("base-model", base_model, "evaluate this model directory; needs no recipe", "DIR");
+    options.text("base-model", base_model,
+                 "evaluate this model directory in place of the recipe's models; with --evals, no recipe is needed",
+                 "DIR");
     options.texts("adapter", adapters, "evaluate this adapter instead of the one in output_dir; several: one row each",
                   "DIR");
     options.flag("json", json, "print one JSON object per line");
@@ -122,8 +125,8 @@ int run_evaluate(const std::vector<std::string>& words) {
     const Recipe& recipe = file.recipe;
     const bool evals = !recipe.evaluation.evals.empty(),
                split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
-    if (!e.evals && !e.base_model && (split || !evals)) {
-      const auto rows = evaluate(recipe, comm, e.adapters);
+    if (!e.evals && (split || !evals)) {
+      const auto rows = evaluate(recipe, comm, e.adapters, e.base_model);
       if (comm.rank() == 0) print_losses(rows, e.json);
       if (!evals) return 0;
     }
@@ -294,6 +297,9 @@ int run_plan(const std::vector<std::string>& words) {
   for (auto& [name, bytes] : plan.memory.rows()) print(fmt::format("{:<24} {:>10}\n", name, size_text(bytes)));
   print(fmt::format("{:<24} {:>10}\n", "total", size_text(plan.memory.total())));
   print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", size_text(plan.checkpoint_bytes())));
+  if (const std::int64_t most = most_checkpoints(plan.recipe.train, plan.data.calendar.checkpoints()); most > 1)
+    print(fmt::format("{:<24} {:>10}\n", fmt::format("up to {} at once", most),
+                      size_text(plan.checkpoint_bytes() * static_cast<std::size_t>(most))));
   if (plan.data.schedule.options().micro_batch_tokens == 0)
     print(fmt::format("micro_batch_size up to {} fits in the {} of available memory; ", plan.largest_micro_batch(),
                       size_text(available_memory())));

@@ -44,19 +44,32 @@ std::string best_checkpoint(const std::string& output_dir) {
                   fmt::join(steps, ", "));
 }
 
+// The checkpoint that a folder is by itself, wherever it lies; unset if it is none.
+std::optional<Checkpoint> checkpoint_at(const std::string& folder) {
+  const std::string state = path_in(folder, "dml_state.json");
+  if (!file_exists(state) || !file_exists(path_in(folder, "manifest.json"))) return std::nullopt;
+  return Checkpoint{folder, json_integer(read_json(state), "step", 0, state)};
+}
+
+CheckpointRow row_of(const Checkpoint& c, bool contents) {
+  CheckpointRow row{c.path, c.step, {}, {}, folder_bytes(c.path), checkpoint_problem(c, contents)};
+  add_losses(row);
+  return row;
+}
+
 }  // namespace
 
 std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents,
                                            std::optional<std::int64_t> step) {
   require_directory(output_dir);
+  if (const std::optional<Checkpoint> alone = checkpoint_at(output_dir); alone && (!step || *step == alone->step))
+    return {row_of(*alone, contents)};
   std::vector<Checkpoint> all = list_checkpoints(output_dir);
   std::vector<CheckpointRow> rows;
   bool found_latest = false;
   const std::string best = best_checkpoint(output_dir);
   for (const Checkpoint& c : all) {
-    CheckpointRow row{
-        c.path, c.step, {}, {}, folder_bytes(c.path), checkpoint_problem(c, contents && (!step || *step == c.step))};
-    add_losses(row);
+    CheckpointRow row = row_of(c, contents && (!step || *step == c.step));
     row.latest = row.problem.empty() && !found_latest;
     found_latest |= row.latest;
     row.best = best == fs::path(c.path).filename().string();

@@ -18,7 +18,7 @@ struct CheckpointRow {
 };
 
 /// Lists checkpoints, newest first. With `contents` every byte is compared with the manifest, else only names and
-/// sizes. UserError when there is no such directory.
+/// sizes. `output_dir` may be a checkpoint itself. UserError when there is no such directory.
 std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents,
                                            std::optional<std::int64_t> step = {});
 

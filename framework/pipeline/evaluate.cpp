@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "assembly/base_model.h"
 #include "assembly/distribution.h"
 #include "assembly/evaluators.h"
 #include "assembly/job.h"
+#include "assembly/model_location.h"
 #include "assembly/objective_choice.h"
 #include "assembly/vocabulary.h"
 #include "core/clock.h"
@@ -90,32 +92,81 @@ struct Split {
   }
 };
 
-}  // namespace
+// A model to evaluate.
+struct Measured {
+  std::string name;
+  ModelSection model;
+  std::vector<std::string> over;   // adapters
+  std::string vocabulary_of = {};  // an adapter whose tokens it gets
+  bool begins = false;  // the model that a training of all weights started from, with rows for its new tokens
+};
 
-std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters) {
+// The base of a training of all weights, if it is still there.
+bool base_is_there(const ModelSection& model) {
+  if (model.base_model.empty() || model.reinit_weights) return false;
+  try {
+    return file_exists(model_directory(model.base_model));
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+std::vector<Measured> trained_models(const Recipe& recipe, std::vector<std::string> adapters) {
+  const std::string& output_dir = recipe.train.output_dir;
+  const bool has_head = recipe.model.task == ModelTask::causal_lm;  // a reward model's base has none
+  std::vector<Measured> out;
+  if (recipe.adapter.makes_model()) {
+    if (!adapters.empty())
+      throw UserError("--adapter: this recipe trains the whole model; name a recipe that trains an adapter");
+    ModelSection section = recipe.model;
+    if (file_exists(output_dir + "/config.json")) {
+      section = ModelSection{};
+      section.base_model = output_dir;
+      section.task = recipe.model.task;
+      if (has_head && base_is_there(recipe.model)) out.push_back({"base", recipe.model, {}, "", true});
+    }
+    if (section.base_model.empty()) throw UserError("{}: no trained model there yet; run dml train first", output_dir);
+    out.push_back({section.base_model, section, {}});
+    return out;
+  }
+  if (adapters.empty()) adapters = {output_dir};
+  if (has_head) out.push_back({"base", recipe.model, {}, adapters[0]});
+  for (const std::string& directory : adapters) out.push_back({directory, recipe.model, {directory}, directory});
+  return out;
+}
+
+// Another model on the recipe's data, alone and with adapters.
+std::vector<Measured> given_models(const Recipe& recipe, const std::string& base,
+                                   const std::vector<std::string>& adapters) {
+  ModelSection section = recipe.model;
+  section.base_model = base;
+  std::vector<Measured> out{{base, section, {}, adapters.empty() ? "" : adapters[0]}};
+  for (const std::string& directory : adapters) out.push_back({directory, section, {directory}, directory});
+  return out;
+}
+
+void check_measurable(const Recipe& recipe) {
   const auto& objective = recipe.train.objective;
   if (recipe.data.rows == RowKind::prompts || (objective && !objectives().at(*objective).make.of_tokens))
     throw UserError(
         "dml evaluate measures the loss of texts and of preferences; this run measures its own values on the "
         "validation data, as \"event\": \"eval\" in metrics.jsonl of output_dir");
-  set_up_processor(recipe.train, comm);
-  bool full = recipe.adapter.makes_model();
-  if (full && !adapters.empty())
-    throw UserError("--adapter: this recipe trains the whole model; name a recipe that trains an adapter");
-  ModelSection section = recipe.model;
-  if (full && file_exists(recipe.train.output_dir + "/config.json")) {
-    section = ModelSection{};
-    section.base_model = recipe.train.output_dir;
-    section.task = recipe.model.task;
-  }
-  if (section.base_model.empty())
-    throw UserError("{}: no trained model there yet; run dml train first", recipe.train.output_dir);
-  if (!full && adapters.empty()) adapters = {recipe.train.output_dir};
-  for (const std::string& directory : adapters)
-    if (!file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/adapters.safetensors"))
-      throw UserError("{}: no adapter there; run dml train first, or name one with --adapter", directory);
+}
 
-  auto tokenizer = open_tokenizer(full ? section : recipe.model);
+}  // namespace
+
+std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::vector<std::string>& adapters,
+                                 const std::optional<std::string>& base_model) {
+  check_measurable(recipe);
+  set_up_processor(recipe.train, comm);
+  const std::vector<Measured> models =
+      base_model ? given_models(recipe, *base_model, adapters) : trained_models(recipe, adapters);
+  for (const Measured& m : models)
+    for (const std::string& directory : m.over)
+      if (!file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/adapters.safetensors"))
+        throw UserError("{}: no adapter there; run dml train first, or name one with --adapter", directory);
+
+  const auto tokenizer = open_tokenizer(models.back().model);
   Prepared prepared = prepare_on_ranks(recipe, *tokenizer, comm);
   Examples examples = prepared.validation();
   if (examples.empty()) throw UserError("there is no validation split: set val_set_size or test_datasets");
@@ -124,28 +175,26 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<s
               Schedule(examples.lengths(),
                        eval_schedule(recipe.data, recipe.train, preferences ? examples.size() : comm.size()))};
   if (recipe.preference.needs_reference()) {
-    const BaseModel start = open_base_model(recipe.model, recipe.adapter);
+    BaseModel own = open_base_model(recipe.model, recipe.adapter);
     std::vector<std::string> over;
-    if (!full && recipe.adapter.lora_model_dir) over = {*recipe.adapter.lora_model_dir};
-    BaseModel own = start;
+    if (!recipe.adapter.makes_model() && recipe.adapter.lora_model_dir) over = {*recipe.adapter.lora_model_dir};
     fit_vocabulary(own, over);
     split.refer_to(*make_inference_model(own, recipe.model.frozen_storage, over), comm);
   }
 
-  const BaseModel base = open_base_model(section, recipe.adapter);
   std::vector<Evaluation> rows;
-  auto run = [&](std::string name, const std::string& vocabulary_of, const std::vector<std::string>& over) {
-    BaseModel own = base;  // adapters may add tokens
-    if (!vocabulary_of.empty()) fit_vocabulary(own, {vocabulary_of});
-    auto model = make_inference_model(own, section.frozen_storage, over);
-    rows.push_back(split.evaluate(std::move(name), *model, comm));
-    if (std::isfinite(rows.back().loss)) return;
+  for (const Measured& m : models) {
+    BaseModel own = open_base_model(m.model, recipe.adapter);  // adapters may add tokens
+    if (!m.vocabulary_of.empty()) fit_vocabulary(own, {m.vocabulary_of});
+    if (m.begins)
+      resize_vocabulary(own, tokens_with_rows(*tokenizer, recipe.adapter), recipe.model, recipe.adapter,
+                        recipe.train.seed);
+    auto model = make_inference_model(own, m.model.frozen_storage, m.over);
+    rows.push_back(split.evaluate(m.name, *model, comm));
+    if (std::isfinite(rows.back().loss)) continue;
     own.examine(comm);  // names a damaged tensor, if there is one
     throw Error(ExitCode::diverged, fmt::format("{}: the validation loss is not a finite number", rows.back().name));
-  };
-  const bool has_head = section.task == ModelTask::causal_lm;  // a reward model's base does not
-  if (full || has_head) run(full ? section.base_model : "base", full ? "" : adapters[0], {});
-  for (const std::string& directory : adapters) run(directory, directory, {directory});
+  }
   return rows;
 }
 

@@ -2,6 +2,7 @@
 // the preference loss relative to the model that the run started from.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,10 @@ struct Evaluation {
   double seconds = 0;
 };
 
-/// Returns one row for the base (adapters only) and one for the trained model, or for each of `adapters`, which replace
-/// the adapter in the output directory. Every rank gets the same values.
-std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters = {});
+/// Returns one row for the base (of a training of all weights: if it is still there) and one for the trained model, or
+/// for each of `adapters`, which replace the adapter in the output directory. `base_model`: this model instead, and it
+/// with the given adapters. Every rank gets the same values.
+std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::vector<std::string>& adapters = {},
+                                 const std::optional<std::string>& base_model = {});
 
 }  // namespace dml

@@ -7,6 +7,7 @@
 #include "assembly/job.h"
 #include "core/error.h"
 #include "core/memory_limits.h"
+#include "core/rounding.h"
 #include "data/example.h"
 #include "data/prepare.h"
 #include "model/adapter_plan.h"
@@ -18,7 +19,6 @@ namespace {
 constexpr std::int64_t kFullTraining = 50'000'000;  // parameters: up to so many, every weight is trained
 constexpr double kShareOfMemory = 0.8;
 
-std::int64_t rounded_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 std::int64_t power_of_two(std::int64_t n) {
   std::int64_t p = 1;
   while (p * 2 <= n) p *= 2;
@@ -138,7 +138,7 @@ class Chooser {
     Json config = {{"model_type", "llama"},
                    {"vocab_size", vocab},
                    {"hidden_size", size.hidden},
-                   {"intermediate_size", rounded_up(size.hidden * 8 / 3, 64)},
+                   {"intermediate_size", round_up(size.hidden * 8 / 3, 64)},
                    {"num_hidden_layers", size.layers},
                    {"num_attention_heads", size.heads},
                    {"num_key_value_heads", size.heads / 2},
@@ -167,7 +167,7 @@ class Chooser {
     const std::int64_t wanted = documents ? std::min<std::int64_t>(longest, model_.scratch ? 512 : 2048)
                                 : longest <= std::max<std::int64_t>(512, 2 * l.quantile(0.99)) ? longest
                                                                                                : l.quantile(0.99);
-    out_.recipe.data.sequence_len = std::min(std::max<std::int64_t>(128, rounded_up(wanted, 64)), context());
+    out_.recipe.data.sequence_len = std::min(std::max<std::int64_t>(128, round_up(wanted, 64)), context());
     out_.recipe.data.sample_packing = out_.recipe.data.eval_sample_packing = documents;
   }
 
@@ -257,7 +257,7 @@ class Chooser {
     if (model_.quantized || adapter_ == AdapterKind::qlora) ways.erase(ways.begin(), ways.begin() + 2);
     else if (adapter_ == AdapterKind::lora) ways.resize(2);
     const std::int64_t batch = *r.train.batch_size, wanted = r.data.sequence_len;
-    for (std::int64_t length = wanted;; length = rounded_up(length / 2, 64)) {
+    for (std::int64_t length = wanted;; length = round_up(length / 2, 64)) {
       r.data.sequence_len = length;
       const std::int64_t most = std::min(batch, power_of_two(std::max<std::int64_t>(1, 4096 / length)));
       for (const Way& way : ways)

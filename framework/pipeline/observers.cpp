@@ -13,6 +13,7 @@
 #include "train/plateau.h"
 #include "train/preference_warnings.h"
 #include "train/tensorboard.h"
+#include "train/trainer.h"
 #include "train/trigger_file.h"
 #include "train/wandb.h"
 #include "train/zero_gradient.h"
@@ -149,7 +150,8 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
 MetricsLog* add_writers(Observers& observers, const RunPlan& plan, const TrainState& state, const std::string& from,
                         ProgressMode progress) {
   const TrainSection& t = plan.recipe.train;
-  auto log = std::make_unique<MetricsLog>(t.output_dir + "/metrics.jsonl", from.empty() ? -1 : state.step);
+  const MetricsBefore before{from.empty() ? -1 : state.step, from, !state.extra.contains(kEvaluationOpen)};
+  auto log = std::make_unique<MetricsLog>(t.output_dir + "/metrics.jsonl", before);
   MetricsLog* kept = log.get();
   observers.push_back(std::move(log));
   const std::int64_t steps = plan.data.schedule.steps();

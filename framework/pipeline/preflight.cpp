@@ -171,12 +171,15 @@ void check_model(const Recipe& recipe, BaseModel& base, const Tokenizer* tokeniz
 }
 
 // Reads the data; the lengths of its examples when all of it was read and nothing is wrong.
-ExampleLengths check_rows_of(const Recipe& recipe, const Tokenizer* tokenizer, Findings& found, Validation& out) {
+CheckedRows::Entry read_rows(const Recipe& recipe, const Tokenizer* tokenizer) {
+  CheckedRows::Entry out{recipe.model, recipe.data, recipe.templates, {}, {}, {}};
+  Findings found;
   const auto add = [&](const Problem& problem) { found.add(problem); };
   if (!tokenizer) {
     check_sources(recipe.data, add);
     out.notes.push_back("without a tokenizer, no row was checked");
-    return {};
+    out.problems = std::move(found.all);
+    return out;
   }
   DataCheck data;
   found.attempt("datasets", [&] {
@@ -190,7 +193,20 @@ ExampleLengths check_rows_of(const Recipe& recipe, const Tokenizer* tokenizer, F
     out.notes.push_back(fmt::format("of the rows that were checked: {}", doubt));
   if (const std::int64_t rows = data.report.total(&DatasetReport::rows); data.partial.empty() && rows > 0)
     out.notes.push_back(fmt::format("{} checked", counted(rows, "row was", "rows were")));
-  return {std::move(data.train_lengths), std::move(data.validation_lengths)};
+  out.problems = std::move(found.all);
+  out.lengths = {std::move(data.train_lengths), std::move(data.validation_lengths)};
+  return out;
+}
+
+ExampleLengths check_rows_of(const Recipe& recipe, const Tokenizer* tokenizer, CheckedRows* known, Findings& found,
+                             Validation& out) {
+  const CheckedRows::Entry* before = known ? known->find(recipe) : nullptr;
+  CheckedRows::Entry rows = before ? *before : read_rows(recipe, tokenizer);
+  for (const Problem& problem : rows.problems) found.add(problem);
+  out.notes.insert(out.notes.end(), rows.notes.begin(), rows.notes.end());
+  ExampleLengths lengths = rows.lengths;
+  if (known && !before) known->add(std::move(rows));
+  return lengths;
 }
 
 // The base and the tokenizer of a recipe, as far as they can be opened.
@@ -233,12 +249,14 @@ void add_first_rows(const DatasetEntry& dataset, BadRow on_bad_row, std::vector<
 }
 
 // Whether the rewards can judge the rows of the data. Checks nothing with `scores`, which drop rows later.
-void check_rewarded_rows(const Recipe& recipe, Findings& found) {
+void check_rewarded_rows(const Recipe& recipe, const Tokenizer& tokenizer, Findings& found) {
   if (recipe.preference.rl != Rl::grpo || !found.all.empty() || recipe.data.scores != ScoreFilter{}) return;
   found.attempt("rewards", [&] {
     std::vector<EvalRow> rows;
     for (const DatasetEntry& dataset : recipe.data.datasets) add_first_rows(dataset, recipe.data.on_bad_row, rows);
-    if (const auto problems = RewardSources(recipe.preference).problems_with(rows); !problems.empty())
+    RewardSources sources(recipe.preference);
+    sources.load();
+    if (const auto problems = sources.problems_with(rows, tokenizer); !problems.empty())
       throw UserError("{}", fmt::join(problems, "\n"));
   });
 }
@@ -248,7 +266,7 @@ void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengt
   auto& [base, has_base, tokenizer] = opened;
   if (has_base) {
     check_model(recipe, base, tokenizer.get(), found);
-    check_rewarded_rows(recipe, found);
+    if (tokenizer) check_rewarded_rows(recipe, *tokenizer, found);
     for (std::string& line : misspelt_names(recipe, base)) out.notes.push_back(std::move(line));
   }
   if (auto& checkpoint = recipe.train.resume_from_checkpoint; checkpoint && *checkpoint != "auto")
@@ -271,12 +289,19 @@ void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengt
 
 }  // namespace
 
-Validation validate(const RecipeFile& file) {
+const CheckedRows::Entry* CheckedRows::find(const Recipe& recipe) const {
+  const auto same = std::ranges::find_if(entries_, [&](const Entry& e) {
+    return e.model == recipe.model && e.data == recipe.data && e.templates == recipe.templates;
+  });
+  return same == entries_.end() ? nullptr : &*same;
+}
+
+Validation validate(const RecipeFile& file, CheckedRows* known) {
   Findings found;
   Validation out;
   Opened opened;
   if (file.problems.empty() || !file.recipe.model.base_model.empty()) opened = open_model(file.recipe.model, found);
-  const ExampleLengths lengths = check_rows_of(file.recipe, opened.tokenizer.get(), found, out);
+  const ExampleLengths lengths = check_rows_of(file.recipe, opened.tokenizer.get(), known, found, out);
   if (file.problems.empty()) check_run(file.recipe, opened, lengths, found, out);
   else out.notes.push_back("memory, and whether the recipe suits the model, are checked when its settings are valid");
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "assembly/base_model.h"
+#include "diagnose/requirements.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
 
@@ -27,9 +28,28 @@ struct Validation {
   std::vector<std::string> notes;  // what was checked, what was not, and what only some commands reject
 };
 
+/// What was found in the rows of recipes that were validated before: those of a sweep share most of their data.
+class CheckedRows {
+ public:
+  struct Entry {
+    ModelSection model;
+    DataSection data;
+    TemplateSection templates;
+    std::vector<Problem> problems;
+    std::vector<std::string> notes;
+    ExampleLengths lengths;
+  };
+  /// Null if rows like these were not checked. Another seed only chooses other rows for validation.
+  const Entry* find(const Recipe& recipe) const;
+  void add(Entry entry) { entries_.push_back(std::move(entry)); }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
 /// Checks everything that the recipe names: the model's config and tensor headers, the tokenizer, an adapter to start
 /// from, the rows of every dataset up to a limit of a few seconds, and the memory of a run. Writes nothing, and does
-/// not throw for errors in the input.
-Validation validate(const RecipeFile& file);
+/// not throw for errors in the input. `known`: rows that need no second check; takes those of this recipe.
+Validation validate(const RecipeFile& file, CheckedRows* known = nullptr);
 
 }  // namespace dml

@@ -19,6 +19,10 @@ double mean_loss(std::span<const StepMetrics> steps) {
   return sum / count;
 }
 
+double mean(std::span<const double> values) {
+  return std::reduce(values.begin(), values.end()) / static_cast<double>(values.size());
+}
+
 }  // namespace
 
 std::string RunOutcome::text() const {
@@ -33,13 +37,19 @@ std::vector<double> rewards_of(const std::vector<StepMetrics>& steps) {
   return out;
 }
 
+std::optional<double> last_reward(const std::vector<StepMetrics>& steps) {
+  const std::vector<double> rewards = rewards_of(steps);
+  if (rewards.empty()) return std::nullopt;
+  return mean(std::span(rewards).last(std::max<std::size_t>(1, rewards.size() / 10)));
+}
+
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& all_evals,
                       std::int64_t result_step) {
-  if (const std::vector<double> rewards = rewards_of(steps); rewards.size() >= kMinSteps) {
-    const auto tenth = static_cast<std::ptrdiff_t>(rewards.size() / 10);
-    const auto count = static_cast<double>(tenth);
-    return {"reward", std::reduce(rewards.begin(), rewards.begin() + tenth) / count,
-            std::reduce(rewards.end() - tenth, rewards.end()) / count, true};
+  if (const std::vector<double> rewards = rewards_of(steps); !rewards.empty()) {
+    if (rewards.size() < kMinSteps) return {};
+    const std::span<const double> all(rewards);
+    const std::size_t tenth = rewards.size() / 10;
+    return {"reward", mean(all.first(tenth)), mean(all.last(tenth)), true};
   }
   const std::vector<EvalMetrics> evals = with_loss(all_evals);
   auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);

@@ -1,6 +1,7 @@
 // Whether a run improved its model: compares the loss, or the reward, at its beginning with that of its result.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,12 @@ struct RunOutcome {
 /// The mean rewards of the steps that sampled (rl: grpo); empty if a run has none. The loss of such a run is near 0
 /// whatever it learns.
 std::vector<double> rewards_of(const std::vector<StepMetrics>& steps);
+/// The mean of the last tenth of the rewards; unset without rewards.
+std::optional<double> last_reward(const std::vector<StepMetrics>& steps);
 
-/// With rewards, their means over the first and last tenth of those steps. Else the validation loss of the first
-/// evaluation and of the one after `result_step`, whose weights are the result; without two evaluations, the mean
-/// training loss of the first and last tenth of the steps.
+/// With rewards, their means over the first and last tenth of those steps, and never a loss. Else the validation loss
+/// of the first evaluation and of the one after `result_step`, whose weights are the result; without two evaluations,
+/// the mean training loss of the first and last tenth of the steps.
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& evals,
                       std::int64_t result_step);
 

@@ -21,6 +21,7 @@
 #include "dist/agreement.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
+#include "pipeline/input_digests.h"
 #include "pipeline/preflight.h"
 #include "pipeline/recipe_changes.h"
 #include "train/moving_reference.h"
@@ -167,6 +168,10 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
                                 kernels::precision() == DType::bf16 ? ", bf16 products" : "");
   fresh_.extra["recipe"] = recipe_text_;
   fresh_.extra["steps"] = data.schedule.steps();
+  const bool reads = comm.rank() == 0;  // for all
+  for (const auto& [key, digest] : {std::pair{kRewardModels, reads ? digest_of_reward_models(recipe.preference) : ""},
+                                    std::pair{kEvals, reads ? digest_of_evals(recipe.evaluation) : ""}})
+    if (const std::string same = comm.broadcast_text(digest, 0); !same.empty()) fresh_.extra[key] = same;
 }
 
 StepPlan RunPlan::step_plan(std::int64_t step) const {
@@ -195,6 +200,9 @@ std::string RunPlan::recipe_text() const {
   t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
   if (recipe.data.rows != RowKind::text) t.micro_batch_size = fresh.micro_batch_size;
   plain.recipe.distribution = {};
+  // These round gradients, or order their sums.
+  plain.recipe.distribution.comm_dtype = recipe.distribution.comm_dtype;
+  plain.recipe.distribution.gradient_tree = recipe.distribution.gradient_tree;
   plain.recipe.log = {};
   plain.recipe.adapter.quantized_cache_path = AdapterSection().quantized_cache_path;
   return resolved_yaml(plain);

@@ -109,6 +109,9 @@ struct RunPlan {
   /// UserError naming what changed unless the run that made the checkpoint may be continued with this recipe.
   void check_recipe(const TrainState& found, const std::string& from) const;
 
+  /// Keys of TrainState::extra: digests of further inputs.
+  static constexpr const char *kRewardModels = "reward_models", *kEvals = "evals";
+
   TrainState fresh_;  // the state of a new run
   std::string recipe_text_;
 };

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "core/version.h"
 #include "diagnose/launch.h"
 #include "dist/started_rank.h"
@@ -23,6 +24,14 @@ namespace {
 
 constexpr std::int64_t kRecordFormat = 1;
 constexpr std::size_t kMaxWords = 10'000;
+// The user's directory, where dml resume has left it.
+constexpr const char* kUserVariable = "DML_CALLED_IN";
+
+bool user_is_elsewhere() {
+  const char* directory = std::getenv(kUserVariable);
+  std::error_code error;
+  return directory && !fs::equivalent(directory, fs::current_path(error), error);
+}
 
 std::vector<std::string> command_line(const std::string& process) {
   std::ifstream file("/proc/" + process + "/cmdline");  // /proc files have no size
@@ -155,6 +164,26 @@ std::string train_command(const RunRecord& r, const std::string& resume, const s
   std::vector<std::string> train = train_arguments(r, resume);
   words.insert(words.end(), train.begin(), train.end());
   return shell_text(words);
+}
+
+void enter_directory_of(const RunRecord& record) {
+  std::error_code error;
+  const fs::path before = fs::current_path(error);
+  fs::current_path(record.directory, error);
+  if (error)
+    log_warning("{}: the directory in which the run was started is gone: relative paths now start in {}",
+                record.directory, before.string());
+  else if (before != fs::current_path(error)) setenv(kUserVariable, before.c_str(), 1);  // also for ranks
+}
+
+std::string path_for_user(const std::string& path) {
+  std::error_code error;
+  return user_is_elsewhere() ? fs::absolute(path, error).lexically_normal().string() : path;
+}
+
+std::string command_for_user(const RunRecord& r, const std::string& resume, const std::string& program) {
+  const std::string command = train_command(r, resume, program);
+  return user_is_elsewhere() ? fmt::format("cd {} && {}", shell_text({r.directory}), command) : command;
 }
 
 std::string program_name() {

@@ -39,6 +39,14 @@ std::vector<std::string> train_arguments(const RunRecord& record, const std::str
 /// the name or path of dml.
 std::string train_command(const RunRecord& record, const std::string& resume, const std::string& program);
 
+/// Changes to the directory in which a run was started; a warning when it is gone. Hints are then given for the
+/// directory in which the user is.
+void enter_directory_of(const RunRecord& record);
+/// `path`, absolute where the user is in another directory.
+std::string path_for_user(const std::string& path);
+/// train_command() for the directory in which the user is: "cd DIRECTORY && …" if that is another one.
+std::string command_for_user(const RunRecord& record, const std::string& resume, const std::string& program);
+
 /// The name by which this process was started: "dml", or a path.
 std::string program_name();
 

@@ -39,6 +39,7 @@ TrainState RunPlan::start(const std::string& from) {
         "comm_dtype: {} was saved by another strategy or number of ranks, so the rounding errors it carried are lost: "
         "bits differ from those of an uninterrupted run",
         from);
+  remember_best_checkpoint(*found, from, recipe.train.output_dir);
   found->recipe = fresh_.recipe;  // of an extended run, not the checkpoint's
   for (auto& [key, value] : fresh_.extra.items()) found->extra[key] = value;
   return *found;
@@ -56,6 +57,9 @@ TrainState RunPlan::load_values(const std::string& from) {
   check_recipe(found, from);  // first: a changed setting may also change the prepared data
   same(found.data, fresh_.data, "training data");
   same(found.base, fresh_.base, "base model");
+  for (const auto& [key, what] : {std::pair{kRewardModels, "reward model"}, std::pair{kEvals, "data of 'evals'"}})
+    if (found.extra.contains(key))  // not in checkpoints of earlier versions
+      same(json_string(found.extra, key, "", from), json_string(fresh_.extra, key, "", from), what);
   if (found.numerics != fresh_.numerics)
     log_warning("{}: was written by '{}', this program is '{}': results may differ in the last bits", from,
                 found.numerics, fresh_.numerics);
@@ -112,7 +116,7 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
 std::int64_t RunPlan::load_best_model(const TrainState& state) {
   switch_to_average(*optimizer, *strategy);
   if (!recipe.train.load_best_model_at_end || state.best_step <= 0 || state.best_step == state.step) return state.step;
-  std::string best = checkpoint_path(recipe.train.output_dir, state.best_step);
+  const std::string best = best_checkpoint_of(state, recipe.train.output_dir);
   if (auto problem = manifest_problem(best); !problem.empty()) {
     log_warning(
         "load_best_model_at_end: the best evaluation was after step {}, but its checkpoint {} is not complete ({}); "

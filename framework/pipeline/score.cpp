@@ -1,6 +1,7 @@
 #include "pipeline/score.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "assembly/base_model.h"
 #include "assembly/job.h"
@@ -71,7 +72,13 @@ std::vector<RowScore> score_rows(const Recipe& wanted, Comm& comm, const std::op
     BaseModel base = open_base_model(section, recipe.adapter);
     fit_vocabulary(base, trained.adapters);
     const auto model = make_inference_model(base, section.frozen_storage, over);
-    return losses_of(*model, examples, schedule, comm);
+    const std::vector<double> all = losses_of(*model, examples, schedule, comm);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (!std::isfinite(all[i]))
+        throw Error(ExitCode::diverged, fmt::format("{}: the loss of {} is not a finite number",
+                                                    over.empty() ? section.base_model : over.back(),
+                                                    prepared.place(examples.stored(static_cast<std::int64_t>(i)))));
+    return all;
   };
   std::vector<RowScore> out(static_cast<std::size_t>(examples.size()));
   const bool apart = !trained.adapters.empty() || trained.section.base_model != recipe.model.base_model;

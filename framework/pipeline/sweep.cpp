@@ -1,21 +1,18 @@
 #include "pipeline/sweep.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "core/error.h"
 #include "core/files.h"
-#include "core/hash.h"
 #include "core/log.h"
-#include "data/sources.h"
 #include "diagnose/launch.h"
+#include "pipeline/run_outcome.h"
 #include "recipe/codecs.h"
 #include "recipe/keys.h"
 #include "recipe/reader.h"
 #include "train/metrics_log.h"
 
 namespace dml {
-namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMaxRuns = 10000;
@@ -68,26 +65,6 @@ class GridReader {
   recipe::Report& report_;
 };
 
-/// A digest of what all runs share: the recipe with the settings of the command line, and its data files.
-std::string digest_of_inputs(RecipeFile file) {
-  file.recipe.train.output_dir.clear();
-  Hasher hasher;
-  hasher.text(resolved_yaml(file));
-  const DataSection& data = file.recipe.data;
-  for (const auto* entries : {&data.datasets, &data.test_datasets, &data.pretraining_dataset})
-    for (const DatasetEntry& entry : *entries) try {
-        for (const SourceFile& source : find_sources(entry)) {
-          const std::string path = source.path.substr(0, source.path.find("::"));  // of an archive
-          std::error_code unreadable;
-          hasher.text(source.path).text(fmt::format("{}", fs::file_size(path, unreadable)));
-          hasher.text(fmt::format("{}", fs::last_write_time(path, unreadable).time_since_epoch().count()));
-        }
-      } catch (const UserError&) {
-        hasher.text(entry.path);  // training reports it
-      }
-  return hasher.digest();
-}
-
 /// A line of sweep.jsonl.
 struct SweepRecord {
   std::string name;
@@ -134,10 +111,11 @@ const SweepRecord* finished(const std::vector<SweepRecord>& records, const Sweep
   return found == records.end() ? nullptr : &*found;
 }
 
-void read_losses(const std::string& folder, SweepRun& run) {
+void read_results(const std::string& folder, SweepRun& run) {
   if (!file_exists(folder + "/metrics.jsonl")) return;
   const RunMetrics metrics = read_metrics(folder);
   if (!metrics.steps.empty()) run.train_loss = metrics.steps.back().loss;
+  if (const std::optional<double> reward = last_reward(metrics.steps)) run.reward = *reward;
   for (const EvalMetrics& e : with_loss(metrics.evals)) {
     run.eval_loss = e.loss();
     if (!(run.best_eval_loss.is_number() && run.best_eval_loss.get<double>() <= e.loss()))
@@ -146,7 +124,9 @@ void read_losses(const std::string& folder, SweepRun& run) {
 }
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); }
-std::string loss_text(const Json& loss) { return loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : ""; }
+std::string number_text(const Json& value) {
+  return value.is_number() ? fmt::format("{:.4f}", value.get<double>()) : "";
+}
 
 /// Whether the folder of a run holds one with other settings or inputs.
 bool replaces_another(const std::vector<SweepRecord>& records, const SweepRun& run, const std::string& inputs) {
@@ -199,19 +179,22 @@ std::vector<SweepCombination> sweep_grid(const std::string& text, const std::str
   return all;
 }
 
-std::vector<SweepRun> run_sweep(const RecipeFile& recipe, const std::vector<Override>& overrides,
+std::string sweep_run_name(std::size_t number) { return fmt::format("run-{:02}", number + 1); }
+
+std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Override>& overrides,
                                 const std::vector<SweepCombination>& grid, const std::string& directory,
                                 const std::vector<std::string>& output_options) {
   Json common = Json::object();  // of all runs
   for (const Override& o : overrides)
     if (o.key != "output_dir") common[o.key] = o.value;
-  const std::string inputs = digest_of_inputs(recipe);
   make_directories(directory);
   const std::string record = directory + "/sweep.jsonl";
   std::vector<SweepRecord> records = records_of(record);
   std::vector<SweepRun> runs;
-  for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({fmt::format("run-{:02}", i + 1), grid[i].settings});
-  for (SweepRun& run : runs) {
+  for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({sweep_run_name(i), grid[i].settings});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    SweepRun& run = runs[i];
+    const std::string& inputs = grid[i].inputs;
     std::string folder = directory + "/" + run.name;
     if (const SweepRecord* done = finished(records, run.settings, inputs)) {
       folder = directory + "/" + done->name;
@@ -219,7 +202,7 @@ std::vector<SweepRun> run_sweep(const RecipeFile& recipe, const std::vector<Over
       log_info("{}: finished before", run.name);
     } else {
       log_info("{} of {}: {}", run.name, runs.size(), dump(run.settings));
-      std::vector<std::string> words{recipe.path, "--resume", replaces_another(records, run, inputs) ? "none" : "auto"};
+      std::vector<std::string> words{recipe, "--resume", replaces_another(records, run, inputs) ? "none" : "auto"};
       words.insert(words.end(), output_options.begin(), output_options.end());
       run.exit = train_run(std::move(words), common, run, folder);
       std::erase_if(records, [&](const SweepRecord& r) { return r.name == run.name; });
@@ -228,7 +211,7 @@ std::vector<SweepRun> run_sweep(const RecipeFile& recipe, const std::vector<Over
       for (const SweepRecord& r : records) text += r.line() + "\n";
       write_file(record, text);
     }
-    read_losses(folder, run);
+    read_results(folder, run);
     if (run.exit == static_cast<int>(ExitCode::stopped) || run.exit > 128) {
       log_warning("{} was stopped, and so is the sweep; the same command continues it", run.name);
       break;
@@ -242,15 +225,18 @@ std::string sweep_table(const std::vector<SweepRun>& runs) {
   for (const SweepRun& run : runs)
     for (auto& [key, value] : run.settings.items())
       if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+  const bool rewards = std::ranges::any_of(runs, [](const SweepRun& run) { return run.reward.is_number(); });
   std::string out = "| run |", line = "|---|";
   for (const std::string& key : keys) out += fmt::format(" {} |", key), line += "---|";
+  if (rewards) out += " reward |", line += "--:|";
   out += " loss | eval loss | lowest | exit |\n" + line + "--:|--:|--:|--:|\n";
   for (const SweepRun& run : runs) {
     out += fmt::format("| {} |", run.name);
     for (const std::string& key : keys)
       out += fmt::format(" {} |", run.settings.contains(key) ? text_of(run.settings[key]) : "");
-    out += fmt::format(" {} | {} | {} | {} |\n", loss_text(run.train_loss), loss_text(run.eval_loss),
-                       loss_text(run.best_eval_loss), run.exit < 0 ? "" : std::to_string(run.exit));
+    if (rewards) out += fmt::format(" {} |", number_text(run.reward));
+    out += fmt::format(" {} | {} | {} | {} |\n", number_text(run.train_loss), number_text(run.eval_loss),
+                       number_text(run.best_eval_loss), run.exit < 0 ? "" : std::to_string(run.exit));
   }
   return out;
 }

@@ -20,27 +20,37 @@ using SweepSettings = Json;
 struct SweepCombination {
   SweepSettings settings = Json::object();
   std::map<std::string, std::string> places;
+  std::string inputs = {};  // digest of its recipe and of the files that it reads, set by check_sweep()
 };
 
 /// Parses a grid. UserError with the places of all errors.
 std::vector<SweepCombination> sweep_grid(const std::string& text, const std::string& source);
+
+/// Checks every combination as `dml validate` does. UserError with all problems, at their places in the grid. Models
+/// and data of the Hub are downloaded. `recipe`: the recipe's path.
+void check_sweep(const std::string& recipe, const std::vector<Override>& overrides, std::vector<SweepCombination>& grid,
+                 const std::string& directory);
+
+/// "run-01", the folder of run 0.
+std::string sweep_run_name(std::size_t number);
 
 struct SweepRun {
   std::string name;  // "run-01"
   SweepSettings settings;
   int exit = -1;                                                             // −1: not run yet
   Json train_loss = nullptr, eval_loss = nullptr, best_eval_loss = nullptr;  // from its metrics.jsonl
+  Json reward = nullptr;                                                     // the mean of its last steps
 };
 
-/// Trains the remaining runs with this program, into folders of `directory`; `directory`/sweep.jsonl has one line per
-/// finished run. A failed run does not end the sweep; a stopped one does. `overrides` apply to all runs (output_dir
-/// excepted) and to `recipe`. If the recipe, an override or a data file changed, a run is trained again.
+/// Trains the remaining runs of a grid that was checked with this program, into folders of `directory`;
+/// `directory`/sweep.jsonl has one line per finished run. A failed run does not end the sweep; a stopped one does.
+/// `overrides` apply to all runs (output_dir excepted). A run whose recipe, settings or files changed is trained again.
 /// `output_options`: as --quiet, for dml train.
-std::vector<SweepRun> run_sweep(const RecipeFile& recipe, const std::vector<Override>& overrides,
+std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Override>& overrides,
                                 const std::vector<SweepCombination>& grid, const std::string& directory,
                                 const std::vector<std::string>& output_options);
 
-/// One row per run: its settings, losses and how it ended.
+/// One row per run: its settings, reward if any run has one, losses and how it ended.
 std::string sweep_table(const std::vector<SweepRun>& runs);
 
 }  // namespace dml

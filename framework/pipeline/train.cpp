@@ -30,6 +30,17 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
+// "DIR" for "DIR/": names of files are appended to it.
+std::string without_slash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+RecipeFile with_plain_folder(RecipeFile file) {
+  file.recipe.train.output_dir = without_slash(file.recipe.train.output_dir);
+  return file;
+}
+
 // The checkpoint to resume from; "": none.
 std::string starting_point(const TrainSection& train, const TrainOptions& options) {
   const std::string asked = options.resume.value_or(
@@ -43,7 +54,7 @@ std::string starting_point(const TrainSection& train, const TrainOptions& option
     }
     if (auto problem = manifest_problem(asked); !problem.empty())
       throw UserError("{}: not a complete checkpoint: {}", asked, problem);
-    return asked;
+    return without_slash(asked);
   }
   FoundCheckpoint found = find_checkpoint(train.output_dir);
   for (auto& line : found.skipped) log_warning("skipped {}", line);
@@ -71,10 +82,10 @@ void log_stopped(const RunEnd& end, std::int64_t steps, const RunRecord& record)
   const bool can_resume = end.saved_at >= 0;
   log_info("Stopped after step {} of {}; {}", end.step, steps, step_text(end.saved_at, end.step));
   if (can_resume) {
-    log_info("To resume: {}", shell_text({program, "resume", record.output_dir}));
-    log_info("that is:   {}", train_command(record, "auto", program));
+    log_info("To resume: {}", shell_text({program, "resume", path_for_user(record.output_dir)}));
+    log_info("that is:   {}", command_for_user(record, "auto", program));
   } else {
-    log_info("To start again: {}", train_command(record, "", program));
+    log_info("To start again: {}", command_for_user(record, "", program));
   }
 }
 
@@ -127,6 +138,7 @@ void introduce(const RunPlan& plan, const TrainState& state) {
   for (auto& line : plan.details()) log_debug("{}", line);
   for (auto& line : plan.data.prepared.report().warnings()) log_warning("{}", line);
   for (auto& line : misspelt_names(plan.recipe, plan.base)) log_warning("{}", line);
+  if (state.extra.contains(kEvaluationOpen)) return;  // the run ended before this evaluation
   if (state.step >=
       plan.data.schedule.steps())  // its result is written again: the run may have been killed right before that
     log_info(
@@ -151,8 +163,7 @@ class RunFolder {
   void prepare(const std::string& from, std::int64_t step) const {
     remove_left_over(path());
     if (from.empty()) archive_earlier_run(path(), inputs_of(file_.recipe));
-    else if (real_path(fs::path(from).parent_path().string()) == real_path(path()))
-      archive_later_checkpoints(path(), step);
+    else if (real_path(run_folder_of(from)) == real_path(path())) archive_later_checkpoints(path(), step);
     write_file(path() + "/recipe.yml", file_.text);
     write_file(path() + "/recipe.resolved.yml", resolved_yaml(file_, true));
     write_run_record(path(), record_);
@@ -186,6 +197,15 @@ std::string rows_text(const RunData& data, std::int64_t step, std::span<const st
   return fmt::format("{}{}", fmt::join(places, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+// UserError unless the disk has room for the checkpoints that this run adds; a resumed one has some of them already.
+void check_room_for_checkpoints(const RunPlan& plan, const std::string& from) {
+  const TrainSection& t = plan.recipe.train;
+  if (t.save_strategy == IntervalStrategy::never) return;
+  const auto most = static_cast<std::size_t>(most_checkpoints(t, plan.data.calendar.checkpoints()));
+  const std::size_t there = from.empty() ? 0 : std::min(most, list_checkpoints(t.output_dir).size());
+  check_disk_space(t.output_dir, plan.checkpoint_bytes() * std::max<std::size_t>(1, most - there));
+}
+
 TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, const std::string& from,
                                  const RunRecord& record) {
   const TrainSection& t = plan.recipe.train;
@@ -204,7 +224,7 @@ TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, c
   };
   s.save_last = !best_only && t.save_strategy != IntervalStrategy::never;
   s.save_when_stopped = t.save_on_signal;
-  s.resume_command = shell_text({program_name(), "resume", record.output_dir});
+  s.resume_command = shell_text({program_name(), "resume", path_for_user(record.output_dir)});
   s.nonfinite_patience = t.nonfinite_patience;
   s.rows_of_step = [&plan](std::int64_t step, std::span<const std::int64_t> only) {
     return rows_text(plan.data, step, only);
@@ -216,8 +236,9 @@ TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, c
 
 }  // namespace
 
-ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) {
+ExitCode train(const RecipeFile& given, Comm& comm, const TrainOptions& options) {
   const auto started = Clock::now();
+  const RecipeFile file = with_plain_folder(given);
   const TrainSection& settings = file.recipe.train;
   const bool is_rank_zero = comm.rank() == 0;
   set_up_processor(settings, comm, options.layout ? options.layout->layout.threads : 0);
@@ -230,9 +251,8 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   Observers observers = make_policies(plan, started);
   plan.agree();
   folder.make_and_lock();
-  if (is_rank_zero && settings.save_strategy != IntervalStrategy::never)
-    check_disk_space(settings.output_dir, plan.checkpoint_bytes());
   const std::string from = comm.broadcast_text(is_rank_zero ? starting_point(settings, options) : "", 0);
+  if (is_rank_zero) check_room_for_checkpoints(plan, from);
   const TrainState state = plan.start(from);
   introduce(plan, state);
   MetricsLog* log = nullptr;

@@ -23,7 +23,8 @@ struct EvaluationContext {
   DistributionStrategy& strategy;
   Comm& comm;
   std::int64_t step = 0;  // optimizer steps done
-  /// Called after each of this rank's micro-batches with the number that are done.
+  /// Called after each of this rank's micro-batches with the number that are done: on all ranks equally often, and
+  /// where an exception, which is then thrown on all, may end the evaluation.
   std::function<void(std::int64_t done, std::int64_t total)> part = [](std::int64_t, std::int64_t) {};
 };
 

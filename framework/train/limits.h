@@ -14,13 +14,20 @@ class SignalRequests : public Observer {
  public:
   /// `save_on_stop`: save a checkpoint before a signal stops the run.
   explicit SignalRequests(bool save_on_stop) : save_on_stop_(save_on_stop) {}
-  Action on_step(const StepMetrics&) override {
+  Action on_step(const StepMetrics&) override { return requests(); }
+  Action on_eval(const EvalMetrics&, const std::vector<SampleMetrics>&) override { return requests(); }
+  Action interrupts() const override {
+    const bool stop = signals_.stopping();
+    return {.save = stop && save_on_stop_, .stop = stop};
+  }
+
+ private:
+  Action requests() {
     const SignalRequest request = signals_.take();
     const bool stop = request == SignalRequest::stop;
     return {.save = request == SignalRequest::save || (stop && save_on_stop_), .stop = stop};
   }
 
- private:
   SignalWatch signals_;
   bool save_on_stop_;
 };
@@ -29,12 +36,17 @@ class SignalRequests : public Observer {
 class TimeLimit : public Observer {
  public:
   TimeLimit(Clock::time_point start, double seconds) : start_(start), seconds_(seconds) {}
-  Action on_step(const StepMetrics&) override {
+  Action on_step(const StepMetrics&) override { return ending(); }
+  Action on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>&) override {
+    return metrics.step > 0 ? ending() : Action{};  // every run makes a step
+  }
+
+ private:
+  Action ending() const {
     const bool late = seconds_since(start_) >= seconds_;
     return {.save = late, .stop = late};
   }
 
- private:
   Clock::time_point start_;
   double seconds_;
 };

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "core/log.h"
 
 namespace dml {
 
@@ -76,25 +77,38 @@ SampleMetrics read_sample(const Json& o, const std::string& source) {
 
 }  // namespace
 
-std::size_t RunMetrics::add(std::string_view text, const std::string& path, std::int64_t last) {
-  std::size_t read = 0;
-  for (std::size_t line = 1; read < text.size(); ++line) {
-    const std::size_t end = text.find('\n', read);
-    if (end == std::string_view::npos) break;  // incomplete: a crash, or still being written
-    const std::string source = fmt::format("{}:{}", path, line);
-    try {
-      const Json object = parse_json(text.substr(read, end - read), source);
-      if (!object.is_object() || json_integer(object, "step", 0, source) > last) break;
-      const std::string event = json_string(object, "event", "", source);
-      if (event.empty()) steps.push_back(read_step(object, source));
-      else if (event == "eval") evals.push_back(read_eval(object, source));
-      else if (event == "sample") samples.push_back(read_sample(object, source));
-    } catch (const UserError&) {  // a partial block after a power failure
-      break;
-    }
-    read = end + 1;
+std::optional<Json> metrics_line(std::string_view line, const std::string& source) {
+  try {
+    Json object = parse_json(line, source);
+    if (!object.is_object() || !object.contains("step") || json_integer(object, "step", 0, source) < 0) return {};
+    const std::string event = json_string(object, "event", "", source);
+    if (event.empty() && !object.contains("loss")) return {};
+    if (event.empty()) read_step(object, source);
+    else if (event == "eval") read_eval(object, source);
+    else if (event == "sample") read_sample(object, source);
+    return object;
+  } catch (const UserError&) {  // a partial block after a power failure, a field of another type
+    return {};
   }
-  return read;
+}
+
+std::string field_of_evaluation(const std::string& name) {
+  for (const auto& [long_name, field] : kEvalNames)
+    if (name == long_name) return field;
+  return name;
+}
+
+void RunMetrics::add(std::string_view text, const std::string& path) {
+  std::size_t number = 0;
+  for (std::size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1) {  // the last may be incomplete
+    const std::string source = fmt::format("{}:{}", path, ++number);
+    const std::optional<Json> object = metrics_line(text.substr(at, end - at), source);
+    if (!object) continue;
+    const std::string event = json_string(*object, "event", "", source);
+    if (event.empty()) steps.push_back(read_step(*object, source));
+    else if (event == "eval") evals.push_back(read_eval(*object, source));
+    else if (event == "sample") samples.push_back(read_sample(*object, source));
+  }
 }
 
 RunMetrics read_metrics(const std::string& folder) {
@@ -107,9 +121,24 @@ RunMetrics read_metrics(const std::string& folder) {
   return out;
 }
 
-MetricsLog::MetricsLog(std::string path, std::int64_t keep_until_step) : file_(std::move(path)) {
-  file_.truncate(keep_until_step < 0 ? 0 : all_.add(read_file(file_.path()), file_.path(), keep_until_step));
+namespace {
+
+// Opens the file with the lines that a resumed run begins with; an intact beginning stays as it is.
+AppendedFile begun(std::string path, const MetricsBefore& before, RunMetrics& all) {
+  const MetricsHistory history = metrics_history(path, before);
+  std::string text;
+  for (const std::string& line : history.lines) text += line + "\n";
+  if (!text.empty() && !(file_exists(path) && read_file(path).starts_with(text))) write_file(path, text);
+  if (const std::string warning = history_warning(history, path, before); !warning.empty()) log_warning("{}", warning);
+  all.add(text, path);
+  AppendedFile file(std::move(path));
+  file.truncate(text.size());
+  return file;
 }
+
+}  // namespace
+
+MetricsLog::MetricsLog(std::string path, const MetricsBefore& before) : file_(begun(std::move(path), before, all_)) {}
 
 void MetricsLog::step(const StepMetrics& m) {
   all_.steps.push_back(m);
@@ -122,9 +151,7 @@ void MetricsLog::step(const StepMetrics& m) {
 void MetricsLog::eval(const EvalMetrics& m) {
   all_.evals.push_back(m);
   std::vector<NamedValue> values = m.values;
-  for (NamedValue& v : values)
-    for (const auto& [name, field] : kEvalNames)
-      if (v.name == name) v.name = field;
+  for (NamedValue& v : values) v.name = field_of_evaluation(v.name);
   append(fmt::format(R"({{"event":"eval","step":{},"epoch":{}{}}})", m.step, number(m.epoch), text_of(values)));
 }
 

@@ -5,18 +5,22 @@
 //   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…,"base":…}   base: the answer before the first step
 //
 // Named values follow these fields under their own names. docs/metrics.md explains every field; a test compares that
-// page with the lines written here. Steps never decrease along the file. A resumed run first removes the lines after
-// the step it resumes from, so the file reads like that of one uninterrupted run. A number that is not finite (a
-// diverged loss) is written as null.
+// page with the lines written here. Steps never decrease along the file. A resumed run begins with the lines up to the
+// step it resumes from (train/metrics_history.h), so the file reads like that of one uninterrupted run. A number that
+// is not finite (a diverged loss) is written as null.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/appended_file.h"
+#include "core/json.h"
 #include "train/metrics.h"
+#include "train/metrics_history.h"
 #include "train/observer.h"
 
 namespace dml {
@@ -27,19 +31,24 @@ struct RunMetrics {
   std::vector<EvalMetrics> evals;
   std::vector<SampleMetrics> samples;
 
-  /// Parses the lines of `text` up to the first one that is damaged, incomplete, or of a step after `last`. Returns the
-  /// number of bytes consumed.
-  std::size_t add(std::string_view text, const std::string& source, std::int64_t last = INT64_MAX);
+  /// Adds the complete lines of `text`; damaged ones are left out.
+  void add(std::string_view text, const std::string& source);
 };
+/// The object of a line; unset if it is none that a run writes.
+std::optional<Json> metrics_line(std::string_view line, const std::string& source);
+/// The field of a value of evaluations: "loss" for kEvalLoss.
+std::string field_of_evaluation(const std::string& name);
 /// Reads `folder`/metrics.jsonl, also of a run that is still in progress. UserError when the file does not exist.
 RunMetrics read_metrics(const std::string& folder);
 
 class MetricsLog : public Observer {
  public:
-  /// Opens `path` for appending. Of an existing file, the lines up to and including `keep_until_step` are kept; the
-  /// first line after that step, or the first damaged one, and everything after it are removed. A new run keeps
-  /// nothing (−1). IoError when it cannot be written.
-  explicit MetricsLog(std::string path, std::int64_t keep_until_step = -1);
+  /// Opens `path` for appending. It begins with the lines before the step that the run resumes from; damaged ones are
+  /// left out, with a warning. A new run keeps nothing. IoError when it cannot be written.
+  MetricsLog(std::string path, const MetricsBefore& before);
+  /// The lines up to and including `keep_until_step` are kept.
+  explicit MetricsLog(std::string path, std::int64_t keep_until_step = -1)
+      : MetricsLog(std::move(path), MetricsBefore{keep_until_step}) {}
 
   void step(const StepMetrics& metrics);
   void eval(const EvalMetrics& metrics);
@@ -62,8 +71,8 @@ class MetricsLog : public Observer {
  private:
   void append(const std::string& line) { file_.append(line + "\n"); }
 
-  AppendedFile file_;
   RunMetrics all_;
+  AppendedFile file_;
 };
 
 }  // namespace dml

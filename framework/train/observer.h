@@ -63,6 +63,9 @@ class Observer {
   /// Called within a step or an evaluation (`what`): `done` of this rank's `total` micro-batches are finished.
   virtual void on_part(std::string_view /*what*/, std::int64_t /*step*/, std::int64_t /*done*/,
                        std::int64_t /*total*/) {}
+  /// Requests that do not wait for the end of an evaluation; with `stop` it is given up, and repeated by the resumed
+  /// run.
+  virtual Action interrupts() const { return {}; }
   virtual Action on_step(const StepMetrics& /*metrics*/) { return {}; }
   virtual Action on_eval(const EvalMetrics& /*metrics*/, const std::vector<SampleMetrics>& /*samples*/) { return {}; }
   /// Called before a checkpoint is written; flushes logs to the disk.

@@ -43,6 +43,8 @@ SignalWatch::~SignalWatch() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before[i], nullptr);
 }
 
+bool SignalWatch::stopping() const { return stop_requested != 0; }
+
 SignalRequest SignalWatch::take() {
   if (stop_requested) return SignalRequest::stop;
   if (!save_requested) return SignalRequest::none;

@@ -17,6 +17,8 @@ class SignalWatch {
 
   /// The request since the last call; `stop` persists once it was requested.
   SignalRequest take();
+  /// Whether a stop was requested.
+  bool stopping() const;
 };
 
 }  // namespace dml

@@ -57,6 +57,34 @@ class Trainer::Watch : public StepWatcher {
   Trainer& trainer_;
 };
 
+// Asks the observers of all ranks during an evaluation whether it must end.
+class Trainer::Interruption {
+ public:
+  explicit Interruption(Trainer& trainer) : trainer_(trainer) {}
+
+  struct Cut {
+    Action action;
+  };
+  /// Called on all ranks equally often. Throws a Cut on all if an observer of any requests a stop.
+  void part_done() {
+    if (++done_ < next_) return;
+    Action mine;
+    for (auto& o : trainer_.parts_.observers) mine |= o->interrupts();
+    const Action all = trainer_.agreed(mine);
+    if (all.stop) throw Cut{all};
+    // Ranks ask together about twice a second, however long a part takes.
+    const auto nanoseconds = static_cast<std::int64_t>(1e9 * seconds_since(asked_));
+    const std::int64_t slowest = trainer_.parts_.step.comm.max(nanoseconds / (done_ - asked_at_));
+    next_ = done_ + std::clamp<std::int64_t>(500'000'000 / std::max<std::int64_t>(1, slowest), 1, 1 << 20);
+    asked_ = Clock::now(), asked_at_ = done_;
+  }
+
+ private:
+  Trainer& trainer_;
+  std::int64_t done_ = 0, next_ = 1, asked_at_ = 0;
+  Clock::time_point asked_ = Clock::now();
+};
+
 void Trainer::skip_or_fail(const StepResult& result) {
   // The rounding errors that bfloat16 gradients carry to the next step are not finite either.
   const std::int64_t patience = parts_.step.strategy.residuals().empty() ? settings_.nonfinite_patience : 1;
@@ -111,9 +139,19 @@ RunEnd Trainer::run() {
 Action Trainer::start() {
   Action now;
   for (auto& o : parts_.observers) now |= o->on_start(settings_.facts);
-  if (settings_.facts.resumed_from.empty()) evaluate({.step = 0});
+  if (settings_.facts.resumed_from.empty()) now |= evaluate({.step = 0});
+  else if (evaluation_open()) now |= repeat_evaluation();
   reset_profile();
-  return agreed(now);
+  now = agreed(now);
+  now.save = false;  // there is nothing new to save
+  return now;
+}
+
+Action Trainer::repeat_evaluation() {
+  state_.extra.erase(kEvaluationOpen);
+  const Action now = evaluate({state_.step, settings_.evaluates(state_.step - 1)});
+  if (!evaluation_open()) save();
+  return now;
 }
 
 Action Trainer::advance() {
@@ -129,7 +167,7 @@ Action Trainer::advance() {
   }
   now |= evaluate({state_.step, settings_.evaluates(state_.step - 1)});
   now = agreed(now);
-  now.stop = now.stop && state_.step < total();
+  now.stop = now.stop && (state_.step < total() || evaluation_open());
   if (now.save || settings_.saves(state_.step - 1)) save();
   return now;
 }
@@ -171,20 +209,34 @@ StepMetrics Trainer::step() {
 Action Trainer::evaluate(const EvaluationMoment& moment) {
   EvaluationResult result;
   if (std::ranges::none_of(parts_.evaluators, [&](const auto& evaluator) { return evaluator->due(moment); })) return {};
+  Interruption interruption(*this);
   const auto part = [&](std::int64_t done, std::int64_t total) {
     for (auto& o : parts_.observers) o->on_part("evaluation", state_.step + 1, done, total);
+    interruption.part_done();
   };
+  Action now;
   switch_to_average(parts_.step.optimizer, parts_.step.strategy);
-  for (auto& evaluator : parts_.evaluators) {
-    if (!evaluator->due(moment)) continue;
-    fault_point("evaluation", parts_.step.comm.rank(), state_.step);
-    evaluator->evaluate(
-        {parts_.step.model, parts_.step.objective, parts_.step.strategy, parts_.step.comm, state_.step, part}, result);
+  state_.extra[kEvaluationOpen] = true;
+  try {
+    for (auto& evaluator : parts_.evaluators) {
+      if (!evaluator->due(moment)) continue;
+      fault_point("evaluation", parts_.step.comm.rank(), state_.step);
+      evaluator->evaluate(
+          {parts_.step.model, parts_.step.objective, parts_.step.strategy, parts_.step.comm, state_.step, part},
+          result);
+    }
+  } catch (const Interruption::Cut& cut) {
+    now = cut.action;
   }
   switch_to_training_point(parts_.step.optimizer, parts_.step.strategy);
   parts_.base.find_lost();
   stop_if_base_is_lost();
-  Action now;
+  if (now.stop) {
+    if (parts_.step.comm.rank() == 0)
+      log_info("The evaluation after step {} was interrupted; it is repeated when the run is resumed", state_.step);
+    return now;
+  }
+  state_.extra.erase(kEvaluationOpen);
   for (auto& o : parts_.observers) now |= o->on_eval({state_.step, state_.epoch, result.values}, result.samples);
   return now;
 }
@@ -257,7 +309,7 @@ TrainerState Trainer::trainer_state() const {
   t.epochs = settings_.num_epochs;
   t.best_metric = state_.best_metric;
   t.best_step = state_.best_step;
-  if (t.best_step >= 0) t.best_checkpoint = checkpoint_path(settings_.facts.output_dir, t.best_step);
+  if (t.best_step >= 0) t.best_checkpoint = best_checkpoint_of(state_, settings_.facts.output_dir);
   auto eval = parts_.history->evals().begin();
   const auto add_evals_before = [&](std::int64_t step) {
     for (; eval != parts_.history->evals().end() && eval->step < step; ++eval)

@@ -48,6 +48,9 @@ struct TrainerSettings {
   double num_epochs = 1;
 };
 
+/// A key of TrainState::extra: whether the evaluation after its step was interrupted.
+inline constexpr const char* kEvaluationOpen = "evaluation_open";
+
 class Trainer {
  public:
   /// `state`: that of a new run or of the resumed checkpoint; model and strategy already hold its values.
@@ -62,17 +65,21 @@ class Trainer {
   std::string checked_base();
 
  private:
-  class Watch;  // of a step
+  class Watch;         // of a step
+  class Interruption;  // of an evaluation
   /// Skips a step without a finite result; Error(diverged) if there were too many in a row.
   void skip_or_fail(const StepResult& result);
   /// Throws an Error(diverged) that names the damaged value. A collective.
   [[noreturn]] void fail_on_damage(const std::string& what);
   Action start();
+  /// Repeats the evaluation during which the run was stopped, and saves what the checkpoint then lacked.
+  Action repeat_evaluation();
   /// One step, then the evaluation and the checkpoint that are due after it.
   Action advance();
   StepMetrics step();
-  /// Runs the evaluators that are due.
+  /// Runs the evaluators that are due. One that is interrupted has no result, and is repeated by the resumed run.
   Action evaluate(const EvaluationMoment& moment);
+  bool evaluation_open() const { return state_.extra.contains(kEvaluationOpen); }
   void save();
   void begin_save();
   void finish_save() { report_saved(parts_.saver.finish()); }

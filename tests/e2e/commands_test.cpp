@@ -540,6 +540,17 @@ TEST_F(Commands, EvaluateTakesSeveralAdapters) {
   EXPECT_NE(loss_of(both, 1), loss_of(both, 2));
 }
 
+TEST_F(Commands, EvaluateComparesAWholeModelWithItsBase) {
+  const std::string r =
+      recipe("whole.yml", Keys{{"base_model", base_directory()}, {"max_steps", "2"}, {"output_dir", at("whole")}});
+  ASSERT_EQ(train(1, r).exit, 0);
+  const Words trained{"evaluate", r, "--json"}, base{"evaluate", r, "--json", "--base-model", base_directory()};
+  EXPECT_EQ(json_lines(write("both.jsonl", out_of(trained))).size(), 2u);
+  EXPECT_NE(loss_of(trained, 0), loss_of(trained, 1));
+  EXPECT_EQ(json_lines(write("one.jsonl", out_of(base))).size(), 1u);
+  EXPECT_EQ(loss_of(base, 0), loss_of(trained, 0));
+}
+
 TEST_F(Commands, SamplesEndWhereAnswersEnd) {
   std::string lines;
   for (int i = 0; i < 44; ++i)

@@ -37,6 +37,7 @@ class Signals : public Workshop {
     return found;
   }
 
+  void interrupt_evaluation(int ranks, int signal);
   void stop_and_resume(int ranks, int signal) {
     const int steps = 300;
     ASSERT_EQ(train(1, recipe("whole.yml", long_run(steps) + Keys{{"output_dir", at("whole")}})).exit, 0);
@@ -102,6 +103,34 @@ TEST_F(Signals, HupStaysIgnored) {
 TEST_F(Signals, Usr2StopsAllRanks) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   stop_and_resume(2, SIGUSR2);
+}
+
+// A rank stops itself at the beginning of the evaluation after step 5.
+void Signals::interrupt_evaluation(int ranks, int signal) {
+  const Keys keys = tiny_lora() + Keys{{"save_strategy", "no"}, {"eval_on_start", "false"}};
+  ASSERT_EQ(train(1, recipe("whole.yml", keys + Keys{{"output_dir", at("whole")}})).exit, 0);
+  const std::string r = recipe("r.yml", keys);
+  Child child(on_ranks(ranks, {"train", r}),
+              {.environment = {fmt::format("DML_FAULT=rank={},point=evaluation,kind=stop,step=5", ranks - 1)}});
+  const pid_t rank = stopped_rank(r);
+  ASSERT_NE(rank, 0);
+  child.signal(signal);
+  ASSERT_TRUE(soon([&] { return has_pending(rank, signal); }));
+  kill(rank, SIGCONT);
+  const Ended e = child.wait();
+  EXPECT_EQ(e.exit, 75) << e.err;
+  EXPECT_THAT(e.err, HasSubstr("The evaluation after step 5 was interrupted"));
+  EXPECT_TRUE(file_exists(at("out/checkpoint-5/manifest.json")));
+  const Ended resumed = train(ranks, r, {"--resume", "auto"});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_EQ(results_in(at("out")), results_in(at("whole")));
+  EXPECT_EQ(numbers_of(at("out/metrics.jsonl")), numbers_of(at("whole/metrics.jsonl")));
+}
+
+TEST_F(Signals, EndAnEvaluationThatTheResumedRunRepeats) { interrupt_evaluation(1, SIGTERM); }
+TEST_F(Signals, EndAnEvaluationOnAllRanks) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  interrupt_evaluation(2, SIGUSR2);
 }
 
 TEST_F(Signals, AKilledRankEndsTheOthers) {

@@ -58,7 +58,8 @@ class Ranks : public Workshop {
       EXPECT_EQ(e.exit, 137) << fault;
     }
     if (fs::exists(at("out"))) {
-      EXPECT_EQ(dml({"ckpt", "verify", at("out")}).exit, 0) << fault;
+      const Ended verified = dml({"ckpt", "verify", at("out")});
+      EXPECT_TRUE(verified.exit == 0 || verified.err.find("there are no checkpoints") != verified.err.npos) << fault;
     }
   }
 

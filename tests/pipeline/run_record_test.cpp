@@ -114,6 +114,18 @@ TEST(RunOutcome, OfRewardsMoreIsBetter) {
   for (StepMetrics& m : steps)
     for (NamedValue& v : m.values) v.value = -v.value;
   EXPECT_TRUE(outcome_of(steps, {}, 40).worse());
+  EXPECT_EQ(last_reward(steps), -0.5);
+}
+
+TEST(RunOutcome, OfFewRewardsSaysNothingOfTheLoss) {
+  std::vector<StepMetrics> steps;
+  for (int s = 0; s < 12; ++s) {
+    steps.push_back(step_of(s + 1, 0.001 * s));
+    if (s < 6) steps.back().values = {{"reward", 0.1 * s}};
+  }
+  EXPECT_EQ(outcome_of(steps, {}, 12).text(), "");
+  EXPECT_FALSE(outcome_of(steps, {}, 12).worse());
+  EXPECT_EQ(last_reward(steps), 0.5);
 }
 
 }  // namespace

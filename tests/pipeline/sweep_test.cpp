@@ -57,5 +57,13 @@ TEST(SweepTable, HasARowForEveryRun) {
             " |  |\n");
 }
 
+TEST(SweepTable, HasTheRewardOfRunsThatHaveOne) {
+  SweepRun run{"run-01", {{"seed", 4}}, 0, 0.0};
+  run.reward = 1.25;
+  EXPECT_EQ(sweep_table({run}),
+            "| run | seed | reward | loss | eval loss | lowest | exit |\n|---|---|--:|--:|--:|--:|--:|\n"
+            "| run-01 | 4 | 1.2500 | 0.0000 |  |  | 0 |\n");
+}
+
 }  // namespace
 }  // namespace dml

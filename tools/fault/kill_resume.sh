@@ -27,7 +27,7 @@ while ((struck < kills)); do
       if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then struck=$((struck + 1)); fi
     fi
     if wait $job; then break; fi
-    [ ! -d "$work/killed" ] || "$dml" ckpt verify "$work/killed" >"$work/verify" 2>&1 || {
+    ! ls "$work"/killed/checkpoint-* >/dev/null 2>&1 || "$dml" ckpt verify "$work/killed" >"$work/verify" 2>&1 || {
       echo "a damaged checkpoint was left"
       cat "$work/verify"
       exit 1

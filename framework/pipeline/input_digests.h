@@ -1,0 +1,19 @@
+// Digests of the files that a recipe names. A checkpoint records those of its reward models and evaluations, so that a
+// resumed run has the same; a sweep repeats a run whose inputs have changed.
+#pragma once
+
+#include <string>
+
+#include "recipe/recipe.h"
+
+namespace dml {
+
+/// Of the contents of the reward models' files; "" without reward models.
+std::string digest_of_reward_models(const PreferenceSection& section);
+/// Of the rows and options of the evaluations; "" without evaluations. UserError when a row cannot be read.
+std::string digest_of_evals(const EvalSection& section);
+/// Of the settings, except output_dir, and the sizes and times of all files that a training reads. What does not exist
+/// counts by its name.
+std::string digest_of_inputs(RecipeFile file);
+
+}  // namespace dml

@@ -1,0 +1,101 @@
+// Checks the combinations of a sweep before the first one is trained.
+#include <algorithm>
+#include <map>
+
+#include "assembly/hub_files.h"
+#include "core/error.h"
+#include "pipeline/input_digests.h"
+#include "pipeline/preflight.h"
+#include "pipeline/sweep.h"
+
+namespace dml {
+namespace {
+
+// The settings of the command line and of one combination, for a run in `folder`.
+std::vector<Override> settings_of(const std::vector<Override>& overrides, const SweepCombination& row,
+                                  const std::string& folder) {
+  std::vector<Override> all = overrides;
+  std::erase_if(all, [](const Override& o) { return o.key == "output_dir"; });
+  all.push_back({"output_dir", folder});
+  for (auto& [key, value] : row.settings.items()) {
+    std::erase_if(all, [&](const Override& o) { return o.key == alternative_of(key); });
+    all.push_back({key, value.is_string() ? value.get<std::string>() : dump(value), row.places.at(key)});
+  }
+  return all;
+}
+
+std::vector<Problem> problems_of(const std::string& recipe, const std::vector<Override>& settings,
+                                 SweepCombination& row, CheckedRows& checked) {
+  try {
+    RecipeFile file = examine_recipe(recipe, settings);
+    if (!file.missing.empty() && file.problems.empty()) {
+      download_missing_files(file);
+      file = examine_recipe(recipe, settings);
+    }
+    std::vector<Problem> problems = validate(file, &checked).problems;
+    if (problems.empty()) row.inputs = digest_of_inputs(std::move(file));
+    return problems;
+  } catch (const UserError& e) {
+    return e.problems();
+  }
+}
+
+// The problems of all combinations, each once. One that is not at the place of a value of the grid is a problem of the
+// recipe if every combination has it, else of its combination.
+class SweepProblems {
+ public:
+  explicit SweepProblems(const std::vector<SweepCombination>& grid) : grid_(grid) {}
+
+  void add(std::size_t combination, const std::vector<Problem>& found) {
+    for (const Problem& problem : found) {
+      const auto known = std::ranges::find_if(all_, [&](const Entry& e) { return e.line == problem.line(); });
+      if (known != all_.end()) ++known->combinations;
+      else all_.push_back({problem.line(), combination, in_grid(grid_[combination], problem.place)});
+    }
+  }
+  void raise() const {
+    Problems out;
+    std::map<std::size_t, int> told;  // lines of a combination
+    for (const Entry& e : all_) {
+      const bool of_recipe = grid_.size() > 1 && e.combinations == grid_.size();
+      if (e.in_grid || of_recipe) out.add(e.line);
+      else if (++told[e.first] <= kMostLines) out.add(at_combination(grid_[e.first]) + e.line);
+    }
+    for (const auto& [combination, lines] : told)
+      if (lines > kMostLines)
+        out.add(fmt::format("{}{} more problems", at_combination(grid_[combination]), lines - kMostLines));
+    out.raise();
+  }
+
+ private:
+  static constexpr int kMostLines = 3;
+  struct Entry {
+    std::string line;
+    std::size_t first = 0;  // the first combination that has it
+    bool in_grid = false;
+    std::size_t combinations = 1;
+  };
+  static bool in_grid(const SweepCombination& row, const std::string& place) {
+    return std::ranges::any_of(row.places, [&](auto& of) { return of.second == place; });
+  }
+  static std::string at_combination(const SweepCombination& row) {
+    return fmt::format("{}: {}: ", row.places.at(row.settings.begin().key()), dump(row.settings));
+  }
+
+  const std::vector<SweepCombination>& grid_;
+  std::vector<Entry> all_;
+};
+
+}  // namespace
+
+void check_sweep(const std::string& recipe, const std::vector<Override>& overrides, std::vector<SweepCombination>& grid,
+                 const std::string& directory) {
+  SweepProblems problems(grid);
+  CheckedRows checked;
+  for (std::size_t i = 0; i < grid.size(); ++i)
+    problems.add(
+        i, problems_of(recipe, settings_of(overrides, grid[i], directory + "/" + sweep_run_name(i)), grid[i], checked));
+  problems.raise();
+}
+
+}  // namespace dml

@@ -1,0 +1,132 @@
+#include "train/metrics_history.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "checkpoint/checkpoint_dir.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/json.h"
+#include "train/metrics_log.h"
+
+namespace dml {
+namespace {
+
+constexpr JsonLimits kStateLimits{.bytes = std::size_t{1} << 30};
+
+// The order of a step's lines: the step, its evaluation, the texts of that.
+enum class Place { step, evaluation, other };
+
+struct Line {
+  std::int64_t step = 0;
+  Place place = Place::step;
+  std::string text;
+};
+
+// The lines of the file that the run continues, as far as they can be read.
+std::vector<Line> own_lines(const std::string& path, const MetricsBefore& before, MetricsHistory& out) {
+  std::vector<Line> lines;
+  if (!file_exists(path)) return lines;
+  const std::string text = read_file(path);
+  std::int64_t number = 0;
+  for (std::size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1) {  // the last may be cut off
+    const std::string_view line(text.data() + at, end - at);
+    const std::string source = fmt::format("{}:{}", path, ++number);
+    const std::optional<Json> object = metrics_line(line, source);
+    if (!object) {
+      out.damaged.push_back(source);
+      continue;
+    }
+    const std::int64_t step = json_integer(*object, "step", 0, source);
+    const std::string event = json_string(*object, "event", "", source);
+    if (step > before.step) break;  // steps never decrease
+    const Place place = event.empty() ? Place::step : event == "eval" ? Place::evaluation : Place::other;
+    if (before.evaluated || step < before.step || place == Place::step)
+      lines.push_back({step, place, std::string(line)});
+  }
+  return lines;
+}
+
+constexpr std::array kCommon{"step", "epoch", "loss", "grad_norm", "learning_rate"};
+
+// An entry of log_history as a line, with the fields that it has.
+Line restored_line(const Json& entry, std::int64_t step, const std::string& source) {
+  const bool is_step = entry.contains("learning_rate");
+  std::vector<std::pair<std::string, Json>> fields;
+  if (!is_step) fields.push_back({"event", "eval"});
+  fields.push_back({"step", step});
+  fields.push_back({"epoch", json_number(entry, "epoch", 0, source)});
+  for (const char* key : {"loss", "grad_norm", "learning_rate"})
+    if (is_step && entry.contains(key))
+      fields.push_back({key == std::string("learning_rate") ? "lr" : key, entry[key]});
+  for (auto& [key, value] : entry.items())
+    if (std::ranges::find(kCommon, key) == kCommon.end() && (value.is_number() || value.is_null()))
+      fields.push_back({field_of_evaluation(key), value});
+  std::string text;
+  for (auto& [key, value] : fields)
+    text += fmt::format("{}{}:{}", text.empty() ? "{" : ",", dump(Json(key)), dump(value));
+  return {step, is_step ? Place::step : Place::evaluation, text + "}"};
+}
+
+// The lines of the checkpoint's history that are not among `known`.
+std::vector<Line> restored_lines(const std::string& checkpoint, const MetricsBefore& before,
+                                 const std::vector<Line>& known) {
+  std::vector<Line> lines;
+  const std::string source = path_in(checkpoint, "trainer_state.json");
+  if (!file_exists(source)) return lines;
+  std::set<std::pair<std::int64_t, Place>> have;
+  for (const Line& line : known) have.insert({line.step, line.place});
+  try {
+    const Json state = read_json(source, kStateLimits);
+    const auto history = state.is_object() ? state.find("log_history") : state.end();
+    if (history == state.end() || !history->is_array()) return lines;
+    for (const Json& entry : *history) {
+      if (!entry.is_object()) continue;
+      Line line = restored_line(entry, json_integer(entry, "step", -1, source), source);
+      const bool repeated = !before.evaluated && line.step == before.step && line.place == Place::evaluation;
+      if (line.step >= 0 && line.step <= before.step && !repeated && !have.contains({line.step, line.place}))
+        lines.push_back(std::move(line));
+    }
+  } catch (const UserError&) {  // of another program: what could be read is kept
+  }
+  return lines;
+}
+
+}  // namespace
+
+MetricsHistory metrics_history(const std::string& path, const MetricsBefore& before) {
+  MetricsHistory out;
+  if (before.step < 0) return out;
+  const std::string own = before.checkpoint.empty() ? path : path_in(run_folder_of(before.checkpoint), "metrics.jsonl");
+  std::vector<Line> lines = own_lines(own, before, out);
+  if (!before.checkpoint.empty()) {
+    const std::vector<Line> restored = restored_lines(before.checkpoint, before, lines);
+    out.restored = std::ssize(restored);
+    lines.insert(lines.end(), restored.begin(), restored.end());
+  }
+  // Lines that are all there stay in their order.
+  if (out.restored > 0)
+    std::ranges::stable_sort(lines, {}, [](const Line& line) { return std::tuple(line.step, line.place); });
+  for (Line& line : lines) out.lines.push_back(std::move(line.text));
+  return out;
+}
+
+std::string history_warning(const MetricsHistory& history, const std::string& path, const MetricsBefore& before) {
+  if (history.damaged.empty() && history.restored == 0) return "";
+  std::string text = path + ": ";
+  if (!history.damaged.empty())
+    text += fmt::format("{} {} not be read (the first is {}) and {} left out", history.damaged.size(),
+                        history.damaged.size() == 1 ? "line could" : "lines could", history.damaged[0],
+                        history.damaged.size() == 1 ? "is" : "are");
+  if (history.restored > 0)
+    text += fmt::format("{}{} {} restored from {}/trainer_state.json, without token counts and times",
+                        history.damaged.empty() ? "" : "; ", history.restored,
+                        history.restored == 1 ? "line was" : "lines were", before.checkpoint);
+  return text;
+}
+
+}  // namespace dml

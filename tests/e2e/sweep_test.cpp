@@ -1,0 +1,72 @@
+// Sweeps: that every combination is checked before the first run, and that a run whose files changed is repeated.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Sweeps : public Workshop {
+ protected:
+  Ended sweep(const std::string& recipe, const Words& more = {}) const {
+    Words words{"sweep", recipe, "--grid", at("grid.yml"), "--output", at("sweep")};
+    words.insert(words.end(), more.begin(), more.end());
+    return dml(words);
+  }
+  Keys short_run() const { return tiny_lora() + Keys{{"max_steps", "1"}, {"val_set_size", "0"}, {"eval_steps", ""}}; }
+};
+
+TEST_F(Sweeps, RepeatRunsWhoseFilesChanged) {
+  alpaca("more.jsonl", 20, 50);
+  fs::copy(base_directory(), at("base"));
+  const std::string r = recipe("r.yml", short_run() + Keys{{"base_model", at("base")}});
+  write("grid.yml", "datasets.0.path: [" + at("rows.jsonl") + ", " + at("more.jsonl") + "]\n");
+  ASSERT_EQ(sweep(r).exit, 0);
+  alpaca("more.jsonl", 30, 60);
+  const Ended data = sweep(r);
+  ASSERT_EQ(data.exit, 0) << data.err;
+  EXPECT_THAT(data.err, HasSubstr("run-01: finished before"));
+  EXPECT_THAT(data.err, Not(HasSubstr("run-02: finished before")));
+  write("base/model.safetensors", read_file(at("base/model.safetensors")));  // another time
+  const Ended base = sweep(r);
+  ASSERT_EQ(base.exit, 0) << base.err;
+  EXPECT_THAT(base.err, Not(HasSubstr("finished before")));
+  EXPECT_THAT(sweep(r).err, HasSubstr("run-02: finished before"));
+}
+
+TEST_F(Sweeps, CheckEveryCombinationFirst) {
+  const std::string r = recipe("r.yml", short_run());
+  write("grid.yml", "datasets.0.path: [" + at("rows.jsonl") + ", " + at("rowz.jsonl") +
+                        "]\nlora_target_linear: [false]\nlora_target_modules: [[q_proj], [no_proj]]\n");
+  const Ended e = sweep(r);
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, HasSubstr("no such file or directory"));
+  EXPECT_THAT(e.err, HasSubstr("grid.yml:3:33: "));
+  EXPECT_THAT(e.err, HasSubstr("target modules 'no_proj' match no module"));
+  EXPECT_FALSE(fs::exists(at("sweep")));
+
+  write("grid.yml", "seed: [1]\n_: [{rl: dpo, datasets.0.type: passthrough}, {max_steps: 1}]\n");
+  const Ended pairs = sweep(recipe("r.yml", tiny_lora() + Keys{{"max_steps", ""}, {"num_epochs", "1"}}));
+  EXPECT_EQ(pairs.exit, 2);
+  EXPECT_THAT(pairs.err, HasSubstr("grid.yml:1:8: {\"seed\":1,\"rl\":\"dpo\""));
+  EXPECT_THAT(pairs.err, HasSubstr("the row has no 'prompt'"));
+  EXPECT_THAT(pairs.err, HasSubstr(" more problems"));
+}
+
+TEST_F(Sweeps, OfAFolderWithASlashGoBesideIt) {
+  write("grid.yml", "seed: [1]\n");
+  const Ended e =
+      dml({"sweep", recipe("r.yml", short_run() + Keys{{"output_dir", at("out") + "/"}}), "--grid", at("grid.yml")});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_TRUE(fs::exists(at("out-sweep/run-01/metrics.jsonl")));
+}
+
+}  // namespace
+}  // namespace dml::e2e

@@ -1,0 +1,82 @@
+// Checkpoints for dml ckpt: a folder that is one itself, one that cannot be removed, and where the best one is.
+#include "pipeline/checkpoints.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "checkpoint/checkpoint_dir.h"
+#include "core/error.h"
+#include "diagnose/requirements.h"
+#include "temporary_folder.h"
+
+namespace dml {
+namespace {
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Checkpoints : public testing::Test {
+ protected:
+  std::string save(const std::string& name, std::int64_t step, TrainState state = {}) const {
+    CheckpointWriter out(folder_ / name, step);
+    write_file(out.path() + "/model.safetensors", "weights");
+    state.step = step;
+    return out.commit(state, {});
+  }
+  testing_tools::TemporaryFolder folder_;
+};
+
+TEST_F(Checkpoints, AFolderThatIsOneIsExaminedByItself) {
+  const std::string path = save("run", 5);
+  for (const std::string& name : {path, path + "/"}) {
+    const auto rows = checkpoint_rows(name, true);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].step, 5);
+    EXPECT_EQ(rows[0].problem, "");
+  }
+  fs::rename(path, folder_ / "kept");
+  EXPECT_EQ(checkpoint_rows(folder_ / "kept", true).size(), 1u);
+  write_file(folder_ / "kept/model.safetensors", "weighty");
+  EXPECT_THAT(checkpoint_rows(folder_ / "kept", true).at(0).problem, HasSubstr("damaged"));
+}
+
+TEST_F(Checkpoints, OneThatCannotBeRemovedIsAnError) {
+  save("run", 5), save("run", 6);
+  // Something is where it would be moved to.
+  const std::string trash = folder_ / "run/.trash-checkpoint-5-" + std::to_string(getpid());
+  fs::create_directory(trash);
+  write_file(trash + "/file", "");
+  EXPECT_THROW(remove_checkpoint_of_step(folder_ / "run", 5, false), IoError);
+  EXPECT_TRUE(fs::exists(folder_ / "run/checkpoint-5/manifest.json"));
+}
+
+TEST_F(Checkpoints, TheBestOneIsFoundInTheFolderOfTheRunThatMadeIt) {
+  TrainState state;
+  state.best_step = 5;
+  const std::string first = folder_ / "first", second = folder_ / "second", third = folder_ / "third";
+  save("first", 5, state);
+  const std::string from = save("first", 7, state);
+  remember_best_checkpoint(state, from, first);
+  EXPECT_EQ(best_checkpoint_of(state, first), first + "/checkpoint-5");
+  remember_best_checkpoint(state, from + "/", second);
+  EXPECT_EQ(best_checkpoint_of(state, second), first + "/checkpoint-5");
+  remember_best_checkpoint(state, save("second", 9, state), third);
+  EXPECT_EQ(best_checkpoint_of(state, third), first + "/checkpoint-5");
+  state.best_step = 9;
+  EXPECT_EQ(best_checkpoint_of(state, third), third + "/checkpoint-9") << "a later one is better";
+}
+
+TEST(CheckpointsOnDisk, AreThoseThatAreKeptAndTheOneBeingWritten) {
+  TrainSection train;
+  train.save_total_limit = 4;
+  EXPECT_EQ(most_checkpoints(train, 3), 3);
+  EXPECT_EQ(most_checkpoints(train, 4), 4);
+  EXPECT_EQ(most_checkpoints(train, 9), 5);
+  train.save_total_limit = 0;  // all
+  EXPECT_EQ(most_checkpoints(train, 9), 9);
+}
+
+}  // namespace
+}  // namespace dml
