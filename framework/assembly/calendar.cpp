@@ -54,9 +54,10 @@ std::int64_t Calendar::evaluations() const {
   return n;
 }
 
-std::int64_t Calendar::checkpoints() const {
+std::int64_t Calendar::checkpoints(std::int64_t from_step) const {
   std::int64_t n = 0;
-  for (std::int64_t s = 0; s < schedule_.steps(); ++s) n += saves(s) || (save_last_ && s + 1 == schedule_.steps());
+  for (std::int64_t s = from_step; s < schedule_.steps(); ++s)
+    n += saves(s) || (save_last_ && s + 1 == schedule_.steps());
   return n;
 }
 

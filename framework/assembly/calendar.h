@@ -28,9 +28,10 @@ class Calendar {
   Calendar(const TrainSection& train, const Schedule& schedule);
   bool evaluates(std::int64_t step) const;
   bool saves(std::int64_t step) const;
-  /// The number of evaluations, and of checkpoints, of the whole run.
+  /// The number of evaluations of the whole run.
   std::int64_t evaluations() const;
-  std::int64_t checkpoints() const;
+  /// The number of checkpoints of a run that begins after `from_step` steps.
+  std::int64_t checkpoints(std::int64_t from_step = 0) const;
 
  private:
   bool due(const Interval& interval, std::int64_t step) const;

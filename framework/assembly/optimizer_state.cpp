@@ -98,7 +98,9 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
         if (p.first < 0 || end < p.first || (t.elements_per_entry > 0 && p.first % t.elements_per_entry != 0) ||
             t.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != t.dtype)
           throw UserError(
-              "{}: tensor '{}' does not have the shape of this optimizer's state; was it written by another optimizer?",
+              "{}: tensor '{}' does not have the shape of this optimizer's state; was it written by another optimizer, "
+              "or an "
+              "earlier version of dml?",
               checkpoint, p.tensor->name);
         std::int64_t first = std::max(p.first, s.first), last = std::min(end, s.first + s.size);
         if (first >= last) continue;

@@ -271,8 +271,8 @@ int ckpt(const std::vector<std::string>& words) {
   for (const CheckpointRow& row : rows) {
     damaged |= !row.problem.empty();
     print(fmt::format(
-        "{:>8}  {:>9}  {:>9}  {:>9}  {:<11}  {}\n", row.step, loss_text(row.loss), loss_text(row.eval_loss),
-        size_text(row.bytes),
+        "{:>8}  {:>9}  {:>9}  {:>9}  {:<11}  {}\n", row.step < 0 ? "-" : std::to_string(row.step), loss_text(row.loss),
+        loss_text(row.eval_loss), size_text(row.bytes),
         fmt::format("{}{}{}", row.latest ? "latest" : "", row.latest && row.best ? " " : "", row.best ? "best" : ""),
         row.problem.empty() ? (c.action == "verify" ? "valid: contents agree" : "valid") : row.problem));
   }

@@ -3,7 +3,7 @@
 // While a VirtualThreads object exists, threads() returns its count, so work is split for that many threads. Every tile
 // runs on the calling thread, and its processor time is measured. The tiles of each parallel_for are assigned to the
 // virtual threads by the rule of the real pool: each thread has an equal share of consecutive tiles and then helps the
-// next threads. Memory bandwidth, the clock rate under load and the latency of starting a call are not modelled.
+// next threads. Memory bandwidth, the clock rate under load and the latency of starting a call are not modeled.
 //
 // A step makes the same calls for every layer. The first `runs` calls of each kind run; later ones do not, and their
 // outputs stay unchanged. So every step runs the same calls, on memory that the previous step has touched. A call

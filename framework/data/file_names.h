@@ -1,5 +1,5 @@
-// Selects the files of a dataset by name alone, so that those of a
-// dataset on the Hub are known before they are downloaded.
+// Selects the files of a dataset by name alone, so that those of a dataset on the Hub are known before they are
+// downloaded.
 #pragma once
 
 #include <string>

@@ -155,7 +155,7 @@ void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& o
     out.push_back(fmt::format("{}: {:.1f} % of the examples are truncated; raise sequence_len", d.name,
                               percent(d.truncated, d.examples)));
   std::int64_t dropped = 0;
-  for (auto& [reason, count] : d.dropped) dropped += count;
+  for (auto& [reason, count] : d.dropped) dropped += reason == dropped::kEmptyRow ? 0 : count;
   if (percent(dropped, d.rows) > 10)
     out.push_back(fmt::format("{}: {:.1f} % of the rows were dropped", d.name, percent(dropped, d.rows)));
 }

@@ -1,10 +1,10 @@
 #include "diagnose/layout.h"
 
-#include "core/rounding.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "core/rounding.h"
 
 namespace dml {
 namespace {

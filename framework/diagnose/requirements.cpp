@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "assembly/calendar.h"
 #include "assembly/memory_plan.h"
 #include "assembly/optimization.h"
+#include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/memory_limits.h"
@@ -42,12 +42,21 @@ bool on_one_rank(const DistributionSection& d) {
   return !d.distribution || !strategies().at(*d.distribution).make.shares_memory;
 }
 
-// The number of checkpoints that one rank writes; 1 where it is not known.
-std::int64_t saves_of(const Recipe& recipe, const ExampleLengths& lengths) {
-  if (recipe.train.save_strategy == IntervalStrategy::never) return 0;
-  if (lengths.train.empty()) return 1;
-  const Schedule schedule(lengths.train, train_schedule(recipe.data, recipe.train, 1, recipe.preference.sampling()));
-  return Calendar(recipe.train, schedule).checkpoints();
+// The checkpoint that the recipe resumes from; "": none. Contents are not compared.
+std::string resumed_checkpoint(const TrainSection& train) {
+  const std::string asked = train.resume_from_checkpoint.value_or(train.auto_resume_from_checkpoints ? "auto" : "none");
+  if (asked != "auto") return asked == "none" ? "" : asked;
+  for (const Checkpoint& c : list_checkpoints(train.output_dir))
+    if (checkpoint_problem(c, false).empty()) return c.path;
+  return "";
+}
+
+// The number of checkpoints that one rank adds; 1 where it is not known.
+std::int64_t checkpoints_of(const Recipe& recipe, const ExampleLengths& lengths) {
+  const TrainSection& train = recipe.train;
+  if (lengths.train.empty()) return train.save_strategy == IntervalStrategy::never ? 0 : 1;
+  const Schedule schedule(lengths.train, train_schedule(recipe.data, train, 1, recipe.preference.sampling()));
+  return added_checkpoints(train, Calendar(train, schedule), resumed_checkpoint(train));
 }
 
 }  // namespace
@@ -57,6 +66,17 @@ std::int64_t most_checkpoints(const TrainSection& train, std::int64_t saves) {
   if (train.save_strategy == IntervalStrategy::best)
     return std::min<std::int64_t>(saves, 1);  // as often as it improves
   return limit > 0 && saves > limit ? limit + 1 : saves;
+}
+
+std::int64_t added_checkpoints(const TrainSection& train, const Calendar& calendar, const std::string& from) {
+  if (train.save_strategy == IntervalStrategy::never) return 0;
+  std::int64_t room = most_checkpoints(train, calendar.checkpoints());
+  if (!from.empty()) {
+    const std::int64_t step = load_train_state(from).step;
+    room -= std::ranges::count_if(list_checkpoints(train.output_dir), [&](auto& c) { return c.step <= step; });
+    room = std::min(room, calendar.checkpoints(step));
+  }
+  return std::max<std::int64_t>(1, room);
 }
 
 void check_disk_space(const std::string& directory, std::size_t bytes) {
@@ -81,7 +101,7 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
     }
   };
   attempt([&] { set_learning_rates(weightless.model().parameters, recipe.optim, recipe.adapter); });
-  const std::int64_t checkpoints = most_checkpoints(recipe.train, saves_of(recipe, lengths));
+  const std::int64_t checkpoints = checkpoints_of(recipe, lengths);
   const std::size_t disk =
       weightless.result_bytes() + static_cast<std::size_t>(checkpoints) * weightless.checkpoint_bytes();
   attempt([&] { check_disk_space(recipe.train.output_dir, disk); });

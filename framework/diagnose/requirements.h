@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "assembly/base_model.h"
+#include "assembly/calendar.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -29,6 +30,10 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
 /// How many checkpoints a run that saves `saves` times has on disk at once: those that it keeps, and one that is being
 /// written before an older one is removed.
 std::int64_t most_checkpoints(const TrainSection& train, std::int64_t saves);
+
+/// How many checkpoints such a run adds, at least 1, to those that are in its folder and precede `from`, the checkpoint
+/// that it resumes from ("": none); 0 if it saves none.
+std::int64_t added_checkpoints(const TrainSection& train, const Calendar& calendar, const std::string& from);
 
 /// UserError when the file system of this directory, which may not exist yet, has less than `bytes` bytes free.
 void check_disk_space(const std::string& directory, std::size_t bytes);

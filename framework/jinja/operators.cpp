@@ -196,7 +196,9 @@ Value slice(const Value& container, const Value& from, const Value& to, const Va
         return static_cast<std::int64_t>(static_cast<std::uint64_t>(l.range[0]) +
                                          static_cast<std::uint64_t>(k) * static_cast<std::uint64_t>(l.range[2]));
       };
-      out.range = {at(begin), at(end), at(step) - l.range[0]};
+      out.range = {
+          at(begin), at(end),
+          static_cast<std::int64_t>(static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(l.range[2]))};
     }
     return out;
   }

@@ -196,7 +196,7 @@ bool parse_integer(const Text& text, int base, std::int64_t& out) {
   const std::size_t sign = !s.empty() && (s[0] == '-' || s[0] == '+');
   const char prefix = base == 16 ? 'x' : base == 8 ? 'o' : base == 2 ? 'b' : '\0';
   if (prefix && s.size() > sign + 2 && s[sign] == '0' && (s[sign + 1] | 0x20) == prefix) s.erase(sign, 2);
-  if (sign && s.size() > 1 && s[1] == '-') return false;  // from_chars takes a minus behind our plus
+  if (s.find('-', sign) != s.npos) return false;  // from_chars takes a minus behind our plus or prefix
   if (sign && s[0] == '+') s.erase(0, 1);
   const auto r = std::from_chars(s.data(), s.data() + s.size(), out, base);
   if (r.ptr != s.data() + s.size() || r.ec == std::errc::invalid_argument) return false;

@@ -26,6 +26,7 @@ void clamp(const float* gate, const float* up, std::int64_t n, float* to_gate, f
 }
 
 void value(Activation act, const float* gate, const float* up, std::int64_t n, float* h) {
+  DML_CHECK(act != Activation::xielu);
   if (act != Activation::clamped_silu) return loops().gated_act(act, gate, up, n, h);
   float *g = thread_scratch(2 * n).data(), *u = g + n;
   clamp(gate, up, n, g, u);
@@ -34,6 +35,7 @@ void value(Activation act, const float* gate, const float* up, std::int64_t n, f
 
 // Overwrites gate and up by their gradients.
 void gradients(Activation act, const float* dh, float* gate, float* up, std::int64_t n) {
+  DML_CHECK(act != Activation::xielu);
   if (act != Activation::clamped_silu) return loops().gated_act_backward(act, dh, gate, up, n);
   float *g = thread_scratch(2 * n).data(), *u = g + n;
   clamp(gate, up, n, g, u);

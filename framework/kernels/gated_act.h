@@ -8,7 +8,6 @@
 
 namespace dml::kernels {
 
-/// clamped_silu is for gates only: (up + 1) · gate · σ(1.702 · gate), gate clamped to at most 7 and up to ±7 (gpt-oss).
 /// Gate and up in bf16, as forward saves them for backward.
 struct RoundedGateUp {
   MatrixView<bf16> gate, up;

@@ -44,11 +44,23 @@ std::string best_checkpoint(const std::string& output_dir) {
                   fmt::join(steps, ", "));
 }
 
-// The checkpoint that a folder is by itself, wherever it lies; unset if it is none.
+// The step of a folder "checkpoint-STEP"; −1 for other names.
+std::int64_t step_in_name(const std::string& folder) {
+  const std::string path = real_path(folder);
+  for (const Checkpoint& c : list_checkpoints(run_folder_of(path)))
+    if (fs::path(c.path).filename() == fs::path(path).filename()) return c.step;
+  return -1;
+}
+
+// The checkpoint that a folder is by itself, wherever it lies; unset if it is none. Its state may be damaged.
 std::optional<Checkpoint> checkpoint_at(const std::string& folder) {
   const std::string state = path_in(folder, "dml_state.json");
   if (!file_exists(state) || !file_exists(path_in(folder, "manifest.json"))) return std::nullopt;
-  return Checkpoint{folder, json_integer(read_json(state), "step", 0, state)};
+  try {
+    return Checkpoint{folder, json_integer(read_json(state), "step", 0, state)};
+  } catch (const UserError&) {
+    return Checkpoint{folder, step_in_name(folder)};
+  }
 }
 
 CheckpointRow row_of(const Checkpoint& c, bool contents) {
@@ -83,6 +95,9 @@ void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step,
   require_directory(output_dir);
   std::vector<Checkpoint> all = list_checkpoints(output_dir);
   auto chosen = std::ranges::find(all, step, &Checkpoint::step);
+  if (chosen == all.end() && checkpoint_at(output_dir))
+    throw UserError("{}: this is a checkpoint; rm takes the folder of its run: dml ckpt rm {} {}", output_dir,
+                    run_folder_of(output_dir), step);
   if (chosen == all.end()) no_such_step(output_dir, step, all);
   auto found = find_checkpoint(output_dir);
   if (!force && found.newest && found.newest->step == step)

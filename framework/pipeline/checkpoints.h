@@ -10,7 +10,7 @@ namespace dml {
 
 struct CheckpointRow {
   std::string path;
-  std::int64_t step = 0;
+  std::int64_t step = 0;                  // −1: not known
   std::optional<double> loss, eval_loss;  // the last training loss up to its step; the validation loss after it
   std::uint64_t bytes = 0;
   std::string problem;                // why the checkpoint is invalid; "": it is valid
@@ -22,8 +22,8 @@ struct CheckpointRow {
 std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents,
                                            std::optional<std::int64_t> step = {});
 
-/// Removes the checkpoint of a step. UserError when there is none, or when it is the newest valid one and `force` is
-/// not set.
+/// Removes the checkpoint of a step. UserError when there is none, when the folder is a checkpoint itself, or when it
+/// is the newest valid one and `force` is not set.
 void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step, bool force);
 
 }  // namespace dml

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/model_file_names.h"
 #include "data/sources.h"
 
 namespace dml {
@@ -20,8 +21,11 @@ using Paths = std::vector<std::string>;
 
 // What a model is read from, in a folder that may also hold the other files of a run.
 bool is_of_a_model(const fs::path& path) {
-  constexpr std::array<std::string_view, 6> kEndings{".safetensors", ".gguf", ".json", ".jinja", ".model", ".txt"};
-  return std::ranges::find(kEndings, path.extension().string()) != kEndings.end() && path.filename() != "run.json";
+  constexpr std::array<std::string_view, 4> kEndings{".safetensors", ".safetensors.index.json", ".gguf", ".jinja"};
+  const std::string name = path.filename().string();
+  const auto is_one_of = [&](const auto& names) { return std::ranges::find(names, name) != names.end(); };
+  return is_one_of(kConfigFiles) || is_one_of(kTokenizerFiles) || is_one_of(kOtherTokenizerFiles) ||
+         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 // The files of a model or adapter, sorted: of a folder, a GGUF file, or a snapshot in the Hub's cache; also those of

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "diagnose/launch.h"
 #include "pipeline/run_outcome.h"
+#include "pipeline/sweep_record.h"
 #include "recipe/codecs.h"
 #include "recipe/keys.h"
 #include "recipe/reader.h"
@@ -65,52 +66,6 @@ class GridReader {
   recipe::Report& report_;
 };
 
-/// A line of sweep.jsonl.
-struct SweepRecord {
-  std::string name;
-  Json settings, overrides;
-  std::string inputs;
-  std::int64_t exit = -1;
-
-  /// Whether this is a run with these settings and inputs.
-  bool is_of(const SweepSettings& wanted, const std::string& wanted_inputs) const {
-    return settings == wanted && inputs == wanted_inputs;
-  }
-  std::string line() const {
-    return dump(
-        Json{{"name", name}, {"settings", settings}, {"overrides", overrides}, {"inputs", inputs}, {"exit", exit}});
-  }
-};
-
-/// UserError naming the line that is not a record.
-std::vector<SweepRecord> records_of(const std::string& path) {
-  std::vector<SweepRecord> out;
-  if (!file_exists(path)) return out;
-  const std::string text = read_file(path);
-  int number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string place = fmt::format("{}:{}", path, ++number);
-    if (end > at) {
-      const Json line = parse_json(std::string_view(text).substr(at, end - at), place);
-      if (!line.is_object()) throw UserError("{}: not a record of `dml sweep`", place);
-      out.push_back({json_string(line, "name", "", place), line.value("settings", Json()),
-                     line.value("overrides", Json::object()), json_string(line, "inputs", "", place),
-                     json_integer(line, "exit", -1, place)});
-    }
-    at = end + 1;
-  }
-  return out;
-}
-
-/// The record of a finished run; null where it must be trained.
-const SweepRecord* finished(const std::vector<SweepRecord>& records, const SweepSettings& settings,
-                            const std::string& inputs) {
-  const auto found =
-      std::ranges::find_if(records, [&](const SweepRecord& r) { return r.exit == 0 && r.is_of(settings, inputs); });
-  return found == records.end() ? nullptr : &*found;
-}
-
 void read_results(const std::string& folder, SweepRun& run) {
   if (!file_exists(folder + "/metrics.jsonl")) return;
   const RunMetrics metrics = read_metrics(folder);
@@ -126,12 +81,6 @@ void read_results(const std::string& folder, SweepRun& run) {
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); }
 std::string number_text(const Json& value) {
   return value.is_number() ? fmt::format("{:.4f}", value.get<double>()) : "";
-}
-
-/// Whether the folder of a run holds one with other settings or inputs.
-bool replaces_another(const std::vector<SweepRecord>& records, const SweepRun& run, const std::string& inputs) {
-  return std::ranges::any_of(
-      records, [&](const SweepRecord& r) { return r.name == run.name && !r.is_of(run.settings, inputs); });
 }
 
 int train_run(std::vector<std::string> words, const Json& overrides, const SweepRun& run, const std::string& folder) {
@@ -188,28 +137,24 @@ std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Ove
   for (const Override& o : overrides)
     if (o.key != "output_dir") common[o.key] = o.value;
   make_directories(directory);
-  const std::string record = directory + "/sweep.jsonl";
-  std::vector<SweepRecord> records = records_of(record);
+  SweepRecords records(directory);
   std::vector<SweepRun> runs;
   for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({sweep_run_name(i), grid[i].settings});
   for (std::size_t i = 0; i < runs.size(); ++i) {
     SweepRun& run = runs[i];
     const std::string& inputs = grid[i].inputs;
     std::string folder = directory + "/" + run.name;
-    if (const SweepRecord* done = finished(records, run.settings, inputs)) {
+    if (const SweepRecord* done = records.finished(run.settings, inputs)) {
       folder = directory + "/" + done->name;
       run.exit = 0;
       log_info("{}: finished before", run.name);
     } else {
       log_info("{} of {}: {}", run.name, runs.size(), dump(run.settings));
-      std::vector<std::string> words{recipe, "--resume", replaces_another(records, run, inputs) ? "none" : "auto"};
+      const bool replaces = records.replaces_another(run.name, run.settings, inputs);
+      std::vector<std::string> words{recipe, "--resume", replaces ? "none" : "auto"};
       words.insert(words.end(), output_options.begin(), output_options.end());
       run.exit = train_run(std::move(words), common, run, folder);
-      std::erase_if(records, [&](const SweepRecord& r) { return r.name == run.name; });
-      records.push_back({run.name, run.settings, common, inputs, run.exit});
-      std::string text;
-      for (const SweepRecord& r : records) text += r.line() + "\n";
-      write_file(record, text);
+      records.put({run.name, run.settings, common, inputs, run.exit});
     }
     read_results(folder, run);
     if (run.exit == static_cast<int>(ExitCode::stopped) || run.exit > 128) {

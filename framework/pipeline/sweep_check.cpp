@@ -1,12 +1,14 @@
 // Checks the combinations of a sweep before the first one is trained.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "assembly/hub_files.h"
 #include "core/error.h"
 #include "pipeline/input_digests.h"
 #include "pipeline/preflight.h"
 #include "pipeline/sweep.h"
+#include "pipeline/sweep_record.h"
 
 namespace dml {
 namespace {
@@ -24,17 +26,24 @@ std::vector<Override> settings_of(const std::vector<Override>& overrides, const 
   return all;
 }
 
+// Checks one combination, that of the run `name`, and sets its `inputs`. One that is finished needs nothing any more.
 std::vector<Problem> problems_of(const std::string& recipe, const std::vector<Override>& settings,
-                                 SweepCombination& row, CheckedRows& checked) {
+                                 const std::string& name, SweepCombination& row, const SweepRecords& records,
+                                 CheckedRows& checked) {
   try {
     RecipeFile file = examine_recipe(recipe, settings);
     if (!file.missing.empty() && file.problems.empty()) {
       download_missing_files(file);
       file = examine_recipe(recipe, settings);
     }
-    std::vector<Problem> problems = validate(file, &checked).problems;
-    if (problems.empty()) row.inputs = digest_of_inputs(std::move(file));
-    return problems;
+    if (file.problems.empty() && file.missing.empty()) {
+      row.inputs = digest_of_inputs(file);
+      if (records.finished(row.settings, row.inputs)) return {};
+    }
+    // As run_sweep() starts it.
+    file.recipe.train.resume_from_checkpoint.reset();
+    file.recipe.train.auto_resume_from_checkpoints = !records.replaces_another(name, row.settings, row.inputs);
+    return validate(file, &checked).problems;
   } catch (const UserError& e) {
     return e.problems();
   }
@@ -49,8 +58,9 @@ class SweepProblems {
   void add(std::size_t combination, const std::vector<Problem>& found) {
     for (const Problem& problem : found) {
       const auto known = std::ranges::find_if(all_, [&](const Entry& e) { return e.line == problem.line(); });
-      if (known != all_.end()) ++known->combinations;
-      else all_.push_back({problem.line(), combination, in_grid(grid_[combination], problem.place)});
+      if (known == all_.end())
+        all_.push_back({problem.line(), combination, combination, in_grid(grid_[combination], problem.place)});
+      else if (std::exchange(known->last, combination) != combination) ++known->combinations;
     }
   }
   void raise() const {
@@ -59,27 +69,28 @@ class SweepProblems {
     for (const Entry& e : all_) {
       const bool of_recipe = grid_.size() > 1 && e.combinations == grid_.size();
       if (e.in_grid || of_recipe) out.add(e.line);
-      else if (++told[e.first] <= kMostLines) out.add(at_combination(grid_[e.first]) + e.line);
+      else if (++told[e.first] <= kMaxLines) out.add(at_combination(e.first) + e.line);
     }
     for (const auto& [combination, lines] : told)
-      if (lines > kMostLines)
-        out.add(fmt::format("{}{} more problems", at_combination(grid_[combination]), lines - kMostLines));
+      if (lines > kMaxLines) out.add(fmt::format("{}{} more problems", at_combination(combination), lines - kMaxLines));
     out.raise();
   }
 
  private:
-  static constexpr int kMostLines = 3;
+  static constexpr int kMaxLines = 3;
   struct Entry {
     std::string line;
-    std::size_t first = 0;  // the first combination that has it
+    std::size_t first = 0, last = 0;  // combinations that have it
     bool in_grid = false;
     std::size_t combinations = 1;
   };
   static bool in_grid(const SweepCombination& row, const std::string& place) {
     return std::ranges::any_of(row.places, [&](auto& of) { return of.second == place; });
   }
-  static std::string at_combination(const SweepCombination& row) {
-    return fmt::format("{}: {}: ", row.places.at(row.settings.begin().key()), dump(row.settings));
+  std::string at_combination(std::size_t number) const {
+    const SweepCombination& row = grid_[number];
+    const std::string place = row.settings.empty() ? sweep_run_name(number) : row.places.at(row.settings.begin().key());
+    return fmt::format("{}: {}: ", place, dump(row.settings));
   }
 
   const std::vector<SweepCombination>& grid_;
@@ -91,10 +102,13 @@ class SweepProblems {
 void check_sweep(const std::string& recipe, const std::vector<Override>& overrides, std::vector<SweepCombination>& grid,
                  const std::string& directory) {
   SweepProblems problems(grid);
+  const SweepRecords records(directory);
   CheckedRows checked;
-  for (std::size_t i = 0; i < grid.size(); ++i)
-    problems.add(
-        i, problems_of(recipe, settings_of(overrides, grid[i], directory + "/" + sweep_run_name(i)), grid[i], checked));
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    const std::string name = sweep_run_name(i);
+    problems.add(i, problems_of(recipe, settings_of(overrides, grid[i], directory + "/" + name), name, grid[i], records,
+                                checked));
+  }
   problems.raise();
 }
 

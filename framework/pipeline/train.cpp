@@ -19,6 +19,7 @@
 #include "pipeline/hub_pushes.h"
 #include "pipeline/observers.h"
 #include "pipeline/output_folder.h"
+#include "pipeline/preflight.h"
 #include "pipeline/recipe_changes.h"
 #include "pipeline/run_outcome.h"
 #include "pipeline/run_record.h"
@@ -197,13 +198,11 @@ std::string rows_text(const RunData& data, std::int64_t step, std::span<const st
   return fmt::format("{}{}", fmt::join(places, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// UserError unless the disk has room for the checkpoints that this run adds; a resumed one has some of them already.
+// UserError unless the disk has room for the checkpoints that this run adds.
 void check_room_for_checkpoints(const RunPlan& plan, const std::string& from) {
   const TrainSection& t = plan.recipe.train;
-  if (t.save_strategy == IntervalStrategy::never) return;
-  const auto most = static_cast<std::size_t>(most_checkpoints(t, plan.data.calendar.checkpoints()));
-  const std::size_t there = from.empty() ? 0 : std::min(most, list_checkpoints(t.output_dir).size());
-  check_disk_space(t.output_dir, plan.checkpoint_bytes() * std::max<std::size_t>(1, most - there));
+  const std::int64_t added = added_checkpoints(t, plan.data.calendar, from);
+  check_disk_space(t.output_dir, plan.checkpoint_bytes() * static_cast<std::size_t>(added));
 }
 
 TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, const std::string& from,

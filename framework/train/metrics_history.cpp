@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -96,13 +96,37 @@ std::vector<Line> restored_lines(const std::string& checkpoint, const MetricsBef
   return lines;
 }
 
+// Whether every step of the lines has the loss that the checkpoint's history has for it.
+bool agree(const std::vector<Line>& lines, const std::vector<Line>& restored) {
+  std::map<std::int64_t, Json> losses;
+  const auto loss_of = [](const Line& line) { return parse_json(line.text, "metrics").value("loss", Json()); };
+  for (const Line& line : restored)
+    if (line.place == Place::step) losses[line.step] = loss_of(line);
+  return !losses.empty() && std::ranges::all_of(lines, [&](const Line& line) {
+    const auto known = losses.find(line.step);
+    return line.place != Place::step || (known != losses.end() && known->second == loss_of(line));
+  });
+}
+
+// The lines of the run that wrote the checkpoint: beside it, or, where the checkpoint was copied elsewhere, those that
+// the resumed run's folder has of that run.
+std::vector<Line> lines_before(const std::string& path, const MetricsBefore& before, MetricsHistory& out) {
+  if (before.checkpoint.empty()) return own_lines(path, before, out);
+  const std::string beside = path_in(run_folder_of(before.checkpoint), "metrics.jsonl");
+  if (file_exists(beside) || !file_exists(path)) return own_lines(beside, before, out);
+  MetricsHistory of_folder;
+  std::vector<Line> lines = own_lines(path, before, of_folder);
+  if (!agree(lines, restored_lines(before.checkpoint, before, {}))) return {};
+  out.damaged = std::move(of_folder.damaged);
+  return lines;
+}
+
 }  // namespace
 
 MetricsHistory metrics_history(const std::string& path, const MetricsBefore& before) {
   MetricsHistory out;
   if (before.step < 0) return out;
-  const std::string own = before.checkpoint.empty() ? path : path_in(run_folder_of(before.checkpoint), "metrics.jsonl");
-  std::vector<Line> lines = own_lines(own, before, out);
+  std::vector<Line> lines = lines_before(path, before, out);
   if (!before.checkpoint.empty()) {
     const std::vector<Line> restored = restored_lines(before.checkpoint, before, lines);
     out.restored = std::ssize(restored);

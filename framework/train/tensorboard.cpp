@@ -8,8 +8,8 @@
 
 #include "core/clock.h"
 #include "core/files.h"
-#include "train/crc32.h"
 #include "core/protobuf.h"
+#include "train/crc32.h"
 
 namespace dml {
 namespace tensorboard {

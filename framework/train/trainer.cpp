@@ -142,7 +142,7 @@ Action Trainer::start() {
   if (settings_.facts.resumed_from.empty()) now |= evaluate({.step = 0});
   else if (evaluation_open()) now |= repeat_evaluation();
   reset_profile();
-  now = agreed(now);
+  now = settled(now);
   now.save = false;  // there is nothing new to save
   return now;
 }
@@ -166,8 +166,7 @@ Action Trainer::advance() {
     throw;
   }
   now |= evaluate({state_.step, settings_.evaluates(state_.step - 1)});
-  now = agreed(now);
-  now.stop = now.stop && (state_.step < total() || evaluation_open());
+  now = settled(now);
   if (now.save || settings_.saves(state_.step - 1)) save();
   return now;
 }
@@ -212,7 +211,7 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
   Interruption interruption(*this);
   const auto part = [&](std::int64_t done, std::int64_t total) {
     for (auto& o : parts_.observers) o->on_part("evaluation", state_.step + 1, done, total);
-    interruption.part_done();
+    if (done < total) interruption.part_done();
   };
   Action now;
   switch_to_average(parts_.step.optimizer, parts_.step.strategy);
@@ -232,12 +231,18 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
   parts_.base.find_lost();
   stop_if_base_is_lost();
   if (now.stop) {
-    if (parts_.step.comm.rank() == 0)
-      log_info("The evaluation after step {} was interrupted; it is repeated when the run is resumed", state_.step);
+    if (parts_.step.comm.rank() == 0) log_info("The evaluation after step {} was interrupted", state_.step);
     return now;
   }
   state_.extra.erase(kEvaluationOpen);
   for (auto& o : parts_.observers) now |= o->on_eval({state_.step, state_.epoch, result.values}, result.samples);
+  return now;
+}
+
+// What all ranks do now. A run that is complete does not stop any more.
+Action Trainer::settled(const Action& mine) {
+  Action now = agreed(mine);
+  now.stop = now.stop && (state_.step < total() || evaluation_open());
   return now;
 }
 

@@ -86,6 +86,7 @@ class Trainer {
   void report_saved(const std::string& path);
   /// Throws an IoError if pages of the base cannot be read, after saving what was computed before.
   void stop_if_base_is_lost();
+  Action settled(const Action& mine);
   Action agreed(const Action& mine);
   TrainerState trainer_state() const;
   std::string resume_hint() const;

@@ -12,9 +12,9 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
+#include "core/protobuf.h"
 #include "core/version.h"
 #include "train/crc32.h"
-#include "core/protobuf.h"
 
 namespace dml {
 namespace fs = std::filesystem;

@@ -1,7 +1,9 @@
 // Sweeps: that every combination is checked before the first run, and that a run whose files changed is repeated.
 #include <gmock/gmock.h>
+#include <sys/mount.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "core/files.h"
 #include "e2e/workshop.h"
@@ -58,6 +60,61 @@ TEST_F(Sweeps, CheckEveryCombinationFirst) {
   EXPECT_THAT(pairs.err, HasSubstr("grid.yml:1:8: {\"seed\":1,\"rl\":\"dpo\""));
   EXPECT_THAT(pairs.err, HasSubstr("the row has no 'prompt'"));
   EXPECT_THAT(pairs.err, HasSubstr(" more problems"));
+}
+
+TEST_F(Sweeps, NameTheRunOfACombinationWithoutSettings) {
+  write("grid.yml", "_: [{}, {datasets.0.path: " + at("rows.jsonl") + "}]\n");
+  const std::string without = recipe("r.yml", short_run() + Keys{{"datasets", "[{path: rowz.jsonl, type: alpaca}]"}});
+  const Ended missing = sweep(without);
+  EXPECT_EQ(missing.exit, 2) << missing.err;
+  EXPECT_THAT(missing.err, HasSubstr("run-01: {}: "));
+  EXPECT_THAT(missing.err, HasSubstr("no such file or directory"));
+  write("grid.yml", "_: [{}]\n");
+  EXPECT_THAT(sweep(without).err, HasSubstr("run-01: {}: "));
+}
+
+// A line that every combination has twice is a problem of the recipe, too.
+TEST_F(Sweeps, CountALineOncePerCombination) {
+  write("grid.yml", "seed: [1, 2]\n");
+  const Ended e = sweep(recipe("r.yml", short_run()), {"--plugins", "[none, none]"});
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, HasSubstr("command line: the plug-in 'none' is not supported"));
+  EXPECT_THAT(e.err, Not(HasSubstr("{\"seed\":1}")));
+}
+
+// A file system in memory of a megabyte; needs root.
+class FullDisk {
+ public:
+  explicit FullDisk(std::string path) : path_(std::move(path)) {
+    fs::create_directory(path_);
+    there_ = mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=1m") == 0;
+  }
+  ~FullDisk() {
+    if (there_) umount2(path_.c_str(), MNT_DETACH);
+  }
+  explicit operator bool() const { return there_; }
+  void fill() const { std::ofstream(path_ + "/filler") << std::string(1 << 20, 'x'); }
+
+ private:
+  std::string path_;
+  bool there_;
+};
+
+TEST_F(Sweeps, PrintTheTableAgainWithoutRoom) {
+  const FullDisk disk(at("sweep"));
+  if (!disk) GTEST_SKIP() << "needs root for a small tmpfs";
+  const std::string r = recipe("r.yml", short_run());
+  write("grid.yml", "seed: [1, 2]\n");
+  const Ended first = sweep(r);
+  ASSERT_EQ(first.exit, 0) << first.err;
+  disk.fill();
+  const Ended again = sweep(r);
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(again.out, first.out);
+  write("grid.yml", "seed: [1, 3]\n");
+  const Ended another = sweep(r);
+  EXPECT_EQ(another.exit, 2);
+  EXPECT_THAT(another.err, HasSubstr("not enough disk space"));
 }
 
 TEST_F(Sweeps, OfAFolderWithASlashGoBesideIt) {

@@ -42,6 +42,59 @@ TEST_F(Checkpoints, AFolderThatIsOneIsExaminedByItself) {
   EXPECT_THAT(checkpoint_rows(folder_ / "kept", true).at(0).problem, HasSubstr("damaged"));
 }
 
+TEST_F(Checkpoints, AFolderWhoseStateIsDamagedIsReported) {
+  const std::string path = save("run", 5);
+  write_file(path + "/dml_state.json", "{\"step\":");
+  for (const std::string& name : {path, path + "/"}) {
+    const auto rows = checkpoint_rows(name, true);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].step, 5);
+    EXPECT_THAT(rows[0].problem, HasSubstr("'dml_state.json' has 8 bytes, expected "));
+  }
+  fs::rename(path, folder_ / "kept");
+  EXPECT_EQ(checkpoint_rows(folder_ / "kept", true).at(0).step, -1);
+}
+
+TEST_F(Checkpoints, AreRemovedByTheFolderOfTheirRun) {
+  const std::string path = save("run", 5);
+  save("run", 6);
+  try {
+    remove_checkpoint_of_step(path, 5, false);
+    ADD_FAILURE();
+  } catch (const UserError& e) {
+    EXPECT_THAT(e.what(),
+                HasSubstr("is a checkpoint; rm takes the folder of its run: dml ckpt rm " + (folder_ / "run") + " 5"));
+  }
+  EXPECT_TRUE(fs::exists(path));
+}
+
+TEST_F(Checkpoints, OfAResumedRunNeedRoomForThoseThatItAdds) {
+  ScheduleOptions steps;
+  steps.num_epochs = 1;
+  const Schedule schedule(std::vector<std::int32_t>(8, 1), steps);
+  TrainSection train;
+  train.save_strategy = IntervalStrategy::steps;
+  train.save_steps = 1;
+  train.save_total_limit = 100;
+  train.output_dir = folder_ / "run";
+  const auto added = [&](const std::string& from) { return added_checkpoints(train, Calendar(train, schedule), from); };
+  EXPECT_EQ(added(""), 8);
+  const std::string from = save("run", 6);  // 1 to 5 were removed
+  EXPECT_EQ(added(from), 2);
+  EXPECT_EQ(added(""), 8) << "a new run moves the earlier one aside";
+  train.output_dir = folder_ / "new";
+  EXPECT_EQ(added(from), 2);
+  train.save_total_limit = 2;
+  EXPECT_EQ(added(save("run", 1)), 3);
+  train.output_dir = folder_ / "run";
+  save("run", 2), save("run", 3);
+  EXPECT_EQ(added(folder_ / "run/checkpoint-3"), 1);
+  EXPECT_EQ(added(folder_ / "run/checkpoint-1"), 2) << "those behind it are moved aside";
+  EXPECT_EQ(added(save("run", 8)), 1);
+  train.save_strategy = IntervalStrategy::never;
+  EXPECT_EQ(added(""), 0);
+}
+
 TEST_F(Checkpoints, OneThatCannotBeRemovedIsAnError) {
   save("run", 5), save("run", 6);
   // Something is where it would be moved to.

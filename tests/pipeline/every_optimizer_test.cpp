@@ -70,7 +70,7 @@ class EveryOptimizer : public testing::Test {
     const std::string output = folder_ / fmt::format("run-{}", ++runs_);
     Settings all{{"tokenizer_config", DML_SOURCE_DIR "/datasets/quickstart/tokenizer"},
                  {"model_config",
-                  "{model_type: llama, vocab_size: 2048, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, "
+                  "{model_type: llama, vocab_size: 2048, hidden_size: 32, intermediate_size: 128, num_hidden_layers: 2, "
                   "num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 128, rms_norm_eps: 1.0e-5, "
                   "tie_word_embeddings: true, initializer_range: 0.06, bos_token_id: 1, eos_token_id: 2}"},
                  {"datasets", fmt::format("[{{path: {}, type: alpaca}}]", folder_ / "rows.jsonl")},

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "pipeline/sweep_record.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -46,6 +48,28 @@ TEST(SweepGrid, SetsAKeyOnce) {
 TEST(SweepGrid, ThatIsInvalidIsRejected) {
   for (const char* text : {"[1, 2]", "learning_rate: 1", "learning_rate: []", "_: [1]", "{}"})
     EXPECT_THROW(sweep_grid(text, "g.yml"), UserError) << text;
+}
+
+TEST(SweepGrid, MayHaveACombinationWithoutSettings) {
+  const auto grid = sweep_grid("_: [{}, {max_steps: 2}]\n", "g.yml");
+  ASSERT_EQ(grid.size(), 2u);
+  EXPECT_TRUE(grid[0].settings.empty());
+}
+
+TEST(SweepRecords, KnowWhatIsFinishedAndWhatIsReplaced) {
+  const testing_tools::TemporaryFolder folder;
+  const Json seed{{"seed", 1}}, other{{"seed", 2}};
+  SweepRecords(folder.path()).put({"run-01", seed, Json::object(), "a", 0});
+  SweepRecords records(folder.path());
+  records.put({"run-02", other, Json::object(), "a", 4});
+  const SweepRecords read(folder.path());
+  ASSERT_NE(read.finished(seed, "a"), nullptr);
+  EXPECT_EQ(read.finished(seed, "a")->name, "run-01");
+  EXPECT_EQ(read.finished(seed, "b"), nullptr);
+  EXPECT_EQ(read.finished(other, "a"), nullptr) << "it failed";
+  EXPECT_FALSE(read.replaces_another("run-02", other, "a"));
+  EXPECT_TRUE(read.replaces_another("run-02", other, "b"));
+  EXPECT_FALSE(read.replaces_another("run-03", other, "b"));
 }
 
 TEST(SweepTable, HasARowForEveryRun) {

@@ -8,10 +8,10 @@
 
 #include "core/files.h"
 #include "core/json.h"
+#include "core/protobuf.h"
 #include "temporary_folder.h"
 #include "train/crc32.h"
 #include "train/mlflow.h"
-#include "core/protobuf.h"
 #include "train/tensorboard.h"
 #include "train/wandb.h"
 

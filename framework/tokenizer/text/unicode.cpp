@@ -105,9 +105,7 @@ std::string lower_case(char32_t c) {
   return out;
 }
 
-char32_t upper_case(char32_t c) {
-  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
-}
+char32_t upper_case(char32_t c) { return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))); }
 
 char32_t byte_to_char(unsigned char byte) { return alphabet().of_byte[byte]; }
 int char_to_byte(char32_t c) { return c < 512 ? alphabet().of_char[c] : -1; }
