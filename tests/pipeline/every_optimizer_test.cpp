@@ -68,23 +68,24 @@ class EveryOptimizer : public testing::Test {
   /// The weights that training writes; the output folder is gone afterwards, but for `keep`.
   std::string weights(const Settings& settings, int ranks, const std::string& resume = "none", bool keep = false) {
     const std::string output = folder_ / fmt::format("run-{}", ++runs_);
-    Settings all{{"tokenizer_config", DML_SOURCE_DIR "/datasets/quickstart/tokenizer"},
-                 {"model_config",
-                  "{model_type: llama, vocab_size: 2048, hidden_size: 32, intermediate_size: 128, num_hidden_layers: 2, "
-                  "num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 128, rms_norm_eps: 1.0e-5, "
-                  "tie_word_embeddings: true, initializer_range: 0.06, bos_token_id: 1, eos_token_id: 2}"},
-                 {"datasets", fmt::format("[{{path: {}, type: alpaca}}]", folder_ / "rows.jsonl")},
-                 {"dataset_prepared_path", folder_ / "prepared"},
-                 {"sequence_len", "96"},
-                 {"micro_batch_size", "1"},
-                 {"batch_size", "8"},
-                 {"max_steps", "4"},
-                 {"save_steps", "2"},
-                 {"learning_rate", "1e-4"},
-                 {"warmup_steps", "1"},
-                 {"weight_decay", "0.1"},
-                 {"threads", "1"},
-                 {"output_dir", output}};
+    Settings all{
+        {"tokenizer_config", DML_SOURCE_DIR "/datasets/quickstart/tokenizer"},
+        {"model_config",
+         "{model_type: llama, vocab_size: 2048, hidden_size: 32, intermediate_size: 128, num_hidden_layers: 2, "
+         "num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 128, rms_norm_eps: 1.0e-5, "
+         "tie_word_embeddings: true, initializer_range: 0.06, bos_token_id: 1, eos_token_id: 2}"},
+        {"datasets", fmt::format("[{{path: {}, type: alpaca}}]", folder_ / "rows.jsonl")},
+        {"dataset_prepared_path", folder_ / "prepared"},
+        {"sequence_len", "96"},
+        {"micro_batch_size", "1"},
+        {"batch_size", "8"},
+        {"max_steps", "4"},
+        {"save_steps", "2"},
+        {"learning_rate", "1e-4"},
+        {"warmup_steps", "1"},
+        {"weight_decay", "0.1"},
+        {"threads", "1"},
+        {"output_dir", output}};
     for (auto& [key, value] : settings) all[key] = value;
     std::string text;
     for (auto& [key, value] : all) text += fmt::format("{}: {}\n", key, value);
