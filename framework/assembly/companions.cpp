@@ -111,11 +111,12 @@ void Companions::write(const std::string& folder, const CardFacts& facts) const 
   if (!chat_template_.empty()) save_chat_template(tokenizer_, chat_template_, eot_token_, folder);
   write_file(folder + "/generation_config.json", pretty_json(generation_));
   copy_processors(model_directory(file_.recipe.model.base_model), folder);
-  const std::string config = folder + "/config.json";
+  const std::string config = folder + "/config.json", adapter = folder + "/adapter_config.json";
   if (!config_ids_.empty() && file_exists(config))
     write_file(config, pretty_json(rewrite_config(read_json(config, kSmall), config_ids_)));
+  if (!file_exists(config) && !file_exists(adapter)) return;  // a checkpoint of ReLoRA, which is no model
   const std::string name = fs::path(real_path(file_.recipe.train.output_dir)).filename().string();
-  write_file(folder + "/README.md", model_card(file_, file_exists(folder + "/adapter_config.json"), name, facts));
+  write_file(folder + "/README.md", model_card(file_, file_exists(adapter), name, facts));
 }
 
 void copy_companions(const std::string& from, const std::string& to) {

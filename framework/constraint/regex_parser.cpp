@@ -9,6 +9,7 @@
 #include "constraint/regex_characters.h"
 #include "constraint/utf8.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -38,7 +39,7 @@ class Parser {
 
  private:
   [[noreturn]] void fail(std::string_view what) const {
-    throw UserError("regex '{}', character {}: {}", source_, at_ + 1, what);
+    throw UserError("regex '{}', character {}: {}", shown(source_), at_ + 1, what);
   }
   bool more() const { return at_ < text_.size(); }
   char32_t peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : 0; }
