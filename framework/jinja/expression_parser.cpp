@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/utf8.h"
 #include "jinja/builtins.h"
+#include "jinja/python.h"
 
 namespace dml::jinja {
 
