@@ -111,9 +111,9 @@ std::vector<std::string> RewardSources::problems_with(std::span<const EvalRow> r
     if (!m.model || m.model->tokenizer().digest == tokenizer.digest) continue;
     for (const EvalRow& row : rows)
       if (problems.size() < Rewards::kMaxRefused && !question_of(row.json))
-        problems.push_back(
-            fmt::format("{}: rewards: {} needs 'prompt' or 'messages', since its tokenizer is another one", row.place,
-                        m.directory));
+        problems.push_back(fmt::format(
+            "{}: rewards: the row needs 'prompt' or 'messages', because the reward model {} has another tokenizer",
+            row.place, m.directory));
   }
   return problems;
 }

@@ -19,7 +19,8 @@ int control_escape(char32_t letter);
 /// The code points of a Unicode general category ("Lu", "L" or "Letter"); empty for an unknown name.
 const std::vector<CodePoints>& general_category(const std::string& name);
 
-/// The value of so many hexadecimal digits (8 at most); nothing if one is missing. `at` moves behind what was read.
+/// The value of `digits` hexadecimal digits (8 at most) from `at` on; empty if one is missing. Advances `at` past the
+/// digits.
 std::optional<char32_t> hexadecimal(std::u32string_view text, std::size_t& at, int digits);
 
 /// `set` with the capital of every small letter in it and the small letter of every capital.

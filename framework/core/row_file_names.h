@@ -8,9 +8,9 @@ namespace dml {
 
 /// The extension in lower case; of a compressed file (.gz, .zst) the one before it: ".jsonl".
 std::string row_extension(std::string_view path);
-/// Whether a file is named like one of rows, compressed or not; with `documents`, like a text that is one row.
+/// Whether the name is that of a file of rows, compressed or not; with `documents`, of a text that is one row.
 bool has_row_extension(std::string_view path, bool documents = false);
-/// Whether a path has the name of an archive, in which rows may be.
+/// Whether the name is that of an archive, which may hold files of rows.
 bool is_archive_name(std::string_view path);
 
 }  // namespace dml

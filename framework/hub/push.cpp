@@ -132,15 +132,16 @@ class Push {
     return request;
   }
 
-  // Of a model only what runs leave beside it is left out, which nobody misses.
+  // Only of datasets: what is left out beside a model is what runs write there.
   void name_left_out() const {
     const std::vector<std::string>& names = choice_.left_out;
     if (request_.kind != HubKind::dataset || names.empty()) return;
     constexpr std::size_t kNamed = 20;
     const std::size_t n = std::min(names.size(), kNamed);
-    log_warning("{}: not pushed, as dml reads no rows from such files: {}{}; --include chooses the files", what_,
-                fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(n), ", "),
-                names.size() > n ? fmt::format(" and {} more", names.size() - n) : "");
+    log_warning(
+        "{}: these files are not pushed, because dml reads no rows from them: {}{}; use --include to choose the files",
+        what_, fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(n), ", "),
+        names.size() > n ? fmt::format(" and {} more", names.size() - n) : "");
   }
 
   void make_repository() const {

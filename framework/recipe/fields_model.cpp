@@ -97,7 +97,7 @@ void add_variants(Table& t) {
   using S = AdapterSection;
   t.add("peft_use_dora", &S::peft_use_dora,
         "DoRA: train the magnitude of each weight row separately from its direction. lora_dropout applies to the input "
-        "of A alone; PEFT applies it to the scaled base product, too.",
+        "of A only; PEFT also applies it to the input of the base weight, where the magnitude changes its product.",
         {.example = "true"});
   t.add("peft_use_rslora", &S::peft_use_rslora, "Rank-stabilized LoRA: scale by lora_alpha / √lora_r.",
         {.example = "true"});

@@ -31,7 +31,7 @@ void add_sampling(Table& t) {
   t.add("num_iterations", &S::num_iterations, "Passes of training over the same completions (μ).",
         {.min = 1, .max = 1000, .example = "2"});
   t.add("steps_per_generation", &S::steps_per_generation,
-        "Micro-batches of all ranks that are sampled at once: a multiple of those of a step.",
+        "Micro-batches, of all ranks together, that are sampled at once: a multiple of the micro-batches of a step.",
         {.min = 1, .max = 1 << 20, .example = "4", .unset = "those of one step"});
   t.add("log_completions", &S::log_completions, "Show completions with their rewards on the terminal, at every step.",
         {.example = "true"});

@@ -118,8 +118,9 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
     fill("trl.multi_objective_aggregation", p.trl.multi_objective_aggregation, "normalize_then_sum", "rl");
   }
   leave_out_dropout(recipe, report,
-                    p.rl == Rl::grpo ? "rl: grpo: it would count as a difference from the model that samples"
-                                     : "rl, as in TRL: it would count as a difference from the reference");
+                    p.rl == Rl::grpo
+                        ? "rl: grpo: with dropout, the trained model would differ from the model that samples"
+                        : "rl, as in TRL: dropout would count as a difference from the reference");
   recipe.data.rows = p.rl == Rl::kto ? RowKind::labeled : p.rl == Rl::grpo ? RowKind::prompts : RowKind::pairs;
   if (p.rl == Rl::grpo) recipe.data.completion_len = p.trl.max_completion_length;
   for (auto* list : {&recipe.data.datasets, &recipe.data.test_datasets})

@@ -48,8 +48,9 @@ void check_continued_adapter(const AdapterSection& a, RuleReport& rules) {
   std::vector<std::string> ignored = changed_keys(a, rules);
   std::erase_if(ignored, [&](const std::string& key) { return !of_adapter.contains(key); });
   if (!ignored.empty())
-    rules.warning(ignored.front(), fmt::format("no effect with {}, whose adapter has its own: {}",
-                                               rules.cite("lora_model_dir"), fmt::join(ignored, ", ")));
+    rules.warning(ignored.front(),
+                  fmt::format("{} {} no effect with {}: the adapter keeps its own settings", fmt::join(ignored, ", "),
+                              ignored.size() == 1 ? "has" : "have", rules.cite("lora_model_dir")));
 }
 
 }  // namespace

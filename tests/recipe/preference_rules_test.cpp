@@ -123,9 +123,9 @@ TEST(PreferenceRules, RewardModelsHaveNoDropout) {
 
 TEST(PreferenceRules, AnAdapterThatIsTrainedFurtherKeepsItsShape) {
   const std::string recipe = "adapter: lora\nlora_target_linear: true\nlora_model_dir: out/before\n";
-  EXPECT_TRUE(
-      warned(preference_file(recipe + "lora_r: 16\nlora_dropout: 0.1\n"), "no effect with 'lora_model_dir' (line"));
-  EXPECT_TRUE(warned(preference_file(recipe + "lora_r: 16\n"), "has its own: lora_r, lora_target_linear"));
+  EXPECT_TRUE(warned(preference_file(recipe + "lora_r: 16\nlora_dropout: 0.1\n"),
+                     "lora_r, lora_target_linear have no effect with 'lora_model_dir' (line"));
+  EXPECT_TRUE(warned(preference_file(recipe + "lora_r: 16\n"), "the adapter keeps its own settings"));
   EXPECT_FALSE(
       warned(preference_file("adapter: lora\nlora_model_dir: out/before\nlora_dropout: 0.1\n"), "no effect with"));
 }
