@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """The peer: a training step of the same mathematics in PyTorch, as people write it.
 
-    torch_train.py RECIPE [--masked X | --documents FILE] [--dpo] [--precision P] [--warmup N] [--steps N] [--threads N]
+    torch_train.py RECIPE [--masked X | --documents FILE] [--dpo] [--precision P] [--model M] [--warmup N] [--steps N] [--threads N]
 
 Reads the keys of a bench recipe that matter here and prints one JSON line with the fields of `dml bench --json` that
-bench/compare.sh reads. --precision is float32, autocast (bfloat16 products) or bf16 (bfloat16 weights); modules, autograd, scores with a mask, all logits, AdamW and clipping are what
-transformers and PEFT do in eager mode on a CPU. A micro-batch of documents of unlike length is padded to its longest.
+bench/compare.sh reads. --precision is float32, autocast (bfloat16 products) or bf16 (bfloat16 weights). --model is plain (modules,
+autograd, scores with a mask, all logits: what transformers and PEFT do in eager mode on a CPU) or transformers (their own classes,
+attention by scaled_dot_product_attention). Both use AdamW and clipping. A micro-batch of documents of unlike length is padded to its longest.
 With --dpo its documents are pairs, two by two: a pass without the adapter for the reference, and the logistic loss.
 """
 import argparse
@@ -143,6 +144,26 @@ class Model(nn.Module):
         return self.head(self.norm(x))
 
 
+class TransformersModel(nn.Module):
+    """The same model by transformers, with the adapters of PEFT; dense models of the llama architecture only."""
+
+    def __init__(self, config, adapter, rank, alpha):
+        super().__init__()
+        from transformers import LlamaConfig, LlamaForCausalLM
+        settings = {key: value for key, value in config.items() if key != "model_type"}
+        model = LlamaForCausalLM(LlamaConfig(**settings, attn_implementation="sdpa", use_cache=False))
+        if adapter:
+            from peft import LoraConfig, get_peft_model
+            model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear", task_type="CAUSAL_LM"))
+        self.model = model.train()
+
+    def forward(self, ids):
+        return self.model(input_ids=ids).logits
+
+
+MODELS = {"plain": Model, "transformers": TransformersModel}
+
+
 def micro_batches(documents, each, vocab):
     """Lists of (ids, labels), each padded to its longest document; labels already shifted."""
     generator = torch.Generator().manual_seed(1)
@@ -191,6 +212,7 @@ def main():
     parser.add_argument("--documents")
     parser.add_argument("--dpo", action="store_true")
     parser.add_argument("--precision", choices=["float32", "autocast", "bf16"], default="float32")
+    parser.add_argument("--model", choices=list(MODELS), default="plain")
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
@@ -213,7 +235,7 @@ def main():
     tokens = sum(count for count, _ in documents[:each * batches])
 
     rate = sgemm_rate()
-    model = Model(config, recipe.get("adapter"), recipe.get("lora_r", 8), recipe.get("lora_alpha", 16))
+    model = MODELS[args.model](config, recipe.get("adapter"), recipe.get("lora_r", 8), recipe.get("lora_alpha", 16))
     if args.precision == "bf16":
         model.to(torch.bfloat16)
     trained = [p for p in model.parameters() if p.requires_grad]

@@ -51,9 +51,10 @@ ResizedTensor resized(const TensorView& tensor, const WeightName& w, std::int64_
     std::vector<float> row = mean_row(values, before, cols);
     for (std::int64_t r = before; r < rows; ++r) std::ranges::copy(row, values.data() + r * cols);
   } else {
-    Random random(seed, Purpose::init, Hasher().text(w.tensor).digest64());
-    for (std::int64_t i = 0; i < (rows - before) * cols; ++i)
-      fresh[i] = random.normal(static_cast<std::uint64_t>(before * cols + i)) * static_cast<float>(spec.init_range);
+    const Random random(seed, Purpose::init, Hasher().text(w.tensor).digest64());
+    random.normals(static_cast<std::uint64_t>(before * cols),
+                   std::span(fresh, static_cast<std::size_t>((rows - before) * cols)),
+                   static_cast<float>(spec.init_range));
   }
   ResizedTensor out;
   out.shape = {tensor.shape.begin(), tensor.shape.end()};

@@ -60,6 +60,8 @@ class Random {
   double uniform_double(std::uint64_t index) const;
   /// Standard normal, Box–Muller on words 2·index and 2·index + 1.
   float normal(std::uint64_t index) const;
+  /// out[i] = scale · normal(first + i), in parallel.
+  void normals(std::uint64_t first, std::span<float> out, float scale = 1) const;
   /// Uniform integer in [0, bound) by multiply-shift; its bias is below 2^-32 · bound.
   std::uint64_t below(std::uint64_t index, std::uint64_t bound) const;
 

@@ -237,7 +237,8 @@ std::vector<BenchPhases> measure(const StepParts& parts, const Recipe& recipe, c
                                       recipe.optim.learning_rate, recipe.optim.max_grad_norm},
                                      load, watch);
     const BenchPhases phases = watch.finish();
-    (s == 0 ? result.first_loss : result.last_loss) = step.loss;
+    if (s == 0) result.first_loss = step.loss;
+    result.last_loss = step.loss;
     if (s >= options.warmup) measured.push_back(phases);
   }
   return measured;

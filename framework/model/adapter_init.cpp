@@ -23,7 +23,8 @@ void fill_uniform(const Random& random, Mat m) {
 }
 
 void fill_normal(const Random& random, float divisor, Mat m) {
-  for (std::int64_t i = 0; i < m.size(); ++i) m.data[i] = random.normal(static_cast<std::uint64_t>(i)) / divisor;
+  random.normals(0, m.flat());
+  for (float& x : m.flat()) x /= divisor;
 }
 
 }  // namespace

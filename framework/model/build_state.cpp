@@ -1,5 +1,7 @@
 #include "model/build_state.h"
 
+#include <algorithm>
+
 #include "core/parallel.h"
 #include "core/random.h"
 #include "model/adapter_init.h"
@@ -21,12 +23,9 @@ void read_values(const StoredTensor& t, std::int64_t rows, std::int64_t cols, fl
 void TensorInit::values(std::int64_t first, std::int64_t last, float* out) const {
   const std::int64_t rows = weight.tensor_rows, cols = weight.cols;
   if (!stored) {
-    Random stream = stream_of(seed, Purpose::init, weight.tensor);
-    for (std::int64_t i = first; i < last; ++i)
-      out[i - first] = !weight.vector ? stream.normal(static_cast<std::uint64_t>(i)) * init_range
-                       : weight.start ? *weight.start
-                       : !weight.bias ? norm_weight
-                                      : 0;
+    const std::span to(out, static_cast<std::size_t>(last - first));
+    if (weight.vector) std::ranges::fill(to, weight.start ? *weight.start : weight.bias ? 0 : norm_weight);
+    else stream_of(seed, Purpose::init, weight.tensor).normals(static_cast<std::uint64_t>(first), to, init_range);
   } else if (weight.reordered() && !stored->transposed) {
     // Reads one expert at a time, of those in the range.
     const StoredOrder order = weight.order();

@@ -42,11 +42,11 @@ struct BuildState {
       {};  // base tensors minus the low-rank part moved to an adapter's initial values (low_rank_init.h)
   std::uint32_t next_stream = 0;  // random streams, one for each module that needs one
 
-  /// Whether the weight is a head that the files of a language model lack; it is initialized randomly.
   ParameterRole role_of(const WeightName& w) const {
     if (w.role == WeightRole::embed || w.role == WeightRole::positions) return ParameterRole::embedding;
     return w.role == WeightRole::head ? ParameterRole::head : ParameterRole::hidden;
   }
+  /// Whether the weight is a head that the files of a language model lack; it is initialized randomly.
   bool is_new_head(const WeightName& w) const { return w.role == WeightRole::head && spec.head != HeadKind::causal_lm; }
   /// The stored tensor; adds a problem if it is missing or has the wrong shape.
   std::optional<StoredTensor> find(const WeightName& w);

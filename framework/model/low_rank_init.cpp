@@ -87,8 +87,7 @@ LowRankFactors pissa(ConstMat w, std::int64_t r, double scale) {
   const std::int64_t side = std::min(w.rows, w.cols), width = side <= kWhole ? side : std::min(side, 2 * r + 16);
   std::vector<float> span(static_cast<std::size_t>(width * w.cols)), image(static_cast<std::size_t>(width * w.rows));
   Mat v{span.data(), width, w.cols}, z{image.data(), width, w.rows};
-  Random random(0, Purpose::adapter, 0x50695353);
-  for (std::size_t i = 0; i < span.size(); ++i) span[i] = random.normal(i);
+  Random(0, Purpose::adapter, 0x50695353).normals(0, span);
   const kernels::Weight weight = kernels::weight_of(w);
   double found = 0;
   for (int round = 0;; ++round) {
