@@ -46,9 +46,9 @@ bool wait_awake(F&& ready) {
   return false;
 }
 
-// Workers are parked if no call comes for a while. Every thread begins with its own range of a call's tiles, the caller
-// with the first, and then helps the next threads. So a thread gets the same rows in consecutive operations and finds
-// them in its own caches (bench/LOG.md).
+// Workers are parked if no call comes for a while; awake ones take no lock, since all of them would take it in turn.
+// Every thread begins with its own range of a call's tiles, the caller with the first, and then helps the next threads.
+// So a thread gets the same rows in consecutive operations and finds them in its own caches (bench/LOG.md).
 class Pool {
  public:
   Pool(int workers, const ThreadProcessors& where) : runs_(static_cast<std::size_t>(workers) + 1) {
@@ -91,7 +91,9 @@ class Pool {
     drain(0);
     if (!wait_awake([this] { return active_.load(std::memory_order_acquire) == 0; })) {
       std::unique_lock lock(mutex_);
+      parked_ = true;
       done_.wait(lock, [this] { return active_ == 0; });
+      parked_ = false;
     }
     tile_ = nullptr;
     if (failure_) std::rethrow_exception(failure_);
@@ -122,16 +124,18 @@ class Pool {
 
   void work(std::size_t own) {
     std::uint64_t seen = 0;
+    auto called = [&] { return generation_.load(std::memory_order_acquire) != seen; };
     while (true) {
-      wait_awake([&] { return generation_.load(std::memory_order_acquire) != seen; });
-      {
+      if (!wait_awake(called)) {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
-        if (stopping_) return;
-        seen = generation_;
+        wake_.wait(lock, called);
       }
+      // A call waits for all workers, so that the generation cannot have moved on by two.
+      ++seen;
+      if (stopping_) return;
       drain(own);
-      if (active_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      // The caller parks itself before it looks at active_ for the last time, so one of the two sees the other.
+      if (--active_ == 0 && parked_) {
         std::lock_guard lock(mutex_);
         done_.notify_one();
       }
@@ -143,7 +147,8 @@ class Pool {
   std::condition_variable wake_, done_;
   TileFunction* tile_ = nullptr;
   std::vector<Run> runs_;
-  std::atomic<int> active_{0};
+  std::atomic<int> active_{0};        // workers that have not finished the call
+  std::atomic<bool> parked_ = false;  // the caller
   std::atomic<std::uint64_t> generation_{0};
   std::exception_ptr failure_;
   bool stopping_ = false;
