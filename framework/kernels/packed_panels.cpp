@@ -13,11 +13,6 @@ namespace {
 constexpr std::int64_t kMaxPanelCols = 256;   // of a panel of the second factor; a panel is packed at a time
 constexpr std::int64_t kTransposedRows = 16;  // rows of a transposed factor that go to all panels at once
 
-// [0, size) in as few equal parts as `most` allows, each but the last a multiple of `unit`.
-std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit) {
-  return round_up(ceil_div(size, ceil_div(size, most)), unit);
-}
-
 // The columns of a panel, of `floats` each, that fill half of the L2 cache. The other half is for the weights that are
 // prefetched for the next panel, the rows of the first factor and the result (measured: bench/LOG.md).
 std::int64_t max_panel_cols(std::int64_t floats) {

@@ -8,6 +8,10 @@
 
 namespace dml::kernels {
 
+/// The size of [0, size) in as few equal parts as `most` allows, each but the last a multiple of `unit`.
+inline std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit) {
+  return round_up(ceil_div(size, ceil_div(size, most)), unit);
+}
 /// The number of rows of a factor's panels.
 inline std::int64_t block_of(Side side) { return side == Side::a ? product_loops().mr : product_loops().nr; }
 /// The depth of a step of a product whose first factor is `a`.

@@ -1,7 +1,9 @@
 // Packed products for many threads. With about one tile per thread, tiles are small; if every task packs its own
-// operands, as in packed.cpp, packing takes about as long as multiplying. Here the threads share the packing: each
-// packs a part of a group of k-steps, and after a barrier all multiply. The k-steps and the order of the sums are those
-// of packed.cpp, so the results have the same bits.
+// operands, as in packed.cpp, packing takes about as long as multiplying. Here the threads share the packing: while they
+// multiply a group of k-steps they pack the next one, and after a barrier go on with that. Tasks are small, so that
+// threads that are faster at the moment take more of them: on 16 cores of a virtual machine, threads waited for 30 % of
+// the time with a task each (bench/LOG.md). The k-steps and the order of the sums are those of packed.cpp, so the
+// results have the same bits.
 #pragma once
 
 #include "kernels/packed.h"
@@ -11,7 +13,7 @@ namespace dml::kernels {
 /// The tiling of a product whose packing the threads share.
 struct Together {
   std::int64_t rows = 0, cols = 0;  // of a tile
-  std::int64_t steps = 0;           // packed at a time; 0: the operands of a step are too large for so few threads
+  std::int64_t steps = 0;           // of a group; 0: the operands of a step are too large for so few threads
   double time = 0;                  // of a unit of the depth, in multiply-adds
 };
 Together together(const Product& p, std::int64_t threads);
