@@ -3,13 +3,14 @@
 Every figure is a median over the repeats. "of sgemm" is dml's own: operations the mathematics needs per second over the
 single-thread OpenBLAS rate of the same run times the threads. S5 and the S2 it is measured against start from the same
 model folder of bfloat16 weights, as a user's run does, each with its own defaults (S5 keeps activations in bfloat16, S2 in
-float32); the others have their weights made in memory. With --bf16 both sides use bfloat16 products; of the peer's two ways
-(autocast, bfloat16 weights) the faster counts, or its float32 where that is faster still. "of bf16" is then the share of the rate of
-the fastest large bfloat16 product in the same run: oneDNN's, dml's own, or sgemm's where the processor multiplies bfloat16 no
-faster. `--long` and `--with-7b` add what takes longer.
+float32); the others have their weights made in memory. The peer is a plain model, and transformers' own where that is installed; the
+faster counts. With --bf16 both sides use bfloat16 products; of the peer's two ways (autocast, bfloat16 weights) the faster counts, or
+its float32 where that is faster still. "of bf16" is then the share of the rate of the fastest large bfloat16 product in the same run:
+oneDNN's, dml's own, or sgemm's where the processor multiplies bfloat16 no faster. `--long` and `--with-7b` add what takes longer.
 """
 import argparse
 import functools
+import itertools
 import os
 import resource
 import statistics
@@ -21,8 +22,10 @@ import yaml
 from child import json_of
 
 FIRST = []  # words before every command
+PYTHON = os.environ["PYTHON"]  # that of the peer
 PRECISIONS = ["float32"]  # those tried of the peer
-FASTEST = {}  # of them, by recipe
+THREADS = []  # the option of both sides
+FASTEST = {}  # the peer's fastest precision and model, by recipe
 DML_OPTIONS = []
 
 LENGTHS = ["--documents", "bench/recipes/alpaca_lengths.txt"]
@@ -53,22 +56,29 @@ def from_folder(recipe, folder):
 
 
 def dml(recipe, options, steps):
-    return [*FIRST, os.environ["DML"], "bench", f"bench/recipes/{recipe}.yml", "--json", "--warmup", "1", "--steps", str(steps), *DML_OPTIONS, *options]
+    return [*FIRST, os.environ["DML"], "bench", f"bench/recipes/{recipe}.yml", "--json", "--warmup", "1", "--steps", str(steps), *THREADS, *DML_OPTIONS, *options]
+
+
+@functools.cache
+def has_transformers():
+    return subprocess.run([PYTHON, "-c", "import transformers, peft"], capture_output=True, check=False).returncode == 0
 
 
 def torch(recipe, options, steps):
-    """The peer's result, in the fastest of its precisions."""
-    command = [*FIRST, "/usr/bin/python3", "bench/peers/torch_train.py", f"bench/recipes/{recipe}.yml", "--warmup", "1", "--steps",
-               str(max(2, steps // 2)), *options]
-    tried = [FASTEST[recipe]] if recipe in FASTEST else PRECISIONS
-    runs = {precision: json_of([*command, "--precision", precision]) for precision in tried}
-    FASTEST[recipe] = max(runs, key=lambda precision: runs[precision]["tok_s"])
+    """The peer's result, in the fastest of its precisions and models. Mixtures, and documents of unlike length, are left to the plain one."""
+    command = [*FIRST, PYTHON, "bench/peers/torch_train.py", f"bench/recipes/{recipe}.yml", "--warmup", "1", "--steps",
+               str(max(2, steps // 2)), *THREADS, *options]
+    plain_only = recipe.startswith("M") or "--documents" in options or not has_transformers()
+    ways = itertools.product(PRECISIONS, ["plain"] if plain_only else ["plain", "transformers"])
+    tried = [FASTEST[recipe]] if recipe in FASTEST else list(ways)
+    runs = {way: json_of([*command, "--precision", way[0], "--model", way[1]]) for way in tried}
+    FASTEST[recipe] = max(runs, key=lambda way: runs[way]["tok_s"])
     return runs[FASTEST[recipe]]
 
 
 def bf16_rate(runs):
-    """GFLOP/s of the fastest large product with bfloat16 factors, on two threads: the peer's, dml's own, or sgemm's."""
-    command = [*FIRST, "/usr/bin/python3", "bench/peers/torch_matmul.py", "--threads", "2"]
+    """GFLOP/s of the fastest large product with bfloat16 factors: the peer's, dml's own, or sgemm's."""
+    command = [*FIRST, PYTHON, "bench/peers/torch_matmul.py", *THREADS]
     return max(json_of(command)["gflops"], median(runs, "product_gflops"), median(runs, "sgemm_gflops"))
 
 
@@ -152,6 +162,7 @@ def main():
     parser = argparse.ArgumentParser(prog="bench/compare.sh")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="measured steps of a dml run; the peer makes half of them")
+    parser.add_argument("--threads", type=int, default=2, help="of both sides")
     parser.add_argument("--realtime", action="store_true", help="other programs of the machine wait (chrt, as root)")
     parser.add_argument("--bf16", action="store_true", help="bfloat16 products on both sides")
     parser.add_argument("--long", action="store_true", help="also a document of 8192 tokens")
@@ -159,6 +170,7 @@ def main():
     parser.add_argument("--folder", default=os.path.join(tempfile.gettempdir(), "dml-bench"), help="for models made once")
     parser.add_argument("shapes", nargs="*", metavar="S1…S8, M1…M3, 8k, 16k, 32k")
     args = parser.parse_args()
+    THREADS.extend(["--threads", str(args.threads)])
     if args.realtime:  # the system keeps a twentieth of the time for the others
         FIRST.extend(["chrt", "-f", "20"])
     if args.bf16:
