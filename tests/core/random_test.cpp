@@ -63,6 +63,16 @@ TEST(Random, NormalsHaveTheMomentsOfANormal) {
   EXPECT_NEAR(m.kurtosis, 3, 0.06);
 }
 
+TEST(Random, NormalsOfARangeAreThoseOfTheirIndices) {
+  const Random r(42, Purpose::init);
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{7}, (std::uint64_t{1} << 34) - 3})
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{6}, std::size_t{40'001}}) {
+      std::vector<float> all(count);
+      r.normals(first, all, 0.02f);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(all[i], r.normal(first + i) * 0.02f) << first << " + " << i;
+    }
+}
+
 TEST(Random, UniformsFillTheUnitIntervalAndStayInside) {
   Random r(42, Purpose::sample);
   for (auto draw : {+[](const Random&x, std::uint64_t i) { return static_cast<double>(x.uniform(i)); },
