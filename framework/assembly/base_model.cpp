@@ -229,8 +229,8 @@ AdapterConfig adapter_config(const AdapterSection& s, const std::string& base_mo
   c.target_pattern = s.lora_target_modules.regex;
   c.all_linear = s.lora_target_linear;
   c.target_parameters = s.lora_target_parameters;
-  c.rank_pattern.assign(s.lora_rank_pattern.begin(), s.lora_rank_pattern.end());
-  c.alpha_pattern.assign(s.lora_alpha_pattern.begin(), s.lora_alpha_pattern.end());
+  c.rank_pattern = s.lora_rank_pattern;
+  c.alpha_pattern = s.lora_alpha_pattern;
   c.modules_to_save = s.lora_modules_to_save;
   c.ensure_weight_tying = s.peft_ensure_weight_tying;
   if (!s.peft_trainable_token_indices.tokens.empty())

@@ -174,8 +174,18 @@ struct Kind<std::vector<T>> {
 };
 
 template <class K, class T>
-struct Kind<std::map<K, T>> {
-  static void read(const Node& n, std::map<K, T>& to, const Field& f, const std::string& path, Reading& r) {
+T& entry_of(std::map<K, T>& table, const K& key) {
+  return table[key];
+}
+template <class T>
+T& entry_of(std::vector<std::pair<std::string, T>>& table, const std::string& key) {
+  return table.emplace_back(key, T{}).second;
+}
+
+/// A table of any keys: a map, or a vector where the order matters.
+template <class Table, class K, class T>
+struct TableKind {
+  static void read(const Node& n, Table& to, const Field& f, const std::string& path, Reading& r) {
     if (n.kind != Node::Kind::map) return wrong(n, f, path, r);
     to.clear();
     for (std::size_t i = 0; i < n.keys.size(); ++i) {
@@ -189,10 +199,10 @@ struct Kind<std::map<K, T>> {
       }
       r.given.emplace(name, n.keys[i].place);
       if (n.items[i].is_null()) r.report.error(n.keys[i].place, fmt::format("'{}' has no value", name));
-      else Kind<T>::read(n.items[i], to[key], f, name, r);
+      else Kind<T>::read(n.items[i], entry_of(to, key), f, name, r);
     }
   }
-  static Json write(const std::map<K, T>& v, const Field& f) {
+  static Json write(const Table& v, const Field& f) {
     Json out = Json::object();
     for (const auto& [key, item] : v) out[fmt::format("{}", key)] = Kind<T>::write(item, f);
     return out;
@@ -200,6 +210,11 @@ struct Kind<std::map<K, T>> {
   static std::string expects(const Field& f) { return "a table; each value " + Kind<T>::expects(f); }
   static Json schema(const Field& f) { return {{"type", "object"}, {"additionalProperties", Kind<T>::schema(f)}}; }
 };
+template <class K, class T>
+struct Kind<std::map<K, T>> : TableKind<std::map<K, T>, K, T> {};
+template <class T>
+struct Kind<std::vector<std::pair<std::string, T>>>
+    : TableKind<std::vector<std::pair<std::string, T>>, std::string, T> {};
 
 template <>
 struct Kind<TargetModules> {

@@ -109,10 +109,11 @@ void add_variants(Table& t) {
   t.add("loftq_iter", &S::loftq_iter, "LoftQ: number of alternating steps that fit base and adapter to each other.",
         {.min = 1, .max = 100, .example = "5"});
   t.add("lora_rank_pattern", &S::lora_rank_pattern,
-        "Rank for modules whose path, or its end, matches a regular expression.",
+        "Rank for modules whose path, or its end, matches a regular expression: that of the first one that matches.",
         {.min = 1, .max = 16384, .example = "{\"layers.0.*q_proj\": 32}"});
   t.add("lora_alpha_pattern", &S::lora_alpha_pattern,
-        "lora_alpha for modules whose path, or its end, matches a regular expression.",
+        "lora_alpha for modules whose path, or its end, matches a regular expression: that of the first one that "
+        "matches.",
         {.min = 0, .above = true, .example = "{\"layers.0.*q_proj\": 64}"});
   t.add("peft_layers_to_transform", &S::peft_layers_to_transform, "Numbers of the decoder layers to adapt.",
         {.min = 0, .max = 100000, .example = "[0, 1, 2]", .unset = "all"});

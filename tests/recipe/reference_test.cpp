@@ -76,7 +76,8 @@ TEST(Schema, CoversEveryKey) {
 
 TEST(ResolvedRecipe, ReadsBackToTheSame) {
   const std::string lines =
-      "adapter: lora\nlora_target_modules: 'a.*[b]|\"c\"'\nlora_rank_pattern: {'layers.0.*': 4}\nlora_alpha: 0.1\n"
+      "adapter: lora\nlora_target_modules: 'a.*[b]|\"c\"'\nlora_rank_pattern: {'layers.1.*': 8, 'layers.0.*': "
+      "4}\nlora_alpha: 0.1\n"
       "special_tokens: {pad_token: <pad>, additional_special_tokens: ['yes', '12', \"tab\\there\"]}\n"
       "added_tokens_overrides: {5: '<x>'}\nmodel_config: {rope_scaling: {rope_type: linear, factor: 2.0}, deep: [{a: "
       "[1, null]}, 'no']}\n"
@@ -88,6 +89,7 @@ TEST(ResolvedRecipe, ReadsBackToTheSame) {
       "peft_init_lora_weights: false\noutput_dir: \"a: b # c\"\nresume_from_checkpoint: 'null'\nlora_model_dir: ' "
       "lead'\n";
   auto file = read_recipe(kSample + lines, "r.yml");
+  EXPECT_EQ(file.recipe.adapter.lora_rank_pattern.front().first, "layers.1.*") << "the first that matches counts";
   for (bool origins : {false, true}) {
     auto yaml = resolved_yaml(file, origins);
     auto again = read_recipe(yaml, "resolved.yml");
