@@ -2,6 +2,7 @@
 #include "assembly/hub_files.h"
 #include "assembly/job.h"
 #include "assembly/model_location.h"
+#include "assembly/objective_choice.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -83,10 +84,11 @@ int preprocess(std::vector<std::string> words) {
     if (!examples.empty())
       schedule.emplace(examples.lengths(), train_schedule(file.recipe.data, file.recipe.train, comm.size(),
                                                           file.recipe.preference.sampling()));
-    for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) log_info("{}", line);
+    const bool chosen_prompts = trains_chosen_prompts(file.recipe);
+    for (auto& line : describe(prepared, schedule ? &*schedule : nullptr, chosen_prompts)) log_info("{}", line);
     std::vector<std::int64_t> first;
     for (std::int64_t i = 0; i < std::min(p.debug.value_or(0), examples.size()); ++i) first.push_back(i);
-    show_rows(prepared, examples, first, *tokenizer, true, false);
+    show_rows(prepared, examples, first, *tokenizer, {.ids = true, .chosen_prompts = chosen_prompts});
     print(prepared.folder() + "\n");
     return 0;
   });

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "assembly/job.h"
+#include "assembly/objective_choice.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/row_view.h"
@@ -14,6 +15,7 @@
 #include "data/difference.h"
 #include "data/example.h"
 #include "data/page.h"
+#include "data/prepare.h"
 
 namespace dml {
 namespace {
@@ -63,12 +65,18 @@ struct Inspect {
   }
 };
 
+void print_dropped(const DroppedRow& row, bool json) {
+  print(json ? dump(Json{{"place", row.place}, {"reason", row.reason}, {"detail", row.detail}}) + "\n"
+             : fmt::format("{}: {}{}\n", row.place, row.reason, row.detail.empty() ? "" : ", " + row.detail));
+}
+
 // The data to inspect, opened from a recipe or a prepared folder.
 struct Subject {
   std::optional<RecipeFile> recipe;
   std::unique_ptr<Tokenizer> tokenizer;  // null for a folder whose tokenizer was not found
   Prepared prepared;
   std::optional<ScheduleOptions> plan;  // only with a recipe
+  bool chosen_prompts = false;          // are trained, by the recipe
 
   static Subject open(const Inspect& in) {
     Subject out;
@@ -79,8 +87,14 @@ struct Subject {
     }
     out.recipe = load_recipe(in.what, in.overrides);
     out.tokenizer = open_tokenizer(out.recipe->recipe.model);
+    out.chosen_prompts = trains_chosen_prompts(out.recipe->recipe);
     auto self = make_self_comm();
-    out.prepared = prepare_on_ranks(out.recipe->recipe, *out.tokenizer, *self);
+    try {
+      out.prepared = prepare_on_ranks(out.recipe->recipe, *out.tokenizer, *self);
+    } catch (const UserError&) {
+      if (in.dropped) out.list_dropped(in.json);
+      throw;
+    }
     out.plan =
         train_schedule(out.recipe->recipe.data, out.recipe->recipe.train, 1, out.recipe->recipe.preference.sampling());
     return out;
@@ -95,6 +109,14 @@ struct Subject {
   }
 
  private:
+  // Lists the dropped rows of data that cannot be prepared, such as those of which no row is left.
+  void list_dropped(bool json) const {
+    const Recipe& r = recipe->recipe;
+    const DroppedSink list = [json](const DroppedRow& row) { print_dropped(row, json); };
+    check_data(r.data, r.templates, static_cast<std::uint64_t>(r.train.seed), *tokenizer, {.dropped = &list},
+               [](const Problem&) {});
+  }
+
   void open_tokenizer_of_folder(const std::optional<std::string>& model) {
     const Json& manifest = prepared.manifest();
     const std::string place = prepared.folder() + "/manifest.json";
@@ -109,12 +131,6 @@ struct Subject {
           prepared.folder(), directory);
   }
 };
-
-void show_dropped(const Prepared& prepared, bool json) {
-  for (auto& row : prepared.dropped(INT64_MAX))
-    print(json ? dump(Json{{"place", row.place}, {"reason", row.reason}, {"detail", row.detail}}) + "\n"
-               : fmt::format("{}: {}{}\n", row.place, row.reason, row.detail.empty() ? "" : ", " + row.detail));
-}
 
 // Shows rows in the order of their scores, each with a line of its values.
 void show_scores(const Inspect& in, const Subject& subject) {
@@ -138,11 +154,15 @@ void show_scores(const Inspect& in, const Subject& subject) {
       print("(not in the prepared data)\n");
       continue;
     }
-    if (!s.digest.empty() && std::ranges::none_of(rows->second, [&](std::int64_t i) {
-          return digest_of_example(all.ids(i), all.labels(i)) == s.digest;
-        }))
-      print("(changed since it was scored)\n");
-    show_rows(subject.prepared, all, rows->second, subject.with_tokenizer(), in.ids, false);
+    // Of a row that became several examples, the scored one: the digest tells which.
+    std::vector<std::int64_t> shown = rows->second;
+    if (!s.digest.empty()) {
+      const auto scored = std::ranges::find(
+          shown, s.digest, [&](std::int64_t i) { return digest_of_example(all.ids(i), all.labels(i)); });
+      if (scored != shown.end()) shown = {*scored};
+      else print("(changed since it was scored)\n");
+    }
+    show_rows(subject.prepared, all, shown, subject.with_tokenizer(), {in.ids, false, subject.chosen_prompts});
   }
 }
 
@@ -206,7 +226,7 @@ int inspect(const std::vector<std::string>& words) {
     return 0;
   }
   if (in.dropped) {
-    show_dropped(prepared, in.json);
+    for (const DroppedRow& row : prepared.dropped(INT64_MAX)) print_dropped(row, in.json);
     return 0;
   }
   if (in.scores) {
@@ -217,7 +237,9 @@ int inspect(const std::vector<std::string>& words) {
   if (subject.plan && !prepared.train().empty()) schedule.emplace(prepared.train().lengths(), *subject.plan);
   if (in.html) {
     if (in.rows && *in.rows < 1) throw UserError("--rows: must be at least 1, is {}", *in.rows);
-    PageOptions page{.title = in.what, .most_rows = in.rows.value_or(PageOptions().most_rows)};
+    PageOptions page{.title = in.what,
+                     .most_rows = in.rows.value_or(PageOptions().most_rows),
+                     .chosen_prompts = subject.chosen_prompts};
     write_file(*in.html,
                page_html(page_data(prepared, subject.with_tokenizer(), schedule ? &*schedule : nullptr, page)));
     print(*in.html + "\n");
@@ -226,11 +248,12 @@ int inspect(const std::vector<std::string>& words) {
   if (shown == 0) {
     if (in.json) print(dump(Json{{"folder", prepared.folder()}, {"report", to_json(prepared.report())}}) + "\n");
     else
-      for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) print(line + "\n");
+      for (auto& line : describe(prepared, schedule ? &*schedule : nullptr, subject.chosen_prompts)) print(line + "\n");
     return 0;
   }
   const Examples examples = split == "train" ? prepared.train() : prepared.validation();
-  show_rows(prepared, examples, choose(in, subject, examples, split), subject.with_tokenizer(), in.ids, in.json);
+  show_rows(prepared, examples, choose(in, subject, examples, split), subject.with_tokenizer(),
+            {in.ids, in.json, subject.chosen_prompts});
   return 0;
 }
 

@@ -11,13 +11,13 @@
 namespace dml {
 
 void show_rows(const Prepared& prepared, const Examples& examples, const std::vector<std::int64_t>& rows,
-               const Tokenizer& tokenizer, bool ids, bool json) {
+               const Tokenizer& tokenizer, const RowsShown& how) {
   const char* no_color = std::getenv("NO_COLOR");
-  const ViewStyle style{isatty(STDOUT_FILENO) == 1 && !(no_color && *no_color), ids};
+  const ViewStyle style{isatty(STDOUT_FILENO) == 1 && !(no_color && *no_color), how.ids};
   for (std::int64_t i : rows) {
     const std::string title = fmt::format("row {}, {}", i, prepared.place(examples.stored(i)));
-    for (const RowView& row : view_documents(examples, i, tokenizer, title))
-      print((json ? dump(render_json(row)) : render_text(row, style)) + "\n");
+    for (const RowView& row : view_documents(examples, i, tokenizer, title, how.chosen_prompts))
+      print((how.json ? dump(render_json(row)) : render_text(row, style)) + "\n");
   }
 }
 

@@ -9,9 +9,14 @@
 
 namespace dml {
 
+struct RowsShown {
+  bool ids = false, json = false;
+  bool chosen_prompts = false;  // the prompts of chosen answers are trained (view_documents())
+};
+
 /// Prints rows with their masks, in color if standard output is a terminal and NO_COLOR is not set.
 void show_rows(const Prepared& prepared, const Examples& examples, const std::vector<std::int64_t>& rows,
-               const Tokenizer& tokenizer, bool ids, bool json);
+               const Tokenizer& tokenizer, const RowsShown& how);
 
 /// Prints a table of the first `most` of these rows: loss, base loss, trained tokens, place.
 void print_scores(const std::vector<RowScore>& scores, const std::vector<std::size_t>& order, std::size_t most);

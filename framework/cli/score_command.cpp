@@ -57,12 +57,22 @@ int score_input(const Score& s) {
   return 0;
 }
 
-int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {
-  const std::vector<PairRewards> pairs = score_pairs(file.recipe, comm, s.adapter);
-  if (comm.rank() != 0) return 0;
-  const std::string path = s.output.value_or(file.recipe.train.output_dir + "/scores.jsonl");
+// Where the scores of a recipe's rows go.
+std::string path_for(const RecipeFile& file, const Score& s) {
+  return s.output.value_or(file.recipe.train.output_dir + "/scores.jsonl");
+}
+// That file on the first rank, created before the work begins: a place that cannot be written to is found at once.
+std::optional<FileWriter> created(const RecipeFile& file, const Score& s, Comm& comm) {
+  if (comm.rank() != 0) return {};
   if (!s.output) make_directories(file.recipe.train.output_dir);
-  FileWriter out(path);
+  return std::optional<FileWriter>(std::in_place, path_for(file, s));
+}
+
+int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {
+  std::optional<FileWriter> writer = created(file, s, comm);
+  const std::vector<PairRewards> pairs = score_pairs(file.recipe, comm, s.adapter);
+  if (!writer) return 0;
+  FileWriter& out = *writer;
   std::vector<std::pair<double, std::size_t>> order;
   double right = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -81,7 +91,8 @@ int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {
     const PairRewards& p = pairs[order[i].second];
     print(fmt::format("{:>10.4f}  {:>10.4f}  {:>10.4f}  {}\n", order[i].first, p.chosen, p.rejected, p.place));
   }
-  print(fmt::format("the chosen answer scores higher in {:.0f} of {} pairs; all in {}\n", right, pairs.size(), path));
+  print(fmt::format("the chosen answer scores higher in {:.0f} of {} pairs; all in {}\n", right, pairs.size(),
+                    path_for(file, s)));
   return 0;
 }
 
@@ -113,11 +124,10 @@ int run_score(const std::vector<std::string>& words) {
     show_notes(file);
     if (file.recipe.preference.reward_model) return score_recipe_pairs(file, s, comm);
     check_rows_are_texts(file);
+    std::optional<FileWriter> writer = created(file, s, comm);
     const std::vector<RowScore> rows = score_rows(file.recipe, comm, s.adapter);
-    if (comm.rank() != 0) return 0;
-    const std::string path = s.output.value_or(file.recipe.train.output_dir + "/scores.jsonl");
-    if (!s.output) make_directories(file.recipe.train.output_dir);
-    FileWriter out(path);
+    if (!writer) return 0;
+    FileWriter& out = *writer;
     double base = 0, loss = 0, tokens = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       out.write(score_line(i, rows[i]) + "\n");
@@ -128,7 +138,7 @@ int run_score(const std::vector<std::string>& words) {
     print_scores(rows, sorted_scores(rows, "loss", false), kShown);
     if (tokens > 0)
       print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8.0f}  all {} rows, in {}\n", loss / tokens, base / tokens, tokens,
-                        rows.size(), path));
+                        rows.size(), path_for(file, s)));
     return 0;
   });
 }

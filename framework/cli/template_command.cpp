@@ -72,6 +72,24 @@ std::string marked(const Rendered& rendered) {
   return out + (trained ? "⟧" : "");
 }
 
+// A conversation with its marks. The prompt for another answer is what the template then writes behind it.
+std::string masked(const PromptStrategy& strategy, const Json& row, bool generation_prompt) {
+  const Rendered rendered = strategy.render(row).front();
+  if (!generation_prompt) return marked(rendered);
+  auto text_of = [](const Rendered& r) {
+    std::string text;
+    for (auto& segment : r.segments)
+      for (const Piece& piece : segment.pieces()) text += piece.text;
+    return text;
+  };
+  const std::string text = text_of(rendered), whole = text_of(strategy.prompt(row));
+  if (!whole.starts_with(text))
+    throw UserError(
+        "with --add-generation-prompt the template writes the conversation itself otherwise than in training, so its "
+        "trained parts cannot be marked; leave out --masks or --add-generation-prompt");
+  return marked(rendered) + whole.substr(text.size());
+}
+
 int render(const std::vector<std::string>& words) {
   Template t;
   t.options.parse(words);
@@ -108,9 +126,10 @@ int render(const std::vector<std::string>& words) {
   }
   Json row = read_row(*t.messages);
   if (t.masks) {
+    made.keep_answers = true;
     auto strategy = make_chat_template(made);
     try {
-      print(marked(t.generation_prompt ? strategy->prompt(row) : strategy->render(row).front()) + "\n");
+      print(masked(*strategy, row, t.generation_prompt) + "\n");
     } catch (const UserError& error) {
       throw UserError("{}: {}", *t.messages, error.what());
     }

@@ -56,7 +56,8 @@ struct Evaluate {
     options.text("base-model", base_model,
                  "evaluate this model directory in place of the recipe's models; with --evals, no recipe is needed",
                  "DIR");
-    options.texts("adapter", adapters, "evaluate this adapter instead of the one in output_dir; several: one row each",
+    options.texts("adapter", adapters,
+                  "evaluate this adapter instead of the one in output_dir; several: one row each; none: the base alone",
                   "DIR");
     options.flag("json", json, "print one JSON object per line");
     options.take_overrides(overrides);
@@ -301,8 +302,7 @@ int run_plan(const std::vector<std::string>& words) {
     print(fmt::format("{:<24} {:>10}\n", fmt::format("up to {} at once", most),
                       size_text(plan.checkpoint_bytes() * static_cast<std::size_t>(most))));
   if (plan.data.schedule.options().micro_batch_tokens == 0)
-    print(fmt::format("micro_batch_size up to {} fits in the {} of available memory; ", plan.largest_micro_batch(),
-                      size_text(available_memory())));
+    if (const std::string fitting = plan.fitting_text(); !fitting.empty()) print(fitting + "; ");
   print(fmt::format("{} {} about {} on this machine\n", count_text(static_cast<double>(steps)),
                     steps == 1 ? "step takes" : "steps take", clock_text(plan.estimated_seconds())));
   return 0;

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/file_lock.h"
 #include "core/files.h"
+#include "pipeline/run_record.h"
 #include "recipe/recipe.h"
 #include "train/metrics_log.h"
 #include "train/progress.h"
@@ -40,14 +41,21 @@ bool under_way(const std::string& folder) {
   return file_exists(folder + "/.lock") && !FileLock::try_for(folder + "/.lock");
 }
 
-/// Number of steps of the whole run, from its recipe and its progress; 0 if not known yet.
+/// Number of steps of the whole run, which run.json records. A run of an earlier version did not record it: then it is
+/// estimated from the recipe and the progress; 0 if not known yet.
 std::int64_t planned_steps(const std::string& folder, const RunMetrics& metrics) {
+  if (file_exists(folder + "/run.json"))
+    if (const std::int64_t steps = read_run_record(folder).steps; steps > 0) return steps;
   const std::string path = folder + "/recipe.resolved.yml";
   if (!file_exists(path) || metrics.steps.empty()) return 0;
   const TrainSection t = read_recipe(read_file(path), path, {}, RecipeUse::measure).recipe.train;
   if (t.max_steps) return *t.max_steps;
   const StepMetrics& last = metrics.steps.back();
-  return last.epoch > 0 ? std::llround(static_cast<double>(last.step) * t.num_epochs / last.epoch) : 0;
+  if (last.epoch <= 0) return 0;
+  // The last step of an epoch may have fewer micro-batches: the quotient is at most that step short of a whole epoch.
+  constexpr double kSlack = 1e-6;  // of rounding
+  const double of_epoch = std::ceil(static_cast<double>(last.step) / last.epoch - kSlack);
+  return std::llround(std::ceil(of_epoch * t.num_epochs - kSlack));
 }
 
 /// Tracks what was shown of a metrics file.

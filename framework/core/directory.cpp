@@ -31,7 +31,8 @@ std::string near_missing(const std::string& path) {
     names.push_back(entry.path().filename().string());
   }
   std::ranges::sort(names);
-  return did_you_mean(std::filesystem::path(path).filename().string(), names);
+  const std::string near = closest(std::filesystem::path(path).filename().string(), names);
+  return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
 }
 
 }  // namespace dml

@@ -120,10 +120,11 @@ class Builder {
   }
 
   // The order of the examples. UserError when none are left to train on, or labeled answers are all of one kind.
-  Arrangement arranged(std::uint64_t seed) const {
+  Arrangement arranged(const DataReport& report, std::uint64_t seed) const {
+    check_examples_left(report, report.total(&DatasetReport::examples));
     Arrangement order = arrange(ranges_, data_, seed);
-    if (order.train.empty()) throw UserError("no examples are left to train on");
-    check_answer_kinds(out_.report, order.train, kinds_);
+    check_examples_left(report, std::ssize(order.train));
+    check_answer_kinds(report, order.train, kinds_);
     return order;
   }
 
@@ -133,7 +134,7 @@ class Builder {
     // A split of some of the rows is not that of all.
     if (!check.partial.empty() || found_ > 0 || !limits_.all_datasets) return check;
     attempt([&] {
-      const Arrangement order = arranged(seed);
+      const Arrangement order = arranged(check.report, seed);
       for (std::int32_t i : order.train) check.train_lengths.push_back(lengths_[static_cast<std::size_t>(i)]);
       for (std::int32_t i : order.validation) check.validation_lengths.push_back(lengths_[static_cast<std::size_t>(i)]);
     });
@@ -143,7 +144,7 @@ class Builder {
   Built finish(std::uint64_t seed, const std::string& folder) {
     filter_.finish();
     PhaseClock clock(out_.seconds);
-    Arrangement order = arranged(seed);
+    Arrangement order = arranged(out_.report, seed);
     clock.lap(Phase::order);
     auto list = [&](const char* name, const std::vector<std::int32_t>& items) {
       TensorWriter<std::int32_t> writer(fmt::format("{}/{}.safetensors", folder, name), name);
@@ -265,7 +266,6 @@ class Builder {
     hashes_.push_back(made.hash);
     kinds_.push_back(example.kind);
     ++count_;
-
     ++report.examples;
     report.tokens += example.size();
     report.longest = std::max(report.longest, example.size());
@@ -293,6 +293,7 @@ class Builder {
     DroppedRow shown{reader.place(row), reason, detail};
     if (arrays_)
       arrays_->drop(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) + "\n");
+    if (limits_.dropped) (*limits_.dropped)(shown);
     if (report.first_dropped.size() < DatasetReport::kShown) report.first_dropped.push_back(std::move(shown));
   }
 

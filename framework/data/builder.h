@@ -38,11 +38,14 @@ struct Built {
   std::vector<WrittenFile> files;   // by name
 };
 
-/// How much of the data a check reads.
+using DroppedSink = std::function<void(const DroppedRow&)>;
+
+/// How much of the data a check reads, and who is told of dropped rows.
 struct CheckLimits {
-  std::int64_t rows = INT64_MAX;  // of each dataset
-  std::size_t bytes = SIZE_MAX;   // of the rows of each dataset; the row that exceeds it is the last one read
-  bool all_datasets = true;       // false: some are missing, so the splits are not checked
+  std::int64_t rows = INT64_MAX;         // of each dataset
+  std::size_t bytes = SIZE_MAX;          // of the rows of each dataset; the row that exceeds it is the last one read
+  bool all_datasets = true;              // false: some are missing, so the splits are not checked
+  const DroppedSink* dropped = nullptr;  // called with every dropped row, in order
 };
 
 /// The findings of a check besides problems.

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "data/input_text.h"
 
 namespace dml {
 namespace {
@@ -52,13 +53,16 @@ class Rows {
 
 std::vector<std::string> compare_inputs(const Json& before, const Json& after) {
   std::vector<std::string> out;
-  auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
+  auto text = [](const std::string& name, const Json& value) {
+    return value.is_string() ? input_text(name, value.get<std::string>()) : dump(value);
+  };
   for (auto& [name, value] : after.items()) {
-    if (!before.contains(name)) out.push_back(fmt::format("{}: added ({})", name, text(value)));
-    else if (before[name] != value) out.push_back(fmt::format("{}: {} → {}", name, text(before[name]), text(value)));
+    if (!before.contains(name)) out.push_back(fmt::format("{}: added ({})", name, text(name, value)));
+    else if (before[name] != value)
+      out.push_back(fmt::format("{}: {} → {}", name, text(name, before[name]), text(name, value)));
   }
   for (auto& [name, value] : before.items())
-    if (!after.contains(name)) out.push_back(fmt::format("{}: removed ({})", name, text(value)));
+    if (!after.contains(name)) out.push_back(fmt::format("{}: removed ({})", name, text(name, value)));
   return out;
 }
 

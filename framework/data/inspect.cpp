@@ -1,6 +1,7 @@
 #include "data/inspect.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -27,10 +28,26 @@ std::string visible(std::string_view text, bool one_line) {
 }  // namespace
 
 std::int64_t RowView::trained() const {
-  return std::count_if(tokens.begin(), tokens.end(), [](auto& token) { return token.trained(); });
+  if (tokens.empty()) return 0;
+  return std::count_if(tokens.begin() + 1, tokens.end(), [](auto& token) { return token.trained(); });
+}
+
+void RowView::train_first(std::size_t count) {
+  for (std::size_t k = 1; k < std::min(count, tokens.size()); ++k) tokens[k].label = tokens[k].id;
 }
 
 namespace {
+
+// The masked tokens of chosen documents behind the first, which is never predicted.
+std::int64_t masked_of_chosen(const Examples& examples) {
+  std::int64_t masked = 0;
+  for (std::int64_t i = 0; i < examples.size(); ++i) {
+    if (examples.kind(i) != ExampleKind::pair || examples.split(i) < 1) continue;
+    const auto chosen = examples.labels(i).first(static_cast<std::size_t>(examples.split(i)));
+    masked += std::ranges::count(chosen.subspan(1), kIgnore);
+  }
+  return masked;
+}
 
 RowView view_tokens(std::span<const Token> ids, std::span<const Token> labels, const Tokenizer& tokenizer,
                     std::string title) {
@@ -54,7 +71,7 @@ RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& toke
 }
 
 std::vector<RowView> view_documents(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer,
-                                    const std::string& title) {
+                                    const std::string& title, bool chosen_prompts) {
   const ExampleKind kind = examples.kind(i);
   if (kind != ExampleKind::pair)
     return {view_row(examples, i, tokenizer,
@@ -63,8 +80,9 @@ std::vector<RowView> view_documents(const Examples& examples, std::int64_t i, co
                                                                  : ""))};
   const auto ids = examples.ids(i), labels = examples.labels(i);
   const auto split = static_cast<std::size_t>(examples.split(i));
-  return {view_tokens(ids.first(split), labels.first(split), tokenizer, title + ", chosen"),
-          view_tokens(ids.subspan(split), labels.subspan(split), tokenizer, title + ", rejected")};
+  RowView chosen = view_tokens(ids.first(split), labels.first(split), tokenizer, title + ", chosen");
+  if (chosen_prompts) chosen.train_first(split);
+  return {std::move(chosen), view_tokens(ids.subspan(split), labels.subspan(split), tokenizer, title + ", rejected")};
 }
 
 std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text,
@@ -116,22 +134,39 @@ Json render_json(const RowView& row) {
   return {{"title", row.title}, {"trained", row.trained()}, {"tokens", std::move(tokens)}};
 }
 
+namespace {
+
+// "8 steps in 1.5 epochs".
+std::string steps_text(const Schedule& schedule) {
+  const ScheduleOptions& o = schedule.options();
+  const bool part = o.max_steps == 0 && o.num_epochs != std::floor(o.num_epochs);
+  return fmt::format("{} in {}", counted(schedule.steps(), "step", "steps"),
+                     part ? fmt::format("{:g} epochs", o.num_epochs) : counted(schedule.epochs(), "epoch", "epochs"));
+}
+
+// "4 micro-batches", or "up to 4 micro-batches" where a step has fewer.
+std::string step_size_text(const Schedule& schedule) {
+  const std::int64_t most = schedule.most_micro_batches();
+  bool fewer = false;
+  for (std::int64_t s = 0; s < schedule.steps() && !fewer; ++s) fewer = schedule.step(s).micro_batches < most;
+  return (fewer ? "up to " : "") + counted(most, "micro-batch", "micro-batches");
+}
+
+}  // namespace
+
 std::vector<std::string> describe(const Schedule& schedule) {
   const ScheduleOptions& o = schedule.options();
   if (o.micro_batch_tokens > 0)
-    return {
-        fmt::format("{} in {}, {} per step", counted(schedule.steps(), "step", "steps"),
-                    counted(schedule.epochs(), "epoch", "epochs"), counted(o.step_examples(), "example", "examples")),
-        fmt::format("a step has up to {}, each of {} tokens or less, or one example; at most {} tokens",
-                    counted(schedule.most_micro_batches(), "micro-batch", "micro-batches"),
-                    grouped(o.micro_batch_tokens), grouped(schedule.longest()))};
+    return {fmt::format("{}, {} per step", steps_text(schedule), counted(o.step_examples(), "example", "examples")),
+            fmt::format("a step has up to {}, each of {} tokens or less, or one example; at most {} tokens",
+                        counted(schedule.most_micro_batches(), "micro-batch", "micro-batches"),
+                        grouped(o.micro_batch_tokens), grouped(schedule.longest()))};
   const std::string unit = o.packing ? "row" : "example";
-  const std::string rows =
-      o.micro_batch_size == 1 ? fmt::format("one {}", unit) : fmt::format("{} {}s", grouped(o.micro_batch_size), unit);
+  const std::int64_t most =
+      o.packing ? o.micro_batch_size : std::min(o.micro_batch_size, schedule.most_documents() / o.documents);
+  const std::string rows = most == 1 ? fmt::format("one {}", unit) : fmt::format("{} {}s", grouped(most), unit);
   std::vector<std::string> out;
-  out.push_back(fmt::format("{} in {}, {} per step", counted(schedule.steps(), "step", "steps"),
-                            counted(schedule.epochs(), "epoch", "epochs"),
-                            counted(o.micro_batches_per_step, "micro-batch", "micro-batches")));
+  out.push_back(fmt::format("{}, {} per step", steps_text(schedule), step_size_text(schedule)));
   out.push_back(fmt::format("each micro-batch: {}{}, at most {} tokens", rows,
                             o.packing ? fmt::format(" of {} tokens", grouped(o.sequence_len)) : "",
                             grouped(schedule.longest())));
@@ -139,12 +174,15 @@ std::vector<std::string> describe(const Schedule& schedule) {
   return out;
 }
 
-std::vector<std::string> describe(const Prepared& prepared, const Schedule* schedule) {
+std::vector<std::string> describe(const Prepared& prepared, const Schedule* schedule, bool chosen_prompts) {
   std::vector<std::string> out{prepared.note.empty() ? prepared.folder() : prepared.note};
   if (!prepared.cost.empty()) out.push_back(prepared.cost);
   auto lines = prepared.report().lines();
   out.insert(out.end(), lines.begin(), lines.end());
   Examples all = prepared.all();
+  if (chosen_prompts)
+    out.push_back(fmt::format("the prompts of chosen answers are trained as well: {} more",
+                              counted(masked_of_chosen(all), "token", "tokens")));
   std::vector<std::int32_t> longest;
   for (std::int32_t i = 0; i < all.size(); ++i) longest.push_back(i);
   auto shown = longest.begin() + std::min<std::ptrdiff_t>(3, static_cast<std::ptrdiff_t>(longest.size()));

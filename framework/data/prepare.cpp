@@ -14,6 +14,7 @@
 #include "core/parallel.h"
 #include "data/builder.h"
 #include "data/byte_stream.h"
+#include "data/input_text.h"
 #include "prompt/chat_template.h"
 #include "recipe/recipe.h"
 
@@ -106,7 +107,7 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   const ScoreFilter& s = data.scores;
   if (!s.path.empty()) add("scores", stream_digest(s.path));
   if (s != ScoreFilter{})
-    add("scores' limits",
+    add("scores' limits of an example",
         fmt::format("{} {} {}", s.max_loss.value_or(HUGE_VAL), s.min_loss.value_or(-HUGE_VAL), fmt::join(s.drop, " ")));
   add("dataset_shard_num", fmt::format("{} {}", data.dataset_shard_num.value_or(1), data.dataset_shard_idx));
   add("on_bad_row", data.on_bad_row == BadRow::error ? "error" : "skip");
@@ -224,7 +225,9 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
         changes.push_back(name + " added");
       } else if (std::string before = text(old[name]); before != value) {
         bool brief = before.size() <= 24 && value.size() <= 24;
-        changes.push_back(brief ? fmt::format("{} changed ({} → {})", name, before, value) : name + " changed");
+        changes.push_back(
+            brief ? fmt::format("{} changed ({} → {})", name, input_text(name, before), input_text(name, value))
+                  : name + " changed");
       }
     }
     for (auto& [name, value] : old.items())

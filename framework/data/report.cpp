@@ -271,24 +271,51 @@ DataReport report_from_json(const Json& json, const std::string& source) {
   }
 }
 
+namespace {
+
+// The place of the first dropped row, with the reason in detail.
+std::string first_place(const DatasetReport& dataset) {
+  if (dataset.first_dropped.empty()) return "";
+  const DroppedRow& row = dataset.first_dropped.front();
+  return row.place + (row.detail.empty() ? "" : fmt::format(" ({})", row.detail));
+}
+
+// "20 no trained tokens, 3 duplicate"
+std::string reasons_text(const std::map<std::string, std::int64_t>& dropped) {
+  std::vector<std::string> counts;
+  for (auto& [reason, rows] : dropped) counts.push_back(fmt::format("{} {}", rows, reason));
+  return fmt::format("{}", fmt::join(counts, ", "));
+}
+
+}  // namespace
+
 void check_rows_used(const DatasetReport& dataset, const std::string& file) {
   if (dataset.rows == 0) throw UserError("{}: no rows", file);
-  std::string first = dataset.first_dropped.empty() ? "" : dataset.first_dropped.front().place;
-  if (!dataset.first_dropped.empty() && !dataset.first_dropped.front().detail.empty())
-    first += fmt::format(" ({})", dataset.first_dropped.front().detail);
+  const std::string first = first_place(dataset);
   // A dataset without new rows may be the purpose of deduplication: it is no warning.
   auto count = [&](const char* reason) { return dataset.dropped.contains(reason) ? dataset.dropped.at(reason) : 0; };
   if (dataset.examples == 0 &&
-      count(dropped::kDuplicate) + count(dropped::kNearDuplicate) + count(dropped::kByScore) < dataset.rows) {
-    std::vector<std::string> counts;
-    for (auto& [reason, rows] : dataset.dropped) counts.push_back(fmt::format("{} {}", rows, reason));
+      count(dropped::kDuplicate) + count(dropped::kNearDuplicate) + count(dropped::kByScore) < dataset.rows)
     throw UserError("{}: all {} rows were dropped ({}); the first: {}", dataset.name, dataset.rows,
-                    fmt::join(counts, ", "), first);
-  }
+                    reasons_text(dataset.dropped), first);
   if (const std::int64_t untrained = count(dropped::kNothingTrained); untrained * 2 > dataset.rows)
     throw UserError(
         "{}: {} of {} rows have no trained tokens; check type, roles_to_train and the labels; the first: {}",
         dataset.name, untrained, dataset.rows, first);
+}
+
+void check_examples_left(const DataReport& report, std::int64_t examples) {
+  if (examples > 0) return;
+  std::map<std::string, std::int64_t> counts;
+  std::int64_t all = 0;
+  std::string first;
+  for (const DatasetReport& dataset : report.datasets) {
+    if (dataset.validation) continue;
+    if (first.empty()) first = first_place(dataset);
+    for (auto& [reason, rows] : dataset.dropped) counts[reason] += rows, all += rows;
+  }
+  throw UserError("no examples are left to train on{}",
+                  all == 0 ? "" : fmt::format(": {} dropped ({}); the first: {}", all, reasons_text(counts), first));
 }
 
 void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> train,

@@ -90,6 +90,8 @@ std::string counted(std::int64_t n, std::string_view one, std::string_view many)
 /// UserError when a dataset has no rows (`file`: its first file), when all of them were dropped, or when most of them
 /// have no trained tokens.
 void check_rows_used(const DatasetReport& dataset, const std::string& file);
+/// UserError when there are no examples, saying how many rows were dropped and why.
+void check_examples_left(const DataReport& report, std::int64_t examples);
 /// UserError when the training examples are labeled answers of one kind only. `kinds`: of all stored examples.
 void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> train,
                         std::span<const ExampleKind> kinds);

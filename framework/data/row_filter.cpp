@@ -12,9 +12,12 @@ namespace dml {
 RowFilter::RowFilter(const DataSection& data) : data_(data) {
   if (data.scores.path.empty()) return;
   for (const RowScore& s : read_scores(data.scores.path)) {
-    Score& score = scores_.try_emplace(s.place, s.last_loss()).first->second;
-    score.loss = std::max(score.loss, s.last_loss());
-    if (!s.digest.empty()) score.digests.push_back(s.digest);
+    Score& score = scores_[s.place];
+    const double tokens = static_cast<double>(std::max<std::int64_t>(1, s.trained_tokens));
+    score.sum += s.last_loss() * tokens;
+    score.tokens += tokens;
+    ++score.examples;
+    if (!s.digest.empty()) score.losses.emplace(s.digest, s.last_loss());
   }
 }
 
@@ -25,14 +28,18 @@ std::optional<RowFilter::Refusal> RowFilter::by_score(const MadeExample& made, c
   const auto found = scores_.find(place);
   if (found == scores_.end()) return std::nullopt;
   found_ = true;
-  const auto& [loss, digests] = found->second;
-  const std::string digest = digest_of_example(made.example.ids, made.example.labels);
-  if (!digests.empty() && std::ranges::find(digests, digest) == digests.end() && changed_++ == 0)
-    first_changed_ = place;
-  if (wanted.max_loss && !(loss <= *wanted.max_loss))
-    return Refusal{dropped::kByScore, fmt::format("loss {:.4f} is above max_loss {:g}", loss, *wanted.max_loss)};
-  if (wanted.min_loss && !(loss >= *wanted.min_loss))
-    return Refusal{dropped::kByScore, fmt::format("loss {:.4f} is below min_loss {:g}", loss, *wanted.min_loss)};
+  const Score& score = found->second;
+  const auto own = score.losses.find(digest_of_example(made.example.ids, made.example.labels));
+  const bool scored = own != score.losses.end();
+  if (!score.losses.empty() && !scored && changed_++ == 0) first_changed_ = place;
+  // Lines without a digest do not say which example they are of: then the mean over the row's trained tokens counts.
+  const double loss = scored ? own->second : score.sum / score.tokens;
+  auto refusal = [&, what = scored || score.examples == 1 ? "loss" : "the row's mean loss"](const char* is,
+                                                                                            double limit) {
+    return Refusal{dropped::kByScore, fmt::format("{} {:.4f} is {} {:g}", what, loss, is, limit)};
+  };
+  if (wanted.max_loss && !(loss <= *wanted.max_loss)) return refusal("above max_loss", *wanted.max_loss);
+  if (wanted.min_loss && !(loss >= *wanted.min_loss)) return refusal("below min_loss", *wanted.min_loss);
   return std::nullopt;
 }
 

@@ -33,9 +33,11 @@ class RowFilter {
     std::size_t source;
     std::int64_t line;
   };
+  // The scores of a row, which may have become several examples: each is judged by its own.
   struct Score {
-    double loss;                            // of several examples of a row, the highest
-    std::vector<std::string> digests = {};  // of these examples
+    std::unordered_map<std::string, double> losses = {};  // by digest of the example
+    double sum = 0, tokens = 0;                           // losses × trained tokens, and trained tokens
+    int examples = 0;
   };
   std::optional<Refusal> by_score(const MadeExample& made, const std::string& place);
 

@@ -74,7 +74,7 @@ std::vector<std::size_t> sorted_scores(const std::vector<RowScore>& scores, cons
   if (found == kValues.end()) {
     std::vector<std::string> names;
     for (const auto& [name, value] : kValues) names.push_back(name);
-    throw UserError("there is no score '{}'{}; choose from {}", by, did_you_mean(by, names), fmt::join(names, ", "));
+    throw UserError("there is no score '{}'{}", by, did_you_mean(by, names));
   }
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);

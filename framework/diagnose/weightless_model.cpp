@@ -104,6 +104,7 @@ BaseStorage storage_of(const BaseModel& base) {
 WeightlessModel::WeightlessModel(const Recipe& recipe, const ModelSpec& spec, const BaseStorage& base)
     : recipe_(recipe),
       full_(recipe.adapter.adapter == AdapterKind::none),
+      matrices_(base.matrices),
       weights_(std::make_unique<ZeroWeights>(spec, recipe, base)) {
   Training training = training_of(recipe.adapter, base.directory, recipe.train.seed);
   training.values = {.in_parts = full_, .bf16 = trains_bf16(recipe)};
@@ -153,14 +154,18 @@ MemoryPlan WeightlessModel::plan(std::int64_t tokens, std::int64_t documents, in
 }
 
 std::size_t WeightlessModel::result_bytes() const {
-  // Full models are written with the type of the base, two bytes at least; adapters in float32.
-  if (full_) return static_cast<std::size_t>(model_->spec.parameters()) * 2;
-  return static_cast<std::size_t>(model_->parameters.trainable()) * sizeof(float);
+  // A whole model is written in the type of the base, unless training rounds its weights; adapters in float32.
+  if (!recipe_.adapter.makes_model()) return static_cast<std::size_t>(model_->parameters.trainable()) * sizeof(float);
+  return static_cast<std::size_t>(dtype_bytes(rounds_weights() ? DType::bf16 : matrices_, model_->spec.parameters()));
 }
 
 std::size_t WeightlessModel::checkpoint_bytes() const {
   const std::int64_t values = full_ ? model_->spec.parameters() : model_->parameters.trainable();
-  return static_cast<std::size_t>(values + (recipe_.train.save_only_model ? 0 : state_floats())) * sizeof(float);
+  const std::int64_t state = recipe_.train.save_only_model ? 0 : state_floats();
+  return static_cast<std::size_t>(dtype_bytes(rounds_weights() ? DType::bf16 : DType::f32, values) +
+                                  dtype_bytes(DType::f32, state));
 }
+
+bool WeightlessModel::rounds_weights() const { return full_ && recipe_.optim.bf16_weights != Bf16Weights::off; }
 
 }  // namespace dml

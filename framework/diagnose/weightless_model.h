@@ -42,9 +42,11 @@ class WeightlessModel {
 
  private:
   std::int64_t state_floats() const;
+  bool rounds_weights() const;
 
   const Recipe& recipe_;
   bool full_;
+  DType matrices_;  // of the base
   std::unique_ptr<ZeroWeights> weights_;
   std::unique_ptr<CausalLm> model_;
 };

@@ -3,52 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "exchange/ollama_template.h"
 
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kFirstLine = "# Written by dml";
-
-// A substring that identifies a Jinja template, and the same template in Go's text/template.
-struct KnownTemplate {
-  std::string_view sign;
-  std::string_view text;
-  std::vector<std::string> stops;
-};
-
-const std::vector<KnownTemplate>& known_templates() {
-  static const std::vector<KnownTemplate> templates{
-      {"<|im_start|>",
-       "{{- range .Messages }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n{{ end }}<|im_start|>assistant\n",
-       {"<|im_end|>"}},
-      {"<|start_header_id|>",
-       "{{- range .Messages }}<|start_header_id|>{{ .Role }}<|end_header_id|>\n\n{{ .Content }}<|eot_id|>{{ end "
-       "}}<|start_header_id|>assistant<|end_header_id|>\n\n",
-       {"<|eot_id|>"}},
-      {"<start_of_turn>",
-       "{{- range .Messages }}<start_of_turn>{{ if eq .Role \"assistant\" }}model{{ else }}user{{ end }}\n{{ .Content "
-       "}}<end_of_turn>\n"
-       "{{ end }}<start_of_turn>model\n",
-       {"<end_of_turn>"}},
-      {"<|end|>",
-       "{{- range .Messages }}<|{{ .Role }}|>\n{{ .Content }}<|end|>\n{{ end }}<|assistant|>\n",
-       {"<|end|>"}},
-      {"[INST]",
-       "{{- range $i, $m := .Messages }}{{ if eq .Role \"assistant\" }}{{ .Content }}</s>{{ else }}[INST] {{ .Content "
-       "}} [/INST]{{ end }}{{ end }}",
-       {"</s>"}},
-      {"### Response:",
-       "{{- range .Messages }}{{ if eq .Role \"assistant\" }}### Response:\n{{ .Content }}\n\n{{ else if eq .Role "
-       "\"system\" }}{{ .Content }}\n\n{{ else }}### Instruction:\n{{ .Content }}\n\n{{ end }}{{ end }}### Response:\n",
-       {}}};
-  return templates;
-}
 
 // Quotes a text for a Modelfile.
 std::string in_quotes(std::string_view text) {
@@ -61,17 +28,21 @@ std::string in_quotes(std::string_view text) {
   return out + "\"";
 }
 
-std::vector<std::string> stop_texts(const GgufFile& file, const KnownTemplate* known) {
-  std::vector<std::string> out = known ? known->stops : std::vector<std::string>();
+// The text of the token that metadata name; empty without one.
+std::string token_named(const GgufFile& file, const char* key) {
   const GgufValue* tokens = file.metadata().find("tokenizer.ggml.tokens");
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
-    const std::int64_t id = file.integer(key, -1);
-    if (tokens && tokens->is_array_of_texts() && id >= 0 && id < std::ssize(tokens->strings()))
-      out.push_back(tokens->strings()[static_cast<std::size_t>(id)]);
-  }
+  const std::int64_t id = file.integer(key, -1);
+  if (!tokens || !tokens->is_array_of_texts() || id < 0 || id >= std::ssize(tokens->strings())) return "";
+  return tokens->strings()[static_cast<std::size_t>(id)];
+}
+
+constexpr const char *kBosKey = "tokenizer.ggml.bos_token_id", *kEosKey = "tokenizer.ggml.eos_token_id",
+                     *kEotKey = "tokenizer.ggml.eot_token_id";
+
+std::vector<std::string> stop_texts(const GgufFile& file, const std::string& end_of_answer) {
   std::vector<std::string> unique;
-  for (std::string& text : out)
-    if (!text.empty() && std::ranges::find(unique, text) == unique.end()) unique.push_back(std::move(text));
+  for (const std::string& text : {end_of_answer, token_named(file, kEosKey), token_named(file, kEotKey)})
+    if (!text.empty() && std::ranges::find(unique, text) == unique.end()) unique.push_back(text);
   return unique;
 }
 
@@ -80,11 +51,13 @@ std::vector<std::string> stop_texts(const GgufFile& file, const KnownTemplate* k
 std::string ollama_modelfile(const GgufFile& file, const std::string& directory) {
   const std::string name = fs::path(file.path()).filename().string(), jinja = file.text("tokenizer.chat_template", "");
   std::string out = fmt::format("{}: ollama create NAME -f Modelfile\nFROM ./{}\n", kFirstLine, name);
-  const KnownTemplate* known = nullptr;
-  for (const KnownTemplate& t : known_templates())
-    if (!known && jinja.find(t.sign) != jinja.npos) known = &t;
-  if (known) out += fmt::format("TEMPLATE \"\"\"{}\"\"\"\n", known->text);
-  for (const std::string& stop : stop_texts(file, known)) out += fmt::format("PARAMETER stop {}\n", in_quotes(stop));
+  const std::optional<OllamaTemplate> own =
+      jinja.empty() ? std::nullopt : ollama_template(jinja, token_named(file, kBosKey), token_named(file, kEosKey));
+  if (own) out += fmt::format("TEMPLATE \"\"\"{}\"\"\"\n", own->text);
+  if (!jinja.empty() && !own)
+    log_info("The chat template cannot be written in ollama's language; ollama takes that of {} if it knows it", name);
+  for (const std::string& stop : stop_texts(file, own ? own->end_of_answer : ""))
+    out += fmt::format("PARAMETER stop {}\n", in_quotes(stop));
   if (const std::int64_t context = file.integer(file.text("general.architecture", "") + ".context_length", 0);
       context > 0)
     out += fmt::format("PARAMETER num_ctx {}\n", std::min<std::int64_t>(context, 8192));

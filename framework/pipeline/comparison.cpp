@@ -83,8 +83,7 @@ ReportTable results(const std::vector<FinishedRun>& runs) {
   for (const FinishedRun& run : runs) {
     const std::vector<StepMetrics>& steps = run.metrics.steps;
     t.rows[0].push_back(steps.empty() ? "" : fmt::format("{}", steps.back().step));
-    const std::vector<ChartPoint> loss = of_steps(run.metrics, &StepMetrics::loss, kSmoothing);
-    t.rows[1].push_back(loss.empty() ? "" : fmt::format("{:.4f}", loss.back().y));
+    t.rows[1].push_back(steps.empty() ? "" : fmt::format("{:.4f}", steps.back().loss));
   }
   for (const std::string& name : metrics_of(runs)) {
     t.rows.push_back({name});

@@ -129,6 +129,7 @@ std::vector<Measured> trained_models(const Recipe& recipe, std::vector<std::stri
     out.push_back({section.base_model, section, {}});
     return out;
   }
+  if (has_head && adapters == std::vector<std::string>{"none"}) return {{"base", recipe.model, {}}};
   if (adapters.empty()) adapters = {output_dir};
   if (has_head) out.push_back({"base", recipe.model, {}, adapters[0]});
   for (const std::string& directory : adapters) out.push_back({directory, recipe.model, {directory}, directory});

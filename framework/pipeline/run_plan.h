@@ -86,8 +86,13 @@ struct RunPlan {
   std::vector<std::string> details() const;
   /// Size on disk, of all ranks together.
   std::size_t checkpoint_bytes() const;
-  /// The largest micro_batch_size that fits into memory; 0 if none does.
+  /// The largest micro_batch_size that fits into memory, up to most_tried(); 0 if none does.
   std::int64_t largest_micro_batch();
+  /// The largest micro_batch_size that is tried; at least that of the recipe.
+  std::int64_t most_tried() const;
+  /// "micro_batch_size up to 9 fits in the 24.8 GB of available memory", or "of 4096 and more"; "" where that memory is
+  /// not known.
+  std::string fitting_text();
   /// Estimates the seconds of training and evaluations from a short trial. For small models the trial takes real
   /// training steps, so do not use the plan for anything else afterwards.
   double estimated_seconds();

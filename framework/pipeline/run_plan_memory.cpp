@@ -95,12 +95,23 @@ std::int64_t RunPlan::largest_micro_batch() {
     std::int64_t tokens = (longest * n + now - 1) / now, documents = std::max<std::int64_t>(1, examples * n / now);
     return still_needed(objective->measure(model(), {tokens, tokens, documents}, true)) <= room;
   };
-  std::int64_t good = 0, bad = 1 << 12;
+  std::int64_t good = 0, bad = most_tried() + 1;
   while (bad - good > 1) {
     std::int64_t middle = good == 0 && bad > 2 ? std::max<std::int64_t>(1, bad / 8) : (good + bad) / 2;
     (fits(middle) ? good : bad) = middle;
   }
   return good;
+}
+
+std::int64_t RunPlan::most_tried() const { return std::max<std::int64_t>(4096, recipe.train.micro_batch_size); }
+
+std::string RunPlan::fitting_text() {
+  const std::size_t room = available_memory();
+  if (room == 0) return "";
+  // The run itself fits: the plan was made for it.
+  const std::int64_t most = std::max(largest_micro_batch(), recipe.train.micro_batch_size);
+  const std::string sizes = most < most_tried() ? fmt::format("up to {}", most) : fmt::format("of {} and more", most);
+  return fmt::format("micro_batch_size {} fits in the {} of available memory", sizes, size_text(room));
 }
 
 double RunPlan::measured_token_seconds(double seconds) {

@@ -108,7 +108,8 @@ RunRecord current_run(const RecipeFile& recipe, const std::vector<Override>& ove
 void write_run_record(const std::string& output_dir, const RunRecord& r) {
   Json j{{"format", kRecordFormat},  {"version", r.version}, {"started", r.started},       {"host", r.host},
          {"directory", r.directory}, {"recipe", r.recipe},   {"output_dir", r.output_dir}, {"overrides", r.overrides},
-         {"ranks", r.ranks},         {"launch", r.launch},   {"mpirun", r.mpirun},         {"own_ranks", r.own_ranks}};
+         {"ranks", r.ranks},         {"launch", r.launch},   {"mpirun", r.mpirun},         {"own_ranks", r.own_ranks},
+         {"steps", r.steps}};
   write_file(output_dir + "/run.json", j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -138,6 +139,7 @@ RunRecord read_run_record(const std::string& output_dir) {
   r.launch = words_of(j, "launch", path);
   r.mpirun = words_of(j, "mpirun", path);
   r.own_ranks = json_bool(j, "own_ranks", false, path);
+  r.steps = std::max<std::int64_t>(0, json_integer(j, "steps", 0, path));
   if (r.recipe.empty()) throw UserError("{}: no 'recipe'", path);
   return r;
 }

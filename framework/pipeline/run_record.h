@@ -3,9 +3,10 @@
 //
 //   {"format": 1, "version": "…", "started": "2026-01-31T12:00:00Z", "host": "…", "directory": "/…",
 //    "recipe": "recipe.yml", "output_dir": "out", "overrides": ["--num_epochs=3"], "ranks": 2, "launch": ["-n", "2"],
-//    "mpirun": [], "own_ranks": false}
+//    "mpirun": [], "own_ranks": false, "steps": 600}
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct RunRecord {
   std::vector<std::string> launch;  // options of dml launch; empty if it did not start the ranks
   std::vector<std::string> mpirun;  // "mpirun" and its options; empty if it was not used
   bool own_ranks = false;           // dml train started them by itself (pipeline/own_ranks.h)
+  std::int64_t steps = 0;           // of the whole run, as planned; 0 in records of earlier versions
   bool operator==(const RunRecord&) const = default;
 };
 

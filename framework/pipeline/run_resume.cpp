@@ -33,8 +33,7 @@ TrainState RunPlan::start(const std::string& from) {
   if (const std::string damage = FiniteState(*strategy, optimizer->state()).damage(); !damage.empty())
     throw UserError("{}: {} is not a finite number; resume from an earlier checkpoint", from, damage);
   switch_to_training_point(*optimizer, *strategy);
-  if (!strategy->residuals().empty() && !read_residuals(from, *strategy, strategy_name(recipe, comm), comm) &&
-      comm.rank() == 0)
+  if (!read_residuals(from, *strategy, strategy_name(recipe, comm), comm) && comm.rank() == 0)
     log_warning(
         "comm_dtype: {} was saved by another strategy or number of ranks, so the rounding errors it carried are lost: "
         "bits differ from those of an uninterrupted run",

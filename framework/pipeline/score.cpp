@@ -91,7 +91,8 @@ std::vector<RowScore> score_rows(const Recipe& wanted, Comm& comm, const std::op
     out[i].place = prepared.place(examples.stored(at));
     out[i].digest = digest_of_example(examples.ids(at), labels);
     out[i].tokens = examples.length(at);
-    out[i].trained_tokens = labels.size() - std::ranges::count(labels, kIgnore);
+    const auto targets = labels.subspan(std::min<std::size_t>(1, labels.size()));  // nothing predicts the first token
+    out[i].trained_tokens = std::ssize(targets) - std::ranges::count(targets, kIgnore);
     out[i].base_loss = before.empty() ? after[i] : before[i];
     if (!after.empty()) out[i].loss = after[i];
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "assembly/job.h"
+#include "assembly/optimization.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/clock.h"
 #include "core/closest.h"
@@ -131,6 +132,20 @@ void advise_on_layout(const RunPlan& plan) {
       waiting, longest, threads(), plan.file.path);
 }
 
+// What may be done with a run that is complete. A schedule that ends with the run gives past steps other learning rates
+// in a longer one, which RunPlan::start() refuses.
+std::string advice_on_more_steps(const RunPlan& plan, std::int64_t step) {
+  const Recipe& recipe = plan.recipe;
+  const LearningRate longer(learning_rate_settings(recipe.optim, 2 * plan.data.schedule.steps()));
+  for (std::int64_t s = 0; s < step; ++s)
+    if (longer.at(s) != plan.learning_rate.at(s))
+      return fmt::format(
+          "lr_scheduler: {} does not allow to extend it. To train its result further, start a new run from it: {}: {} "
+          "and another output_dir",
+          recipe.optim.lr_scheduler, plan.trained->continuation_key(), recipe.train.output_dir);
+  return fmt::format("Raise {} to extend it", recipe.train.max_steps ? "max_steps" : "num_epochs");
+}
+
 // Logs the description of a run before its first step.
 void introduce(const RunPlan& plan, const TrainState& state) {
   for (auto& line : plan.header()) log_info("{}", line);
@@ -142,10 +157,8 @@ void introduce(const RunPlan& plan, const TrainState& state) {
   if (state.extra.contains(kEvaluationOpen)) return;  // the run ended before this evaluation
   if (state.step >=
       plan.data.schedule.steps())  // its result is written again: the run may have been killed right before that
-    log_info(
-        "This run is complete: step {} of {}. Raise {} to extend it, or start a new run: dml train RECIPE --resume "
-        "none",
-        state.step, plan.data.schedule.steps(), plan.recipe.train.max_steps ? "max_steps" : "num_epochs");
+    log_info("This run is complete: step {} of {}. {}, or train it anew: dml train RECIPE --resume none", state.step,
+             plan.data.schedule.steps(), advice_on_more_steps(plan, state.step));
 }
 
 // The output directory of a run, on rank 0: locked, earlier runs moved aside, with the recipe in it.
@@ -160,14 +173,16 @@ class RunFolder {
     make_directories(path());
     lock();
   }
-  /// `from`: the checkpoint that the run resumes from.
-  void prepare(const std::string& from, std::int64_t step) const {
+  /// `from`: the checkpoint that the run resumes from; `steps`: of the whole run.
+  void prepare(const std::string& from, std::int64_t step, std::int64_t steps) const {
     remove_left_over(path());
     if (from.empty()) archive_earlier_run(path(), inputs_of(file_.recipe));
     else if (real_path(run_folder_of(from)) == real_path(path())) archive_later_checkpoints(path(), step);
     write_file(path() + "/recipe.yml", file_.text);
     write_file(path() + "/recipe.resolved.yml", resolved_yaml(file_, true));
-    write_run_record(path(), record_);
+    RunRecord planned = record_;
+    planned.steps = steps;
+    write_run_record(path(), planned);
     if (!from.empty()) log_info("Resuming from {} (step {})", from, step);
   }
 
@@ -256,7 +271,7 @@ ExitCode train(const RecipeFile& given, Comm& comm, const TrainOptions& options)
   introduce(plan, state);
   MetricsLog* log = nullptr;
   if (is_rank_zero) {
-    folder.prepare(from, state.step);
+    folder.prepare(from, state.step, plan.data.schedule.steps());
     log = add_writers(observers, plan, state, from, options.progress);
   }
 

@@ -61,7 +61,8 @@ const std::vector<PreferenceSample>& samples() {
 std::string preference_sections() {
   std::string out =
       "\n## Preferences\n\nWith `rl` a row is a pair of answers, or an answer with a label, and `type` names one of "
-      "these formats. Prompts are never trained.\n\n`rl: dpo`, `ipo`, `orpo`, `simpo`, `cpo`:\n" +
+      "these formats. Prompts are not trained, but with `rl: orpo`, whose cross-entropy covers the chosen prompt "
+      "too.\n\n`rl: dpo`, `ipo`, `orpo`, `simpo`, `cpo`:\n" +
       table_of(pair_strategies()) + "\n`rl: kto`, where `label` is true for good answers and false for bad ones:\n" +
       table_of(labeled_strategies());
   for (const PreferenceSample& sample : samples()) {

@@ -361,10 +361,25 @@ TEST_F(Files, AnInvalidDirectoryIsReportedWithItsReason) {
   EXPECT_EQ(refusal("a"), at("a") + ": Too many levels of symbolic links");
 }
 
+TEST_F(Files, OnlyACloseNameIsSuggestedForAMissingPath) {
+  for (const char* name : {"e", "o", "train.jsonl"}) put(at(name), "");
+  EXPECT_EQ(near_missing(at("trian.jsonl")), "; did you mean 'train.jsonl'?");
+  EXPECT_EQ(near_missing(at("st.json")), "");
+  EXPECT_EQ(near_missing(at("d/x")), "; there is no directory " + at("d"));
+}
+
 TEST(MemoryUse, IsThere) {
   MemoryUse use = memory_use();
   EXPECT_GT(use.now, 1u << 20);
   EXPECT_GE(use.peak, use.now);
+}
+
+TEST(MemoryUse, ForgetsAPeak) {
+  constexpr std::size_t kSize = std::size_t{128} << 20;
+  std::vector<char>(kSize, 'x').clear();
+  const std::size_t high = memory_use().peak;
+  forget_peak_memory();
+  EXPECT_LT(memory_use().peak, high - kSize / 2);
 }
 
 TEST_F(Files, PagesOfOtherMemoryAreNotReleased) {

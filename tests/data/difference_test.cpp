@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "data/input_text.h"
 #include "data/prepare_fixture.h"
 
 namespace dml {
@@ -39,6 +40,19 @@ TEST_F(DifferenceTest, DistinguishesChangedMasksFromChangedTokens) {
   const Difference d = compare(before, run(rows));
   EXPECT_EQ(d.other_labels, 2);
   EXPECT_THAT(d.inputs, Contains("train_on_inputs: false → true"));
+}
+
+TEST_F(DifferenceTest, WritesEnumerationsAsARecipeDoes) {
+  const std::string rows = row("a", "b") + row("c", "d");
+  const Prepared before = run(rows);
+  data.excess_length_strategy = ExcessLength::raise;
+  EXPECT_THAT(compare(before, run(rows)).inputs, Contains("excess_length_strategy: drop → raise"));
+  EXPECT_EQ(input_text("excess_length_strategy", "3"), "split_turns");
+  EXPECT_EQ(input_text("rl", "0"), "text");
+  EXPECT_EQ(input_text("rl", "1"), "pairs");
+  EXPECT_EQ(input_text("datasets[0].train_on_eos", "2"), "last");
+  EXPECT_EQ(input_text("seed", "2"), "2");
+  EXPECT_EQ(input_text("rl", "9"), "9");
 }
 
 TEST_F(DifferenceTest, ReportsRowsMovedToTheValidationSplit) {

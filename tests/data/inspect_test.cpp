@@ -40,6 +40,24 @@ TEST_F(Inspect, ShowsIdsAndLabels) {
       "row 0: 6 tokens, 2 trained\n<s>(-100, 1) a(-100, 113) ⏎(-100, 26) \\x1b(-100, 43) ⟦b(114, 114) </s>(2, 2)⟧\n");
 }
 
+TEST(ASchedule, IsDescribedByWhatItsStepsHave) {
+  ScheduleOptions o;
+  o.micro_batch_size = 2;
+  o.micro_batches_per_step = 2;
+  const std::vector<std::int32_t> ten(10, 4);
+  o.num_epochs = 1.5;
+  EXPECT_THAT(describe(Schedule(ten, o)), ElementsAre("5 steps in 1.5 epochs, up to 2 micro-batches per step",
+                                                      "each micro-batch: 2 examples, at most 8 tokens"));
+  o.num_epochs = 0.3;
+  EXPECT_EQ(describe(Schedule(ten, o))[0], "1 step in 0.3 epochs, 2 micro-batches per step");
+  o.num_epochs = 3;
+  o.micro_batches_per_step = 1000;
+  EXPECT_EQ(describe(Schedule(ten, o))[0], "3 steps in 3 epochs, 5 micro-batches per step");
+  o.micro_batch_size = 4095;
+  EXPECT_THAT(describe(Schedule(ten, o)), ElementsAre("3 steps in 3 epochs, 1 micro-batch per step",
+                                                      "each micro-batch: 10 examples, at most 40 tokens"));
+}
+
 TEST_F(Inspect, FindsRowsByTheirText) {
   EXPECT_THAT(find_rows(examples, tokenizer, "a\n", 10), ElementsAre(0));
   EXPECT_THAT(find_rows(examples, tokenizer, "zz", 10), ElementsAre());

@@ -1,6 +1,10 @@
 // Pairs and labeled answers: from rows to groups of documents in a micro-batch.
+#include <algorithm>
+
 #include "data/example.h"
+#include "data/inspect.h"
 #include "data/loader.h"
+#include "data/page.h"
 #include "data/prepare_fixture.h"
 #include "prompt/prompt_only.h"
 
@@ -149,6 +153,24 @@ TEST_F(PreferenceData, PromptsOfChosenDocumentsMayHaveLabels) {
   EXPECT_EQ(text(batch.labels.first(5)), "abcd</s>");  // shifted: the begin token predicts the a
   EXPECT_EQ(batch.groups[0].completion, 2);
   EXPECT_EQ(batch.labels[6], kIgnore);
+
+  // What is shown is what the loader labels.
+  auto shown = [&](bool chosen_prompts) {
+    std::string out;
+    for (const RowView& row : view_documents(p.train(), 0, tokenizer, "row 0", chosen_prompts))
+      out += render_text(row, {.color = false});
+    return out;
+  };
+  const std::string rejected = "row 0, rejected: 6 tokens, 3 trained\n<s>ab⟦ef</s>⟧\n";
+  EXPECT_EQ(shown(false), "row 0, chosen: 6 tokens, 3 trained\n<s>ab⟦cd</s>⟧\n" + rejected);
+  EXPECT_EQ(shown(true), "row 0, chosen: 6 tokens, 5 trained\n<s>⟦abcd</s>⟧\n" + rejected);
+  const std::string line = "the prompts of chosen answers are trained as well: 2 tokens more";
+  EXPECT_EQ(std::ranges::count(describe(p, nullptr, true), line), 1);
+  EXPECT_EQ(std::ranges::count(describe(p, nullptr, false), line), 0);
+  PageOptions options;
+  options.chosen_prompts = true;
+  const Json page = page_data(p, tokenizer, nullptr, options);
+  EXPECT_EQ(page["rows"][0]["runs"], Json::parse("[1, 5, 3, 3]"));
 }
 
 TEST_F(PreferenceData, EqualAnswersAndPromptsThatDoNotFitAreCounted) {

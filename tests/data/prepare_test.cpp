@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/parallel.h"
+#include "data/example.h"
 #include "data/loader.h"
 #include "data/prepare_fixture.h"
 
@@ -105,6 +106,8 @@ TEST_F(Prepare, ReportsCacheHitsAndChanges) {
   EXPECT_THAT(run().note, HasSubstr("datasets[0].type changed"));
   tokenizer.digest = "other";
   EXPECT_THAT(run().note, HasSubstr("tokenizer changed (bytes → other)"));
+  data.excess_length_strategy = ExcessLength::truncate;
+  EXPECT_THAT(run().note, StartsWith("Rebuilding the dataset: excess_length_strategy changed (drop → truncate): "));
 }
 
 TEST_F(Prepare, CountsTheTurnsWithATrainedEnd) {
@@ -442,6 +445,37 @@ TEST_F(Prepare, DropsRowsByTheirScores) {
   data.scores.path = write("scores.jsonl", "{\"place\": 1}\n");
   EXPECT_THAT([&] { run(); },
               testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));
+}
+
+TEST_F(Prepare, JudgesEachPieceOfADocumentByItsOwnScore) {
+  add(write("a.jsonl", "{\"text\": \"" + std::string(600, 'x') + "\"}\n"), "completion");
+  data.shuffle_merged_datasets = false;
+  const Prepared whole = run();
+  const std::vector<std::int32_t> lengths = whole.train().lengths();
+  ASSERT_GE(lengths.size(), 2u);
+  const std::int64_t last = whole.train().size() - 1;
+  auto scores = [&](bool digests) {
+    std::string out;
+    for (std::int64_t i = 0; i <= last; ++i)
+      out += fmt::format(R"({{"place": "{}:1", "digest": "{}", "trained_tokens": {}, "loss": {}}})", path("a.jsonl"),
+                         digests ? digest_of_example(whole.train().ids(i), whole.train().labels(i)) : "",
+                         i == last ? 1 : 99, i == last ? 9 : 1) +
+             "\n";
+    return out;
+  };
+  data.scores = {write("scores.jsonl", scores(true)), 5, {}, {}};
+  Prepared p = run();
+  EXPECT_THAT(p.train().lengths(), testing::ElementsAreArray(lengths.begin(), lengths.end() - 1));
+  ASSERT_EQ(p.dropped(9).size(), 1u);
+  EXPECT_EQ(p.dropped(9)[0].detail, "loss 9.0000 is above max_loss 5");
+  // Without digests nothing tells the pieces apart: the mean over the row's trained tokens counts.
+  data.scores = {write("scores.jsonl", scores(false)), 5, {}, {}};
+  EXPECT_EQ(run().train().size(), last + 1);
+  data.scores.min_loss = 2;
+  const double mean = static_cast<double>(99 * last + 9) / static_cast<double>(99 * last + 1);
+  EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(testing::AllOf(
+                                  HasSubstr(fmt::format("{} refused by scores", last + 1)),
+                                  HasSubstr(fmt::format("the row's mean loss {:.4f} is below min_loss 2", mean)))));
 }
 
 TEST_F(Prepare, TakesShardsSlicesAndWeights) {

@@ -40,6 +40,9 @@ TEST(Scores, AreSorted) {
   EXPECT_THAT(sorted_scores(scores, "row", false), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT([&] { sorted_scores(scores, "los", false); },
               testing::ThrowsMessage<UserError>(HasSubstr("did you mean 'loss'?")));
+  EXPECT_THAT([&] { sorted_scores(scores, "foo", false); },
+              testing::ThrowsMessage<UserError>("there is no score 'foo'; choose from loss, perplexity, base_loss, "
+                                                "difference, tokens, trained_tokens, row"));
 }
 
 }  // namespace

@@ -56,5 +56,28 @@ TEST(WeightlessModel, CountsABaseInBlocksAsItsFileHasIt) {
   }
 }
 
+// A new model is written in float32, one of a base of two bytes a weight in its type.
+TEST(WeightlessModel, CountsTheResultInTheTypeInWhichItIsWritten) {
+  name_choices();
+  const ModelSpec spec = read_model_config({{"model_type", "llama"},
+                                            {"vocab_size", 96},
+                                            {"hidden_size", 64},
+                                            {"intermediate_size", 128},
+                                            {"num_hidden_layers", 2},
+                                            {"num_attention_heads", 4},
+                                            {"max_position_embeddings", 64}},
+                                           "llama");
+  const auto parameters = static_cast<std::size_t>(spec.parameters());
+  Recipe full;
+  full.data.sequence_len = 32;
+  const BaseStorage from_scratch, narrow{.directory = "base", .matrices = DType::bf16, .blocks = {}};
+  EXPECT_EQ(WeightlessModel(full, spec, from_scratch).result_bytes(), 4 * parameters);
+  EXPECT_EQ(WeightlessModel(full, spec, narrow).result_bytes(), 2 * parameters);
+  EXPECT_EQ(WeightlessModel(full, spec, narrow).checkpoint_bytes(), (4 + 8) * parameters);
+  full.optim.bf16_weights = Bf16Weights::stochastic;
+  EXPECT_EQ(WeightlessModel(full, spec, from_scratch).result_bytes(), 2 * parameters);
+  EXPECT_EQ(WeightlessModel(full, spec, from_scratch).checkpoint_bytes(), (2 + 8) * parameters);
+}
+
 }  // namespace
 }  // namespace dml

@@ -537,6 +537,9 @@ TEST_F(Commands, EvaluateTakesSeveralAdapters) {
   EXPECT_EQ(json_lines(write("both.jsonl", out_of(both))).size(), 3u);
   EXPECT_EQ(loss_of(both, 1), loss_of({"evaluate", at("lora.yml"), "--json"}, 1));
   EXPECT_EQ(loss_of(both, 2), loss_of({"evaluate", second, "--json"}, 1));
+  const Words alone{"evaluate", at("lora.yml"), "--json", "--adapter", "none"};
+  EXPECT_EQ(loss_of(alone, 0), loss_of(both, 0));
+  EXPECT_EQ(std::ranges::count(out_of(alone), '\n'), 1);
   EXPECT_NE(loss_of(both, 1), loss_of(both, 2));
 }
 

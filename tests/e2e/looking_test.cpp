@@ -1,6 +1,7 @@
 // Inspecting data from the command line: output of preprocess, inspect and template.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/files.h"
@@ -61,6 +62,11 @@ TEST_F(Looking, InspectShowsRowsPacksAndDroppedRows) {
   const Json report = parse_json(out_of({"inspect", r, "--json"}), "report");
   EXPECT_EQ(report["report"]["datasets"][0]["examples"], 20);
   EXPECT_THAT(out_of({"inspect", r, "--row", "0", "--dropped"}, 2), HasSubstr("choose one of"));
+  const Ended none = dml({"inspect", r, "--dropped", "--sequence_len", "8", "--sample_packing", "false"});
+  EXPECT_EQ(none.exit, 2);
+  EXPECT_EQ(std::ranges::count(none.out, '\n'), 21) << none.out;
+  EXPECT_THAT(none.out, HasSubstr("rows.jsonl:21: longer than sequence_len, "));
+  EXPECT_THAT(none.err, HasSubstr("all 21 rows were dropped (21 longer than sequence_len); the first: "));
   EXPECT_THAT(out_of({"inspect", r, "--packed", "1000"}, 2), HasSubstr("--packed: there is no row 1000"));
 }
 
@@ -126,6 +132,12 @@ TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
   EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages, "--add-generation-prompt"}),
             "[user]hi;[assistant]ho;[assistant]");
   EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages, "--masks"}), "[user]hi;[assistant]⟦ho⟧;\n");
+  EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages, "--masks", "--add-generation-prompt"}),
+            "[user]hi;[assistant]⟦ho⟧;[assistant]\n");
+  const std::string other = write("o.jinja", "{% if add_generation_prompt %}!{% endif %}" + read_file(file));
+  EXPECT_THAT(
+      out_of({"template", "--template", other, "--messages", messages, "--masks", "--add-generation-prompt"}, 2),
+      HasSubstr("m.json: with --add-generation-prompt the template writes the conversation itself otherwise"));
   const std::string context = write("c.json", R"({"messages": [{"role": "user", "content": "x"}]})");
   EXPECT_EQ(out_of({"template", "--template", file, "--context", context}), "[user]x;");
   EXPECT_THAT(out_of({"template", "--template", file}, 2), HasSubstr("--messages FILE"));

@@ -155,8 +155,13 @@ TEST_F(Runs, AreExtendedIfPastLearningRatesAreUnchanged) {
   EXPECT_EQ(longer.exit, 0) << longer.err;
   EXPECT_THAT(longer.err, HasSubstr("Extending the run from 10 to 20 steps (max_steps 10 → 20)"));
   expect_same_run("out", "whole");
+  EXPECT_THAT(dml({"resume", at("out")}).err, HasSubstr("complete: step 20 of 20. Raise max_steps to extend it"));
 
   ASSERT_EQ(train(1, recipe("c.yml", tiny_lora() + Keys{{"num_epochs", "1"}, {"output_dir", at("cosine")}})).exit, 0);
+  const Ended complete = dml({"resume", at("cosine")});
+  EXPECT_EQ(complete.exit, 0) << complete.err;
+  EXPECT_THAT(complete.err, AllOf(HasSubstr("step 10 of 10. lr_scheduler: cosine does not allow to extend it"),
+                                  HasSubstr("lora_model_dir: " + at("cosine")), Not(HasSubstr("Raise"))));
   expect_refused(
       dml({"resume", at("cosine"), "--num_epochs", "2"}), 2,
       {"The recipe changed since this checkpoint: num_epochs 1 → 2", "10", "20", "cosine", "lora_model_dir"});
@@ -375,7 +380,8 @@ TEST_F(Runs, PrintAsMuchAsRequested) {
   Ended verbose = dml({"--verbose", "train", r, "--progress", "none"});
   EXPECT_GT(std::ranges::count(verbose.err, '\n'), std::ranges::count(header, '\n'));
   EXPECT_THAT(verbose.err, AllOf(HasSubstr("validation loss"), Not(HasSubstr("tok/s"))));
-  expect_refused(dml({"train", r, "--progress", "fancy"}), 2, {"--progress", "auto, bar, plain, none"});
+  expect_refused(dml({"train", r, "--progress", "fancy"}), 2,
+                 {"--progress: 'fancy'; choose from auto, bar, plain, none"});
   EXPECT_EQ(dml({"-V"}).out, dml({"version"}).out);
   EXPECT_EQ(dml({"-V"}).exit, 0);
 }

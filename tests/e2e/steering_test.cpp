@@ -2,6 +2,7 @@
 // rows dropped by their scores, runs compared and followed.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -171,9 +172,44 @@ TEST_F(Steering, RowsAreDroppedByWhatScoresSay) {
   e = dml({"inspect", recipe("f.yml", keys + Keys{{"scores", filter}}), "--dropped"});
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_THAT(e.out, HasSubstr(place + ": refused by scores, loss "));
+  // Where nothing is left, the list is still there, and the error says why.
+  e = dml({"inspect", recipe("none.yml", keys + Keys{{"scores", fmt::format("{{path: {}, max_loss: 0}}", scores)}}),
+           "--dropped"});
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_EQ(std::ranges::count(e.out, '\n'), 40) << e.out;
+  EXPECT_THAT(e.out, HasSubstr("rows.jsonl:40: refused by scores, loss "));
+  EXPECT_THAT(e.err, testing::AllOf(HasSubstr("no examples are left to train on: 40 dropped (40 refused by scores)"),
+                                    HasSubstr("the first: " + at("rows.jsonl") + ":1 (loss ")));
   expect_refused(dml({"preprocess", recipe("bad.yml", keys + Keys{{"scores", "{max_loss: 3}"}})}), 2, {"scores.path"});
   expect_refused(dml({"preprocess", recipe("bad.yml", keys + Keys{{"scores", "{path: nothing.jsonl}"}})}), 2,
                  {"nothing.jsonl"});
+}
+
+TEST_F(Steering, APieceOfADocumentIsShownAndJudgedByItself) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += fmt::format("Story {} is long. ", i);
+  write("long.jsonl", R"({"text": ")" + text + "\"}\n");
+  const Keys keys = tiny_lora() + short_run() +
+                    Keys{{"val_set_size", ""},
+                         {"eval_steps", ""},
+                         {"datasets", fmt::format("[{{path: {}, type: completion}}]", at("long.jsonl"))}};
+  const std::string r = recipe("r.yml", keys), scores = at("scores.jsonl");
+  Ended e = dml({"score", r, "--adapter", "none", "--output", scores});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  const auto all = json_lines(scores);
+  ASSERT_GE(all.size(), 2u);
+  for (const Json& row : all) EXPECT_EQ(row["trained_tokens"].get<int>(), row["tokens"].get<int>() - 1);
+  e = dml({"inspect", r, "--scores", scores, "--by", "row", "--rows", "1", "--lowest"});
+  EXPECT_THAT(e.out, HasSubstr("\nrow 0, "));
+  EXPECT_THAT(e.out, Not(HasSubstr("\nrow 1, ")));
+  double highest = 0;
+  for (const Json& row : all) highest = std::max(highest, row["loss"].get<double>());
+  std::size_t above = 0;
+  for (const Json& row : all) above += row["loss"].get<double>() > highest - 1e-6;
+  const std::string filter = fmt::format("{{path: {}, max_loss: {}}}", scores, highest - 1e-6);
+  e = dml({"inspect", recipe("f.yml", keys + Keys{{"scores", filter}}), "--dropped"});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(e.out, '\n')), above) << e.out;
 }
 
 TEST_F(Steering, RunsAreComparedAndFollowed) {
@@ -204,6 +240,14 @@ TEST_F(Steering, RunsAreComparedAndFollowed) {
     if (line.value("event", "") == "sample") {
       EXPECT_EQ(line.contains("base"), line["step"] > 0) << line;
     }
+  // Of an unfinished run, the number of steps that it recorded, or an estimate from the first step of an epoch of 3.
+  const std::string line = R"({"step":1,"epoch":0.36363636363636365,"loss":1,"grad_norm":1,"lr":1e-3,"tokens":9,)"
+                           R"("trained_tokens":9,"tok_s":1,"step_s":1,"mem":1,"time":1})";
+  write("first/metrics.jsonl", line + "\n");
+  EXPECT_THAT(dml({"watch", at("first"), "--once"}).out, HasSubstr("1/4"));
+  std::filesystem::remove(at("first/run.json"));
+  write("first/recipe.resolved.yml", "base_model: m\ndatasets: [{path: r.jsonl, type: completion}]\nnum_epochs: 4\n");
+  EXPECT_THAT(dml({"watch", at("first"), "--once"}).out, HasSubstr("1/12"));
 }
 
 }  // namespace

@@ -240,7 +240,7 @@ TEST_F(Strategies, WithGradientsInBf16ResumeExactlyOnTheSameRanks) {
     fs::remove_all(at("whole"));
   }
   auto whole = trained("whole", half + Keys{{"save_steps", "4"}}, 2);
-  auto exact = trained("exact", half, 1);  // nothing is sent
+  auto exact = trained("exact", half + Keys{{"save_steps", "4"}}, 1);  // nothing is sent
   EXPECT_FALSE(whole == exact);
   auto loss = [&](const char* name) {
     return json_lines(at(std::string(name) + "/metrics.jsonl")).back()["loss"].get<double>();
@@ -250,6 +250,13 @@ TEST_F(Strategies, WithGradientsInBf16ResumeExactlyOnTheSameRanks) {
       train(4, recipe("four.yml", half + Keys{{"output_dir", at("four")}}), {"--resume", at("whole/checkpoint-4")});
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_NE(e.err.find("bits differ from those of an uninterrupted run"), e.err.npos) << e.err;
+  // One rank sends nothing, so it has no place for the stored errors.
+  e = train(1, recipe("one.yml", half + Keys{{"output_dir", at("one")}}), {"--resume", at("whole/checkpoint-4")});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_NE(e.err.find("the rounding errors it carried are lost"), e.err.npos) << e.err;
+  e = train(1, recipe("alone.yml", half + Keys{{"output_dir", at("alone")}}), {"--resume", at("exact/checkpoint-4")});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_EQ(e.err.find("rounding errors"), e.err.npos) << e.err;  // none were stored
 }
 
 // The ranks together hold more than one may: zero3 trains, saves and resumes where ddp cannot start.

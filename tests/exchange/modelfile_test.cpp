@@ -21,6 +21,7 @@ class Modelfiles : public testing::Test {
     m.add("general.architecture", GgufValue::text("llama"));
     m.add("llama.context_length", GgufValue::u32(4096));
     m.add("tokenizer.ggml.tokens", GgufValue::texts({"<unk>", "<s>", "</s>", "a\"b"}));
+    m.add("tokenizer.ggml.bos_token_id", GgufValue::u32(1));
     m.add("tokenizer.ggml.eos_token_id", GgufValue::u32(2));
     m.add("tokenizer.ggml.eot_token_id", GgufValue::u32(3));
     if (!jinja.empty()) m.add("tokenizer.chat_template", GgufValue::text(jinja));
@@ -35,29 +36,66 @@ class Modelfiles : public testing::Test {
   const testing_tools::TemporaryFolder folder_;
 };
 
+constexpr const char* kChatml =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
 TEST_F(Modelfiles, HoldTemplateStopTokensAndParameters) {
   write_file(folder_ / "generation_config.json",
              R"({"temperature": 0.7, "top_k": 20, "repetition_penalty": 1.1, "eos_token_id": [2]})");
-  EXPECT_EQ(modelfile("{% for m in messages %}<|im_start|>{{ m.role }}"),
-            "# Written by dml: ollama create NAME -f Modelfile\n"
-            "FROM ./small.gguf\n"
-            "TEMPLATE \"\"\"{{- range .Messages }}<|im_start|>{{ .Role }}\n{{ .Content }}<|im_end|>\n{{ end "
-            "}}<|im_start|>assistant\n\"\"\"\n"
-            "PARAMETER stop \"<|im_end|>\"\n"
-            "PARAMETER stop \"</s>\"\n"
-            "PARAMETER stop \"a\\\"b\"\n"
-            "PARAMETER num_ctx 4096\n"
-            "PARAMETER temperature 0.7\n"
-            "PARAMETER top_k 20\n"
-            "PARAMETER repeat_penalty 1.1\n");
+  EXPECT_EQ(
+      modelfile(kChatml),
+      "# Written by dml: ollama create NAME -f Modelfile\n"
+      "FROM ./small.gguf\n"
+      "TEMPLATE \"\"\"{{ range $i, $m := .Messages }}{{ $last := eq (len (slice $.Messages $i)) 1 }}"
+      "{{ if eq $i 0 }}{{ if eq .Role \"system\" }}<|im_start|>system\n{{ else }}<|im_start|>user\n{{ end }}{{ end }}"
+      "{{ .Content }}{{ if eq .Role \"system\" }}<|im_end|>\n<|im_start|>user\n{{ else }}"
+      "{{ if eq .Role \"user\" }}{{ if $last }}<|im_end|>\n<|im_start|>assistant\n{{ else }}<|im_end|>\n"
+      "<|im_start|>assistant\n{{ end }}{{ else if not $last }}<|im_end|>\n<|im_start|>user\n{{ end }}"
+      "{{ end }}{{ end }}\"\"\"\n"
+      "PARAMETER stop \"<|im_end|>\"\n"
+      "PARAMETER stop \"</s>\"\n"
+      "PARAMETER stop \"a\\\"b\"\n"
+      "PARAMETER num_ctx 4096\n"
+      "PARAMETER temperature 0.7\n"
+      "PARAMETER top_k 20\n"
+      "PARAMETER repeat_penalty 1.1\n");
 }
 
-TEST_F(Modelfiles, RecognizeTheUsualTemplates) {
-  EXPECT_THAT(modelfile("<|start_header_id|>"), HasSubstr("<|eot_id|>{{ end }}<|start_header_id|>assistant"));
-  EXPECT_THAT(modelfile("<start_of_turn>"), HasSubstr("{{ if eq .Role \"assistant\" }}model{{ else }}user"));
-  EXPECT_THAT(modelfile("<|user|>\n<|end|>"), HasSubstr("{{ .Content }}<|end|>"));
-  EXPECT_THAT(modelfile("[INST]"), HasSubstr("[INST] {{ .Content }} [/INST]"));
-  EXPECT_THAT(modelfile("something else"), Not(HasSubstr("TEMPLATE")));
+TEST_F(Modelfiles, HoldWhatTheTemplateWritesAroundEachMessage) {
+  // The system message inside of the first question, as Llama 2 has it; the text before a single turn; no system.
+  const std::string llama2 = modelfile(
+      "{% for m in messages %}{% if m.role == 'system' %}[INST] <<SYS>>\n{{ m.content }}\n<</SYS>>\n\n{% elif m.role "
+      "== "
+      "'user' %}{% if not (loop.index0 == 1 and messages[0].role == 'system') %}{{ bos_token }}[INST] {% endif %}"
+      "{{ m.content }} [/INST]{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}");
+  EXPECT_THAT(llama2, HasSubstr("{{ if eq .Role \"system\" }}[INST] <<SYS>>\n{{ else }}[INST] {{ end }}"));
+  EXPECT_THAT(llama2, HasSubstr("{{ if eq .Role \"system\" }}\n<</SYS>>\n\n{{ else }}"));
+  EXPECT_THAT(llama2, HasSubstr("{{ if $last }} [/INST]{{ else }} [/INST] {{ end }}"));
+  EXPECT_THAT(llama2, HasSubstr("{{ else if not $last }}</s>[INST] {{ end }}"));
+  EXPECT_THAT(llama2, HasSubstr("PARAMETER stop \"</s>\"\n"));
+
+  const std::string one_turn = modelfile(
+      "{% if messages|length > 2 %}{{ raise_exception('one turn') }}{% endif %}Below is a task.\n\n### Instruction:\n"
+      "{{ messages[0].content }}\n\n### Response:\n{% if messages|length > 1 %}{{ messages[1].content }}{% endif %}");
+  EXPECT_THAT(one_turn,
+              HasSubstr("TEMPLATE \"\"\"Below is a task.\n\n### Instruction:\n{{ .Prompt }}\n\n### Response:\n"));
+
+  const std::string no_system = modelfile(
+      "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}<{{ m.role }}>"
+      "{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}");
+  EXPECT_THAT(no_system, HasSubstr("TEMPLATE \"\"\"<user>{{ range $i, $m := .Messages }}"));
+  EXPECT_THAT(no_system, HasSubstr("{{ if ne .Role \"system\" }}{{ .Content }}"));
+}
+
+TEST_F(Modelfiles, HaveNoTemplateThatWouldWriteAnotherPrompt) {
+  // A number before each message; a system message that stands before the last question; braces; no template.
+  for (const char* jinja : {"{% for m in messages %}{{ loop.index }}: {{ m.content }}\n{% endfor %}",
+                            "{% for m in messages %}{% if m.role != 'system' %}<{{ m.role }}>{% if loop.last and "
+                            "messages[0].role == 'system' %}"
+                            "{{ messages[0].content }}\n{% endif %}{{ m.content }}{% endif %}{% endfor %}",
+                            "{% for m in messages %}{{ '{{' }}{{ m.content }}{% endfor %}", "{% for", ""})
+    EXPECT_THAT(modelfile(jinja), Not(HasSubstr("TEMPLATE"))) << jinja;
   EXPECT_THAT(modelfile(""), HasSubstr("PARAMETER stop \"</s>\""));
 }
 

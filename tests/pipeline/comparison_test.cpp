@@ -50,8 +50,8 @@ TEST_F(ComparedRuns, ShowTheirResultsSettingsCurvesAndAnswers) {
   EXPECT_THAT(names, testing::ElementsAre("loss", "eval_loss", "eval_words_acc", "learning-rate", "gradient-norm",
                                           "tokens-per-second"));
   const std::string page = comparison_html(runs);
-  for (const char* part :
-       {"<td>learning_rate</td>", ">0.001<", ">0.002<", ">1.5000<", "a &amp; b?", ">what<", ">yes!<"})
+  for (const char* part : {"<td>learning_rate</td>", ">0.001<", ">0.002<", ">1.5000<", "a &amp; b?", ">what<", ">yes!<",
+                           "<td>training loss</td><td class=\"n\">2.0500</td><td class=\"n\">1.5500</td>"})
     EXPECT_THAT(page, HasSubstr(part)) << part;
   for (const char* part : {"val_set_size", "output_dir"}) EXPECT_THAT(page, Not(HasSubstr(part))) << part;
 }

@@ -35,6 +35,7 @@ TEST(RunRecord, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read_run_record(folder.path()), r);
   r.launch.clear();
   r.own_ranks = true;
+  r.steps = 664;
   write_run_record(folder.path(), r);
   EXPECT_EQ(read_run_record(folder.path()), r);
 }

@@ -1,0 +1,14 @@
+// The values of a prepared folder's inputs, as people read them. Its manifest holds numbers for enumerations, and the
+// names of prepared folders follow from these, so they stay.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace dml {
+
+/// `value` of the input `name` ("excess_length_strategy", "datasets[0].train_on_eos"): an enumeration as a recipe
+/// spells it; the kind of rows for "rl"; anything else unchanged.
+std::string input_text(std::string_view name, const std::string& value);
+
+}  // namespace dml
