@@ -70,11 +70,11 @@ struct AdapterSection {
   bool peft_use_dora = false;
   bool peft_use_rslora = false;
   LoraInit peft_init_lora_weights = LoraInit::kaiming;
-  std::int64_t loftq_iter = 1;                            // LoftQ: number of alternating updates of base and adapter
+  std::int64_t loftq_iter = 1;  // LoftQ: number of alternating updates of base and adapter
   // Regular expressions over module paths → r and alpha; the first that matches counts.
   std::vector<std::pair<std::string, std::int64_t>> lora_rank_pattern;
   std::vector<std::pair<std::string, double>> lora_alpha_pattern;
-  std::vector<std::int64_t> peft_layers_to_transform;     // empty: all
+  std::vector<std::int64_t> peft_layers_to_transform;  // empty: all
   std::vector<std::string> peft_layers_pattern;
   std::optional<double> loraplus_lr_ratio;  // LoRA+: learning rate of B ÷ learning rate of A
   double loraplus_lr_embedding = 1e-6;
