@@ -15,6 +15,7 @@
 #include "data/example.h"
 #include "data/prepare.h"
 #include "prompt/chat_template.h"
+#include "prompt/prompt_only.h"
 
 namespace dml {
 namespace {
@@ -68,7 +69,7 @@ RewardModel::RewardModel(const std::string& directory, const std::optional<std::
   model_ = make_inference_model(base_, section.frozen_storage, adapters);
   const DatasetEntry chat = answering_dataset(nullptr);
   if (has_chat_template(nullptr, chat, *tokenizer_))
-    template_ = make_prompt_strategy(prompt_context({}, {}, chat, *tokenizer_));
+    template_ = make_prompt_strategy(answering_context(prompt_context({}, {}, chat, *tokenizer_)));
 }
 
 void RewardModel::check_length(std::span<const Token> text) const {

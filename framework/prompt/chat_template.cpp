@@ -279,6 +279,7 @@ std::unique_ptr<PromptStrategy> make_chat_template(const PromptContext& context)
 }
 
 std::vector<std::string> chat_template_warnings(const PromptContext& c) {
+  if (!c.trains) return {};
   const ChosenTemplate chosen = choose_chat_template(c);
   std::vector<std::string> out;
   auto missing = [&](const std::string& token) { return chosen.source.find(token) == std::string::npos; };

@@ -65,6 +65,7 @@ std::unique_ptr<PromptStrategy> make_prompt_only(const PromptContext& context) {
 
 PromptContext answering_context(PromptContext context) {
   if (context.rows == RowKind::prompts) context.rows = kind_of(context.dataset->type);
+  context.trains = false;
   return context;
 }
 

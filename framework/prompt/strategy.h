@@ -135,6 +135,7 @@ struct PromptContext {
   std::vector<std::string> eot_tokens;
   std::string default_system_message;  // for conversations without one
   bool keep_answers = false;  // prompt() keeps the assistant's last messages: they are part of the conversation
+  bool trains = true;         // if not, there are no warnings about what a model learns
 };
 
 using PromptFactory = std::function<std::unique_ptr<PromptStrategy>(const PromptContext&)>;

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "prompt/chat_formats.h"
+#include "prompt/prompt_only.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -357,6 +358,7 @@ TEST(ChatTemplate, WarnsOfEndTokensThatAreNeverWritten) {
   s.context.eos_token = "</s>";
   ASSERT_EQ(chat_template_warnings(s.context).size(), 1u);
   EXPECT_THAT(chat_template_warnings(s.context)[0], HasSubstr("eot_tokens: [\"<|im_end|>\"]"));
+  EXPECT_TRUE(chat_template_warnings(answering_context(s.context)).empty()) << "nothing is learned";
   s.context.eot_tokens = {"<|im_end|>", "<nope>"};
   ASSERT_EQ(chat_template_warnings(s.context).size(), 1u);
   EXPECT_THAT(chat_template_warnings(s.context)[0], HasSubstr("<nope>"));
