@@ -49,7 +49,7 @@ bool shards_frozen(const DistributionSection& section, const DistributionStrateg
 void write_residuals(const std::string& folder, std::span<const std::span<bf16>> units, const std::string& strategy,
                      const Comm& comm);
 /// Reads the residuals back. Returns false if the checkpoint was made by another number of ranks or another strategy;
-/// residuals then start at zero, or there are none any more (one rank rounds nothing). A collective.
+/// residuals then start at zero; a single rank, which rounds nothing, has none. A collective.
 bool read_residuals(const std::string& checkpoint, DistributionStrategy& strategy, const std::string& name, Comm& comm);
 
 }  // namespace dml

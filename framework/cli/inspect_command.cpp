@@ -76,7 +76,7 @@ struct Subject {
   std::unique_ptr<Tokenizer> tokenizer;  // null for a folder whose tokenizer was not found
   Prepared prepared;
   std::optional<ScheduleOptions> plan;  // only with a recipe
-  bool chosen_prompts = false;          // are trained, by the recipe
+  bool chosen_prompts = false;          // the recipe trains the prompts of chosen answers
 
   static Subject open(const Inspect& in) {
     Subject out;
@@ -109,7 +109,7 @@ struct Subject {
   }
 
  private:
-  // Lists the dropped rows of data that cannot be prepared, such as those of which no row is left.
+  // Lists the dropped rows of data that cannot be prepared, for example because no row is left.
   void list_dropped(bool json) const {
     const Recipe& r = recipe->recipe;
     const DroppedSink list = [json](const DroppedRow& row) { print_dropped(row, json); };
@@ -154,7 +154,7 @@ void show_scores(const Inspect& in, const Subject& subject) {
       print("(not in the prepared data)\n");
       continue;
     }
-    // Of a row that became several examples, the scored one: the digest tells which.
+    // A row may have become several examples: shows the one that was scored, which the digest identifies.
     std::vector<std::int64_t> shown = rows->second;
     if (!s.digest.empty()) {
       const auto scored = std::ranges::find(

@@ -24,7 +24,7 @@ ProgressMode parse_progress_mode(const std::string& text) {
   if (text == "plain") return ProgressMode::plain;
   if (text == "none") return ProgressMode::none;
   const std::vector<std::string> modes{"auto", "bar", "plain", "none"};
-  throw UserError("--progress: '{}'{}", text, did_you_mean(text, modes));
+  throw UserError("--progress: there is no mode '{}'{}", text, did_you_mean(text, modes));
 }
 
 }  // namespace

@@ -57,19 +57,18 @@ int score_input(const Score& s) {
   return 0;
 }
 
-// Where the scores of a recipe's rows go.
-std::string path_for(const RecipeFile& file, const Score& s) {
+std::string scores_path(const RecipeFile& file, const Score& s) {
   return s.output.value_or(file.recipe.train.output_dir + "/scores.jsonl");
 }
-// That file on the first rank, created before the work begins: a place that cannot be written to is found at once.
-std::optional<FileWriter> created(const RecipeFile& file, const Score& s, Comm& comm) {
+// On the first rank. Called before the rows are scored, so that an output that cannot be written is reported at once.
+std::optional<FileWriter> create_scores_file(const RecipeFile& file, const Score& s, Comm& comm) {
   if (comm.rank() != 0) return {};
   if (!s.output) make_directories(file.recipe.train.output_dir);
-  return std::optional<FileWriter>(std::in_place, path_for(file, s));
+  return std::optional<FileWriter>(std::in_place, scores_path(file, s));
 }
 
 int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {
-  std::optional<FileWriter> writer = created(file, s, comm);
+  std::optional<FileWriter> writer = create_scores_file(file, s, comm);
   const std::vector<PairRewards> pairs = score_pairs(file.recipe, comm, s.adapter);
   if (!writer) return 0;
   FileWriter& out = *writer;
@@ -92,7 +91,7 @@ int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {
     print(fmt::format("{:>10.4f}  {:>10.4f}  {:>10.4f}  {}\n", order[i].first, p.chosen, p.rejected, p.place));
   }
   print(fmt::format("the chosen answer scores higher in {:.0f} of {} pairs; all in {}\n", right, pairs.size(),
-                    path_for(file, s)));
+                    scores_path(file, s)));
   return 0;
 }
 
@@ -124,7 +123,7 @@ int run_score(const std::vector<std::string>& words) {
     show_notes(file);
     if (file.recipe.preference.reward_model) return score_recipe_pairs(file, s, comm);
     check_rows_are_texts(file);
-    std::optional<FileWriter> writer = created(file, s, comm);
+    std::optional<FileWriter> writer = create_scores_file(file, s, comm);
     const std::vector<RowScore> rows = score_rows(file.recipe, comm, s.adapter);
     if (!writer) return 0;
     FileWriter& out = *writer;
@@ -138,7 +137,7 @@ int run_score(const std::vector<std::string>& words) {
     print_scores(rows, sorted_scores(rows, "loss", false), kShown);
     if (tokens > 0)
       print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8.0f}  all {} rows, in {}\n", loss / tokens, base / tokens, tokens,
-                        rows.size(), path_for(file, s)));
+                        rows.size(), scores_path(file, s)));
     return 0;
   });
 }

@@ -72,7 +72,7 @@ std::string marked(const Rendered& rendered) {
   return out + (trained ? "⟧" : "");
 }
 
-// A conversation with its marks. The prompt for another answer is what the template then writes behind it.
+// A conversation with its trained parts marked, followed by the generation prompt if it is asked for.
 std::string masked(const PromptStrategy& strategy, const Json& row, bool generation_prompt) {
   const Rendered rendered = strategy.render(row).front();
   if (!generation_prompt) return marked(rendered);
@@ -85,8 +85,8 @@ std::string masked(const PromptStrategy& strategy, const Json& row, bool generat
   const std::string text = text_of(rendered), whole = text_of(strategy.prompt(row));
   if (!whole.starts_with(text))
     throw UserError(
-        "with --add-generation-prompt the template writes the conversation itself otherwise than in training, so its "
-        "trained parts cannot be marked; leave out --masks or --add-generation-prompt");
+        "with --add-generation-prompt, this template renders the messages differently than in training, so the trained "
+        "parts cannot be marked; leave out --masks or --add-generation-prompt");
   return marked(rendered) + whole.substr(text.size());
 }
 

@@ -12,7 +12,7 @@ struct MemoryUse {
   std::size_t now = 0, peak = 0;
 };
 MemoryUse memory_use();
-/// From now on the peak is that of what follows, where Linux allows it.
+/// Resets MemoryUse::peak to the present use, where Linux allows it.
 void forget_peak_memory();
 
 /// In bytes: the smaller of the system's available memory and what the limits of the control groups leave; 0 if neither

@@ -181,7 +181,7 @@ std::vector<std::string> describe(const Prepared& prepared, const Schedule* sche
   out.insert(out.end(), lines.begin(), lines.end());
   Examples all = prepared.all();
   if (chosen_prompts)
-    out.push_back(fmt::format("the prompts of chosen answers are trained as well: {} more",
+    out.push_back(fmt::format("the prompts of chosen answers are trained, too: {} more",
                               counted(masked_of_chosen(all), "token", "tokens")));
   std::vector<std::int32_t> longest;
   for (std::int32_t i = 0; i < all.size(); ++i) longest.push_back(i);

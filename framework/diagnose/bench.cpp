@@ -252,7 +252,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.ranks = comm.size();
   result.threads = threads();
   if (options.yardstick) measure_rates(comm, result);
-  forget_peak_memory();  // that of the products above
+  forget_peak_memory();  // the peak of the run does not include the matrices of measure_rates()
   result.plan.process = memory_use().now;
 
   BaseModel base = open_base_model(recipe.model, recipe.adapter);

@@ -28,7 +28,7 @@ std::string in_quotes(std::string_view text) {
   return out + "\"";
 }
 
-// The text of the token that metadata name; empty without one.
+// The text of the token whose id is stored under `key`; empty if the key or the token is missing.
 std::string token_named(const GgufFile& file, const char* key) {
   const GgufValue* tokens = file.metadata().find("tokenizer.ggml.tokens");
   const std::int64_t id = file.integer(key, -1);
@@ -55,7 +55,9 @@ std::string ollama_modelfile(const GgufFile& file, const std::string& directory)
       jinja.empty() ? std::nullopt : ollama_template(jinja, token_named(file, kBosKey), token_named(file, kEosKey));
   if (own) out += fmt::format("TEMPLATE \"\"\"{}\"\"\"\n", own->text);
   if (!jinja.empty() && !own)
-    log_info("The chat template cannot be written in ollama's language; ollama takes that of {} if it knows it", name);
+    log_info(
+        "The chat template cannot be expressed as an ollama TEMPLATE; ollama uses the one in {} if it recognizes it",
+        name);
   for (const std::string& stop : stop_texts(file, own ? own->end_of_answer : ""))
     out += fmt::format("PARAMETER stop {}\n", in_quotes(stop));
   if (const std::int64_t context = file.integer(file.text("general.architecture", "") + ".context_length", 0);

@@ -7,9 +7,9 @@
 
 namespace dml {
 
-/// The text of the Modelfile: FROM, the chat template in ollama's language if it can be written so
-/// (ollama_template.h), a stop for every text that ends an answer, and the sampling settings of generation_config.json
-/// in `directory`. Without TEMPLATE, ollama uses the file's own template if it knows it, or none.
+/// The text of the Modelfile: FROM, TEMPLATE if the chat template can be expressed as one (ollama_template.h), a stop
+/// for every text that ends an answer, and the sampling settings of generation_config.json in `directory`. Without
+/// TEMPLATE, ollama uses the file's own chat template if it recognizes it.
 std::string ollama_modelfile(const GgufFile& file, const std::string& directory);
 
 /// Writes "Modelfile" into the folder of a GGUF file unless one exists that dml did not write, and logs how to use it.

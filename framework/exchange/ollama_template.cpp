@@ -43,7 +43,7 @@ class Renderer {
     }
   }
 
-  // What stands before, between and behind the contents; empty if they do not occur once each and in order.
+  // The text before, between and after the contents; empty if the contents do not occur in order.
   std::vector<std::string> around(const Messages& messages, bool asks_for_answer = true) const {
     const std::optional<std::string> all = text(messages, asks_for_answer);
     if (!all) return {};
@@ -64,11 +64,12 @@ class Renderer {
   std::string bos_, eos_;
 };
 
-// The texts of a template in which each depends on the role and the place of a message only.
+// The text around messages, in a template where it depends only on the role and position of a message.
 struct Pieces {
-  std::string start, ask;  // before the first question; behind the last one
+  std::string start, ask;  // before the first question; after the last one
   std::optional<std::string> before_system, after_system;
-  std::optional<std::string> answer, next;  // between a question and its answer, and behind it if another one follows
+  std::optional<std::string> answer,
+      next;  // after a question that has an answer; after an answer that another question follows
 
   std::string compose(const Messages& messages) const {
     const bool system = messages.front().role == "system";
@@ -103,7 +104,7 @@ std::optional<Pieces> pieces_of(const Renderer& renderer) {
   return out;
 }
 
-// For templates of a single turn, ollama's variables of the system message and of the last question.
+// A template of a single turn: ollama provides the system message and the last question as variables.
 std::string of_one_turn(const Pieces& p) {
   const std::string start = p.before_system ? "{{ if .System }}" + *p.before_system + "{{ .System }}" +
                                                   *p.after_system + "{{ else }}" + p.start + "{{ end }}"
@@ -129,7 +130,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(kBlank) + 1 - first));
 }
 
-// What stands behind an answer, whether or not another question follows.
+// The text after an answer, whether or not another question follows.
 std::string end_of_answer(const Renderer& renderer, const Pieces& p) {
   const std::vector<std::string> last = renderer.around({kQuestion, kAnswer}, false);
   if (last.empty()) return "";

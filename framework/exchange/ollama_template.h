@@ -1,5 +1,5 @@
 // A chat template in ollama's language (Go's text/template; ollama's docs, template.mdx), derived from the Jinja
-// template by rendering sample conversations: the texts that stand before, between and behind the messages.
+// template by rendering sample conversations: the text before, between and after the messages.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@ namespace dml {
 
 struct OllamaTemplate {
   std::string text;           // of TEMPLATE
-  std::string end_of_answer;  // what the template writes behind an answer, without white space; may be empty
+  std::string end_of_answer;  // the text after every answer, trimmed; may be empty
 };
 
-/// The template that gives the same prompts as `jinja`, without `bos`, which ollama adds by itself. Empty if there is
-/// none: where a text depends on more than the role and the place of its message, or the template cannot be rendered.
+/// The template that produces the same prompts as `jinja`, without the BOS token `bos`, which ollama adds by itself.
+/// Empty if the text around a message depends on more than its role and position, or if `jinja` cannot be rendered.
 std::optional<OllamaTemplate> ollama_template(const std::string& jinja, const std::string& bos, const std::string& eos);
 
 }  // namespace dml

@@ -126,8 +126,8 @@ class Multiplying {
   const std::int64_t rows_, cols_, piece_, across_, pieces_;
 };
 
-// Runs all tasks of both, in parallel. Every thread begins with an equal share of either: it multiplies, then packs.
-void each_of(const Multiplying& multiplying, const Packing& packing) {
+// Runs all tasks of both, in parallel. Every thread starts with an equal share of each kind: it multiplies, then packs.
+void run_tasks(const Multiplying& multiplying, const Packing& packing) {
   const std::int64_t all = threads(), products = ceil_div(multiplying.tasks(), all);
   const std::int64_t each = products + ceil_div(packing.tasks(), all);
   // Task number `number` of those of thread `thread`, if it has so many.
@@ -184,7 +184,7 @@ void multiply_together(const Product& p, const Together& how) {
     std::optional<ProfileScope> kind;
     if (const char* name = innermost_operation().name; name && virtual_threads() > 0)
       kind.emplace(name, 0, p.c.size() * p.a.depth() + how.steps * last.steps() + next.steps());
-    each_of(multiplying, packing);
+    run_tasks(multiplying, packing);
   }
 }
 

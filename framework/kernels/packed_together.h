@@ -1,9 +1,9 @@
 // Packed products for many threads. With about one tile per thread, tiles are small; if every task packs its own
-// operands, as in packed.cpp, packing takes about as long as multiplying. Here the threads share the packing: while
-// they multiply a group of k-steps they pack the next one, and after a barrier go on with that. Tasks are small, so
-// that threads that are faster at the moment take more of them: on 16 cores of a virtual machine, threads waited for 30
-// % of the time with a task each (bench/LOG.md). The k-steps and the order of the sums are those of packed.cpp, so the
-// results have the same bits.
+// operands, as in packed.cpp, packing takes about as long as multiplying. Here the threads share the packing: they pack
+// the next group of k-steps while they multiply the current one, with one barrier between groups. Tasks are small, so
+// that faster threads take more of them: with one task per thread, the threads of a virtual machine with 16 cores
+// waited 30 % of the time (bench/LOG.md). The k-steps and the order of the sums are those of packed.cpp, so the results
+// have the same bits.
 #pragma once
 
 #include "kernels/packed.h"

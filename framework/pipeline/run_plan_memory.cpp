@@ -108,9 +108,8 @@ std::int64_t RunPlan::most_tried() const { return std::max<std::int64_t>(4096, r
 std::string RunPlan::fitting_text() {
   const std::size_t room = available_memory();
   if (room == 0) return "";
-  // The run itself fits: the plan was made for it.
-  const std::int64_t most = std::max(largest_micro_batch(), recipe.train.micro_batch_size);
-  const std::string sizes = most < most_tried() ? fmt::format("up to {}", most) : fmt::format("of {} and more", most);
+  const std::int64_t most = largest_micro_batch();
+  const std::string sizes = most < most_tried() ? fmt::format("up to {}", most) : fmt::format("of {} or more", most);
   return fmt::format("micro_batch_size {} fits in the {} of available memory", sizes, size_text(room));
 }
 

@@ -132,16 +132,17 @@ void advise_on_layout(const RunPlan& plan) {
       waiting, longest, threads(), plan.file.path);
 }
 
-// What may be done with a run that is complete. A schedule that ends with the run gives past steps other learning rates
-// in a longer one, which RunPlan::start() refuses.
+// How to train the result of a complete run further. Where the schedule depends on the length of the run, a longer run
+// would have had other learning rates in its past steps, which RunPlan::start() refuses.
 std::string advice_on_more_steps(const RunPlan& plan, std::int64_t step) {
   const Recipe& recipe = plan.recipe;
   const LearningRate longer(learning_rate_settings(recipe.optim, 2 * plan.data.schedule.steps()));
   for (std::int64_t s = 0; s < step; ++s)
     if (longer.at(s) != plan.learning_rate.at(s))
       return fmt::format(
-          "lr_scheduler: {} does not allow to extend it. To train its result further, start a new run from it: {}: {} "
-          "and another output_dir",
+          "A run with lr_scheduler: {} cannot be extended. To train its result further, start a new run with {}: {} "
+          "and "
+          "another output_dir",
           recipe.optim.lr_scheduler, plan.trained->continuation_key(), recipe.train.output_dir);
   return fmt::format("Raise {} to extend it", recipe.train.max_steps ? "max_steps" : "num_epochs");
 }

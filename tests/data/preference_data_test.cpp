@@ -164,7 +164,7 @@ TEST_F(PreferenceData, PromptsOfChosenDocumentsMayHaveLabels) {
   const std::string rejected = "row 0, rejected: 6 tokens, 3 trained\n<s>ab⟦ef</s>⟧\n";
   EXPECT_EQ(shown(false), "row 0, chosen: 6 tokens, 3 trained\n<s>ab⟦cd</s>⟧\n" + rejected);
   EXPECT_EQ(shown(true), "row 0, chosen: 6 tokens, 5 trained\n<s>⟦abcd</s>⟧\n" + rejected);
-  const std::string line = "the prompts of chosen answers are trained as well: 2 tokens more";
+  const std::string line = "the prompts of chosen answers are trained, too: 2 tokens more";
   EXPECT_EQ(std::ranges::count(describe(p, nullptr, true), line), 1);
   EXPECT_EQ(std::ranges::count(describe(p, nullptr, false), line), 0);
   PageOptions options;

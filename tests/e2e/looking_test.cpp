@@ -137,7 +137,7 @@ TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
   const std::string other = write("o.jinja", "{% if add_generation_prompt %}!{% endif %}" + read_file(file));
   EXPECT_THAT(
       out_of({"template", "--template", other, "--messages", messages, "--masks", "--add-generation-prompt"}, 2),
-      HasSubstr("m.json: with --add-generation-prompt the template writes the conversation itself otherwise"));
+      HasSubstr("m.json: with --add-generation-prompt, this template renders the messages differently"));
   const std::string context = write("c.json", R"({"messages": [{"role": "user", "content": "x"}]})");
   EXPECT_EQ(out_of({"template", "--template", file, "--context", context}), "[user]x;");
   EXPECT_THAT(out_of({"template", "--template", file}, 2), HasSubstr("--messages FILE"));

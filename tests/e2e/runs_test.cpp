@@ -160,7 +160,7 @@ TEST_F(Runs, AreExtendedIfPastLearningRatesAreUnchanged) {
   ASSERT_EQ(train(1, recipe("c.yml", tiny_lora() + Keys{{"num_epochs", "1"}, {"output_dir", at("cosine")}})).exit, 0);
   const Ended complete = dml({"resume", at("cosine")});
   EXPECT_EQ(complete.exit, 0) << complete.err;
-  EXPECT_THAT(complete.err, AllOf(HasSubstr("step 10 of 10. lr_scheduler: cosine does not allow to extend it"),
+  EXPECT_THAT(complete.err, AllOf(HasSubstr("step 10 of 10. A run with lr_scheduler: cosine cannot be extended"),
                                   HasSubstr("lora_model_dir: " + at("cosine")), Not(HasSubstr("Raise"))));
   expect_refused(
       dml({"resume", at("cosine"), "--num_epochs", "2"}), 2,
@@ -381,7 +381,7 @@ TEST_F(Runs, PrintAsMuchAsRequested) {
   EXPECT_GT(std::ranges::count(verbose.err, '\n'), std::ranges::count(header, '\n'));
   EXPECT_THAT(verbose.err, AllOf(HasSubstr("validation loss"), Not(HasSubstr("tok/s"))));
   expect_refused(dml({"train", r, "--progress", "fancy"}), 2,
-                 {"--progress: 'fancy'; choose from auto, bar, plain, none"});
+                 {"--progress: there is no mode 'fancy'; choose from auto, bar, plain, none"});
   EXPECT_EQ(dml({"-V"}).out, dml({"version"}).out);
   EXPECT_EQ(dml({"-V"}).exit, 0);
 }
