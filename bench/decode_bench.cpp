@@ -160,7 +160,7 @@ void measure(const Arguments& a, const std::string& storage, Memory& memory) {
   auto run = [&](const char* what, std::size_t prompts, std::size_t length, std::int64_t tokens) {
     reset_profile();
     Run r = generate(*model, prompts, length, tokens);
-    if (profiling) fmt::print("{}\n{}\n", what, fmt::join(profile_table(profile_rows()), "\n"));
+    if (profiling) fmt::print("{}\n{}\n", what, fmt::join(profile_table(profile_rows(), threads()), "\n"));
     return r;
   };
   for (int i = 0; i < 3; ++i) {

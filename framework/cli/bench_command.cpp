@@ -34,7 +34,8 @@ struct Bench {
   Bench() {
     options.about(
         "Runs training steps on random tokens and reports time per step, tokens per second, arithmetic rate and "
-        "memory. Nothing is written. DML_PROFILE=1 adds the time of each kind of operation.");
+        "memory. Nothing is written. DML_PROFILE=1 adds the time of each kind of operation and what part of it threads "
+        "waited.");
     options.positional("RECIPE", recipe,
                        "the recipe; it needs no datasets, and no base_model if it has a model_config");
     options.number("masked", masked, "fraction of every document's tokens that are not trained (0)");
@@ -184,7 +185,7 @@ int run_bench(const std::vector<std::string>& words) {
     if (comm.rank() != 0) return 0;
     print(b.json ? json_line(result) : table(result));
     if (!result.profile.empty())
-      for (auto& line : profile_table(result.profile)) log_info("{}", line);
+      for (auto& line : profile_table(result.profile, result.threads)) log_info("{}", line);
     return 0;
   });
 }

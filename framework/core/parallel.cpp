@@ -16,6 +16,7 @@
 #include "core/affinity.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/profile.h"
 #include "core/virtual_threads.h"
 
 namespace dml {
@@ -88,7 +89,7 @@ class Pool {
       generation_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
-    drain(0);
+    work_on_call(0);
     if (!wait_awake([this] { return active_.load(std::memory_order_acquire) == 0; })) {
       std::unique_lock lock(mutex_);
       parked_ = true;
@@ -96,6 +97,8 @@ class Pool {
       parked_ = false;
     }
     tile_ = nullptr;
+    if (profiling)
+      for (const Run& run : runs_) count_busy_seconds(run.busy);
     if (failure_) std::rethrow_exception(failure_);
     return true;
   }
@@ -104,7 +107,15 @@ class Pool {
   struct alignas(64) Run {
     std::atomic<std::int64_t> next{0};
     std::int64_t end = 0;
+    double busy = 0;  // seconds of this thread in the tiles of the last call; only while profiling
   };
+
+  void work_on_call(std::size_t own) {
+    if (!profiling) return drain(own);
+    const Clock::time_point start = Clock::now();
+    drain(own);
+    runs_[own].busy = seconds_since(start);
+  }
 
   void drain(std::size_t own) {
     for (std::size_t i = 0; i < runs_.size(); ++i) {
@@ -133,7 +144,7 @@ class Pool {
       // A call waits for all workers, so that the generation cannot have moved on by two.
       ++seen;
       if (stopping_) return;
-      drain(own);
+      work_on_call(own);
       // The caller parks itself before it looks at active_ for the last time, so one of the two sees the other.
       if (--active_ == 0 && parked_) {
         std::lock_guard lock(mutex_);
@@ -209,7 +220,9 @@ void parallel_for(std::int64_t count, TileFunction tile) {
     Inside call;
     if (shared->workers() > 0 && shared->run(count, tile)) return;
   }
+  const Clock::time_point start = profiling ? Clock::now() : Clock::time_point();
   for (std::int64_t i = 0; i < count; ++i) tile(i);
+  if (profiling && !inside) count_busy_seconds(seconds_since(start));
 }
 
 DryRun::DryRun(Sizes sizes) : outer_(std::exchange(dry_sizes, sizes)) { ++dry_depth; }

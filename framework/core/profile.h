@@ -4,7 +4,8 @@
 // A ProfileScope at the entry of an operation counts the call and its seconds without those of nested scopes, so the
 // rows add up to the time of the outermost scope. While profiling is off it costs one branch. Every thread has its own
 // table; the report shows the table of the thread that drives the model, whose time includes the wait for the workers
-// of a kernel.
+// of a kernel. `busy` is the time that all threads spent in its tiles; the rest of their time they waited, for other
+// threads or for the serial part of the operation.
 //
 // With virtual threads (core/virtual_threads.h), seconds are the processor time of the single thread that does all the
 // work, including calls that were not repeated, and `saved` is how much of it the virtual threads would have saved.
@@ -23,6 +24,8 @@ extern bool profiling;
 /// Adds bytes of stored weights that an operation reads, on any thread, to the current scope. For products of few rows,
 /// whose speed is limited by memory bandwidth.
 void count_weight_bytes(std::int64_t bytes);
+/// Adds time that a thread spent in the tiles of a call of this thread to the current scope.
+void count_busy_seconds(double seconds);
 
 /// The operation of a scope. `name`: a string literal. `operations`: the floating-point operations of the call; 0 if
 /// not meaningful. `width`: a size that distinguishes calls with the same number of operations.
@@ -52,7 +55,7 @@ class ProfileScope {
   ProfiledOperation what_;
   double inside_ = 0, saved_inside_ = 0;  // seconds in nested scopes
   ProfileScope* outer_ = nullptr;
-  double start_ = 0, saved_before_ = 0;
+  double start_ = 0, saved_before_ = 0, busy_before_ = 0, busy_inside_ = 0;
   std::int64_t bytes_before_ = 0, bytes_inside_ = 0;
 };
 
@@ -62,7 +65,7 @@ ProfiledOperation innermost_operation();
 struct ProfileRow {
   std::string name;
   std::int64_t calls = 0;
-  double seconds = 0, operations = 0, saved = 0;
+  double seconds = 0, operations = 0, saved = 0, busy = 0;
   std::int64_t weight_bytes = 0;
 };
 
@@ -70,7 +73,8 @@ struct ProfileRow {
 void reset_profile();
 /// The counts of this thread, in descending order of seconds.
 std::vector<ProfileRow> profile_rows();
-/// The rows as lines of text: name, calls, seconds, share, GFLOP/s if operations are known, GB/s if weight bytes are.
-std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows);
+/// The rows as lines of text: name, calls, seconds, share, what part of the time of `threads` threads was waiting,
+/// GFLOP/s if operations are known, GB/s if weight bytes are.
+std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows, int threads);
 
 }  // namespace dml

@@ -289,7 +289,7 @@ ExitCode train(const RecipeFile& given, Comm& comm, const TrainOptions& options)
   const RunEnd end = trainer.run();
 
   if (profiling && is_rank_zero)
-    for (auto& line : profile_table(profile_rows())) log_info("{}", line);
+    for (auto& line : profile_table(profile_rows(), threads())) log_info("{}", line);
   if (end.reason == RunEnd::Reason::stopped) {
     if (is_rank_zero) log_stopped(end, plan.data.schedule.steps(), record);
     return ExitCode::stopped;
