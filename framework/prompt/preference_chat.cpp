@@ -1,7 +1,9 @@
 // Preference rows that are conversations: the messages of the prompt and an answer, rendered by a chat template. Only
-// the answer is trained.
+// the answer is trained, with what the template writes after its last message: as in Axolotl and TRL, that belongs to
+// the completion whatever train_on_eos says.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "prompt/chat_template.h"
 #include "prompt/layout.h"
@@ -14,6 +16,21 @@ namespace {
 
 constexpr const char* kMessagesKey = "messages";
 constexpr const char* kTrained = "trained";
+
+// Trains the text after the last trained span, up to the white space at its end.
+void train_to_end(Segment& segment) {
+  const std::size_t end = segment.text.find_last_not_of(" \t\r\n") + 1;
+  const auto last = std::ranges::find(segment.spans.rbegin(), segment.spans.rend(), true, &Segment::Span::trained);
+  if (last == segment.spans.rend()) return;
+  const float weight = last->weight;
+  std::vector<Segment::Span> spans(segment.spans.begin(), last.base());
+  for (auto after = last.base(); after != segment.spans.end(); ++after) {
+    const std::size_t begin = spans.back().end;
+    if (begin < end) spans.push_back({std::min(after->end, end), true, after->markup, weight});
+    if (after->end > end) spans.push_back({after->end, false, after->markup});
+  }
+  segment.spans = std::move(spans);
+}
 
 class PreferenceChat : public PromptStrategy {
  public:
@@ -53,7 +70,7 @@ class PreferenceChat : public PromptStrategy {
   }
 
   std::string fingerprint() const override {
-    return fmt::format("{}|preference chat 1|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
+    return fmt::format("{}|preference chat 2|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
                        fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label, labeled_);
   }
   std::string description() const override {
@@ -125,6 +142,7 @@ class PreferenceChat : public PromptStrategy {
     Json row{{kMessagesKey, std::move(all)}};
     if (auto tools = record.find("tools"); tools != record.end()) row["tools"] = *tools;
     Rendered out = std::move(chat_->render(row).front());
+    train_to_end(out.segments.back());
     out.role = role;
     return out;
   }

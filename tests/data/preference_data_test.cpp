@@ -146,30 +146,30 @@ TEST_F(PreferenceData, TheDocumentsOfAPairShareAMicroBatch) {
 
 TEST_F(PreferenceData, PromptsOfChosenDocumentsMayHaveLabels) {
   add(write("p.jsonl", pair("ab", "cd", "ef")), "passthrough");
-  const Prepared p = run();
+  const Prepared plain = run();
+  Prepared p = plain;
+  p.trains_chosen_prompts = true;
   const Schedule schedule(p.train().lengths(), train_schedule(data, {}, 1));
-  Loader loader(p.train(), schedule, {.label_chosen_prompts = true});
+  Loader loader(p.train(), schedule);
   const PackedBatch batch = loader.load(0, 0);
   EXPECT_EQ(text(batch.labels.first(5)), "abcd</s>");  // shifted: the begin token predicts the a
   EXPECT_EQ(batch.groups[0].completion, 2);
   EXPECT_EQ(batch.labels[6], kIgnore);
 
   // What is shown is what the loader labels.
-  auto shown = [&](bool chosen_prompts) {
+  auto shown = [&](const Prepared& prepared) {
     std::string out;
-    for (const RowView& row : view_documents(p.train(), 0, tokenizer, "row 0", chosen_prompts))
+    for (const RowView& row : view_documents(prepared.train(), 0, tokenizer, "row 0"))
       out += render_text(row, {.color = false});
     return out;
   };
   const std::string rejected = "row 0, rejected: 6 tokens, 3 trained\n<s>ab⟦ef</s>⟧\n";
-  EXPECT_EQ(shown(false), "row 0, chosen: 6 tokens, 3 trained\n<s>ab⟦cd</s>⟧\n" + rejected);
-  EXPECT_EQ(shown(true), "row 0, chosen: 6 tokens, 5 trained\n<s>⟦abcd</s>⟧\n" + rejected);
+  EXPECT_EQ(shown(plain), "row 0, chosen: 6 tokens, 3 trained\n<s>ab⟦cd</s>⟧\n" + rejected);
+  EXPECT_EQ(shown(p), "row 0, chosen: 6 tokens, 5 trained\n<s>⟦abcd</s>⟧\n" + rejected);
   const std::string line = "the prompts of chosen answers are trained, too: 2 tokens more";
-  EXPECT_EQ(std::ranges::count(describe(p, nullptr, true), line), 1);
-  EXPECT_EQ(std::ranges::count(describe(p, nullptr, false), line), 0);
-  PageOptions options;
-  options.chosen_prompts = true;
-  const Json page = page_data(p, tokenizer, nullptr, options);
+  EXPECT_EQ(std::ranges::count(describe(p), line), 1);
+  EXPECT_EQ(std::ranges::count(describe(plain), line), 0);
+  const Json page = page_data(p, tokenizer, nullptr, {});
   EXPECT_EQ(page["rows"][0]["runs"], Json::parse("[1, 5, 3, 3]"));
 }
 
@@ -213,6 +213,7 @@ TEST_F(PreferenceData, FramesAndColumnsAreAxolotls) {
   EXPECT_EQ(trained(examples.labels(0).subspan(split)), "R<|im_end|>");
 }
 
+// What the template writes after an answer belongs to it, although <|im_end|> is no end token here.
 TEST_F(PreferenceData, MessagesShareTheirPrompt) {
   templates.chat_template = "chatml";
   add(write("p.jsonl", R"({"chosen": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "C"}], )"
@@ -222,8 +223,8 @@ TEST_F(PreferenceData, MessagesShareTheirPrompt) {
   const Prepared p = run();
   const Examples examples = p.train();
   const auto split = static_cast<std::size_t>(examples.split(0));
-  EXPECT_EQ(trained(examples.labels(0).first(split)).substr(0, 1), "C");
-  EXPECT_EQ(trained(examples.labels(0).subspan(split)).substr(0, 1), "R");
+  EXPECT_EQ(trained(examples.labels(0).first(split)), "C<|im_end|>");
+  EXPECT_EQ(trained(examples.labels(0).subspan(split)), "R<|im_end|>");
   EXPECT_NE(text(examples.ids(0).first(split)).find("user\nQ"), std::string::npos);
 }
 
