@@ -35,7 +35,7 @@ RowReader::RowReader(const SourceFile& source, bool empty_rows) : source_(source
     }
     if (end_ - begin_ >= 3 && std::memcmp(buffer_.data() + begin_, "\xef\xbb\xbf", 3) == 0) begin_ += 3;
   }
-  if (source_.form != RowForm::csv && source_.form != RowForm::tsv) return;
+  if (source_.form != RowForm::csv) return;
   RawRow row;
   do {
     if (!next_delimited(row)) throw UserError("{}: there is no header line", source_.path);
@@ -95,7 +95,6 @@ bool RowReader::next(RawRow& row) {
     case RowForm::json_array:
       return next_element(row);
     case RowForm::csv:
-    case RowForm::tsv:
       return next_delimited(row);
     case RowForm::document:
       return next_document(row);
@@ -123,9 +122,7 @@ bool RowReader::next_line(RawRow& row) {
       }
     }
     if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
-    const bool blank = std::all_of(row.text.begin(), row.text.end(), is_space);
-    row.empty = blank && source_.form == RowForm::tsv && !row.text.empty();
-    if (!blank || (row.empty && empty_rows_)) return true;
+    if (!std::all_of(row.text.begin(), row.text.end(), is_space)) return true;
   }
   return false;
 }
@@ -226,9 +223,8 @@ class CsvQuotes {
 
 }  // namespace
 
-// Reads a CSV record with the newlines inside its quotes, or a line of TSV.
+// Reads a CSV record with the newlines inside its quotes.
 bool RowReader::next_delimited(RawRow& row) {
-  if (source_.form == RowForm::tsv) return next_line(row);
   do {  // spreadsheets write empty rows as separators only
     while (peek() == '\n' || peek() == '\r') take();
     if (peek() < 0) return false;
@@ -281,10 +277,9 @@ bool RowReader::next_document(RawRow& row) {
 
 std::vector<std::string> RowReader::fields(const RawRow& row) const {
   std::vector<std::string> out(1);
-  const bool csv = source_.form == RowForm::csv;
   CsvQuotes quotes(source_.delimiter);
   for (const char c : row.text) {
-    const auto kind = csv ? quotes.next(c) : c == '\t' ? CsvQuotes::Kind::delimiter : CsvQuotes::Kind::character;
+    const CsvQuotes::Kind kind = quotes.next(c);
     if (kind == CsvQuotes::Kind::delimiter) out.emplace_back();
     else if (kind == CsvQuotes::Kind::character) out.back() += c;
   }

@@ -79,7 +79,7 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
     std::string type = ascii_lower(*ds_type), why = fmt::format("ds_type: {}", *ds_type);
     if (type == "json" || type == "jsonl") return json(why);
     if (type == "csv") return csv_file(path, why, text);
-    if (type == "tsv") return {path, RowForm::tsv, why};
+    if (type == "tsv") return {path, RowForm::csv, why, '\t'};
     if (type == "text" || type == "txt") return {path, RowForm::text, why};
     if (type == "document") return {path, RowForm::document, why};
     if (type == "parquet") return {path, RowForm::parquet, why};
@@ -89,7 +89,7 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
   }
   const std::string e = row_extension(path), why = fmt::format("extension {}", e);
   if (e == ".csv") return csv_file(path, why, text);
-  if (e == ".tsv") return {path, RowForm::tsv, why};
+  if (e == ".tsv") return {path, RowForm::csv, why, '\t'};
   if (e == ".parquet") return {path, RowForm::parquet, why};
   if (e == ".arrow") return {path, RowForm::arrow, why};
   if (e == ".txt" || e == ".text") return {path, RowForm::text, why};
@@ -192,8 +192,6 @@ const char* name_of(RowForm form) {
       return "a JSON array";
     case RowForm::csv:
       return "CSV";
-    case RowForm::tsv:
-      return "TSV";
     case RowForm::text:
       return "text lines";
     case RowForm::document:

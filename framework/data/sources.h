@@ -11,7 +11,7 @@ namespace dml {
 struct DatasetEntry;  // recipe/recipe.h
 
 /// `document`: a whole text file is one row (a very long one is split at blank lines).
-enum class RowForm { json_lines, json_array, csv, tsv, text, document, parquet, arrow };
+enum class RowForm { json_lines, json_array, csv, text, document, parquet, arrow };
 const char* name_of(RowForm form);
 /// Whether the file is a table of columns instead of text.
 inline bool is_table(RowForm form) { return form == RowForm::parquet || form == RowForm::arrow; }
@@ -20,7 +20,7 @@ struct SourceFile {
   std::string path;  // or "ARCHIVE::MEMBER"
   RowForm form = RowForm::json_lines;
   std::string reason;    // "extension .jsonl"
-  char delimiter = ',';  // of CSV
+  char delimiter = ',';  // of CSV; a tab in a .tsv file
 
   /// The place of a row in messages: "FILE:17" by its first line; "FILE, row 17" in a JSON array, whose rows may share
   /// a line, and in a table.

@@ -52,7 +52,8 @@ TEST_F(Records, ReadsAnArrayOfAnyNameAndLayout) {
 TEST_F(Records, ReadsCsvAndTsvAndText) {
   EXPECT_THAT(read(write("a.csv", "q,\"a b\"\r\n1,\"x, \"\"y\"\"\nz\"\n,2\n")),
               ElementsAre(R"(2 {"q":"1","a b":"x, \"y\"\nz"})", R"(4 {"q":"","a b":"2"})"));
-  EXPECT_THAT(read(write("a.tsv", "q\ta\n1\t\"2\n")), ElementsAre(R"(2 {"q":"1","a":"\"2"})"));
+  EXPECT_THAT(read(write("a.tsv", "q\ta\n1\t2\"\n\"x,\"\"\t\"\t\"y\nz\"\n")),
+              ElementsAre(R"(2 {"q":"1","a":"2\""})", R"(3 {"q":"x,\"\t","a":"y\nz"})"));
   EXPECT_THAT(read(write("a.txt", "one\n\ntwo\n")), ElementsAre(R"(1 {"text":"one"})", R"(3 {"text":"two"})"));
 }
 
