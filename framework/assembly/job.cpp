@@ -128,7 +128,9 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
   if (comm.rank() == 0) prepared = prepare(recipe.data, recipe.templates, seed, tokenizer, {.rebuild = rebuild});
   std::string folder = comm.broadcast_text(prepared ? prepared->folder() : "", 0);
   comm.set_timeout(timeout);
-  return prepared ? std::move(*prepared) : Prepared::open(folder);
+  Prepared out = prepared ? std::move(*prepared) : Prepared::open(folder);
+  out.trains_chosen_prompts = recipe.preference.rl == Rl::orpo;  // as in TRL
+  return out;
 }
 
 void set_recompute_policy(CausalLm& model, const Recipe& recipe) {

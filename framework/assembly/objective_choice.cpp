@@ -118,15 +118,12 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape 
       mismatched, std::move(reference));
 }
 
-bool trains_chosen_prompts(const Recipe& recipe) { return recipe.preference.rl == Rl::orpo; }
-
 LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation) {
   const PreferenceSection& s = recipe.preference;
   LoaderOptions out;
   if (s.reward_model) out.labels = LabelRule::text_end;
   if (s.process_reward_model) out.labels = LabelRule::classes;
   out.ld_alpha = s.ld_alpha.value_or(1);
-  out.label_chosen_prompts = trains_chosen_prompts(recipe);
   out.mismatched = s.rl == Rl::kto && s.kto_loss_type == "kto";
   out.most_tokens = recipe.data.sequence_len;
   out.share_prompts = recipe.data.rows == RowKind::pairs &&

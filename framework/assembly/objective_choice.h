@@ -18,8 +18,6 @@ bool has_token_loss(const Recipe& recipe);
 /// The source of the reference: with sync_ref_model, moving weights; with precompute_ref_log_probs: false, the base, if
 /// a pass without the adapter computes the model that the run starts from.
 ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model);
-/// Whether the prompt tokens of chosen answers are trained, too: for rl: orpo, as in TRL.
-bool trains_chosen_prompts(const Recipe& recipe);
 /// `references` must outlive the loader. `validation`: options for the validation split.
 LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation);
 

@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::string_view kProbe = "Xq7 probe";
 
-std::string joined_text(const Rendered& rendered) {
-  std::string text;
-  for (const Segment& segment : rendered.segments) text += segment.text;
-  return text;
-}
-
 // A value as a Jinja expression. JSON's strings are Jinja's.
 std::string jinja_literal(const Json& value) {
   if (value.is_null()) return "none";
@@ -69,7 +63,7 @@ std::string from_layout(const PromptStrategy& strategy, const DatasetEntry& data
   } catch (const UserError&) {
     return "";  // a format that needs more fields than a prompt
   }
-  const std::string text = joined_text(prompt);
+  const std::string text = prompt.text();
   const auto at = text.find(kProbe);
   if (at == text.npos || text.find(kProbe, at + 1) != text.npos) return "";
   const std::string before = jinja_literal(text.substr(0, at)), after = jinja_literal(text.substr(at + kProbe.size()));
@@ -134,9 +128,9 @@ std::string text_before_answers(const PromptStrategy& strategy, const DatasetEnt
     list->push_back(said);
   }
   try {
-    const std::string asked = joined_text(strategy.prompt(row));
+    const std::string asked = strategy.prompt(row).text();
     const std::vector<Rendered> whole = strategy.render(row);
-    const std::string text = whole.empty() ? "" : joined_text(whole[0]);
+    const std::string text = whole.empty() ? "" : whole[0].text();
     const auto at = text.find(answer);
     if (at == text.npos || !text.starts_with(asked) || at < asked.size()) return "";
     return text.substr(asked.size(), at - asked.size());

@@ -16,7 +16,7 @@ void show_rows(const Prepared& prepared, const Examples& examples, const std::ve
   const ViewStyle style{isatty(STDOUT_FILENO) == 1 && !(no_color && *no_color), how.ids};
   for (std::int64_t i : rows) {
     const std::string title = fmt::format("row {}, {}", i, prepared.place(examples.stored(i)));
-    for (const RowView& row : view_documents(examples, i, tokenizer, title, how.chosen_prompts))
+    for (const RowView& row : view_documents(examples, i, tokenizer, title))
       print((how.json ? dump(render_json(row)) : render_text(row, style)) + "\n");
   }
 }

@@ -11,7 +11,6 @@ namespace dml {
 
 struct RowsShown {
   bool ids = false, json = false;
-  bool chosen_prompts = false;  // the prompts of chosen answers are trained (view_documents())
 };
 
 /// Prints rows with their masks, in color if standard output is a terminal and NO_COLOR is not set.

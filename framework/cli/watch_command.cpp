@@ -16,8 +16,8 @@
 #include "core/files.h"
 #include "pipeline/run_record.h"
 #include "recipe/recipe.h"
-#include "train/metrics_log.h"
 #include "train/progress.h"
+#include "train/run_metrics.h"
 
 namespace dml {
 namespace {

@@ -59,6 +59,9 @@ class Examples {
       if (weight(i) != 1) return true;
     return false;
   }
+  /// Whether the run also trains the prompts of chosen documents (rl: orpo); labels() still masks them.
+  bool trains_chosen_prompts() const { return trains_chosen_prompts_; }
+  void train_chosen_prompts(bool on) { trains_chosen_prompts_ = on; }
   std::int64_t documents(std::int64_t i) const { return kind(i) == ExampleKind::pair ? 2 : 1; }
   /// The tokens of the first or only document.
   std::span<const Token> first_document(std::int64_t i) const {
@@ -84,6 +87,7 @@ class Examples {
   std::span<const std::int64_t> offsets_;
   std::span<const std::int32_t> chosen_, kinds_, splits_;
   std::span<const float> numbers_, weights_;
+  bool trains_chosen_prompts_ = false;
 };
 
 }  // namespace dml

@@ -28,15 +28,12 @@ struct RowView {
 
   /// Tokens that count in the loss; the first one is never a target.
   std::int64_t trained() const;
-  /// Marks the first `count` tokens as trained, but not the very first one.
-  void train_first(std::size_t count);
 };
 
 /// Views of the documents of row i; of a pair, the chosen one comes first. The title says which one it is.
-/// `chosen_prompts`: the run trains the prompt of the chosen one, too (LoaderOptions::label_chosen_prompts).
 std::vector<RowView> view_documents(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer,
-                                    const std::string& title, bool chosen_prompts = false);
-/// A view of row i of a list of examples.
+                                    const std::string& title);
+/// A view of row i of a list of examples; the documents of a pair are end to end.
 RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer, std::string title);
 /// Indices of the first `most` rows whose text contains `text`.
 std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text,
@@ -51,9 +48,8 @@ struct ViewStyle {
 std::string render_text(const RowView& row, const ViewStyle& style);
 Json render_json(const RowView& row);
 
-/// A summary of prepared data: inputs, report and, with a schedule, the plan of the run. `chosen_prompts` as above.
-std::vector<std::string> describe(const Prepared& prepared, const Schedule* schedule = nullptr,
-                                  bool chosen_prompts = false);
+/// A summary of prepared data: inputs, report and, with a schedule, the plan of the run.
+std::vector<std::string> describe(const Prepared& prepared, const Schedule* schedule = nullptr);
 /// Steps, micro-batches, packing and the largest micro-batch of a run.
 std::vector<std::string> describe(const Schedule& schedule);
 

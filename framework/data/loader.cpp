@@ -97,7 +97,7 @@ void Loader::append_documents(std::int32_t example, std::int32_t group) {
     if (options_.ld_alpha != 1) g.tail = g.completion + common, g.tail_weight = options_.ld_alpha;
     if (options_.references && !options_.references->answers.empty())
       g.reference = options_.references->answer(examples_.stored(example), document);
-    if (options_.label_chosen_prompts && role == DocumentRole::chosen) own = some;
+    if (examples_.trains_chosen_prompts() && role == DocumentRole::chosen) own = some;
     buffers_.append(some, own, g, options_.labels);
   };
   if (kind != ExampleKind::pair)

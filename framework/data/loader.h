@@ -21,9 +21,8 @@ enum class LabelRule {
 
 struct LoaderOptions {
   LabelRule labels = LabelRule::next_token;
-  double ld_alpha = 1;  // of pairs (LD-DPO): weight of the tokens by which one answer is longer than the other
-  bool label_chosen_prompts = false;     // prompt tokens of chosen documents have labels, too
-  bool mismatched = false;               // also load each prompt with the answer of the preceding document of the step
+  double ld_alpha = 1;      // of pairs (LD-DPO): weight of the tokens by which one answer is longer than the other
+  bool mismatched = false;  // also load each prompt with the answer of the preceding document of the step
   std::int64_t most_tokens = INT64_MAX;  // of such a document; longer ones are truncated
   bool share_prompts = false;            // sets the common prefix of the documents of a pair (PackedBatch::shared)
   const ReferenceScores* references = nullptr;                 // null: the objective computes them with the base

@@ -97,10 +97,7 @@ Json page_data(const Prepared& prepared, const Tokenizer& tokenizer, const Sched
     const std::int64_t i = train ? n : n - lists[0].second.size();
     const auto [file, line] = sources.add(prepared.place(examples.stored(i)));
     Json row{{"kind", kind}, {"row", i}, {"file", file}, {"line", line}};
-    RowView view = view_row(examples, i, tokenizer, "");
-    if (options.chosen_prompts && examples.kind(i) == ExampleKind::pair)
-      view.train_first(static_cast<std::size_t>(examples.split(i)));
-    row.update(kept_row(view));
+    row.update(kept_row(view_row(examples, i, tokenizer, "")));
     rows.push_back(std::move(row));
   }
 
@@ -122,7 +119,7 @@ Json page_data(const Prepared& prepared, const Tokenizer& tokenizer, const Sched
                  : fmt::format("; {} dropped", grouped(all_dropped));
   return {{"title", options.title},
           {"scope", scope},
-          {"summary", describe(prepared, schedule, options.chosen_prompts)},
+          {"summary", describe(prepared, schedule)},
           {"sources", sources.names()},
           {"between", sources.between()},
           {"rows", std::move(rows)}};

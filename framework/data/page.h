@@ -15,9 +15,8 @@ namespace dml {
 
 struct PageOptions {
   std::string title;  // the name of the data
-  std::int64_t most_rows =
-      2000;                     // maximum of kept rows, and of dropped ones; if there are more, they are sampled evenly
-  bool chosen_prompts = false;  // the prompts of chosen answers are trained (view_documents())
+  /// The maximum of kept rows, and of dropped ones; if there are more, they are sampled evenly.
+  std::int64_t most_rows = 2000;
   std::int64_t most_tokens = 4'000'000;  // of all rows on the page: about 50 MB
 };
 

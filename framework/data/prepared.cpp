@@ -24,8 +24,6 @@ struct Prepared::Arrays {
   std::span<const std::int32_t> source_file, train, validation, kinds, splits;
   std::span<const float> numbers, weights;
   std::vector<std::int32_t> everything;
-
-  Examples list(std::span<const std::int32_t> chosen) const;
 };
 
 const std::vector<std::string>& Prepared::array_names() {
@@ -37,8 +35,8 @@ const std::vector<std::string>& Prepared::array_names() {
 namespace {
 
 RowForm form_of(const std::string& name) {
-  for (const RowForm form : {RowForm::json_array, RowForm::csv, RowForm::tsv, RowForm::text, RowForm::document,
-                             RowForm::parquet, RowForm::arrow})
+  for (const RowForm form :
+       {RowForm::json_array, RowForm::csv, RowForm::text, RowForm::document, RowForm::parquet, RowForm::arrow})
     if (name == name_of(form)) return form;
   return RowForm::json_lines;
 }
@@ -135,13 +133,16 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   return out;
 }
 
-Examples Prepared::Arrays::list(std::span<const std::int32_t> chosen) const {
-  return {ids, labels, offsets, chosen, kinds, splits, numbers, weights};
+Examples Prepared::list(std::span<const std::int32_t> chosen) const {
+  const Arrays& a = *arrays_;
+  Examples out(a.ids, a.labels, a.offsets, chosen, a.kinds, a.splits, a.numbers, a.weights);
+  out.train_chosen_prompts(trains_chosen_prompts);
+  return out;
 }
 
-Examples Prepared::train() const { return arrays_->list(arrays_->train); }
-Examples Prepared::validation() const { return arrays_->list(arrays_->validation); }
-Examples Prepared::all() const { return arrays_->list(arrays_->everything); }
+Examples Prepared::train() const { return list(arrays_->train); }
+Examples Prepared::validation() const { return list(arrays_->validation); }
+Examples Prepared::all() const { return list(arrays_->everything); }
 
 std::string Prepared::place(std::int32_t stored) const {
   auto i = static_cast<std::size_t>(stored);

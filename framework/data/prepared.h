@@ -48,11 +48,14 @@ class Prepared {
   const Json& manifest() const;
   const std::string& folder() const;
 
-  bool was_ready = false;  // found in the cache, not built
-  std::string note;        // "cache hit: FOLDER" or "rebuilding because …: FOLDER"
-  std::string cost;        // seconds by phase, if it was built
+  bool was_ready = false;              // found in the cache, not built
+  std::string note;                    // "cache hit: FOLDER" or "rebuilding because …: FOLDER"
+  std::string cost;                    // seconds by phase, if it was built
+  bool trains_chosen_prompts = false;  // of all its Examples; not stored: set where the recipe is known
 
  private:
+  Examples list(std::span<const std::int32_t> chosen) const;
+
   struct Arrays;
   std::shared_ptr<const Arrays> arrays_;  // shared, so that Examples stay valid when a Prepared is moved or copied
 };

@@ -1,5 +1,6 @@
-// Collectives between ranks. Three implementations: SelfComm (one rank), MpiComm (mpirun, srun), ThreadComm (N ranks as
-// threads of one process: tests, also with sanitizers). Each implements exchange(); everything else is built on it.
+// Collectives between ranks. A Comm implements exchange(): SelfComm (one rank), MpiComm (mpirun, srun), GroupComm (some
+// of another's ranks), SimulatedComm (the forecast), and in tests ranks as threads (tests/dist/thread_ranks.h).
+// Everything else is built on it.
 //
 // Float sums are not computed by a library: ranks exchange raw bytes, and the owner of a shard adds them in the order
 // of the reduction tree (dist/gradient_tree.h), so the bits do not depend on the number of ranks.
@@ -10,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -86,8 +86,5 @@ std::unique_ptr<Comm> make_self_comm();
 /// for one process takes 0.4 s. Make one per process. The destructor finalizes MPI, except during stack unwinding: the
 /// process must then end with a non-zero code, by abort() or exit, which terminates the other ranks.
 std::unique_ptr<Comm> make_comm();
-/// Runs body(comm) on `ranks` threads; rethrows the first exception. When one rank throws, waits of the others throw
-/// too.
-void run_thread_ranks(int ranks, const std::function<void(Comm&)>& body);
 
 }  // namespace dml

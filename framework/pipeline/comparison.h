@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pipeline/report_chart.h"
-#include "train/metrics_log.h"
+#include "train/run_metrics.h"
 
 namespace dml {
 

@@ -24,6 +24,7 @@
 #include "pipeline/input_digests.h"
 #include "pipeline/preflight.h"
 #include "pipeline/recipe_changes.h"
+#include "pipeline/resume_rules.h"
 #include "train/moving_reference.h"
 #include "train/progress.h"
 
@@ -159,7 +160,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
   model().reserve(memory.activations);
   if (memory.packed > 0) model().packed = std::make_unique<PackedWeights>(model().layer_linears());
 
-  recipe_text_ = recipe_text();
+  recipe_text_ = recorded_recipe(file, comm.size());
   fresh_.seed = static_cast<std::uint64_t>(recipe.train.seed);
   fresh_.recipe = digest_of(recipe_text_);
   fresh_.data = std::filesystem::path(data.prepared.folder()).filename().string();
@@ -177,35 +178,6 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
 StepPlan RunPlan::step_plan(std::int64_t step) const {
   return {step, data.schedule.step(step).micro_batches, static_cast<std::uint64_t>(recipe.train.seed),
           learning_rate.at(step), recipe.optim.max_grad_norm};
-}
-
-std::string RunPlan::recipe_text() const {
-  // Output folder, threads and the times of saves do not change results.
-  RecipeFile plain = file;
-  TrainSection& t = plain.recipe.train;
-  TrainSection fresh;
-  t.output_dir = fresh.output_dir;
-  t.threads = fresh.threads, t.thread_affinity = fresh.thread_affinity, t.ranks = fresh.ranks;
-  t.resume_from_checkpoint = fresh.resume_from_checkpoint;
-  t.auto_resume_from_checkpoints = fresh.auto_resume_from_checkpoints;
-  t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;
-  t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step,
-  t.save_on_signal = fresh.save_on_signal, t.save_in_background = fresh.save_in_background;
-  t.nonfinite_patience = fresh.nonfinite_patience, t.dynamic_checkpoint = fresh.dynamic_checkpoint;
-  t.prepack_weights = fresh.prepack_weights;
-  t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
-  t.bf16 = kernels::precision() == DType::bf16 ? Bf16::on : Bf16::off;  // the resolved value of auto
-  // The division of a step's micro-batches among ranks does not change results.
-  t.batch_size = t.micro_batches_per_step(comm.size()) * t.micro_batch_size;
-  t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
-  if (recipe.data.rows != RowKind::text) t.micro_batch_size = fresh.micro_batch_size;
-  plain.recipe.distribution = {};
-  // These round gradients, or order their sums.
-  plain.recipe.distribution.comm_dtype = recipe.distribution.comm_dtype;
-  plain.recipe.distribution.gradient_tree = recipe.distribution.gradient_tree;
-  plain.recipe.log = {};
-  plain.recipe.adapter.quantized_cache_path = AdapterSection().quantized_cache_path;
-  return resolved_yaml(plain);
 }
 
 void RunPlan::agree() {

@@ -105,8 +105,6 @@ struct RunPlan {
   std::size_t still_needed(std::size_t activations) const;
   /// Decides whether checkpoints are written from copies. A collective; ranks agree on what they train.
   void plan_copies();
-  /// The settings that affect the result, as YAML.
-  std::string recipe_text() const;
   /// Reads or computes data.references. `values_loaded`: the model no longer has the values that the run began with.
   void find_references(bool values_loaded);
   std::string reference_path() const;
@@ -117,8 +115,8 @@ struct RunPlan {
   /// Keys of TrainState::extra: digests of further inputs.
   static constexpr const char *kRewardModels = "reward_models", *kEvals = "evals";
 
-  TrainState fresh_;  // the state of a new run
-  std::string recipe_text_;
+  TrainState fresh_;         // the state of a new run
+  std::string recipe_text_;  // as checkpoints record it (pipeline/resume_rules.h)
 };
 
 }  // namespace dml

@@ -1,7 +1,4 @@
 // Reads checkpoints back into the plan: where a run resumes, and its best one at the end.
-#include <algorithm>
-#include <array>
-
 #include "assembly/distribution.h"
 #include "assembly/model_output.h"
 #include "assembly/optimization.h"
@@ -10,6 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "pipeline/recipe_changes.h"
+#include "pipeline/resume_rules.h"
 #include "pipeline/run_plan.h"
 #include "train/average.h"
 #include "train/finite_state.h"
@@ -75,14 +73,11 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
         "{}: The recipe changed since this checkpoint, in settings that change the result. Undo the change, or start a "
         "new run: dml train RECIPE --resume none",
         from);
-  // These change neither the numbers nor their order.
-  constexpr std::array<std::string_view, 3> kFree{"dataset_prepared_path", "gradient_checkpointing",
-                                                  "gradient_checkpointing_layers"};
-  std::erase_if(changes, [&](const RecipeChange& c) { return std::ranges::find(kFree, c.key) != kFree.end(); });
+  std::erase_if(changes, [](const RecipeChange& c) { return on_resume(c.key) == OnResume::free; });
   if (changes.empty()) return;
   const std::string what = changes_text(changes);
   for (const RecipeChange& c : changes)
-    if (c.key != "num_epochs" && c.key != "max_steps")
+    if (on_resume(c.key) == OnResume::fixed)
       throw UserError(
           "{}: The recipe changed since this checkpoint: {}{}. Undo the change, or start a new run: dml train RECIPE "
           "--resume none",

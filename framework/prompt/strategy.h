@@ -95,6 +95,13 @@ struct Rendered {
   SeenFields fields = {};
   std::int64_t most_after = 0;  // maximum number of tokens after the first segment; the rest is truncated; 0: no limit
   DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
+
+  /// The texts of all segments, end to end.
+  std::string text() const {
+    std::string out;
+    for (const Segment& segment : segments) out += segment.text;
+    return out;
+  }
 };
 
 /// A list of one element, made without the copy of an initializer list.

@@ -301,13 +301,11 @@ std::string RequestReader::apply_template(const Json& body) const {
   model_of(f, name);
   const ChatPrompt prompt = chat_prompt(f);
   f.refuse_others(ignored());
-  std::string text;
   try {
-    for (const Segment& segment : models_.format().chat(prompt.row, prompt.options).segments) text += segment.text;
+    return models_.format().chat(prompt.row, prompt.options).text();
   } catch (const UserError& e) {
     throw ApiError::invalid("messages", e.what());
   }
-  return text;
 }
 
 RequestReader::Embedding RequestReader::embedding(const Json& body) const {

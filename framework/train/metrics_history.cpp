@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
-#include "train/metrics_log.h"
+#include "train/run_metrics.h"
 
 namespace dml {
 namespace {
@@ -32,22 +32,19 @@ std::vector<Line> own_lines(const std::string& path, const MetricsBefore& before
   std::vector<Line> lines;
   if (!file_exists(path)) return lines;
   const std::string text = read_file(path);
-  std::int64_t number = 0;
-  for (std::size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1) {  // the last may be cut off
-    const std::string_view line(text.data() + at, end - at);
-    const std::string source = fmt::format("{}:{}", path, ++number);
-    const std::optional<Json> object = metrics_line(line, source);
-    if (!object) {
-      out.damaged.push_back(source);
-      continue;
+  each_metrics_line(text, path, [&](MetricsLine&& line) {
+    if (line.damaged) {
+      out.damaged.push_back(std::move(line.source));
+      return true;
     }
-    const std::int64_t step = json_integer(*object, "step", 0, source);
-    const std::string event = json_string(*object, "event", "", source);
-    if (step > before.step) break;  // steps never decrease
-    const Place place = event.empty() ? Place::step : event == "eval" ? Place::evaluation : Place::other;
-    if (before.evaluated || step < before.step || place == Place::step)
-      lines.push_back({step, place, std::string(line)});
-  }
+    if (line.step > before.step) return false;  // steps never decrease
+    const Place place = std::holds_alternative<StepMetrics>(line.metrics)   ? Place::step
+                        : std::holds_alternative<EvalMetrics>(line.metrics) ? Place::evaluation
+                                                                            : Place::other;
+    if (before.evaluated || line.step < before.step || place == Place::step)
+      lines.push_back({line.step, place, std::string(line.text)});
+    return true;
+  });
   return lines;
 }
 

@@ -7,39 +7,20 @@
 // Named values follow these fields under their own names. docs/metrics.md explains every field; a test compares that
 // page with the lines written here. Steps never decrease along the file. A resumed run begins with the lines up to the
 // step it resumes from (train/metrics_history.h), so the file reads like that of one uninterrupted run. A number that
-// is not finite (a diverged loss) is written as null.
+// is not finite (a diverged loss) is written as null. train/run_metrics.h reads it.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/appended_file.h"
-#include "core/json.h"
-#include "train/metrics.h"
 #include "train/metrics_history.h"
 #include "train/observer.h"
+#include "train/run_metrics.h"
 
 namespace dml {
-
-/// The contents of a metrics.jsonl.
-struct RunMetrics {
-  std::vector<StepMetrics> steps;
-  std::vector<EvalMetrics> evals;
-  std::vector<SampleMetrics> samples;
-
-  /// Adds the complete lines of `text`; damaged ones are left out.
-  void add(std::string_view text, const std::string& source);
-};
-/// The object of a line; unset if it is none that a run writes.
-std::optional<Json> metrics_line(std::string_view line, const std::string& source);
-/// The field of a value of evaluations: "loss" for kEvalLoss.
-std::string field_of_evaluation(const std::string& name);
-/// Reads `folder`/metrics.jsonl, also of a run that is still in progress. UserError when the file does not exist.
-RunMetrics read_metrics(const std::string& folder);
 
 class MetricsLog : public Observer {
  public:

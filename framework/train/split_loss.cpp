@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "train/passes_in_step.h"
 
 namespace dml {
 namespace {
@@ -65,19 +66,17 @@ SplitLoss split_loss(const SplitPasses& p, const LossDivision& division) {
     return p.loader.load(s, m);
   };
   p.objective.begin({count, load, p.model, p.hooks, p.comm});
-  for (std::int64_t first = 0; first < count; first += p.comm.size()) {
-    // Where values are sharded a pass is a collective: a rank without a micro-batch of its own computes the last one,
-    // too.
-    const std::int64_t number = first + p.comm.rank();
-    const auto [s, m] = all[static_cast<std::size_t>(std::min(number, count - 1))];
-    const PackedBatch batch = load(std::min(number, count - 1));
+  std::int64_t done = 0;  // by all ranks
+  passes_in_step(p.comm, count, [&](std::int64_t number, bool own) {
+    const PackedBatch batch = load(number);
     const LossSums losses = p.objective.evaluate(p.model, batch, p.hooks, by_part.documents(batch));
-    if (number < count) {
+    if (own) {
+      const auto [s, m] = all[static_cast<std::size_t>(number)];
       mine.push_back({number, batch.size(), batch.trained(), losses});
       by_part.add(number, s, m);
     }
-    p.each(std::min(first + p.comm.size(), count), count);
-  }
+    p.each(done = std::min(done + p.comm.size(), count), count);
+  });
   return {added_up(gather_sums(p.comm, std::move(mine))), by_part.gathered(p.comm)};
 }
 

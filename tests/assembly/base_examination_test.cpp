@@ -9,6 +9,7 @@
 #include "checkpoint/fixture.h"
 #include "checkpoint/model_files.h"
 #include "core/hash.h"
+#include "dist/thread_ranks.h"
 
 namespace dml {
 namespace {

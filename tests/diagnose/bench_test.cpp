@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "diagnose/operation_count.h"
 #include "diagnose/work_span.h"
+#include "dist/thread_ranks.h"
 #include "temporary_folder.h"
 
 namespace dml {

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "dist/agreement.h"
+#include "dist/thread_ranks.h"
 
 namespace dml {
 namespace {

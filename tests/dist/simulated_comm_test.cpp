@@ -5,6 +5,7 @@
 #include "core/parallel.h"
 #include "dist/counting_comm.h"
 #include "dist/reduction.h"
+#include "dist/thread_ranks.h"
 #include "dist/toy_model.h"
 
 namespace dml {

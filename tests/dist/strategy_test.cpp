@@ -11,6 +11,7 @@
 #include "dist/counting_comm.h"
 #include "dist/group_comm.h"
 #include "dist/part_buffers.h"
+#include "dist/thread_ranks.h"
 #include "dist/toy_model.h"
 
 namespace dml {

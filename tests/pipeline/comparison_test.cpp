@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "temporary_folder.h"
+#include "train/metrics_log.h"
 
 namespace dml {
 namespace {

@@ -13,6 +13,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "dist/comm.h"
+#include "dist/thread_ranks.h"
 #include "optim/optimizer.h"
 #include "pipeline/train.h"
 #include "temporary_folder.h"

@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "dist/comm.h"
+#include "dist/thread_ranks.h"
 #include "kernels/processor.h"
 #include "pipeline/run_plan.h"
 #include "temporary_folder.h"

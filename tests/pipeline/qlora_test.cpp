@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "dist/comm.h"
+#include "dist/thread_ranks.h"
 #include "pipeline/merge.h"
 #include "pipeline/run_plan.h"
 #include "pipeline/train.h"

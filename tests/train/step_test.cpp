@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dist/thread_ranks.h"
 #include "model/golden.h"
 #include "train/token_loss.h"
 

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "dist/thread_ranks.h"
 #include "model/golden.h"
 #include "temporary_folder.h"
 #include "train/best_model.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "dist/thread_ranks.h"
 #include "model/golden.h"
 #include "train/token_loss.h"
 

@@ -1,9 +1,9 @@
 #include "train/objective/document_scores.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
+#include "train/passes_in_step.h"
 
 namespace dml {
 
@@ -36,14 +36,11 @@ std::vector<std::vector<double>> score_global_batch(
   std::vector<float> losses;
   std::vector<DocumentScore> scores;
   const std::int64_t ranks = global.comm.size();
-  for (std::int64_t first = 0; first < global.micro_batches; first += ranks) {
-    // A pass is a collective where values are sharded: a rank without a micro-batch computes the last one, too.
-    const std::int64_t mine = first + global.comm.rank();
-    const PackedBatch batch = global.load(std::min(mine, global.micro_batches - 1));
-    score_documents(global.model, batch_of(batch), global.hooks, losses, scores, adapters);
+  passes_in_step(global.comm, global.micro_batches, [&](std::int64_t m, bool own) {
+    score_documents(global.model, batch_of(global.load(m)), global.hooks, losses, scores, adapters);
     for (const DocumentScore& s : scores)
-      if (mine < global.micro_batches) out[static_cast<std::size_t>(mine)].push_back(s.answer);
-  }
+      if (own) out[static_cast<std::size_t>(m)].push_back(s.answer);
+  });
   if (ranks == 1) return out;
   std::string bytes;
   for (std::int64_t m = global.comm.rank(); m < global.micro_batches; m += ranks) {

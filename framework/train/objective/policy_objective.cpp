@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "train/passes_in_step.h"
 #include "train/scored_rows.h"
 
 namespace dml {
@@ -115,16 +116,14 @@ void PolicyObjective::find_logps(const GlobalBatch& global, std::int64_t first_s
     }
   }
   const Tempered tempered(global.model, settings_.temperature);
-  const auto ranks = static_cast<std::size_t>(global.comm.size()), rank = static_cast<std::size_t>(global.comm.rank());
+  const auto ranks = static_cast<std::size_t>(global.comm.size());
   std::string mine;
-  for (std::size_t i = 0; i < parts.size(); i += ranks) {
-    // A pass is a collective where values are sharded: a rank without a micro-batch computes the last one, too.
-    const PackedBatch batch = packed(parts[std::min(i + rank, parts.size() - 1)], 0);
+  passes_in_step(global.comm, std::ssize(parts), [&](std::int64_t m, bool own) {
+    const PackedBatch batch = packed(parts[static_cast<std::size_t>(m)], 0);
     losses_.resize(static_cast<std::size_t>(batch.trained()));
     global.model.evaluate(batch, global.hooks, losses_);
-    if (i + rank < parts.size())
-      mine.append(reinterpret_cast<const char*>(losses_.data()), losses_.size() * sizeof(float));
-  }
+    if (own) mine.append(reinterpret_cast<const char*>(losses_.data()), losses_.size() * sizeof(float));
+  });
   const auto all = global.comm.all_gather(mine);
   std::vector<std::string_view> rest(all.begin(), all.end());
   for (std::size_t i = 0; i < parts.size(); ++i)

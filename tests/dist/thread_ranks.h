@@ -1,19 +1,25 @@
 // Ranks as threads of one process. Posted sends and receives are matched in a hub; the rank that posts second copies,
 // under the hub's lock. If a rank throws, or returns while others wait for its messages, their waits end with an error.
+#pragma once
+
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "dist/comm.h"
 #include "dist/unfinished.h"
 
 namespace dml {
-namespace {
+namespace thread_ranks {
 
 class ThreadPending;
 
@@ -141,8 +147,8 @@ class ThreadPending : public Pending {
   std::map<int, int> expected_of_;  // the same by peer
 };
 
-std::unique_ptr<Pending> ThreadComm::exchange(std::vector<std::span<const std::byte>> send,
-                                              std::vector<std::span<std::byte>> receive, Operation operation) {
+inline std::unique_ptr<Pending> ThreadComm::exchange(std::vector<std::span<const std::byte>> send,
+                                                     std::vector<std::span<std::byte>> receive, Operation operation) {
   DML_CHECK(send.size() == static_cast<std::size_t>(size_) && receive.size() == send.size());
   auto pending = std::make_unique<ThreadPending>(hub_, *this, operation);
   std::unique_lock lock(hub_.mutex);
@@ -161,14 +167,16 @@ std::unique_ptr<Pending> ThreadComm::exchange(std::vector<std::span<const std::b
   return pending;
 }
 
-}  // namespace
+}  // namespace thread_ranks
 
-void run_thread_ranks(int ranks, const std::function<void(Comm&)>& body) {
-  Hub hub(ranks);
+/// Runs body(comm) on `ranks` threads; rethrows the first exception. When one rank throws, waits of the others throw
+/// too.
+inline void run_thread_ranks(int ranks, const std::function<void(Comm&)>& body) {
+  thread_ranks::Hub hub(ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      ThreadComm comm(hub, rank, ranks);
+      thread_ranks::ThreadComm comm(hub, rank, ranks);
       try {
         body(comm);
       } catch (const std::exception& error) {

@@ -1,0 +1,57 @@
+#include "pipeline/resume_rules.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "kernels/processor.h"
+
+namespace dml {
+namespace {
+
+// The keys of a recorded recipe that may differ. Those that are free are recorded because the recipes, and so the
+// digests, of existing checkpoints have them; recorded_recipe() leaves out all others that are.
+constexpr std::pair<std::string_view, OnResume> kMayDiffer[] = {{"num_epochs", OnResume::extends},
+                                                                {"max_steps", OnResume::extends},
+                                                                {"dataset_prepared_path", OnResume::free},
+                                                                {"gradient_checkpointing", OnResume::free},
+                                                                {"gradient_checkpointing_layers", OnResume::free}};
+
+}  // namespace
+
+std::string recorded_recipe(RecipeFile file, int ranks) {
+  Recipe& recipe = file.recipe;
+  TrainSection& t = recipe.train;
+  const TrainSection fresh;
+  // Output folder, threads and the times of saves do not change results.
+  t.output_dir = fresh.output_dir;
+  t.threads = fresh.threads, t.thread_affinity = fresh.thread_affinity, t.ranks = fresh.ranks;
+  t.resume_from_checkpoint = fresh.resume_from_checkpoint;
+  t.auto_resume_from_checkpoints = fresh.auto_resume_from_checkpoints;
+  t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;
+  t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step,
+  t.save_on_signal = fresh.save_on_signal, t.save_in_background = fresh.save_in_background;
+  t.nonfinite_patience = fresh.nonfinite_patience, t.dynamic_checkpoint = fresh.dynamic_checkpoint;
+  t.prepack_weights = fresh.prepack_weights;
+  t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
+  t.bf16 = kernels::precision() == DType::bf16 ? Bf16::on : Bf16::off;  // the resolved value of auto
+  // The division of a step's micro-batches among ranks does not change results.
+  t.batch_size = t.micro_batches_per_step(ranks) * t.micro_batch_size;
+  t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
+  if (recipe.data.rows != RowKind::text) t.micro_batch_size = fresh.micro_batch_size;
+  DistributionSection distribution;
+  // These round gradients, or order their sums.
+  distribution.comm_dtype = recipe.distribution.comm_dtype;
+  distribution.gradient_tree = recipe.distribution.gradient_tree;
+  recipe.distribution = distribution;
+  recipe.log = {};
+  recipe.adapter.quantized_cache_path = AdapterSection().quantized_cache_path;
+  return resolved_yaml(file);
+}
+
+OnResume on_resume(std::string_view key) {
+  const auto* row = std::ranges::find(kMayDiffer, key, &std::pair<std::string_view, OnResume>::first);
+  return row == std::end(kMayDiffer) ? OnResume::fixed : row->second;
+}
+
+}  // namespace dml
