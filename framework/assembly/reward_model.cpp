@@ -47,26 +47,34 @@ struct Texts {
 
 }  // namespace
 
-RewardModel::RewardModel(const std::string& directory, const std::optional<std::string>& base_model) {
+RewardModelFiles open_reward_model(const std::string& directory, const std::optional<std::string>& base_model) {
+  RewardModelFiles out;
   ModelSection section;
-  std::vector<std::string> adapters;
   const std::string folder = model_directory(directory);
   if (file_exists(folder + "/adapter_config.json")) {
     const AdapterConfig config = read_adapter_config_of(folder);
     section.base_model = base_model.value_or(config.base_model);
     if (section.base_model.empty()) throw UserError("{}: adapter_config.json names no base model; give one", folder);
     section.task = reward_task(config.head, folder);
-    adapters = {folder};
+    out.adapters = {folder};
     if (file_exists(folder + "/tokenizer.json") || file_exists(folder + "/tokenizer.model"))
       section.tokenizer_config = folder;
   } else {
     section.base_model = directory;
     section.task = reward_task(read_model_spec(folder).head, folder);
   }
-  tokenizer_ = open_tokenizer(section);
-  base_ = open_base_model(section);
-  fit_vocabulary(base_, adapters);
-  model_ = make_inference_model(base_, section.frozen_storage, adapters);
+  out.tokenizer = open_tokenizer(section);
+  out.base = open_base_model(section);
+  fit_vocabulary(out.base, out.adapters);
+  out.storage = section.frozen_storage;
+  return out;
+}
+
+RewardModel::RewardModel(const std::string& directory, const std::optional<std::string>& base_model) {
+  RewardModelFiles files = open_reward_model(directory, base_model);
+  tokenizer_ = std::move(files.tokenizer);
+  base_ = std::move(files.base);
+  model_ = make_inference_model(base_, files.storage, files.adapters);
   const DatasetEntry chat = answering_dataset(nullptr);
   if (has_chat_template(nullptr, chat, *tokenizer_))
     template_ = make_prompt_strategy(answering_context(prompt_context({}, {}, chat, *tokenizer_)));

@@ -17,9 +17,22 @@
 
 namespace dml {
 
+/// The files of a reward model, whose weights were not read.
+struct RewardModelFiles {
+  BaseModel base;
+  std::vector<std::string> adapters;  // the folder, if it holds an adapter
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<DType> storage;
+
+  bool judges_steps() const { return base.spec.head == HeadKind::token_classification; }
+};
+/// Opens configs, tensor headers and tokenizer, and checks the names and shapes of the base's tensors; milliseconds for
+/// any size. `base_model`: replaces the base that an adapter names. UserError when the folder holds no reward model.
+RewardModelFiles open_reward_model(const std::string& directory, const std::optional<std::string>& base_model = {});
+
 class RewardModel {
  public:
-  /// `base_model`: replaces the base that an adapter names. UserError when the folder holds no reward model.
+  /// As open_reward_model(), and reads the weights.
   explicit RewardModel(const std::string& directory, const std::optional<std::string>& base_model = {});
 
   /// Whether it judges steps (TOKEN_CLS); else texts (SEQ_CLS).

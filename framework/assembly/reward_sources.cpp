@@ -42,6 +42,12 @@ const Json* question_of(const Json& row) {
   return said.is_array() || said.is_string() ? &said : nullptr;
 }
 
+void require_judge_of_answers(bool judges_steps, const std::string& directory) {
+  if (judges_steps)
+    throw UserError("rewards: {} judges the steps of an answer, not an answer; use a model of reward_model: true",
+                    directory);
+}
+
 // Broadcasts rank 0's result, or its error.
 std::string from_first_rank(Comm& comm, const std::function<std::string()>& compute) {
   std::string found, problem;
@@ -84,9 +90,17 @@ RewardSources::RewardSources(const PreferenceSection& section) : checks_(checks_
 void RewardSources::load() {
   for (Model& m : models_) {
     m.model = std::make_unique<RewardModel>(m.directory);
-    if (m.model->judges_steps())
-      throw UserError("rewards: {} judges the steps of an answer, not an answer; use a model of reward_model: true",
-                      m.directory);
+    require_judge_of_answers(m.model->judges_steps(), m.directory);
+    m.tokenizer = m.model->tokenizer().digest;
+  }
+}
+
+void RewardSources::open() {
+  for (Model& m : models_) {
+    const RewardModelFiles files = open_reward_model(m.directory);
+    require_judge_of_answers(files.judges_steps(), m.directory);
+    for (const std::string& adapter : files.adapters) read_adapter(adapter, files.base.spec, files.base.directory);
+    m.tokenizer = files.tokenizer->digest;
   }
 }
 
@@ -108,7 +122,7 @@ void RewardSources::score_checks(const std::vector<Scored>& completions, std::ve
 std::vector<std::string> RewardSources::problems_with(std::span<const EvalRow> rows, const Tokenizer& tokenizer) const {
   std::vector<std::string> problems = checks_.problems_with(rows);
   for (const Model& m : models_) {
-    if (!m.model || m.model->tokenizer().digest == tokenizer.digest) continue;
+    if (m.tokenizer.empty() || m.tokenizer == tokenizer.digest) continue;
     for (const EvalRow& row : rows)
       if (problems.size() < Rewards::kMaxRefused && !question_of(row.json))
         problems.push_back(fmt::format(

@@ -24,7 +24,9 @@ class RewardSources {
   const std::vector<double>& weights() const { return weights_; }
   /// Loads the reward models. UserError if a folder holds none.
   void load();
-  /// As Rewards::problems_with(), and what the loaded models lack. `tokenizer`: of the model that samples.
+  /// Checks the reward models as load() does, but reads no weights of their bases; enough for problems_with().
+  void open();
+  /// As Rewards::problems_with(), and what the opened or loaded models lack. `tokenizer`: of the model that samples.
   std::vector<std::string> problems_with(std::span<const EvalRow> rows, const Tokenizer& tokenizer) const;
 
   /// A completion, its row, and its decoded text.
@@ -42,6 +44,7 @@ class RewardSources {
     std::size_t place;  // index among the rewards
     std::string directory;
     std::unique_ptr<RewardModel> model;
+    std::string tokenizer = {};  // its digest; "" before it is known
   };
   void score_checks(const std::vector<Scored>& completions, std::vector<std::vector<double>>& out);
   void score_models(const std::vector<Scored>& completions, const Tokenizer& tokenizer, Comm& comm,

@@ -2,7 +2,6 @@
 #include "assembly/hub_files.h"
 #include "assembly/job.h"
 #include "assembly/model_location.h"
-#include "assembly/objective_choice.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -55,7 +54,7 @@ int check_all_rows(const RecipeFile& file, const Tokenizer& tokenizer) {
   for (const DatasetReport& dataset : found.report.datasets)
     for (auto& [reason, rows] : dataset.dropped) dropped += rows;
   if (problems == 0) {
-    log_info("{}, no problems", read);
+    print(fmt::format("{}: {}, no problems\n", file.path, read));
     if (dropped > 0)
       log_info("{} left out; to list them with their reasons: dml inspect {} --dropped",
                counted(dropped, "row is", "rows are"), file.path);
@@ -84,11 +83,10 @@ int preprocess(std::vector<std::string> words) {
     if (!examples.empty())
       schedule.emplace(examples.lengths(), train_schedule(file.recipe.data, file.recipe.train, comm.size(),
                                                           file.recipe.preference.sampling()));
-    const bool chosen_prompts = trains_chosen_prompts(file.recipe);
-    for (auto& line : describe(prepared, schedule ? &*schedule : nullptr, chosen_prompts)) log_info("{}", line);
+    for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) log_info("{}", line);
     std::vector<std::int64_t> first;
     for (std::int64_t i = 0; i < std::min(p.debug.value_or(0), examples.size()); ++i) first.push_back(i);
-    show_rows(prepared, examples, first, *tokenizer, {.ids = true, .chosen_prompts = chosen_prompts});
+    show_rows(prepared, examples, first, *tokenizer, {.ids = true});
     print(prepared.folder() + "\n");
     return 0;
   });

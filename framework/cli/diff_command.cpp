@@ -16,7 +16,8 @@ struct DiffWords {
       {"dml diff lora.yml full.yml", "dml diff outputs/a/recipe.resolved.yml next.yml     a run and what comes next"}};
   DiffWords() {
     options.about(
-        "Prints the settings in which two recipes differ, a line each: KEY: VALUE -> OTHER VALUE. Both are resolved "
+        "Prints the settings in which two recipes differ, a line each: KEY: VALUE -> OTHER VALUE; of tables and lists, "
+        "the entries that differ. Both are resolved "
         "first, so order, comments and default values do not count. Exit code 0, even if nothing "
         "differs.");
     options.positional("RECIPE", before, "a recipe, or the resolved one that a run has written");
@@ -27,9 +28,9 @@ struct DiffWords {
 int run_diff(const std::vector<std::string>& words) {
   DiffWords d;
   d.options.parse(words);
-  const auto resolved = [](const std::string& path) { return resolved_yaml(load_recipe(path)); };
+  const auto resolved = [](const std::string& path) { return resolved_json(load_recipe(path)); };
   const auto shown = [](const std::string& value) { return value.empty() ? "(unset)" : value; };
-  for (const RecipeChange& c : recipe_changes(resolved(d.before), resolved(d.after)))
+  for (const RecipeChange& c : setting_changes(resolved(d.before), resolved(d.after)))
     print(fmt::format("{}: {} -> {}\n", c.key, shown(c.before), shown(c.after)));
   return 0;
 }

@@ -278,6 +278,7 @@ int run_infer(const std::vector<std::string>& words) {
   if (in.prompt) {
     answer_prompt(assistant, *in.prompt, in.logprobs, chooser);
   } else if (in.input) {
+    make_parent_directories(*in.output);
     answer_file(assistant, *in.input, *in.output, in.logprobs, chooser);
   } else {
     assistant.keep_cache();

@@ -5,7 +5,6 @@
 #include <random>
 
 #include "assembly/job.h"
-#include "assembly/objective_choice.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/row_view.h"
@@ -76,7 +75,6 @@ struct Subject {
   std::unique_ptr<Tokenizer> tokenizer;  // null for a folder whose tokenizer was not found
   Prepared prepared;
   std::optional<ScheduleOptions> plan;  // only with a recipe
-  bool chosen_prompts = false;          // the recipe trains the prompts of chosen answers
 
   static Subject open(const Inspect& in) {
     Subject out;
@@ -87,7 +85,6 @@ struct Subject {
     }
     out.recipe = load_recipe(in.what, in.overrides);
     out.tokenizer = open_tokenizer(out.recipe->recipe.model);
-    out.chosen_prompts = trains_chosen_prompts(out.recipe->recipe);
     auto self = make_self_comm();
     try {
       out.prepared = prepare_on_ranks(out.recipe->recipe, *out.tokenizer, *self);
@@ -162,7 +159,7 @@ void show_scores(const Inspect& in, const Subject& subject) {
       if (scored != shown.end()) shown = {*scored};
       else print("(changed since it was scored)\n");
     }
-    show_rows(subject.prepared, all, shown, subject.with_tokenizer(), {in.ids, false, subject.chosen_prompts});
+    show_rows(subject.prepared, all, shown, subject.with_tokenizer(), {in.ids, false});
   }
 }
 
@@ -237,9 +234,8 @@ int inspect(const std::vector<std::string>& words) {
   if (subject.plan && !prepared.train().empty()) schedule.emplace(prepared.train().lengths(), *subject.plan);
   if (in.html) {
     if (in.rows && *in.rows < 1) throw UserError("--rows: must be at least 1, is {}", *in.rows);
-    PageOptions page{.title = in.what,
-                     .most_rows = in.rows.value_or(PageOptions().most_rows),
-                     .chosen_prompts = subject.chosen_prompts};
+    PageOptions page{.title = in.what, .most_rows = in.rows.value_or(PageOptions().most_rows)};
+    make_parent_directories(*in.html);
     write_file(*in.html,
                page_html(page_data(prepared, subject.with_tokenizer(), schedule ? &*schedule : nullptr, page)));
     print(*in.html + "\n");
@@ -248,12 +244,11 @@ int inspect(const std::vector<std::string>& words) {
   if (shown == 0) {
     if (in.json) print(dump(Json{{"folder", prepared.folder()}, {"report", to_json(prepared.report())}}) + "\n");
     else
-      for (auto& line : describe(prepared, schedule ? &*schedule : nullptr, subject.chosen_prompts)) print(line + "\n");
+      for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) print(line + "\n");
     return 0;
   }
   const Examples examples = split == "train" ? prepared.train() : prepared.validation();
-  show_rows(prepared, examples, choose(in, subject, examples, split), subject.with_tokenizer(),
-            {in.ids, in.json, subject.chosen_prompts});
+  show_rows(prepared, examples, choose(in, subject, examples, split), subject.with_tokenizer(), {in.ids, in.json});
   return 0;
 }
 

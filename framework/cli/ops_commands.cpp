@@ -256,8 +256,7 @@ int ckpt(const std::vector<std::string>& words) {
     step = std::stoll(c.step_word);
   }
   if (c.action == "rm") {
-    if (!step) throw UserError("ckpt rm needs a step or an earlier run: dml ckpt rm {} STEP", c.directory);
-    remove_checkpoint_of_step(c.directory, *step, c.force);
+    remove_checkpoint_of_step(c.directory, step, c.force);
     return 0;
   }
   if (c.action != "ls" && c.action != "verify")

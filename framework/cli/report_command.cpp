@@ -40,6 +40,7 @@ int run_report_command(const std::vector<std::string>& words) {
     if (!r.output) return 0;
   }
   const std::string page = r.output.value_or("comparison.html");
+  make_parent_directories(page);
   write_file(page, comparison_html(runs));
   print(page + "\n");
   return 0;

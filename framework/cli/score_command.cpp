@@ -51,7 +51,10 @@ int score_input(const Score& s) {
     throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
   RewardModel model(s.recipe);
   std::optional<FileWriter> out;
-  if (s.output) out.emplace(*s.output);
+  if (s.output) {
+    make_parent_directories(*s.output);
+    out.emplace(*s.output);
+  }
   score_file(model, *s.input, [&](const std::string& line) { out ? out->write(line + "\n") : print(line + "\n"); });
   if (out) out->commit();
   return 0;
@@ -63,8 +66,9 @@ std::string scores_path(const RecipeFile& file, const Score& s) {
 // On the first rank. Called before the rows are scored, so that an output that cannot be written is reported at once.
 std::optional<FileWriter> create_scores_file(const RecipeFile& file, const Score& s, Comm& comm) {
   if (comm.rank() != 0) return {};
-  if (!s.output) make_directories(file.recipe.train.output_dir);
-  return std::optional<FileWriter>(std::in_place, scores_path(file, s));
+  const std::string path = scores_path(file, s);
+  make_parent_directories(path);
+  return std::optional<FileWriter>(std::in_place, path);
 }
 
 int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {

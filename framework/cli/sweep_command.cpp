@@ -35,12 +35,11 @@ struct Sweep {
 };
 
 // A key must not be set by both, since only one of the values would be used.
-void check_set_once(const std::vector<Override>& overrides, const std::vector<SweepCombination>& grid) {
-  Problems problems;
+void check_set_once(const std::vector<Override>& overrides, const std::vector<SweepCombination>& grid,
+                    Problems& problems) {
   for (const Override& o : overrides)
     if (std::ranges::any_of(grid, [&](const SweepCombination& row) { return row.settings.contains(o.key); }))
       problems.add(fmt::format("'{0}' is set by the grid and by --{0}; remove one of them", o.key));
-  problems.raise();
 }
 
 // OUTPUT_DIR-sweep, also for "OUTPUT_DIR/".
@@ -53,11 +52,12 @@ int run_sweep_command(const std::vector<std::string>& words) {
   Sweep s;
   s.options.parse(words);
   if (!s.grid) throw UserError("sweep needs --grid FILE");
-  std::vector<SweepCombination> grid = sweep_grid(read_file(*s.grid), *s.grid);
-  check_set_once(s.overrides, grid);
+  Problems problems;
+  std::vector<SweepCombination> grid = sweep_grid(read_file(*s.grid), *s.grid, problems);
+  check_set_once(s.overrides, grid, problems);
   const std::string folder =
       s.output ? *s.output : default_folder(examine_recipe(s.recipe, s.overrides).recipe.train.output_dir);
-  check_sweep(s.recipe, s.overrides, grid, folder);
+  check_sweep(s.recipe, s.overrides, grid, folder, problems);
   const std::vector<SweepRun> runs = run_sweep(s.recipe, s.overrides, grid, folder, output_options());
   print(sweep_table(runs));
   int worst = 0;

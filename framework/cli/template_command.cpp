@@ -6,6 +6,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/log.h"
 #include "data/prepare.h"
 #include "jinja/template.h"
 #include "prompt/chat_formats.h"
@@ -21,15 +22,18 @@ struct Template {
   std::optional<std::string> model, path, messages, context;
   bool generation_prompt = false, masks = false;
   Options options{"template",
-                  "template (--model DIR | --template FILE|NAME) (--messages FILE | --context FILE) "
+                  "template [--model DIR] [--template FILE|NAME] (--messages FILE | --context FILE) "
                   "[--add-generation-prompt] [--masks]",
                   {"dml template --model DIR --messages chat.json --masks",
+                   "dml template --model DIR --template chatml --messages chat.json",
                    "dml template --template chat_template.jinja --context context.json"}};
   Template() {
     options.about(
         "Renders a chat template with messages and prints the text, as training and inference would see it. With "
         "--masks, the parts that are trained stand between ⟦ and ⟧.");
-    options.text("model", model, "use the template of this model", "DIR");
+    options.text("model", model,
+                 "use the template of this model; with --template, only its special tokens (bos_token, eos_token …)",
+                 "DIR");
     options.text("template", path,
                  "a chat template: a Jinja file, or the name of a built-in template (dml list chat_templates)",
                  "FILE|NAME");
@@ -72,17 +76,29 @@ std::string marked(const Rendered& rendered) {
   return out + (trained ? "⟧" : "");
 }
 
+// Adds the special tokens of the model. Without a model they are empty unless the row gives them, which is said if the
+// template writes them.
+void add_special_tokens(Json& row, const PromptContext& made, const ChosenTemplate& chosen, bool has_model) {
+  const std::pair<const char*, std::string> tokens[] = {{"bos_token", made.bos_token},
+                                                        {"eos_token", made.eos_token},
+                                                        {"pad_token", made.pad_token},
+                                                        {"unk_token", made.unk_token}};
+  std::vector<std::string> empty;
+  for (auto& [name, token] : tokens) {
+    if (row.contains(name) || (token.empty() && has_model)) continue;
+    row[name] = token;
+    if (token.empty() && chosen.source.find(name) != std::string::npos) empty.push_back(name);
+  }
+  if (!empty.empty())
+    log_warning("the template writes {}, which {} empty here; --model DIR gives the tokens of a model",
+                fmt::join(empty, " and "), empty.size() == 1 ? "is" : "are");
+}
+
 // A conversation with its trained parts marked, followed by the generation prompt if it is asked for.
 std::string masked(const PromptStrategy& strategy, const Json& row, bool generation_prompt) {
   const Rendered rendered = strategy.render(row).front();
   if (!generation_prompt) return marked(rendered);
-  auto text_of = [](const Rendered& r) {
-    std::string text;
-    for (auto& segment : r.segments)
-      for (const Piece& piece : segment.pieces()) text += piece.text;
-    return text;
-  };
-  const std::string text = text_of(rendered), whole = text_of(strategy.prompt(row));
+  const std::string text = rendered.text(), whole = strategy.prompt(row).text();
   if (!whole.starts_with(text))
     throw UserError(
         "with --add-generation-prompt, this template renders the messages differently than in training, so the trained "
@@ -93,8 +109,7 @@ std::string masked(const PromptStrategy& strategy, const Json& row, bool generat
 int render(const std::vector<std::string>& words) {
   Template t;
   t.options.parse(words);
-  if (t.model.has_value() == t.path.has_value())
-    throw UserError("template needs exactly one of --model DIR, --template FILE");
+  if (!t.model && !t.path) throw UserError("template needs --model DIR or --template FILE");
   if (t.messages.has_value() == t.context.has_value())
     throw UserError("template needs exactly one of --messages FILE, --context FILE");
   if (t.masks && !t.messages) throw UserError("--masks needs --messages");
@@ -106,7 +121,7 @@ int render(const std::vector<std::string>& words) {
   if (t.model) {
     tokenizer = load_tokenizer(model_directory(*t.model));
     made = prompt_context({}, {}, entry, *tokenizer);
-    if (made.tokenizer_template.empty() && made.named_templates.empty())
+    if (!t.path && made.tokenizer_template.empty() && made.named_templates.empty())
       throw UserError(
           "{}: has no chat template; give one instead: --template FILE, or a built-in one by its name, "
           "as --template chatml (`dml list chat_templates`)",
@@ -131,16 +146,14 @@ int render(const std::vector<std::string>& words) {
     try {
       print(masked(*strategy, row, t.generation_prompt) + "\n");
     } catch (const UserError& error) {
-      throw UserError("{}: {}", *t.messages, error.what());
+      const std::string_view why = error.what();
+      throw UserError(
+          "{}: {}{}", *t.messages, why,
+          !tokenizer && why.ends_with("_token' is undefined") ? "; --model DIR gives a model's tokens" : "");
     }
     return 0;
   }
-  const std::pair<const char*, std::string> tokens[] = {{"bos_token", made.bos_token},
-                                                        {"eos_token", made.eos_token},
-                                                        {"pad_token", made.pad_token},
-                                                        {"unk_token", made.unk_token}};
-  for (auto& [name, token] : tokens)
-    if (!token.empty() && !row.contains(name)) row[name] = token;
+  add_special_tokens(row, made, chosen, tokenizer != nullptr);
   row["add_generation_prompt"] = t.generation_prompt;
   print(render_template(chosen, row, *t.messages));
   return 0;

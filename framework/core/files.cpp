@@ -239,7 +239,7 @@ void write_file(const std::string& path, std::string_view text) {
 DirectoryWriter::DirectoryWriter(std::string target, bool replace) : target_(std::move(target)), replace_(replace) {
   while (target_.size() > 1 && target_.back() == '/') target_.pop_back();
   temporary_ = temporary_name(target_);
-  if (auto parent = fs::path(target_).parent_path(); !parent.empty()) make_directories(parent.string());
+  make_parent_directories(target_);
   if (mkdir(temporary_.c_str(), 0777) != 0) throw IoError(target_, "cannot create folder");
 }
 
@@ -276,6 +276,10 @@ void make_directories(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) throw Error(ExitCode::io, fmt::format("{}: cannot create folder: {}", path, error.message()));
+}
+
+void make_parent_directories(const std::string& path) {
+  if (const fs::path parent = fs::path(path).parent_path(); !parent.empty()) make_directories(parent.string());
 }
 
 std::string read_text_file(const std::string& path, std::size_t limit) {

@@ -114,6 +114,8 @@ class DirectoryWriter {
 /// Calls fsync on a file or folder.
 void sync_path(const std::string& path);
 void make_directories(const std::string& path);
+/// Makes the folders above `path`, for a file or folder whose place the user chose.
+void make_parent_directories(const std::string& path);
 bool file_exists(const std::string& path);
 /// "DIRECTORY/NAME".
 std::string path_in(const std::string& directory, std::string_view name);

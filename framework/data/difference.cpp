@@ -57,9 +57,9 @@ std::vector<std::string> compare_inputs(const Json& before, const Json& after) {
     return value.is_string() ? input_text(name, value.get<std::string>()) : dump(value);
   };
   for (auto& [name, value] : after.items()) {
-    if (!before.contains(name)) out.push_back(fmt::format("{}: added ({})", name, text(name, value)));
+    if (!before.contains(name)) out.push_back(fmt::format("{}: added ({})", input_name(name), text(name, value)));
     else if (before[name] != value)
-      out.push_back(fmt::format("{}: {} → {}", name, text(name, before[name]), text(name, value)));
+      out.push_back(fmt::format("{}: {} → {}", input_name(name), text(name, before[name]), text(name, value)));
   }
   for (auto& [name, value] : before.items())
     if (!after.contains(name)) out.push_back(fmt::format("{}: removed ({})", name, text(name, value)));

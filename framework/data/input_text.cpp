@@ -25,6 +25,8 @@ std::string kind_of_rows(const std::string& value) {
 
 }  // namespace
 
+std::string input_name(std::string_view name) { return name == "rl" ? "kind of rows" : std::string(name); }
+
 std::string input_text(std::string_view name, const std::string& value) {
   if (name == "excess_length_strategy") return spelling_of<ExcessLength>(value);
   if (name == "rl") return kind_of_rows(value);

@@ -32,10 +32,6 @@ std::int64_t RowView::trained() const {
   return std::count_if(tokens.begin() + 1, tokens.end(), [](auto& token) { return token.trained(); });
 }
 
-void RowView::train_first(std::size_t count) {
-  for (std::size_t k = 1; k < std::min(count, tokens.size()); ++k) tokens[k].label = tokens[k].id;
-}
-
 namespace {
 
 // The masked tokens of chosen documents behind the first, which is never predicted.
@@ -47,6 +43,15 @@ std::int64_t masked_of_chosen(const Examples& examples) {
     masked += std::ranges::count(chosen.subspan(1), kIgnore);
   }
   return masked;
+}
+
+// The labels of row i as the run trains them.
+std::vector<Token> trained_labels(const Examples& examples, std::int64_t i) {
+  const auto ids = examples.ids(i), labels = examples.labels(i);
+  std::vector<Token> out(labels.begin(), labels.end());
+  if (examples.trains_chosen_prompts() && examples.kind(i) == ExampleKind::pair)
+    std::copy(ids.begin() + 1, ids.begin() + examples.split(i), out.begin() + 1);
+  return out;
 }
 
 RowView view_tokens(std::span<const Token> ids, std::span<const Token> labels, const Tokenizer& tokenizer,
@@ -67,22 +72,23 @@ RowView view_tokens(std::span<const Token> ids, std::span<const Token> labels, c
 RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer, std::string title) {
   if (i < 0 || i >= examples.size())
     throw UserError("there is no row {}: they go from 0 to {}", i, examples.size() - 1);
-  return view_tokens(examples.ids(i), examples.labels(i), tokenizer, std::move(title));
+  return view_tokens(examples.ids(i), trained_labels(examples, i), tokenizer, std::move(title));
 }
 
 std::vector<RowView> view_documents(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer,
-                                    const std::string& title, bool chosen_prompts) {
+                                    const std::string& title) {
   const ExampleKind kind = examples.kind(i);
   if (kind != ExampleKind::pair)
     return {view_row(examples, i, tokenizer,
                      title + (kind == ExampleKind::desirable     ? ", good"
                               : kind == ExampleKind::undesirable ? ", bad"
                                                                  : ""))};
-  const auto ids = examples.ids(i), labels = examples.labels(i);
+  const auto ids = examples.ids(i);
+  const std::vector<Token> own = trained_labels(examples, i);
+  const std::span labels(own);
   const auto split = static_cast<std::size_t>(examples.split(i));
-  RowView chosen = view_tokens(ids.first(split), labels.first(split), tokenizer, title + ", chosen");
-  if (chosen_prompts) chosen.train_first(split);
-  return {std::move(chosen), view_tokens(ids.subspan(split), labels.subspan(split), tokenizer, title + ", rejected")};
+  return {view_tokens(ids.first(split), labels.first(split), tokenizer, title + ", chosen"),
+          view_tokens(ids.subspan(split), labels.subspan(split), tokenizer, title + ", rejected")};
 }
 
 std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text,
@@ -136,12 +142,13 @@ Json render_json(const RowView& row) {
 
 namespace {
 
-// "8 steps in 1.5 epochs".
+// "8 steps in 1.5 epochs": those of num_epochs, or as many as max_steps reaches.
 std::string steps_text(const Schedule& schedule) {
   const ScheduleOptions& o = schedule.options();
-  const bool part = o.max_steps == 0 && o.num_epochs != std::floor(o.num_epochs);
+  const double epochs = o.max_steps > 0 ? schedule.step(schedule.steps() - 1).epochs_done : o.num_epochs;
+  const bool part = epochs != std::floor(epochs);
   return fmt::format("{} in {}", counted(schedule.steps(), "step", "steps"),
-                     part ? fmt::format("{:g} epochs", o.num_epochs) : counted(schedule.epochs(), "epoch", "epochs"));
+                     part ? fmt::format("{:.4g} epochs", epochs) : counted(std::llround(epochs), "epoch", "epochs"));
 }
 
 // "4 micro-batches", or "up to 4 micro-batches" where a step has fewer.
@@ -161,9 +168,9 @@ std::vector<std::string> describe(const Schedule& schedule) {
             fmt::format("a step has up to {}, each of {} tokens or less, or one example; at most {} tokens",
                         counted(schedule.most_micro_batches(), "micro-batch", "micro-batches"),
                         grouped(o.micro_batch_tokens), grouped(schedule.longest()))};
-  const std::string unit = o.packing ? "row" : "example";
+  const std::string unit = o.packing ? "packed row" : "example";
   const std::int64_t most =
-      o.packing ? o.micro_batch_size : std::min(o.micro_batch_size, schedule.most_documents() / o.documents);
+      std::min(o.micro_batch_size, o.packing ? schedule.packed_rows() : schedule.most_documents() / o.documents);
   const std::string rows = most == 1 ? fmt::format("one {}", unit) : fmt::format("{} {}s", grouped(most), unit);
   std::vector<std::string> out;
   out.push_back(fmt::format("{}, {} per step", steps_text(schedule), step_size_text(schedule)));
@@ -174,13 +181,13 @@ std::vector<std::string> describe(const Schedule& schedule) {
   return out;
 }
 
-std::vector<std::string> describe(const Prepared& prepared, const Schedule* schedule, bool chosen_prompts) {
+std::vector<std::string> describe(const Prepared& prepared, const Schedule* schedule) {
   std::vector<std::string> out{prepared.note.empty() ? prepared.folder() : prepared.note};
   if (!prepared.cost.empty()) out.push_back(prepared.cost);
   auto lines = prepared.report().lines();
   out.insert(out.end(), lines.begin(), lines.end());
   Examples all = prepared.all();
-  if (chosen_prompts)
+  if (prepared.trains_chosen_prompts)
     out.push_back(fmt::format("the prompts of chosen answers are trained, too: {} more",
                               counted(masked_of_chosen(all), "token", "tokens")));
   std::vector<std::int32_t> longest;

@@ -221,13 +221,14 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
     std::vector<std::string> changes;
     auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
     for (auto& [name, value] : inputs) {
+      const std::string shown = input_name(name);
       if (!old.contains(name)) {
-        changes.push_back(name + " added");
+        changes.push_back(shown + " added");
       } else if (std::string before = text(old[name]); before != value) {
         bool brief = before.size() <= 24 && value.size() <= 24;
         changes.push_back(
-            brief ? fmt::format("{} changed ({} → {})", name, input_text(name, before), input_text(name, value))
-                  : name + " changed");
+            brief ? fmt::format("{} changed ({} → {})", shown, input_text(name, before), input_text(name, value))
+                  : shown + " changed");
       }
     }
     for (auto& [name, value] : old.items())

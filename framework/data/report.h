@@ -20,6 +20,7 @@ namespace dropped {
 inline constexpr const char* kEmptyRow = "a row of CSV or TSV without a value";
 inline constexpr const char* kBadRow = "could not be read";
 inline constexpr const char* kTooLong = "longer than sequence_len";
+inline constexpr const char* kNoRoomToAnswer = "longer than sequence_len less trl.max_completion_length";
 inline constexpr const char* kTooShort = "shorter than min_sample_len";
 inline constexpr const char* kNothingTrained = "no trained tokens";
 inline constexpr const char* kDuplicate = "duplicate";

@@ -43,6 +43,12 @@ void RowGroup::clear() {
 struct RowWorker::Limits {
   std::int64_t length = 0, least = 0;
   ExcessLength strategy = ExcessLength::drop;
+  const char* name = "sequence_len";  // of `length`, for messages
+  const char* too_long = dropped::kTooLong;
+
+  [[noreturn]] void refuse(const Example& example) const {
+    throw UserError("{} tokens, {} is {} (excess_length_strategy: raise)", example.size(), name, length);
+  }
 };
 
 struct RowWorker::Workspace {
@@ -68,8 +74,14 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, Row
 void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Workspace& workspace,
                      RowGroup& group) const {
   Limits limits{data_.sequence_len, std::max<std::int64_t>(2, data_.min_sample_len), data_.excess_length_strategy};
-  limits.length -= data_.completion_len;
-  if (dataset.validation) limits.length = data_.eval_sequence_len.value_or(data_.sequence_len);
+  if (dataset.validation && data_.eval_sequence_len) {
+    limits.length = *data_.eval_sequence_len;
+    limits.name = "eval_sequence_len";
+  } else if (!dataset.validation && data_.completion_len > 0) {
+    limits.length -= data_.completion_len;
+    limits.name = "sequence_len less trl.max_completion_length";
+    limits.too_long = dropped::kNoRoomToAnswer;
+  }
   const std::size_t made = group.made;
   RowResult& result = group.results.emplace_back();
   if (raw.empty) {
@@ -201,10 +213,9 @@ bool RowWorker::has_trained_tokens(const Example& answer) const {
 bool RowWorker::fit_answer(Example& example, const Limits& limits, RowResult& result) const {
   if (example.size() <= limits.length) return true;
   result.detail = fmt::format("{} tokens", example.size());
-  if (limits.strategy == ExcessLength::raise)
-    throw UserError("{} tokens, sequence_len is {} (excess_length_strategy: raise)", example.size(), limits.length);
+  if (limits.strategy == ExcessLength::raise) limits.refuse(example);
   if (limits.strategy != ExcessLength::truncate) {
-    result.why_dropped = dropped::kTooLong;
+    result.why_dropped = limits.too_long;
     return false;
   }
   ++result.truncated;
@@ -256,17 +267,17 @@ void RowWorker::fit(Example& example, std::int64_t trained, bool chunk, const Li
   result.detail = fmt::format("{} tokens", example.size());
   switch (limits.strategy) {
     case ExcessLength::drop:
-      result.why_dropped = dropped::kTooLong;
+      result.why_dropped = limits.too_long;
       return;
     case ExcessLength::raise:
-      throw UserError("{} tokens, sequence_len is {} (excess_length_strategy: raise)", example.size(), limits.length);
+      limits.refuse(example);
     case ExcessLength::truncate:
       ++result.truncated;
       example.truncate(limits.length);
       return keep(example, example.trained(), true, limits, group);
     case ExcessLength::split_turns: {
       auto parts = split_turns(example, limits.length);
-      if (parts.empty()) result.why_dropped = dropped::kTooLong;
+      if (parts.empty()) result.why_dropped = limits.too_long;
       std::int64_t kept = 0;
       for (auto& part : parts) kept += part.size();
       if (!parts.empty() && kept < example.size()) ++result.truncated;

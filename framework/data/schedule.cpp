@@ -218,8 +218,8 @@ void Schedule::count(const Epoch& epoch, bool first) {
     std::vector<std::int32_t> order(lengths_.size());
     std::iota(order.begin(), order.end(), 0);
     if (!options_.keep_order) shuffle(std::span(order), Random(options_.seed, Purpose::shuffle, 0, kOrder));
-    std::int64_t bins = bins_of(order, lengths_, options_, 0).size();
-    fill_ = static_cast<double>(tokens) / static_cast<double>(bins * options_.sequence_len);
+    packed_rows_ = bins_of(order, lengths_, options_, 0).size();
+    fill_ = static_cast<double>(tokens) / static_cast<double>(packed_rows_ * options_.sequence_len);
   }
 }
 

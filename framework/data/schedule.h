@@ -82,6 +82,8 @@ class Schedule {
   std::int64_t most_micro_batches() const { return most_micro_batches_; }
   /// Tokens ÷ (bins × sequence_len) of the first epoch; 1 without packing.
   double fill() const { return fill_; }
+  /// Bins of the first epoch; 0 without packing.
+  std::int64_t packed_rows() const { return packed_rows_; }
   /// Number of tokens of all steps.
   std::int64_t tokens() const { return tokens_; }
   const ScheduleOptions& options() const { return options_; }
@@ -97,7 +99,7 @@ class Schedule {
   std::vector<std::int32_t> lengths_;
   ScheduleOptions options_;
   std::vector<Epoch> epochs_;
-  std::int64_t steps_ = 0, longest_ = 0, most_documents_ = 0, most_micro_batches_ = 0, tokens_ = 0;
+  std::int64_t steps_ = 0, longest_ = 0, most_documents_ = 0, most_micro_batches_ = 0, tokens_ = 0, packed_rows_ = 0;
   double fill_ = 1;
   mutable std::int64_t planned_ = -1;  // the epoch of plan_; −1: none
   mutable Lists plan_;

@@ -90,6 +90,10 @@ void check_disk_space(const std::string& directory, std::size_t bytes) {
       .about("output_dir");
 }
 
+const char* length_settings(const Recipe& recipe) {
+  return recipe.preference.rl == Rl::grpo ? "sequence_len and trl.max_completion_length" : "sequence_len";
+}
+
 Requirements requirements(const Recipe& recipe, const BaseModel& base, const ExampleLengths& lengths) {
   Requirements out;
   WeightlessModel weightless(recipe, base.spec, storage_of(base));
@@ -114,10 +118,10 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
     for (auto& [name, bytes] : plan.rows())
       if (name != "process") kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", name, size_text(bytes));
     const std::string text = fmt::format(
-        "not enough memory: {}this run needs {} and {} is available ({}); reduce micro_batch_size or sequence_len, set "
+        "not enough memory: {}this run needs {} and {} is available ({}); reduce micro_batch_size or {}, set "
         "gradient_checkpointing: true, or use adapter: qlora",
         batch.exact ? "" : fmt::format("with micro-batches of {} tokens ", grouped(batch.tokens)), size_text(need),
-        size_text(room), kinds);
+        size_text(room), kinds, length_settings(recipe));
     if (batch.exact && on_one_rank(recipe.distribution)) out.problems.push_back({"micro_batch_size", "", text});
     else out.notes.push_back(text + (batch.exact ? " (on one rank)" : ""));
   } else {

@@ -27,6 +27,9 @@ struct Requirements {
 /// Determines the requirements without reading weights. UserError when the model cannot be built.
 Requirements requirements(const Recipe& recipe, const BaseModel& base, const ExampleLengths& lengths);
 
+/// The settings of a recipe that bound the tokens of an example, for messages.
+const char* length_settings(const Recipe& recipe);
+
 /// How many checkpoints a run that saves `saves` times has on disk at once: those that it keeps, and one that is being
 /// written before an older one is removed.
 std::int64_t most_checkpoints(const TrainSection& train, std::int64_t saves);

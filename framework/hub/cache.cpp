@@ -10,6 +10,7 @@
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/text.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -109,6 +110,13 @@ std::string hub_cache_directory() {
   return home.empty() ? "" : home + "/hub";
 }
 
+bool hub_variable_on(const char* name) {
+  const std::string value = ascii_lower(environment(name));
+  return value == "1" || value == "on" || value == "yes" || value == "true";
+}
+
+bool hub_offline() { return hub_variable_on("HF_HUB_OFFLINE") || hub_variable_on("TRANSFORMERS_OFFLINE"); }
+
 std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name) {
   const auto parsed = parse_hub_name(name);
   const std::string cache = hub_cache_directory();
@@ -134,8 +142,9 @@ std::string missing_advice(HubKind kind, const std::string& name) {
   const std::vector<std::string> known = known_names(kind, cache);
   if (std::ranges::count(known, parsed->id) > 0)
     return fmt::format("; the cache {} has this {}, but not its revision '{}'", cache, name_of(kind), parsed->revision);
-  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. To download it: dml fetch {}{}", name_of(kind),
-                     cache, did_you_mean(parsed->id, known), kind == HubKind::model ? "" : "--dataset ",
+  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. To download it{}: dml fetch {}{}",
+                     name_of(kind), cache, did_you_mean(parsed->id, known),
+                     hub_offline() ? ", unset HF_HUB_OFFLINE and run" : "", kind == HubKind::model ? "" : "--dataset ",
                      parsed->text());
 }
 

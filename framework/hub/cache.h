@@ -32,6 +32,10 @@ std::optional<HubName> parse_hub_name(std::string_view text);
 std::string hub_home();
 /// HF_HUB_CACHE, else `hub` in hub_home(); "" if there is none.
 std::string hub_cache_directory();
+/// Whether a variable of Hugging Face's tools is set to 1, on, yes or true.
+bool hub_variable_on(const char* name);
+/// Whether HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE forbids the network.
+bool hub_offline();
 /// "models--ORG--NAME"
 std::string hub_folder_name(HubKind kind, const std::string& id);
 /// Whether a revision is a commit (40 hex digits), whose contents never change.

@@ -16,18 +16,13 @@ namespace {
 constexpr double kFirstPause = 1, kLongestPause = 8, kLongestRetryAfter = 300;  // seconds
 constexpr const char* kEndpoint = "https://huggingface.co";
 
-bool is_true(std::string value) {
-  std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
-}
-
 std::string stripped(std::string text) {
   std::erase_if(text, [](unsigned char c) { return std::isspace(c); });
   return text;
 }
 
 std::string token_from_environment() {
-  if (is_true(environment("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) return {};
+  if (hub_variable_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return {};
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
     if (std::string token = stripped(environment(name)); !token.empty()) return token;
   std::string path = environment("HF_TOKEN_PATH");
@@ -69,7 +64,7 @@ HubOptions HubOptions::from_environment() {
   if (!out.endpoint.starts_with("https://") && !out.endpoint.starts_with("http://"))
     throw UserError("HF_ENDPOINT: '{}' is not an http or https address", out.endpoint);
   out.token = token_from_environment();
-  out.offline = is_true(environment("HF_HUB_OFFLINE")) || is_true(environment("TRANSFORMERS_OFFLINE"));
+  out.offline = hub_offline();
   if (const std::string seconds = environment("HF_HUB_DOWNLOAD_TIMEOUT"); !seconds.empty())
     out.stall_seconds = std::clamp(std::atof(seconds.c_str()), 1.0, 3600.0);
   return out;

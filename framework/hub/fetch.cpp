@@ -292,8 +292,12 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
 Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   const std::string what = fmt::format("{} {}", name_of(request.kind), request.name.text());
   if (client.options().offline) {
-    if (const auto folder = find_in_hub_cache(request.kind, request.name.text()); folder && holds(*folder, request))
-      return {fs::path(*folder).filename().string(), *folder, {}, 0, 0};
+    const auto folder = find_in_hub_cache(request.kind, request.name.text());
+    if (folder && holds(*folder, request)) return {fs::path(*folder).filename().string(), *folder, {}, 0, 0};
+    if (folder)
+      throw UserError(
+          "{}: HF_HUB_OFFLINE is set, nothing is downloaded; the cache has not all files that are asked for: {}", what,
+          *folder);
     throw UserError("{}: HF_HUB_OFFLINE is set, nothing is downloaded{}", what,
                     missing_advice(request.kind, request.name.text()));
   }

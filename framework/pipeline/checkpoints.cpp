@@ -37,11 +37,22 @@ std::string best_checkpoint(const std::string& output_dir) {
   return name;
 }
 
-[[noreturn]] void no_such_step(const std::string& output_dir, std::int64_t step, const std::vector<Checkpoint>& all) {
+// "it has 300, 200".
+std::string steps_it_has(const std::vector<Checkpoint>& all) {
   std::vector<std::string> steps;
   for (const Checkpoint& c : all) steps.push_back(std::to_string(c.step));
-  throw UserError("{}: no checkpoint of step {}{}{}", output_dir, step, steps.empty() ? "; it has none" : "; it has ",
-                  fmt::join(steps, ", "));
+  return steps.empty() ? "it has none" : fmt::format("it has {}", fmt::join(steps, ", "));
+}
+
+[[noreturn]] void no_such_step(const std::string& output_dir, std::int64_t step, const std::vector<Checkpoint>& all) {
+  throw UserError("{}: no checkpoint of step {}; {}", output_dir, step, steps_it_has(all));
+}
+
+// The folder of a checkpoint's run, to be typed; "." and ".." do not name their parent.
+std::string run_folder_to_type(std::string checkpoint) {
+  while (checkpoint.size() > 1 && checkpoint.ends_with('/')) checkpoint.pop_back();
+  const std::string name = fs::path(checkpoint).filename();
+  return run_folder_of(name == "." || name == ".." ? real_path(checkpoint) : checkpoint);
 }
 
 // The step of a folder "checkpoint-STEP"; −1 for other names.
@@ -91,16 +102,20 @@ std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool c
   return rows;
 }
 
-void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step, bool force) {
+void remove_checkpoint_of_step(const std::string& output_dir, std::optional<std::int64_t> step, bool force) {
   require_directory(output_dir);
   std::vector<Checkpoint> all = list_checkpoints(output_dir);
-  auto chosen = std::ranges::find(all, step, &Checkpoint::step);
-  if (chosen == all.end() && checkpoint_at(output_dir))
+  auto chosen = step ? std::ranges::find(all, *step, &Checkpoint::step) : all.end();
+  if (const auto alone = checkpoint_at(output_dir); chosen == all.end() && alone)
     throw UserError("{}: this is a checkpoint; rm takes the folder of its run: dml ckpt rm {} {}", output_dir,
-                    run_folder_of(output_dir), step);
-  if (chosen == all.end()) no_such_step(output_dir, step, all);
+                    run_folder_to_type(output_dir),
+                    step || alone->step >= 0 ? std::to_string(step.value_or(alone->step)) : "STEP");
+  if (!step)
+    throw UserError("{}: ckpt rm needs the step of a checkpoint ({}), or an earlier run: dml ckpt rm {} STEP",
+                    output_dir, steps_it_has(all), output_dir);
+  if (chosen == all.end()) no_such_step(output_dir, *step, all);
   auto found = find_checkpoint(output_dir);
-  if (!force && found.newest && found.newest->step == step)
+  if (!force && found.newest && found.newest->step == *step)
     throw UserError(
         "{}: this is the newest valid checkpoint, which 'dml resume' would continue; add --force to remove it",
         chosen->path);

@@ -22,8 +22,8 @@ struct CheckpointRow {
 std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents,
                                            std::optional<std::int64_t> step = {});
 
-/// Removes the checkpoint of a step. UserError when there is none, when the folder is a checkpoint itself, or when it
-/// is the newest valid one and `force` is not set.
-void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step, bool force);
+/// Removes the checkpoint of a step. UserError when there is none, when no step is given, when the folder is a
+/// checkpoint itself, or when it is the newest valid one and `force` is not set.
+void remove_checkpoint_of_step(const std::string& output_dir, std::optional<std::int64_t> step, bool force);
 
 }  // namespace dml

@@ -127,6 +127,7 @@ void convert_to_gguf(const Conversion& c) {
   const InputModel in(c.input);
   const GgufFileType& type = gguf_file_type(c.dtype.value_or(std::string(ggml_type(in.dtype()).name)));
   const std::string name = fs::path(real_path(c.input)).stem();
+  make_parent_directories(c.output);
   log_gguf(c.output, type, write_gguf({name, in.folder, in.spec, type, rows_of_files(in.files)}, c.output));
   write_modelfile(c.output, in.folder);
 }
@@ -156,6 +157,7 @@ void convert_adapter_to_gguf(const Conversion& c) {
   if (fs::exists(c.output)) throw UserError("--output: {} exists; choose a new file", c.output);
   remove_left_over_of(c.output);
   const InputAdapter in(c);
+  make_parent_directories(c.output);
   write_gguf_adapter(c.output, in.adapter, in.spec, gguf_file_type(c.dtype.value_or("f32")), c.input);
 }
 

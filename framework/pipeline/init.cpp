@@ -83,6 +83,7 @@ InitResult init_recipe(const InitRequest& request) {
         "this run does not fit into the memory of this machine; a smaller model or more memory is needed");
   result.train = "dml train " + name;
   result.infer = infer_command_line(data, name);
+  make_parent_directories(result.path);
   write_file(result.path, text);
   return result;
 }

@@ -59,6 +59,20 @@ class Findings {
     }
     return false;
   }
+  /// Runs a check of files that `key` names. Its errors concern that key alone, also those that name fields of the
+  /// files.
+  template <class F>
+  void attempt_files(const std::string& key, F&& part) {
+    attempt(key, [&] {
+      try {
+        part();
+      } catch (const UserError& error) {
+        std::vector<Problem> problems = error.problems();
+        for (Problem& problem : problems) problem.key = key;
+        throw UserError(std::move(problems));
+      }
+    });
+  }
   std::vector<Problem> all;
 };
 
@@ -98,7 +112,8 @@ void check_targets(const Recipe& recipe, const BaseModel& base, std::int64_t tok
       any |= unfrozen && unfrozen(w.tensor, w.tensor_shape()[0]).has_value();
     if (!any) throw UserError("no parameter matches unfrozen_parameters, so nothing would be trained");
   } else if (section.lora_model_dir) {
-    plan_adapter(read_adapter_config_of(*section.lora_model_dir, spec.model_type), spec, *section.lora_model_dir);
+    const std::string& folder = *section.lora_model_dir;
+    plan_adapter(read_adapter_config_of(folder, spec.model_type), spec, path_in(folder, "adapter_config.json"));
   } else {
     plan_adapter(adapter_config(section, base.directory), spec,
                  base.directory.empty() ? "model_config" : base.directory);
@@ -120,10 +135,10 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   const std::int64_t tokens = tokens_with_rows(tokenizer, adapter);
   found.attempt("output_dir", [&] { check_output_directory(recipe); });
   found.attempt("base_model", [&] { check_stored_base(base, recipe.model, adapter); });
-  const char* targets = adapter.adapter == AdapterKind::none ? "unfrozen_parameters"
-                        : adapter.lora_model_dir             ? "lora_model_dir"
-                                                             : "adapter";
-  found.attempt(targets, [&] { check_targets(recipe, base, tokens); });
+  const auto targets = [&] { check_targets(recipe, base, tokens); };
+  if (adapter.adapter == AdapterKind::none) found.attempt("unfrozen_parameters", targets);
+  else if (adapter.lora_model_dir) found.attempt_files("lora_model_dir", targets);
+  else found.attempt("adapter", targets);
   found.attempt("base_model", [&] { check_resize(base, tokens, adapter); });
   found.attempt("sequence_len", [&] { check_length(recipe, base.spec); });
   found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe); });
@@ -163,8 +178,9 @@ namespace {
 void check_model(const Recipe& recipe, BaseModel& base, const Tokenizer* tokenizer, Findings& found) {
   if (tokenizer)
     for (auto& problem : training_problems(recipe, base, *tokenizer)) found.add(problem);
-  if (recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir)
-    found.attempt("lora_model_dir", [&] {
+  const bool reported = std::ranges::find(found.all, "lora_model_dir", &Problem::key) != found.all.end();
+  if (recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir && !reported)
+    found.attempt_files("lora_model_dir", [&] {
       fit_vocabulary(base, {*recipe.adapter.lora_model_dir});  // it may hold more rows than the base
       read_adapter(*recipe.adapter.lora_model_dir, base.spec, recipe.model.base_model);
     });
@@ -255,7 +271,7 @@ void check_rewarded_rows(const Recipe& recipe, const Tokenizer& tokenizer, Findi
     std::vector<EvalRow> rows;
     for (const DatasetEntry& dataset : recipe.data.datasets) add_first_rows(dataset, recipe.data.on_bad_row, rows);
     RewardSources sources(recipe.preference);
-    sources.load();
+    sources.open();
     if (const auto problems = sources.problems_with(rows, tokenizer); !problems.empty())
       throw UserError("{}", fmt::join(problems, "\n"));
   });

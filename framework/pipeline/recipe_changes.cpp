@@ -17,6 +17,47 @@ std::string value_text(const std::string& value) {
   return whole ? value.substr(0, value.size() - 2) : value;
 }
 
+// A value in a line; of a table, the members that have one.
+std::string line_of(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_object()) return dump(value);
+  Json members = Json::object();
+  for (auto& [key, member] : value.items())
+    if (!member.is_null() && !(member.is_structured() && member.empty())) members[key] = member;
+  return dump(members);
+}
+
+bool holds_tables(const Json& list) {
+  return std::ranges::any_of(list, [](const Json& entry) { return entry.is_object(); });
+}
+
+// Whether the entries of two lists correspond to each other by their numbers.
+bool compares_by_entry(const Json& before, const Json& after) {
+  if (holds_tables(before) || holds_tables(after)) return true;
+  if (std::max(dump(before).size(), dump(after).size()) <= kLongestShown) return false;
+  const auto common = static_cast<std::ptrdiff_t>(std::min(before.size(), after.size()));
+  return before.size() == after.size() || std::equal(before.begin(), before.begin() + common, after.begin());
+}
+
+void add_changes(const std::string& path, const Json& before, const Json& after, std::vector<RecipeChange>& out) {
+  static const Json kUnset;
+  if (before == after) return;
+  const std::string prefix = path.empty() ? "" : path + ".";
+  if (before.is_object() && after.is_object()) {
+    for (auto& [key, value] : after.items())
+      add_changes(prefix + key, before.contains(key) ? before[key] : kUnset, value, out);
+    for (auto& [key, value] : before.items())
+      if (!after.contains(key)) add_changes(prefix + key, value, kUnset, out);
+  } else if (before.is_array() && after.is_array() && compares_by_entry(before, after)) {
+    for (std::size_t i = 0; i < std::max(before.size(), after.size()); ++i)
+      add_changes(fmt::format("{}{}", prefix, i), i < before.size() ? before[i] : kUnset,
+                  i < after.size() ? after[i] : kUnset, out);
+  } else {
+    out.push_back({path, line_of(before), line_of(after)});
+  }
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> recipe_items(const std::string& resolved) {
@@ -46,6 +87,12 @@ std::vector<RecipeChange> recipe_changes(const std::string& before, const std::s
   for (auto& [key, value] : old)
     if (!value.empty()) changes.push_back({key, value, ""});
   return changes;
+}
+
+std::vector<RecipeChange> setting_changes(const Json& before, const Json& after) {
+  std::vector<RecipeChange> out;
+  add_changes("", before, after, out);
+  return out;
 }
 
 std::string changes_text(const std::vector<RecipeChange>& changes) {

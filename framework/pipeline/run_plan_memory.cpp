@@ -9,6 +9,7 @@
 #include "core/memory_limits.h"
 #include "core/size_text.h"
 #include "diagnose/estimate.h"
+#include "diagnose/requirements.h"
 #include "dist/frozen_shards.h"
 #include "pipeline/run_plan.h"
 
@@ -52,9 +53,8 @@ void RunPlan::plan_memory() {
                     size_text(need), size_text(room), plan_text(memory),
                     fitting > 0
                         ? fmt::format("use micro_batch_size: {} or less", fitting)
-                        : fmt::format("{}reduce sequence_len, set gradient_checkpointing: true, or use adapter: "
-                                      "qlora",
-                                      fixed ? "" : "even micro_batch_size: 1 does not fit: "));
+                        : fmt::format("{}reduce {}, set gradient_checkpointing: true, or use adapter: qlora",
+                                      fixed ? "" : "even micro_batch_size: 1 does not fit: ", length_settings(recipe)));
   }
 }
 

@@ -11,7 +11,7 @@
 #include "recipe/codecs.h"
 #include "recipe/keys.h"
 #include "recipe/reader.h"
-#include "train/metrics_log.h"
+#include "train/run_metrics.h"
 
 namespace dml {
 namespace {
@@ -24,39 +24,45 @@ class GridReader {
  public:
   explicit GridReader(recipe::Report& report) : report_(report) {}
 
-  /// The entries of a key's list, each as settings: {key: value} or a table of `_`.
+  /// The entries of a key's list, each as settings: {key: value} or a table of `_`; one without settings if there is a
+  /// problem.
   std::vector<SweepCombination> choices(const recipe::Node& key, const recipe::Node& list) const {
     std::vector<SweepCombination> out;
-    if (key.text != kPairs) check_key(key);
+    const bool known = key.text == kPairs || check_key(key);
     if (list.kind != recipe::Node::Kind::list || list.items.empty())
       report_.error(key.place,
                     fmt::format("'{}' must be a list of values, is {}", key.text, dump(recipe::to_json(list))));
-    else
+    else if (known)
       for (const recipe::Node& value : list.items) {
         SweepCombination& choice = out.emplace_back();
-        if (key.text != kPairs) put(choice, key, value);
-        else if (value.kind != recipe::Node::Kind::map)
-          report_.error(value.place,
-                        fmt::format("an entry of '_' must be a table of keys, is {}", dump(recipe::to_json(value))));
-        else
-          for (std::size_t i = 0; i < value.keys.size(); ++i) {
-            check_key(value.keys[i]);
-            put(choice, value.keys[i], value.items[i]);
-          }
+        if (key.text == kPairs) put_table(choice, value);
+        else put(choice, key, value);
       }
+    if (out.empty()) out.emplace_back();
     return out;
   }
 
  private:
-  void check_key(const recipe::Node& key) const {
-    if (key.text == "output_dir")
+  bool check_key(const recipe::Node& key) const {
+    if (key.text == "output_dir") {
       report_.error(key.place, "'output_dir' cannot be in a grid: every run gets its own folder inside --output");
-    if (key.text.find('.') != key.text.npos) return;  // of nested keys, the recipe knows more
+      return false;
+    }
+    if (key.text.find('.') != key.text.npos) return true;  // of nested keys, the recipe knows more
     try {
       help_for(key.text);
+      return true;
     } catch (const UserError& e) {
       report_.error(key.place, e.what());
+      return false;
     }
+  }
+  void put_table(SweepCombination& choice, const recipe::Node& table) const {
+    if (table.kind != recipe::Node::Kind::map)
+      return report_.error(table.place,
+                           fmt::format("an entry of '_' must be a table of keys, is {}", dump(recipe::to_json(table))));
+    for (std::size_t i = 0; i < table.keys.size(); ++i)
+      if (check_key(table.keys[i])) put(choice, table.keys[i], table.items[i]);
   }
   void put(SweepCombination& choice, const recipe::Node& key, const recipe::Node& value) const {
     choice.settings[key.text] = recipe::to_json(value);
@@ -95,7 +101,7 @@ int train_run(std::vector<std::string> words, const Json& overrides, const Sweep
 
 }  // namespace
 
-std::vector<SweepCombination> sweep_grid(const std::string& text, const std::string& source) {
+std::vector<SweepCombination> sweep_grid(const std::string& text, const std::string& source, Problems& problems) {
   recipe::Report report(source);
   const recipe::Node grid = recipe::read_yaml(text, report);
   report.raise();
@@ -123,8 +129,8 @@ std::vector<SweepCombination> sweep_grid(const std::string& text, const std::str
       }
     all = std::move(next);
   }
-  report.raise();
-  twice.raise();
+  for (const Problem& problem : report.problems()) problems.add(problem);
+  for (const Problem& problem : twice.all()) problems.add(problem);
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/json.h"
 #include "recipe/recipe.h"
 
@@ -23,13 +24,15 @@ struct SweepCombination {
   std::string inputs = {};  // digest of its recipe and of the files that it reads, set by check_sweep()
 };
 
-/// Parses a grid. UserError with the places of all errors.
-std::vector<SweepCombination> sweep_grid(const std::string& text, const std::string& source);
+/// Parses a grid. Keys and lists with a problem go to `problems`, with their places; the combinations are those of the
+/// others. UserError for a text that is no YAML table.
+std::vector<SweepCombination> sweep_grid(const std::string& text, const std::string& source, Problems& problems);
 
-/// Checks every combination as `dml validate` does. UserError with all problems, at their places in the grid. Models
-/// and data of the Hub are downloaded. `recipe`: the recipe's path.
+/// Checks every combination as `dml validate` does. UserError with all problems, at their places in the grid, behind
+/// those that are known already. Models and data of the Hub are downloaded, unless problems are known. `recipe`: the
+/// recipe's path.
 void check_sweep(const std::string& recipe, const std::vector<Override>& overrides, std::vector<SweepCombination>& grid,
-                 const std::string& directory);
+                 const std::string& directory, const Problems& known = {});
 
 /// "run-01", the folder of run 0.
 std::string sweep_run_name(std::size_t number);

@@ -29,10 +29,10 @@ std::vector<Override> settings_of(const std::vector<Override>& overrides, const 
 // Checks one combination, that of the run `name`, and sets its `inputs`. One that is finished needs nothing any more.
 std::vector<Problem> problems_of(const std::string& recipe, const std::vector<Override>& settings,
                                  const std::string& name, SweepCombination& row, const SweepRecords& records,
-                                 CheckedRows& checked) {
+                                 CheckedRows& checked, bool download) {
   try {
     RecipeFile file = examine_recipe(recipe, settings);
-    if (!file.missing.empty() && file.problems.empty()) {
+    if (download && !file.missing.empty() && file.problems.empty()) {
       download_missing_files(file);
       file = examine_recipe(recipe, settings);
     }
@@ -53,7 +53,7 @@ std::vector<Problem> problems_of(const std::string& recipe, const std::vector<Ov
 // recipe if every combination has it, else of its combination.
 class SweepProblems {
  public:
-  explicit SweepProblems(const std::vector<SweepCombination>& grid) : grid_(grid) {}
+  SweepProblems(const std::vector<SweepCombination>& grid, const Problems& known) : grid_(grid), known_(known) {}
 
   void add(std::size_t combination, const std::vector<Problem>& found) {
     for (const Problem& problem : found) {
@@ -64,7 +64,7 @@ class SweepProblems {
     }
   }
   void raise() const {
-    Problems out;
+    Problems out = known_;
     std::map<std::size_t, int> told;  // lines of a combination
     for (const Entry& e : all_) {
       const bool of_recipe = grid_.size() > 1 && e.combinations == grid_.size();
@@ -94,20 +94,21 @@ class SweepProblems {
   }
 
   const std::vector<SweepCombination>& grid_;
+  const Problems& known_;
   std::vector<Entry> all_;
 };
 
 }  // namespace
 
 void check_sweep(const std::string& recipe, const std::vector<Override>& overrides, std::vector<SweepCombination>& grid,
-                 const std::string& directory) {
-  SweepProblems problems(grid);
+                 const std::string& directory, const Problems& known) {
+  SweepProblems problems(grid, known);
   const SweepRecords records(directory);
   CheckedRows checked;
   for (std::size_t i = 0; i < grid.size(); ++i) {
     const std::string name = sweep_run_name(i);
     problems.add(i, problems_of(recipe, settings_of(overrides, grid[i], directory + "/" + name), name, grid[i], records,
-                                checked));
+                                checked, known.empty()));
   }
   problems.raise();
 }

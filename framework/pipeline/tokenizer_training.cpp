@@ -137,7 +137,6 @@ TrainedTokenizer make_tokenizer(const TokenizerRequest& request) {
             [texts = std::make_shared<Texts>(files, request.fields)](std::string& text) { return texts->next(text); };
       },
       request.sample_bytes);
-  if (auto parent = fs::path(request.output).parent_path(); !parent.empty()) make_directories(parent.string());
   DirectoryWriter folder(request.output, request.force);
   write_tokenizer(request.training, out.model, folder.path());
   if (!folder.commit())

@@ -340,5 +340,7 @@ Json json_schema();
 std::string reference_markdown();
 /// All settings as YAML that parses to the same Recipe; with_origins appends the origin of each as a comment.
 std::string resolved_yaml(const RecipeFile& file, bool with_origins = false);
+/// The same settings as one JSON object; null where a setting has no value.
+Json resolved_json(const RecipeFile& file);
 
 }  // namespace dml

@@ -89,4 +89,11 @@ std::string resolved_yaml(const RecipeFile& file, bool with_origins) {
   return writer.out;
 }
 
+Json resolved_json(const RecipeFile& file) {
+  Json out = Json::object();
+  auto& recipe = const_cast<Recipe&>(file.recipe);
+  for (auto& section : recipe::sections()) out.update(recipe::write_table(section.table, section.of(recipe)));
+  return out;
+}
+
 }  // namespace dml

@@ -26,8 +26,9 @@ void check_sizes(const Recipe& recipe, RuleReport& rules) {
   const TrlSettings& trl = recipe.preference.trl;
   const TrainSection& t = recipe.train;
   if (trl.max_completion_length >= recipe.data.sequence_len)
-    rules.error("trl.max_completion_length",
-                fmt::format("'trl.max_completion_length' of {} leaves no room for a prompt: {} is {}",
+    rules.error(rules.given("trl.max_completion_length") ? "trl.max_completion_length" : "sequence_len",
+                fmt::format("'trl.max_completion_length' of {} leaves no room for a prompt, since {} of {} holds both; "
+                            "raise sequence_len, or lower trl.max_completion_length",
                             trl.max_completion_length, rules.cite("sequence_len"), recipe.data.sequence_len));
   if (t.batch_size && *t.batch_size % trl.num_generations != 0)
     rules.error("batch_size", fmt::format("'batch_size' of {} completions must be a multiple of {}, which is {}",

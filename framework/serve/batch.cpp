@@ -142,6 +142,7 @@ std::string BatchCount::text() const {
 
 BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output) {
   const std::vector<BatchRow> rows = batch_rows(input);
+  make_parent_directories(output);
   FileWriter out(output);
   Metrics metrics(models.list()[0].name);
   const Endpoints endpoints(models, metrics);

@@ -138,6 +138,13 @@ TEST_F(Files, AFolderThatIsNotThereIsAnIoError) {
               HasSubstr("gone/a: cannot create: No such file"));
 }
 
+TEST_F(Files, TheFoldersAboveAFileAreMadeOnRequest) {
+  make_parent_directories(at("some/new/a"));
+  write_file(at("some/new/a"), "x");
+  EXPECT_EQ(read_file(at("some/new/a")), "x");
+  make_parent_directories("a");
+}
+
 TEST_F(Files, AFileCannotReplaceAFolder) {
   fs::create_directories(at("d/inner"));
   EXPECT_THAT(message(ExitCode::io, [&] { write_file(at("d"), "x"); }), HasSubstr("cannot finish writing"));

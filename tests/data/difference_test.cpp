@@ -48,6 +48,8 @@ TEST_F(DifferenceTest, WritesEnumerationsAsARecipeDoes) {
   data.excess_length_strategy = ExcessLength::raise;
   EXPECT_THAT(compare(before, run(rows)).inputs, Contains("excess_length_strategy: drop → raise"));
   EXPECT_EQ(input_text("excess_length_strategy", "3"), "split_turns");
+  EXPECT_EQ(input_name("rl"), "kind of rows");
+  EXPECT_EQ(input_name("seed"), "seed");
   EXPECT_EQ(input_text("rl", "0"), "text");
   EXPECT_EQ(input_text("rl", "1"), "pairs");
   EXPECT_EQ(input_text("datasets[0].train_on_eos", "2"), "last");

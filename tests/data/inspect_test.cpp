@@ -56,6 +56,24 @@ TEST(ASchedule, IsDescribedByWhatItsStepsHave) {
   o.micro_batch_size = 4095;
   EXPECT_THAT(describe(Schedule(ten, o)), ElementsAre("3 steps in 3 epochs, 1 micro-batch per step",
                                                       "each micro-batch: 10 examples, at most 40 tokens"));
+  o.micro_batch_size = 2;
+  o.micro_batches_per_step = 2;
+  o.max_steps = 4;
+  EXPECT_EQ(describe(Schedule(ten, o))[0], "4 steps in 1.4 epochs, up to 2 micro-batches per step");
+  o.max_steps = 6;
+  EXPECT_EQ(describe(Schedule(ten, o))[0], "6 steps in 2 epochs, up to 2 micro-batches per step");
+}
+
+TEST(ASchedule, CountsThePackedRowsThatAMicroBatchHas) {
+  ScheduleOptions o;
+  o.packing = true;
+  o.sequence_len = 8;
+  o.micro_batch_size = 1000;
+  const Schedule schedule(std::vector<std::int32_t>(6, 4), o);
+  EXPECT_EQ(schedule.packed_rows(), 3);
+  EXPECT_THAT(describe(schedule), ElementsAre("1 step in 1 epoch, 1 micro-batch per step",
+                                              "each micro-batch: 3 packed rows of 8 tokens, at most 24 tokens",
+                                              "packed rows are 100.0 % full"));
 }
 
 TEST_F(Inspect, FindsRowsByTheirText) {

@@ -57,6 +57,18 @@ TEST_F(PromptData, PromptsLeaveRoomForTheCompletion) {
   const Prepared p = run();
   ASSERT_EQ(p.train().size(), 1);
   EXPECT_EQ(text(p, 0), "<s>short");
+  EXPECT_EQ(p.report().datasets[0].dropped.at("longer than sequence_len less trl.max_completion_length"), 1);
+  data.excess_length_strategy = ExcessLength::raise;
+  try {
+    run();
+    ADD_FAILURE();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find(fmt::format(" tokens, sequence_len less trl.max_completion_length is {} ",
+                                    data.sequence_len - data.completion_len)),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(PromptData, AMicroBatchHoldsCompletionsOfAStep) {

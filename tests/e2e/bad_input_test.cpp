@@ -110,6 +110,23 @@ TEST_F(BadInput, AnAdapterOfAnotherModel) {
                  {at("nowhere")});
 }
 
+TEST_F(BadInput, AnAdapterConfigIsWrongOnce) {
+  ASSERT_EQ(train(1, recipe("r.yml", tiny_lora() + Keys{{"output_dir", at("first")}, {"max_steps", "1"}})).exit, 0);
+  const std::string config = at("first/adapter_config.json");
+  Json fields = read_json(config);
+  fields["layers_to_transform"] = {99};
+  write("first/adapter_config.json", dump(fields));
+  const std::string next = recipe("next.yml", tiny_lora() + Keys{{"lora_model_dir", at("first")}});
+  for (const Ended& e : {dml({"validate", next}), train(1, next)}) {
+    EXPECT_EQ(e.exit, 2) << e.err;
+    const std::size_t once = e.err.find("there is no layer 99");
+    ASSERT_NE(once, std::string::npos) << e.err;
+    EXPECT_EQ(e.err.find("there is no layer 99", once + 1), std::string::npos) << e.err;
+    EXPECT_THAT(e.err, HasSubstr("next.yml:"));
+    EXPECT_THAT(e.err, HasSubstr(config + ": layers_to_transform"));
+  }
+}
+
 TEST_F(BadInput, AnOutputDirectoryThatIsTheBaseDirectory) {
   std::string base = copy_of_base("base");
   auto before = results_in(base);

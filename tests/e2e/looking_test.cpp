@@ -152,5 +152,21 @@ TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
               HasSubstr("bad.json: must be a list of messages"));
 }
 
+TEST_F(Looking, TemplateTakesSpecialTokensFromAModel) {
+  const std::string messages = write("m.json", R"([{"role": "user", "content": "hi"}])"),
+                    file = write("t.jinja", "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}");
+  const Words without{"template", "--template", file, "--messages", messages};
+  Words with = without;
+  with.insert(with.end(), {"--model", DML_SOURCE_DIR "/datasets/quickstart/tokenizer"});
+  EXPECT_EQ(out_of(with), "<s>hi");
+  const Ended e = dml(without);
+  EXPECT_EQ(e.out, "hi");
+  EXPECT_THAT(e.err, HasSubstr("the template writes bos_token, which is empty here; --model DIR gives the tokens"));
+  EXPECT_THAT(dml({"template", "--template", "chatml", "--messages", messages}).err, "");
+  EXPECT_EQ(out_of({"template", "--template", file, "--messages",
+                    write("row.json", R"({"bos_token": "^", "messages": [{"role": "user", "content": "hi"}]})")}),
+            "^hi");
+}
+
 }  // namespace
 }  // namespace dml::e2e

@@ -186,6 +186,9 @@ TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
                                                       {"output_dir", judge}}));
   ASSERT_EQ(made.exit, 0) << made.err;
   const Keys keys = rewards(fmt::format("[{{model: {}, weight: 2, name: judge}}]", judge)) + Keys{{"max_steps", "1"}};
+  EXPECT_EQ(dml({"validate", recipe("one.yml", keys)}).exit, 0);
+  expect_refused(dml({"validate", recipe("one.yml", rewards(fmt::format("[{{model: {}}}]", base_directory())))}), 2,
+                 {"is a language model, not a reward model"});
   const Outcome one = trained("one", keys);
   EXPECT_TRUE(steps(at("one"))[0].contains("rewards/judge/mean"));
   if (has_mpirun()) {
@@ -231,7 +234,8 @@ TEST_F(RewardRuns, InvalidSettingsAreRejectedInOneLine) {
   refused(rewards("[exat]"), {"unknown reward 'exat'; did you mean 'exact'?"});
   refused(rewards("[exact]", {{"num_generations", "1"}}), {"'trl.num_generations'"});
   refused(rewards("[exact]", {{"num_generations", "5"}}), {"'batch_size' of 16 completions must be a multiple"});
-  refused(rewards("[exact]", {{"max_completion_length", "128"}}), {"leaves no room for a prompt"});
+  refused(rewards("[exact]", {{"max_completion_length", "128"}}),
+          {"leaves no room for a prompt", "raise sequence_len, or lower trl.max_completion_length"});
   refused(rewards("[exact]", {{"reward_weights", "[1, 2]"}}), {"has 2 weights", "has 1 rewards"});
   refused(rewards("[exact]", {{"reward_funcs", "[a.b]"}}), {"'trl.reward_funcs' is not supported", "rewards"});
   refused(rewards("[exact]") + Keys{{"val_set_size", "2"}}, {"'val_set_size' does not work", "evals"});

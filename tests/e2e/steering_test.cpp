@@ -216,9 +216,9 @@ TEST_F(Steering, RunsAreComparedAndFollowed) {
   const Keys keys = tiny_lora() + short_run() + Keys{{"generate_samples", "true"}, {"generation_max_new_tokens", "4"}};
   trained("first", keys);
   trained("second", keys + Keys{{"learning_rate", "3e-3"}});
-  Ended e = dml({"report", at("first"), at("second"), "--output", at("both.html")});
+  Ended e = dml({"report", at("first"), at("second"), "--output", at("pages/both.html")});
   ASSERT_EQ(e.exit, 0) << e.err;
-  const std::string page = read_file(at("both.html"));
+  const std::string page = read_file(at("pages/both.html"));
   for (const char* part :
        {"2 runs", "Settings that differ", "learning_rate", "eval_loss", ">base<", ">second<", "<svg"})
     EXPECT_THAT(page, HasSubstr(part)) << part;

@@ -62,6 +62,16 @@ TEST_F(Sweeps, CheckEveryCombinationFirst) {
   EXPECT_THAT(pairs.err, HasSubstr(" more problems"));
 }
 
+TEST_F(Sweeps, ReportProblemsOfKeysAndOfValuesTogether) {
+  const std::string r = recipe("r.yml", short_run());
+  write("grid.yml", "lora_rr: [4]\nseed: [1, x]\nmax_steps: [1]\n");
+  const Ended e = sweep(r, {"--max_steps", "2"});
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, HasSubstr("grid.yml:1:1: unknown key 'lora_rr'; did you mean 'lora_r'?"));
+  EXPECT_THAT(e.err, HasSubstr("'max_steps' is set by the grid and by --max_steps; remove one of them"));
+  EXPECT_THAT(e.err, HasSubstr("grid.yml:2:11: 'seed' must be"));
+}
+
 TEST_F(Sweeps, NameTheRunOfACombinationWithoutSettings) {
   write("grid.yml", "_: [{}, {datasets.0.path: " + at("rows.jsonl") + "}]\n");
   const std::string without = recipe("r.yml", short_run() + Keys{{"datasets", "[{path: rowz.jsonl, type: alpaca}]"}});

@@ -23,6 +23,7 @@ class HubCache : public testing::Test {
  protected:
   HubCache() {
     setenv("HF_HUB_CACHE", folder_.path().c_str(), 1);
+    for (const char* name : {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}) unsetenv(name);
     add("models--org--small", "main", kOne);
     add("models--org--small", "refs/pr/1", kTwo);
     add("models--gpt2", "main", kOne);
@@ -71,7 +72,12 @@ TEST_F(HubCache, MissingNamesAreNotFound) {
 TEST_F(HubCache, NamesTheCacheAndSimilarNames) {
   EXPECT_THAT(missing_advice(HubKind::model, "org/smal"), HasSubstr("did you mean 'org/small'?"));
   EXPECT_THAT(missing_advice(HubKind::model, "other/thing"), HasSubstr("not in the cache " + folder_.path()));
-  EXPECT_THAT(missing_advice(HubKind::dataset, "other/thing"), HasSubstr("dml fetch --dataset other/thing"));
+  EXPECT_THAT(missing_advice(HubKind::dataset, "other/thing"),
+              HasSubstr("To download it: dml fetch --dataset other/thing"));
+  setenv("HF_HUB_OFFLINE", "1", 1);
+  EXPECT_THAT(missing_advice(HubKind::model, "other/thing"),
+              HasSubstr("To download it, unset HF_HUB_OFFLINE and run: dml fetch other/thing"));
+  unsetenv("HF_HUB_OFFLINE");
   EXPECT_THAT(missing_advice(HubKind::model, "org/small@v2"), HasSubstr("but not its revision 'v2'"));
   EXPECT_EQ(missing_advice(HubKind::model, "models/llama/"), "; there is no directory models/llama");
   EXPECT_THAT(missing_advice(HubKind::dataset, "rows.jsonl"), Not(HasSubstr("dml fetch")));

@@ -137,6 +137,13 @@ TEST_F(Fetching, RefusalsAreExplained) {
   offline.offline = true;
   EXPECT_THAT([&] { fetch_from_hub(HubClient(offline), request()); },
               testing::ThrowsMessage<UserError>(HasSubstr("HF_HUB_OFFLINE is set")));
+  hub_.set_faults({});
+  fetch();
+  FetchRequest more = request();
+  more.include = {"*.bin"};
+  EXPECT_THAT([&] { fetch_from_hub(HubClient(offline), more); },
+              testing::ThrowsMessage<UserError>(
+                  AllOf(HasSubstr("the cache has not all files that are asked for"), Not(HasSubstr("revision")))));
 }
 
 TEST_F(Fetching, ARenamedRepositoryIsFollowed) {

@@ -58,13 +58,20 @@ TEST_F(Checkpoints, AFolderWhoseStateIsDamagedIsReported) {
 TEST_F(Checkpoints, AreRemovedByTheFolderOfTheirRun) {
   const std::string path = save("run", 5);
   save("run", 6);
-  try {
-    remove_checkpoint_of_step(path, 5, false);
-    ADD_FAILURE();
-  } catch (const UserError& e) {
-    EXPECT_THAT(e.what(),
-                HasSubstr("is a checkpoint; rm takes the folder of its run: dml ckpt rm " + (folder_ / "run") + " 5"));
+  const auto refusal = [](const std::string& folder, std::optional<std::int64_t> step) -> std::string {
+    try {
+      remove_checkpoint_of_step(folder, step, false);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const std::string advice = "is a checkpoint; rm takes the folder of its run: dml ckpt rm ";
+  for (const std::optional<std::int64_t> step : {std::optional<std::int64_t>(5), std::optional<std::int64_t>()}) {
+    EXPECT_THAT(refusal(path, step), HasSubstr(advice + (folder_ / "run") + " 5"));
+    EXPECT_THAT(refusal(path + "/.", step), HasSubstr(advice + real_path(folder_ / "run") + " 5"));
   }
+  EXPECT_THAT(refusal(folder_ / "run", {}), HasSubstr("needs the step of a checkpoint (it has 6, 5)"));
   EXPECT_TRUE(fs::exists(path));
 }
 

@@ -9,9 +9,16 @@
 namespace dml {
 namespace {
 
+// The combinations of a grid without problems.
+std::vector<SweepCombination> grid_of(const std::string& text) {
+  Problems problems;
+  auto grid = sweep_grid(text, "g.yml", problems);
+  problems.raise();
+  return grid;
+}
+
 TEST(SweepGrid, MultipliesListsAndPairs) {
-  const auto grid =
-      sweep_grid("learning_rate: [1, 2]\n_:\n  - {lora_r: 4, lora_alpha: 8}\n  - {lora_r: 8}\nseed: [7]\n", "g.yml");
+  const auto grid = grid_of("learning_rate: [1, 2]\n_:\n  - {lora_r: 4, lora_alpha: 8}\n  - {lora_r: 8}\nseed: [7]\n");
   ASSERT_EQ(grid.size(), 4u);
   EXPECT_EQ(dump(grid[0].settings), R"({"learning_rate":1,"lora_r":4,"lora_alpha":8,"seed":7})");
   EXPECT_EQ(dump(grid[1].settings), R"({"learning_rate":1,"lora_r":8,"seed":7})");
@@ -22,7 +29,7 @@ TEST(SweepGrid, MultipliesListsAndPairs) {
 
 TEST(SweepGrid, NamesThePlacesOfAllErrors) {
   try {
-    sweep_grid("lerning_rate: [1]\nseed: 1\noutput_dir: [a]\n_: [{lora_rr: 4}, 5]\n", "g.yml");
+    grid_of("lerning_rate: [1]\nseed: 1\noutput_dir: [a]\n_: [{lora_rr: 4}, 5]\n");
     ADD_FAILURE();
   } catch (const UserError& e) {
     EXPECT_STREQ(e.what(),
@@ -34,9 +41,18 @@ TEST(SweepGrid, NamesThePlacesOfAllErrors) {
   }
 }
 
+TEST(SweepGrid, KeepsWhatHasNoProblem) {
+  Problems problems;
+  const auto grid = sweep_grid("lerning_rate: [1, 2]\nlora_r: []\n_: [{lora_rr: 4, seed: 1}, 5]\n", "g.yml", problems);
+  EXPECT_EQ(problems.all().size(), 4u);
+  ASSERT_EQ(grid.size(), 2u);
+  EXPECT_EQ(dump(grid[0].settings), R"({"seed":1})");
+  EXPECT_EQ(dump(grid[1].settings), "{}");
+}
+
 TEST(SweepGrid, SetsAKeyOnce) {
   try {
-    sweep_grid("seed: [1]\n_: [{lora_r: 4, seed: 2}, {seed: 3}]\n", "g.yml");
+    grid_of("seed: [1]\n_: [{lora_r: 4, seed: 2}, {seed: 3}]\n");
     ADD_FAILURE();
   } catch (const UserError& e) {
     EXPECT_STREQ(e.what(),
@@ -47,11 +63,11 @@ TEST(SweepGrid, SetsAKeyOnce) {
 
 TEST(SweepGrid, ThatIsInvalidIsRejected) {
   for (const char* text : {"[1, 2]", "learning_rate: 1", "learning_rate: []", "_: [1]", "{}"})
-    EXPECT_THROW(sweep_grid(text, "g.yml"), UserError) << text;
+    EXPECT_THROW(grid_of(text), UserError) << text;
 }
 
 TEST(SweepGrid, MayHaveACombinationWithoutSettings) {
-  const auto grid = sweep_grid("_: [{}, {max_steps: 2}]\n", "g.yml");
+  const auto grid = grid_of("_: [{}, {max_steps: 2}]\n");
   ASSERT_EQ(grid.size(), 2u);
   EXPECT_TRUE(grid[0].settings.empty());
 }

@@ -90,6 +90,8 @@ TEST(PreferenceRules, RewardsAndTrlsNames) {
   EXPECT_TRUE(mentions(with("sync_ref_model: true"), "set trl.beta above 0"));
   EXPECT_TRUE(mentions(with("num_generatons: 4"), "num_generations"));
   EXPECT_EQ(with("use_vllm: true, vllm_server_port: 8000"), "");
+  EXPECT_TRUE(mentions(problems(grpo + "trl: {max_completion_length: 100000}\n"),
+                       "raise sequence_len, or lower trl.max_completion_length"));
   const Recipe recipe = parsed(grpo + "trl: {max_completion_length: 16}\n");
   EXPECT_EQ(recipe.data.rows, RowKind::prompts);
   EXPECT_EQ(recipe.data.completion_len, 16);
