@@ -33,7 +33,7 @@ Lists shuffled(const Lists& lists, const Random& random) {
   return reordered(lists, order);
 }
 
-// Joins every `count` consecutive lists.
+// Joins every `count` consecutive lists; the last result may have fewer.
 Lists joined(const Lists& lists, std::int64_t count) {
   Lists out;
   out.items = lists.items;
@@ -41,6 +41,20 @@ Lists joined(const Lists& lists, std::int64_t count) {
     out.starts.push_back(lists.starts[static_cast<std::size_t>(i)]);
   if (lists.size() > 0) out.starts.push_back(static_cast<std::int64_t>(lists.items.size()));
   return out;
+}
+
+// Shuffles lists of equal size except the last, which may be shorter: a step that is smaller than the others stays at
+// the end of its epoch.
+Lists shuffled_steps(const Lists& steps, const Random& random) {
+  const std::int64_t last = steps.size() - 1;
+  std::vector<std::int64_t> order(static_cast<std::size_t>(steps.size()));
+  std::iota(order.begin(), order.end(), 0);
+  shuffle(std::span(order), random);
+  if (last > 0 && steps[last].size() < steps[0].size()) {
+    const auto shorter = std::ranges::find(order, last);
+    std::rotate(shorter, shorter + 1, order.end());
+  }
+  return reordered(steps, order);
 }
 
 Lists single_lists(std::span<const std::int32_t> order) {
@@ -144,8 +158,8 @@ Lists plan_epoch(std::span<const std::int32_t> lengths, const ScheduleOptions& o
   if (!o.keep_order) shuffle(std::span(order), Random(o.seed, Purpose::shuffle, key, kOrder));
   if (o.packing) return joined(bins_of(order, lengths, o, epoch), o.micro_batch_size);
 
-  const std::int64_t together = o.micro_batch_tokens > 0 ? o.step_examples() : o.micro_batch_size;
-  auto laid_out = [&](const Lists& lists) { return o.micro_batch_tokens > 0 ? by_tokens(lists, lengths, o) : lists; };
+  const bool by_step = o.micro_batch_tokens > 0;  // groups are steps, else micro-batches
+  const std::int64_t together = by_step ? o.step_examples() : o.micro_batch_size;
   if (o.group_by_length && !o.keep_order) {
     const std::size_t window = static_cast<std::size_t>(together) * 50;
     for (std::size_t begin = 0; begin < order.size(); begin += window) {
@@ -155,9 +169,12 @@ Lists plan_epoch(std::span<const std::int32_t> lengths, const ScheduleOptions& o
         return lengths[static_cast<std::size_t>(a)] > lengths[static_cast<std::size_t>(b)];
       });
     }
-    return laid_out(shuffled(joined(single_lists(order), together), Random(o.seed, Purpose::shuffle, key, kBatches)));
+    const Lists groups = joined(single_lists(order), together);
+    const Random random(o.seed, Purpose::shuffle, key, kBatches);
+    return by_step ? by_tokens(shuffled_steps(groups, random), lengths, o) : shuffled(groups, random);
   }
-  return laid_out(joined(single_lists(copied(order, o.copies)), together));
+  const Lists groups = joined(single_lists(copied(order, o.copies)), together);
+  return by_step ? by_tokens(groups, lengths, o) : groups;
 }
 
 Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
@@ -223,6 +240,12 @@ void Schedule::count(const Epoch& epoch, bool first) {
   }
 }
 
+// What the steps before step s of an epoch take of it: micro-batches, or examples where micro-batches differ in size.
+std::int64_t Schedule::part_before(const Epoch& epoch, std::int64_t s) const {
+  if (options_.micro_batch_tokens == 0) return epoch.first_of_step[static_cast<std::size_t>(s)];
+  return std::min(s * options_.step_examples(), static_cast<std::int64_t>(lengths_.size()) * options_.copies);
+}
+
 Schedule::Step Schedule::step(std::int64_t global_step) const {
   DML_CHECK(global_step >= 0 && global_step < steps_, "step {} of {}", global_step, steps_);
   auto after = std::upper_bound(epochs_.begin(), epochs_.end(), global_step,
@@ -241,11 +264,11 @@ Schedule::Step Schedule::step(std::int64_t global_step) const {
   auto first = [&](std::int64_t s) { return epoch.first_of_step[static_cast<std::size_t>(s)]; };
   step.first_micro_batch = first(step.number);
   step.micro_batches = first(step.number + 1) - step.first_micro_batch;
-  const std::int64_t micro_batches_done = first(before) * options_.rounds +
-                                          step.round * (first(before + size) - first(before)) + first(step.number + 1) -
-                                          first(before);
-  step.epochs_done = static_cast<double>(step.epoch) + static_cast<double>(micro_batches_done) /
-                                                           static_cast<double>(epoch.micro_batches * options_.rounds);
+  auto part = [&](std::int64_t s) { return part_before(epoch, s); };
+  const std::int64_t done = part(before) * options_.rounds + step.round * (part(before + size) - part(before)) +
+                            part(step.number + 1) - part(before);
+  step.epochs_done = static_cast<double>(step.epoch) +
+                     static_cast<double>(done) / static_cast<double>(part(epoch.different) * options_.rounds);
   return step;
 }
 

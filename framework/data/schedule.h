@@ -27,7 +27,8 @@ struct ScheduleOptions {
   bool packing = false;
   bool keep_order = false;          // no shuffling; packing keeps the order, too
   bool sequential_packing = false;  // shuffled, but packed in that order
-  bool group_by_length = false;     // without packing: examples of similar length share a micro-batch
+  bool group_by_length = false;     // without packing: examples of similar length share a micro-batch; with
+                                    // micro_batch_tokens, a step
   std::int64_t group_size = 100000;
   std::int64_t bin_size = 200;
   std::int64_t documents = 1;   // per example
@@ -66,14 +67,13 @@ class Schedule {
     std::int64_t first_together = 0,
                  last_together = 0;  // global steps whose completions are sampled together: [first, last)
     std::int64_t micro_batches = 0;  // over all ranks; fewer in the last step of an epoch
-    double epochs_done = 0;          // after this step
+    double epochs_done = 0;          // after this step; a share of micro-batches, with micro_batch_tokens of examples
   };
   std::int64_t steps() const { return steps_; }
   Step step(std::int64_t global_step) const;
   /// Examples of micro-batch m, 0 ≤ m < step(global_step).micro_batches. Valid until another epoch is requested.
   std::span<const std::int32_t> examples(std::int64_t global_step, std::int64_t m) const;
 
-  std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }
   /// Number of tokens of the largest micro-batch of the run, for the memory plan; most_documents(): the largest number
   /// of documents in one.
   std::int64_t longest() const { return longest_; }
@@ -96,6 +96,7 @@ class Schedule {
   };
   Epoch plan_steps(std::int64_t epoch);
   void count(const Epoch& epoch, bool first);
+  std::int64_t part_before(const Epoch& epoch, std::int64_t s) const;
   std::vector<std::int32_t> lengths_;
   ScheduleOptions options_;
   std::vector<Epoch> epochs_;

@@ -87,7 +87,7 @@ void check_data(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   if (const ScoreFilter& s = d.scores; s.max_loss && s.min_loss && *s.max_loss < *s.min_loss)
     rules.error("scores.max_loss", fmt::format("'scores.max_loss' of {} is below {} of {}", *s.max_loss,
                                                rules.cite("scores.min_loss"), *s.min_loss));
-  if (d.group_by_length && d.sample_packing)
+  if (d.group_by_length && d.sample_packing && d.rows == RowKind::text)
     rules.warning("group_by_length",
                   fmt::format("'group_by_length' has no effect with {}", rules.cite("sample_packing")));
   check_entries("datasets", d.datasets, recipe, rules);

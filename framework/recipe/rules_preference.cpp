@@ -139,6 +139,17 @@ void check_weights(const Recipe& recipe, RuleReport& rules) {
     }
 }
 
+// The micro-batches of preferences hold as many examples as fit, with or without sample_packing.
+void check_packing(const Recipe& recipe, RuleReport& rules) {
+  const PreferenceSection& p = recipe.preference;
+  if (!recipe.data.sample_packing || recipe.data.rows == RowKind::text || p.rl == Rl::grpo) return;
+  const char* key = p.reward_model ? "reward_model" : p.process_reward_model ? "process_reward_model" : "rl";
+  rules.warning("sample_packing",
+                fmt::format("'sample_packing' has no effect on training with {}, which always packs the examples of a "
+                            "step",
+                            rules.cite(key)));
+}
+
 }  // namespace
 
 void check_preference(const Recipe& recipe, RuleReport& rules) {
@@ -146,6 +157,7 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
   check_idle(recipe, rules);
   check_rewards(recipe, rules);
   check_weights(recipe, rules);
+  check_packing(recipe, rules);
   if (p.reward_model || p.process_reward_model) return check_reward_model(recipe, rules);
   if (p.rl == Rl::none) return;
   if (p.rl == Rl::dpo) check_losses(p, rules);

@@ -85,7 +85,7 @@ TEST_P(EverySchedule, HoldsEveryExampleOnceAnEpochWithinItsBounds) {
   o.sequential_packing = GetParam().sequential;
   o.group_by_length = GetParam().by_length;
   Schedule schedule(lengths, o);
-  ASSERT_EQ(schedule.epochs(), 2);
+  ASSERT_EQ(schedule.step(schedule.steps() - 1).epoch, 1);
   std::vector<int> seen(lengths.size());
   std::int64_t longest = 0, tokens = 0;
   std::vector<std::int32_t> first_epoch, second_epoch;
@@ -147,6 +147,49 @@ TEST(Schedule, CountsStepsExactly) {
   o.max_steps = 7;
   EXPECT_EQ(Schedule(lengths, o).steps(), 7);
   EXPECT_EQ(Schedule(lengths, o).step(6).epoch, 2);
+}
+
+// Preferences: micro-batches are filled with tokens, and only the last step of an epoch may have fewer examples.
+TEST(Schedule, StepsOfPreferencesHaveTheirExamplesWhateverTheLengths) {
+  const auto lengths = random_lengths(101, 400);
+  for (const bool by_length : {false, true})
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      ScheduleOptions o{.micro_batch_size = 4, .micro_batch_tokens = 512, .num_epochs = 2};
+      o.group_by_length = by_length;
+      o.seed = seed;
+      const Schedule schedule(lengths, o);
+      ASSERT_EQ(schedule.steps(), 52);
+      std::vector<int> seen(lengths.size());
+      for (std::int64_t s = 0; s < schedule.steps(); ++s) {
+        const auto step = schedule.step(s);
+        std::int64_t examples = 0;
+        for (std::int64_t m = 0; m < step.micro_batches; ++m)
+          for (auto i : schedule.examples(s, m)) ++seen[static_cast<std::size_t>(i)], ++examples;
+        const std::int64_t of_epoch = s % 26;
+        EXPECT_EQ(examples, of_epoch == 25 ? 1 : 4) << s;
+        EXPECT_DOUBLE_EQ(step.epochs_done,
+                         static_cast<double>(s / 26) + std::min(1.0, static_cast<double>(4 * (of_epoch + 1)) / 101))
+            << s;
+      }
+      EXPECT_EQ(std::ranges::count(seen, 2), 101);
+    }
+}
+
+// Half of 22 pairs in steps of 4: three steps, whatever micro-batches they have.
+TEST(Schedule, CountsTheExamplesOfPreferencesNotTheirMicroBatches) {
+  std::vector<std::int32_t> lengths(22, 100);
+  for (std::size_t i = 0; i < 4; ++i) lengths[i] = 1000;  // a micro-batch each
+  ScheduleOptions o{.micro_batch_size = 4, .micro_batch_tokens = 1024, .num_epochs = 0.5, .keep_order = true};
+  const Schedule half(lengths, o);
+  ASSERT_EQ(half.steps(), 3);
+  EXPECT_DOUBLE_EQ(half.step(0).epochs_done, 4.0 / 22);
+  EXPECT_DOUBLE_EQ(half.step(2).epochs_done, 12.0 / 22);
+  o.num_epochs = 1;
+  o.rounds = 2;  // each step twice, as with completions
+  const Schedule twice(lengths, o);
+  ASSERT_EQ(twice.steps(), 12);
+  EXPECT_DOUBLE_EQ(twice.step(0).epochs_done, 2.0 / 22);
+  EXPECT_DOUBLE_EQ(twice.step(11).epochs_done, 1);
 }
 
 TEST(Loader, ConcatenatesDocumentsAndMasksTheirBoundary) {

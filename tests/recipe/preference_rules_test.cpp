@@ -117,6 +117,16 @@ TEST(PreferenceRules, UnusedKeysAndHighRatesAreReported) {
   EXPECT_TRUE(warned(preference_file("rl: simpo\n"), "cpo_alpha: 0"));
 }
 
+// Their micro-batches are packed in any case, and examples of similar length share a step.
+TEST(PreferenceRules, PackingHasNoEffectAndGroupsByLengthHave) {
+  for (const char* kind : {"rl: dpo\n", "rl: kto\n", "reward_model: true\nval_set_size: 0\n"}) {
+    const auto file = preference_file(std::string(kind) + "group_by_length: true\nsample_packing: true\n");
+    EXPECT_TRUE(warned(file, "'sample_packing' has no effect on training with")) << kind;
+    EXPECT_FALSE(warned(file, "'group_by_length' has no effect")) << kind;
+  }
+  EXPECT_FALSE(warned(preference_file("sample_packing: true\n"), "'sample_packing' has no effect"));
+}
+
 TEST(PreferenceRules, RewardModelsHaveNoDropout) {
   EXPECT_EQ(parsed("reward_model: true\nval_set_size: 0\nadapter: lora\nlora_target_linear: true\nlora_dropout: 0.1\n")
                 .adapter.lora_dropout,
