@@ -42,10 +42,11 @@ Action PreferenceWarnings::on_step(const StepMetrics& metrics) {
 std::vector<std::string> PreferenceWarnings::warnings() const {
   std::vector<std::string> out;
   if (seen_ < static_cast<std::int64_t>(2 * kSteps)) return out;
-  auto mean = [](const auto& steps, Value which) {
-    double sum = 0;
-    for (const Values& v : steps) sum += v[which];
-    return sum / static_cast<double>(steps.size());
+  auto mean = [](const auto& steps, Value which) {  // of the steps that logged it; NaN if none did
+    double sum = 0, count = 0;
+    for (const Values& v : steps)
+      if (!std::isnan(v[which])) sum += v[which], count += 1;
+    return sum / count;
   };
   const double before = mean(first_, kChosen), after = mean(last_, kChosen), margin = mean(last_, kMargin);
   if (after < before - kMaxFall * std::abs(before))

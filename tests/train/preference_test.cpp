@@ -256,5 +256,31 @@ TEST(UnpairedPreferences, MismatchedAnswersMeasureTheDivergence) {
   EXPECT_NEAR(sums.loss, expected, 1e-12);
 }
 
+// The names that a step over good answers, bad answers or both logs.
+std::vector<std::string> logged(const std::function<DocumentRole(std::size_t document)>& role) {
+  GroupedBatch batch(false);
+  for (std::size_t d = 0; d < batch.groups.size(); ++d) batch.groups[d].role = role(d);
+  UnpairedObjective objective({.beta = 0.05, .apo_zero = true}, {});
+  GoldenModel golden("llama_tiny", true, batch.golden);
+  golden.model->reserve(objective.measure(*golden.model, GoldenModel::shape(batch.golden), true));
+  auto comm = make_self_comm();
+  UnitHooks none;
+  const std::function<PackedBatch(std::int64_t)> load = [&](std::int64_t) { return batch.view(); };
+  objective.begin(global(*golden.model, load, none, *comm));
+  std::vector<std::string> out;
+  for (const NamedValue& v : named_terms(objective.terms(), objective.train(*golden.model, batch.view(), {}, none)))
+    out.push_back(v.name);
+  return out;
+}
+
+TEST(UnpairedPreferences, OneKindOfAnswerHasNoMargin) {
+  constexpr DocumentRole kGood = DocumentRole::desirable, kBad = DocumentRole::undesirable;
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(logged([](std::size_t d) { return d % 2 == 0 ? kGood : kBad; }),
+            (Names{"rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected"}));
+  EXPECT_EQ(logged([](std::size_t) { return kGood; }), (Names{"rewards/chosen", "logps/chosen"}));
+  EXPECT_EQ(logged([](std::size_t) { return kBad; }), (Names{"rewards/rejected", "logps/rejected"}));
+}
+
 }  // namespace
 }  // namespace dml

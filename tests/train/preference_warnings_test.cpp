@@ -30,6 +30,16 @@ TEST(PreferenceWarnings, SayThatRewardsGrewFarApart) {
   EXPECT_THAT(signs(-20, 30), testing::ElementsAre(testing::StartsWith("rewards/margins reached 26.8")));
 }
 
+TEST(PreferenceWarnings, TakeTheStepsThatLoggedAValue) {
+  PreferenceWarnings found;
+  for (int s = 0; s < 20; ++s) {
+    StepMetrics m;
+    if (s != 18) m.values = {{"rewards/margins", 30}};  // a step of KTO with good answers only
+    found.on_step(m);
+  }
+  EXPECT_THAT(found.warnings(), testing::ElementsAre(testing::StartsWith("rewards/margins reached 30.0")));
+}
+
 std::vector<std::string> signs_of_rewards(double length_at_end, double cut, double equal) {
   PreferenceWarnings found;
   for (int s = 0; s < 20; ++s) {

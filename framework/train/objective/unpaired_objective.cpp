@@ -65,9 +65,9 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
     sums.denominator += g.weight;
     sums.add(desirable ? kDesirable : kUndesirable, reward);
     sums.add(desirable ? kLogpsDesirable : kLogpsUndesirable, documents_[d].answer);
-    // The difference of two means.
-    sums.add(kUnpairedMargin, desirable ? reward / desirable_ : -reward / undesirable_,
-             1 / (desirable_ + undesirable_));
+    if (desirable_ > 0 && undesirable_ > 0)  // the difference of two means
+      sums.add(kUnpairedMargin, desirable ? reward / desirable_ : -reward / undesirable_,
+               1 / (desirable_ + undesirable_));
     if (!settings_.apo_zero) sums.add(kUnpairedKl, divergence_);
   }
   if (weights.empty()) return sums;
