@@ -242,7 +242,6 @@ class Builder {
       if (row.why_dropped == dropped::kBadRow && data_.on_bad_row == BadRow::error)
         attempt([&] { throw UserError(row.detail); });
       if (row.why_dropped) drop(reader, group.raw[r], row.why_dropped, row.detail, report);
-      report.truncated += row.truncated;
       report.cut_documents += row.cut;
       if (!row.left_out.empty()) ++report.left_out[row.left_out];
       fields_ |= row.fields;
@@ -283,6 +282,7 @@ class Builder {
     report.ends_expected += ends;
     report.ends_trained += ends && made.ends_trained;
     report.fused += example.fused;
+    report.truncated += example.truncated;
     report.without_bos += made.bos == 0;
     report.two_bos += made.bos > 1;
   }

@@ -16,7 +16,7 @@ std::int64_t Example::trained() const {
 }
 
 Example& Assembler::operator()(const Rendered& rendered) {
-  out_.continues = out_.fused = false;
+  out_.continues = out_.fused = out_.truncated = false;
   out_.weight = 1;
   out_.weights.clear();
   out_.kind = ExampleKind::document;
@@ -145,6 +145,7 @@ Example joined(Example&& chosen, const Example& rejected) {
   out.kind = ExampleKind::pair;
   out.split = static_cast<std::int32_t>(out.size());
   out.fused |= rejected.fused;
+  out.truncated |= rejected.truncated;
   out.ids.insert(out.ids.end(), rejected.ids.begin(), rejected.ids.end());
   out.labels.insert(out.labels.end(), rejected.labels.begin(), rejected.labels.end());
   if (out.split < out.size())

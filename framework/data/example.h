@@ -20,6 +20,7 @@ struct Example {
   std::vector<Token> ids, labels;
   bool continues = false;  // the document continues in the next example, so it has no end-of-text token
   bool fused = false;      // a token begins in untrained text and ends in trained text
+  bool truncated = false;  // lost tokens at sequence_len; a pair: one of its documents did
   ExampleKind kind = ExampleKind::document;
   std::int32_t split = 0;  // of a pair: number of tokens of the chosen document, which comes before the rejected one
   float weight = 1;        // of its loss

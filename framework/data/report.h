@@ -46,7 +46,7 @@ struct DatasetReport {
   std::int64_t ends_expected = 0,
                ends_trained = 0;  // examples that contain the end of their text; those whose last label is an end token
   std::int64_t turns = 0, turns_ended = 0;  // trained ranges; those that end with a trained end token
-  std::int64_t truncated = 0;               // truncated at sequence_len
+  std::int64_t truncated = 0;               // examples that were truncated at sequence_len
   std::int64_t cut_documents = 0;           // documents that became several examples
   std::int64_t longest = 0;
   std::int64_t fused = 0;                     // examples with a token that spans the boundary of prompt and answer

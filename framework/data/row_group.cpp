@@ -218,7 +218,7 @@ bool RowWorker::fit_answer(Example& example, const Limits& limits, RowResult& re
     result.why_dropped = limits.too_long;
     return false;
   }
-  ++result.truncated;
+  example.truncated = true;
   example.truncate(limits.length);
   if (example.trained() > 0) return true;
   result.why_dropped = dropped::kPromptTooLong;
@@ -272,7 +272,7 @@ void RowWorker::fit(Example& example, std::int64_t trained, bool chunk, const Li
     case ExcessLength::raise:
       limits.refuse(example);
     case ExcessLength::truncate:
-      ++result.truncated;
+      example.truncated = true;
       example.truncate(limits.length);
       return keep(example, example.trained(), true, limits, group);
     case ExcessLength::split_turns: {
@@ -280,7 +280,7 @@ void RowWorker::fit(Example& example, std::int64_t trained, bool chunk, const Li
       if (parts.empty()) result.why_dropped = limits.too_long;
       std::int64_t kept = 0;
       for (auto& part : parts) kept += part.size();
-      if (!parts.empty() && kept < example.size()) ++result.truncated;
+      if (!parts.empty()) parts.back().truncated = kept < example.size();
       for (auto& part : parts) keep(part, part.trained(), &part == parts.data(), limits, group);
       return;
     }

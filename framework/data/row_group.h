@@ -20,7 +20,6 @@ struct RowResult {
   std::size_t examples = 0;  // number of the group's examples that come from this row
   const char* why_dropped = nullptr;
   std::string detail;
-  std::int64_t truncated = 0;
   TrainedEnds turns;
   bool cut = false;
   std::string left_out;  // Rendered::left_out

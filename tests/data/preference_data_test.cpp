@@ -1,4 +1,6 @@
 // Pairs and labeled answers: from rows to groups of documents in a micro-batch.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 
 #include "data/example.h"
@@ -188,6 +190,19 @@ TEST_F(PreferenceData, EqualAnswersAndPromptsThatDoNotFitAreCounted) {
   EXPECT_EQ(dropped.at(dropped::kEqualOnceCut), 1);
   EXPECT_EQ(dropped.at(dropped::kPromptTooLong), 1);
   EXPECT_EQ(p.report().datasets[0].pairs, 3);
+  EXPECT_EQ(p.report().datasets[0].truncated, 0) << "those that were are dropped";
+}
+
+TEST_F(PreferenceData, ATruncatedPairCountsOnce) {
+  add(write("p.jsonl", pair("a", "longer than it", "another long one") + pair("b", "longer than it", "2") +
+                           pair("c", "1", "2") + pair("longer than all there is", "x", "y")),
+      "passthrough");
+  data.sequence_len = 12;
+  data.excess_length_strategy = ExcessLength::truncate;
+  const Prepared p = run();
+  EXPECT_EQ(p.report().datasets[0].pairs, 3);
+  EXPECT_EQ(p.report().datasets[0].truncated, 2);
+  EXPECT_THAT(p.report().lines(), testing::Contains("  2 examples (66.7 %) truncated"));
 }
 
 TEST_F(PreferenceData, MissingAnswersNameTheirRow) {
