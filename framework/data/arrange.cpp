@@ -85,4 +85,23 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
   return out;
 }
 
+Repeats repeats_in(const Arrangement& order, std::span<const std::uint64_t> hashes) {
+  Repeats out;
+  auto sorted_hashes = [&](std::vector<std::int32_t> items) {
+    std::ranges::sort(items);
+    const auto repeated = std::ranges::unique(items);
+    items.erase(repeated.begin(), repeated.end());
+    std::vector<std::uint64_t> of;
+    for (std::int32_t i : items) of.push_back(hashes[static_cast<std::size_t>(i)]);
+    std::ranges::sort(of);
+    for (std::size_t i = 1; i < of.size(); ++i) out.duplicates += of[i] == of[i - 1];
+    return of;
+  };
+  const auto train = sorted_hashes(order.train), validation = sorted_hashes(order.validation);
+  for (std::uint64_t hash : validation) out.leaked += std::ranges::binary_search(train, hash);
+  out.all_leaked =
+      std::ranges::all_of(train, [&](std::uint64_t hash) { return std::ranges::binary_search(validation, hash); });
+  return out;
+}
+
 }  // namespace dml

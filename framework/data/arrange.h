@@ -24,4 +24,13 @@ struct Arrangement {
 /// validation examples off the end. UserError when a split is empty.
 Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& data, std::uint64_t seed);
 
+struct Repeats {
+  std::int64_t duplicates = 0;  // examples that equal another one of the same split
+  std::int64_t leaked = 0;      // validation examples that are in the training data, too
+  bool all_leaked = false;      // the training data has no other examples
+};
+
+/// Finds equal examples by `hashes` of all examples. One that dataset weights repeat is not its own duplicate.
+Repeats repeats_in(const Arrangement& order, std::span<const std::uint64_t> hashes);
+
 }  // namespace dml

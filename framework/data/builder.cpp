@@ -156,7 +156,10 @@ class Builder {
     for (WrittenFile& file : arrays_->finish()) out_.files.push_back(std::move(file));
     std::sort(out_.files.begin(), out_.files.end(), [](auto& a, auto& b) { return a.name < b.name; });
     clock.lap(Phase::write);
-    count_repeats(order);
+    const Repeats repeats = repeats_in(order, hashes_);
+    out_.report.duplicates = repeats.duplicates;
+    out_.report.leaked = repeats.leaked;
+    out_.report.all_leaked = repeats.all_leaked;
     out_.report.train_examples = static_cast<std::int64_t>(order.train.size());
     out_.report.validation_examples = static_cast<std::int64_t>(order.validation.size());
     out_.sources = std::move(sources_);
@@ -247,7 +250,7 @@ class Builder {
       fields_ |= row.fields;
       const std::int32_t before = count_;
       for (auto end = made + static_cast<std::ptrdiff_t>(row.examples); made != end; ++made) {
-        if (const auto refusal = filter_.refuses(*made, sources_, group.raw[r].line))
+        if (const auto refusal = filter_.refuses(*made, sources_, group.raw[r].line, report.validation))
           drop(reader, group.raw[r], refusal->reason, refusal->detail, report);
         else keep(*made, group.raw[r].line, report);
       }
@@ -295,18 +298,6 @@ class Builder {
       arrays_->drop(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) + "\n");
     if (limits_.dropped) (*limits_.dropped)(shown);
     if (report.first_dropped.size() < DatasetReport::kShown) report.first_dropped.push_back(std::move(shown));
-  }
-
-  void count_repeats(const Arrangement& order) {
-    auto sorted = hashes_;
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t i = 1; i < sorted.size(); ++i) out_.report.duplicates += sorted[i] == sorted[i - 1];
-    if (order.validation.empty()) return;
-    sorted.clear();
-    for (std::int32_t i : order.train) sorted.push_back(hashes_[static_cast<std::size_t>(i)]);
-    std::sort(sorted.begin(), sorted.end());
-    for (std::int32_t i : order.validation)
-      out_.report.leaked += std::binary_search(sorted.begin(), sorted.end(), hashes_[static_cast<std::size_t>(i)]);
   }
 
   const DataSection& data_;

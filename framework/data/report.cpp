@@ -160,6 +160,16 @@ void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& o
     out.push_back(fmt::format("{}: {:.1f} % of the rows were dropped", d.name, percent(dropped, d.rows)));
 }
 
+// Deduplication keeps the test data and removes what it shares with the training data.
+std::string leak_remedy(const DataReport& report) {
+  const bool tests = std::ranges::any_of(report.datasets, &DatasetReport::validation);
+  if (tests && report.all_leaked)
+    return "every training example is one of them: give test_datasets other rows, or use val_set_size instead";
+  return fmt::format(
+      "set dataset_exact_deduplication: true to {}",
+      tests ? fmt::format("remove {} from the training data", report.leaked == 1 ? "it" : "them") : "keep one of each");
+}
+
 }  // namespace
 
 std::vector<std::string> DataReport::warnings() const {
@@ -173,10 +183,8 @@ std::vector<std::string> DataReport::warnings() const {
     out.push_back(fmt::format("{}; set dataset_exact_deduplication: true to keep one of each",
                               counted(duplicates, "example is a duplicate", "examples are duplicates")));
   if (leaked > 0)
-    out.push_back(
-        fmt::format("{} also in the training data, so the validation loss will be too low; set "
-                    "dataset_exact_deduplication: true to remove {}",
-                    counted(leaked, "validation example is", "validation examples are"), leaked == 1 ? "it" : "them"));
+    out.push_back(fmt::format("{} also in the training data, so the validation loss will be too low; {}",
+                              counted(leaked, "validation example is", "validation examples are"), leak_remedy(*this)));
   return out;
 }
 
@@ -221,7 +229,8 @@ Json to_json(const DataReport& report) {
           {"train_examples", report.train_examples},
           {"validation_examples", report.validation_examples},
           {"duplicates", report.duplicates},
-          {"leaked", report.leaked}};
+          {"leaked", report.leaked},
+          {"all_leaked", report.all_leaked}};
 }
 
 DataReport report_from_json(const Json& json, const std::string& source) {
@@ -265,6 +274,7 @@ DataReport report_from_json(const Json& json, const std::string& source) {
     r.validation_examples = json.at("validation_examples");
     r.duplicates = json.at("duplicates");
     r.leaked = json.at("leaked");
+    r.all_leaked = json.value("all_leaked", false);
     return r;
   } catch (const Json::exception& error) {
     throw UserError("{}: the report is damaged ({})", source, error.what());

@@ -69,8 +69,9 @@ struct DataReport {
   std::vector<DatasetReport> datasets;
   std::array<std::int64_t, kBuckets> lengths{};
   std::int64_t train_examples = 0, validation_examples = 0;
-  std::int64_t duplicates = 0;  // examples that equal another one, over all datasets
+  std::int64_t duplicates = 0;  // examples that equal another one of the same split
   std::int64_t leaked = 0;      // validation examples that are in the training data, too
+  bool all_leaked = false;      // the training data has no other examples
 
   std::int64_t total(std::int64_t DatasetReport::*member) const;
   /// The summary, one line per statement.

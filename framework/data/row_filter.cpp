@@ -44,12 +44,13 @@ std::optional<RowFilter::Refusal> RowFilter::by_score(const MadeExample& made, c
 }
 
 std::optional<RowFilter::Refusal> RowFilter::refuses(const MadeExample& made, const std::vector<SourceFile>& sources,
-                                                     std::int64_t line) {
+                                                     std::int64_t line, bool validation) {
   if (!scores_.empty() || !data_.scores.drop.empty())
     if (auto refusal = by_score(made, sources.back().place(line))) return refusal;
-  const Origin here{sources.size() - 1, line};
+  const Origin here{sources.size() - 1, line, validation};
   auto duplicate_of = [&](const char* reason, const Origin& of) {
-    return Refusal{reason, "of " + sources[of.source].place(of.line)};
+    const char* where = of.validation && !validation ? " in test_datasets" : "";
+    return Refusal{reason, fmt::format("of {}{}", sources[of.source].place(of.line), where)};
   };
   if (data_.dataset_exact_deduplication)
     if (auto [at, fresh] = seen_.try_emplace(made.hash, here); !fresh)

@@ -23,8 +23,10 @@ class RowFilter {
     const char* reason;
     std::string detail;
   };
-  /// Why the next example, from line `line` of the last of `sources`, is dropped; empty if it is kept.
-  std::optional<Refusal> refuses(const MadeExample& made, const std::vector<SourceFile>& sources, std::int64_t line);
+  /// Why the next example, from line `line` of the last of `sources`, is dropped; empty if it is kept. `validation`: it
+  /// is of test_datasets, which come first: the training data lose what both have.
+  std::optional<Refusal> refuses(const MadeExample& made, const std::vector<SourceFile>& sources, std::int64_t line,
+                                 bool validation);
   /// UserError when there are scores and none of them matched a row, or when rows changed since they were scored.
   void finish() const;
 
@@ -32,6 +34,7 @@ class RowFilter {
   struct Origin {
     std::size_t source;
     std::int64_t line;
+    bool validation;
   };
   // The scores of a row, which may have become several examples: each is judged by its own.
   struct Score {

@@ -228,9 +228,11 @@ void add_order(Table& t) {
         {.example = "true"});
   t.add("group_by_length", &S::group_by_length, "Put examples of similar length into the same micro-batch.",
         {.example = "true"});
-  t.add("dataset_exact_deduplication", &S::dataset_exact_deduplication, "Drop examples that equal an earlier one.",
+  t.add("dataset_exact_deduplication", &S::dataset_exact_deduplication,
+        "Drop examples that equal an earlier one, and training examples that are in test_datasets.",
         {.example = "true"});
-  t.add("dataset_near_deduplication", &S::dataset_near_deduplication, "Drop examples that nearly equal an earlier one.",
+  t.add("dataset_near_deduplication", &S::dataset_near_deduplication,
+        "Drop examples that nearly equal an earlier one, and training examples that nearly equal one in test_datasets.",
         {.example = "true"});
   t.add("scores", &S::scores, "Drop rows by the losses that `dml score` wrote.",
         {.example = "{path: scores.jsonl, max_loss: 6}", .unset = "no row is dropped by its loss"});

@@ -368,9 +368,11 @@ TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
   Prepared p = run();
   EXPECT_EQ(p.train().size(), 40);
   EXPECT_EQ(p.report().leaked, 5);
-  EXPECT_EQ(p.report().duplicates, 15);
+  EXPECT_EQ(p.report().duplicates, 10) << "within the training data; the test data are others";
   EXPECT_THAT(p.report().warnings(),
-              ::testing::Contains(HasSubstr("5 validation examples are also in the training data")));
+              ::testing::Contains(HasSubstr("5 validation examples are also in the training data, so the validation "
+                                            "loss will be too low; set dataset_exact_deduplication: true to remove "
+                                            "them from the training data")));
   data.dataset_exact_deduplication = true;
   p = run();
   EXPECT_EQ(p.train().size(), 25);
@@ -384,6 +386,34 @@ TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
   EXPECT_EQ(p.report().datasets[2].examples, 0);
   EXPECT_EQ(p.report().datasets[2].turns, 0);
   EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("100.0 % of the rows were dropped")));
+}
+
+// The advice must not be one that leaves nothing to train on.
+TEST_F(Prepare, TestDataThatAreTheTrainingDataAreNoDuplicates) {
+  std::string file = write("a.jsonl", rows(20));
+  add(file, "alpaca");
+  data.datasets[0].weight = 2;  // a repeated example is no duplicate either
+  data.test_datasets.push_back(data.datasets[0]);
+  data.test_datasets[0].weight = 1;
+  EXPECT_EQ(run().report().duplicates, 0);
+  EXPECT_EQ(run().report().leaked, 20);
+  EXPECT_THAT(run().report().warnings(),
+              ElementsAre(HasSubstr(
+                  "every training example is one of them: give test_datasets other rows, or use val_set_size")));
+  data.dataset_exact_deduplication = true;
+  EXPECT_THAT(error_of<UserError>([&] { run(); }),
+              HasSubstr("no examples are left to train on: 20 dropped (20 duplicate); the first: " + file + ":1 (of " +
+                        file + ":1 in test_datasets)"));
+}
+
+TEST_F(Prepare, ADuplicateThatIsSplitOffIsALeak) {
+  add(write("a.jsonl", rows(10) + rows(1)), "alpaca");
+  data.val_set_size = 1;  // the last row
+  data.shuffle_merged_datasets = false;
+  const Prepared p = run();
+  EXPECT_EQ(p.report().duplicates, 0);
+  EXPECT_EQ(p.report().leaked, 1);
+  EXPECT_THAT(p.report().warnings(), Contains(HasSubstr("set dataset_exact_deduplication: true to keep one of each")));
 }
 
 TEST_F(Prepare, RemovesNearDuplicates) {
