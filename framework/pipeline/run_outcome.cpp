@@ -6,24 +6,70 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <utility>
 
 namespace dml {
 namespace {
 
 constexpr std::size_t kMinSteps = 10;  // fewer are not comparable: each step has other examples
 
-double mean_loss(std::span<const StepMetrics> steps) {
-  double sum = 0, count = 0;
+// The mean over a step. The variance of such a mean is inversely proportional to its weight.
+struct StepValue {
+  double value = 0, weight = 1;
+};
+
+std::vector<StepValue> loss_values(const std::vector<StepMetrics>& steps) {
+  std::vector<StepValue> out;
   for (const StepMetrics& m : steps)
-    if (std::isfinite(m.loss)) sum += m.loss, count += 1;  // a step that was skipped has none
+    out.push_back({m.loss, static_cast<double>(std::max<std::int64_t>(1, m.trained_tokens))});
+  return out;
+}
+
+// A step that was skipped has no value.
+double mean(std::span<const StepValue> steps) {
+  double sum = 0, count = 0;
+  for (const StepValue& s : steps)
+    if (std::isfinite(s.value)) sum += s.value, count += 1;
   return sum / count;
 }
 
-double mean(std::span<const double> values) {
-  return std::reduce(values.begin(), values.end()) / static_cast<double>(values.size());
+double variance_of_mean(std::span<const StepValue> steps) {
+  double sum = 0, count = 0;
+  for (const StepValue& s : steps)
+    if (std::isfinite(s.value)) sum += 1 / s.weight, count += 1;
+  return sum / (count * count);
+}
+
+// The standard deviation of a value of weight 1, from the differences between neighbors: what the run learns changes
+// them little. Their median is not changed by the jump of a run that diverges.
+double spread(std::span<const StepValue> steps) {
+  constexpr double kMedianOfNormal = 0.6745;  // of |x|, where x is standard normal
+  std::vector<double> jumps;
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    const StepValue &a = steps[i - 1], &b = steps[i];
+    if (const double jump = std::abs(b.value - a.value) / std::sqrt(1 / a.weight + 1 / b.weight); std::isfinite(jump))
+      jumps.push_back(jump);
+  }
+  if (jumps.empty()) return 0;
+  const auto middle = jumps.begin() + std::ssize(jumps) / 2;
+  std::ranges::nth_element(jumps, middle);
+  return *middle / kMedianOfNormal;
+}
+
+RunOutcome outcome_of_steps(std::string what, std::span<const StepValue> steps, bool greater_is_better) {
+  if (steps.size() < kMinSteps) return {};
+  const auto first = steps.first(steps.size() / 10), last = steps.last(steps.size() / 10);
+  return {std::move(what), mean(first), mean(last), greater_is_better,
+          spread(steps) * std::sqrt(variance_of_mean(first) + variance_of_mean(last))};
 }
 
 }  // namespace
+
+// Also if a value is not finite.
+bool RunOutcome::worse() const {
+  constexpr double kClear = 4;  // standard errors
+  return !what.empty() && !(greater_is_better ? last >= first - kClear * noise : last <= first + kClear * noise);
+}
 
 std::string RunOutcome::text() const {
   return what.empty() ? "" : fmt::format("{} {:.4f} → {:.4f}", what, first, last);
@@ -40,25 +86,22 @@ std::vector<double> rewards_of(const std::vector<StepMetrics>& steps) {
 std::optional<double> last_reward(const std::vector<StepMetrics>& steps) {
   const std::vector<double> rewards = rewards_of(steps);
   if (rewards.empty()) return std::nullopt;
-  return mean(std::span(rewards).last(std::max<std::size_t>(1, rewards.size() / 10)));
+  const auto last = std::span(rewards).last(std::max<std::size_t>(1, rewards.size() / 10));
+  return std::reduce(last.begin(), last.end()) / static_cast<double>(last.size());
 }
 
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& all_evals,
                       std::int64_t result_step) {
   if (const std::vector<double> rewards = rewards_of(steps); !rewards.empty()) {
-    if (rewards.size() < kMinSteps) return {};
-    const std::span<const double> all(rewards);
-    const std::size_t tenth = rewards.size() / 10;
-    return {"reward", mean(all.first(tenth)), mean(all.last(tenth)), true};
+    std::vector<StepValue> values;
+    for (double reward : rewards) values.push_back({reward});
+    return outcome_of_steps("reward", values, true);
   }
   const std::vector<EvalMetrics> evals = with_loss(all_evals);
   auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
   if (evals.size() > 1 && result != evals.end() && result != evals.begin())
     return {"validation loss", evals.front().loss(), result->loss()};
-  if (steps.size() < kMinSteps) return {};
-  const std::span<const StepMetrics> all(steps);
-  const std::size_t tenth = steps.size() / 10;
-  return {"training loss", mean_loss(all.first(tenth)), mean_loss(all.last(tenth))};
+  return outcome_of_steps("training loss", loss_values(steps), false);
 }
 
 }  // namespace dml

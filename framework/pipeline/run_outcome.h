@@ -13,7 +13,9 @@ struct RunOutcome {
   std::string what;  // "reward", "validation loss", "training loss"; "" when too little was measured
   double first = 0, last = 0;
   bool greater_is_better = false;
-  bool worse() const { return !what.empty() && !(greater_is_better ? last >= first : last <= first); }
+  double noise = 0;  // standard error of last − first, since each step has other examples; 0 for evaluations
+  /// Whether the result is worse by clearly more than noise.
+  bool worse() const;
   /// "validation loss 3.1200 → 2.0100"; "" when too little was measured.
   std::string text() const;
 };
@@ -26,7 +28,7 @@ std::optional<double> last_reward(const std::vector<StepMetrics>& steps);
 
 /// With rewards, their means over the first and last tenth of those steps, and never a loss. Else the validation loss
 /// of the first evaluation and of the one after `result_step`, whose weights are the result; without two evaluations,
-/// the mean training loss of the first and last tenth of the steps.
+/// the mean training loss of the first and last tenth of the steps, which are at least 10.
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& evals,
                       std::int64_t result_step);
 

@@ -104,6 +104,45 @@ TEST(RunOutcome, WithoutEvaluationsComparesTheFirstTenthOfTheStepsWithTheLast) {
   EXPECT_FALSE(outcome_of(steps, {}, 9).worse());
 }
 
+// A run of 28 steps on 37 rows whose loss on the same rows fell: the rows of its last steps are harder.
+TEST(RunOutcome, StepsOnOtherRowsAreNotWorse) {
+  const std::vector<std::pair<double, std::int64_t>> measured{
+      {1.119, 185}, {1.196, 152}, {2.57, 72},   {0.743, 195}, {1.462, 140}, {0.982, 161}, {1.041, 116},
+      {1.53, 142},  {1.588, 134}, {1.192, 177}, {0.949, 170}, {0.898, 229}, {1.033, 194}, {0.638, 189},
+      {0.699, 240}, {1.889, 90},  {1.274, 140}, {1.143, 200}, {1.644, 123}, {1.173, 136}, {0.757, 214},
+      {1.527, 110}, {0.841, 202}, {1.199, 187}, {0.791, 199}, {1.087, 182}, {1.295, 158}, {1.562, 75}};
+  std::vector<StepMetrics> steps;
+  for (const auto& [loss, tokens] : measured) {
+    steps.push_back(step_of(std::ssize(steps) + 1, loss));
+    steps.back().trained_tokens = tokens;
+  }
+  EXPECT_EQ(outcome_of(steps, {}, 28).text(), "training loss 1.1575 → 1.4285");
+  EXPECT_FALSE(outcome_of(steps, {}, 28).worse());
+  // The same noise around a loss that rises, or that jumps after some steps.
+  std::vector<StepMetrics> rising = steps, jumping = steps;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    rising[s].loss += 0.15 * static_cast<double>(s);
+    jumping[s].loss += s < 20 ? 0 : 5;
+  }
+  EXPECT_TRUE(outcome_of(rising, {}, 28).worse());
+  EXPECT_TRUE(outcome_of(jumping, {}, 28).worse());
+  steps.resize(10);
+  for (std::size_t s = 5; s < 10; ++s) steps[s].loss *= 6;
+  EXPECT_TRUE(outcome_of(steps, {}, 10).worse()) << "also of the fewest steps";
+  for (StepMetrics& m : steps) m.loss = NAN;
+  EXPECT_TRUE(outcome_of(steps, {}, 10).worse());
+}
+
+TEST(RunOutcome, ThatStaysTheSameIsNotWorse) {
+  std::vector<StepMetrics> steps;
+  for (int s = 0; s < 12; ++s) {
+    steps.push_back(step_of(s + 1, 0));
+    steps.back().values = {{"reward", 1}};
+  }
+  EXPECT_EQ(outcome_of(steps, {}, 12).text(), "reward 1.0000 → 1.0000");
+  EXPECT_FALSE(outcome_of(steps, {}, 12).worse());
+}
+
 TEST(RunOutcome, OfRewardsMoreIsBetter) {
   std::vector<StepMetrics> steps;
   for (int s = 0; s < 40; ++s) {
