@@ -17,6 +17,8 @@ class Interval {
   /// Whether an event is due after step s, counted from 0; `before` and `after`: the epochs done before and after step
   /// s.
   bool due(std::int64_t step, double before, double after) const;
+  /// The number of steps between events; 0 if they do not come every so many steps.
+  std::int64_t steps() const { return every_; }
 
  private:
   std::int64_t every_ = 0;  // steps
@@ -28,6 +30,9 @@ class Calendar {
   Calendar(const TrainSection& train, const Schedule& schedule);
   bool evaluates(std::int64_t step) const;
   bool saves(std::int64_t step) const;
+  /// Steps between evaluations, or checkpoints; 0 if they do not come every so many steps.
+  std::int64_t eval_steps() const { return evaluate_.steps(); }
+  std::int64_t save_steps() const { return save_.steps(); }
   /// The number of evaluations of the whole run.
   std::int64_t evaluations() const;
   /// The number of checkpoints of a run that begins after `from_step` steps.

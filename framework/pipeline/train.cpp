@@ -246,6 +246,8 @@ TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, c
   };
   s.micro_batch_size = t.micro_batch_size;
   s.num_epochs = t.num_epochs;
+  s.eval_steps = plan.data.calendar.eval_steps();
+  s.save_steps = plan.data.calendar.save_steps();
   return s;
 }
 

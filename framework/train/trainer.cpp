@@ -312,6 +312,8 @@ TrainerState Trainer::trainer_state() const {
   t.tokens = state_.tokens;
   t.epoch = state_.epoch;
   t.epochs = settings_.num_epochs;
+  t.eval_steps = settings_.eval_steps;
+  t.save_steps = settings_.save_steps;
   t.best_metric = state_.best_metric;
   t.best_step = state_.best_step;
   if (t.best_step >= 0) t.best_checkpoint = best_checkpoint_of(state_, settings_.facts.output_dir);

@@ -44,8 +44,9 @@ struct TrainerSettings {
   std::int64_t nonfinite_patience = 1;
   /// Describes the rows of these micro-batches of step s, or of the whole step if none are given; for messages.
   std::function<std::string(std::int64_t step, std::span<const std::int64_t> micro_batches)> rows_of_step;
-  std::int64_t micro_batch_size = 1;  // this and num_epochs are for trainer_state.json only
+  std::int64_t micro_batch_size = 1;  // this and what follows are for trainer_state.json only
   double num_epochs = 1;
+  std::int64_t eval_steps = 0, save_steps = 0;  // 0: not every so many steps
 };
 
 /// A key of TrainState::extra: whether the evaluation after its step was interrupted.

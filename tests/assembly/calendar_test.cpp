@@ -68,6 +68,18 @@ TEST(Calendar, BelowOneIsAFractionOfTheWholeRun) {
   EXPECT_EQ(saves(train, schedule(100, 1, 1)).front(), 7);
 }
 
+TEST(Calendar, KnowsTheStepsBetweenEvents) {
+  TrainSection train;
+  train.eval_steps = 0.25;
+  train.save_steps = 4;
+  const Schedule s = schedule(18, 1, 1);
+  EXPECT_EQ(Calendar(train, s).eval_steps(), 5);
+  EXPECT_EQ(Calendar(train, s).save_steps(), 4);
+  train.save_strategy = IntervalStrategy::best;
+  EXPECT_EQ(Calendar(train, s).save_steps(), 5) << "as it evaluates";
+  EXPECT_EQ(Calendar({}, s).eval_steps(), 0);
+}
+
 TEST(Calendar, OnceAnEpochByDefault) {
   TrainSection train;
   EXPECT_EQ(evaluations(train, schedule(10, 3, 2)), (Steps{4, 8}));  // 10 examples are 4 steps, the last one smaller

@@ -49,6 +49,9 @@ TEST_F(History, OfARunThatContinuesElsewhereIsThatOfOneRun) {
   EXPECT_EQ(results_in(other), results_in(at("out")));
   EXPECT_EQ(numbers_of(other + "/metrics.jsonl"), numbers_of(at("out/metrics.jsonl")));
   EXPECT_EQ(history_of(other + "/checkpoint-8"), history_of(at("out/checkpoint-8")));
+  const Json state = read_json(at("out/checkpoint-8/trainer_state.json"));
+  EXPECT_EQ(state.at("eval_steps"), 2);
+  EXPECT_EQ(state.at("save_steps"), 2);
   const Ended again = train(1, r, {"--resume", "auto", "--output_dir", other});
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_EQ(results_in(other), results_in(at("out"))) << "the best checkpoint is in the first folder";
