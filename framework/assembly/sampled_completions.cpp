@@ -85,19 +85,29 @@ SampledCompletions::SampledCompletions(const Recipe& recipe, const Prepared& pre
       rewards_(recipe.preference) {
   advantages_ = {trl_.num_generations, rewards_.weights(), scale_of(trl_.scale_rewards),
                  trl_.multi_objective_aggregation == "normalize_then_sum"};
-  std::vector<std::int32_t> stored;
-  for (std::int64_t i = 0; i < examples_.size(); ++i) {
-    stored.push_back(examples_.stored(i));
-    longest_prompt_ = std::max(longest_prompt_, examples_.length(i));
-  }
-  std::vector<Json> records = prepared.records(stored);
-  for (std::size_t i = 0; i < stored.size(); ++i) rows_.push_back({std::move(records[i]), prepared.place(stored[i])});
+  for (std::int64_t i = 0; i < examples_.size(); ++i) longest_prompt_ = std::max(longest_prompt_, examples_.length(i));
   rewards_.load();
-  if (const auto problems = rewards_.problems_with(rows_, tokenizer); !problems.empty())
-    throw UserError("{}", fmt::join(problems, "\n"));
+  read_rows(prepared);
   const ScheduleOptions& o = schedule.options();
   const std::int64_t completions = o.steps_together * o.micro_batches_per_step * o.micro_batch_size;
   prompts_at_once_ = ceil_div(completions / trl_.num_generations, ranks);
+}
+
+// Problems are reported in the order of the files.
+void SampledCompletions::read_rows(const Prepared& prepared) {
+  std::vector<std::pair<std::int32_t, std::size_t>> order;  // stored example, place in rows_
+  for (std::int64_t i = 0; i < examples_.size(); ++i)
+    order.push_back({examples_.stored(i), static_cast<std::size_t>(i)});
+  std::ranges::sort(order);
+  std::vector<std::int32_t> stored;
+  for (const auto& [example, place] : order) stored.push_back(example);
+  std::vector<Json> records = prepared.records(stored);
+  std::vector<EvalRow> rows;
+  for (std::size_t i = 0; i < stored.size(); ++i) rows.push_back({std::move(records[i]), prepared.place(stored[i])});
+  if (const auto problems = rewards_.problems_with(rows, tokenizer_); !problems.empty())
+    throw UserError("{}", fmt::join(problems, "\n"));
+  rows_.resize(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) rows_[order[i].second] = std::move(rows[i]);
 }
 
 SampledCompletions::Plan SampledCompletions::plan_of(std::int64_t step) const {

@@ -39,6 +39,8 @@ class SampledCompletions : public Completions {
     std::vector<std::size_t> ends;
   };
   Plan plan_of(std::int64_t step) const;
+  /// Fills rows_. UserError naming the rows that the rewards cannot judge.
+  void read_rows(const Prepared& prepared);
   /// Computed once, so that the memory plan and the engine agree.
   const EngineOptions& options(CausalLm& model);
   void generate(std::int64_t step, const Plan& plan, CausalLm& model, Comm& comm, std::vector<Completion>& out);
