@@ -226,7 +226,8 @@ void add_order(Table& t) {
         {.example = "true"});
   t.add("curriculum_sampling", &S::curriculum_sampling, "Keep the order of the data: no shuffling, in no epoch.",
         {.example = "true"});
-  t.add("group_by_length", &S::group_by_length, "Put examples of similar length into the same micro-batch.",
+  t.add("group_by_length", &S::group_by_length,
+        "Put examples of similar length into the same micro-batch; with preferences, the same step.",
         {.example = "true"});
   t.add("dataset_exact_deduplication", &S::dataset_exact_deduplication,
         "Drop examples that equal an earlier one, and training examples that are in test_datasets.",
