@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <shared_mutex>
@@ -43,12 +44,28 @@ Descriptor open_file(const std::string& path) {
 
 }  // namespace
 
-// Receives the bytes [at, end).
+// Receives the bytes [at, end). Of a range, those that have arrived are noted in steps, and at its end, however it
+// ends.
 struct Transfer::Stream {
+  static constexpr std::uint64_t kStep = std::uint64_t{256} << 10;
+
   Transfer& owner;
   std::uint64_t begin, end, at;
   std::atomic<std::uint64_t>& arrived;
+  std::optional<std::uint64_t> range = {};  // unset: the whole file
+  std::uint64_t noted = at;
   bool checked = false, ignored_range = false;
+
+  void note() {
+    if (range && at != noted) owner.note(*range, at - begin);
+    noted = at;
+  }
+
+  void start_over() {
+    arrived -= at - begin;
+    at = begin;
+    note();
+  }
 
   bool asks_for_part() const { return at > 0 || end < owner.file_.size; }
 
@@ -61,11 +78,11 @@ struct Transfer::Stream {
     if (const std::string tag = etag_of(head.first); is_digest(tag) && tag != file.digest)
       throw HubFileChanged(file.path);
     if (head.status == 206) {
-      const std::string range = head.header("content-range");
-      if (!range.starts_with(fmt::format("bytes {}-", at)) ||
-          (!range.ends_with("/*") && !range.ends_with(fmt::format("/{}", file.size))))
+      const std::string sent = head.header("content-range");
+      if (!sent.starts_with(fmt::format("bytes {}-", at)) ||
+          (!sent.ends_with("/*") && !sent.ends_with(fmt::format("/{}", file.size))))
         throw IoError(fmt::format("{}: bytes from {} of {} were asked for, the answer has '{}'", file.path, at,
-                                  file.size, range.substr(0, 80)));
+                                  file.size, sent.substr(0, 80)));
     } else if (asks_for_part()) {
       ignored_range = true;
     }
@@ -81,6 +98,7 @@ struct Transfer::Stream {
     write_all_at(owner.data_.get(), piece.data(), piece.size(), at, owner.path(kIncomplete));
     at += piece.size();
     arrived += piece.size();
+    if (at - noted >= kStep) note();
     return true;
   }
 };
@@ -119,16 +137,21 @@ bool Transfer::open() {
   data_ = open_file(path(kIncomplete));
   parts_ = open_file(path(kParts));
   done_ = std::make_unique<std::atomic<bool>[]>(ranges_);
+  found_.assign(ranges_, 0);
   left_ = ranges_;
-  const std::string head = fmt::format("{} {}\n", file_.size, range_bytes_);
-  std::string known(head.size() + ranges_, '\0');
+  const std::string head = head_of_parts();
+  std::string known(head.size() + ranges_ * sizeof(std::uint64_t), '\0');
   const std::size_t n = read_at(parts_.get(), known.data(), known.size(), 0, path(kParts));
   if (n < head.size() || !known.starts_with(head)) {
     start_over();
     return false;
   }
-  for (std::uint64_t r = 0; r < ranges_; ++r)
-    if (known[head.size() + r] == 1) done_[r] = true, --left_;
+  for (std::uint64_t r = 0; r < ranges_; ++r) {
+    std::memcpy(&found_[r], known.data() + head.size() + r * sizeof(std::uint64_t), sizeof(std::uint64_t));
+    const std::uint64_t bytes = end_of(r) - r * range_bytes_;
+    if (found_[r] > bytes) found_[r] = 0;  // damaged
+    if (found_[r] == bytes && bytes > 0) done_[r] = true, --left_;
+  }
   return false;
 }
 
@@ -138,7 +161,7 @@ void Transfer::start_over() {
   forget_hashes();
   if (ftruncate(data_.get(), 0) != 0 || ftruncate(parts_.get(), 0) != 0)
     throw IoError(path(kIncomplete), "cannot be emptied");
-  const std::string head = fmt::format("{} {}\n", file_.size, range_bytes_);
+  const std::string head = head_of_parts();
   write_all_at(parts_.get(), head.data(), head.size(), 0, path(kParts));
 }
 
@@ -148,9 +171,14 @@ void Transfer::forget_hashes() {
   sha1_ = Sha1();
 }
 
+std::string Transfer::head_of_parts() const { return fmt::format("{} bytes in {}\n", file_.size, range_bytes_); }
+
+void Transfer::note(std::uint64_t range, std::uint64_t bytes) {
+  write_all_at(parts_.get(), &bytes, sizeof bytes, head_of_parts().size() + range * sizeof bytes, path(kParts));
+}
+
 void Transfer::set_done(std::uint64_t range) {
-  constexpr char kOne = 1;
-  write_all_at(parts_.get(), &kOne, 1, fmt::format("{} {}\n", file_.size, range_bytes_).size() + range, path(kParts));
+  note(range, end_of(range) - range * range_bytes_);
   done_[range] = true;
 }
 
@@ -160,28 +188,31 @@ void Transfer::fetch(const HubClient& client, const std::string& url, std::uint6
     arrived += std::min(range_bytes_, file_.size - range * range_bytes_);
     return;
   }
-  const std::uint64_t begin = range * range_bytes_, end = std::min(file_.size, begin + range_bytes_);
+  const std::uint64_t begin = range * range_bytes_, end = end_of(range);
   const bool known = done_[range];
   if (known) {
     arrived += end - begin;
   } else {
-    download(client, url, begin, end, arrived);
+    download(client, url, range, arrived);
     if (!done_[range]) set_done(range), --left_;
   }
   hash_ready(false);
   if (left_ == 0) finish();
 }
 
-void Transfer::download(const HubClient& client, const std::string& url, std::uint64_t begin, std::uint64_t end,
+void Transfer::download(const HubClient& client, const std::string& url, std::uint64_t range,
                         std::atomic<std::uint64_t>& arrived) {
   std::shared_lock guard(whole_);
   if (ranges_ignored_) return;  // the thread that noticed has downloaded the whole file
-  Stream stream{*this, begin, end, begin, arrived};
+  const std::uint64_t begin = range * range_bytes_, end = end_of(range);
+  Stream stream{*this, begin, end, begin + found_[range], arrived, range};
+  arrived += found_[range];
   int without_progress = 0, refused_ranges = 0;
   while (stream.at < end || (end == 0 && !stream.checked)) {
     const std::uint64_t before = stream.at;
     std::uint64_t tried = stream.at;
     auto prepare = [&](WebRequest& request) {
+      stream.note();
       request.headers = {"Accept-Encoding: identity"};
       if (stream.asks_for_part()) request.headers.push_back(fmt::format("Range: bytes={}-{}", stream.at, end - 1));
       stream.checked = false;
@@ -191,13 +222,13 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
     request.take = [&](const WebAnswer& head, std::string_view piece) { return stream.take(head, piece); };
     prepare(request);
     const WebAnswer answer = client.send(request, prepare);
+    stream.note();
     if (stream.ignored_range) {
       guard.unlock();
       return download_whole(client, url, arrived);
     }
     if (answer.status == 416 && ++refused_ranges < 3) {  // the range does not exist on the server any more: start over
-      arrived -= stream.at - begin;
-      stream.at = begin;
+      stream.start_over();
       continue;
     }
     client.require_success(answer, file_.path);
@@ -251,7 +282,7 @@ void Transfer::hash_ready(bool wait) {
   constexpr std::size_t kPiece = std::size_t{1} << 18;
   std::vector<char> piece(kPiece);
   for (; hashed_ < ranges_ && done_[hashed_]; ++hashed_) {
-    const std::uint64_t end = std::min(file_.size, (hashed_ + 1) * range_bytes_);
+    const std::uint64_t end = end_of(hashed_);
     for (std::uint64_t at = hashed_ * range_bytes_; at < end;) {
       const std::size_t n =
           read_at(data_.get(), piece.data(), std::min<std::uint64_t>(kPiece, end - at), at, path(kIncomplete));

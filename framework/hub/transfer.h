@@ -2,10 +2,12 @@
 // with the size and digest that the Hub lists.
 //
 //   blobs/DIGEST.dml.incomplete   the bytes, each range at its offset
-//   blobs/DIGEST.dml.parts        a line with file size and range length, then one byte per range: complete or not
+//   blobs/DIGEST.dml.parts        a line with file size and range length, then for each range the number of its first
+//                                 bytes that are there (8 bytes each), written after the bytes themselves
 //   blobs/DIGEST                  the complete file, renamed
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -15,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.h"
 #include "core/file_lock.h"
@@ -56,9 +59,12 @@ class Transfer {
   bool open();  // returns whether the blob is in the cache
   void start_over();
   void forget_hashes();
-  void download(const HubClient& client, const std::string& url, std::uint64_t begin, std::uint64_t end,
+  void download(const HubClient& client, const std::string& url, std::uint64_t range,
                 std::atomic<std::uint64_t>& arrived);
   void download_whole(const HubClient& client, const std::string& url, std::atomic<std::uint64_t>& arrived);
+  std::uint64_t end_of(std::uint64_t range) const { return std::min(file_.size, (range + 1) * range_bytes_); }
+  std::string head_of_parts() const;
+  void note(std::uint64_t range, std::uint64_t bytes);
   void set_done(std::uint64_t range);
   void hash_ready(bool wait);
   void finish();
@@ -75,6 +81,7 @@ class Transfer {
   bool ranges_ignored_ = false;          // the server ignores ranges and sends the whole file
   Descriptor data_, parts_;
   std::unique_ptr<std::atomic<bool>[]> done_;
+  std::vector<std::uint64_t> found_;  // bytes of each range that an earlier process downloaded
   std::atomic<std::uint64_t> left_{0};
   std::uint64_t hashed_ = 0;  // number of hashed ranges, from the start
   Sha256 sha256_;

@@ -56,6 +56,52 @@ TEST_F(Fetching, AKilledDownloadIsContinued) {
   EXPECT_LT(ranges, 2 * 267 - 40) << "what was there was fetched again";
 }
 
+// Each attempt gets only a part of the one range that the file is.
+TEST_F(Fetching, AttemptsShorterThanARangeAddUp) {
+  const std::string weights = varied_bytes(400'000);
+  hub_.add("models/org/model/model.safetensors", weights);
+  FetchRequest asked = request();
+  asked.range_bytes = 1'000'000;
+  asked.include = {"model.safetensors"};
+  HubOptions once = hub_.options();
+  once.tries = 1;
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    hub_.set_faults({{"cut", {1, 100'000}}});
+    EXPECT_THROW(fetch_from_hub(HubClient(once), asked), IoError);
+  }
+  hub_.set_faults({});
+  hub_.forget_requests();
+  expect_right(fetch_from_hub(HubClient(once), asked));
+  EXPECT_THAT(hub_.requests(), testing::HasSubstr("bytes=300000-399999"));
+}
+
+TEST_F(Fetching, AKilledDownloadIsContinuedInsideARange) {
+  const std::string weights = varied_bytes(600'000);
+  std::atomic<bool> ends = false;
+  hub_.add_made("models/org/model/model.safetensors", weights.size(), Sha256().update(weights).hex(),
+                [&](std::uint64_t offset, char* to, std::size_t count) {
+                  while (offset >= 500'000 && !ends) usleep(1000);
+                  weights.copy(to, count, offset);
+                });
+  FetchRequest asked = request();
+  asked.range_bytes = 1'000'000;
+  asked.include = {"model.safetensors"};
+  const pid_t child = fork();
+  if (child == 0) fetch_and_exit(asked);
+  const std::string parts = hub_.cache("models--org--model/blobs/" + Sha256().update(weights).hex() + ".dml.parts");
+  const std::size_t head = std::string("600000 bytes in 1000000\n").size();
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0 && (!file_exists(parts) || read_file(parts).size() <= head))
+    usleep(1000);
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  ends = true;
+  hub_.add("models/org/model/model.safetensors", weights);
+  hub_.forget_requests();
+  expect_right(fetch(asked));
+  EXPECT_THAT(hub_.requests(), testing::ContainsRegex("bytes=[2-5][0-9][0-9][0-9][0-9][0-9]-599999"));
+}
+
 TEST_F(Fetching, OfTwoProcessesOneDownloads) {
   hub_.add("models/org/model/model.safetensors", varied_bytes(300'000));
   FetchRequest large = request();
