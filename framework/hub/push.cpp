@@ -25,19 +25,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kSample = 512, kFilesPerCall = 256;
-constexpr std::uint64_t kMaxRegular = std::uint64_t{10}
-                                      << 20;  // maximum size of a file that is sent in the commit itself
+constexpr std::uint64_t kMaxRegular = 10'485'760;  // maximum size of a file that is sent in the commit itself
 constexpr const char* kLfs = "application/vnd.git-lfs+json";
 
 bool is_model_file(const std::string& path) {
-  static const std::vector<std::string> others{"*.safetensors",
-                                               "*.safetensors.index.json",
-                                               "preprocessor_config.json",
-                                               "processor_config.json",
-                                               "README.md",
-                                               "LICENSE*",
-                                               "*.gguf",
-                                               "Modelfile"};
+  static const std::vector<std::string> others{
+      "*.safetensors", "*.safetensors.index.json", "*processor_config.json", "README.md", "LICENSE*", "*.gguf",
+      "Modelfile"};
   // Not of the model: optimizer state, the run's state, prepared data.
   static const std::vector<std::string> state{"optimizer*", "state*.safetensors", "relora*", "ids.safetensors"};
   const fs::path name(path);
@@ -45,6 +39,14 @@ bool is_model_file(const std::string& path) {
   const auto listed = [&](const auto& names) { return std::ranges::find(names, path) != names.end(); };
   return listed(kConfigFiles) || listed(kTokenizerFiles) || listed(kOtherTokenizerFiles) ||
          (fits_any(others, path) && !fits_any(state, path));
+}
+
+// Whether a file makes its folder that of a model, an adapter or a tokenizer; a card or a config.json alone does not.
+bool makes_model(const std::string& path) {
+  static const std::vector<std::string> results{"*.safetensors", "*.gguf", "adapter_config.json"};
+  const fs::path name(path);
+  return is_model_file(path) && !name.has_parent_path() &&
+         (std::ranges::find(kTokenizerFiles, path) != kTokenizerFiles.end() || fits_any(results, path));
 }
 
 bool is_dataset_file(const std::string& path) {
@@ -291,6 +293,18 @@ class Push {
   Pushed out_;
 };
 
+// A folder of something else, such as a source tree, is not pushed: its README.md or LICENSE would make a repository.
+void require_result(const PushRequest& request, const FilesToPush& found) {
+  const bool dataset = request.kind == HubKind::dataset;
+  const auto is_result = [&](const LocalFile& file) {
+    return dataset ? has_row_extension(file.path) || is_archive_name(file.path) : makes_model(file.path);
+  };
+  if (std::ranges::any_of(found.files, is_result)) return;
+  throw UserError("{}: nothing to push: it has no {}; --include chooses other files{}", request.folder,
+                  dataset ? "file of rows" : "weights, adapter or tokenizer",
+                  dataset ? "" : ", --dataset pushes files of rows");
+}
+
 }  // namespace
 
 FilesToPush files_to_push(const PushRequest& request) {
@@ -309,10 +323,9 @@ FilesToPush files_to_push(const PushRequest& request) {
     else if (request.include.empty()) out.left_out.push_back(path);
   }
   if (error) throw IoError(fmt::format("{}: cannot be read: {}", request.folder, error.message()));
-  if (out.files.empty())
-    throw UserError("{}: nothing to push: {}", request.folder,
-                    request.include.empty() ? fmt::format("it has no files of a {}", name_of(request.kind))
-                                            : "no file fits --include");
+  if (!request.include.empty() && out.files.empty())
+    throw UserError("{}: nothing to push: no file fits --include", request.folder);
+  if (request.include.empty()) require_result(request, out);
   std::ranges::sort(out.files, {}, &LocalFile::path);
   std::ranges::sort(out.left_out);
   return out;

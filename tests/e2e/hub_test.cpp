@@ -129,6 +129,9 @@ TEST_F(HubCommands, PushSendsAResultAndNamesWhatIsMissing) {
   expect_refused(dml({"push", at("lora"), "org/result"}, around("wrong")), 2,
                  {"model org/result", "the token may not see it"});
   expect_refused(dml({"push", at("none"), "org/result"}, around()), 2, {"no such directory"});
+  fs::create_directory(at("source"));
+  write("source/README.md", "# Code\n");
+  expect_refused(dml({"push", at("source"), "org/code"}, around()), 2, {"it has no weights, adapter or tokenizer"});
 }
 
 // Of a dataset, the files that the recipe reads: of a configuration of its card, of a split, or its data_files.

@@ -120,6 +120,28 @@ TEST_F(Pushing, ADatasetIsWhatIsReadAsOne) {
   EXPECT_THAT(found.left_out, ElementsAre("more/x.jsonl.xz", "notes.docx"));
 }
 
+TEST_F(Pushing, AFolderWithoutResultsIsRefused) {
+  PushRequest asked = request();
+  asked.folder = hub_.scratch("source");
+  std::filesystem::create_directories(asked.folder + "/tokenizer");
+  for (const char* name : {"README.md", "LICENSE", "config.json", "main.cpp", "tokenizer/tokenizer.json"})
+    write_file(asked.folder + "/" + name, "x");
+  EXPECT_THAT(problem(asked), HasSubstr("source: nothing to push: it has no weights, adapter or tokenizer; --include "
+                                        "chooses other files, --dataset pushes files of rows"));
+  EXPECT_EQ(hub_.requests(), "");
+  write_file(asked.folder + "/tokenizer.json", "{}");
+  EXPECT_EQ(paths(files_to_push(asked).files),
+            (std::vector<std::string>{"LICENSE", "README.md", "config.json", "tokenizer.json"}));
+  asked.include = {"README.md"};
+  EXPECT_EQ(files_to_push(asked).files.size(), 1u);
+  asked.include.clear();
+  std::filesystem::remove(asked.folder + "/config.json");
+  std::filesystem::remove(asked.folder + "/tokenizer.json");
+  std::filesystem::remove_all(asked.folder + "/tokenizer");
+  asked.kind = HubKind::dataset;
+  EXPECT_THAT(problem(asked), HasSubstr("nothing to push: it has no file of rows; --include chooses other files"));
+}
+
 TEST_F(Pushing, ADryRunSendsNothing) {
   PushRequest dry = request();
   dry.dry_run = true;
