@@ -99,6 +99,24 @@ std::string split_of(const DatasetEntry& dataset) {
   return ascii_lower(dataset.split.substr(0, dataset.split.find('[')));
 }
 
+std::vector<DatasetEntry> entries_of_splits(const DatasetEntry& dataset) {
+  if (dataset.split.find('+') == std::string::npos) return {dataset};
+  if (dataset.split.find('[') != std::string::npos)
+    throw UserError("{}: split '{}': slices cannot be added up; make each one an entry of datasets", dataset.path,
+                    dataset.split);
+  std::vector<DatasetEntry> out;
+  for (std::size_t begin = 0; begin <= dataset.split.size();) {
+    const std::size_t end = std::min(dataset.split.find('+', begin), dataset.split.size());
+    out.push_back(dataset);
+    out.back().split = dataset.split.substr(begin, end - begin);
+    std::erase(out.back().split, ' ');
+    if (out.back().split.empty())
+      throw UserError("{}: split '{}' must look like train+test", dataset.path, dataset.split);
+    begin = end + 1;
+  }
+  return out;
+}
+
 FilesOfSplit select_split(const std::vector<std::string>& names, const DatasetEntry& dataset) {
   const std::string split = split_of(dataset);
   FilesOfSplit out;
@@ -119,6 +137,13 @@ FilesOfSplit select_split(const std::vector<std::string>& names, const DatasetEn
 std::vector<std::string> wanted_files(const DatasetEntry& dataset, const std::string& folder,
                                       const std::vector<std::string>& files) {
   std::vector<std::string> out;
+  if (const std::vector<DatasetEntry> parts = entries_of_splits(dataset); parts.size() > 1) {
+    for (const DatasetEntry& part : parts)
+      std::ranges::move(wanted_files(part, folder, files), std::back_inserter(out));
+    std::ranges::sort(out);
+    out.erase(std::ranges::unique(out).begin(), out.end());
+    return out;
+  }
   auto add = [&](const std::vector<std::string>& more) { out.insert(out.end(), more.begin(), more.end()); };
   for (const std::string& pattern : dataset.data_files)
     if (!std::filesystem::path(pattern).is_absolute()) add(files_of_pattern(pattern, dataset, files));

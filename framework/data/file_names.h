@@ -15,6 +15,8 @@ bool asks_for_documents(const DatasetEntry& dataset);
 
 /// The name of the split: "test" for `split: Test[:50%]`.
 std::string split_of(const DatasetEntry& dataset);
+/// One entry for each split that is added up: two for `split: train+test`. UserError for slices in a sum.
+std::vector<DatasetEntry> entries_of_splits(const DatasetEntry& dataset);
 struct FilesOfSplit {
   std::vector<std::string> files, left_out;  // left out: named after another split
   bool named = false;                        // `files` are named after the split

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "core/closest.h"
 #include "core/directory.h"
@@ -182,29 +183,8 @@ std::vector<std::string> folder_files(const std::string& folder, const DatasetEn
   return files;
 }
 
-}  // namespace
-
-const char* name_of(RowForm form) {
-  switch (form) {
-    case RowForm::json_lines:
-      return "JSON lines";
-    case RowForm::json_array:
-      return "a JSON array";
-    case RowForm::csv:
-      return "CSV";
-    case RowForm::text:
-      return "text lines";
-    case RowForm::document:
-      return "a document";
-    case RowForm::parquet:
-      return "Parquet";
-    case RowForm::arrow:
-      return "Arrow";
-  }
-  return "";
-}
-
-std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
+// The files of an entry with one split.
+std::vector<SourceFile> sources_of_split(const DatasetEntry& dataset) {
   std::vector<std::string> paths;
   const std::string split = split_of(dataset);
   auto add = [&](const std::string& path) {
@@ -256,6 +236,42 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
     if (is_table(sources.back().form) && parse_archive_member(path))
       throw UserError("{}: {} files are read where they lie, not in archives; unpack the archive", path,
                       name_of(sources.back().form));
+  }
+  return sources;
+}
+
+}  // namespace
+
+const char* name_of(RowForm form) {
+  switch (form) {
+    case RowForm::json_lines:
+      return "JSON lines";
+    case RowForm::json_array:
+      return "a JSON array";
+    case RowForm::csv:
+      return "CSV";
+    case RowForm::text:
+      return "text lines";
+    case RowForm::document:
+      return "a document";
+    case RowForm::parquet:
+      return "Parquet";
+    case RowForm::arrow:
+      return "Arrow";
+  }
+  return "";
+}
+
+std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
+  std::vector<SourceFile> sources;
+  std::set<std::string> known;  // a file that is not named after a split is in each of them
+  for (const DatasetEntry& part : entries_of_splits(dataset)) {
+    const std::set<std::string> before = known;
+    for (SourceFile& file : sources_of_split(part)) {
+      if (before.contains(file.path)) continue;
+      known.insert(file.path);
+      sources.push_back(std::move(file));
+    }
   }
   return sources;
 }

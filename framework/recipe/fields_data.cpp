@@ -73,7 +73,8 @@ void add_entry_files(Table& t) {
   t.add("name", &S::name,
         "Configuration of the dataset, as its card lists them (configs in README.md), or subdirectory of path to read.",
         {.example = "en", .unset = "the card's default, or all of path"});
-  t.add("split", &S::split, "Name of the split, and optionally a slice of it.", {.example = "\"train[:20%]\""});
+  t.add("split", &S::split, "Name of the split, and optionally a slice of it; or several names: train+test.",
+        {.example = "\"train[:20%]\""});
   t.add("data_files", &S::data_files, "Files inside path.",
         {.example = "[a.jsonl, b.jsonl]", .unset = "all of path", .path = true});
   t.add("revision", &S::revision, "Branch, tag or commit, where path is the name of a dataset of the Hub.",

@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "core/error.h"
+#include "data/file_names.h"
 #include "data/fixtures.h"
 #include "recipe/recipe.h"
 
@@ -237,6 +238,26 @@ TEST_F(Records, FindsSplitsByWordsInNames) {
   EXPECT_EQ(find(path("n"))[0].path, path("n/rows.jsonl"));
   write("only/test.jsonl", "{}\n");
   EXPECT_EQ(find(path("only")).size(), 1u);
+}
+
+TEST_F(Records, AddsUpSplits) {
+  for (const char* name : {"w/train-0.jsonl", "w/train-1.jsonl", "w/test.jsonl", "w/valid.jsonl"}) write(name, "{}\n");
+  std::vector<std::string> found;
+  entry.split = "train+test";
+  for (const SourceFile& file : find(path("w"))) found.push_back(file.path);
+  EXPECT_THAT(found, ElementsAre(path("w/train-0.jsonl"), path("w/train-1.jsonl"), path("w/test.jsonl")));
+  entry.split = "validation + train";
+  EXPECT_EQ(find(path("w")).size(), 3u);
+  EXPECT_EQ(find(path("w/test.jsonl")).size(), 1u);  // a file is named: taken once
+  EXPECT_THAT(wanted_files(entry, path("w"), {"train-0.jsonl", "valid.jsonl", "test.jsonl"}),
+              ElementsAre("train-0.jsonl", "valid.jsonl"));
+  entry.split = "train+more";
+  EXPECT_THAT(error_of<UserError>([&] { find(path("w")); }), HasSubstr("named after split 'more'"));
+  entry.split = "train+";
+  EXPECT_THAT(error_of<UserError>([&] { find(path("w")); }), HasSubstr("split 'train+' must look like train+test"));
+  entry.split = "train[:2]+test";
+  EXPECT_THAT(error_of<UserError>([&] { find(path("w")); }),
+              HasSubstr("slices cannot be added up; make each one an entry of datasets"));
 }
 
 TEST_F(Records, SkipsDescriptionsOfArrowFiles) {

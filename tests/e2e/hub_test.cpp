@@ -166,6 +166,9 @@ TEST_F(HubCommands, OfADatasetOnlyWhatIsReadIsDownloaded) {
   EXPECT_TRUE(asked("de/train.jsonl") && !asked("de/test.jsonl")) << hub_.requests();
   EXPECT_EQ(preprocess(", split: test").exit, 0);
   EXPECT_TRUE(asked("en/test.jsonl") && !asked("en/train-0.jsonl")) << hub_.requests();
+  EXPECT_EQ(preprocess(", split: train+test").exit, 0);
+  EXPECT_EQ(hub_.requests(), "");  // both are there
+  expect_refused(preprocess(", split: 'train[:1]+test'"), 2, {"slices cannot be added up"});
   EXPECT_EQ(preprocess(", data_files: ['ext*.jsonl']").exit, 0);
   EXPECT_TRUE(asked("extra.jsonl")) << hub_.requests();
 }
