@@ -155,7 +155,10 @@ DType BaseModel::dtype() const {
 BaseModel open_base_files(const ModelSection& section) {
   BaseModel base;
   bool scratch = section.reinit_weights || section.base_model.empty();
-  std::string config_dir = model_directory(section.base_model_config.value_or(section.base_model));
+  const std::string config_name = section.base_model_config.value_or(section.base_model);
+  require_parts(config_name, {.weights = false, .tokenizer = false});
+  if (!scratch) require_parts(section.base_model, {.config = false, .tokenizer = false});
+  const std::string config_dir = model_directory(config_name);
   if (config_dir.empty()) {
     base.config = section.model_config;
     base.spec = read_model_config(base.config, "model_config");

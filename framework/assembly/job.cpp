@@ -14,8 +14,10 @@
 #include "assembly/model_location.h"
 #include "core/affinity.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "hub/cache.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
 
@@ -93,7 +95,11 @@ void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) 
 }  // namespace
 
 std::string tokenizer_directory(const ModelSection& model) {
-  std::string directory = model_directory(model.tokenizer_config.value_or(model.base_model));
+  const std::string name = model.tokenizer_config.value_or(model.base_model);
+  require_parts(name, {.config = false, .weights = false});
+  std::string directory = model_directory(name);
+  if (!directory.empty() && missing_path(directory))
+    throw UserError("{}: no such directory{}", directory, missing_advice(HubKind::model, directory));
   if (directory.empty())
     throw UserError("no tokenizer: set tokenizer_config to a directory with tokenizer.json or tokenizer.model");
   return directory;

@@ -47,6 +47,13 @@ std::string model_directory(const std::string& name) {
   return folder;
 }
 
+void require_parts(const std::string& name, const ModelParts& needed) {
+  if (name.empty() || file_exists(name)) return;
+  const auto folder = find_in_hub_cache(HubKind::model, name);
+  const std::string lacking = folder ? lacking_parts(*folder, needed) : "";
+  if (!lacking.empty()) throw UserError(partial_model_text(name, *folder, lacking));
+}
+
 ModelFiles open_model_files(const std::string& name, const ModelSpec& spec) {
   if (!is_gguf_file(name)) {
     const std::string folder = model_directory(name), config = folder + "/config.json";

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "assembly/hub_files.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -173,7 +174,8 @@ int run_bench(const std::vector<std::string>& words) {
   BenchOptions options = checked(b);
   const std::vector<int> scaling = thread_counts(b.scaling);
   return run_on_ranks([&](Comm& comm) {
-    RecipeFile file = load_recipe(b.recipe, b.overrides, RecipeUse::measure);
+    RecipeFile file = load_recipe_to_run(b.recipe, b.overrides, RecipeUse::measure, {.rows = false});
+    require_files(file, {.rows = false});
     if (comm.rank() == 0) show_notes(file);
     if (!scaling.empty()) {
       if (comm.size() > 1) throw UserError("--scaling runs on one rank; start dml bench without mpirun");

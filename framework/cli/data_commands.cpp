@@ -71,7 +71,7 @@ int preprocess(std::vector<std::string> words) {
     if (*word == "--debug" && (word + 1 == words.end() || word[1].starts_with("--"))) *word = "--debug=5";
   p.options.parse(words);
   return run_on_ranks([&](Comm& comm) {
-    RecipeFile file = load_recipe_to_run(p.recipe, p.overrides);
+    RecipeFile file = load_recipe_to_run(p.recipe, p.overrides, RecipeUse::train, {.weights = false});
     show_notes(file);
     set_up_processor(file.recipe.train, comm);
     auto tokenizer = open_tokenizer(file.recipe.model);

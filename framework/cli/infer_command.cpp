@@ -190,7 +190,7 @@ void answer_prompt(Assistant& assistant, const std::string& prompt, bool logprob
 
 std::optional<RecipeFile> recipe_of(const Infer& in) {
   if (!in.recipe.empty()) {
-    RecipeFile file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure);
+    RecipeFile file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure, {.rows = false});
     for (auto& line : file.warnings) log_warning("{}", line);
     return file;
   }
@@ -258,7 +258,7 @@ int run_infer(const std::vector<std::string>& words) {
   Infer in;
   in.options.parse(words);
   check_words(in);
-  if (in.base_model && !file_exists(*in.base_model)) hub_folder(HubKind::model, *in.base_model);
+  if (in.base_model && !file_exists(*in.base_model)) hub_model_folder(*in.base_model);
   const std::optional<RecipeFile> file = recipe_of(in);
   const Recipe* recipe = file ? &file->recipe : nullptr;
   if (recipe && !in.threads && recipe->train.threads) in.threads = *recipe->train.threads;

@@ -118,7 +118,7 @@ int run_init(std::vector<std::string> words) {
   }
   ask_for_the_rest(in);
   in.request.output = in.output.value_or("");
-  if (!file_exists(in.request.model)) hub_folder(HubKind::model, in.request.model);
+  if (!file_exists(in.request.model)) hub_model_folder(in.request.model);
   const InitResult result = init_recipe(in.request);
   for (auto& line : result.lines) log_info("{}", line);
   for (auto& note : result.notes) log_warning("{}", note);

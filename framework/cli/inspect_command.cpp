@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "assembly/hub_files.h"
 #include "assembly/job.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -83,7 +84,7 @@ struct Subject {
       out.open_tokenizer_of_folder(in.model);
       return out;
     }
-    out.recipe = load_recipe(in.what, in.overrides);
+    out.recipe = load_recipe_to_run(in.what, in.overrides, RecipeUse::train, {.weights = false});
     out.tokenizer = open_tokenizer(out.recipe->recipe.model);
     auto self = make_self_comm();
     try {

@@ -82,7 +82,7 @@ int run_convert(const std::vector<std::string>& words) {
   if (c.tied && c.untied) throw UserError("set either --tied or --untied, not both");
   c.what.output = *c.output;
   if (!file_exists(c.what.input))
-    if (const auto folder = hub_folder(HubKind::model, c.what.input)) c.what.input = *folder;
+    if (const auto folder = hub_model_folder(c.what.input)) c.what.input = *folder;
   if (c.tied || c.untied) c.what.tied = c.tied;
   if (c.shard) c.what.max_shard_bytes = parse_size(*c.shard, "--max-shard-size");
   convert(c.what);

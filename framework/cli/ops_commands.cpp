@@ -1,4 +1,5 @@
 // dml launch, dml doctor, dml ckpt: operating jobs.
+#include "assembly/hub_files.h"
 #include "cli/launching.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -141,7 +142,10 @@ void autotune(LaunchRequest& request) {
 void propose_ranks(LaunchRequest& request) {
   const Topology host = own_host();
   if (host.cores < kFewCores || request.ranks || request.threads || request.hostfile) return;
-  const LayoutChoice choice = launched_layout_of(recipe_of_training(request.command, RecipeUse::train), host);
+  RecipeFile file = recipe_of_training(request.command, RecipeUse::train);
+  download_missing_files(file);
+  require_files(file);
+  const LayoutChoice choice = launched_layout_of(file, host);
   if (!choice.why.empty()) log_info("{} ({}); -n sets their number", choice.layout.text(), choice.why);
   request.ranks = choice.layout.ranks;
 }

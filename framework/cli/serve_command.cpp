@@ -152,10 +152,10 @@ int run_serve(const std::vector<std::string>& words) {
   in.options.parse(words);
   if (in.recipe.empty() == !in.base_model)
     throw UserError("serve needs a RECIPE or --base-model DIR\nusage: dml serve (RECIPE | --base-model DIR) …");
-  if (in.base_model && !file_exists(*in.base_model)) hub_folder(HubKind::model, *in.base_model);
+  if (in.base_model && !file_exists(*in.base_model)) hub_model_folder(*in.base_model);
   std::optional<RecipeFile> file;
   if (!in.recipe.empty()) {
-    file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure);
+    file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure, {.rows = false});
     for (auto& line : file->warnings) log_warning("{}", line);
   } else if (!in.overrides.empty()) {
     throw UserError("--{}: keys of a recipe go with a RECIPE, not with --base-model alone", in.overrides[0].key);

@@ -55,7 +55,7 @@ int run_train(const std::vector<std::string>& words) {
   // A recipe from a pipe can only be read once.
   if (!is_started_rank() && std::filesystem::is_regular_file(t.recipe, unknown)) {
     const RecipeFile file = load_recipe_to_run(t.recipe, t.overrides);
-    if (!file.missing.empty()) throw UserError(file.missing);
+    require_files(file);
     layout = layout_of(file, own_host());
     if (file.recipe.train.ranks == 0) layout = startable(*layout);
     if (layout->layout.ranks > 1) return train_on_own_ranks(words_of(t), *layout);

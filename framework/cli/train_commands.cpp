@@ -119,7 +119,7 @@ RecipeFile evaluated_recipe(const Evaluate& e) {
 int run_evaluate(const std::vector<std::string>& words) {
   Evaluate e;
   e.options.parse(words);
-  if (e.base_model && !file_exists(*e.base_model)) hub_folder(HubKind::model, *e.base_model);
+  if (e.base_model && !file_exists(*e.base_model)) hub_model_folder(*e.base_model);
   return run_on_ranks([&](Comm& comm) {
     const RecipeFile file = evaluated_recipe(e);
     show_notes(file);
@@ -173,7 +173,7 @@ int run_merge(const std::vector<std::string>& words) {
   const bool gguf = m.format == "gguf";
   if (m.dtype && !gguf)
     throw UserError("--dtype goes with --format gguf; dml convert changes the type of a model directory");
-  RecipeFile file = load_recipe_to_run(m.recipe, m.overrides, RecipeUse::measure);
+  RecipeFile file = load_recipe_to_run(m.recipe, m.overrides, RecipeUse::measure, {.rows = false});
   show_notes(file);
   merge(file, m.adapters, *m.output, gguf ? std::optional(m.dtype.value_or("")) : std::nullopt);
   print(*m.output + "\n");
@@ -228,7 +228,8 @@ int plan_ranks(const Plan& p) {
   network.latency = parse_latency(p.latency.value_or("0.1ms"));
   network.ranks_per_host = static_cast<int>(p.ranks_per_host.value_or(1));
   if (network.ranks_per_host < 1) throw UserError("--ranks-per-host must be at least 1");
-  RecipeFile file = load_recipe(p.recipe, p.overrides, RecipeUse::measure);
+  RecipeFile file = load_recipe_to_run(p.recipe, p.overrides, RecipeUse::measure, {.rows = false});
+  require_files(file, {.rows = false});
   show_notes(file);
   auto self = make_self_comm();
   set_up_processor(file.recipe.train, *self);
@@ -283,7 +284,8 @@ int run_plan(const std::vector<std::string>& words) {
   if (p.ranks) return plan_ranks(p);
   if (p.bandwidth || p.latency || p.ranks_per_host)
     throw UserError("--bandwidth, --latency and --ranks-per-host require --ranks");
-  RecipeFile file = load_recipe(p.recipe, p.overrides);
+  RecipeFile file = load_recipe_to_run(p.recipe, p.overrides, RecipeUse::train, {.weights = !p.lr});
+  require_files(file);
   show_notes(file);
   if (p.lr) return plan_learning_rate(file);
   const LayoutChoice layout = layout_of(file, own_host());

@@ -142,10 +142,13 @@ std::string missing_advice(HubKind kind, const std::string& name) {
   const std::vector<std::string> known = known_names(kind, cache);
   if (std::ranges::count(known, parsed->id) > 0)
     return fmt::format("; the cache {} has this {}, but not its revision '{}'", cache, name_of(kind), parsed->revision);
-  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. To download it{}: dml fetch {}{}",
-                     name_of(kind), cache, did_you_mean(parsed->id, known),
-                     hub_offline() ? ", unset HF_HUB_OFFLINE and run" : "", kind == HubKind::model ? "" : "--dataset ",
-                     parsed->text());
+  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. {}", name_of(kind), cache,
+                     did_you_mean(parsed->id, known), fetch_advice(kind, *parsed));
+}
+
+std::string fetch_advice(HubKind kind, const HubName& name) {
+  return fmt::format("To download it{}: dml fetch {}{}", hub_offline() ? ", unset HF_HUB_OFFLINE and run" : "",
+                     kind == HubKind::model ? "" : "--dataset ", name.text());
 }
 
 }  // namespace dml

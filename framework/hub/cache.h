@@ -47,5 +47,7 @@ std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name
 /// The end of an error message for a path or name of the Hub that was not found, beginning with "; ": a name that is
 /// like it in its folder, or how to download it; "" if there is nothing to say.
 std::string missing_advice(HubKind kind, const std::string& name);
+/// "To download it: dml fetch NAME"; offline with what must be done first.
+std::string fetch_advice(HubKind kind, const HubName& name);
 
 }  // namespace dml

@@ -10,14 +10,12 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "core/model_file_names.h"
 #include "core/row_file_names.h"
 #include "core/size_text.h"
 #include "hub/file_patterns.h"
@@ -26,26 +24,6 @@
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
-
-// Whether a file belongs to a model: config, tokenizer, template, card and safetensors, but not in subfolders
-// (original/, onnx/).
-bool belongs_to_model(const std::string& path) {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all{"model.safetensors",
-                                 "model-*-of-*.safetensors",
-                                 "model.safetensors.index.json",
-                                 "adapter_model.safetensors",
-                                 "quantize_config.json",
-                                 "README.md",
-                                 "LICENSE*"};
-    all.push_back(fmt::format("{}/*{}", kTemplateFolder, kTemplateExtension));
-    all.insert(all.end(), kConfigFiles.begin(), kConfigFiles.end());
-    all.insert(all.end(), kTokenizerFiles.begin(), kTokenizerFiles.end());
-    all.insert(all.end(), kOtherTokenizerFiles.begin(), kOtherTokenizerFiles.end());
-    return all;
-  }();
-  return fits_any(names, path);
-}
 
 bool belongs_to_dataset(const std::string& path) {
   const bool hidden = path.starts_with('.') || path.find("/.") != path.npos;
@@ -200,41 +178,32 @@ class Download {
   std::exception_ptr error_;
 };
 
-// The file next to a dataset's snapshot that lists all files of its commit, of which the snapshot may hold only some.
-std::string list_place(const std::string& snapshot) {
-  const fs::path path(snapshot);
-  return (path.parent_path().parent_path() / "listings" / path.filename()).string();
+// Keeps the names of all files of the commit beside its snapshot, which may hold only some of them.
+void remember(const HubListing& listing, const FetchRequest& request) {
+  std::set<std::string> names;
+  for (const HubFile& file : listing.files) names.insert(file.path);
+  write_listed_files(
+      hub_cache_directory() + "/" + hub_folder_name(request.kind, request.name.id) + "/snapshots/" + listing.commit,
+      names);
 }
 
 // Downloads only the card, which lists the files. Returns the snapshot folder.
 std::string fetch_card(const HubClient& client, const FetchRequest& request, const HubListing& listing) {
-  std::string names;
   std::vector<HubFile> card;
-  for (const HubFile& file : listing.files) {
-    names += file.path + '\n';
-    if (file.path == "README.md") card.push_back(file);
-  }
+  std::ranges::copy_if(listing.files, std::back_inserter(card),
+                       [](const HubFile& file) { return file.path == "README.md"; });
   Download download(client, request, listing, card);
-  const std::string list = list_place(download.snapshot());
-  make_directories(fs::path(list).parent_path());
-  write_file(list, names);
   if (!card.empty()) download.run(false);
   return download.snapshot();
 }
 
 // The files of a snapshot. Those by huggingface_hub have no list and count as complete.
 std::vector<std::string> listed_names(const std::string& folder) {
-  constexpr std::size_t kLongest = std::size_t{256} << 20;
+  if (const auto listed = listed_files(folder)) return {listed->begin(), listed->end()};
   std::vector<std::string> names;
   std::error_code unreadable;
-  if (const std::string list = list_place(folder); file_exists(list)) {
-    std::istringstream lines(read_file(list, kLongest));
-    for (std::string line; std::getline(lines, line);) names.push_back(line);
-  } else {
-    for (fs::recursive_directory_iterator it(folder, unreadable), end; !unreadable && it != end;
-         it.increment(unreadable))
-      if (!it->is_directory(unreadable)) names.push_back(it->path().lexically_relative(folder).string());
-  }
+  for (fs::recursive_directory_iterator it(folder, unreadable), end; !unreadable && it != end; it.increment(unreadable))
+    if (!it->is_directory(unreadable)) names.push_back(it->path().lexically_relative(folder).string());
   return names;
 }
 
@@ -253,11 +222,28 @@ bool holds_all(const std::string& folder, const FileChoice& choose) {
 // Whether the cache has what a request asks for.
 bool holds(const std::string& folder, const FetchRequest& request) {
   if (request.choose) return holds_all(folder, request.choose);
+  if (request.include.empty()) return request.kind != HubKind::model || lacking_parts(folder, {}).empty();
   const std::vector<std::string> names = listed_names(folder);
   return std::ranges::all_of(request.include, [&](const std::string& pattern) {
     return std::ranges::any_of(
         names, [&](const std::string& name) { return fits(pattern, name) && file_exists(folder + "/" + name); });
   });
+}
+
+// Whether a name of a recipe or an option, which is not in the cache, is one of the Hub and no path whose last
+// component is wrong.
+bool is_on_hub(const std::optional<HubName>& name) {
+  std::error_code unknown;
+  return name && name->id.find('/') != std::string::npos && !fs::exists(fs::path(name->id).parent_path(), unknown);
+}
+
+std::string download_for_run(const HubClient& client, HubKind kind, const HubName& name, const FileChoice& choose) {
+  FetchRequest request;
+  request.kind = kind;
+  request.name = name;
+  request.choose = choose;
+  log_info("{} {}: downloading from {}", name_of(kind), name.text(), client.options().endpoint);
+  return fetch_from_hub(client, request).folder;
 }
 
 }  // namespace
@@ -305,6 +291,7 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   constexpr int kListings = 3;
   for (int listed = 1;; ++listed) {
     const HubListing listing = list_hub_files(client, request.kind, request.name);
+    if (!request.dry_run) remember(listing, request);
     try {
       Fetched out{listing.commit, request.choose ? fetch_card(client, request, listing) : "", {}, 0, 0};
       out.files = chosen_files(listing.files, request, out.folder);
@@ -326,21 +313,33 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   }
 }
 
-std::optional<std::string> hub_folder(HubKind kind, const std::string& name, const FileChoice& choose) {
-  auto found = find_in_hub_cache(kind, name);
-  if (found && (!choose || holds_all(*found, choose))) return found;
-  FetchRequest request;
+std::optional<std::string> hub_dataset_folder(const std::string& name, const FileChoice& choose) {
+  auto found = find_in_hub_cache(HubKind::dataset, name);
+  if (found && holds_all(*found, choose)) return found;
   const auto parsed = parse_hub_name(name);
-  std::error_code unknown;
-  if (!parsed || parsed->id.find('/') == std::string::npos) return found;
-  if (fs::exists(fs::path(parsed->id).parent_path(), unknown)) return found;  // a path whose last component is wrong
+  if (!is_on_hub(parsed)) return found;
   const HubClient client(HubOptions::from_environment());
   if (client.options().offline) return found;
-  request.kind = kind;
-  request.name = *parsed;
-  request.choose = choose;
-  log_info("{} {}: downloading from {}", name_of(kind), request.name.text(), client.options().endpoint);
-  return fetch_from_hub(client, request).folder;
+  return download_for_run(client, HubKind::dataset, *parsed, choose);
+}
+
+std::optional<std::string> hub_model_folder(const std::string& name, const ModelParts& parts) {
+  auto found = find_in_hub_cache(HubKind::model, name);
+  const std::string lacking = found ? lacking_parts(*found, parts) : "";
+  if (found && lacking.empty()) return found;
+  const auto parsed = parse_hub_name(name);
+  if (!found && !is_on_hub(parsed)) return found;
+  const HubClient client(HubOptions::from_environment());
+  if (found && client.options().offline) throw UserError(partial_model_text(name, *found, lacking));
+  if (client.options().offline) return found;
+  return download_for_run(client, HubKind::model, *parsed,
+                          [&](const std::string&, const std::vector<std::string>& files) {
+                            std::vector<std::string> chosen;
+                            std::ranges::copy_if(files, std::back_inserter(chosen), [&](const std::string& file) {
+                              return belongs_to_model(file) && (parts.weights || !holds_weights(file));
+                            });
+                            return chosen;
+                          });
 }
 
 }  // namespace dml

@@ -11,6 +11,7 @@
 
 #include "hub/client.h"
 #include "hub/listing.h"
+#include "hub/model_parts.h"
 
 namespace dml {
 
@@ -45,8 +46,13 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request);
 std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const FetchRequest& request,
                                   const std::string& folder = {});
 
-/// The snapshot folder of a name in a recipe: from the cache if it holds all files that `choose` selects, else
-/// downloaded, unless HF_HUB_OFFLINE is set. Empty for a text that is not "ORG/NAME".
-std::optional<std::string> hub_folder(HubKind kind, const std::string& name, const FileChoice& choose = {});
+/// The snapshot folder of a dataset that a recipe names: from the cache if it holds all files that `choose` selects,
+/// else downloaded, unless HF_HUB_OFFLINE is set. Empty for a text that is not "ORG/NAME".
+std::optional<std::string> hub_dataset_folder(const std::string& name, const FileChoice& choose);
+
+/// The snapshot folder of a model: from the cache, without a request, if it holds these parts; else the model is
+/// downloaded, without weights if they are not needed. With HF_HUB_OFFLINE, what the cache has; UserError if that is
+/// only a part. Empty for a text that is not "ORG/NAME".
+std::optional<std::string> hub_model_folder(const std::string& name, const ModelParts& parts = {});
 
 }  // namespace dml

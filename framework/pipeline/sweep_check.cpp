@@ -32,10 +32,7 @@ std::vector<Problem> problems_of(const std::string& recipe, const std::vector<Ov
                                  CheckedRows& checked, bool download) {
   try {
     RecipeFile file = examine_recipe(recipe, settings);
-    if (download && !file.missing.empty() && file.problems.empty()) {
-      download_missing_files(file);
-      file = examine_recipe(recipe, settings);
-    }
+    if (download && !file.missing.empty() && file.problems.empty()) download_missing_files(file);
     if (file.problems.empty() && file.missing.empty()) {
       row.inputs = digest_of_inputs(file);
       if (records.finished(row.settings, row.inputs)) return {};

@@ -7,29 +7,36 @@
 #include "core/directory.h"
 #include "core/files.h"
 #include "hub/cache.h"
+#include "recipe/hub_parts.h"
 #include "recipe/stages.h"
 
 namespace dml::recipe {
 
 std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading) {
   std::vector<std::pair<Place, Problem>> found;
-  auto check = [&](const std::string& key, const std::string& path, std::optional<HubKind> kind = {}) {
-    std::error_code unknown;
-    if (path.empty() || path.find_first_of("*?[") != path.npos || std::filesystem::exists(path, unknown)) return;
-    if (kind && find_in_hub_cache(*kind, path)) return;
+  auto add = [&](const std::string& key, const std::string& text) {
     const auto given = reading.given.find(key);
     const bool derived = given == reading.given.end();
     const Place place = derived ? Place{} : given->second;
-    found.push_back(
-        {place,
-         {key, derived ? "" : reading.report.at(place),
-          missing_path(path) ? fmt::format("'{}': no such file or directory: '{}'{}", key, shown(path),
-                                           kind ? missing_advice(*kind, path) : near_missing(path))
-                             : fmt::format("'{}': '{}' cannot be opened: {}", key, shown(path), path_problem(path))}});
+    found.push_back({place, {key, derived ? "" : reading.report.at(place), fmt::format("'{}': {}", key, text)}});
   };
-  check("base_model", recipe.model.base_model, HubKind::model);
-  check("base_model_config", recipe.model.base_model_config.value_or(""), HubKind::model);
-  check("tokenizer_config", recipe.model.tokenizer_config.value_or(""), HubKind::model);
+  auto check = [&](const std::string& key, const std::string& path, std::optional<HubKind> kind = {},
+                   const ModelParts& parts = {}) {
+    std::error_code unknown;
+    if (path.empty() || path.find_first_of("*?[") != path.npos || std::filesystem::exists(path, unknown)) return;
+    if (const auto folder = kind ? find_in_hub_cache(*kind, path) : std::nullopt) {
+      const std::string lacking = kind == HubKind::model ? lacking_parts(*folder, parts) : "";
+      if (!lacking.empty()) add(key, partial_model_text(path, *folder, lacking));
+    } else if (missing_path(path)) {
+      add(key, fmt::format("no such file or directory: '{}'{}", shown(path),
+                           kind ? missing_advice(*kind, path) : near_missing(path)));
+    } else {
+      add(key, fmt::format("'{}' cannot be opened: {}", shown(path), path_problem(path)));
+    }
+  };
+  check("base_model", recipe.model.base_model, HubKind::model, parts_of_base(recipe.model));
+  check("base_model_config", recipe.model.base_model_config.value_or(""), HubKind::model, kConfigOnly);
+  check("tokenizer_config", recipe.model.tokenizer_config.value_or(""), HubKind::model, kTokenizerOnly);
   check("lora_model_dir", recipe.adapter.lora_model_dir.value_or(""));
   check("scores.path", recipe.data.scores.path);
   check("resume_from_checkpoint", recipe.train.resume_from_checkpoint.value_or(""));

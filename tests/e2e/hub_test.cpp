@@ -194,6 +194,76 @@ TEST_F(HubCommands, ARunDownloadsAndPushesItsModels) {
   EXPECT_FALSE(hub_.has("models/org/result/metrics.jsonl"));
 }
 
+// A recipe that names a model and rows of the Hub, and commands with and without the network.
+class HubRecipes : public HubCommands {
+ protected:
+  HubRecipes() {
+    add_folder("models/org/base", base_directory());
+    hub_.add("datasets/org/rows/rows.jsonl", read_file(at("rows.jsonl")));
+    recipe("a.yml", tiny_lora() + Keys{{"base_model", "org/base"},
+                                       {"datasets", "[{path: org/rows, type: alpaca, split: train}]"},
+                                       {"max_steps", "2"}});
+  }
+  Ended run(const Words& words) const { return dml(words, around()); }
+  Ended run_offline(const Words& words) const {
+    Surroundings here = around();
+    here.environment.emplace_back("HF_HUB_OFFLINE=1");
+    return dml(words, here);
+  }
+  void expect_refused_offline(const Words& words, const std::string& said) const {
+    const Ended e = run_offline(words);
+    EXPECT_EQ(e.exit, 2) << words[0];
+    EXPECT_THAT(e.err, AllOf(HasSubstr(said), HasSubstr("To download it, unset HF_HUB_OFFLINE and run: dml fetch ")));
+  }
+  void start_afresh() {
+    for (const std::string& folder : {hub_.cache(), at("prepared"), at("out")}) fs::remove_all(folder);
+    hub_.forget_requests();
+  }
+};
+
+TEST_F(HubRecipes, RunFromAnEmptyCache) {
+  const std::string path = at("a.yml");
+  for (const Words& words : {Words{"train", path}, Words{"plan", path}}) {
+    start_afresh();
+    expect_refused_offline(words, "'base_model': no such file or directory: 'org/base'");
+    const Ended ended = run(words);
+    EXPECT_EQ(ended.exit, 0) << words[0] << ": " << ended.err;
+    EXPECT_THAT(ended.err, Not(HasSubstr("no such file"))) << words[0];
+    hub_.forget_requests();
+    EXPECT_EQ(run(words).exit, 0) << words[0];
+    EXPECT_EQ(hub_.requests(), "") << words[0];
+  }
+}
+
+TEST_F(HubRecipes, OnlyWhatACommandReadsIsDownloaded) {
+  const std::string path = at("a.yml");
+  const Words bench{"bench", path, "--steps", "1", "--warmup", "1"};
+  expect_refused_offline(bench, "'base_model': no such file or directory: 'org/base'");
+  EXPECT_EQ(run(bench).exit, 0);
+  EXPECT_THAT(hub_.requests(), Not(HasSubstr("org/rows")));
+  start_afresh();
+  EXPECT_EQ(run({"preprocess", path}).exit, 0);
+  EXPECT_THAT(hub_.requests(), AllOf(HasSubstr("rows.jsonl"), Not(HasSubstr("model.safetensors"))));
+  EXPECT_EQ(run({"train", path}).exit, 0);
+  EXPECT_THAT(hub_.requests(), HasSubstr("model.safetensors"));
+}
+
+// As AutoTokenizer leaves the cache.
+TEST_F(HubRecipes, APartOfAModelIsCompleted) {
+  const std::string path = at("a.yml"), repository = hub_.cache("models--org--base");
+  const Words infer{"infer", "--base-model", "org/base", "--prompt", "a", "--max-new-tokens", "2"};
+  ASSERT_EQ(run({"fetch", "org/base", "--include", "tokenizer*"}).exit, 0);
+  EXPECT_EQ(run_offline({"tokenize", "--model", "org/base", "--text", "a"}).exit, 0);
+  for (const Words& words : {Words{"train", path}, infer, Words{"validate", path}, Words{"plan", path}})
+    expect_refused_offline(words, "the cache has only a part of model org/base, without its config.json and weights");
+  const Ended answered = run(infer);
+  EXPECT_EQ(answered.exit, 0) << answered.err;
+  EXPECT_EQ(run_offline(infer).out, answered.out);
+  fs::remove(repository + "/snapshots/" + read_file(repository + "/refs/main") + "/model.safetensors");
+  const Ended trained = run({"train", path});
+  EXPECT_EQ(trained.exit, 0) << trained.err;
+}
+
 // As in the tutorial: a model of the Hub instead of a folder, from the first command on.
 TEST_F(HubCommands, InitDownloadsAModelByItsName) {
   add_folder("models/org/base", base_directory());
