@@ -12,6 +12,7 @@
 #include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/interruption.h"
 #include "data/example.h"
 #include "data/prepare.h"
 #include "prompt/chat_template.h"
@@ -103,6 +104,7 @@ std::vector<double> RewardModel::score(std::span<const std::vector<Token>> texts
   std::vector<double> out;
   UnitHooks none;
   while (out.size() < texts.size()) {
+    check_interruption();
     Texts together;
     std::int64_t longest = 0;
     for (std::size_t i = out.size(); i < texts.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "checkpoint/finite.h"
 #include "checkpoint/quantized.h"
 #include "core/error.h"
+#include "core/interruption.h"
 #include "core/parallel.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
@@ -134,6 +135,7 @@ void quantize_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
     std::map<std::string, Quantized> done;     // by matrix
     std::map<std::string, std::string> owner;  // tensor → matrix
     for (; first != layout.matrices.end() && first->layer == layer; ++first) {
+      check_interruption();
       const TensorView& tensor = *base.find(first->name);
       Quantized q = is_bitsandbytes(base, first->name)
                         ? read_bitsandbytes(base, *first, scheme)

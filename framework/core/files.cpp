@@ -189,7 +189,7 @@ void FileWriter::flush() {
 }
 
 void FileWriter::write(const void* data, std::size_t size) {
-  if (unfinished_) unfinished_->check();
+  check_interruption();
   auto* p = static_cast<const char*>(data);
   while (size > 0) {
     const std::size_t piece = this->piece();
@@ -216,7 +216,7 @@ void FileWriter::write_at(std::size_t offset, const void* data, std::size_t size
 }
 
 void FileWriter::commit() {
-  if (unfinished_) unfinished_->check();
+  check_interruption();
   flush();
   write_back_.reset();
   if (fsync(file_.get()) != 0 && (errno != EINVAL || !temporary_.empty())) throw IoError(path_, "cannot write to disk");
@@ -248,7 +248,7 @@ DirectoryWriter::~DirectoryWriter() {
 }
 
 bool DirectoryWriter::commit() {
-  unfinished_.check();
+  check_interruption();
   sync_tree(AT_FDCWD, temporary_.c_str(), temporary_);
   // All allocations come before the rename: after it the folder is committed.
   const fs::path folder = fs::path(target_).parent_path();

@@ -42,7 +42,7 @@ UnfinishedOutput::~UnfinishedOutput() {
   if (--unfinished == 0 && caught != 0 && !reported) end_by(caught);
 }
 
-void UnfinishedOutput::check() const {
+void check_interruption() {
   if (caught == 0) return;
   reported = true;
   throw Error(ExitCode::interrupted, "interrupted; unfinished output was removed");

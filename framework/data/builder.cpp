@@ -192,7 +192,7 @@ class Builder {
     bool more = true;
     do {
       parallel_for(2 + static_cast<std::int64_t>(present->used), [&](std::int64_t i) {
-        if (i == 0) write(reader, *done, report);
+        if (i == 0) check_interruption(), write(reader, *done, report);
         else if (i == 1) more = more && read(reader, cursor, *coming);
         else worker_.work(dataset, reader, present->groups[static_cast<std::size_t>(i - 2)]);
       });

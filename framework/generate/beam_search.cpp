@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/interruption.h"
 #include "generate/decoding.h"
 #include "kernels/range_ops.h"
 
@@ -52,6 +53,7 @@ class Search {
 
   /// One token more for every living beam; false when the search is over.
   bool step() {
+    check_interruption();
     std::vector<Candidate> candidates = best_candidates();
     std::vector<Candidate> next;
     const double penalty = std::pow(static_cast<double>(length() + 1), options_.length_penalty);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/interruption.h"
 #include "generate/beam_search.h"
 
 namespace dml {
@@ -86,7 +87,8 @@ void Generator::run_on(Engine& engine, std::span<const std::vector<Token>> promp
                      .stop_tokens = options.stop_tokens,
                      .constraint = options.constraint},
                     i);
-  while (engine.busy())
+  while (engine.busy()) {
+    check_interruption();
     for (const EngineEvent& event : engine.step()) {
       const std::size_t i = requests.number(event.id);
       Generated& result = results[i];
@@ -103,6 +105,7 @@ void Generator::run_on(Engine& engine, std::span<const std::vector<Token>> promp
         engine.cancel(event.id);
       }
     }
+  }
   speed_ += engine.take_speed();
 }
 

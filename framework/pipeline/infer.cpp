@@ -185,7 +185,7 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
   // All rows are read before the first is answered, so that an error in the last line costs no work.
   constexpr std::size_t kMaxErrors = 20;
   std::vector<std::string> errors;
-  auto each_row = [&](const std::function<void(Json, std::vector<Token>)>& use) {
+  auto each_row = [&](const std::function<bool(Json, std::vector<Token>)>& use) {  // until it returns false
     std::size_t line_number = 0;
     for (std::size_t at = 0; at < text.size() && errors.size() < kMaxErrors;) {
       std::size_t end = std::min(text.find('\n', at), text.size());
@@ -200,13 +200,13 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
         problem = place + ": ";
         if (!row.is_object()) throw UserError(std::string("a row must be an object like {\"prompt\": \"…\"}"));
         std::vector<Token> ids = assistant.prompt_ids(row);
-        use(std::move(row), std::move(ids));
+        if (!use(std::move(row), std::move(ids))) return;
       } catch (const UserError& e) {
         errors.push_back(problem + e.what());
       }
     }
   };
-  each_row([](Json, std::vector<Token>) {});
+  each_row([](Json, std::vector<Token>) { return true; });
   if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
 
   FileWriter out(output);
@@ -227,7 +227,6 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
   };
   std::exception_ptr failure;  // an error of generation, not of a row
   each_row([&](Json row, std::vector<Token> ids) {
-    if (failure) return;
     rows.push_back(std::move(row));
     prompts.push_back(std::move(ids));
     try {
@@ -235,6 +234,7 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
     } catch (...) {
       failure = std::current_exception();
     }
+    return !failure;
   });
   if (failure) std::rethrow_exception(failure);
   flush();

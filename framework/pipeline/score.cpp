@@ -7,6 +7,7 @@
 #include "assembly/job.h"
 #include "assembly/vocabulary.h"
 #include "core/error.h"
+#include "core/interruption.h"
 #include "data/example.h"
 #include "data/loader.h"
 #include "pipeline/infer.h"
@@ -34,6 +35,7 @@ std::vector<double> losses_of(CausalLm& model, const Examples& examples, const S
   UnitHooks none;  // every rank holds the whole model
   std::vector<double> mine(static_cast<std::size_t>(examples.size()));
   for (std::int64_t batch = comm.rank(); batch * kMicroBatch < examples.size(); batch += comm.size()) {
+    check_interruption();
     std::vector<std::int32_t> chosen;
     for (std::int64_t i = batch * kMicroBatch; i < std::min(examples.size(), (batch + 1) * kMicroBatch); ++i)
       chosen.push_back(static_cast<std::int32_t>(i));

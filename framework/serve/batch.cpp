@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/interruption.h"
 #include "core/json.h"
 #include "serve/endpoints.h"
 #include "serve/openai_answer.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr JsonLimits kLine{.bytes = std::size_t{64} << 20, .depth = 64, .object_keys = 65536};
 constexpr std::size_t kMaxErrors = 20;
 constexpr std::chrono::seconds kLastStep{60};
+constexpr std::chrono::milliseconds kLook{100};  // how often a signal is looked for
 
 struct BatchRow {
   std::string custom_id, url;
@@ -170,7 +172,8 @@ BatchCount answer_batch(const ServedModels& models, const std::string& input, co
     HttpResponse response;
     {
       std::unique_lock lock(arrival.mutex);
-      arrival.changed.wait(lock, [&] { return reply->response().has_value(); });
+      while (!arrival.changed.wait_for(lock, kLook, [&] { return reply->response().has_value(); }))
+        check_interruption();
       response = *reply->response();
     }
     ++(response.status == 200 ? count.answered : count.refused);

@@ -188,22 +188,25 @@ TEST_F(Files, APipeAndAnOpenFileAreWrittenDirectly) {
 }
 
 TEST_F(Files, AnInterruptedWriterLeavesNothing) {
-  const auto interrupted = [&](int signals, bool writes_on) {
+  enum class Then { writes_on, computes, nothing };
+  const auto interrupted = [&](int signals, Then then) {
     try {
       FileWriter out(at("file"));
       DirectoryWriter folder_beside(at("folder"));
       out.write("begun");
       for (int i = 0; i < signals; ++i) raise(SIGINT);
-      if (writes_on) out.write("more");
+      if (then == Then::writes_on) out.write("more");
+      if (then == Then::computes) check_interruption();
     } catch (const Error& e) {
       std::exit(static_cast<int>(e.code()));
     }
     std::exit(0);
   };
-  EXPECT_EXIT(interrupted(1, true), testing::ExitedWithCode(130), "");
-  EXPECT_EXIT(interrupted(1, false), testing::KilledBySignal(SIGINT), "");
+  EXPECT_EXIT(interrupted(1, Then::writes_on), testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(interrupted(1, Then::computes), testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(interrupted(1, Then::nothing), testing::KilledBySignal(SIGINT), "");
   EXPECT_THAT(listing(), IsEmpty());
-  EXPECT_EXIT(interrupted(2, false), testing::KilledBySignal(SIGINT), "");  // at once
+  EXPECT_EXIT(interrupted(2, Then::nothing), testing::KilledBySignal(SIGINT), "");  // at once
   EXPECT_EQ(listing().size(), 2u);
 }
 

@@ -1,7 +1,8 @@
 // Signals: a checkpoint on SIGUSR1, a checkpoint and exit 75 on SIGUSR2 and SIGTERM; a rank that is killed ends them
-// all.
+// all. Commands that write a file end at once and leave nothing.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -160,6 +161,38 @@ TEST_F(Signals, AKilledRunResumesFromItsLastCheckpoint) {
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_EQ(results_in(at("out")), results_in(at("whole")));
   EXPECT_EQ(numbers_of(at("out/metrics.jsonl")), numbers_of(at("whole/metrics.jsonl")));
+}
+
+// So many rows that none of the commands comes to its end before the signal.
+TEST_F(Signals, IntEndsACommandThatWritesAFileAndLeavesNothing) {
+  std::string prompts, requests;
+  for (int i = 0; i < 20000; ++i) {
+    prompts += "{\"prompt\": \"What is a cat?\"}\n";
+    requests += dump(Json{{"custom_id", std::to_string(i)},
+                          {"method", "POST"},
+                          {"url", "/v1/completions"},
+                          {"body", {{"prompt", "What is a cat?"}, {"max_tokens", 40}}}}) +
+                "\n";
+  }
+  const std::string in = write("in.jsonl", prompts), batch = write("batch.jsonl", requests), out = at("answers");
+  alpaca("rows.jsonl", 20000);
+  const auto begun = [&] {
+    return std::ranges::any_of(fs::directory_iterator(folder_), [](const fs::directory_entry& entry) {
+      return entry.path().filename().string().starts_with(".answers.tmp-");
+    });
+  };
+  const std::string r = recipe("r.yml", tiny_lora());
+  for (const Words& words : {Words{"infer", "--base-model", base_directory(), "--input", in, "--output", out},
+                             Words{"serve", "--base-model", base_directory(), "--input", batch, "--output", out},
+                             Words{"score", r, "--adapter", "none", "--output", out}}) {
+    Child child(on_ranks(1, words));
+    ASSERT_TRUE(soon(begun)) << words[0];
+    child.signal(SIGINT);
+    const Ended e = child.wait();
+    EXPECT_EQ(e.exit, 130) << words[0] << e.err;
+    EXPECT_THAT(e.err, HasSubstr("interrupted; unfinished output was removed"));
+    EXPECT_EQ(names_left("answers"), "") << words[0];
+  }
 }
 
 }  // namespace

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "core/error.h"
+#include "core/interruption.h"
 #include "core/parallel.h"
 #include "generate/golden_logits.h"
 
@@ -304,6 +307,32 @@ TEST_P(Generation, CountsItsTokens) {
   generator.run(prompts, greedy(4));
   EXPECT_EQ(generator.speed().prompt_tokens, 7 + 1 + 4 + 11);
   EXPECT_EQ(generator.speed().new_tokens, 4 * 3);  // the first token of each comes from reading its prompt
+}
+
+// One Ctrl-C while output is unfinished ends generation within a token, not when all texts are complete.
+TEST(GeneratorDeathTest, StopsAfterASignalWhileOutputIsUnfinished) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto interrupted = [](std::int64_t beams) {
+    GoldenLogits golden(golden_families().front());
+    const UnfinishedOutput output;
+    GenerationOptions options;
+    options.max_new_tokens = 8;
+    options.beams = beams;
+    int tokens = 0;
+    try {
+      Generator generator(*golden.model);
+      if (beams > 1) std::raise(SIGINT);  // its tokens are told at the end
+      generator.run(std::vector<Tokens>{{5, 17, 3}}, options, [&](std::size_t, Token) {
+        if (++tokens == 1) std::raise(SIGINT);
+        return true;
+      });
+    } catch (const Error& e) {
+      std::_Exit(tokens <= 1 ? static_cast<int>(e.code()) : 1);
+    }
+    std::_Exit(2);
+  };
+  EXPECT_EXIT(interrupted(1), testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(interrupted(2), testing::ExitedWithCode(130), "");
 }
 
 }  // namespace
