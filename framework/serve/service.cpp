@@ -18,7 +18,7 @@ Service::Service(std::vector<EngineModel> models, const EngineOptions& options, 
                  std::function<void()> at_rest)
     : engine_(std::move(models), options),
       metrics_(metrics),
-      queue_(queue),
+      most_(options.slots + queue),
       at_rest_(std::move(at_rest)),
       thread_([this] { run(); }) {}
 
@@ -35,7 +35,7 @@ Service::Admission Service::submit(std::shared_ptr<Work> work) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return Admission::closing;
-    if (waiting_ + arrived_.size() >= queue_) return Admission::full;
+    if (open_ + arrived_.size() >= most_) return Admission::full;
     arrived_.push_back(std::move(work));
     idle_ = false;
   }
@@ -72,6 +72,7 @@ void Service::run() {
         if (arrived_.empty()) return;
       }
       fresh.swap(arrived_);
+      open_ += fresh.size();
       cut = cutting_;
     }
     for (auto& work : fresh) begin(std::move(work));
@@ -80,6 +81,7 @@ void Service::run() {
       continue;
     }
     drop_gone();
+    count_open(engine_.running() + engine_.waiting());
     try {
       for (const EngineEvent& event : engine_.step()) deliver(event);
     } catch (const std::exception& e) {  // the engine's state is unknown: all its requests fail
@@ -88,9 +90,13 @@ void Service::run() {
     }
     std::erase_if(active_, [](auto& active) { return active->requests.empty(); });
     metrics_.set_load(engine_.running(), engine_.waiting(), engine_.cache_usage());
-    const std::lock_guard lock(mutex_);
-    waiting_ = engine_.waiting();
+    count_open(engine_.running() + engine_.waiting());
   }
+}
+
+void Service::count_open(std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  open_ = count;
 }
 
 void Service::end_all(const std::function<void(Work&)>& tell) {
@@ -136,14 +142,19 @@ void Service::deliver(const EngineEvent& event) {
     request.last_token = Clock::now();
     if (++request.generated == 1) request.first_token = *request.last_token;
   }
+  const bool ended = event.kind == EngineEvent::Kind::end;
+  if (ended) count_open(open_ - 1);  // before the client has the answer and asks again
   const bool more = active.work->on_event(active.requests.at(event.id), event);
-  if (more && event.kind != EngineEvent::Kind::end) return;
-  if (event.kind != EngineEvent::Kind::end) engine_.cancel(event.id);
+  if (more && !ended) return;
+  if (!ended) {
+    count_open(open_ - 1);
+    engine_.cancel(event.id);
+  }
   metrics_.ended({.seconds = seconds_since(request.started),
                   .writing_seconds = request.generated > 0 ? seconds_since(request.first_token) : 0,
                   .prompt = request.prompt,
                   .generated = request.generated,
-                  .by_length = event.kind == EngineEvent::Kind::end && event.reason == StopReason::length});
+                  .by_length = ended && event.reason == StopReason::length});
   active.requests.erase(event.id);
   requests_.erase(found);
 }

@@ -22,13 +22,14 @@ namespace dml {
 
 class Service {
  public:
-  /// `queue`: maximum number of requests that wait in addition to those running.
+  /// `queue`: maximum number of requests that wait in addition to those that have a slot.
   Service(
       std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
       std::function<void()> at_rest = [] {});
   ~Service();
 
   enum class Admission { taken, full, closing };
+  /// `full`: as many requests as there are slots and places in the queue have not been answered yet.
   Admission submit(std::shared_ptr<Work> work);
   /// Completes running and queued requests for at most this time, then cancels the rest.
   void finish(std::chrono::seconds most);
@@ -50,16 +51,17 @@ class Service {
   void end_all(const std::function<void(Work&)>& tell);
   void begin(std::shared_ptr<Work> work);
   void deliver(const EngineEvent& event);
+  void count_open(std::size_t count);  // by the engine's thread alone
   void drop_gone();
 
   Engine engine_;
   Metrics& metrics_;
-  std::size_t queue_;
+  std::size_t most_;  // requests that run or wait
   std::function<void()> at_rest_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Work>> arrived_;
-  std::size_t waiting_ = 0;  // requests in the engine that have no slot yet
+  std::size_t open_ = 0;  // requests that the engine's thread has taken and not yet answered
   bool idle_ = true, stopping_ = false, cutting_ = false;
   // Used by the engine's thread only.
   std::vector<std::unique_ptr<Active>> active_;
