@@ -49,6 +49,25 @@ std::size_t json_end(std::string_view text) {
   return std::string_view::npos;
 }
 
+// The number of bytes at the end of a text that may be the beginning of a mark.
+std::size_t begun_mark(std::string_view text, std::string_view mark) {
+  if (mark.empty()) return 0;
+  for (std::size_t n = std::min(mark.size() - 1, text.size()); n > 0; --n)
+    if (text.ends_with(mark.substr(0, n))) return n;
+  return 0;
+}
+
+// Whether a text begins as {"name": …}, or may do so when it goes on.
+bool begins_call(std::string_view text) {
+  constexpr std::string_view kOpen = "{\"name\"";
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < text.size() && n < kOpen.size(); ++i) {
+    if (kBlanks.find(text[i]) != kBlanks.npos) continue;
+    if (text[i] != kOpen[n++]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 ToolStyle tool_style(const std::string& source) {
@@ -72,9 +91,7 @@ std::size_t ReplyParser::safe(std::string_view mark) const {
   auto without_blanks = [&](std::size_t size) {
     return std::string_view(pending_).substr(0, size).find_last_not_of(kBlanks) + 1;
   };
-  for (std::size_t n = std::min(mark.size() - 1, pending_.size()); n > 0; --n)
-    if (std::string_view(pending_).ends_with(mark.substr(0, n))) return without_blanks(pending_.size() - n);
-  return without_blanks(pending_.size());
+  return without_blanks(pending_.size() - begun_mark(pending_, mark));
 }
 
 ReplyParser::Piece ReplyParser::push(std::string_view text) {
@@ -123,10 +140,8 @@ bool ReplyParser::step(Piece& out) {
         return false;
       return gap_ = true;
     case State::content: {
-      const std::string_view mark = format_.tools == ToolStyle::hermes    ? kCall
-                                    : format_.tools == ToolStyle::mistral ? kCalls
-                                                                          : std::string_view();
-      if (!mark.empty()) return give_until(out.content, mark, State::call);
+      const bool marked = format_.tools == ToolStyle::hermes || format_.tools == ToolStyle::mistral;
+      if (marked) return give_until(out.content, call_mark(), State::call);
       give(out.content, pending_.size());
       return false;
     }
@@ -155,59 +170,84 @@ bool ReplyParser::step_start() {
     gap_ = true;
     return enter(State::reasoning, blanks + kThink.size());
   }
-  if (llama && (front.starts_with('{') || front.starts_with(kPython)))
-    return enter(State::whole, front.starts_with(kPython) ? blanks + kPython.size() : 0);
+  if (llama && (front.starts_with('{') || front.starts_with(kPython))) {
+    format_.inside_call = front.starts_with(kPython);
+    return enter(State::whole, format_.inside_call ? blanks + kPython.size() : 0);
+  }
   if (front.empty() || (format_.reasoning && kThink.starts_with(front)) || (llama && kPython.starts_with(front)))
     return false;
   return enter(State::content, 0);
 }
 
-std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text) const {
+std::string_view ReplyParser::call_mark() const {
+  return format_.tools == ToolStyle::hermes    ? kCall
+         : format_.tools == ToolStyle::mistral ? kCalls
+         : format_.tools == ToolStyle::llama   ? kPython
+                                               : std::string_view();
+}
+
+std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text, bool cut) const {
   std::vector<ToolCall> out;
+  const auto incomplete = [&] { return cut ? std::optional(out) : std::nullopt; };
   text = trim(text, kBlanks);
   if (format_.tools == ToolStyle::mistral && !text.starts_with('[')) {  // name[ARGS]{…}, perhaps several
     while (!text.empty()) {
       if (text.starts_with(kCalls)) text.remove_prefix(kCalls.size());
       const auto mark = text.find(kArguments);
-      if (mark == text.npos) return {};
+      if (mark == text.npos) return incomplete();
       const std::string_view rest = text.substr(mark + kArguments.size());
       const auto end = json_end(rest);
-      if (end == rest.npos || !json_of(rest.substr(0, end))) return {};
+      if (end == rest.npos || !json_of(rest.substr(0, end))) return incomplete();
       out.push_back(
           {std::string(trim(text.substr(0, mark), kBlanks)), std::string(trim(rest.substr(0, end), kBlanks))});
       text = trim(rest.substr(end), kBlanks);
     }
-    return out.empty() ? std::nullopt : std::optional(out);
+    return out.empty() ? incomplete() : out;
   }
+  if (cut && text.starts_with('[') && json_end(text) == text.npos) text.remove_prefix(1);  // a list that has no end
   while (!text.empty()) {
     const auto end = json_end(text);
-    if (end == text.npos) return {};
+    if (end == text.npos) return incomplete();
     const auto json = json_of(text.substr(0, end));
-    if (!json) return {};
+    if (!json) return incomplete();
     for (const Json& one : json->is_array() ? *json : Json::array({*json})) {
       auto call = call_of(one);
-      if (!call) return {};
+      if (!call) return incomplete();
       out.push_back(std::move(*call));
     }
     text = trim(text.substr(end), kBlanks);
-    if (text.starts_with(';')) text = trim(text.substr(1), kBlanks);
+    if (text.starts_with(';') || (cut && text.starts_with(','))) text = trim(text.substr(1), kBlanks);
   }
-  return out.empty() ? std::nullopt : std::optional(out);
+  return out.empty() ? incomplete() : out;
 }
 
-ReplyParser::Piece ReplyParser::finish() {
+// Of a reply that ends inside a call. Only the tag that closes it may be missing, or a part of that tag.
+void ReplyParser::finish_call(Piece& out, bool cut) {
+  std::string_view text = pending_;
+  if (format_.tools == ToolStyle::hermes) text.remove_suffix(begun_mark(text, kCalled));
+  // The answer of a llama may be JSON that is no call.
+  cut = cut && (state_ == State::call || format_.inside_call || begins_call(text));
+  if (auto calls = calls_in(text, cut)) {
+    out.calls.insert(out.calls.end(), calls->begin(), calls->end());
+    return;
+  }
+  if (state_ == State::call && !format_.inside_call) out.content += call_mark();
+  out.content += pending_;
+}
+
+ReplyParser::Piece ReplyParser::finish(bool cut) {
   Piece out = push("");
   if (state_ == State::reasoning) {
     out.reasoning += pending_;
   } else if (state_ == State::call || state_ == State::whole) {
-    if (auto calls = calls_in(pending_)) out.calls.insert(out.calls.end(), calls->begin(), calls->end());
-    else {
-      if (state_ == State::call && !format_.inside_call)
-        out.content += format_.tools == ToolStyle::hermes ? kCall : kCalls;
-      out.content += pending_;
+    finish_call(out, cut);
+  } else {
+    // One byte, such as <, is more likely text than the beginning of a mark.
+    if (const std::size_t begun = begun_mark(pending_, call_mark()); cut && begun > 1) {
+      pending_.resize(pending_.size() - begun);
+      pending_.resize(pending_.find_last_not_of(kBlanks) + 1);
     }
-  } else if (!gap_ || pending_.find_first_not_of(kBlanks) != pending_.npos) {
-    out.content += pending_;
+    if (!gap_ || pending_.find_first_not_of(kBlanks) != pending_.npos) out.content += pending_;
   }
   pending_.clear();
   return out;

@@ -40,8 +40,11 @@ class ReplyParser {
   };
   /// Adds text; returns the parts that are final. A prefix of a tag is held back.
   Piece push(std::string_view text);
-  /// Returns the rest at the end of the reply. An incomplete call is returned as content.
-  Piece finish();
+  /// Returns the rest at the end of the reply. `cut`: the model did not end it itself (a limit or a stop string did),
+  /// so a call that it had begun is left out; otherwise text that is not a call is content.
+  Piece finish(bool cut = false);
+  /// Whether the text so far ends inside the reasoning.
+  bool thinking() const { return state_ == State::reasoning; }
 
  private:
   enum class State { start, reasoning, content, call, whole };
@@ -54,7 +57,11 @@ class ReplyParser {
   // Moves the text before a tag to `to` and switches to `next` after it. Without a tag: moves the part that is final
   // and returns false.
   bool give_until(std::string& to, std::string_view mark, State next);
-  std::optional<std::vector<ToolCall>> calls_in(std::string_view text) const;
+  // None where the text is something else than calls; with `cut`, the calls that are complete.
+  std::optional<std::vector<ToolCall>> calls_in(std::string_view text, bool cut = false) const;
+  // The mark that begins a call.
+  std::string_view call_mark() const;
+  void finish_call(Piece& out, bool cut);
   std::size_t safe(std::string_view mark) const;
 
   Format format_;

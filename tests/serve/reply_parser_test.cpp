@@ -18,16 +18,16 @@ void add(Read& to, const ReplyParser::Piece& piece) {
   for (const ToolCall& call : piece.calls) to.calls.push_back(call.name + call.arguments);
 }
 
-Read read(const ReplyParser::Format& format, const std::string& text) {
+Read read(const ReplyParser::Format& format, const std::string& text, bool cut_off = false) {
   Read whole;
   ReplyParser parser(format);
   add(whole, parser.push(text));
-  add(whole, parser.finish());
+  add(whole, parser.finish(cut_off));
   for (std::size_t step : {std::size_t{1}, std::size_t{3}}) {
     Read cut;
     ReplyParser slow(format);
     for (std::size_t i = 0; i < text.size(); i += step) add(cut, slow.push(text.substr(i, step)));
-    add(cut, slow.finish());
+    add(cut, slow.finish(cut_off));
     EXPECT_EQ(cut.content, whole.content) << text;
     EXPECT_EQ(cut.reasoning, whole.reasoning) << text;
     EXPECT_EQ(cut.calls, whole.calls) << text;
@@ -77,6 +77,48 @@ TEST(ReplyParser, AReplyMayStartInsideACall) {
   EXPECT_EQ(read(inside, R"({"name": "f")").content, R"({"name": "f")");
   const Read cut = read(inside, "\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\"");
   EXPECT_EQ(cut, (Read{"<tool_call>\n{\"name\": \"g\"", "", {"f{}"}})) << "a second call that is cut short";
+}
+
+TEST(ReplyParser, ACallMayLackItsClosingTag) {
+  const std::string call = R"({"name": "f", "arguments": {}})";
+  for (const bool cut : {false, true})
+    for (const char* end : {"", "\n", "</", "\n</tool_cal"})
+      EXPECT_EQ(read(kHermes, "<tool_call>\n" + call + end, cut), (Read{"", "", {"f{}"}})) << end;
+  EXPECT_EQ(read(kMistral, "[TOOL_CALLS][" + call, true), (Read{"", "", {"f{}"}}));
+}
+
+// The markup of a call that was cut off is not content; calls before it are kept.
+TEST(ReplyParser, ACallThatIsCutOffIsLeftOut) {
+  const std::string call = R"({"name": "f", "arguments": {}})", begun = R"({"name": "g", "argum)";
+  EXPECT_EQ(read(kHermes, "Let me see.\n<tool_call>\n" + begun, true), (Read{"Let me see.", "", {}}));
+  EXPECT_EQ(read(kHermes, "Let me see.\n<tool_c", true), (Read{"Let me see.", "", {}}));
+  EXPECT_EQ(read(kHermes, "<tool_call>" + call + "</tool_call>\n<tool_call>" + begun, true), (Read{"", "", {"f{}"}}));
+  EXPECT_EQ(read(kHermes, "<tool_call>" + call + "</tool_call>\n<to", true), (Read{"", "", {"f{}"}}));
+  EXPECT_EQ(read(kMistral, "[TOOL_CALLS][" + call + ", " + begun, true), (Read{"", "", {"f{}"}}));
+  EXPECT_EQ(read(kMistral, R"([TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]g[ARGS]{"a)", true), (Read{"", "", {"f{}"}}));
+  EXPECT_EQ(read(kMistral, "Well [TOOL_C", true), (Read{"Well", "", {}}));
+  EXPECT_EQ(read(kLlama, call + "; " + begun, true), (Read{"", "", {"f{}"}}));
+  EXPECT_EQ(read(kLlama, begun, true), (Read{}));
+  EXPECT_EQ(read(kLlama, "<|python_tag|>{", true), (Read{}));
+  ReplyParser::Format inside{ToolStyle::hermes};
+  inside.inside_call = true;
+  EXPECT_EQ(read(inside, begun, true), (Read{}));
+}
+
+TEST(ReplyParser, OtherTextThatIsCutOffIsKept) {
+  EXPECT_EQ(read(kHermes, "if a <", true).content, "if a <");
+  EXPECT_EQ(read({}, "a <tool_call>{", true).content, "a <tool_call>{");
+  EXPECT_EQ(read(kLlama, R"({"answer": 4)", true).content, R"({"answer": 4)");
+  EXPECT_EQ(read(kHermes, "<think>well", true).reasoning, "well");
+}
+
+TEST(ReplyParser, KnowsWhetherTheModelIsThinking) {
+  ReplyParser parser(kHermes);
+  EXPECT_FALSE(parser.thinking());
+  parser.push("<think>hm");
+  EXPECT_TRUE(parser.thinking());
+  parser.push("</think>Yes");
+  EXPECT_FALSE(parser.thinking());
 }
 
 }  // namespace
