@@ -71,7 +71,17 @@ std::vector<EngineRequest> TextAnswer::take_requests() {
 void TextAnswer::take_text(std::size_t i, const std::string& piece, bool last) {
   Choice& c = choices_[i];
   c.whole += piece;
+  if (asked_.chat) parse(c, piece, last);
   if (asked_.stream && (!piece.empty() || last)) tell(i, piece, last);
+}
+
+// Adds text of a chat's reply to its reasoning, content and calls.
+void TextAnswer::parse(Choice& c, const std::string& piece, bool last) {
+  c.said = last ? c.reply.finish(c.finish == "length" || c.stop.stopped()) : c.reply.push(piece);
+  if (asked_.one_call && c.calls.size() + c.said.calls.size() > 1) c.said.calls.resize(c.calls.empty() ? 1 : 0);
+  c.content += c.said.content;
+  c.reasoning += c.said.reasoning;
+  c.calls.insert(c.calls.end(), c.said.calls.begin(), c.said.calls.end());
 }
 
 bool TextAnswer::on_event(std::size_t i, const EngineEvent& event) {
@@ -88,6 +98,7 @@ bool TextAnswer::on_event(std::size_t i, const EngineEvent& event) {
       const std::string piece = c.stop.next(c.text.next(event.choice.token));
       if (!c.stop.stopped()) {
         take_text(i, piece, false);
+        if (c.reply.thinking()) c.reasoning_tokens = std::ssize(c.tokens);
         return true;
       }
       take_text(i, piece + (asked_.include_stop ? c.stop.found() : ""), false);
@@ -154,17 +165,20 @@ void TextAnswer::fail(const std::exception& why) { give_up(error_of(why)); }
 void TextAnswer::cut_off() { give_up(closing_error()); }
 
 Json TextAnswer::usage() const {
-  std::int64_t prompt = 0, answer = 0, cached = 0;
+  std::int64_t prompt = 0, answer = 0, cached = 0, reasoning = 0;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     answer += std::ssize(choices_[i].tokens);
+    reasoning += choices_[i].reasoning_tokens;
     if (i % static_cast<std::size_t>(asked_.n) != 0) continue;  // a prompt counts once for all of its choices
     prompt += choices_[i].prompt_tokens;
     cached += choices_[i].cached;
   }
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", answer},
-          {"total_tokens", prompt + answer},
-          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+  Json out = {{"prompt_tokens", prompt},
+              {"completion_tokens", answer},
+              {"total_tokens", prompt + answer},
+              {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+  if (asked_.chat) out["completion_tokens_details"] = {{"reasoning_tokens", reasoning}};
+  return out;
 }
 
 Json TextAnswer::envelope(const char* object) const {
@@ -260,21 +274,13 @@ Json ChatAnswer::logprobs(Choice& c) {
   return {{"content", content}};
 }
 
-// Adds a parsed piece of the reply to the choice.
-void ChatAnswer::add(Choice& c, ReplyParser::Piece& piece) {
-  if (asked_.one_call && c.calls.size() + piece.calls.size() > 1) piece.calls.resize(c.calls.empty() ? 1 : 0);
-  c.content += piece.content;
-  c.reasoning += piece.reasoning;
-  c.calls.insert(c.calls.end(), piece.calls.begin(), piece.calls.end());
-}
-
 Json ChatAnswer::call_json(const ToolCall& call) const {
   std::string id = fresh_id("call_");
   if (asked_.reply.tools == ToolStyle::mistral) id = id.substr(5, 9);  // Mistral's template accepts ids of 9 characters
   return {{"id", id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
-void ChatAnswer::tell(std::size_t i, const std::string& piece, bool last) {
+void ChatAnswer::tell(std::size_t i, const std::string&, bool last) {
   Choice& c = choices_[i];
   auto chunk = [&](Json delta, Json logprobs, Json finish) {
     Json all = envelope("chat.completion.chunk");
@@ -286,9 +292,8 @@ void ChatAnswer::tell(std::size_t i, const std::string& piece, bool last) {
     event(all);
   };
   if (!std::exchange(c.begun, true)) chunk({{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
-  ReplyParser::Piece said = last ? c.reply.finish() : c.reply.push(piece);
-  std::size_t number = c.calls.size();
-  add(c, said);
+  const ReplyParser::Piece& said = c.said;
+  std::size_t number = c.calls.size() - said.calls.size();
   if (!said.reasoning.empty()) chunk({{"reasoning_content", said.reasoning}}, nullptr, nullptr);
   if (!said.content.empty()) chunk({{"content", said.content}}, logprobs(c), nullptr);
   for (const ToolCall& call : said.calls) {  // two events: name, arguments
@@ -308,7 +313,6 @@ Json ChatAnswer::whole() {
   Json all = envelope("chat.completion"), list = Json::array();
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     Choice& c = choices_[i];
-    for (ReplyParser::Piece piece : {c.reply.push(c.whole), c.reply.finish()}) add(c, piece);
     Json message = {{"role", "assistant"},
                     {"content", c.content.empty() && !c.calls.empty() ? Json() : Json(c.content)}};
     if (!c.reasoning.empty()) message["reasoning_content"] = c.reasoning;

@@ -41,9 +41,12 @@ class TextAnswer : public Work {
     std::string finish = {};  // "stop", "length" …
     bool begun = false, done = false;
     bool echoed = false;  // the log-probabilities of the prompt were sent
+    // For chats only.
     ReplyParser reply{{}};
-    std::string content = {}, reasoning = {};  // for chats only
+    ReplyParser::Piece said = {};              // what the last text has added to the following
+    std::string content = {}, reasoning = {};  // the answer so far
     std::vector<ToolCall> calls = {};
+    std::int64_t reasoning_tokens = 0;
   };
   /// Sends new text of a streamed choice; `last`: nothing follows.
   virtual void tell(std::size_t i, const std::string& piece, bool last) = 0;
@@ -72,6 +75,7 @@ class TextAnswer : public Work {
 
  private:
   void take_text(std::size_t i, const std::string& piece, bool last);
+  void parse(Choice& c, const std::string& piece, bool last);
   void end_choice(std::size_t i, std::string reason);
   void finish_if_done();
   void give_up(const ApiError& why);
@@ -103,7 +107,6 @@ class ChatAnswer : public TextAnswer {
   Json whole() override;
 
  private:
-  void add(Choice& c, ReplyParser::Piece& piece);
   Json call_json(const ToolCall& call) const;
   Json logprobs(Choice& c);
 };

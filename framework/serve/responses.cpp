@@ -29,7 +29,18 @@ const std::vector<std::pair<std::string, std::string>>& chat_names() {
   return table;
 }
 
-// Converts `instructions` and `input` to the messages of a chat.
+// The text of a reasoning item, as this server and others send it.
+std::string reasoning_of(Fields& item) {
+  std::string text;
+  const Json* content = item.find("content");
+  if (!content || (content->is_array() && content->empty())) content = item.find("summary");
+  if (!content) return text;
+  if (!content->is_array()) item.wrong("content", "must be a list of parts of type reasoning_text");
+  for (const Json& part : *content) text += Fields(part, item.path("content") + "[].").text("text").value_or("");
+  return text;
+}
+
+// Converts `instructions` and `input` to the messages of a chat. Reasoning belongs to the assistant's message after it.
 Json messages_of(Fields& f) {
   Json messages = Json::array();
   if (const auto words = f.text("instructions")) messages.push_back({{"role", "system"}, {"content", *words}});
@@ -38,25 +49,29 @@ Json messages_of(Fields& f) {
   if (input->is_string()) {
     messages.push_back({{"role", "user"}, {"content", *input}});
   } else if (input->is_array()) {
+    std::string thought;
     for (std::size_t i = 0; i < input->size(); ++i) {
       const std::string path = "input[" + std::to_string(i) + "].";
       Fields item((*input)[i], path);
-      if (item.text("type").value_or("message") != "message") item.wrong("type", "must be message");
+      const std::string type = item.text("type").value_or("message");
+      if (type == "reasoning") {
+        thought = reasoning_of(item);
+        continue;
+      }
+      if (type != "message") item.wrong("type", "must be message or reasoning");
       const auto role = item.text("role");
       const Json* content = item.find("content");
       if (!role) item.wrong("role", "is missing");
       if (!content) item.wrong("content", "is missing");
       messages.push_back(
           {{"role", *role == "developer" ? "system" : *role}, {"content", parts_of(*content, path + "content")}});
+      if (*role == "assistant" && !thought.empty()) messages.back()["reasoning_content"] = thought;
+      thought.clear();
     }
   } else {
     f.wrong("input", "must be a string or a list of messages");
   }
   return messages;
-}
-
-Json text_part(const std::string& text) {
-  return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
 }
 
 }  // namespace
@@ -116,25 +131,38 @@ ApiError of_response(ApiError error) {
 
 ResponseAnswer::ResponseAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply,
                                Metrics& metrics)
-    : TextAnswer(std::move(asked), format, std::move(reply), metrics), message_id_(fresh_id("msg_")) {
+    : TextAnswer(std::move(asked), format, std::move(reply), metrics),
+      reasoning_{"reasoning", fresh_id("rs_"), "reasoning_text", "response.reasoning_text"},
+      message_{"message", fresh_id("msg_"), "output_text", "response.output_text"} {
   id_ = fresh_id("resp_");
 }
 
-Json ResponseAnswer::message(const char* status) const {
-  return {{"type", "message"},
-          {"id", message_id_},
-          {"status", status},
-          {"role", "assistant"},
-          {"content", Json::array({text_part(text_)})}};
+Json ResponseAnswer::content_part(const Item& item, const std::string& text) const {
+  Json part = {{"type", item.part}, {"text", text}};
+  if (&item == &message_) part.update({{"annotations", Json::array()}, {"logprobs", Json::array()}});
+  return part;
 }
 
-Json ResponseAnswer::response(const char* status) const {
-  const bool ended = std::string_view(status) != "in_progress";
+Json ResponseAnswer::item_json(const Item& item, const char* status) const {
+  Json out = {{"type", item.type}, {"id", item.id}, {"status", status}, {"content", Json::array()}};
+  if (&item == &message_) out["role"] = "assistant";
+  else out["summary"] = Json::array();
+  if (std::string_view(status) != "in_progress") out["content"].push_back(content_part(item, item.text));
+  return out;
+}
+
+// An answer that was cut off in its reasoning has no message.
+bool ResponseAnswer::has_message() const {
+  const Choice& c = choices_[0];
+  return !c.content.empty() || c.reasoning.empty() || c.finish != "length";
+}
+
+Json ResponseAnswer::response(bool ended) const {
   const Json used = usage();
   Json out = {{"id", id_},
               {"object", "response"},
               {"created_at", created_},
-              {"status", status},
+              {"status", ended ? status() : "in_progress"},
               {"error", nullptr},
               {"incomplete_details", nullptr},
               {"model", asked_.model_name},
@@ -147,20 +175,21 @@ Json ResponseAnswer::response(const char* status) const {
               {"metadata", Json::object()},
               {"usage", nullptr}};
   if (!ended) return out;
-  if (std::string_view(status) == "incomplete") out["incomplete_details"] = {{"reason", "max_output_tokens"}};
-  out["output"].push_back(message(status));
+  if (choices_[0].finish == "length") out["incomplete_details"] = {{"reason", "max_output_tokens"}};
+  if (!reasoning_.text.empty()) out["output"].push_back(item_json(reasoning_, has_message() ? "completed" : status()));
+  if (has_message()) out["output"].push_back(item_json(message_, status()));
   out["usage"] = {{"input_tokens", used["prompt_tokens"]},
                   {"input_tokens_details", used["prompt_tokens_details"]},
                   {"output_tokens", used["completion_tokens"]},
-                  {"output_tokens_details", {{"reasoning_tokens", 0}}},
+                  {"output_tokens_details", used["completion_tokens_details"]},
                   {"total_tokens", used["total_tokens"]}};
   return out;
 }
 
-void ResponseAnswer::send(const char* type, Json data) {
+void ResponseAnswer::send(const std::string& type, Json data) {
   Json all = {{"type", type}, {"sequence_number", number_++}};
   all.update(data);
-  reply_->write(std::string("event: ") + type + "\ndata: " + dump(all) + "\n\n");
+  reply_->write("event: " + type + "\ndata: " + dump(all) + "\n\n");
 }
 
 void ResponseAnswer::end_with(const ApiError& e) {
@@ -168,38 +197,55 @@ void ResponseAnswer::end_with(const ApiError& e) {
   send("error", {{"code", error["code"]}, {"message", error["message"]}, {"param", error["param"]}});
 }
 
-void ResponseAnswer::tell(std::size_t i, const std::string& piece, bool last) {
-  Choice& c = choices_[i];
-  const Json place = {{"item_id", message_id_}, {"output_index", 0}, {"content_index", 0}};
-  auto at = [&](Json more) {
-    Json all = place;
-    all.update(more);
-    return all;
-  };
-  if (!std::exchange(c.begun, true)) {
-    send("response.created", {{"response", response("in_progress")}});
-    send("response.in_progress", {{"response", response("in_progress")}});
-    Json item = message("in_progress");
-    item["content"] = Json::array();
-    send("response.output_item.added", {{"output_index", 0}, {"item", item}});
-    send("response.content_part.added", at({{"part", text_part("")}}));
+Json ResponseAnswer::place(const Item& item, Json more) {
+  more.update({{"item_id", item.id}, {"output_index", item.index}, {"content_index", 0}});
+  return more;
+}
+
+// Sends new text of an item, and before its first text that the item begins.
+void ResponseAnswer::add(Item& item, const std::string& text) {
+  if (!std::exchange(item.open, true)) {
+    item.index = items_++;
+    send("response.output_item.added", {{"output_index", item.index}, {"item", item_json(item, "in_progress")}});
+    send("response.content_part.added", place(item, {{"part", content_part(item, "")}}));
   }
-  const ReplyParser::Piece said = last ? c.reply.finish() : c.reply.push(piece);
-  text_ += said.content;
-  if (!said.content.empty())
-    send("response.output_text.delta", at({{"delta", said.content}, {"logprobs", Json::array()}}));
+  item.text += text;
+  if (text.empty()) return;
+  Json delta = place(item, {{"delta", text}});
+  if (&item == &message_) delta["logprobs"] = Json::array();
+  send(item.events + ".delta", std::move(delta));
+}
+
+void ResponseAnswer::end(Item& item, const char* status) {
+  if (!std::exchange(item.open, false)) return;
+  Json whole = place(item, {{"text", item.text}});
+  if (&item == &message_) whole["logprobs"] = Json::array();
+  send(item.events + ".done", std::move(whole));
+  send("response.content_part.done", place(item, {{"part", content_part(item, item.text)}}));
+  send("response.output_item.done", {{"output_index", item.index}, {"item", item_json(item, status)}});
+}
+
+void ResponseAnswer::tell(std::size_t i, const std::string&, bool last) {
+  Choice& c = choices_[i];
+  if (!std::exchange(c.begun, true)) {
+    send("response.created", {{"response", response(false)}});
+    send("response.in_progress", {{"response", response(false)}});
+  }
+  if (!c.said.reasoning.empty()) add(reasoning_, c.said.reasoning);
+  if (!c.said.content.empty() || (last && has_message())) {
+    end(reasoning_, "completed");
+    add(message_, c.said.content);
+  }
   if (!last) return;
-  const char* status = c.finish == "length" ? "incomplete" : "completed";
-  send("response.output_text.done", at({{"text", text_}, {"logprobs", Json::array()}}));
-  send("response.content_part.done", at({{"part", text_part(text_)}}));
-  send("response.output_item.done", {{"output_index", 0}, {"item", message(status)}});
-  send(c.finish == "length" ? "response.incomplete" : "response.completed", {{"response", response(status)}});
+  end(reasoning_, status());
+  end(message_, status());
+  send(std::string("response.") + status(), {{"response", response(true)}});
 }
 
 Json ResponseAnswer::whole() {
-  Choice& c = choices_[0];
-  for (const ReplyParser::Piece& piece : {c.reply.push(c.whole), c.reply.finish()}) text_ += piece.content;
-  return response(c.finish == "length" ? "incomplete" : "completed");
+  reasoning_.text = choices_[0].reasoning;
+  message_.text = choices_[0].content;
+  return response(true);
 }
 
 }  // namespace dml

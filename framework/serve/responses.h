@@ -21,12 +21,26 @@ class ResponseAnswer : public TextAnswer {
   void end_with(const ApiError& e) override;
 
  private:
-  void send(const char* type, Json data);
-  Json message(const char* status) const;
-  Json response(const char* status) const;
+  // An item of the output: the reasoning, which comes first where there is some, or the message.
+  struct Item {
+    std::string type, id, part, events;  // part: the type of its content; events: what their names begin with
+    std::string text = {};
+    int index = 0;
+    bool open = false;  // its beginning was sent, but not yet its end
+  };
+  void send(const std::string& type, Json data);
+  Json content_part(const Item& item, const std::string& text) const;
+  Json item_json(const Item& item, const char* status) const;
+  // The fields of an event about the content of an item.
+  static Json place(const Item& item, Json more);
+  void add(Item& item, const std::string& text);
+  void end(Item& item, const char* status);
+  bool has_message() const;
+  const char* status() const { return choices_[0].finish == "length" ? "incomplete" : "completed"; }
+  Json response(bool ended) const;
 
-  std::string message_id_;
-  std::string text_;
+  Item reasoning_, message_;
+  int items_ = 0;            // sent so far
   std::int64_t number_ = 0;  // of the next event
 };
 

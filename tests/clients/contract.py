@@ -61,7 +61,7 @@ def chat_streams(s):
         check('a token says what it is', bytes(t['bytes']).decode('utf-8', 'replace') == t['token'] and t['logprob'] <= 0 and len(t['top_logprobs']) == 2 and
               t['logprob'] == max(x['logprob'] for x in t['top_logprobs']) and t['top_logprobs'][0]['logprob'] >= t['top_logprobs'][1]['logprob'], t)
     check('whole answer', whole['object'] == 'chat.completion' and whole['system_fingerprint'] and
-          set(whole['usage']) == {'prompt_tokens', 'completion_tokens', 'total_tokens', 'prompt_tokens_details'}, whole)
+          set(whole['usage']) == {'prompt_tokens', 'completion_tokens', 'total_tokens', 'prompt_tokens_details', 'completion_tokens_details'}, whole)
     check('the prompt was cached', 16 <= events[-1]['usage']['prompt_tokens_details']['cached_tokens'] < events[-1]['usage']['prompt_tokens'] == whole['usage']['prompt_tokens'], events[-1])
     headers, text = stream(s, '/v1/chat/completions', {'messages': CHAT, 'max_tokens': 4, 'n': 2, 'seed': 3})
     events = [json.loads(b[6:]) for b in text.split('\n\n')[:-2]]
@@ -170,6 +170,7 @@ def tools(s):
         calls = r['choices'][0]['message'].get('tool_calls', [])
         check('required calls', calls and all(c['type'] == 'function' and c['id'].startswith('call_') and c['function']['name'] in ('get', 'put') and 0 <= json.loads(c['function']['arguments'])['n'] <= 9 for c in calls) and
               r['choices'][0]['finish_reason'] == ('tool_calls' if r['usage']['completion_tokens'] < 200 else 'length'), r)
+        check('no markup of calls in the content', not r['choices'][0]['message']['content'], r)
         if r['choices'][0]['finish_reason'] == 'tool_calls': check('content of calls alone is null', r['choices'][0]['message']['content'] is None, r)
         one = post(s, '/v1/chat/completions', {**body, 'seed': seed, 'parallel_tool_calls': False})
         check('one call', len(one['choices'][0]['message']['tool_calls']) == 1 and one['choices'][0]['finish_reason'] == 'tool_calls', one)
@@ -183,6 +184,7 @@ def tools(s):
             built[h['index']][1] += h['function'].get('arguments', '')
         check('calls of a stream', [built[i] for i in range(len(built))] == [[c['function']['name'], c['function']['arguments']] for c in calls], heads)
     many = post(s, '/v1/chat/completions', {**body, 'seed': 1, 'logit_bias': {'2': -100}})['choices'][0]
+    check('... and none of one that is cut off', not many['message']['content'], many)
     check('several calls are written where they may be', len(many['message']['tool_calls']) > 1 and many['finish_reason'] == 'length', many)
     check('tool_choice none leaves the tools out', 'tool_calls' not in post(s, '/v1/chat/completions', {**body, 'tool_choice': 'none', 'max_tokens': 4})['choices'][0]['message'])
 
@@ -298,6 +300,11 @@ def sites_and_keys():
     def one():
         r = ask(s, 'POST', '/v1/completions', {'prompt': 'a', 'max_tokens': 300, 'temperature': 1, 'seed': 1}, key)
         with lock: got.append(r)
+    for _ in range(5):
+        threads = [threading.Thread(target=one) for _ in range(2)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+    check('one request in the slot and one in the queue are taken', [r[0] for r in got] == [200] * 10, [r[0] for r in got])
     full = []
     for _ in range(50):  # a machine that stalls may answer each before the next one comes
         threads = [threading.Thread(target=one) for _ in range(8)]
