@@ -138,6 +138,15 @@ std::string digest_of_evals(const EvalSection& section) {
   return hasher.digest();
 }
 
+std::string digest_of_adapter(const std::string& folder, bool weights) {
+  std::vector<const char*> names{"adapter_config.json"};
+  if (weights) names.insert(names.end(), {"adapter_model.safetensors", "adapter_model.bin", "adapters.safetensors"});
+  Hasher hasher;
+  for (const char* name : names)
+    if (const std::string path = path_in(folder, name); file_exists(path)) hasher.text(name).text(digest_of_file(path));
+  return hasher.digest();
+}
+
 std::string digest_of_inputs(RecipeFile file) {
   file.recipe.train.output_dir.clear();
   Hasher hasher;

@@ -106,6 +106,14 @@ TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const Dis
   return out;
 }
 
+// A resumed run has its weights from the checkpoint; those that it began with count where they are the reference of
+// rewards. The name of a cached reference of preferences covers them (run_reference.cpp).
+std::string digest_of_start_adapter(const Recipe& recipe) {
+  const PreferenceSection& p = recipe.preference;
+  if (recipe.adapter.adapter == AdapterKind::none || !recipe.adapter.lora_model_dir) return "";
+  return digest_of_adapter(*recipe.adapter.lora_model_dir, p.sampling() && p.beta() > 0 && !p.moves_reference());
+}
+
 }  // namespace
 
 RunData::RunData(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm)
@@ -171,7 +179,8 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
   fresh_.extra["steps"] = data.schedule.steps();
   const bool reads = comm.rank() == 0;  // for all
   for (const auto& [key, digest] : {std::pair{kRewardModels, reads ? digest_of_reward_models(recipe.preference) : ""},
-                                    std::pair{kEvals, reads ? digest_of_evals(recipe.evaluation) : ""}})
+                                    std::pair{kEvals, reads ? digest_of_evals(recipe.evaluation) : ""},
+                                    std::pair{kStartAdapter, reads ? digest_of_start_adapter(recipe) : ""}})
     if (const std::string same = comm.broadcast_text(digest, 0); !same.empty()) fresh_.extra[key] = same;
 }
 

@@ -113,7 +113,7 @@ struct RunPlan {
   void check_recipe(const TrainState& found, const std::string& from) const;
 
   /// Keys of TrainState::extra: digests of further inputs.
-  static constexpr const char *kRewardModels = "reward_models", *kEvals = "evals";
+  static constexpr const char *kRewardModels = "reward_models", *kEvals = "evals", *kStartAdapter = "lora_model_dir";
 
   TrainState fresh_;         // the state of a new run
   std::string recipe_text_;  // as checkpoints record it (pipeline/resume_rules.h)

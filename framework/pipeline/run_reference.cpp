@@ -2,10 +2,9 @@
 #include "assembly/objective_choice.h"
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/files.h"
 #include "core/hash.h"
 #include "core/log.h"
-#include "data/byte_stream.h"
+#include "pipeline/input_digests.h"
 #include "pipeline/reference_pass.h"
 #include "pipeline/run_plan.h"
 #include "train/progress.h"
@@ -23,10 +22,7 @@ std::string RunPlan::reference_path() const {
   Hasher hasher;
   hasher.text(resolved_yaml(start)).text(base_digest).text(fresh_.numerics);
   if (recipe.preference.ld_alpha) hasher.text(fmt::format("ld_alpha {}", *recipe.preference.ld_alpha));
-  if (recipe.adapter.lora_model_dir)
-    for (const char* name : {"adapter_model.safetensors", "adapter_model.bin", "adapters.safetensors"})
-      if (const std::string path = *recipe.adapter.lora_model_dir + "/" + name; file_exists(path))
-        hasher.text(stream_digest(path));
+  if (recipe.adapter.lora_model_dir) hasher.text(digest_of_adapter(*recipe.adapter.lora_model_dir, true));
   if (recipe.data.rows == RowKind::labeled) hasher.text(fresh_.recipe);
   return fmt::format("{}/reference-{}.safetensors", data.prepared.folder(), hasher.digest());
 }

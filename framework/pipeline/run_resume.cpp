@@ -54,7 +54,9 @@ TrainState RunPlan::load_values(const std::string& from) {
   check_recipe(found, from);  // first: a changed setting may also change the prepared data
   same(found.data, fresh_.data, "training data");
   same(found.base, fresh_.base, "base model");
-  for (const auto& [key, what] : {std::pair{kRewardModels, "reward model"}, std::pair{kEvals, "data of 'evals'"}})
+  for (const auto& [key, what] : {std::pair{kRewardModels, "reward model"},
+                                  std::pair{kEvals, "data of 'evals'"},
+                                  {kStartAdapter, "adapter in 'lora_model_dir'"}})
     if (found.extra.contains(key))  // not in checkpoints of earlier versions
       same(json_string(found.extra, key, "", from), json_string(fresh_.extra, key, "", from), what);
   if (found.numerics != fresh_.numerics)

@@ -198,6 +198,31 @@ TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
 // With α = 1 the reference is the model itself after every second step, so the loss of the step after is the known
 // one.
 TEST_F(PreferenceRuns, AMovingReferenceIsTheModelAfterEachSync) {
+// The settings of the adapter in lora_model_dir are those of the run, and of its reference.
+TEST_F(PreferenceRuns, TheSettingsOfTheFirstAdapterBelongToTheRun) {
+  trained("first", preference("dpo") + Keys{{"max_steps", "2"}, {"save_strategy", "no"}});
+  const Keys next = preference("dpo") + Keys{{"lora_model_dir", at("first")},
+                                             {"dataset_prepared_path", at("data")},
+                                             {"lora_dropout", "0"},
+                                             {"max_steps", "4"},
+                                             {"save_steps", "2"}};
+  trained("second", next);
+  const auto resumed = [&] {
+    return train(1, recipe("second.yml", next + Keys{{"output_dir", at("second")}}),
+                 {"--resume", at("second/checkpoint-2")});
+  };
+  EXPECT_EQ(resumed().exit, 0);
+  const std::string config = at("first/adapter_config.json");
+  std::string text = read_file(config, 1 << 20);
+  const auto alpha = text.find("\"lora_alpha\": ");
+  ASSERT_NE(alpha, text.npos);
+  text.insert(alpha + 14, "3");
+  write("first/adapter_config.json", text);
+  expect_refused(resumed(), 2, {"The adapter in 'lora_model_dir' changed since this checkpoint"});
+  trained("third", next);  // computes another reference
+  EXPECT_NEAR(steps(at("third"))[0]["loss"].get<double>(), std::log(2.0), 1e-6);
+}
+
   const Keys keys =
       preference("dpo") +
       Keys{{"trl", "{sync_ref_model: true, ref_model_mixup_alpha: 1, ref_model_sync_steps: 2}"}, {"save_steps", "5"}};
