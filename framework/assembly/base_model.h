@@ -92,6 +92,12 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
 /// The base alone, or with adapters, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h); for inference.
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,
                                                const std::vector<std::string>& adapters = {});
+/// Whether the model that a run starts from computes what its base does: not with lora_model_dir, and not with initial
+/// values of an adapter that change the base or have B ≠ 0.
+bool starts_as_base(const AdapterSection& adapter);
+/// The model that a run starts from, for evaluation.
+std::unique_ptr<CausalLm> make_start_model(const BaseModel& base, const ModelSection& model,
+                                           const AdapterSection& adapter, std::int64_t seed);
 /// Like make_inference_model(), for an adapter whose base `host` already computes. `number`: its SequenceRows::adapter
 /// in the host (CausalLm::attach_adapter); unset if the adapter needs a model of its own.
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,

@@ -14,6 +14,7 @@
 #include "core/size_text.h"
 #include "kernels/dora.h"
 #include "kernels/quant_nf4.h"
+#include "model/low_rank_init.h"
 #include "model/owned_matrix.h"
 #include "model/weight_slots.h"
 
@@ -174,6 +175,19 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optio
   expand_scales(*model);
   keep_norms(*model);
   return model;
+}
+
+bool starts_as_base(const AdapterSection& adapter) {
+  if (adapter.adapter == AdapterKind::none) return true;
+  return !adapter.lora_model_dir && adapter.peft_init_lora_weights != LoraInit::random &&
+         !starts_from_base(adapter_config(adapter, "").init);
+}
+
+std::unique_ptr<CausalLm> make_start_model(const BaseModel& base, const ModelSection& model,
+                                           const AdapterSection& adapter, std::int64_t seed) {
+  if (starts_as_base(adapter)) return make_inference_model(base, model.frozen_storage);
+  if (adapter.lora_model_dir) return make_inference_model(base, model.frozen_storage, {*adapter.lora_model_dir});
+  return make_trainable_model(base, model, adapter, seed).model;  // initial values are functions of base and seed
 }
 
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,

@@ -6,7 +6,6 @@
 
 #include "assembly/base_model.h"
 #include "core/error.h"
-#include "model/low_rank_init.h"
 #include "plugin/tables.h"
 #include "train/objective/pair_objective.h"
 #include "train/objective/reward_objective.h"
@@ -77,10 +76,9 @@ ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model) {
   const PreferenceSection& s = recipe.preference;
   const AdapterSection& a = recipe.adapter;
   if (s.moves_reference()) return ReferenceSource::moving;
-  if (!s.needs_reference() || s.precompute_ref_log_probs || a.makes_model() || a.lora_model_dir)
+  if (!s.needs_reference() || s.precompute_ref_log_probs || a.makes_model() || !starts_as_base(a))
     return ReferenceSource::batch;
-  // With inits that change the base, or with experts, no pass without adapters gives the reference.
-  if (starts_from_base(adapter_config(a, "").init) || model.spec.moe.experts > 0) return ReferenceSource::batch;
+  if (model.spec.moe.experts > 0) return ReferenceSource::batch;  // a pass without adapters is not the reference
   for (const Unit& unit : model.parameters.units())
     for (const Parameter& p : unit.parameters)
       if (p.name.find(".lora_") == p.name.npos && p.name.find(".token_adapter.") == p.name.npos)

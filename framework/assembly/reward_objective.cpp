@@ -28,16 +28,17 @@ PolicyObjectiveSettings settings_of(const Recipe& recipe) {
   return out;
 }
 
-// The model at the start of the run as a second view of the same mapped files; works for every kind of training.
+// The model at the start of the run, on the same mapped files.
 std::unique_ptr<CausalLm> make_reference(const RewardObjectiveParts& p) {
   if (p.recipe.preference.beta() == 0 || p.recipe.preference.moves_reference()) return nullptr;
   if (!p.base.files || p.recipe.model.reinit_weights)
     throw UserError(
         "trl.beta above 0 needs a model to stay close to, and this one starts from random weights; remove trl.beta");
-  std::vector<std::string> adapters;
-  if (p.recipe.adapter.lora_model_dir) adapters.push_back(*p.recipe.adapter.lora_model_dir);
-  log_info("Reference  {}", adapters.empty() ? "the base model" : "the adapter that the run starts from");
-  return make_inference_model(p.base, p.recipe.model.frozen_storage, adapters);
+  const AdapterSection& adapter = p.recipe.adapter;
+  log_info("Reference  {}", starts_as_base(adapter)  ? "the base model"
+                            : adapter.lora_model_dir ? "the adapter that the run starts from"
+                                                     : "the model that the run starts from");
+  return make_start_model(p.base, p.recipe.model, adapter, p.recipe.train.seed);
 }
 
 }  // namespace

@@ -178,9 +178,10 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::ve
   if (recipe.preference.needs_reference()) {
     BaseModel own = open_base_model(recipe.model, recipe.adapter);
     std::vector<std::string> over;
-    if (!recipe.adapter.makes_model() && recipe.adapter.lora_model_dir) over = {*recipe.adapter.lora_model_dir};
+    if (recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir)
+      over = {*recipe.adapter.lora_model_dir};
     fit_vocabulary(own, over);
-    split.refer_to(*make_inference_model(own, recipe.model.frozen_storage, over), comm);
+    split.refer_to(*make_start_model(own, recipe.model, recipe.adapter, recipe.train.seed), comm);
   }
 
   std::vector<Evaluation> rows;

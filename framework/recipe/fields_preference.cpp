@@ -31,7 +31,8 @@ void add_dpo(Table& t) {
   t.add("precompute_ref_log_probs", &S::precompute_ref_log_probs,
         "dpo, kto: compute the reference's log-probabilities once, before the first step, and store them with the "
         "prepared data. false: in every step, by a pass without the adapter; where that is not the reference (full "
-        "fine-tuning, lora_model_dir, modules trained in full) they are computed before the first step all the same.",
+        "fine-tuning, lora_model_dir, modules trained in full, initial values with B ≠ 0) they are computed before the "
+        "first step all the same.",
         {.example = "false"});
   t.add("ld_alpha", &S::ld_alpha,
         "dpo: weight of the tokens beyond the length of the shorter answer of a pair (LD-DPO); 1 is plain DPO.",

@@ -183,8 +183,11 @@ TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
   const std::vector<Keys> ways = {
       preference("dpo") + Keys{{"dpo_loss_type", every}, {"dpo_label_smoothing", "0.1"}, {"ld_alpha", "0.5"}},
       preference("dpo") + Keys{{"dpo_loss_type", "[ipo]"}, {"dpo_use_weighting", "true"}},
-      preference("dpo") + Keys{{"f_divergence_type", "js_divergence"}}, preference("kto"),
-      preference("kto") + Keys{{"kto_loss_type", "apo_zero_unpaired"}}};
+      preference("dpo") + Keys{{"f_divergence_type", "js_divergence"}},
+      preference("kto"),
+      preference("kto") + Keys{{"kto_loss_type", "apo_zero_unpaired"}},
+      preference("dpo") + Keys{{"peft_init_lora_weights", "false"}},  // B is not zero: the base is no reference
+  };
   int number = 0;
   for (const Keys& way : ways) {
     const std::string name = fmt::format("way{}", number++);
@@ -195,9 +198,6 @@ TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
   }
 }
 
-// With α = 1 the reference is the model itself after every second step, so the loss of the step after is the known
-// one.
-TEST_F(PreferenceRuns, AMovingReferenceIsTheModelAfterEachSync) {
 // The settings of the adapter in lora_model_dir are those of the run, and of its reference.
 TEST_F(PreferenceRuns, TheSettingsOfTheFirstAdapterBelongToTheRun) {
   trained("first", preference("dpo") + Keys{{"max_steps", "2"}, {"save_strategy", "no"}});
@@ -223,6 +223,9 @@ TEST_F(PreferenceRuns, TheSettingsOfTheFirstAdapterBelongToTheRun) {
   EXPECT_NEAR(steps(at("third"))[0]["loss"].get<double>(), std::log(2.0), 1e-6);
 }
 
+// With α = 1 the reference is the model itself after every second step, so the loss of the step after is the known
+// one.
+TEST_F(PreferenceRuns, AMovingReferenceIsTheModelAfterEachSync) {
   const Keys keys =
       preference("dpo") +
       Keys{{"trl", "{sync_ref_model: true, ref_model_mixup_alpha: 1, ref_model_sync_steps: 2}"}, {"save_steps", "5"}};
@@ -243,9 +246,9 @@ TEST_F(PreferenceRuns, TheSettingsOfTheFirstAdapterBelongToTheRun) {
 }
 
 TEST_F(PreferenceRuns, EvaluateMeasuresThePreferencesOfTheValidationSplit) {
-  for (const char* rl : {"dpo", "kto"}) {
-    const std::string name = rl;
-    trained(name, preference(rl) + Keys{{"val_set_size", "8"}});
+  for (const auto& [rl, init] : {std::pair{"dpo", "true"}, {"kto", "true"}, {"dpo", "false"}}) {
+    const std::string name = fmt::format("{}-{}", rl, init);
+    trained(name, preference(rl) + Keys{{"val_set_size", "8"}, {"peft_init_lora_weights", init}});
     const Ended e = dml({"evaluate", at(name + ".yml"), "--json"});
     ASSERT_EQ(e.exit, 0) << e.err;
     const std::size_t last = e.out.rfind('{');
@@ -256,7 +259,7 @@ TEST_F(PreferenceRuns, EvaluateMeasuresThePreferencesOfTheValidationSplit) {
         eval_loss = line["loss"];
         EXPECT_FALSE(line.contains("ppl"));
       }
-    EXPECT_NEAR(row["loss"].get<double>(), eval_loss, 1e-5) << rl;
+    EXPECT_NEAR(row["loss"].get<double>(), eval_loss, 1e-5) << name;
     EXPECT_TRUE(row.contains("rewards/margins"));
     EXPECT_FALSE(row.contains("ppl"));
   }

@@ -112,6 +112,17 @@ TEST_F(RewardRuns, BitsDoNotDependOnRanks) {
   EXPECT_TRUE(one == trained("four", keys + Keys{{"distribution", "zero3"}}, 4));
 }
 
+// Also where initial values of the adapter change the base, or B is not zero.
+TEST_F(RewardRuns, TheReferenceIsTheModelThatTheRunStartsFrom) {
+  for (const char* init : {"loftq", "pissa", "false"}) {
+    trained(init, rewards("[{length: 20}]", {{"beta", "0.05"}}) + Keys{{"peft_init_lora_weights", init}});
+    const auto log = steps(at(init));
+    ASSERT_EQ(log.size(), 2u);
+    EXPECT_NEAR(log[0]["kl"].get<double>(), 0, 1e-9) << init;
+    EXPECT_GT(log[1]["kl"].get<double>(), 0) << init;
+  }
+}
+
 // A checkpoint between two steps over the same completions contains these.
 TEST_F(RewardRuns, AMovingReferenceIsTheModelAfterEachSync) {
   const Keys keys = rewards("[{length: 20}]", {{"beta", "0.05"},
