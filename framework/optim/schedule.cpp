@@ -51,7 +51,15 @@ double above(double floor, double factor) { return floor + (1 - floor) * factor;
 
 /// The minimum learning rate ÷ the peak, from any of the keys that set it.
 double floor_of(const ScheduleSettings& s) {
-  if (s.kwargs.contains("min_lr")) return argument(s, "min_lr", 0) / s.peak;
+  if (s.kwargs.contains("min_lr")) {
+    for (const char* other : {"min_lr_rate", "min_lr_ratio"})
+      if (s.kwargs.contains(other)) throw UserError("{}: set either min_lr or {}, not both", kSource, other);
+    const double rate = argument(s, "min_lr", 0);
+    if (rate > s.peak)
+      throw UserError("{}: min_lr must be at least 0 and at most learning_rate, which is {:g}, is {:g}", kSource,
+                      s.peak, rate);
+    return rate / s.peak;
+  }
   return argument(s, "min_lr_rate", argument(s, "min_lr_ratio", s.min_lr_ratio.value_or(0)));
 }
 
@@ -68,13 +76,26 @@ double cosine(const ScheduleSettings& s, const SchedulePosition& at) {
   return above(floor, std::max(0.0, half_cosine(2 * argument(s, "num_cycles", 0.5) * place.p())));
 }
 
+double cosine_with_min_lr(const ScheduleSettings& s, const SchedulePosition& at) {
+  if (!s.kwargs.contains("min_lr") && !s.kwargs.contains("min_lr_rate") && !s.min_lr_ratio)
+    throw UserError(
+        "{}: cosine_with_min_lr needs min_lr, at least 0 and at most learning_rate, which is {:g}, or min_lr_rate, "
+        "at least 0 and at most 1",
+        kSource, s.peak);
+  return cosine(s, at);
+}
+
 double cosine_with_restarts(const ScheduleSettings& s, const SchedulePosition& at) {
   double p = at.p();
   return p >= 1 ? 0 : half_cosine(std::fmod(p * argument(s, "num_cycles", 1), 1.0));
 }
 
 double polynomial(const ScheduleSettings& s, const SchedulePosition& at) {
-  return above(argument(s, "lr_end", 1e-7) / s.peak, std::pow(std::max(0.0, 1 - at.p()), argument(s, "power", 1)));
+  const double end = argument(s, "lr_end", 1e-7);
+  if (end >= s.peak)
+    throw UserError("{}: lr_end must be at least 0 and below learning_rate, which is {:g}, is {:g}{}", kSource, s.peak,
+                    end, s.kwargs.contains("lr_end") ? "" : " unless it is set");
+  return above(end / s.peak, std::pow(std::max(0.0, 1 - at.p()), argument(s, "power", 1)));
 }
 
 double inverse_sqrt(const ScheduleSettings& s, const SchedulePosition& at) {
@@ -130,7 +151,7 @@ Registry<ScheduleShape>& schedules() {
        {"cosine_with_restarts", "num_cycles cosines, each from the peak", {cosine_with_restarts, {"num_cycles"}}},
        {"cosine_with_min_lr",
         "half a cosine down to min_lr or min_lr_rate",
-        {cosine, {"num_cycles", "min_lr", "min_lr_rate"}}},
+        {cosine_with_min_lr, {"num_cycles", "min_lr", "min_lr_rate"}}},
        {"polynomial", "(1 − p)^power down to lr_end", {polynomial, {"power", "lr_end"}}},
        {"inverse_sqrt", "one over the square root of the step", {inverse_sqrt, {"timescale"}}},
        {"warmup_stable_decay",

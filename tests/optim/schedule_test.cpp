@@ -131,7 +131,7 @@ TEST(LearningRate, WarmupLongerThanTheRunIsHarmless) {
   s.warmup_steps = 500;
   EXPECT_NEAR(LearningRate(s).at(99), kPeak * 0.2, 1e-15);
   for (auto& row : schedules().rows()) {
-    ScheduleSettings one = settings(row.name);
+    ScheduleSettings one = settings(row.name, row.name == "cosine_with_min_lr" ? R"({"min_lr": 0})" : "{}");
     one.steps = 1;
     one.warmup_steps = 0;
     double rate = LearningRate(one).at(0);
@@ -139,15 +139,40 @@ TEST(LearningRate, WarmupLongerThanTheRunIsHarmless) {
   }
 }
 
+std::string message(const ScheduleSettings& s) {
+  try {
+    LearningRate schedule(s);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// transformers refuses these, too; without a check the rate would climb to the "minimum".
+TEST(LearningRate, TheMinimumIsGivenOnceAndIsNotAboveThePeak) {
+  EXPECT_EQ(message(settings("polynomial", R"({"lr_end": 1})")),
+            "lr_scheduler_kwargs: lr_end must be at least 0 and below learning_rate, which is 0.0002, is 1");
+  ScheduleSettings low = settings("polynomial");
+  low.peak = 5e-8;
+  EXPECT_EQ(message(low),
+            "lr_scheduler_kwargs: lr_end must be at least 0 and below learning_rate, which is 5e-08, is 1e-07 unless "
+            "it is set");
+  EXPECT_EQ(message(settings("cosine_with_min_lr", R"({"min_lr": 1})")),
+            "lr_scheduler_kwargs: min_lr must be at least 0 and at most learning_rate, which is 0.0002, is 1");
+  EXPECT_EQ(message(settings("rex", R"({"min_lr": 3e-4})")),
+            "lr_scheduler_kwargs: min_lr must be at least 0 and at most learning_rate, which is 0.0002, is 0.0003");
+  EXPECT_EQ(message(settings("cosine_with_min_lr", R"({"min_lr": 1e-5, "min_lr_rate": 0.1})")),
+            "lr_scheduler_kwargs: set either min_lr or min_lr_rate, not both");
+  EXPECT_EQ(message(settings("cosine_with_min_lr")),
+            "lr_scheduler_kwargs: cosine_with_min_lr needs min_lr, at least 0 and at most learning_rate, which is "
+            "0.0002, or min_lr_rate, at least 0 and at most 1");
+  EXPECT_EQ(message(settings("cosine_with_min_lr", R"({"min_lr": 2e-4})")), "");
+  ScheduleSettings ratio = settings("cosine_with_min_lr");
+  ratio.min_lr_ratio = 0.25;  // Axolotl's cosine_min_lr_ratio
+  expect_factors(ratio, [](double, double p) { return 0.25 + 0.75 * cosine(p); });
+}
+
 TEST(LearningRate, UnknownNamesAndArgumentsNameTheNearest) {
-  auto message = [](const ScheduleSettings& s) -> std::string {
-    try {
-      LearningRate schedule(s);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
-  };
   EXPECT_EQ(message(settings("cosin")), "unknown learning rate schedule 'cosin'; did you mean 'cosine'?");
   EXPECT_EQ(message(settings("polynomial", R"({"powr": 2})")),
             "lr_scheduler_kwargs: 'powr' is not an argument of polynomial; did you mean 'power'?");
