@@ -89,7 +89,9 @@ int resume(const std::vector<std::string>& words) {
           "--output_dir: the run continues in its own directory, {}; to continue it in another one: dml train {} "
           "--resume {}/checkpoint-STEP --output_dir {}",
           folder, record.recipe, r.directory, o.value);
-    for (const std::string& replaced : {o.key, alternative_of(o.key)})
+    std::vector<std::string> all = alternatives_of(o.key);
+    all.push_back(o.key);
+    for (const std::string& replaced : all)
       std::erase_if(record.overrides,
                     [&](const std::string& earlier) { return earlier.starts_with("--" + replaced + "="); });
     record.overrides.push_back("--" + o.key + "=" + o.value);

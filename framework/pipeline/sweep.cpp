@@ -92,8 +92,9 @@ std::string number_text(const Json& value) {
 int train_run(std::vector<std::string> words, const Json& overrides, const SweepRun& run, const std::string& folder) {
   words.insert(words.begin(), {this_host().program, "train"});
   words.insert(words.end(), {"--output_dir", folder});
+  const auto replaced = [&](const std::string& key) { return run.settings.contains(key); };
   for (auto& [key, value] : overrides.items())
-    if (!run.settings.contains(key) && !run.settings.contains(alternative_of(key)))
+    if (!replaced(key) && !std::ranges::any_of(alternatives_of(key), replaced))
       words.insert(words.end(), {"--" + key, text_of(value)});
   for (auto& [key, value] : run.settings.items()) words.insert(words.end(), {"--" + key, text_of(value)});
   return run_launcher(words, true);

@@ -20,7 +20,8 @@ std::vector<Override> settings_of(const std::vector<Override>& overrides, const 
   std::erase_if(all, [](const Override& o) { return o.key == "output_dir"; });
   all.push_back({"output_dir", folder});
   for (auto& [key, value] : row.settings.items()) {
-    std::erase_if(all, [&](const Override& o) { return o.key == alternative_of(key); });
+    for (const std::string& other : alternatives_of(key))
+      std::erase_if(all, [&](const Override& o) { return o.key == other; });
     all.push_back({key, value.is_string() ? value.get<std::string>() : dump(value), row.places.at(key)});
   }
   return all;

@@ -163,9 +163,15 @@ void read_field(const Field& field, const Node& key, const Node& value, void* ow
   std::string path = prefix + field.key;
   if (value.is_null()) return;
   auto [first, is_new] = reading.given.emplace(path, value.place);
-  if (!is_new)
-    return reading.report.error(key.place, fmt::format("'{}' is the same setting as '{}', which line {} sets", key.text,
-                                                       path, first->second.line));
+  if (!is_new) {
+    const auto alias = reading.aliases.find(path);
+    const Place at = first->second;
+    return reading.report.error(key.place, fmt::format("'{}' is the same setting as '{}', which {}", prefix + key.text,
+                                                       alias == reading.aliases.end() ? path : alias->second,
+                                                       at.line ? fmt::format("line {} sets", at.line) : "is set, too"));
+  }
+  if (key.text != field.key) reading.aliases[path] = prefix + key.text;
+  const std::size_t errors = reading.report.errors();
   field.codec->read(value, field.member(owner), field, path, reading);
 }
 

@@ -48,12 +48,16 @@ inline constexpr std::array<std::pair<const char*, const char*>, 5> kAlternative
      {"eval_steps", "evals_per_epoch"},
      {"save_steps", "saves_per_epoch"}}};
 
+/// Names of one setting, β, as far as the method of `rl` reads them (check_preference).
+inline constexpr std::array<const char*, 3> kBetas{"rl_beta", "orpo_alpha", "trl.beta"};
+
 /// Inputs and results of reading a recipe.
 struct Reading {
   Report& report;
-  std::map<std::string, Place> given = {};  // settings with a value, by name: "lora_r", "datasets.0.path"
-  std::set<std::string> off = {};           // the ones of them whose value means "none" (eval_steps: 0)
-  std::vector<std::string> inert = {};      // settings without effect: "fp16 (line 3)"
+  std::map<std::string, Place> given = {};          // settings with a value, by name: "lora_r", "datasets.0.path"
+  std::map<std::string, std::string> aliases = {};  // settings given by another name: "rl_beta" → "dpo_beta"
+  std::set<std::string> off = {};                   // the ones of them whose value means "none" (eval_steps: 0)
+  std::vector<std::string> inert = {};              // settings without effect: "fp16 (line 3)"
   std::map<std::string, std::vector<std::string>> unsupported =
       {};  // reason → the settings that request something dml does not do
 };

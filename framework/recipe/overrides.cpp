@@ -83,13 +83,20 @@ Node& member(Node& map, const std::string& key, bool top, Place place) {
   return item;
 }
 
-/// Removes a key, or an alias of it, from the top of a recipe.
-void remove_member(Node& root, const std::string& key) {
-  const Field* wanted = find_field(key).field;
-  for (std::size_t i = root.keys.size(); i-- > 0;)
-    if (find_field(root.keys[i].text).field == wanted) {
-      root.keys.erase(root.keys.begin() + static_cast<std::ptrdiff_t>(i));
-      root.items.erase(root.items.begin() + static_cast<std::ptrdiff_t>(i));
+/// Removes a key ("rl_beta", "trl.beta"), or an alias of it, from a table; `inside`: that of its fields, null at the
+/// top.
+void remove_member(Node& map, const std::string& key, const Table* inside = nullptr) {
+  const auto field_of = [&](std::string_view name) { return inside ? inside->find(name) : find_field(name).field; };
+  const auto dot = key.find('.');
+  const Field* wanted = field_of(key.substr(0, dot));
+  for (std::size_t i = map.keys.size(); i-- > 0;)
+    if (field_of(map.keys[i].text) != wanted) {
+      continue;
+    } else if (dot != key.npos) {
+      remove_member(map.items[i], key.substr(dot + 1), wanted->codec->table());
+    } else {
+      map.keys.erase(map.keys.begin() + static_cast<std::ptrdiff_t>(i));
+      map.items.erase(map.items.begin() + static_cast<std::ptrdiff_t>(i));
     }
 }
 
@@ -124,17 +131,19 @@ void apply_overrides(Node& root, const std::vector<Override>& overrides, Report&
     return std::ranges::any_of(overrides, [&](const Override& o) { return o.key == key && !is_unset(o.value); });
   };
   for (const Override& o : overrides)
-    if (const std::string other = alternative_of(o.key); !other.empty() && overridden(o.key) && !overridden(other))
-      remove_member(root, other);
+    for (const std::string& other : alternatives_of(o.key))
+      if (overridden(o.key) && !overridden(other)) remove_member(root, other);
   for (const auto& o : overrides) apply(root, o, report);
 }
 
 }  // namespace recipe
 
-std::string alternative_of(const std::string& key) {
+std::vector<std::string> alternatives_of(const std::string& key) {
   for (auto [a, b] : recipe::kAlternatives)
-    if (key == a || key == b) return key == a ? b : a;
-  return "";
+    if (key == a || key == b) return {key == a ? b : a};
+  const recipe::Field* field = recipe::find_field(key).field;
+  std::vector<std::string> others(recipe::kBetas.begin(), recipe::kBetas.end());
+  return std::erase(others, field ? field->key : key) > 0 ? others : std::vector<std::string>{};
 }
 
 std::vector<Override> parse_overrides(const std::vector<std::string>& arguments) {

@@ -273,9 +273,8 @@ struct Override {
 /// Parses "--key value", "--key=value", "--a.b.0.c value", with - or _; "--flag" alone is true, "--no-flag" false.
 /// Throws UserError with the nearest key for an unknown option or a missing value.
 std::vector<Override> parse_overrides(const std::vector<std::string>& arguments);
-/// The other way to give a setting, which an override of `key` replaces: batch_size for gradient_accumulation_steps; ""
-/// if there is none.
-std::string alternative_of(const std::string& key);
+/// The other ways to give a setting, which an override of `key` replaces: batch_size for gradient_accumulation_steps.
+std::vector<std::string> alternatives_of(const std::string& key);
 
 /// A recipe and information about how it was read.
 struct RecipeFile {

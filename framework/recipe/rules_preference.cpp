@@ -174,6 +174,9 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
     rules.warning("train_on_inputs", fmt::format("'train_on_inputs' has no effect with {}", rules.cite("rl")));
   if (recipe.train.neftune_noise_alpha > 0)
     rules.error(
+  rules.exclusive("rl_beta", "trl.beta");
+  if (p.rl == Rl::orpo)
+    for (const char* other : {"rl_beta", "trl.beta"}) rules.exclusive("orpo_alpha", other);
         "neftune_noise_alpha",
         fmt::format("'neftune_noise_alpha' does not work with {}: noise would count as a difference from the reference",
                     rules.cite("rl")));

@@ -64,6 +64,15 @@ TEST(Overrides, ReplaceTheOtherWayToGiveASetting) {
         parsed(recipe, {"--batch_size", "8", "--gradient_accumulation_steps", "4"});
       },
       testing::ThrowsMessage<UserError>(HasSubstr("not both")));
+  // β has three names.
+  EXPECT_EQ(parsed("rl: dpo\nrl_beta: 0.1\n", {"--trl.beta", "0.2"}).preference.beta(), 0.2);
+  EXPECT_EQ(parsed("rl: dpo\ntrl: {beta: 0.1, epsilon: 0.3}\n", {"--dpo_beta", "0.2"}).preference.beta(), 0.2);
+  EXPECT_EQ(parsed("rl: orpo\norpo_alpha: 0.1\n", {"--rl_beta", "0.2"}).preference.beta(), 0.2);
+  EXPECT_THAT(
+      [&] {
+        parsed("rl: dpo\n", {"--rl_beta", "0.1", "--trl.beta", "0.2"});
+      },
+      testing::ThrowsMessage<UserError>(HasSubstr("not both")));
 }
 
 TEST(Overrides, CanUnset) {
