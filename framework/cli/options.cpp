@@ -7,6 +7,8 @@
 #include "cli/output.h"
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/files.h"
+#include "recipe/keys.h"
 
 namespace dml {
 
@@ -25,6 +27,24 @@ struct Options::State {
     return alias == aliases.end() ? word : alias->second;
   }
 };
+
+namespace {
+
+// An option of a command may have the name of a recipe key, which then only the recipe can set: --adapter names a
+// directory. A value of such a key is a mistake, unless the option's help has it or a file is called so.
+void refuse_value_of_key(const std::string& command, const CommandOption& option, const std::string& value) {
+  std::string key = option.name.substr(2);
+  std::ranges::replace(key, '-', '_');
+  const auto is_key = [&](const KeyHelp& k) { return k.name == key && std::ranges::count(k.values, value) > 0; };
+  const bool known = std::ranges::any_of(
+      key_sections(), [&](const KeySection& section) { return std::ranges::any_of(section.keys, is_key); });
+  if (!known || option.help.find(value) != std::string::npos || file_exists(value)) return;
+  throw UserError(
+      "{} {}: the option {} of {} takes a {}: {}. '{}' is a value of the recipe's key '{}'; set the key in the recipe",
+      option.name, value, option.name, command, option.placeholder, option.help, value, key);
+}
+
+}  // namespace
 
 Options::Options(std::string command, std::string usage, std::vector<std::string> examples)
     : state_(std::make_unique<State>(std::move(command))) {
@@ -116,7 +136,10 @@ void Options::parse(const std::vector<std::string>& words) {
       own.push_back(word);
     } else if (auto text = s.texts.find(name); text != s.texts.end()) {
       if (name == word && i + 1 == words.size()) throw UserError("{} needs a value\nusage: dml {}", name, s.page.usage);
-      text->second(name == word ? words[++i] : word.substr(name.size() + 1));
+      const std::string value = name == word ? words[++i] : word.substr(name.size() + 1);
+      if (const auto option = std::ranges::find(s.page.options, name, &CommandOption::name); s.overrides)
+        refuse_value_of_key(s.app.get_name(), *option, value);
+      text->second(value);
     } else if (std::ranges::find(s.names, name) != s.names.end()) {
       bool takes_value = s.app.get_option(name)->get_expected_min() > 0 && name == word && i + 1 < words.size();
       own.push_back(takes_value ? word + "=" + words[++i] : word);

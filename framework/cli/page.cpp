@@ -105,7 +105,8 @@ std::string page_text(const CommandPage& page) {
   for (const CommandOption& w : page.words) out += row(w.name, w.help);
   for (const CommandOption& o : page.options)
     out += row(o.placeholder.empty() ? o.name : o.name + " " + o.placeholder, o.help);
-  if (page.overrides) out += row("--KEY VALUE", "set any key of the recipe; `dml help KEY` explains one");
+  if (page.overrides)
+    out += row("--KEY VALUE", "set a key of the recipe that is no option above; `dml help KEY` explains one");
   return out + row("--help", "show this page");
 }
 

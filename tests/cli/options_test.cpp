@@ -44,6 +44,25 @@ TEST(OptionWords, MayStandBetweenArguments) {
   EXPECT_THAT(none.files, ElementsAre());
 }
 
+// --adapter of merge, evaluate and infer names a directory; the recipe's key of that name has other values.
+TEST(OptionWords, ThatHaveTheNameOfAKeyDoNotTakeItsValues) {
+  std::vector<std::string> adapters;
+  std::vector<Override> overrides;
+  Options options("tool", "tool", {});
+  options.texts("adapter", adapters, "an adapter directory; none: the base alone", "DIR");
+  options.take_overrides(overrides);
+  options.parse({"--adapter", "none", "--adapter", "outputs/lora", "--rl", "dpo"});
+  EXPECT_THAT(adapters, ElementsAre("none", "outputs/lora"));
+  try {
+    options.parse({"--adapter=qlora"});
+    FAIL() << "qlora was taken for a directory";
+  } catch (const UserError& e) {
+    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("takes a DIR: an adapter directory"),
+                                         testing::HasSubstr("'qlora' is a value of the recipe's key 'adapter'; set the "
+                                                            "key in the recipe")));
+  }
+}
+
 TEST(OptionWords, BeforeACommandAreThoseOfTheLauncher) {
   const Tool w;
   EXPECT_EQ(w.options.leading({"--force", "-n", "2", "--output=x", "--progress", "plain", "--quiet", "train", "-n"}),
