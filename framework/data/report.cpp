@@ -126,7 +126,10 @@ void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& 
                     mean(more, std::max<std::int64_t>(less, 1)), d.chosen_tokens == more ? "rejected" : "chosen"));
 }
 
-void warn_of_fields(const DatasetReport& d, std::vector<std::string>& out) {
+}  // namespace
+
+std::vector<std::string> field_warnings(const DatasetReport& d) {
+  std::vector<std::string> out;
   for (auto& [role, rows] : d.left_out)
     out.push_back(
         fmt::format("{}: the chat template does not write the messages of role '{}' ({}); rename the role with "
@@ -134,7 +137,10 @@ void warn_of_fields(const DatasetReport& d, std::vector<std::string>& out) {
                     d.name, role, counted(rows, "row", "rows")));
   for (const std::string& field : d.unused_fields)
     out.push_back(fmt::format("{}: no row has the field that '{}' names", d.name, field));
+  return out;
 }
+
+namespace {
 
 void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& out) {
   if (d.two_bos > 0)
@@ -175,7 +181,7 @@ std::string leak_remedy(const DataReport& report) {
 std::vector<std::string> DataReport::warnings() const {
   std::vector<std::string> out;
   for (auto& d : datasets) {
-    warn_of_fields(d, out);
+    for (std::string& line : field_warnings(d)) out.push_back(std::move(line));
     warn_of_ends_and_answers(d, out);
     warn_of_tokens_and_rows(d, out);
   }

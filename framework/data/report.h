@@ -62,6 +62,9 @@ struct DatasetReport {
   static constexpr std::size_t kShown = 10;
 };
 
+/// Warnings of what rows hold and is not read, and of what the recipe names and no row has.
+std::vector<std::string> field_warnings(const DatasetReport& report);
+
 struct DataReport {
   /// Examples of 2^i … 2^(i+1)-1 tokens.
   static constexpr int kBuckets = 24;

@@ -36,6 +36,15 @@ std::int64_t layer_number(std::string_view module) {
 
 }  // namespace
 
+std::vector<std::string> last_parts(const std::vector<AdaptableModule>& modules) {
+  std::vector<std::string> out;
+  for (auto& m : modules) {
+    std::string part = m.name.substr(m.name.rfind('.') + 1);
+    if (std::ranges::find(out, part) == out.end()) out.push_back(part);
+  }
+  return out;
+}
+
 std::vector<std::string> linear_targets(const ModelSpec& spec) {
   std::vector<std::string> out;
   for (const AdaptableModule& m : adaptable_modules(spec)) {
@@ -103,6 +112,18 @@ double AdapterRules::alpha_for(std::string_view module) const {
 double AdapterRules::scale_for(std::string_view module) const {
   auto r = static_cast<double>(rank_for(module));
   return alpha_for(module) / (config_.use_rslora ? std::sqrt(r) : r);
+}
+
+std::vector<std::string> AdapterRules::idle_patterns(const std::vector<std::string>& modules) const {
+  std::vector<std::string> out;
+  const auto add_idle = [&](const auto& patterns, const auto& keys) {
+    for (std::size_t i = 0; i < patterns.size(); ++i)
+      if (std::ranges::none_of(modules, [&](auto& name) { return patterns[i].first.matches(name); }))
+        out.push_back(keys[i].first);
+  };
+  add_idle(ranks_, config_.rank_pattern);
+  add_idle(alphas_, config_.alpha_pattern);
+  return out;
 }
 
 bool AdapterRules::saves(std::string_view module) const {

@@ -57,7 +57,9 @@ struct AdapterConfig {
   bool operator==(const AdapterConfig&) const = default;
 };
 
-/// The last name components ("q_proj") of the linear layers that all_linear selects.
+/// The last name components ("q_proj") of modules, each once.
+std::vector<std::string> last_parts(const std::vector<AdaptableModule>& modules);
+/// The last name components of the linear layers that all_linear selects.
 std::vector<std::string> linear_targets(const ModelSpec& spec);
 
 /// Whether a module is the head of a classifier, "score" or "classifier"; PEFT lists both in modules_to_save.
@@ -77,6 +79,8 @@ class AdapterRules {
   double scale_for(std::string_view module) const;
   /// Whether modules_to_save has a suffix of the name; as in PEFT, it need not begin after a dot.
   bool saves(std::string_view module) const;
+  /// The keys of rank_pattern and alpha_pattern that match none of these names.
+  std::vector<std::string> idle_patterns(const std::vector<std::string>& modules) const;
 
  private:
   bool excluded(std::string_view module) const;

@@ -10,15 +10,6 @@
 namespace dml {
 namespace {
 
-std::vector<std::string> last_parts(const std::vector<AdaptableModule>& modules) {
-  std::vector<std::string> out;
-  for (auto& m : modules) {
-    std::string part = m.name.substr(m.name.rfind('.') + 1);
-    if (std::ranges::find(out, part) == out.end()) out.push_back(part);
-  }
-  return out;
-}
-
 ModelSpec untied(ModelSpec spec) {
   spec.tied = false;
   return spec;
@@ -199,6 +190,39 @@ void check_saved_names(const AdapterConfig& config, const ModelSpec& spec, const
   }
 }
 
+// For an adapter with nothing to train.
+[[noreturn]] void refuse_empty(const AdapterConfig& config, const ModelSpec& spec,
+                               const std::vector<std::string>& parts, const std::string& source) {
+  const auto modules = adaptable_modules(spec);
+  AdapterConfig wider = config;
+  const auto finds_some = [&] {
+    const AdapterRules rules(wider, source);
+    return std::ranges::any_of(modules, [&](const AdaptableModule& m) { return rules.targets(m); });
+  };
+  wider.layers_pattern.clear();
+  if (!config.layers_pattern.empty() && finds_some())
+    throw UserError(
+        "{}: layers_pattern '{}' is not the name of the list of layers of this {} model; a module of it is {}", source,
+        fmt::join(config.layers_pattern, ", "), spec.model_type, modules[1].name)
+        .about("layers_pattern");
+  wider.layers_to_transform.reset();
+  if (config.layers_to_transform && finds_some())
+    throw UserError("{}: layers_to_transform [{}] leaves none of the target modules", source,
+                    fmt::join(*config.layers_to_transform, ", "))
+        .about("layers_to_transform");
+  const std::string& pattern = config.target_pattern;
+  std::string what = fmt::format("target modules '{}' match no module", fmt::join(config.target_modules, ", "));
+  if (!pattern.empty())
+    what =
+        fmt::format("the regular expression '{}' of the target modules matches no whole name{}, such as '{}',", pattern,
+                    std::ranges::find(parts, pattern) == parts.end()
+                        ? ""
+                        : fmt::format(" (to name modules by their last part, write a list: [{}])", pattern),
+                    modules.front().name);
+  throw UserError("{}: {} of this {} model; it has {}", source, what, spec.model_type, fmt::join(parts, ", "))
+      .about("target_modules");
+}
+
 }  // namespace
 
 const AdaptedModule* AdapterPlan::adapted(std::string_view module) const {
@@ -269,34 +293,9 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
 
   auto parts = last_parts(adaptable_modules(untied(spec)));
   check_saved_names(config, spec, ends, plan, parts, source);
-  if (plan.modules.empty() && plan.experts.empty() && plan.saved.empty() && plan.rows.empty()) {
-    const std::string& pattern = config.target_pattern;
-    std::string what = fmt::format("target modules '{}' match no module", fmt::join(config.target_modules, ", "));
-    if (!pattern.empty())
-      what = fmt::format("the regular expression '{}' of the target modules matches no whole name{}, such as '{}',",
-                         pattern,
-                         std::ranges::find(parts, pattern) == parts.end()
-                             ? ""
-                             : fmt::format(" (to name modules by their last part, write a list: [{}])", pattern),
-                         adaptable_modules(spec).front().name);
-    throw UserError("{}: {} of this {} model; it has {}", source, what, spec.model_type, fmt::join(parts, ", "))
-        .about("target_modules");
-  }
+  if (plan.modules.empty() && plan.experts.empty() && plan.saved.empty() && plan.rows.empty())
+    refuse_empty(config, spec, parts, source);
   return plan;
-}
-
-std::vector<std::string> misspelt_targets(const AdapterConfig& config, const ModelSpec& spec) {
-  const auto modules = adaptable_modules(spec);
-  std::vector<std::string> lines, free = last_parts(modules);
-  std::erase_if(
-      free, [&](auto& part) { return std::ranges::find(config.target_modules, part) != config.target_modules.end(); });
-  for (const std::string& name : config.target_modules) {
-    const auto matches = [&](const AdaptableModule& m) { return m.name == name || m.name.ends_with("." + name); };
-    if (std::ranges::any_of(modules, matches)) continue;
-    if (const std::string near = closest(name, free); !near.empty())
-      lines.push_back(fmt::format("target module '{}' matches no module; did you mean '{}'?", name, near));
-  }
-  return lines;
 }
 
 AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec) {

@@ -62,6 +62,9 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, con
 /// targeted. Other names without a match are accepted, as in PEFT: a recipe may list the modules of several families.
 std::vector<std::string> misspelt_targets(const AdapterConfig& config, const ModelSpec& spec);
 
+/// A line for each pattern of a rank or alpha that matches no adapted module.
+std::vector<std::string> idle_patterns(const AdapterConfig& config, const ModelSpec& spec);
+
 /// The config as PEFT writes it for this model: target_modules as a list instead of all_linear; modules_to_save with
 /// the embedding only if embedding and head are one copy.
 AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec);

@@ -163,6 +163,11 @@ std::vector<std::string> misspelt_names(const Recipe& recipe, const BaseModel& b
   if (recipe.adapter.adapter == AdapterKind::none || recipe.adapter.lora_model_dir) return out;
   for (std::string& line : misspelt_targets(adapter_config(recipe.adapter, base.directory), base.spec))
     out.push_back(std::move(line));
+  try {
+    for (std::string& line : idle_patterns(adapter_config(recipe.adapter, base.directory), base.spec))
+      out.push_back(std::move(line));
+  } catch (const UserError&) {  // the adapter does not fit the model, which is reported
+  }
   return out;
 }
 
@@ -205,6 +210,8 @@ CheckedRows::Entry read_rows(const Recipe& recipe, const Tokenizer* tokenizer) {
   for (auto& name : data.partial)
     out.notes.push_back(
         fmt::format("{} were checked, the rows behind them were not: dml preprocess --check reads all", name));
+  for (const DatasetReport& dataset : data.report.datasets)
+    for (std::string& line : field_warnings(dataset)) out.notes.push_back(std::move(line));
   for (auto& doubt : data.possible_problems)
     out.notes.push_back(fmt::format("of the rows that were checked: {}", doubt));
   if (const std::int64_t rows = data.report.total(&DatasetReport::rows); data.partial.empty() && rows > 0)

@@ -90,6 +90,9 @@ void check_data(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   if (d.group_by_length && d.sample_packing && d.rows == RowKind::text)
     rules.warning("group_by_length",
                   fmt::format("'group_by_length' has no effect with {}", rules.cite("sample_packing")));
+  else if (d.group_by_length && d.curriculum_sampling)
+    rules.warning("group_by_length", fmt::format("'group_by_length' has no effect with {}, which keeps the order",
+                                                 rules.cite("curriculum_sampling")));
   check_entries("datasets", d.datasets, recipe, rules);
   check_entries("test_datasets", d.test_datasets, recipe, rules);
   const auto& t = recipe.templates;

@@ -38,6 +38,7 @@ void check_continued_adapter(const AdapterSection& a, RuleReport& rules) {
                                                 "lora_rank_pattern",
                                                 "lora_alpha_pattern",
                                                 "lora_fan_in_fan_out",
+                                                "loftq_iter",
                                                 "peft_use_dora",
                                                 "peft_use_rslora",
                                                 "peft_init_lora_weights",
@@ -51,6 +52,14 @@ void check_continued_adapter(const AdapterSection& a, RuleReport& rules) {
     rules.warning(ignored.front(),
                   fmt::format("{} {} no effect with {}: the adapter keeps its own settings", fmt::join(ignored, ", "),
                               ignored.size() == 1 ? "has" : "have", rules.cite("lora_model_dir")));
+}
+
+void check_idle_adapter_keys(const AdapterSection& a, RuleReport& rules) {
+  static const AdapterSection fresh;
+  if (rules.given("loftq_iter") && a.loftq_iter != fresh.loftq_iter && a.peft_init_lora_weights != LoraInit::loftq)
+    rules.warning("loftq_iter", "'loftq_iter' has no effect without peft_init_lora_weights: loftq");
+  if (a.peft_ensure_weight_tying && a.lora_modules_to_save.empty())
+    rules.warning("peft_ensure_weight_tying", "'peft_ensure_weight_tying' has no effect without lora_modules_to_save");
 }
 
 }  // namespace
@@ -83,6 +92,7 @@ void check_adapter(const Recipe& recipe, RuleReport& rules) {
       rules.warning(key, fmt::format("'{}' has no effect without an adapter", key));
   if (lora && a.lora_model_dir) check_continued_adapter(a, rules);
   if (a.peft_init_lora_weights == LoraInit::loftq && (a.load_in_4bit || a.load_in_8bit))
+  else if (lora) check_idle_adapter_keys(a, rules);
     rules.error("peft_init_lora_weights",
                 "'peft_init_lora_weights: loftq' quantizes the base itself; remove load_in_4bit and load_in_8bit, and "
                 "set adapter: lora");

@@ -54,6 +54,8 @@ void check_losses(const PreferenceSection& p, RuleReport& rules) {
   if (!p.dpo_loss_weights.empty() && p.dpo_loss_weights.size() != types.size())
     rules.error("dpo_loss_weights", fmt::format("'dpo_loss_weights' has {} weights, {} has {} losses",
                                                 p.dpo_loss_weights.size(), rules.cite("dpo_loss_type"), types.size()));
+  if (!p.dpo_loss_weights.empty() && std::ranges::all_of(p.dpo_loss_weights, [](double w) { return w == 0; }))
+    rules.error("dpo_loss_weights", "'dpo_loss_weights' are all 0, so nothing would be trained; set one above 0");
   if (has("exo_pair") && p.dpo_label_smoothing == 0)
     rules.error("dpo_loss_type", "'dpo_loss_type: exo_pair' needs dpo_label_smoothing above 0, for example 1e-3");
   if ((has("aot") || has("aot_unpaired")) && p.dpo_use_weighting)
@@ -76,8 +78,15 @@ void check_losses(const PreferenceSection& p, RuleReport& rules) {
 
 // Rules of sync_ref_model: a reference that follows the trained weights.
 void check_moving_reference(const Recipe& recipe, RuleReport& rules) {
+  static const TrlSettings fresh;
   const TrlSettings& trl = recipe.preference.trl;
-  if (!trl.sync_ref_model) return;
+  if (!trl.sync_ref_model) {
+    for (auto [key, changed] :
+         {std::pair{"trl.ref_model_sync_steps", trl.ref_model_sync_steps != fresh.ref_model_sync_steps},
+          {"trl.ref_model_mixup_alpha", trl.ref_model_mixup_alpha != fresh.ref_model_mixup_alpha}})
+      if (changed) rules.warning(key, fmt::format("'{}' has no effect without trl.sync_ref_model", key));
+    return;
+  }
   auto refuse = [&](const char* key, bool set, const std::string& why) {
     if (set)
       rules.error("trl.sync_ref_model",
@@ -101,8 +110,6 @@ void check_reward_model(const Recipe& recipe, RuleReport& rules) {
   if (p.num_labels && *p.num_labels != (p.reward_model ? 1 : 2))
     rules.error("num_labels", fmt::format("'num_labels' must be {} with {}, is {}", p.reward_model ? 1 : 2,
                                           rules.cite(key), *p.num_labels));
-  if (!p.reward_model && rules.given("center_rewards_coefficient"))
-    rules.warning("center_rewards_coefficient", "'center_rewards_coefficient' has no effect without reward_model");
   for (const auto& [other, asked] : {std::pair{"generate_samples", recipe.generation.generate_samples},
                                      {"evals", !recipe.evaluation.evals.empty()},
                                      {"relora", recipe.adapter.relora},
@@ -125,6 +132,10 @@ void check_weights(const Recipe& recipe, RuleReport& rules) {
         rules.error(key + "message_field_weight",
                     "'message_field_weight' does not work with rl and reward models, whose losses are of whole "
                     "answers; field_weight gives rows a weight");
+      if (e.field_weight && p.rl == Rl::grpo)
+        rules.warning(key + "field_weight",
+                      fmt::format("'{}field_weight' has no effect with {}, except that rows of weight 0 are dropped",
+                                  key, rules.cite("rl")));
       for (const auto& [other, asked] : {std::pair{"label_smoothing_factor", recipe.train.label_smoothing_factor > 0},
                                          {"z_loss", recipe.train.z_loss > 0}})
         if ((e.field_weight || e.message_field_weight) && asked)
@@ -156,6 +167,8 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
   const PreferenceSection& p = recipe.preference;
   check_idle(recipe, rules);
   check_rewards(recipe, rules);
+  if (!p.reward_model && p.center_rewards_coefficient > 0)
+    rules.warning("center_rewards_coefficient", "'center_rewards_coefficient' has no effect without reward_model");
   check_weights(recipe, rules);
   check_packing(recipe, rules);
   if (p.reward_model || p.process_reward_model) return check_reward_model(recipe, rules);

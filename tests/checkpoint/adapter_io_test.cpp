@@ -31,6 +31,34 @@ TEST(AdapterPlan, NamesMisspeltTargetsButNotThoseOfOtherFamilies) {
                                    "target module 'x.o_proj' matches no module; did you mean 'o_proj'?"));
 }
 
+TEST(AdapterPlan, NamesPatternsThatMatchNoAdaptedModule) {
+  const AdapterConfig config{.target_modules = {"q_proj"},
+                             .rank_pattern = {{"q_prj", 2}, {"layers.0.*q_proj", 2}},
+                             .alpha_pattern = {{"k_proj", 4}}};
+  EXPECT_THAT(idle_patterns(config, tiny_spec()),
+              testing::ElementsAre("the pattern 'q_prj' of a rank or alpha matches no adapted module",
+                                   "the pattern 'k_proj' of a rank or alpha matches no adapted module"));
+}
+
+TEST(AdapterPlan, BlamesTheChoiceOfLayersWhereItLeavesNothing) {
+  AdapterConfig config{.target_modules = {"q_proj"}, .layers_to_transform = std::vector<std::int64_t>{1}};
+  config.layers_pattern = {"h"};
+  const auto refusal = [&]() -> Problem {
+    try {
+      plan_adapter(config, tiny_spec(), "x");
+    } catch (const UserError& e) {
+      return e.problems().front();
+    }
+    return {};
+  };
+  EXPECT_EQ(refusal().key, "layers_pattern");
+  config.layers_pattern.clear();
+  config.target_modules = {"embed_tokens"};
+  EXPECT_EQ(refusal().key, "layers_to_transform");
+  config.target_modules = {"q_prj"};
+  EXPECT_EQ(refusal().key, "target_modules");
+}
+
 // ---- PEFT's matching
 
 TEST(AdapterRules, TargetsMatchWholeDottedParts) {
