@@ -45,8 +45,8 @@ Rewards::Rewards(const std::vector<CheckRequest>& requests) {
   Problems problems;
   for (const CheckRequest& request : requests) try {
       checks_.push_back(make_check(request));
-      names_.push_back(json_string(request.options, "name", checks_.back()->name(), "rewards"));
-      weights_.push_back(json_number(request.options, "weight", 1, "rewards"));
+      names_.push_back(json_string(request.options, "name", checks_.back()->name(), checks_.back()->name()));
+      weights_.push_back(json_number(request.options, "weight", 1, names_.back()));
       if (!(std::abs(weights_.back()) <= 1e6))
         throw UserError("weight of '{}' is {}; expected a number up to 1e6", names_.back(), weights_.back());
       if (std::ranges::count(names_, names_.back()) > 1)

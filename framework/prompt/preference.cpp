@@ -226,7 +226,20 @@ void check_preference_type(const DatasetType& type, RowKind rows) {
         "type: {} takes the two worst answers by rank in Axolotl; write prompt, chosen and rejected yourself and use "
         "type: passthrough",
         type.name);
-  if (!type.format && !type.name.empty()) table_of(rows).at(type.name);
+  const Registry<PromptFactory>& table = table_of(rows);
+  if (type.format || type.name.empty() || table.find(type.name)) return;
+  std::string hint = did_you_mean(type.name, table.names());
+  if (hint.empty()) hint = "; most data are passthrough or chat_template, and dml list prompts names all types";
+  throw UserError("unknown dataset type of {} '{}'{}", rows == RowKind::labeled ? "labeled answers" : "pairs",
+                  type.name, hint);
+}
+
+std::string rl_of_type(const std::string& name) {
+  const bool pairs = pair_strategies().find(name), labeled = labeled_strategies().find(name);
+  return pairs && labeled ? "rl: dpo, orpo, simpo, cpo or kto"
+         : pairs          ? "rl: dpo, orpo, simpo or cpo, or reward_model: true"
+         : labeled        ? "rl: kto"
+                          : "";
 }
 
 std::unique_ptr<PromptStrategy> make_preference_strategy(const PromptContext& context) {

@@ -16,5 +16,7 @@ Registry<PromptFactory>& labeled_strategies();
 std::unique_ptr<PromptStrategy> make_preference_strategy(const PromptContext& context);
 /// UserError when no row of the table has the type's name, naming the nearest one.
 void check_preference_type(const DatasetType& type, RowKind rows);
+/// The settings with which a type of pairs or labeled answers can be read; "" for other names.
+std::string rl_of_type(const std::string& name);
 
 }  // namespace dml

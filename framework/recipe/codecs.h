@@ -122,8 +122,9 @@ struct Kind<std::optional<T>> {
       return;
     }
     T value{};
+    const std::size_t errors = r.report.errors();
     Kind<T>::read(n, value, f, path, r);
-    to = std::move(value);
+    if (r.report.errors() == errors) to = std::move(value);
   }
   static Json write(const std::optional<T>& v, const Field& f) { return v ? Kind<T>::write(*v, f) : Json(nullptr); }
   static std::string expects(const Field& f) { return Kind<T>::expects(f); }

@@ -173,6 +173,7 @@ void read_field(const Field& field, const Node& key, const Node& value, void* ow
   if (key.text != field.key) reading.aliases[path] = prefix + key.text;
   const std::size_t errors = reading.report.errors();
   field.codec->read(value, field.member(owner), field, path, reading);
+  reading.report.name_errors(errors, path);
 }
 
 }  // namespace

@@ -29,6 +29,15 @@ void Report::error(Place place, const std::string& text) {
   else ++more_;
 }
 
+void Report::name_errors(std::size_t before, const std::string& key) {
+  for (std::size_t i = before; i < errors_.size(); ++i)
+    if (errors_[i].key.empty()) errors_[i].key = key;
+}
+
+bool Report::is_bad(const std::string& key) const {
+  return std::ranges::find(errors_, key, &Line::key) != errors_.end();
+}
+
 std::string Report::at(Place place) const {
   if (place.line > 0) return fmt::format("{}:{}:{}", name_, place.line, place.column);
   return place.column > 0 ? overrides_.at(static_cast<std::size_t>(place.column - 1)) : name_;
@@ -42,7 +51,7 @@ Place Report::add_override(const std::string& place) {
 std::vector<Problem> Report::sorted(std::vector<Line> lines) const {
   std::ranges::stable_sort(lines, {}, [](const Line& l) { return std::tuple(l.place.line, l.place.column); });
   std::vector<Problem> out;
-  for (const auto& line : lines) out.push_back({"", at(line.place), line.text});
+  for (const auto& line : lines) out.push_back({line.key, at(line.place), line.text});
   return out;
 }
 

@@ -45,6 +45,12 @@ class Report {
   std::string at(Place place) const;
   /// Adds an override, given at `place` ("command line"), and returns its Place.
   Place add_override(const std::string& place);
+  /// The number of errors so far.
+  std::size_t errors() const { return errors_.size() + more_; }
+  /// Errors that were added after the first `before` ones are about the value of this setting.
+  void name_errors(std::size_t before, const std::string& key);
+  /// Whether the value of a setting has an error that name_errors() knows.
+  bool is_bad(const std::string& key) const;
   /// False once the limit of reported errors is reached; further errors are only counted.
   bool wants_more() const { return errors_.size() < kMax; }
   /// All errors, sorted by place.
@@ -60,7 +66,7 @@ class Report {
   static constexpr std::size_t kMax = 100;
   struct Line {
     Place place;
-    std::string text;
+    std::string text, key = {};
   };
   std::vector<Problem> sorted(std::vector<Line> lines) const;
 

@@ -15,6 +15,8 @@ class RuleReport {
 
   /// Whether the recipe gives the setting a value other than "none".
   bool given(const std::string& key) const { return reading_.given.contains(key) && !reading_.off.contains(key); }
+  /// Whether the setting has a value that could not be read, so that its member has the default.
+  bool is_bad(const std::string& key) const { return reading_.report.is_bad(key); }
   Place place(const std::string& key) const {
     auto found = reading_.given.find(key);
     return found == reading_.given.end() ? Place{1, 1} : found->second;

@@ -66,6 +66,7 @@ void check_idle_adapter_keys(const AdapterSection& a, RuleReport& rules) {
 
 void check_adapter(const Recipe& recipe, RuleReport& rules) {
   const auto& a = recipe.adapter;
+  if (rules.is_bad("adapter")) return;
   const bool lora = a.adapter != AdapterKind::none;
   if (a.adapter == AdapterKind::qlora) {
     if (!a.load_in_4bit)
@@ -91,8 +92,8 @@ void check_adapter(const Recipe& recipe, RuleReport& rules) {
     if (key != "adapter" && key != "unfrozen_parameters" && !key.starts_with("load_in_"))
       rules.warning(key, fmt::format("'{}' has no effect without an adapter", key));
   if (lora && a.lora_model_dir) check_continued_adapter(a, rules);
-  if (a.peft_init_lora_weights == LoraInit::loftq && (a.load_in_4bit || a.load_in_8bit))
   else if (lora) check_idle_adapter_keys(a, rules);
+  if (a.peft_init_lora_weights == LoraInit::loftq && (a.load_in_4bit || a.load_in_8bit))
     rules.error("peft_init_lora_weights",
                 "'peft_init_lora_weights: loftq' quantizes the base itself; remove load_in_4bit and load_in_8bit, and "
                 "set adapter: lora");

@@ -165,14 +165,18 @@ void check_packing(const Recipe& recipe, RuleReport& rules) {
 
 void check_preference(const Recipe& recipe, RuleReport& rules) {
   const PreferenceSection& p = recipe.preference;
+  if (rules.is_bad("rl")) return;
   check_idle(recipe, rules);
-  check_rewards(recipe, rules);
   if (!p.reward_model && p.center_rewards_coefficient > 0)
     rules.warning("center_rewards_coefficient", "'center_rewards_coefficient' has no effect without reward_model");
+  check_rewards(recipe, rules);
   check_weights(recipe, rules);
   check_packing(recipe, rules);
   if (p.reward_model || p.process_reward_model) return check_reward_model(recipe, rules);
   if (p.rl == Rl::none) return;
+  rules.exclusive("rl_beta", "trl.beta");
+  if (p.rl == Rl::orpo)
+    for (const char* other : {"rl_beta", "trl.beta"}) rules.exclusive("orpo_alpha", other);
   if (p.rl == Rl::dpo) check_losses(p, rules);
   if (p.rl == Rl::dpo || p.rl == Rl::grpo) check_moving_reference(recipe, rules);
   if (!recipe.data.pretraining_dataset.empty())
@@ -187,9 +191,6 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
     rules.warning("train_on_inputs", fmt::format("'train_on_inputs' has no effect with {}", rules.cite("rl")));
   if (recipe.train.neftune_noise_alpha > 0)
     rules.error(
-  rules.exclusive("rl_beta", "trl.beta");
-  if (p.rl == Rl::orpo)
-    for (const char* other : {"rl_beta", "trl.beta"}) rules.exclusive("orpo_alpha", other);
         "neftune_noise_alpha",
         fmt::format("'neftune_noise_alpha' does not work with {}: noise would count as a difference from the reference",
                     rules.cite("rl")));

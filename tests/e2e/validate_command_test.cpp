@@ -95,6 +95,12 @@ TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
   };
   named("a.yml", {{"lora_target_linear", ""}, {"lora_target_modules", "[q_porj]"}}, "lora_target_modules",
         "'q_porj' match no module");
+  named("layers.yml",
+        {{"peft_layers_to_transform", "[1]"},
+         {"peft_layers_pattern", "h"},
+         {"lora_target_linear", ""},
+         {"lora_target_modules", "[q_proj]"}},
+        "peft_layers_pattern", "'h' is not the name of the list of layers");
   named("b.yml", {{"lora_modules_to_save", "[lm_haed]"}}, "lora_modules_to_save", "did you mean 'lm_head'?");
   named("c.yml", {{"peft_trainable_token_indices", "[99999]"}}, "peft_trainable_token_indices",
         "not in the vocabulary");
@@ -112,6 +118,19 @@ TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
                                               "'no_such' in its name\n"))
         << command;
   }
+}
+
+// As a training does.
+TEST_F(Commands, ValidateNamesFieldsAndPatternsThatNothingHas) {
+  alpaca("rows.jsonl", 20);
+  const Ended e =
+      dml({"validate", recipe("a.yml", tiny_lora() + Keys{{"datasets", fmt::format("[{{path: {}, type: alpaca, "
+                                                                                   "field_weight: wieght}}]",
+                                                                                   at("rows.jsonl"))},
+                                                          {"lora_rank_pattern", "{q_porj: 2}"}})});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.err, AllOf(HasSubstr("no row has the field that 'field_weight: wieght' names"),
+                           HasSubstr("the pattern 'q_porj' of a rank or alpha matches no adapted module")));
 }
 
 // A dataset of moderate size is checked to its last row; validate reports how much it checked.

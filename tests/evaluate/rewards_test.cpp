@@ -71,6 +71,7 @@ TEST(Rewards, ReportTheirErrors) {
                                    {"length", "long"},
                                    {"json_valid", nullptr},
                                    {"json_valid", nullptr}});
+  EXPECT_EQ(refused({{"length", 40, {{"weight", "x"}}}}), "rewards: length: 'weight' must be a number, is \"x\"");
   for (const char* part : {"unknown reward 'exat'; did you mean 'exact'?", "'perplexity' measures texts",
                            "no option 'wieght'", "check 'length' takes a number", "two are called 'json_valid'"})
     EXPECT_NE(all.find(part), all.npos) << part << " in " << all;

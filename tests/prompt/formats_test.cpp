@@ -274,6 +274,23 @@ TEST(PreTokenized, RejectsInconsistentRows) {
   EXPECT_THAT(error(R"({"instruction": "a", "output": "b"})"), HasSubstr("use `type: alpaca`"));
 }
 
+TEST(Types, ThatAreUnknownOrOfOtherRowsNameWhatToDo) {
+  const auto error = [](const char* name, RowKind rows) {
+    DatasetType type;
+    type.name = name;
+    return error_of([&] { check_prompt_type(type, rows); });
+  };
+  EXPECT_EQ(
+      error("passthrough", RowKind::text),
+      "dataset type 'passthrough' holds answers that are compared or rated, which needs rl: dpo, orpo, simpo, cpo "
+      "or kto");
+  EXPECT_THAT(error("chat_template.argilla", RowKind::text), HasSubstr("which needs rl: dpo, orpo, simpo or cpo"));
+  EXPECT_THAT(error("passthru", RowKind::pairs),
+              HasSubstr("dataset type of pairs 'passthru'; most data are passthrough"));
+  EXPECT_THAT(error("alpaca", RowKind::labeled), HasSubstr("dataset type of labeled answers 'alpaca'; "));
+  EXPECT_EQ(error("passthrough", RowKind::pairs), "");
+}
+
 TEST(ShareGpt, IsAConversationThroughAChatTemplate) {
   DatasetEntry entry;
   entry.type.name = "sharegpt";

@@ -1,6 +1,7 @@
 // Rules of the keys about preferences.
 #include <gtest/gtest.h>
 
+#include "core/files.h"
 #include "recipe/sample.h"
 
 namespace dml {
@@ -41,12 +42,35 @@ TEST(PreferenceRules, BetaHasSeveralNames) {
   EXPECT_EQ(parsed("rl: dpo\n").preference.beta(), 0.1);
   EXPECT_EQ(parsed("rl: dpo\ndpo_beta: 0.3\n").preference.beta(), 0.3);
   EXPECT_EQ(parsed("rl: orpo\norpo_alpha: 0.2\n").preference.beta(), 0.2);
-  EXPECT_EQ(parsed("rl: orpo\norpo_alpha: 0.2\nrl_beta: 0.4\n").preference.beta(), 0.4);
+  EXPECT_EQ(parsed("rl: dpo\ntrl: {beta: 0.2}\n").preference.beta(), 0.2);
+  // Two of them contradict each other, as far as the method reads them.
+  EXPECT_EQ(problems("rl: orpo\norpo_alpha: 0.2\nrl_beta: 0.4\n"),
+            "r.yml:8:10: set either 'rl_beta' or 'orpo_alpha' (line 7), not both");
+  EXPECT_TRUE(mentions(problems("rl: dpo\nrl_beta: 0.1\ntrl: {beta: 0.2}\n"),
+                       "set either 'trl.beta' or 'rl_beta' (line 7), not both"));
+  EXPECT_TRUE(mentions(problems("rl: orpo\norpo_alpha: 0.2\ntrl: {beta: 0.2}\n"), "not both"));
+  EXPECT_EQ(parsed("rl: dpo\norpo_alpha: 0.2\nrl_beta: 0.4\n").preference.beta(), 0.4);
+  EXPECT_EQ(problems("rl: dpo\ndpo_beta: 0.2\nrl_beta: 0.1\n"),
+            "r.yml:8:1: 'rl_beta' is the same setting as 'dpo_beta', which line 7 sets");
+}
+
+// What follows from an unreadable value is not reported.
+TEST(PreferenceRules, AnInvalidValueIsOneProblem) {
+  const std::string labels = problems("process_reward_model: true\nnum_labels: 3\n");
+  EXPECT_TRUE(mentions(labels, "at most 2, is '3'"));
+  EXPECT_FALSE(mentions(labels, "must be 2 with")) << labels;
+  const std::string path = testing::TempDir() + "invalid_rl.yml";
+  write_file(path, kSample + "rl: dppo\nrl_beta: 0.2\n");
+  const RecipeFile file = examine_recipe(path);
+  EXPECT_FALSE(warned(file, "no effect"));
+  ASSERT_EQ(file.problems.size(), 1u);
+  EXPECT_EQ(file.problems[0].key, "rl");
 }
 
 TEST(PreferenceRules, InvalidCombinationsAreRejectedByTheirKey) {
   EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [exo_pair]\n"), "needs dpo_label_smoothing"));
   EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [sigmoid, sft]\ndpo_loss_weights: [1]\n"), "has 1 weights"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_weights: [0]\n"), "nothing would be trained"));
   EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [sigmoyd]\n"), "sigmoid"));
   EXPECT_TRUE(mentions(problems("rl: dpo\nexcess_length_strategy: split_turns\n"), "split_turns"));
   EXPECT_TRUE(mentions(problems("rl: dpo\nneftune_noise_alpha: 5\n"), "noise"));
@@ -125,6 +149,26 @@ TEST(PreferenceRules, PackingHasNoEffectAndGroupsByLengthHave) {
     EXPECT_FALSE(warned(file, "'group_by_length' has no effect")) << kind;
   }
   EXPECT_FALSE(warned(preference_file("sample_packing: true\n"), "'sample_packing' has no effect"));
+}
+
+TEST(PreferenceRules, SettingsOfWhatIsNotDoneAreReported) {
+  for (const char* idle :
+       {"rl: dpo\ncenter_rewards_coefficient: 0.1\n", "rl: dpo\ntrl: {ref_model_sync_steps: 64}\n",
+        "rl: dpo\ntrl: {ref_model_mixup_alpha: 0.5}\n", "adapter: lora\nlora_target_linear: true\nloftq_iter: 2\n",
+        "adapter: lora\nlora_target_linear: true\npeft_ensure_weight_tying: true\n",
+        "group_by_length: true\ncurriculum_sampling: true\n"})
+    EXPECT_TRUE(warned(preference_file(idle), "has no effect")) << idle;
+  for (const char* used : {"reward_model: true\ncenter_rewards_coefficient: 0.1\n",
+                           "rl: dpo\ntrl: {sync_ref_model: true, ref_model_sync_steps: 64}\n",
+                           "adapter: lora\nlora_target_linear: true\nloftq_iter: 2\npeft_init_lora_weights: loftq\n",
+                           "adapter: lora\nlora_target_linear: true\npeft_ensure_weight_tying: true\n"
+                           "lora_modules_to_save: [embed_tokens]\n"})
+    EXPECT_FALSE(warned(preference_file(used), "has no effect")) << used;
+  const RecipeFile grpo = read_recipe(
+      "base_model: m\nlearning_rate: 1e-5\nrl: grpo\nrewards: [exact]\ntrl: {max_completion_length: 8}\n"
+      "datasets: [{path: rows.jsonl, type: alpaca, field_weight: w}]\n",
+      "r.yml", {});
+  EXPECT_TRUE(warned(grpo, "'datasets.0.field_weight' has no effect with 'rl' (line 3)"));
 }
 
 TEST(PreferenceRules, RewardModelsHaveNoDropout) {
