@@ -41,7 +41,11 @@ void add_kernels(Table& t) {
       "sums are float32; bf16 chooses the factors' precision, frozen_storage and activation_storage how values are "
       "stored",
       {"tf32", "float32", "fp8", "fp8_*", "torch_dtype", "dtype", "embeddings_skip_upcast",
-       "peft_autocast_adapter_dtype", "bnb_config_kwargs", "fp32_norms"});
+       "peft_autocast_adapter_dtype", "fp32_norms"});
+  t.inert(
+      "4-bit bases are NF4 with double quantization; another bnb_4bit_quant_type, or bnb_4bit_use_double_quant: false, "
+      "is refused",
+      {"bnb_config_kwargs"});
   t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*", "dp_replicate_size"});
 }
 

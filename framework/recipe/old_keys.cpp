@@ -195,6 +195,20 @@ void map_flags(Node& root, Report& report) {
   }
 }
 
+/// What these arguments of bitsandbytes ask for would give other weights than dml's 4-bit bases have.
+void check_bitsandbytes(const Node& root, Report& report) {
+  const Node* kwargs = root.find("bnb_config_kwargs");
+  if (!kwargs) return;
+  if (const Node* type = kwargs->find("bnb_4bit_quant_type"); type && type->is_scalar() && type->text != "nf4")
+    report.error(type->place, fmt::format("'bnb_config_kwargs.bnb_4bit_quant_type' must be nf4, is '{}': 4-bit bases "
+                                          "are stored as NF4",
+                                          shown(type->text)));
+  if (const Node* twice = kwargs->find("bnb_4bit_use_double_quant"); twice && canonical_bool(twice->text) == "false")
+    report.error(twice->place,
+                 "'bnb_config_kwargs.bnb_4bit_use_double_quant: false' is not supported: the scales of 4-bit bases are "
+                 "quantized as well; remove it");
+}
+
 }  // namespace
 
 void map_old_keys(Node& root, Report& report) {
@@ -202,6 +216,7 @@ void map_old_keys(Node& root, Report& report) {
   map_old_losses(root, report);
   map_sharding(root, report);
   check_plugins(root, report);
+  check_bitsandbytes(root, report);
   for (const char* key : {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "dp_shard_size",
                           "dp_replicate_size"})
     if (const Node* value = root.find(key); value && value->text == "1") take(root, key);

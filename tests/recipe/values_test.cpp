@@ -299,6 +299,15 @@ TEST(Flags, MeanOneValueOfAnotherKey) {
   set_choices("objective", {});
 }
 
+// Other arguments of bitsandbytes do not change weights.
+TEST(UnsupportedKeys, OfBitsandbytesAreRefusedWhereWeightsWouldDiffer) {
+  EXPECT_EQ(problems("bnb_config_kwargs: {bnb_4bit_quant_type: nf4, bnb_4bit_use_double_quant: true, "
+                     "bnb_4bit_compute_dtype: bfloat16}\n"),
+            "");
+  EXPECT_THAT(problems("bnb_config_kwargs: {bnb_4bit_quant_type: fp4}\n"), HasSubstr("must be nf4, is 'fp4'"));
+  EXPECT_THAT(problems("bnb_config_kwargs: {bnb_4bit_use_double_quant: false}\n"), HasSubstr("is not supported"));
+}
+
 TEST(UnsupportedKeys, NameTheAlternativeAndAreNeverUnknown) {
   for (const char* line : {"center_rewards: true", "processor_type: AutoProcessor", "gptq: true",
                            "rope_scaling: {type: linear}", "unsloth_lora_qkv: true", "tensor_parallel_size: 2",
