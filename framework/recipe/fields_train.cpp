@@ -57,7 +57,8 @@ void add_schedule(Table& t) {
 
 void add_moments(Table& t) {
   using S = OptimSection;
-  t.add("weight_decay", &S::weight_decay, "Decoupled weight decay of matrices; norms and biases have none.",
+  t.add("weight_decay", &S::weight_decay,
+        "Weight decay of matrices, not of norms and biases; decoupled, but PyTorch's L2 in sgd, rmsprop and adagrad.",
         {.min = 0, .max = 100, .example = "0.01"});
   t.add("adam_beta1", &S::adam_beta1, "Decay rate of the first moment (β1).",
         {.min = 0, .max = 0.999999, .example = "0.9", .unset = "by optimizer; adamw: 0.9"});
@@ -79,8 +80,8 @@ void add_kept_weights(Table& t) {
   t.add("embedding_lr", &S::embedding_lr, "Learning rate of the embedding and the head.",
         {.min = 0, .max = 100, .example = "1e-5", .unset = "learning_rate"});
   t.add("ema_decay", &S::ema_decay,
-        "Decay rate of an exponential moving average of the weights, which is evaluated, sampled, saved and the "
-        "result; one more float of state per parameter.",
+        "Decay rate of an exponential moving average of the weights, at most (1 + t)/(10 + t) after t steps, which is "
+        "evaluated, sampled, saved and the result; one more float of state per parameter.",
         {.min = 0, .max = 0.9999999, .above = true, .off = 0, .example = "0.999", .unset = "no average"});
   t.add(
       "bf16_weights", &S::bf16_weights,
