@@ -49,6 +49,7 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
   std::string type = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
   Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
   config.update(head_settings(spec));
+  if (base.files && spec.vocab != base.spec.vocab) config = rewrite_config(config, {{"vocab_size", spec.vocab}});
   if (untie) config["tie_word_embeddings"] = false;
   write_file(directory + "/config.json", pretty_json(config));
 }
@@ -99,23 +100,34 @@ void require_biases(CausalLm& model, const TensorRows& rows) {
 
 }  // namespace
 
-ModelSpec merged_spec(CausalLm& model) {
+ModelSpec merged_spec(CausalLm& model, const NewRows& more) {
   ModelSpec spec = model.spec;
   if (spec.tied && model.head.value().data != model.embedding.value().data) spec.tied = false;
   require_biases(model, rows_by_tensor(spec));
+  spec.vocab = std::max(spec.vocab, more.rows);
   return spec;
 }
 
-void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
-                           bool merge, const DistributionStrategy::Show& show) {
-  ModelSpec spec = merge ? merged_spec(model) : model.spec;
+std::vector<float> merged_values(CausalLm& model, std::span<const WeightName> rows, const NewRows& more) {
+  std::vector<float> values = tensor_values(model, rows, true);
+  append_rows(values, rows[0], model.spec, more);
+  return values;
+}
+
+namespace {
+
+void write_files(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype, bool merge,
+                 const NewRows& more, const DistributionStrategy::Show& show) {
+  ModelSpec spec = merge ? merged_spec(model, more) : model.spec;
   const bool untie = base.spec.tied && !spec.tied;
   if (spec.moe.layout == ExpertLayout::mxfp4) spec.moe.layout = ExpertLayout::transposed;
-  TensorRows rows = rows_by_tensor(spec);
+  ModelSpec held = spec;
+  held.vocab = model.spec.vocab;
+  const TensorRows rows = rows_by_tensor(held);
   if (untie)
     log_info(
         "The adapter gives embedding and head different values: they become two matrices (tie_word_embeddings: false)");
-  ModelWriter writer(directory, tensors_of(rows, base, spec, dtype));
+  ModelWriter writer(directory, tensors_of(rows_by_tensor(spec), base, spec, dtype));
   for (const TensorInfo& info : writer.tensors()) {
     auto known = rows.find(info.name);
     if (known == rows.end()) {
@@ -123,11 +135,24 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
       writer.append(bytes.data(), bytes.size());
     } else {
       if (show) show(unit_of(known->second[0], spec));
-      writer.append_floats(tensor_values(model, known->second, merge));
+      writer.append_floats(merge ? merged_values(model, known->second, more)
+                                 : tensor_values(model, known->second, false));
     }
   }
   writer.commit();
   write_configs(directory, base, spec, dtype, untie);
+}
+
+}  // namespace
+
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
+                           bool merge, const DistributionStrategy::Show& show) {
+  write_files(directory, base, model, dtype, merge, {}, show);
+}
+
+void write_merged_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
+                            const NewRows& more) {
+  write_files(directory, base, model, dtype, true, more, {});
 }
 
 bool ShardedModelWriter::possible(const CausalLm& model) {

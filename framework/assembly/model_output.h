@@ -6,6 +6,7 @@
 #include <string>
 
 #include "assembly/base_model.h"
+#include "assembly/vocabulary.h"
 #include "checkpoint/model_parts.h"
 #include "core/files.h"
 #include "dist/strategy.h"
@@ -18,14 +19,21 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
                              std::span<const std::span<float>> copies = {}, DType dtype = DType::f32);
 
 /// The model's spec after merging its adapters: a sum of several adapters may untie the head from the embedding.
-/// UserError when an adapter has a bias and its layer has none to merge it into.
-ModelSpec merged_spec(CausalLm& model);
+/// It has the rows of `more`. UserError when an adapter has a bias and its layer has none to merge it into.
+ModelSpec merged_spec(CausalLm& model, const NewRows& more = {});
+
+/// The values of a tensor after merging, with the rows of `more` if it is the embedding or the head. `rows`: the
+/// weights of this tensor, as weight_names() lists them for the model's own spec.
+std::vector<float> merged_values(CausalLm& model, std::span<const WeightName> rows, const NewRows& more);
 
 /// Writes config.json and safetensors (sharded if large) tensor by tensor; at most one is in memory. `merge`: adapters
 /// are merged. Tensors of the base that the model does not know are copied. Calls `show(unit)` before it reads the
 /// values of a unit.
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
                            bool merge, const DistributionStrategy::Show& show = {});
+/// The same with adapters merged; embedding and head get the rows of `more`.
+void write_merged_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
+                            const NewRows& more);
 
 /// Writes the same files, bit for bit, from shards or copies of them: each rank writes its own shards, on a file system
 /// that all ranks share. All arguments must outlive this object.

@@ -116,7 +116,7 @@ class MergedAdapter : public AdapterAlone {
   }
   void load(const std::string& checkpoint) override { relora_.load(checkpoint); }
   void write_result(const std::string& folder, DType dtype) override {
-    on_first_rank([&] { write_model_directory(folder, parts_.base, model(), dtype, true); });
+    on_first_rank([&] { write_merged_directory(folder, parts_.base, model(), dtype, parts_.merged_rows); });
   }
   void write_checkpoint(const std::string& folder, std::int64_t step) override {
     on_first_rank([&] { relora_.save(folder, step); });

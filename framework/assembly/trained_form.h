@@ -8,6 +8,7 @@
 #include <string>
 
 #include "assembly/base_model.h"
+#include "assembly/vocabulary.h"
 #include "dist/strategy.h"
 #include "train/background.h"
 
@@ -20,6 +21,7 @@ struct FormParts {
   TrainableModel& trainable;
   DistributionStrategy& strategy;
   Comm& comm;
+  NewRows merged_rows = {};  // for tokens that no batch has: a model with the adapter merged has them
 };
 
 /// Whether ranks hold shards of optimizer state and gradients instead of all of them.

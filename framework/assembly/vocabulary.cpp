@@ -39,26 +39,13 @@ std::vector<float> mean_row(const std::vector<float>& values, std::int64_t rows,
 }
 
 // The tensor with its new rows, in the type it has.
-ResizedTensor resized(const TensorView& tensor, const WeightName& w, std::int64_t rows, const ModelSpec& spec,
-                      bool mean, std::uint64_t seed, const std::string& directory) {
+ResizedTensor resized(const TensorView& tensor, const WeightName& w, const ModelSpec& spec, const NewRows& more,
+                      const std::string& directory) {
   std::vector<float> values = tensor.floats(directory);
-  const std::int64_t before = w.tensor_rows, cols = w.cols;
-  values.resize(static_cast<std::size_t>(rows * cols));
-  float* fresh = values.data() + before * cols;
-  if (w.bias) {
-    std::fill(fresh, values.data() + rows * cols, 0.f);
-  } else if (mean) {
-    std::vector<float> row = mean_row(values, before, cols);
-    for (std::int64_t r = before; r < rows; ++r) std::ranges::copy(row, values.data() + r * cols);
-  } else {
-    const Random random(seed, Purpose::init, Hasher().text(w.tensor).digest64());
-    random.normals(static_cast<std::uint64_t>(before * cols),
-                   std::span(fresh, static_cast<std::size_t>((rows - before) * cols)),
-                   static_cast<float>(spec.init_range));
-  }
+  append_rows(values, w, spec, more);
   ResizedTensor out;
   out.shape = {tensor.shape.begin(), tensor.shape.end()};
-  out.shape[0] = rows;
+  out.shape[0] = more.rows;
   out.dtype = is_plain_float(tensor.dtype) ? tensor.dtype : DType::f32;
   out.bytes.resize(static_cast<std::size_t>(dtype_bytes(out.dtype, std::ssize(values))));
   write_floats(out.dtype, values.data(), std::ssize(values), out.bytes.data());
@@ -66,17 +53,16 @@ ResizedTensor resized(const TensorView& tensor, const WeightName& w, std::int64_
 }
 
 // `given`: tensors whose rows are known.
-void grow(BaseModel& base, std::int64_t rows, bool mean, std::uint64_t seed,
-          std::map<std::string, ResizedTensor> given = {}) {
+void grow(BaseModel& base, const NewRows& more, std::map<std::string, ResizedTensor> given = {}) {
   auto all = std::make_shared<std::map<std::string, ResizedTensor>>(std::move(given));
   if (base.files)
     for (const WeightName& w : weight_names(base.spec))
       if (const TensorView* tensor =
               grows(w, base.spec) && !all->contains(w.tensor) ? base.files->find(w.tensor) : nullptr)
-        (*all)[w.tensor] = resized(*tensor, w, rows, base.spec, mean, seed, base.directory);
+        (*all)[w.tensor] = resized(*tensor, w, base.spec, more, base.directory);
   base.resized = all;
-  base.spec.vocab = rows;
-  base.config = rewrite_config(base.config, {{"vocab_size", rows}});
+  base.spec.vocab = more.rows;
+  base.config = rewrite_config(base.config, {{"vocab_size", more.rows}});
 }
 
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
@@ -161,6 +147,29 @@ void take_base_ends(const std::string& directory, const BaseModel& base, const M
 
 }  // namespace
 
+NewRows rows_for(std::int64_t tokens, const ModelSection& model, std::int64_t seed) {
+  return {model.resize_token_embeddings_to_32x ? (tokens + 31) / 32 * 32 : tokens, model.mean_resizing_embeddings,
+          static_cast<std::uint64_t>(seed)};
+}
+
+void append_rows(std::vector<float>& values, const WeightName& w, const ModelSpec& spec, const NewRows& more) {
+  const std::int64_t before = w.tensor_rows, cols = w.cols, rows = more.rows;
+  if (!grows(w, spec) || rows <= before) return;
+  values.resize(static_cast<std::size_t>(rows * cols));
+  float* fresh = values.data() + before * cols;
+  if (w.bias) {
+    std::fill(fresh, values.data() + rows * cols, 0.f);
+  } else if (more.mean) {
+    const std::vector<float> row = mean_row(values, before, cols);
+    for (std::int64_t r = before; r < rows; ++r) std::ranges::copy(row, values.data() + r * cols);
+  } else {
+    const Random random(more.seed, Purpose::init, Hasher().text(w.tensor).digest64());
+    random.normals(static_cast<std::uint64_t>(before * cols),
+                   std::span(fresh, static_cast<std::size_t>((rows - before) * cols)),
+                   static_cast<float>(spec.init_range));
+  }
+}
+
 std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& adapter) {
   const std::int64_t tokens = tokenizer.size();
   const bool new_pad = tokenizer.pad && *tokenizer.pad + 1 == tokens && tokenizer.pad != tokenizer.eos &&
@@ -192,8 +201,9 @@ void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection&
           tokens, *adapter.lora_model_dir, base.spec.vocab);
     return;
   }
-  std::int64_t rows = model.resize_token_embeddings_to_32x ? (tokens + 31) / 32 * 32 : tokens, before = base.spec.vocab;
-  if (rows <= before) return;
+  const NewRows more = rows_for(tokens, model, seed);
+  const std::int64_t before = base.spec.vocab;
+  if (more.rows <= before) return;
   check_resize(base, tokens, adapter);
   if (adapter.adapter != AdapterKind::none && tokens > before && base.spec.head == HeadKind::causal_lm &&
       !trained_for_new_tokens(adapter_config(adapter, base.directory), base.spec, before, tokens).head)
@@ -201,8 +211,8 @@ void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection&
         "The head's rows of the new tokens keep random values: the model reads these tokens, but does not learn to "
         "write them; add {}",
         advice(base.spec, before, tokens));
-  grow(base, rows, model.mean_resizing_embeddings, static_cast<std::uint64_t>(seed));
-  log_info("Vocabulary resized from {} to {} rows for {} tokens", before, rows, tokens);
+  grow(base, more);
+  log_info("Vocabulary resized from {} to {} rows for {} tokens", before, more.rows, tokens);
 }
 
 void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
@@ -218,7 +228,7 @@ void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
   spec.vocab = rows;
   std::map<std::string, ResizedTensor> ends;
   for (const std::string& directory : directories) take_base_ends(directory, base, spec, ends);
-  if (rows > base.spec.vocab) grow(base, rows, false, 0, std::move(ends));
+  if (rows > base.spec.vocab) grow(base, {rows}, std::move(ends));
   else if (!ends.empty()) base.resized = std::make_shared<const std::map<std::string, ResizedTensor>>(std::move(ends));
 }
 
@@ -229,7 +239,7 @@ void fit_vocabulary(BaseModel& base, const AdapterSection& adapter) {
   for (std::int64_t token : adapter.peft_trainable_token_indices.tokens) rows = std::max(rows, token + 1);
   for (auto& [module, tokens] : adapter.peft_trainable_token_indices.by_module)
     for (std::int64_t token : tokens) rows = std::max(rows, token + 1);
-  if (rows > base.spec.vocab && rows <= kMaxRows) grow(base, rows, false, 0);
+  if (rows > base.spec.vocab && rows <= kMaxRows) grow(base, {rows});
 }
 
 }  // namespace dml

@@ -8,12 +8,27 @@
 #include <vector>
 
 #include "assembly/base_model.h"
+#include "model/weight_names.h"
 #include "tokenizer/tokenizer.h"
 
 namespace dml {
 
-/// The number of tokens that need a row of the embedding: all, except, with an adapter, a new pad token at the end of
-/// the vocabulary, since no batch contains one.
+/// The rows that embedding and head have after new ones were appended, and how those start.
+struct NewRows {
+  std::int64_t rows = 0;  // none is appended to a vocabulary that has as many
+  bool mean = false;      // the mean of the others instead of random values
+  std::uint64_t seed = 0;
+};
+
+/// The rows of a model for all tokens of its tokenizer (with resize_token_embeddings_to_32x, a multiple of 32).
+NewRows rows_for(std::int64_t tokens, const ModelSection& model, std::int64_t seed);
+
+/// Appends the new rows to the values of a tensor of a model with `spec`, where it is the embedding, the head or its
+/// bias.
+void append_rows(std::vector<float>& values, const WeightName& weight, const ModelSpec& spec, const NewRows& more);
+
+/// The number of tokens that need a row of the embedding in training: all, except, with an adapter, a new pad token at
+/// the end of the vocabulary, since no batch contains one.
 std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& adapter);
 
 /// UserError when a new adapter would leave the rows of new tokens untrained.

@@ -21,15 +21,16 @@
 namespace dml {
 namespace {
 
-// What the model gives after a few tokens drawn at random: logits, or of a reward model its value at every token.
-std::vector<float> some_outputs(CausalLm& model) {
+// What the model gives after a few of the first `vocab` tokens, drawn at random: their logits, or of a reward model its
+// value at every token.
+std::vector<float> some_outputs(CausalLm& model, std::int64_t vocab) {
   const ModelSpec& spec = model.spec;
   const std::int64_t length = std::min<std::int64_t>(16, spec.max_positions);
   Random random(0, Purpose::sample);
   std::vector<Token> tokens;
   for (std::int64_t t = 0; t < length; ++t)
     tokens.push_back(
-        static_cast<Token>(random.below(static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(spec.vocab))));
+        static_cast<Token>(random.below(static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(vocab))));
   std::vector<std::int32_t> positions(tokens.size());
   std::iota(positions.begin(), positions.end(), 0);
   model.set_length(length);
@@ -48,6 +49,7 @@ std::vector<float> some_outputs(CausalLm& model) {
   auto call = [&] { model.generate({tokens, {}, positions, {}}, {&rows, 1}, {logits.data(), 1, spec.vocab}); };
   model.reserve(model.measure_calls(call));
   call();
+  logits.resize(static_cast<std::size_t>(vocab));
   return logits;
 }
 
@@ -57,7 +59,8 @@ void compare_outputs(CausalLm& model, const std::string& merged, ModelTask task,
   section.base_model = merged;
   section.task = task;
   auto again = make_inference_model(open_base_model(section), std::nullopt);
-  std::vector<float> before = some_outputs(model), after = some_outputs(*again);
+  const std::int64_t vocab = model.spec.vocab;  // rows that were added are not the adapter's
+  std::vector<float> before = some_outputs(model, vocab), after = some_outputs(*again, vocab);
   double worst = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
     double difference = std::abs(static_cast<double>(before[i]) - after[i]);
@@ -77,13 +80,13 @@ void compare_outputs(CausalLm& model, const std::string& merged, ModelTask task,
 // Merged tensors as float32, one at a time; thread-safe.
 class MergedTensors {
  public:
-  MergedTensors(CausalLm& model, const ModelSpec& spec) : model_(model) {
-    for (WeightName& w : weight_names(spec)) rows_[w.tensor].push_back(w);
+  MergedTensors(CausalLm& model, const NewRows& more) : model_(model), more_(more) {
+    for (WeightName& w : weight_names(merged_spec(model))) rows_[w.tensor].push_back(w);
   }
   void open(const GgufTensor& tensor) {
     held_.clear();
     for (const WeightName& w : tensor.sources)
-      if (!held_.contains(w.tensor)) held_[w.tensor] = tensor_values(model_, rows_.at(w.tensor), true);
+      if (!held_.contains(w.tensor)) held_[w.tensor] = merged_values(model_, rows_.at(w.tensor), more_);
   }
   void read(const WeightName& w, std::int64_t first, std::int64_t count, float* out) const {
     const std::vector<float>& values = held_.at(w.tensor);
@@ -94,21 +97,22 @@ class MergedTensors {
 
  private:
   CausalLm& model_;
+  NewRows more_;
   std::map<std::string, std::vector<WeightName>> rows_;
   std::map<std::string, std::vector<float>> held_;
 };
 
-void merge_to_gguf(const RecipeFile& file, const BaseModel& base, CausalLm& model, const std::string& type,
-                   const std::string& output) {
-  ModelSpec spec = merged_spec(model);
-  const Companions companions(file, *open_tokenizer(file.recipe.model), base);
+void merge_to_gguf(const RecipeFile& file, const BaseModel& base, const Tokenizer& tokenizer, CausalLm& model,
+                   const NewRows& more, const std::string& type, const std::string& output) {
+  ModelSpec spec = merged_spec(model, more);
+  const Companions companions(file, tokenizer, base);
   spec.eos = companions.stop_tokens();
   remove_left_over_of(output);
   remove_left_over_of(output + ".parts");
   const DirectoryWriter beside(output +
                                ".parts");  // temporary: never renamed; its files are read while the output is written
   companions.write(beside.path());
-  MergedTensors tensors(model, spec);
+  MergedTensors tensors(model, more);
   const GgufFileType& stored = gguf_file_type(type.empty() ? std::string(ggml_type(base.dtype()).name) : type);
   const std::string name = std::filesystem::path(output).stem();
   log_gguf(output, stored,
@@ -119,6 +123,18 @@ void merge_to_gguf(const RecipeFile& file, const BaseModel& base, CausalLm& mode
                        [&](const GgufTensor& t) { tensors.open(t); }},
                       output));
   write_modelfile(output, beside.path());
+}
+
+// Rows for the tokens that the adapter has none for: a new pad token, or tokens of a recipe other than the adapter's.
+NewRows rows_of_all_tokens(const Tokenizer& tokenizer, const Recipe& recipe, std::int64_t rows) {
+  const std::int64_t tokens = tokenizer.size();
+  if (tokens <= rows) return {};
+  const NewRows more = rows_for(tokens, recipe.model, recipe.train.seed);
+  const std::int64_t needed = tokens_with_rows(tokenizer, recipe.adapter);
+  log_info("Vocabulary resized from {} to {} rows for {} tokens", rows, more.rows, tokens);
+  if (needed > rows)
+    log_warning("{} new tokens have no row in the adapter: the model has not learned them", needed - rows);
+  return more;
 }
 
 void check_output(const std::string& output, bool file) {
@@ -145,12 +161,14 @@ void merge(const RecipeFile& file, std::vector<std::string> adapters, const std:
         "The adapter is merged into the {} values that it was trained on; to merge it into the original weights, set "
         "adapter: lora",
         base.quantized->scheme_name());
+  const auto tokenizer = open_tokenizer(recipe.model);
   auto model = make_inference_model(base, std::nullopt, adapters);
-  if (gguf) return merge_to_gguf(file, base, *model, *gguf, output);
+  const NewRows more = rows_of_all_tokens(*tokenizer, recipe, base.spec.vocab);
+  if (gguf) return merge_to_gguf(file, base, *tokenizer, *model, more, *gguf, output);
   remove_left_over_of(output);
   DirectoryWriter out(output);
-  write_model_directory(out.path(), base, *model, base.dtype(), true);
-  Companions(file, *open_tokenizer(recipe.model), base).write(out.path());
+  write_merged_directory(out.path(), base, *model, base.dtype(), more);
+  Companions(file, *tokenizer, base).write(out.path());
   compare_outputs(*model, out.path(), recipe.model.task, base.dtype());
   if (!out.commit()) throw UserError("--output: {} was created by another process", output);
 }

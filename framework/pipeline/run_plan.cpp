@@ -145,7 +145,8 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       strategy(make_strategy(recipe, comm)),
       base_digest(complete_base(base, recipe, *tokenizer, comm, *strategy)),
       trainable(make_model(base, recipe, *strategy)),
-      trained(make_trained_form({recipe, base, trainable, *strategy, comm})),
+      trained(make_trained_form(
+          {recipe, base, trainable, *strategy, comm, rows_for(tokenizer->size(), recipe.model, recipe.train.seed)})),
       objective(recipe.preference.sampling()
                     ? make_reward_objective({recipe, data.prepared, data.schedule, *tokenizer, base, *strategy, comm,
                                              [this] { swap_reference(*optimizer, *strategy); }})

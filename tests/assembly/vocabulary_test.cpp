@@ -100,6 +100,30 @@ TEST(Vocabulary, IsWrittenWithItsNewSize) {
   EXPECT_EQ(logits(*make_inference_model(again, std::nullopt), {5, 99, 98}), want);
 }
 
+// A merged model has the rows that resizing gives the base, whether its head is a matrix of its own or not.
+TEST(Vocabulary, OfAMergedModelGrowsAsTheBaseDoes) {
+  for (const char* family : {"llama_tiny", "gemma2", "gpt2"}) {
+    BaseModel base = base_of(family);
+    const std::int64_t before = base.spec.vocab;
+    const auto model = make_inference_model(base, std::nullopt);
+    ModelSection section;
+    section.mean_resizing_embeddings = family == std::string("gpt2");
+    const testing_tools::TemporaryFolder folder;
+    const std::string merged = folder.path();
+    write_merged_directory(merged, base, *model, base.dtype(), rows_for(before + 2, section, 7));
+    section.base_model = merged;
+    const BaseModel again = open_base_model(section);
+    EXPECT_EQ(again.spec.vocab, before + 2) << family;
+    resize_vocabulary(base, before + 2, section, {}, 7);
+    const std::vector<Token> tokens{5, static_cast<Token>(before), static_cast<Token>(before + 1)};
+    EXPECT_EQ(logits(*make_inference_model(again, std::nullopt), tokens),
+              logits(*make_inference_model(base, std::nullopt), tokens))
+        << family;
+    write_merged_directory(merged, base, *model, base.dtype(), rows_for(before - 2, section, 7));  // no row is removed
+    EXPECT_EQ(open_base_model(section).spec.vocab, before) << family;
+  }
+}
+
 TEST(Vocabulary, OfAnAdapterIsRestored) {
   BaseModel base = base_of("llama_tiny");
   AdapterSection adapter;

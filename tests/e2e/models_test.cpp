@@ -1,6 +1,8 @@
 // Further uses of models and adapters: new tokens, several adapters, decoding methods.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "core/files.h"
 #include "e2e/workshop.h"
 
@@ -8,6 +10,7 @@ namespace dml::e2e {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Models : public Workshop {
  protected:
@@ -58,6 +61,40 @@ TEST_F(Models, NewTokensResizeTheEmbedding) {
   out_of({"merge", adapter, "--output", at("merged")});
   EXPECT_GT(vocabulary_of(at("merged")), 2048);
   EXPECT_EQ(out_of(ask(adapter, {"--greedy", "--base-model", at("merged")})), said);
+}
+
+// No batch has a pad token, so an adapter needs no row for it; a model needs one for every token of its tokenizer.
+TEST_F(Models, AMergedModelHasARowForANewPadToken) {
+  alpaca("rows.jsonl", 44);
+  const Keys pad{{"special_tokens", "{pad_token: \"<fill>\"}"}};
+  for (const Keys& more : {Keys{{"save_strategy", "no"}}, Keys{{"lora_modules_to_save", "[embed_tokens, lm_head]"}},
+                           Keys{{"relora", "true"}, {"jagged_restart_steps", "12"}}}) {
+    const std::string r = recipe("pad.yml", tiny_lora() + pad + more + Keys{{"output_dir", at("adapter")}});
+    ASSERT_EQ(train(1, r).exit, 0);
+    const bool merged = more.contains("relora");
+    const std::string model = at(merged ? "adapter" : "merged");
+    if (!merged) {
+      out_of({"merge", r, "--output", model});
+      EXPECT_EQ(out_of(ask(r, {"--greedy", "--base-model", model})), out_of(ask(r, {"--greedy"})));
+    }
+    EXPECT_EQ(vocabulary_of(model), 2049);
+    EXPECT_EQ(json_file(model + "/config.json").at("pad_token_id"), 2048);
+    EXPECT_THAT(out_of({"info", model}), HasSubstr("pad 2048 <fill>"));
+    if (!merged) {
+      const Ended gguf = dml({"merge", r, "--format", "gguf", "--output", at("m.gguf")});
+      EXPECT_EQ(gguf.exit, 0) << gguf.err;
+      EXPECT_THAT(gguf.err, Not(HasSubstr("left out")));
+      EXPECT_THAT(out_of({"info", at("m.gguf")}), HasSubstr("pad 2048 <fill>"));
+    }
+    // A second stage takes the model as it is.
+    const Ended second =
+        train(1, recipe("second.yml", tiny_lora() + pad + Keys{{"base_model", model}, {"output_dir", at("second")}}));
+    EXPECT_EQ(second.exit, 0) << second.err;
+    std::filesystem::remove_all(at("adapter"));
+    std::filesystem::remove_all(at("merged"));
+    std::filesystem::remove_all(at("second"));
+    std::filesystem::remove(at("m.gguf"));
+  }
 }
 
 TEST_F(Models, AdaptersAreAddedUpAndMergedTogether) {
