@@ -10,6 +10,7 @@
 #include "assembly/job.h"
 #include "assembly/model_output.h"
 #include "assembly/vocabulary.h"
+#include "checkpoint/bitsandbytes.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -137,6 +138,18 @@ NewRows rows_of_all_tokens(const Tokenizer& tokenizer, const Recipe& recipe, std
   return more;
 }
 
+// What a quantized base means for the merge, and which keys merge into the original weights instead, where there are
+// such.
+void report_quantized(const BaseModel& base, const AdapterSection& adapter) {
+  if (!base.quantized) return;
+  std::string advice;
+  if (!is_bitsandbytes_config(base.config, base.directory))
+    advice = fmt::format("; to merge it into the original weights, set {}{}",
+                         adapter.adapter == AdapterKind::qlora ? "adapter: lora and " : "",
+                         adapter.load_in_4bit ? "load_in_4bit: false" : "load_in_8bit: false");
+  log_info("The adapter is merged into the {} values that it was trained on{}", base.quantized->scheme_name(), advice);
+}
+
 void check_output(const std::string& output, bool file) {
   const bool free = !std::filesystem::exists(output) ||
                     (!file && std::filesystem::is_directory(output) && std::filesystem::is_empty(output));
@@ -156,11 +169,7 @@ void merge(const RecipeFile& file, std::vector<std::string> adapters, const std:
     throw UserError("--output: {} is the base model", output);
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
   fit_vocabulary(base, adapters);
-  if (base.quantized)
-    log_info(
-        "The adapter is merged into the {} values that it was trained on; to merge it into the original weights, set "
-        "adapter: lora",
-        base.quantized->scheme_name());
+  report_quantized(base, recipe.adapter);
   const auto tokenizer = open_tokenizer(recipe.model);
   auto model = make_inference_model(base, std::nullopt, adapters);
   const NewRows more = rows_of_all_tokens(*tokenizer, recipe, base.spec.vocab);

@@ -97,6 +97,22 @@ TEST_F(Models, AMergedModelHasARowForANewPadToken) {
   }
 }
 
+TEST_F(Models, MergingIntoAQuantizedBaseNamesTheKeysThatQuantizeIt) {
+  alpaca("rows.jsonl", 44);
+  const Keys keys = tiny_lora() + Keys{{"output_dir", at("adapter")}};
+  ASSERT_EQ(train(1, recipe("lora.yml", keys)).exit, 0);
+  const auto said = [&](const Keys& quantized) {
+    std::filesystem::remove_all(at("merged"));
+    const Ended e = dml({"merge", recipe("quantized.yml", keys + quantized), "--output", at("merged")});
+    EXPECT_EQ(e.exit, 0) << e.err;
+    return e.err;
+  };
+  EXPECT_THAT(said({{"load_in_8bit", "true"}}), HasSubstr("original weights, set load_in_8bit: false\n"));
+  EXPECT_THAT(said({{"load_in_4bit", "true"}}), HasSubstr("original weights, set load_in_4bit: false\n"));
+  EXPECT_THAT(said({{"adapter", "qlora"}}), HasSubstr("set adapter: lora and load_in_4bit: false\n"));
+  EXPECT_THAT(said({}), Not(HasSubstr("original weights")));
+}
+
 TEST_F(Models, AdaptersAreAddedUpAndMergedTogether) {
   alpaca("rows.jsonl", 44);
   for (const char* name : {"one", "two"}) {
