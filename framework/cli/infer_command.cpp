@@ -265,6 +265,10 @@ int run_infer(const std::vector<std::string>& words) {
   set_placed_threads(static_cast<int>(std::min<std::int64_t>(in.threads.value_or(available_cores()), 1024)),
                      recipe ? recipe->train.thread_affinity : ThreadAffinity::automatic);
   const InferOptions options = infer_options(in, recipe);
+  if (in.input)
+    require_free_output("--output", *in.output,
+                        {*in.input, in.constraint.schema.value_or(""), in.constraint.grammar.value_or("")},
+                        file ? &*file : nullptr);
   if (in.input && is_batch_file(*in.input)) {
     answer_requests(in, recipe, options.generation);
     return 0;

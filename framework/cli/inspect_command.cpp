@@ -216,6 +216,7 @@ int inspect(const std::vector<std::string>& words) {
     throw UserError("--by and --lowest order rows by their scores: give --scores FILE");
 
   const Subject subject = Subject::open(in);
+  if (in.html) require_place_of_page("--html", *in.html);
   const Prepared& prepared = subject.prepared;
   if (in.diff) {
     const Difference difference = compare(Prepared::open(*in.diff), prepared);

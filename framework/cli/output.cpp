@@ -3,10 +3,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "core/log.h"
+#include "pipeline/input_digests.h"
 
 namespace dml {
 namespace {
@@ -36,6 +39,20 @@ void print(std::string_view text) {
     std::raise(SIGPIPE);
   }
   throw IoError("stdout", "cannot write");
+}
+
+void require_free_output(std::string_view option, const std::string& output, const std::vector<std::string>& read,
+                         const RecipeFile* recipe) {
+  if (!file_exists(output)) return;
+  require_not_an_input(option, output, read);
+  if (recipe) require_not_an_input(option, output, input_files(*recipe));
+}
+
+void require_place_of_page(std::string_view option, const std::string& path) {
+  std::error_code error;
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (std::filesystem::is_regular_file(path, error) && ending != ".html" && ending != ".htm")
+    throw UserError("{}: {} exists and is no .html file; choose another file", option, path);
 }
 
 void show_notes(const RecipeFile& file, bool brief, bool missing) {

@@ -34,12 +34,13 @@ int run_report_command(const std::vector<std::string>& words) {
   ReportWords r;
   r.options.parse(words);
   if (r.png && !r.charts) throw UserError("--png needs --charts DIR");
+  const std::string page = r.output.value_or("comparison.html");
+  require_place_of_page("--output", page);
   const std::vector<FinishedRun> runs = read_runs(r.folders);
   if (r.charts) {
     for (const std::string& path : write_charts(*r.charts, comparison_charts(runs), r.png)) print(path + "\n");
     if (!r.output) return 0;
   }
-  const std::string page = r.output.value_or("comparison.html");
   make_parent_directories(page);
   write_file(page, comparison_html(runs));
   print(page + "\n");

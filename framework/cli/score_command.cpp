@@ -49,6 +49,7 @@ struct Score {
 int score_input(const Score& s) {
   if (!s.input)
     throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
+  if (s.output) require_free_output("--output", *s.output, {*s.input});
   RewardModel model(s.recipe);
   std::optional<FileWriter> out;
   if (s.output) {
@@ -67,6 +68,9 @@ std::string scores_path(const RecipeFile& file, const Score& s) {
 std::optional<FileWriter> create_scores_file(const RecipeFile& file, const Score& s, Comm& comm) {
   if (comm.rank() != 0) return {};
   const std::string path = scores_path(file, s);
+  RecipeFile read = file;
+  read.recipe.data.scores = {};  // scoring does not read the scores of the last time
+  require_free_output(s.output ? "--output" : "output_dir", path, {}, &read);
   make_parent_directories(path);
   return std::optional<FileWriter>(std::in_place, path);
 }

@@ -6,6 +6,7 @@
 
 #include "assembly/hub_files.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/precision_options.h"
 #include "cli/stages.h"
 #include "core/affinity.h"
@@ -164,6 +165,7 @@ int run_serve(const std::vector<std::string>& words) {
   if (in.input &&
       (in.host || in.port || in.api_key || in.api_key_file || in.no_auth || !in.origins.empty() || in.queue))
     throw UserError("--input: the file is answered without listening; leave out --host, --port, --queue and the keys");
+  if (in.input) require_free_output("--output", *in.output, {*in.input}, file ? &*file : nullptr);
   const ServerOptions server = server_options(in);
   set_placed_threads(in.threads ? static_cast<int>(within("threads", *in.threads, 1, 1024)) : available_cores(),
                      file ? file->recipe.train.thread_affinity : ThreadAffinity::automatic);

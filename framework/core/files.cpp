@@ -303,6 +303,14 @@ bool missing_path(const std::string& path) {
   return stat(path.c_str(), &found) != 0 && errno == ENOENT;
 }
 
+void require_not_an_input(std::string_view option, const std::string& output, const std::vector<std::string>& inputs) {
+  struct stat written, read;
+  if (stat(output.c_str(), &written) != 0 || !S_ISREG(written.st_mode)) return;
+  for (const std::string& input : inputs)
+    if (stat(input.c_str(), &read) == 0 && read.st_dev == written.st_dev && read.st_ino == written.st_ino)
+      throw UserError("{}: {} is an input; choose another file", option, output);
+}
+
 std::string path_in(const std::string& directory, std::string_view name) {
   return (fs::path(directory) / name).string();
 }

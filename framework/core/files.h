@@ -123,6 +123,9 @@ std::string path_in(const std::string& directory, std::string_view name);
 std::string path_problem(const std::string& path);
 /// Whether the path does not exist (as opposed to a loop of links or a folder without permission).
 bool missing_path(const std::string& path);
+/// UserError when `output` is one of the inputs: the same file on the disk, by whatever name or link. `option`: what
+/// named the output.
+void require_not_an_input(std::string_view option, const std::string& output, const std::vector<std::string>& inputs);
 /// The absolute path, with symbolic links and dots resolved as far as the path exists.
 std::string real_path(const std::string& path);
 

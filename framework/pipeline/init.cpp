@@ -53,6 +53,7 @@ InitResult init_recipe(const InitRequest& request) {
   result.path = request.output.empty() ? recipe_name(request.data) : request.output;
   if (!request.force && file_exists(result.path))
     throw UserError("{}: exists already; name another file with --output, or replace it with --force", result.path);
+  require_not_an_input("--output", result.path, {request.data, request.model});
   check_order(request);
   const ModelFacts model = examine_model(request.model);
   const DataFacts data = examine_data(request.data, request.columns);

@@ -113,6 +113,12 @@ Paths all_files(const Recipe& recipe) {
 
 }  // namespace
 
+std::vector<std::string> input_files(const RecipeFile& file) {
+  Paths out = all_files(file.recipe);
+  out.push_back(file.path);
+  return out;
+}
+
 std::string digest_of_reward_models(const PreferenceSection& section) {
   const std::vector<std::string> models = reward_models(section);
   if (models.empty()) return "";

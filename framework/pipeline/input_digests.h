@@ -1,13 +1,16 @@
-// Digests of the files that a recipe names. A checkpoint records those of its reward models, evaluations and starting
-// adapter, so that a resumed run has the same; a sweep repeats a run whose inputs have changed.
+// The files that a recipe names, and digests of them. A checkpoint records those of its reward models, evaluations and
+// starting adapter, so that a resumed run has the same; a sweep repeats a run whose inputs have changed.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "recipe/recipe.h"
 
 namespace dml {
 
+/// The recipe's own file and all files that a training reads, as far as they exist; other names as they stand there.
+std::vector<std::string> input_files(const RecipeFile& file);
 /// Of the contents of the reward models' files; "" without reward models.
 std::string digest_of_reward_models(const PreferenceSection& section);
 /// Of the rows and options of the evaluations; "" without evaluations. UserError when a row cannot be read.

@@ -403,5 +403,21 @@ TEST_F(Files, PagesOfOtherMemoryAreNotReleased) {
   EXPECT_EQ(std::ranges::count(file.text(), 'x'), std::ssize(file.text()));
 }
 
+TEST_F(Files, AnOutputIsNoInputByWhateverName) {
+  write_file(at("rows"), "a");
+  write_file(at("other"), "a");
+  fs::create_symlink(at("rows"), at("symbolic"));
+  fs::create_hard_link(at("rows"), at("hard"));
+  for (const char* same : {"rows", "symbolic", "hard", "./rows"})
+    EXPECT_THAT(message(ExitCode::user,
+                        [&] {
+                          require_not_an_input("--output", at(same), {at("none"), at("rows")});
+                        }),
+                HasSubstr("--output: "));
+  for (const char* free : {"other", "new"})
+    EXPECT_NO_THROW(require_not_an_input("--output", at(free), {at("rows"), at("new"), ""}));
+  EXPECT_NO_THROW(require_not_an_input("--output", "/dev/null", {"/dev/null"}));
+}
+
 }  // namespace
 }  // namespace dml

@@ -136,6 +136,24 @@ TEST_F(BadInput, AnOutputDirectoryThatIsTheBaseDirectory) {
   EXPECT_EQ(results_in(base), before);
 }
 
+TEST_F(BadInput, AnOutputThatIsAnInput) {
+  alpaca("rows.jsonl", 8);
+  const std::string rows = at("rows.jsonl"), r = recipe("r.yml", tiny_lora());
+  const std::string ask = write("ask.jsonl", "{\"prompt\": \"What is a cat?\"}\n");
+  const std::string batch = write("batch.jsonl", "{\"custom_id\": \"a\", \"method\": \"POST\", \"body\": {}}\n");
+  fs::create_symlink(rows, at("link.jsonl"));
+  const std::map<std::string, std::string> before = results_in(folder_);
+  for (const Words& words : {Words{"score", r, "--output", rows}, Words{"score", r, "--output", at("link.jsonl")},
+                             Words{"score", r, "--output", r}, Words{"inspect", r, "--html", r},
+                             Words{"report", at("out"), "--output", rows},
+                             Words{"infer", "--base-model", base_directory(), "--input", ask, "--output", ask},
+                             Words{"infer", r, "--adapter", "none", "--input", ask, "--output", rows},
+                             Words{"serve", "--base-model", base_directory(), "--input", batch, "--output", batch},
+                             Words{"init", base_directory(), rows, "--force", "--output", rows}})
+    expect_refused(dml(words), 2, {words[words.size() - 2] + ": " + words.back()});
+  EXPECT_EQ(results_in(folder_), before);
+}
+
 TEST_F(BadInput, AnUnknownCommandOptionOrRecipe) {
   expect_refused(dml({"trian", "r.yml"}), 2, {"trian", "did you mean 'train'"});
   expect_refused(dml({"train", at("none.yml")}), 2, {"none.yml"});
