@@ -23,8 +23,8 @@ std::vector<std::string> hint_words(const ValueHint& hint) {
   return out;
 }
 
-std::string joined_hint(const std::string& placeholder) {
-  return fmt::format("{}", fmt::join(hint_words(value_hint(placeholder)), " "));
+std::string joined_hint(const CommandOption& option) {
+  return fmt::format("{}", fmt::join(hint_words(value_hint(option)), " "));
 }
 
 std::string key_hint(const KeyHelp& key) { return key.path ? "@files" : fmt::format("{}", fmt::join(key.values, " ")); }
@@ -137,17 +137,16 @@ std::string bash_script() {
     std::string list;
     for (const CommandOption& o : page.options) {
       list += o.name + " ";
-      values += o.placeholder.empty()
-                    ? fmt::format("    {}) return 1 ;;\n", shell_quoted(c.name + " " + o.name))
-                    : fmt::format("    {}) _dml_hint={}; return 0 ;;\n", shell_quoted(c.name + " " + o.name),
-                                  shell_quoted(joined_hint(o.placeholder)));
+      values += o.placeholder.empty() ? fmt::format("    {}) return 1 ;;\n", shell_quoted(c.name + " " + o.name))
+                                      : fmt::format("    {}) _dml_hint={}; return 0 ;;\n",
+                                                    shell_quoted(c.name + " " + o.name), shell_quoted(joined_hint(o)));
     }
     all += fmt::format("    {}) _dml_hint=\"{}--help{}\" ;;\n", c.name, list,
                        page.overrides ? " --${_dml_keys// / --}" : "");
     if (page.overrides) with_keys += (with_keys.empty() ? "" : "|") + c.name;
     std::size_t position = 0;
     for (const CommandOption& w : page.words) {
-      if (const std::string hint = joined_hint(w.name); !hint.empty())
+      if (const std::string hint = joined_hint(w); !hint.empty())
         words += fmt::format("    '{} {}') _dml_hint={} ;;\n", c.name, position, shell_quoted(hint));
       ++position;
     }
@@ -244,10 +243,10 @@ std::string zsh_script() {
     const CommandPage page = c.page();
     out += fmt::format("    {})\n      _arguments '(-)--help[show a help page]'", c.name);
     for (const CommandOption& o : page.options) {
-      const std::string spec =
-          o.placeholder.empty() ? fmt::format("{}[{}]", o.name, described(o.help))
-                                : fmt::format("*{}=[{}]:{}:{}", o.name, described(o.help), zsh_message(o.placeholder),
-                                              zsh_action(hint_words(value_hint(o.placeholder))));
+      const std::string spec = o.placeholder.empty()
+                                   ? fmt::format("{}[{}]", o.name, described(o.help))
+                                   : fmt::format("*{}=[{}]:{}:{}", o.name, described(o.help),
+                                                 zsh_message(o.placeholder), zsh_action(hint_words(value_hint(o))));
       out += " \\\n        " + shell_quoted(spec);
     }
     if (page.runs_command) {
@@ -256,7 +255,7 @@ std::string zsh_script() {
       std::size_t position = 1;
       for (const CommandOption& w : page.words)
         out += " \\\n        " + shell_quoted(fmt::format("{}:{}:{}", position++, zsh_message(w.name),
-                                                          zsh_action(hint_words(value_hint(w.name)))));
+                                                          zsh_action(hint_words(value_hint(w)))));
     }
     out += page.overrides ? " \\\n        $_dml_keys\n      ;;\n" : "\n      ;;\n";
   }
@@ -308,12 +307,12 @@ std::string fish_script() {
     const std::string start = fmt::format("complete -c dml -n '__fish_seen_subcommand_from {}'", c.name);
     for (const CommandOption& o : page.options) {
       out += fmt::format("{} -l {}", start, o.name.substr(2));
-      if (!o.placeholder.empty()) out += " -r" + fish_values(hint_words(value_hint(o.placeholder)));
+      if (!o.placeholder.empty()) out += " -r" + fish_values(hint_words(value_hint(o)));
       out += fmt::format(" -d {}\n", shell_quoted(brief(o.help)));
     }
     std::vector<std::string> places;
     for (const CommandOption& w : page.words)
-      for (std::string& word : hint_words(value_hint(w.name))) places.push_back(std::move(word));
+      for (std::string& word : hint_words(value_hint(w))) places.push_back(std::move(word));
     if (!places.empty()) out += start + fish_values(places) + "\n";
   }
   return out + keys;

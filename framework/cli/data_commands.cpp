@@ -103,10 +103,11 @@ struct Tokenize {
       {"dml tokenize --model DIR --text 'Hello there'", "dml tokenize --model DIR --input texts.jsonl --special"}};
   Tokenize() {
     options.text("model", model,
-                 "directory with tokenizer.json or tokenizer.model, a GGUF file, or a model in the cache of the Hub");
+                 "directory with tokenizer.json or tokenizer.model, a GGUF file, or a model in the cache of the Hub",
+                 "FILE|DIR");
     options.text("text", text, "a text; with --decode a JSON array of token ids");
-    options.text("file", file, "a whole file as one text");
-    options.text("input", input, "JSON lines of {\"text\": …}; with --decode of {\"ids\": […]}");
+    options.text("file", file, "a whole file as one text", "FILE");
+    options.text("input", input, "JSON lines of {\"text\": …}; with --decode of {\"ids\": […]}", "FILE");
     options.flag("special", special, "add BOS and EOS as the tokenizer's post-processor does");
     options.flag("decode", decode, "token ids to text; one JSON string per line");
   }

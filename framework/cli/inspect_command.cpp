@@ -48,19 +48,21 @@ struct Inspect {
     options.text("search", search, "show up to 10 rows that contain TEXT");
     options.integer("packed", packed, "show packed row N of the first epoch");
     options.flag("dropped", dropped, "show every dropped row with the reason");
-    options.text("split", split, "train (default) or validation");
+    options.text("split", split, "train (default) or validation", "train|validation");
     options.text(
         "scores", scores,
         "show the rows with the highest scores in FILE, which `dml score` wrote: 10, or as many as --rows says",
         "FILE");
     options.text("by", by,
-                 "with --scores: order by loss (default), base_loss, difference, tokens, trained_tokens or row");
+                 "with --scores: order by loss (default), base_loss, difference, tokens, trained_tokens or row",
+                 "VALUE");
+    options.values("by", {"loss", "base_loss", "difference", "tokens", "trained_tokens", "row"});
     options.flag("lowest", lowest, "with --scores: the lowest first");
     options.flag("ids", ids, "show each token as token(label, id)");
     options.flag("json", json, "JSON lines instead of text");
-    options.text("html", html, "write a self-contained HTML page");
-    options.text("diff", diff, "show the differences from another prepared folder: settings and rows");
-    options.text("model", model, "with DIR: directory of its tokenizer");
+    options.text("html", html, "write a self-contained HTML page", "FILE");
+    options.text("diff", diff, "show the differences from another prepared folder: settings and rows", "DIR");
+    options.text("model", model, "with DIR: directory of its tokenizer", "DIR");
     options.take_overrides(overrides);
   }
 };
@@ -214,9 +216,9 @@ int inspect(const std::vector<std::string>& words) {
     throw UserError("choose one of --row, --rows, --random, --search, --packed, --dropped, --scores, --html, --diff");
   if ((in.by || in.lowest) && !in.scores)
     throw UserError("--by and --lowest order rows by their scores: give --scores FILE");
+  if (in.html) require_place_of_page("--html", *in.html);
 
   const Subject subject = Subject::open(in);
-  if (in.html) require_place_of_page("--html", *in.html);
   const Prepared& prepared = subject.prepared;
   if (in.diff) {
     const Difference difference = compare(Prepared::open(*in.diff), prepared);

@@ -66,10 +66,12 @@ struct Convert {
                  "element type of a model's weights. gguf also has q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, "
                  "q4_k_s, q4_1, q4_0. Default: as they are",
                  "TYPE");
+    options.values("dtype", stored_types());
     options.text("max-shard-size", shard, "largest size of a model's files, such as 5GB or 500MB", "SIZE");
     options.flag("tied", tied, "leave out an lm_head that equals the embedding");
     options.flag("untied", untied, "give a tied model an lm_head of its own");
     options.text("format", what.format, "safetensors or gguf for a model, peft, mlx or gguf for an adapter", "FORMAT");
+    options.values("format", {"safetensors", "gguf", "peft", "mlx"});
     options.text("base-model", what.base_model, "the adapter's base model, if it is not where adapter_config.json says",
                  "DIR");
   }

@@ -106,6 +106,12 @@ void Options::number(const std::string& name, std::optional<double>& value, cons
   state_->page.options.push_back({"--" + name, placeholder, help});
 }
 
+void Options::values(const std::string& name, std::vector<std::string> values) {
+  for (std::vector<CommandOption>* list : {&state_->page.words, &state_->page.options})
+    for (CommandOption& option : *list)
+      if (option.name == name || option.name == "--" + name) option.values = std::move(values);
+}
+
 void Options::alias(const std::string& word, const std::string& name) { state_->aliases[word] = "--" + name; }
 
 void Options::take_overrides(std::vector<Override>& overrides) {

@@ -59,12 +59,18 @@ ValueHint value_hint(std::string_view placeholder) {
       return std::islower(c) || std::isdigit(c) || c == '_' || c == '-';
     });
     if (spelling) hint.words.emplace_back(part);
-    else if (part.starts_with("FILE")) hint.files = true;
+    else if (part.starts_with("FILE") || part == "PATH") hint.files = true;
     else if (part.starts_with("DIR")) hint.directories = true;
     else if (part == "RECIPE") hint.recipes = true;
     else if (part.starts_with("COMMAND")) hint.commands = true;
     else if (part == "KEY") hint.keys = true;
   }
+  return hint;
+}
+
+ValueHint value_hint(const CommandOption& option) {
+  ValueHint hint = value_hint(std::string_view(option.name.starts_with("-") ? option.placeholder : option.name));
+  hint.words.insert(hint.words.end(), option.values.begin(), option.values.end());
   return hint;
 }
 

@@ -11,6 +11,7 @@ struct CommandOption {
   std::string name;         // "--prompt", or "RECIPE" for a positional argument
   std::string placeholder;  // placeholder of the value: "TEXT", "DIR", "f32|bf16"; empty: the option takes no value
   std::string help;
+  std::vector<std::string> values = {};  // that shells offer, beside those of the placeholder
 };
 
 struct CommandPage {
@@ -30,7 +31,7 @@ struct CommandExample {
 CommandExample split_example(const std::string& example);
 
 /// How a shell completes a value, derived from its placeholder: parts between '|' in lower case are literal words;
-/// FILE, DIR, RECIPE, COMMAND and KEY stand for existing ones. "auto|DIR|none" is two words or a directory.
+/// FILE, PATH, DIR, RECIPE, COMMAND and KEY stand for existing ones. "auto|DIR|none" is two words or a directory.
 struct ValueHint {
   std::vector<std::string> words;
   bool files = false, directories = false, recipes = false, commands = false, keys = false;
@@ -38,6 +39,8 @@ struct ValueHint {
   bool empty() const { return words.empty() && !(files || directories || recipes || commands || keys); }
 };
 ValueHint value_hint(std::string_view placeholder);
+/// Of an option's value, or of a positional argument.
+ValueHint value_hint(const CommandOption& option);
 
 struct ExitStatus {
   int code;

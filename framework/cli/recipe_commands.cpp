@@ -119,6 +119,7 @@ struct List {
   List() {
     options.about("Prints the names that recipe keys accept, each with a line of explanation.");
     options.positional("LIST", what, fmt::format("one of {}; without it, all of them", fmt::join(kLists, ", ")), false);
+    options.values("LIST", kLists);
   }
 };
 

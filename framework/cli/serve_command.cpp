@@ -16,6 +16,7 @@
 #include "core/placement.h"
 #include "core/text.h"
 #include "hub/fetch.h"
+#include "prompt/chat_formats.h"
 #include "serve/api_server.h"
 #include "serve/batch.h"
 
@@ -63,6 +64,7 @@ struct Serve {
                   "origin of a web page that may use the server, such as https://example.com; *: all", "ORIGIN");
     options.text("chat-template", chat_template, "a built-in chat template or a Jinja file, instead of the model's",
                  "FILE|NAME");
+    options.values("chat-template", chat_format_names());
     options.integer("slots", slots,
                     fmt::format("number of requests answered at a time ({})", ServedOptions::kUsualSlots));
     options.integer("context", context,

@@ -37,6 +37,7 @@ struct Template {
     options.text("template", path,
                  "a chat template: a Jinja file, or the name of a built-in template (dml list chat_templates)",
                  "FILE|NAME");
+    options.values("template", chat_format_names());
     options.text("messages", messages, "JSON: a list of messages, or a dataset row with `messages` (and tools …)",
                  "FILE");
     options.text("context", context, "JSON object with all variables of the template: messages, bos_token, tools …",
@@ -57,9 +58,7 @@ Json read_row(const std::string& path) {
 ChosenTemplate given_template(const std::string& path) {
   if (file_exists(path)) return {read_file(path, jinja::kMaxSource), path};
   if (const ChatFormat* format = find_chat_format(path)) return {format->source, path};
-  std::vector<std::string> names;
-  for (auto& format : chat_formats()) names.push_back(format.name);
-  throw UserError("{}: is neither a file nor a built-in template{}", path, did_you_mean(path, names));
+  throw UserError("{}: is neither a file nor a built-in template{}", path, did_you_mean(path, chat_format_names()));
 }
 
 std::string marked(const Rendered& rendered) {

@@ -22,6 +22,7 @@
 #include "diagnose/scaling_plan.h"
 #include "dist/strategy_rows.h"
 #include "hub/fetch.h"
+#include "pipeline/convert.h"
 #include "pipeline/evals.h"
 #include "pipeline/evaluate.h"
 #include "pipeline/merge.h"
@@ -159,7 +160,9 @@ struct Merge {
     options.text("output", output, "the new model directory; with --format gguf the new file", "PATH");
     options.text("format", format, "safetensors (a model directory), or gguf: one file for llama.cpp and ollama",
                  "FORMAT");
+    options.values("format", {"safetensors", "gguf"});
     options.text("dtype", dtype, "with --format gguf: type of the weights, as dml convert has them", "TYPE");
+    options.values("dtype", stored_types());
     options.take_overrides(overrides);
   }
 };

@@ -183,6 +183,12 @@ void convert_adapter(const Conversion& c, const std::string& output) {
 
 }  // namespace
 
+std::vector<std::string> stored_types() {
+  std::vector<std::string> out;
+  for (const GgufFileType& type : gguf_file_types()) out.emplace_back(type.name);
+  return out;
+}
+
 std::size_t parse_size(const std::string& text, const std::string& option) {
   double number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace dml {
 
@@ -20,6 +21,9 @@ struct Conversion {
 
 /// UserError for options that contradict each other; `output` must not exist as a file or a non-empty directory.
 void convert(const Conversion& conversion);
+
+/// The values of Conversion::dtype; the first three are those of a model directory.
+std::vector<std::string> stored_types();
 
 /// "5GB", "500MB", "1000000" (powers of 1000, as Hugging Face counts).
 std::size_t parse_size(const std::string& text, const std::string& option);

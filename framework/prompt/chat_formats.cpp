@@ -311,6 +311,12 @@ const std::vector<ChatFormat>& chat_formats() {
   return formats;
 }
 
+std::vector<std::string> chat_format_names() {
+  std::vector<std::string> names;
+  for (const ChatFormat& f : chat_formats()) names.push_back(f.name);
+  return names;
+}
+
 const ChatFormat* find_chat_format(std::string_view name) {
   for (auto& f : chat_formats())
     if (f.name == name) return &f;

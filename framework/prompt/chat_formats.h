@@ -16,6 +16,7 @@ struct ChatFormat {
 
 /// In the order of `dml list`.
 const std::vector<ChatFormat>& chat_formats();
+std::vector<std::string> chat_format_names();
 /// The template of this name; null if there is none.
 const ChatFormat* find_chat_format(std::string_view name);
 

@@ -80,11 +80,21 @@ TEST_F(Completion, OfValuesInBash) {
   EXPECT_THAT(bash({"help", "lora_r"}), ElementsAre("lora_r", "lora_rank_pattern"));
   EXPECT_THAT(bash({"help", "trai"}), IsSupersetOf({"train", "train_on_inputs"}));
   EXPECT_THAT(bash({"infer", "other.yaml", "--prompt", ""}), IsEmpty());
+  EXPECT_THAT(bash({"infer", "other.yaml", "--kv-cache", "b"}), ElementsAre("bf16"));
+  EXPECT_THAT(bash({"list", "mo"}), ElementsAre("models"));
+  EXPECT_THAT(bash({"merge", "other.yaml", "--format", "g"}), ElementsAre("gguf"));
+  EXPECT_THAT(bash({"merge", "other.yaml", "--format", ""}), UnorderedElementsAre("safetensors", "gguf"));
+  EXPECT_THAT(bash({"convert", "outputs", "--dtype", "q4"}), ElementsAre("q4_k_m", "q4_k_s", "q4_1", "q4_0"));
+  EXPECT_THAT(bash({"inspect", "other.yaml", "--split", "v"}), ElementsAre("validation"));
+  EXPECT_THAT(bash({"inspect", "other.yaml", "--by", "trained"}), ElementsAre("trained_tokens"));
+  EXPECT_THAT(bash({"serve", "other.yaml", "--chat-template", "chat"}), ElementsAre("chatml"));
 }
 
 TEST_F(Completion, OfFilesInBash) {
   EXPECT_THAT(bash({"train", ""}), UnorderedElementsAre("my recipe.yml", "other.yaml", "outputs"));
   EXPECT_THAT(bash({"ckpt", "ls", ""}), ElementsAre("outputs"));
+  EXPECT_THAT(bash({"info", "ou"}), ElementsAre("outputs"));
+  EXPECT_THAT(bash({"tokenize", "--file", "n"}), ElementsAre("notes.txt"));
   EXPECT_THAT(bash({"train", "other.yaml", "--output_dir", "out"}), ElementsAre("outputs"));
 }
 
@@ -105,6 +115,8 @@ TEST_F(Completion, InFish) {
   EXPECT_THAT(ask("dml train --learning_r"), ElementsAre("--learning_rate"));
   EXPECT_THAT(ask("dml train other.yaml --adapter q"), ElementsAre("qlora"));
   EXPECT_THAT(ask("dml ckpt v"), ElementsAre("verify"));
+  EXPECT_THAT(ask("dml list mo"), ElementsAre("models"));
+  EXPECT_THAT(ask("dml merge other.yaml --format g"), ElementsAre("gguf"));
   EXPECT_THAT(ask("dml train oth"), ElementsAre("other.yaml"));
 }
 
@@ -113,6 +125,8 @@ TEST_F(Completion, InZshIsAValidScript) {
   EXPECT_TRUE(script.starts_with("#compdef dml\n"));
   for (const Command& c : commands()) EXPECT_THAT(script, testing::HasSubstr("\n    " + c.name + ")\n")) << c.name;
   for (const std::string& key : keys()) EXPECT_THAT(script, testing::HasSubstr("'--" + key + "=[")) << key;
+  EXPECT_THAT(script, testing::HasSubstr(":FORMAT:(safetensors gguf)'"));
+  EXPECT_THAT(script, testing::HasSubstr("'1:LIST:(models prompts "));
   if (!has_tool("zsh")) GTEST_SKIP() << "there is no zsh";
   EXPECT_THAT(lines_of("zsh", "zsh -n script && echo read\n"), ElementsAre("read"));
 }
