@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "hub/cache.h"
+#include "tokenizer/same_tokens.h"
 
 namespace dml {
 namespace {
@@ -91,16 +92,15 @@ void RewardSources::load() {
   for (Model& m : models_) {
     m.model = std::make_unique<RewardModel>(m.directory);
     require_judge_of_answers(m.model->judges_steps(), m.directory);
-    m.tokenizer = m.model->tokenizer().digest;
   }
 }
 
 void RewardSources::open() {
   for (Model& m : models_) {
-    const RewardModelFiles files = open_reward_model(m.directory);
+    RewardModelFiles files = open_reward_model(m.directory);
     require_judge_of_answers(files.judges_steps(), m.directory);
     for (const std::string& adapter : files.adapters) read_adapter(adapter, files.base.spec, files.base.directory);
-    m.tokenizer = files.tokenizer->digest;
+    m.tokenizer = std::move(files.tokenizer);
   }
 }
 
@@ -122,7 +122,8 @@ void RewardSources::score_checks(const std::vector<Scored>& completions, std::ve
 std::vector<std::string> RewardSources::problems_with(std::span<const EvalRow> rows, const Tokenizer& tokenizer) const {
   std::vector<std::string> problems = checks_.problems_with(rows);
   for (const Model& m : models_) {
-    if (m.tokenizer.empty() || m.tokenizer == tokenizer.digest) continue;
+    const Tokenizer* own = m.model ? &m.model->tokenizer() : m.tokenizer.get();
+    if (!own || has_same_tokens(tokenizer, *own)) continue;
     for (const EvalRow& row : rows)
       if (problems.size() < Rewards::kMaxRefused && !question_of(row.json))
         problems.push_back(fmt::format(
@@ -146,7 +147,10 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
                                  std::vector<std::vector<double>>& out) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   for (Model& m : models_) {
-    const bool same = m.model->tokenizer().digest == tokenizer.digest;
+    const Tokenizer& own = m.model->tokenizer();
+    if (!m.same_tokens) m.same_tokens = has_same_tokens(tokenizer, own);
+    // Its own chat template, where it has another, is what it has learned to judge.
+    const bool same_text = tokenizer.digest == own.digest || tokenizer.chat_template == own.chat_template;
     std::vector<double> mine;
     std::string problem;
     try {
@@ -155,7 +159,8 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
         std::vector<std::vector<Token>> texts;
         for (std::size_t i = first; i < std::min(first + kGroup, completions.size()); ++i) {
           const Scored& s = completions[i];
-          texts.push_back(same ? s.completion.text : reward_model_tokens(*m.model, s.row.json, s.text));
+          const bool as_it_is = *m.same_tokens && (same_text || !question_of(s.row.json));
+          texts.push_back(as_it_is ? s.completion.text : reward_model_tokens(*m.model, s.row.json, s.text));
         }
         const std::vector<double> values = m.model->score(texts);
         mine.insert(mine.end(), values.begin(), values.end());

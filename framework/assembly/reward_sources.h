@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,9 @@ class RewardSources {
   struct Model {
     std::size_t place;  // index among the rewards
     std::string directory;
-    std::unique_ptr<RewardModel> model;
-    std::string tokenizer = {};  // its digest; "" before it is known
+    std::unique_ptr<RewardModel> model;         // null before load()
+    std::unique_ptr<Tokenizer> tokenizer = {};  // of open()
+    std::optional<bool> same_tokens = {};       // as those of the model that samples, once they were compared
   };
   void score_checks(const std::vector<Scored>& completions, std::vector<std::vector<double>>& out);
   void score_models(const std::vector<Scored>& completions, const Tokenizer& tokenizer, Comm& comm,
@@ -57,8 +59,8 @@ class RewardSources {
   std::vector<Model> models_;
 };
 
-/// Token ids of a completion for a reward model: the same ids if it has the same tokenizer, else re-tokenized through
-/// its chat template or as plain text.
+/// Token ids of a completion for a reward model with another tokenizer or chat template: of its text, through the
+/// reward model's chat template or as plain text.
 std::vector<Token> reward_model_tokens(const RewardModel& model, const Json& row, const std::string& answer);
 
 }  // namespace dml

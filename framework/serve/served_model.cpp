@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "pipeline/infer.h"
+#include "tokenizer/same_tokens.h"
 
 namespace dml {
 namespace {
@@ -47,7 +48,7 @@ void use_tokenizer_of_adapters(const ServedOptions& options, AnsweringModel& whi
       which.generation_directory = own.generation_directory;
       first = std::move(tokenizer);
       owner = directory;
-    } else if (tokenizer->digest != first->digest || tokenizer->chat_template != first->chat_template) {
+    } else if (!has_same_tokens(*tokenizer, *first) || tokenizer->chat_template != first->chat_template) {
       log_warning(
           "{}: its tokenizer or chat template differs from that of {}, which all models of this server use; for the "
           "answers it was trained to give, start a server for it alone",

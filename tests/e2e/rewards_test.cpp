@@ -205,6 +205,11 @@ TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
   if (has_mpirun()) {
     EXPECT_TRUE(one == trained("two", keys, 2));
   }
+  // The judge has the tokens of the model that samples, so that it needs no 'prompt'.
+  std::string instructions;
+  for (int i = 0; i < 8; ++i) instructions += fmt::format("{{\"instruction\": \"Tell me about {}.\"}}\n", i);
+  const std::string unnamed = write("instructions.jsonl", instructions);
+  trained("unnamed", keys + Keys{{"datasets", fmt::format("[{{path: {}, type: alpaca}}]", unnamed)}});
 
   const std::string rows =
       write("ask.jsonl", "{\"prompt\": \"Question 3: how many?\"}\n{\"prompt\": \"Question 4: how many?\"}\n");
