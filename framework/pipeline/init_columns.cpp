@@ -8,14 +8,14 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "prompt/scalar_column.h"
+#include "pipeline/init_table.h"
 
 namespace dml {
 namespace {
 
 using Names = std::vector<std::string>;
 
-// Column names, the preferred ones first.
+// SampledColumn names, the preferred ones first.
 const Names kUser{"instruction", "question", "prompt",  "query", "user",    "input",
                   "human",       "request",  "problem", "frage", "message", "question_text"};
 const Names kAssistant{"output",     "answer", "response", "completion", "reply",   "assistant",  "solution",
@@ -23,6 +23,8 @@ const Names kAssistant{"output",     "answer", "response", "completion", "reply"
 const Names kContext{"input", "context"};
 const Names kSystem{"system", "system_prompt", "system_message"};
 const Names kText{"text", "content", "body", "document", "article", "passage", "story"};
+const Names kConversations{"messages", "conversations", "conversation", "chat_messages",
+                           "dialog",   "dialogue",      "turns",        "chat"};
 const Names kPromptLists{"messages", "prompt"};  // beside conversations that were compared
 const Names kRoleKeys{"role", "from", "sender", "author", "speaker"};
 const Names kContentKeys{"content", "value", "text", "message"};
@@ -31,46 +33,6 @@ const std::vector<std::pair<std::string, Names>> kRoles{
     {"assistant", {"assistant", "gpt", "bot", "model", "chatbot", "ai", "answer", "agent", "function_call"}},
     {"system", {"system"}},
     {"tool", {"tool", "function", "observation", "ipython"}}};
-
-// Normalizes a name: "Question Text" and "question-text" become question_text.
-std::string plain_name(const std::string& column) {
-  std::string out = ascii_lower(column);
-  std::ranges::replace_if(
-      out, [](char c) { return c == ' ' || c == '-' || c == '.'; }, '_');
-  while (out.ends_with('_') || out.ends_with(':') || out.ends_with('?')) out.pop_back();
-  return out;
-}
-
-struct Column {
-  std::string name, plain;
-  std::int64_t texts = 0, filled = 0, lists = 0, labels = 0, others = 0;  // labels: true, false, 0, 1
-};
-
-bool is_blank(const Json& value) {
-  return value.is_null() ||
-         (value.is_string() && value.get_ref<const std::string&>().find_first_not_of(" \t\r\n") == std::string::npos);
-}
-
-std::vector<Column> columns_of(const std::vector<Json>& rows) {
-  std::vector<Column> out;
-  for (const Json& row : rows)
-    for (auto& [key, value] : row.items()) {
-      auto column = std::ranges::find(out, key, &Column::name);
-      if (column == out.end()) column = out.insert(out.end(), Column{key, plain_name(key)});
-      column->texts += value.is_string();
-      column->filled += value.is_string() && !is_blank(value);
-      column->lists += value.is_array() && !value.empty() && value[0].is_object();
-      const Json scalar = scalar_column(value);
-      (scalar.is_boolean() || scalar == 0 || scalar == 1 ? column->labels : column->others) += !scalar.is_null();
-    }
-  return out;
-}
-
-Names names_of(const std::vector<Column>& columns) {
-  Names names;
-  for (auto& c : columns) names.push_back(c.name);
-  return names;
-}
 
 class Finder {
  public:
@@ -88,16 +50,16 @@ class Finder {
   }
 
  private:
-  const Column* column(const std::string& plain) const {
+  const SampledColumn* column(const std::string& plain) const {
     for (auto& c : columns_)
       if (c.plain == plain) return &c;
     return nullptr;
   }
   /// The first of these names that is a column of texts, or with another count above 0.
-  const Column* first_of(const Names& names, const Column* but = nullptr,
-                         std::int64_t Column::*count = &Column::filled) const {
+  const SampledColumn* first_of(const Names& names, const SampledColumn* but = nullptr,
+                                std::int64_t SampledColumn::*count = &SampledColumn::filled) const {
     for (auto& name : names)
-      if (const Column* c = column(name); c && c != but && c->*count > 0) return c;
+      if (const SampledColumn* c = column(name); c && c != but && c->*count > 0) return c;
     return nullptr;
   }
   std::string exact(const std::string& name) const {
@@ -139,18 +101,25 @@ class Finder {
   }
 
   bool preference() {
-    const Column *chosen = column("chosen"), *rejected = column("rejected"), *label = column("label");
+    const SampledColumn *chosen = column("chosen"), *rejected = column("rejected"), *label = column("label");
     if (chosen && rejected) return hints_.chosen_only ? chosen_alone(*chosen) : pairs(*chosen, *rejected);
-    const Column* completion = first_of(kAssistant);
+    const SampledColumn* completion = first_of(kAssistant);
     if (!label || label->labels == 0 || label->others > 0 || !completion) return false;
     return labeled(*completion, *label);
   }
 
-  // Pairs: a preferred and a rejected answer; both may begin with the prompt.
-  bool pairs(const Column& chosen, const Column& rejected) {
+  // Pairs: a preferred and a rejected answer, each a text, a message or a conversation that may begin with the prompt.
+  bool pairs(const SampledColumn& chosen, const SampledColumn& rejected) {
     DatasetEntry& e = facts_.entry;
-    if (chosen.lists > 0 && !messages_in(chosen.name)) return false;
-    const Column* prompt = chosen.lists > 0 ? first_of(kPromptLists, nullptr, &Column::lists) : prompt_beside(&chosen);
+    const SampledColumn* prompt =
+        chosen.lists > 0 ? first_of(kPromptLists, nullptr, &SampledColumn::lists) : turns_before(chosen);
+    if (chosen.lists + chosen.objects > 0 || prompt) {
+      Names columns;
+      for (const SampledColumn* c : {chosen.lists + chosen.objects > 0 ? &chosen : nullptr, prompt})
+        if (c) columns.push_back(c->name);
+      if (!messages_in(columns, chosen.texts > 0)) return false;
+    }
+    if (!prompt && chosen.lists == 0) prompt = prompt_beside(&chosen);
     e.type.name = "chat_template";
     e.field_messages = prompt ? prompt->name : DatasetEntry().field_messages;
     e.field_chosen = chosen.name;
@@ -161,7 +130,15 @@ class Finder {
     return true;
   }
 
-  bool labeled(const Column& completion, const Column& label) {
+  // The conversation that an answer continues, where it is a list of messages; a prompt that is a text comes first.
+  const SampledColumn* turns_before(const SampledColumn& answer) const {
+    if (first_of(kUser, &answer)) return nullptr;
+    for (const Names& names : {kPromptLists, kConversations})
+      if (const SampledColumn* c = first_of(names, &answer, &SampledColumn::lists)) return c;
+    return nullptr;
+  }
+
+  bool labeled(const SampledColumn& completion, const SampledColumn& label) {
     if (hints_.chosen_only)
       throw UserError(
           "{}: --chosen-only needs a column of chosen answers; keep the rows whose '{}' is true in a file of their own",
@@ -170,7 +147,7 @@ class Finder {
       throw UserError(
           "{}: answers with a label (rl: kto) need the columns 'completion' and 'label'; here they are '{}' and '{}'",
           facts_.entry.path, completion.name, label.name);
-    const Column* prompt = prompt_beside(&completion);
+    const SampledColumn* prompt = prompt_beside(&completion);
     facts_.entry.type.name = "chat_template";
     facts_.entry.field_messages = prompt->name;
     facts_.rl = Rl::kto;
@@ -178,18 +155,22 @@ class Finder {
     return true;
   }
 
-  const Column* prompt_beside(const Column* answer) const {
-    const Column* prompt = first_of(kUser, answer);
+  const SampledColumn* prompt_beside(const SampledColumn* answer) const {
+    const SampledColumn* prompt = first_of(kUser, answer);
     if (!prompt)
       throw UserError("{}: cannot tell which column holds the prompt: {}; rename it to 'prompt'", facts_.entry.path,
                       fmt::join(names_of(columns_), ", "));
     return prompt;
   }
 
-  bool chosen_alone(const Column& chosen) {
+  bool chosen_alone(const SampledColumn& chosen) {
+    if (chosen.objects > 0)
+      throw UserError(
+          "{}: --chosen-only needs answers that are texts or whole conversations; '{}' holds single messages",
+          facts_.entry.path, chosen.name);
     if (chosen.lists > 0) {
       facts_.notes.emplace_back("preference data: only the chosen conversations are trained on");
-      return messages_in(chosen.name);
+      return messages_in({chosen.name});
     }
     facts_.notes.emplace_back("preference data: only the chosen answers are trained on");
     facts_.entry.message_columns = {{"user", {prompt_beside(&chosen)->name}}, {"assistant", {chosen.name}}};
@@ -198,31 +179,34 @@ class Finder {
   }
 
   bool conversation() {
-    for (const char* usual :
-         {"messages", "conversations", "conversation", "chat_messages", "dialog", "dialogue", "turns", "chat"})
-      if (const Column* c = column(usual); c && c->lists > 0 && messages_in(c->name)) return true;
+    for (const std::string& usual : kConversations)
+      if (const SampledColumn* c = column(usual); c && c->lists > 0 && messages_in({c->name})) return true;
     for (auto& c : columns_)
-      if (c.lists > 0 && messages_in(c.name)) return true;
+      if (c.lists > 0 && messages_in({c.name})) return true;
     return false;
   }
 
-  // A column of lists of messages; false when its elements are something else.
-  bool messages_in(const std::string& name) {
+  // Columns of messages, or of lists of them, the first of which is that of the conversation; false when the elements
+  // are something else. `answered`: another column holds the answers.
+  bool messages_in(const Names& names, bool answered = false) {
+    const std::string& name = names[0];
     std::string role, content;
     std::map<std::string, std::int64_t> spellings;
-    for (const Json& row : facts_.sample) {
-      auto list = row.find(name);
-      if (list == row.end() || !list->is_array()) continue;
-      for (const Json& message : *list) {
-        if (!message.is_object()) return false;
-        for (auto& key : kRoleKeys)
-          if (role.empty() && message.contains(key) && message[key].is_string()) role = key;
-        for (auto& key : kContentKeys)
-          if (content.empty() && message.contains(key) && message[key].is_string()) content = key;
-        if (!role.empty() && message.contains(role) && message[role].is_string())
-          ++spellings[message[role].get<std::string>()];
+    if (answered) spellings["assistant"] = 1;
+    for (const Json& row : facts_.sample)
+      for (const std::string& each : names) {
+        const auto value = row.find(each);
+        if (value == row.end() || !(value->is_array() || value->is_object())) continue;
+        for (const Json& message : value->is_object() ? Json::array({*value}) : *value) {
+          if (!message.is_object()) return false;
+          for (auto& key : kRoleKeys)
+            if (role.empty() && message.contains(key) && message[key].is_string()) role = key;
+          for (auto& key : kContentKeys)
+            if (content.empty() && message.contains(key) && message[key].is_string()) content = key;
+          if (!role.empty() && message.contains(role) && message[role].is_string())
+            ++spellings[message[role].get<std::string>()];
+        }
       }
-    }
     for (auto& key : kContentKeys)  // parts in a list, where there is no plain text
       for (const Json& row : facts_.sample)
         if (content.empty() && row.contains(name) && row[name].is_array() && !row[name].empty() &&
@@ -263,7 +247,7 @@ class Finder {
   }
 
   bool segments() {
-    const Column* c = column("segments");
+    const SampledColumn* c = column("segments");
     if (!c || c->lists == 0) return false;
     facts_.entry.type.name = "input_output";
     facts_.contents = "segments of text, each trained on or only read";
@@ -271,16 +255,16 @@ class Finder {
   }
 
   bool question_and_answer() {
-    const Column* assistant = first_of(kAssistant);
-    const Column* user = assistant ? first_of(kUser, assistant) : nullptr;
+    const SampledColumn* assistant = first_of(kAssistant);
+    const SampledColumn* user = assistant ? first_of(kUser, assistant) : nullptr;
     if (!user) return false;
     auto& columns = facts_.entry.message_columns;
     columns["user"] = {user->name};
     if (user->plain == "instruction" || user->plain == "question")
-      if (const Column* context = first_of(kContext, assistant); context && context != user)
+      if (const SampledColumn* context = first_of(kContext, assistant); context && context != user)
         columns["user"].push_back(context->name);
     columns["assistant"] = {assistant->name};
-    if (const Column* system = first_of(kSystem)) columns["system"] = {system->name};
+    if (const SampledColumn* system = first_of(kSystem)) columns["system"] = {system->name};
     by_columns();
     return true;
   }
@@ -303,7 +287,7 @@ class Finder {
   }
 
   bool text() {
-    const Column* c = first_of(kText);
+    const SampledColumn* c = first_of(kText);
     if (!c) return false;
     documents(c->name);
     return true;
@@ -318,7 +302,7 @@ class Finder {
 
   // Two columns of texts with unknown names are question and answer; a single one is text.
   bool by_count() {
-    std::vector<const Column*> texts;
+    std::vector<const SampledColumn*> texts;
     for (auto& c : columns_)
       if (c.filled * 2 > static_cast<std::int64_t>(facts_.sample.size())) texts.push_back(&c);
     if (texts.size() == 1) {
@@ -337,7 +321,7 @@ class Finder {
 
   DataFacts& facts_;
   const ColumnHints& hints_;
-  std::vector<Column> columns_;
+  std::vector<SampledColumn> columns_;
 };
 
 }  // namespace

@@ -105,11 +105,16 @@ TEST_F(Init, WritesRecipesForPreferences) {
   write("messages.jsonl",
         R"({"chosen":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],"rejected":)"
         R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"No"}]})");
+  write("turns.jsonl",
+        R"({"conversations":[{"from":"human","value":"Hi"}],"chosen":{"from":"gpt","value":"Hello"},"rejected":)"
+        R"({"from":"gpt","value":"No"}})");
   write("thumbs.jsonl",
         "{\"prompt\":\"Hi\",\"completion\":\"Hello\",\"label\":true}\n"
         "{\"prompt\":\"Hi\",\"completion\":\"No\",\"label\":false}\n");
-  for (auto [data, rl] :
-       {std::pair{"texts.jsonl", "rl: dpo"}, {"messages.jsonl", "rl: dpo"}, {"thumbs.jsonl", "rl: kto"}})
+  for (auto [data, rl] : {std::pair{"texts.jsonl", "rl: dpo"},
+                          {"messages.jsonl", "rl: dpo"},
+                          {"turns.jsonl", "rl: dpo"},
+                          {"thumbs.jsonl", "rl: kto"}})
     for (const char* adapter : {"none", "lora"}) {
       Ended e = here({"init", base_directory(), data, "-o", "r.yml", "--force", "--adapter", adapter});
       ASSERT_EQ(e.exit, 0) << data << ": " << e.err;

@@ -138,6 +138,18 @@ TEST_F(InitData, FindsPreferences) {
   EXPECT_EQ(look("n.jsonl", R"({"prompt":"p","completion":"c","label":1})").rl, Rl::kto);
   EXPECT_EQ(look("m.jsonl", R"({"prompt":"p","completion":"c","label":2})").rl, Rl::none) << "a class";
   EXPECT_EQ(thumbs.entry.field_messages, "prompt");
+  // As LLaMA-Factory has them: the turns before the answers, and each answer a message.
+  const DataFacts turns =
+      look("l.jsonl", R"({"conversations":[{"from":"human","value":"q"}],"chosen":{"from":"gpt","value":"a"},)"
+                      R"("rejected":{"from":"gpt","value":"b"}})");
+  EXPECT_EQ(turns.rl, Rl::dpo);
+  EXPECT_EQ(turns.entry.field_messages, "conversations");
+  EXPECT_EQ(turns.entry.message_property_mappings.at("content"), "value");
+  EXPECT_FALSE(turns.entry.roles);
+  const DataFacts named =
+      look("o.jsonl", R"({"chat":[{"role":"customer","content":"q"}],"chosen":"a","rejected":"b"})");
+  EXPECT_EQ(named.entry.field_messages, "chat");
+  EXPECT_EQ(named.entry.roles->at("user"), std::vector<std::string>{"customer"});
   EXPECT_THAT(refused("d.jsonl", R"({"prompt":"p","answer":"c","label":true})"), HasSubstr("'completion' and 'label'"));
   EXPECT_THAT(refused("e.jsonl", R"({"titel":"p","chosen":"good","rejected":"bad"})"), HasSubstr("holds the prompt"));
   ColumnHints chosen;
@@ -146,6 +158,11 @@ TEST_F(InitData, FindsPreferences) {
             (Columns{{"user", {"question"}}, {"assistant", {"chosen"}}}));
   EXPECT_EQ(look("f.jsonl", pair, chosen).rl, Rl::none);
   EXPECT_EQ(look("g.jsonl", messages, chosen).entry.field_messages, "chosen");
+  EXPECT_THROW(look("h.jsonl",
+                    R"({"chat":[{"role":"user","content":"q"}],"chosen":{"role":"assistant","content":"a"},)"
+                    R"("rejected":{"role":"assistant","content":"b"}})",
+                    chosen),
+               UserError);
 }
 
 TEST_F(InitData, ListsTheColumnsWhenNoneIsRecognized) {
