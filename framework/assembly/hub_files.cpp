@@ -20,7 +20,7 @@ class RecipeDownloads {
  public:
   explicit RecipeDownloads(RecipeFile& file) : file_(file) {}
 
-  void model(const std::string& key, const std::string& name, const ModelParts& parts) {
+  void model(const std::string& key, const std::string& name, const SnapshotParts& parts) {
     fetch(key, name, [&] { return hub_model_folder(name, parts); });
   }
 
@@ -63,7 +63,7 @@ void download_missing_files(RecipeFile& file, const RecipeReads& reads) {
   if (hub_offline()) return;
   RecipeDownloads downloads(file);
   const ModelSection& model = file.recipe.model;
-  ModelParts base = parts_of_base(model);
+  SnapshotParts base = parts_of_base(model);
   base.weights = base.weights && reads.weights;
   downloads.model("base_model", model.base_model, base);
   downloads.model("base_model_config", model.base_model_config.value_or(""), kConfigOnly);

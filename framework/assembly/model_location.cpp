@@ -47,7 +47,7 @@ std::string model_directory(const std::string& name) {
   return folder;
 }
 
-void require_parts(const std::string& name, const ModelParts& needed) {
+void require_parts(const std::string& name, const SnapshotParts& needed) {
   if (name.empty() || file_exists(name)) return;
   const auto folder = find_in_hub_cache(HubKind::model, name);
   const std::string lacking = folder ? lacking_parts(*folder, needed) : "";

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "checkpoint/model_files.h"
-#include "hub/model_parts.h"
+#include "hub/snapshot_parts.h"
 #include "model/spec.h"
 
 namespace dml {
@@ -16,7 +16,7 @@ namespace dml {
 std::string model_directory(const std::string& name);
 
 /// UserError with how to get them if `name` is a model of the Hub of which the cache lacks some of these parts.
-void require_parts(const std::string& name, const ModelParts& needed);
+void require_parts(const std::string& name, const SnapshotParts& needed);
 
 /// Opens the weights of a folder or GGUF file.
 ModelFiles open_model_files(const std::string& name, const ModelSpec& spec);

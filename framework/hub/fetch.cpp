@@ -323,7 +323,7 @@ std::optional<std::string> hub_dataset_folder(const std::string& name, const Fil
   return download_for_run(client, HubKind::dataset, *parsed, choose);
 }
 
-std::optional<std::string> hub_model_folder(const std::string& name, const ModelParts& parts) {
+std::optional<std::string> hub_model_folder(const std::string& name, const SnapshotParts& parts) {
   auto found = find_in_hub_cache(HubKind::model, name);
   const std::string lacking = found ? lacking_parts(*found, parts) : "";
   if (found && lacking.empty()) return found;

@@ -11,7 +11,7 @@
 
 #include "hub/client.h"
 #include "hub/listing.h"
-#include "hub/model_parts.h"
+#include "hub/snapshot_parts.h"
 
 namespace dml {
 
@@ -53,6 +53,6 @@ std::optional<std::string> hub_dataset_folder(const std::string& name, const Fil
 /// The snapshot folder of a model: from the cache, without a request, if it holds these parts; else the model is
 /// downloaded, without weights if they are not needed. With HF_HUB_OFFLINE, what the cache has; UserError if that is
 /// only a part. Empty for a text that is not "ORG/NAME".
-std::optional<std::string> hub_model_folder(const std::string& name, const ModelParts& parts = {});
+std::optional<std::string> hub_model_folder(const std::string& name, const SnapshotParts& parts = {});
 
 }  // namespace dml

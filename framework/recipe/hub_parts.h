@@ -1,16 +1,16 @@
 // The parts of the models that a recipe names.
 #pragma once
 
-#include "hub/model_parts.h"
+#include "hub/snapshot_parts.h"
 #include "recipe/section_model.h"
 
 namespace dml {
 
 /// Of `base_model`: other keys may name another place for its config and its tokenizer, or replace its weights.
-inline ModelParts parts_of_base(const ModelSection& model) {
+inline SnapshotParts parts_of_base(const ModelSection& model) {
   return {.config = !model.base_model_config, .weights = !model.reinit_weights, .tokenizer = !model.tokenizer_config};
 }
 /// Of `base_model_config` and `tokenizer_config`.
-inline constexpr ModelParts kConfigOnly{true, false, false}, kTokenizerOnly{false, false, true};
+inline constexpr SnapshotParts kConfigOnly{true, false, false}, kTokenizerOnly{false, false, true};
 
 }  // namespace dml

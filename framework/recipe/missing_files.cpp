@@ -21,7 +21,7 @@ std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading)
     found.push_back({place, {key, derived ? "" : reading.report.at(place), fmt::format("'{}': {}", key, text)}});
   };
   auto check = [&](const std::string& key, const std::string& path, std::optional<HubKind> kind = {},
-                   const ModelParts& parts = {}) {
+                   const SnapshotParts& parts = {}) {
     std::error_code unknown;
     if (path.empty() || path.find_first_of("*?[") != path.npos || std::filesystem::exists(path, unknown)) return;
     if (const auto folder = kind ? find_in_hub_cache(*kind, path) : std::nullopt) {

@@ -1,5 +1,5 @@
 // Which parts of a model the cache has, and what is downloaded when it has only some.
-#include "hub/model_parts.h"
+#include "hub/snapshot_parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,19 +21,19 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class ModelPartsOfSnapshots : public testing::Test {
+class PartsOfSnapshots : public testing::Test {
  protected:
   void add(const std::string& name, const std::string& text = "{}") const {
     make_directories(snapshot_);
     write_file(snapshot_ + "/" + name, text);
   }
-  std::string lacking(const ModelParts& needed = {}) const { return lacking_parts(snapshot_, needed); }
+  std::string lacking(const SnapshotParts& needed = {}) const { return lacking_parts(snapshot_, needed); }
 
   const testing_tools::TemporaryFolder folder_;
   const std::string snapshot_ = folder_ / "models--org--model/snapshots/0123";
 };
 
-TEST_F(ModelPartsOfSnapshots, AreNamedWhereTheyAreLacking) {
+TEST_F(PartsOfSnapshots, AreNamedWhereTheyAreLacking) {
   EXPECT_EQ(lacking(), "config.json, weights, and tokenizer");
   add("tokenizer.json");
   EXPECT_EQ(lacking(), "config.json and weights");
@@ -50,7 +50,7 @@ TEST_F(ModelPartsOfSnapshots, AreNamedWhereTheyAreLacking) {
   EXPECT_EQ(lacking(), "");
 }
 
-TEST_F(ModelPartsOfSnapshots, IncludeEveryShard) {
+TEST_F(PartsOfSnapshots, IncludeEveryShard) {
   for (const char* name : {"config.json", "tokenizer.model", "model-00001-of-00002.safetensors"}) add(name);
   EXPECT_EQ(lacking(), "weights");  // without their index
   std::string map;                  // more tensors than an object of a small file may have keys
@@ -63,7 +63,7 @@ TEST_F(ModelPartsOfSnapshots, IncludeEveryShard) {
   EXPECT_EQ(lacking(), "");  // reading it says what is wrong
 }
 
-TEST_F(ModelPartsOfSnapshots, ThatTheCommitDoesNotHaveAreNotLacking) {
+TEST_F(PartsOfSnapshots, ThatTheCommitDoesNotHaveAreNotLacking) {
   add("config.json");
   write_listed_files(snapshot_, {"config.json", "pytorch_model.bin"});
   EXPECT_EQ(lacking(), "");
@@ -75,7 +75,7 @@ TEST_F(ModelPartsOfSnapshots, ThatTheCommitDoesNotHaveAreNotLacking) {
   EXPECT_EQ(lacking(), "");
 }
 
-TEST_F(ModelPartsOfSnapshots, OfAnAdapterAreItsWeights) {
+TEST_F(PartsOfSnapshots, OfAnAdapterAreItsWeights) {
   add("adapter_config.json");
   EXPECT_EQ(lacking(), "weights");
   add("adapter_model.safetensors");

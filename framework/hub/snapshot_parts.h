@@ -9,7 +9,7 @@
 namespace dml {
 
 /// The parts of a model that a command reads.
-struct ModelParts {
+struct SnapshotParts {
   bool config = true, weights = true, tokenizer = true;
 };
 
@@ -26,7 +26,7 @@ void write_listed_files(const std::string& snapshot, const std::set<std::string>
 
 /// The parts that a snapshot lacks: "config.json and weights"; "" if it has all. A part that its commit does not have,
 /// as far as that is known, is not lacking. Of an adapter only its weights are needed.
-std::string lacking_parts(const std::string& snapshot, const ModelParts& needed);
+std::string lacking_parts(const std::string& snapshot, const SnapshotParts& needed);
 /// The error message of a model of which the cache `lacks` these parts.
 std::string partial_model_text(const std::string& name, const std::string& snapshot, const std::string& lacking);
 

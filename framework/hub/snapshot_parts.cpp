@@ -1,4 +1,4 @@
-#include "hub/model_parts.h"
+#include "hub/snapshot_parts.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -104,7 +104,7 @@ void write_listed_files(const std::string& snapshot, const std::set<std::string>
   write_file(list, lines);
 }
 
-std::string lacking_parts(const std::string& snapshot, const ModelParts& needed) {
+std::string lacking_parts(const std::string& snapshot, const SnapshotParts& needed) {
   const SnapshotFiles files(snapshot);
   if (files.are_of_adapter())
     return files.has("adapters.safetensors") || !files.lacks("adapter_model.safetensors") ? "" : "weights";
