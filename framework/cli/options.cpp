@@ -31,14 +31,16 @@ struct Options::State {
 namespace {
 
 // An option of a command may have the name of a recipe key, which then only the recipe can set: --adapter names a
-// directory. A value of such a key is a mistake, unless the option's help has it or a file is called so.
+// directory. A value of such a key is a mistake, unless the option takes it as well or a file is called so.
 void refuse_value_of_key(const std::string& command, const CommandOption& option, const std::string& value) {
   std::string key = option.name.substr(2);
   std::ranges::replace(key, '-', '_');
   const auto is_key = [&](const KeyHelp& k) { return k.name == key && std::ranges::count(k.values, value) > 0; };
   const bool known = std::ranges::any_of(
       key_sections(), [&](const KeySection& section) { return std::ranges::any_of(section.keys, is_key); });
-  if (!known || option.help.find(value) != std::string::npos || file_exists(value)) return;
+  const bool taken =
+      option.placeholder.find(value) != std::string::npos || option.help.find(value) != std::string::npos;
+  if (!known || taken || file_exists(value)) return;
   throw UserError(
       "{} {}: the option {} of {} takes a {}: {}. '{}' is a value of the recipe's key '{}'; set the key in the recipe",
       option.name, value, option.name, command, option.placeholder, option.help, value, key);

@@ -50,8 +50,11 @@ TEST(OptionWords, ThatHaveTheNameOfAKeyDoNotTakeItsValues) {
   std::vector<Override> overrides;
   Options options("tool", "tool", {});
   options.texts("adapter", adapters, "an adapter directory; none: the base alone", "DIR");
+  std::optional<std::string> bf16;
+  options.text("bf16", bf16, "round factors", "true|false|auto");
   options.take_overrides(overrides);
-  options.parse({"--adapter", "none", "--adapter", "outputs/lora", "--rl", "dpo"});
+  options.parse({"--adapter", "none", "--adapter", "outputs/lora", "--rl", "dpo", "--bf16", "true"});
+  EXPECT_EQ(bf16, "true");
   EXPECT_THAT(adapters, ElementsAre("none", "outputs/lora"));
   try {
     options.parse({"--adapter=qlora"});
