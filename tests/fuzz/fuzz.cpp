@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -163,8 +164,22 @@ constexpr Target kTargets[] = {
 
 void (*chosen)(std::string_view input) = nullptr;
 
+constexpr std::size_t kCounters = std::size_t{1} << 17;
+unsigned char counters[kCounters];  // basic blocks share them
+
 }  // namespace
 }  // namespace dml
+
+extern "C" {
+void __sanitizer_cov_8bit_counters_init(unsigned char* begin, unsigned char* end);
+void __sanitizer_cov_trace_pc() {
+  const auto at = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+  ++dml::counters[(at ^ (at >> 17)) % dml::kCounters];
+}
+// libFuzzer learns from compared integers only.
+void __sanitizer_cov_trace_cmpf(float, float) {}
+void __sanitizer_cov_trace_cmpd(double, double) {}
+}
 
 // libFuzzer leaves options that begin with two hyphens to the program.
 extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
@@ -177,6 +192,7 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
     std::exit(0);
   }
   dml::set_log_level(dml::LogLevel::silent);
+  __sanitizer_cov_8bit_counters_init(dml::counters, dml::counters + dml::kCounters);
   if (!dml::chosen) {
     std::fputs("--target=NAME is missing; --targets lists the names\n", stderr);
     std::exit(2);
