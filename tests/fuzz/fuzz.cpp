@@ -69,7 +69,9 @@ void chat_template(std::string_view input) {
 }
 
 // What a loaded tokenizer must survive. The ids that it returns must be its own.
-void use(const Tokenizer& tokenizer) {
+void use(const std::unique_ptr<Pipeline>& pipeline) {
+  pipeline->prepare();
+  const Tokenizer& tokenizer = *pipeline;
   constexpr std::string_view kText = "Hello  wörld,\t12345 don't\n\n☺<s></s> \xff\xfe ﬁ é́";
   const Encoding encoding = tokenizer.encode(kText, {.add_special = true});
   for (const Token id : encoding.ids)
@@ -84,11 +86,11 @@ void use(const Tokenizer& tokenizer) {
 }
 
 void tokenizer_json(std::string_view input) {
-  use(*make_pipeline(parse_tokenizer_json(input, "tokenizer.json"), "tokenizer.json"));
+  use(make_pipeline(parse_tokenizer_json(input, "tokenizer.json"), "tokenizer.json"));
 }
 
 void sentencepiece(std::string_view input) {
-  use(*make_sentencepiece(parse_sentencepiece_model(input, "tokenizer.model"), true, "tokenizer.model"));
+  use(make_sentencepiece(parse_sentencepiece_model(input, "tokenizer.model"), true, "tokenizer.model"));
 }
 
 void safetensors(std::string_view input) {
