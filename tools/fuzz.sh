@@ -12,7 +12,7 @@ shift || true
 work=build/fuzz
 program=build/release/dml_fuzz
 cmake --preset release >/dev/null
-if ! cmake --build --preset release --target help | grep -q dml_fuzz; then
+if ! cmake --build --preset release --target help | grep dml_fuzz >/dev/null; then
   echo "skipped: libFuzzer is missing (libclang-rt-14-dev)"
   exit 0
 fi

@@ -1,4 +1,6 @@
 // Whole runs on preferences: what is logged, that they learn, and that bits depend only on the recipe.
+#include <gmock/gmock.h>
+
 #include <cmath>
 #include <filesystem>
 
@@ -287,7 +289,7 @@ TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
   EXPECT_GT(margin, 0);
   const Ended info = dml({"info", at("reward")});
   EXPECT_EQ(info.exit, 0) << info.out;
-  EXPECT_THAT(info.out, HasSubstr("sequence classification (a reward model)"));
+  EXPECT_THAT(info.out, testing::HasSubstr("sequence classification (a reward model)"));
   const Ended merged = dml({"merge", at("reward.yml"), "--output", at("merged")});
   ASSERT_EQ(merged.exit, 0) << merged.err;
   const Ended again = dml({"score", at("merged"), "--input", at("texts.jsonl"), "--output", at("merged.out")});
