@@ -16,9 +16,9 @@ if ! cmake --build --preset release --target help | grep dml_fuzz >/dev/null; th
   echo "skipped: libFuzzer is missing (libclang-rt-14-dev)"
   exit 0
 fi
-cmake --build --preset release --target dml_fuzz
+cmake --build --preset release --target dml dml_fuzz
 
-# Small files of the tests and, where it is there, of the shared data, by target.
+# Small files of the tests, of build/fuzz/seeds/TARGET and, where they are there, of the shared data.
 seeds() {
   local names
   case $1 in
@@ -30,7 +30,11 @@ seeds() {
     tokenizer_json) names=(-name tokenizer.json) ;;
     sentencepiece) names=(-name tokenizer.model) ;;
     safetensors) names=(-name '*.safetensors') ;;
-    gguf) names=(-name '*.gguf') ;;
+    gguf)
+      names=(-name '*.gguf')
+      [ -f "$work/seeds/gguf/tiny.gguf" ] || build/release/dml convert tests/golden/llama_tiny/model --format gguf --dtype q8_0 \
+        --output "$work/seeds/gguf/tiny.gguf" >&2
+      ;;
     json_lines) names=(-name '*.jsonl') ;;
     csv) names=(-name '*.csv' -o -name '*.tsv') ;;
     parquet) names=(-name '*.parquet') ;;
