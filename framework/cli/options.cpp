@@ -41,9 +41,8 @@ void refuse_value_of_key(const std::string& command, const CommandOption& option
   const bool taken =
       option.placeholder.find(value) != std::string::npos || option.help.find(value) != std::string::npos;
   if (!known || taken || file_exists(value)) return;
-  throw UserError(
-      "{} {}: the option {} of {} takes a {}: {}. '{}' is a value of the recipe's key '{}'; set the key in the recipe",
-      option.name, value, option.name, command, option.placeholder, option.help, value, key);
+  throw UserError("{} {}: {} reads {} as {} ({}). '{}' is a value of the recipe's key '{}'; set that key in the recipe",
+                  option.name, value, command, option.name, option.placeholder, option.help, value, key);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ void require_place_of_page(std::string_view option, const std::string& path) {
   std::error_code error;
   const std::string ending = std::filesystem::path(path).extension().string();
   if (std::filesystem::is_regular_file(path, error) && ending != ".html" && ending != ".htm")
-    throw UserError("{}: {} exists and is no .html file; choose another file", option, path);
+    throw UserError("{}: {} exists and is not an .html file; choose another name", option, path);
 }
 
 void show_notes(const RecipeFile& file, bool brief, bool missing) {

@@ -75,8 +75,8 @@ std::string marked(const Rendered& rendered) {
   return out + (trained ? "⟧" : "");
 }
 
-// Adds the special tokens of the model. Without a model they are empty unless the row gives them, which is said if the
-// template writes them.
+// Adds the special tokens of the model. Without a model, tokens that the row does not give are empty, and a warning
+// names those that the template uses.
 void add_special_tokens(Json& row, const PromptContext& made, const ChosenTemplate& chosen, bool has_model) {
   const std::pair<const char*, std::string> tokens[] = {{"bos_token", made.bos_token},
                                                         {"eos_token", made.eos_token},
@@ -89,7 +89,7 @@ void add_special_tokens(Json& row, const PromptContext& made, const ChosenTempla
     if (token.empty() && chosen.source.find(name) != std::string::npos) empty.push_back(name);
   }
   if (!empty.empty())
-    log_warning("the template writes {}, which {} empty here; --model DIR gives the tokens of a model",
+    log_warning("the template uses {}, which {} empty without a model; --model DIR gives a model's tokens",
                 fmt::join(empty, " and "), empty.size() == 1 ? "is" : "are");
 }
 

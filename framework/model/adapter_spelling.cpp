@@ -27,7 +27,7 @@ std::vector<std::string> idle_patterns(const AdapterConfig& config, const ModelS
   for (const AdaptedModule& m : plan.modules) names.push_back(m.module.name);
   for (const AdaptedExperts& e : plan.experts) names.push_back(e.parameter.name);
   for (const std::string& key : AdapterRules(config, "").idle_patterns(names))
-    lines.push_back(fmt::format("the pattern '{}' of a rank or alpha matches no adapted module", key));
+    lines.push_back(fmt::format("lora_rank_pattern or lora_alpha_pattern: '{}' matches no adapted module", key));
   return lines;
 }
 

@@ -327,7 +327,7 @@ Validation validate(const RecipeFile& file, CheckedRows* known) {
   ExampleLengths lengths;
   if (std::ranges::find(file.problems, "rl", &Problem::key) == file.problems.end())
     lengths = check_rows_of(file.recipe, opened.tokenizer.get(), known, found, out);
-  else out.notes.push_back("rows are checked when 'rl', which says what they hold, is valid");
+  else out.notes.push_back("rows are checked when the value of 'rl' is valid");
   if (file.problems.empty()) check_run(file.recipe, opened, lengths, found, out);
   else out.notes.push_back("memory, and whether the recipe suits the model, are checked when its settings are valid");
 

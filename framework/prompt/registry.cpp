@@ -107,7 +107,7 @@ const Registry<PromptFactory>::Row& row_of(std::string name) {
   if (name.ends_with(".load") && !prompt_strategies().find(name)) name.resize(name.size() - 5);
   if (name.starts_with("sharegpt") && prompt_strategies().find("sharegpt")) name = "sharegpt";
   if (const std::string rl = rl_of_type(name); !rl.empty() && !prompt_strategies().find(name))
-    throw UserError("dataset type '{}' holds answers that are compared or rated, which needs {}", name, rl);
+    throw UserError("dataset type '{}' is for preference data and needs {}", name, rl);
   return prompt_strategies().at(name);
 }
 

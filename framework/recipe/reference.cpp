@@ -192,10 +192,9 @@ std::string reference_markdown() {
       "YAML. A key\n"
       "with an empty value is not set. `dml help KEY` explains one key. Every key can be set on the command line as "
       "well:\n"
-      "`--learning_rate 1e-4`, `--datasets.0.path rows.jsonl`. Where a command has an option of that name, as "
-      "`--adapter "
-      "DIR` of\n"
-      "merge, evaluate and infer, the option is meant, and the key is set in the recipe.\n";
+      "`--learning_rate 1e-4`, `--datasets.0.path rows.jsonl`. Where a command has an option of the same name "
+      "(`--adapter DIR` of\n"
+      "merge, evaluate and infer), the option wins; set the key in the recipe.\n";
   for (auto& section : sections()) {
     add_table(out, section.table, "##");
     if (section.table.find("special_tokens")) add_table(out, table<SpecialTokens>(), "###");

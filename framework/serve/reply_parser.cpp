@@ -57,7 +57,7 @@ std::size_t begun_mark(std::string_view text, std::string_view mark) {
   return 0;
 }
 
-// Whether a text begins as {"name": …}, or may do so when it goes on.
+// Whether a text begins as {"name": …} does, or is too short to tell.
 bool begins_call(std::string_view text) {
   constexpr std::string_view kOpen = "{\"name\"";
   std::size_t n = 0;
@@ -221,11 +221,11 @@ std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text
   return out.empty() ? incomplete() : out;
 }
 
-// Of a reply that ends inside a call. Only the tag that closes it may be missing, or a part of that tag.
+// Reads the rest of a reply that ends inside a tool call, of which the closing tag, or a part of it, may be missing.
 void ReplyParser::finish_call(Piece& out, bool cut) {
   std::string_view text = pending_;
   if (format_.tools == ToolStyle::hermes) text.remove_suffix(begun_mark(text, kCalled));
-  // The answer of a llama may be JSON that is no call.
+  // A Llama model may answer in JSON that is not a tool call.
   cut = cut && (state_ == State::call || format_.inside_call || begins_call(text));
   if (auto calls = calls_in(text, cut)) {
     out.calls.insert(out.calls.end(), calls->begin(), calls->end());

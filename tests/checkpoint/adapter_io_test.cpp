@@ -36,8 +36,8 @@ TEST(AdapterPlan, NamesPatternsThatMatchNoAdaptedModule) {
                              .rank_pattern = {{"q_prj", 2}, {"layers.0.*q_proj", 2}},
                              .alpha_pattern = {{"k_proj", 4}}};
   EXPECT_THAT(idle_patterns(config, tiny_spec()),
-              testing::ElementsAre("the pattern 'q_prj' of a rank or alpha matches no adapted module",
-                                   "the pattern 'k_proj' of a rank or alpha matches no adapted module"));
+              testing::ElementsAre("lora_rank_pattern or lora_alpha_pattern: 'q_prj' matches no adapted module",
+                                   "lora_rank_pattern or lora_alpha_pattern: 'k_proj' matches no adapted module"));
 }
 
 TEST(AdapterPlan, BlamesTheChoiceOfLayersWhereItLeavesNothing) {

@@ -60,9 +60,9 @@ TEST(OptionWords, ThatHaveTheNameOfAKeyDoNotTakeItsValues) {
     options.parse({"--adapter=qlora"});
     FAIL() << "qlora was taken for a directory";
   } catch (const UserError& e) {
-    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("takes a DIR: an adapter directory"),
-                                         testing::HasSubstr("'qlora' is a value of the recipe's key 'adapter'; set the "
-                                                            "key in the recipe")));
+    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("reads --adapter as DIR (an adapter directory"),
+                                         testing::HasSubstr("'qlora' is a value of the recipe's key 'adapter'; set "
+                                                            "that key in the recipe")));
   }
 }
 

@@ -161,7 +161,7 @@ TEST_F(Looking, TemplateTakesSpecialTokensFromAModel) {
   EXPECT_EQ(out_of(with), "<s>hi");
   const Ended e = dml(without);
   EXPECT_EQ(e.out, "hi");
-  EXPECT_THAT(e.err, HasSubstr("the template writes bos_token, which is empty here; --model DIR gives the tokens"));
+  EXPECT_THAT(e.err, HasSubstr("the template uses bos_token, which is empty without a model; --model DIR gives"));
   EXPECT_THAT(dml({"template", "--template", "chatml", "--messages", messages}).err, "");
   EXPECT_EQ(out_of({"template", "--template", file, "--messages",
                     write("row.json", R"({"bos_token": "^", "messages": [{"role": "user", "content": "hi"}]})")}),

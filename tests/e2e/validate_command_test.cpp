@@ -130,7 +130,7 @@ TEST_F(Commands, ValidateNamesFieldsAndPatternsThatNothingHas) {
                                                           {"lora_rank_pattern", "{q_porj: 2}"}})});
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_THAT(e.err, AllOf(HasSubstr("no row has the field that 'field_weight: wieght' names"),
-                           HasSubstr("the pattern 'q_porj' of a rank or alpha matches no adapted module")));
+                           HasSubstr("lora_rank_pattern or lora_alpha_pattern: 'q_porj' matches no adapted module")));
 }
 
 // A dataset of moderate size is checked to its last row; validate reports how much it checked.

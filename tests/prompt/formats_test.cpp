@@ -280,11 +280,10 @@ TEST(Types, ThatAreUnknownOrOfOtherRowsNameWhatToDo) {
     type.name = name;
     return error_of([&] { check_prompt_type(type, rows); });
   };
-  EXPECT_EQ(
-      error("passthrough", RowKind::text),
-      "dataset type 'passthrough' holds answers that are compared or rated, which needs rl: dpo, orpo, simpo, cpo "
-      "or kto");
-  EXPECT_THAT(error("chat_template.argilla", RowKind::text), HasSubstr("which needs rl: dpo, orpo, simpo or cpo"));
+  EXPECT_EQ(error("passthrough", RowKind::text),
+            "dataset type 'passthrough' is for preference data and needs rl: dpo, orpo, simpo, cpo "
+            "or kto");
+  EXPECT_THAT(error("chat_template.argilla", RowKind::text), HasSubstr("needs rl: dpo, orpo, simpo or cpo"));
   EXPECT_THAT(error("passthru", RowKind::pairs),
               HasSubstr("dataset type of pairs 'passthru'; most data are passthrough"));
   EXPECT_THAT(error("alpaca", RowKind::labeled), HasSubstr("dataset type of labeled answers 'alpaca'; "));
