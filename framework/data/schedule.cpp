@@ -240,7 +240,7 @@ void Schedule::count(const Epoch& epoch, bool first) {
   }
 }
 
-// What the steps before step s of an epoch take of it: micro-batches, or examples where micro-batches differ in size.
+// The size of the steps before step s of an epoch: in micro-batches, or in examples where micro-batches differ in size.
 std::int64_t Schedule::part_before(const Epoch& epoch, std::int64_t s) const {
   if (options_.micro_batch_tokens == 0) return epoch.first_of_step[static_cast<std::size_t>(s)];
   return std::min(s * options_.step_examples(), static_cast<std::int64_t>(lengths_.size()) * options_.copies);

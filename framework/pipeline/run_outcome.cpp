@@ -65,7 +65,7 @@ RunOutcome outcome_of_steps(std::string what, std::span<const StepValue> steps, 
 
 }  // namespace
 
-// Also if a value is not finite.
+// A value that is not finite counts as worse.
 bool RunOutcome::worse() const {
   constexpr double kClear = 4;  // standard errors
   return !what.empty() && !(greater_is_better ? last >= first - kClear * noise : last <= first + kClear * noise);
