@@ -120,7 +120,9 @@ class Finder {
       if (!messages_in(columns, chosen.texts > 0)) return false;
     }
     if (!prompt && chosen.lists == 0) prompt = prompt_beside(&chosen);
-    e.type.name = "chat_template";
+    const bool whole = prompt && chosen.lists > 0 && holds_answers(*prompt, chosen);
+    if (whole) prompt = nullptr;
+    e.type.name = whole ? "chat_template.argilla" : "chat_template";
     e.field_messages = prompt ? prompt->name : DatasetEntry().field_messages;
     e.field_chosen = chosen.name;
     e.field_rejected = rejected.name;
@@ -128,6 +130,15 @@ class Finder {
     facts_.contents = fmt::format("pairs of answers, {}chosen: {}, rejected: {}",
                                   prompt ? fmt::format("prompt: {}, ", prompt->name) : "", chosen.name, rejected.name);
     return true;
+  }
+
+  // Whether a column of messages is more than the prompt, as in UltraFeedback, where `messages` repeats `chosen`.
+  bool holds_answers(const SampledColumn& messages, const SampledColumn& chosen) const {
+    return std::ranges::any_of(facts_.sample, [&](const Json& row) {
+      const Json given = row.value(messages.name, Json()), answer = row.value(chosen.name, Json());
+      if (!given.is_array() || !answer.is_array() || given.empty() || answer.empty()) return false;
+      return given[0] == answer[0] && given.size() >= answer.size();
+    });
   }
 
   // The conversation that an answer continues, where it is a list of messages; a prompt that is a text comes first.

@@ -126,13 +126,19 @@ class PreferenceChat : public PromptStrategy {
     auto found = record.find(field);
     if (found == record.end() || found->is_null()) throw UserError("'{}' is missing{}", field, looks_like(record));
     Json answer = messages(*found, field, "assistant", true);
-    bool whole = answer.size() > prompt.size();
-    for (std::size_t i = 0; whole && i < prompt.size(); ++i) {
-      Json read = answer[i];
+    std::size_t repeated = 0;  // messages of the prompt that the answer begins with
+    for (; repeated < std::min(answer.size(), prompt.size()); ++repeated) {
+      Json read = answer[repeated];
       read[kTrained] = false;
-      whole = read == prompt[i];
+      if (read != prompt[repeated]) break;
     }
-    if (whole) answer.erase(answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(prompt.size()));
+    if (repeated == prompt.size() && answer.size() > repeated)
+      answer.erase(answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(repeated));
+    else if (repeated > 0 && answer.size() > 1)
+      throw UserError(
+          "'{}' begins like '{}' but does not contain all of it; if both are whole conversations, use type: "
+          "chat_template.argilla, whose prompt is what '{}' and '{}' have in common",
+          field, fields_.prompt, fields_.chosen, fields_.rejected);
     return answer;
   }
 

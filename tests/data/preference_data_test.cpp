@@ -243,6 +243,23 @@ TEST_F(PreferenceData, MessagesShareTheirPrompt) {
   EXPECT_NE(text(examples.ids(0).first(split)).find("user\nQ"), std::string::npos);
 }
 
+// As in UltraFeedback, whose `messages` is the chosen conversation.
+TEST_F(PreferenceData, WholeConversationsAreNoPrompt) {
+  templates.chat_template = "chatml";
+  const std::string answered = R"([{"role": "user", "content": "Q"}, {"role": "assistant", "content": "C"}])";
+  add(write("p.jsonl", fmt::format(R"({{"messages": {0}, "chosen": {0}, "rejected": )"
+                                   R"([{{"role": "user", "content": "Q"}}, {{"role": "assistant", "content": "R"}}]}})"
+                                   "\n",
+                                   answered)),
+      "chat_template");
+  try {
+    run();
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("chat_template.argilla"), std::string::npos) << e.what();
+  }
+}
+
 class StepwiseData : public PreferenceData {
  protected:
   StepwiseData() : PreferenceData(RowKind::steps) {}

@@ -146,6 +146,13 @@ TEST_F(InitData, FindsPreferences) {
   EXPECT_EQ(turns.entry.field_messages, "conversations");
   EXPECT_EQ(turns.entry.message_property_mappings.at("content"), "value");
   EXPECT_FALSE(turns.entry.roles);
+  // As UltraFeedback has them: `messages` is the chosen conversation.
+  const DataFacts whole =
+      look("u.jsonl", R"({"prompt":"q","chosen":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],)"
+                      R"("rejected":[{"role":"user","content":"q"},{"role":"assistant","content":"b"}],)"
+                      R"("messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]})");
+  EXPECT_EQ(whole.entry.type.name, "chat_template.argilla");
+  EXPECT_THAT(whole.contents, HasSubstr("chosen: chosen"));
   const DataFacts named =
       look("o.jsonl", R"({"chat":[{"role":"customer","content":"q"}],"chosen":"a","rejected":"b"})");
   EXPECT_EQ(named.entry.field_messages, "chat");
