@@ -82,7 +82,12 @@ std::vector<Token> Engine::draft(const Sequence& s, std::int64_t most) const {
   const std::int64_t size = std::ssize(s.text);
   most = std::min(most, s.longest - size - 1);
   if (!s.request.constraint || most <= 0) return {};
-  std::vector<Token> tokens = s.request.constraint->only_continuation(s.so_far, static_cast<std::size_t>(most));
+  std::vector<Token> tokens;
+  try {
+    tokens = s.request.constraint->only_continuation(s.so_far, static_cast<std::size_t>(most));
+  } catch (const Error&) {  // text further on is too ambiguous: an answer that gets there ends in take_tokens()
+    return {};
+  }
   const CausalLm& model = *model_of(s).base;
   const std::int64_t last = size + std::ssize(tokens);
   if (model.cache_expires(size, last) || model.angles_of(size) != model.angles_of(last)) return {};
@@ -176,7 +181,11 @@ void Engine::take(Sequence& s, Sampler::Choice choice) {
   const Token token = choice.token;
   if (std::ranges::find(s.request.stop_tokens, token) != s.request.stop_tokens.end())
     return end(s, StopReason::token, {}, std::move(choice));
-  s.accept(token);
+  try {
+    s.accept(token);
+  } catch (const Error&) {
+    return end(s, StopReason::failure, std::current_exception());
+  }
   ++speed_.generated;
   events_.push_back({.id = s.id, .kind = EngineEvent::Kind::token, .choice = std::move(choice)});
   if (std::ssize(s.text) >= s.longest) end(s, StopReason::length);

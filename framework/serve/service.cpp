@@ -81,7 +81,7 @@ void Service::run() {
       continue;
     }
     drop_gone();
-    count_open(engine_.running() + engine_.waiting());
+    count_open(active_.size());
     try {
       for (const EngineEvent& event : engine_.step()) deliver(event);
     } catch (const std::exception& e) {  // the engine's state is unknown: all its requests fail
@@ -90,7 +90,7 @@ void Service::run() {
     }
     std::erase_if(active_, [](auto& active) { return active->requests.empty(); });
     metrics_.set_load(engine_.running(), engine_.waiting(), engine_.cache_usage());
-    count_open(engine_.running() + engine_.waiting());
+    count_open(active_.size());
   }
 }
 
@@ -143,13 +143,10 @@ void Service::deliver(const EngineEvent& event) {
     if (++request.generated == 1) request.first_token = *request.last_token;
   }
   const bool ended = event.kind == EngineEvent::Kind::end;
-  if (ended) count_open(open_ - 1);  // before the client has the answer and asks again
+  if (ended && active.requests.size() == 1) count_open(open_ - 1);  // before the client has the answer and asks again
   const bool more = active.work->on_event(active.requests.at(event.id), event);
   if (more && !ended) return;
-  if (!ended) {
-    count_open(open_ - 1);
-    engine_.cancel(event.id);
-  }
+  if (!ended) engine_.cancel(event.id);
   metrics_.ended({.seconds = seconds_since(request.started),
                   .writing_seconds = request.generated > 0 ? seconds_since(request.first_token) : 0,
                   .prompt = request.prompt,
@@ -157,6 +154,7 @@ void Service::deliver(const EngineEvent& event) {
                   .by_length = ended && event.reason == StopReason::length});
   active.requests.erase(event.id);
   requests_.erase(found);
+  if (!ended && active.requests.empty()) count_open(open_ - 1);
 }
 
 void Service::drop_gone() {

@@ -22,14 +22,14 @@ namespace dml {
 
 class Service {
  public:
-  /// `queue`: maximum number of requests that wait in addition to those that have a slot.
+  /// `queue`: maximum number of works that wait in addition to one for each slot.
   Service(
       std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
       std::function<void()> at_rest = [] {});
   ~Service();
 
   enum class Admission { taken, full, closing };
-  /// `full`: as many requests as there are slots and places in the queue have not been answered yet.
+  /// `full`: as many works as there are slots and places in the queue have not been answered yet.
   Admission submit(std::shared_ptr<Work> work);
   /// Completes running and queued requests for at most this time, then cancels the rest.
   void finish(std::chrono::seconds most);
@@ -56,12 +56,12 @@ class Service {
 
   Engine engine_;
   Metrics& metrics_;
-  std::size_t most_;  // requests that run or wait
+  std::size_t most_;  // works that run or wait
   std::function<void()> at_rest_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Work>> arrived_;
-  std::size_t open_ = 0;  // requests that the engine's thread has taken and not yet answered
+  std::size_t open_ = 0;  // works that the engine's thread has taken and not yet answered
   bool idle_ = true, stopping_ = false, cutting_ = false;
   // Used by the engine's thread only.
   std::vector<std::unique_ptr<Active>> active_;

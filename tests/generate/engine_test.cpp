@@ -307,5 +307,37 @@ TEST_P(OneEngine, DraftsForcedTokensWithoutChangingTheAnswer) {
   EXPECT_LT(steps[8], steps[0]);
 }
 
+// Permits only "aaaa…", and becomes too ambiguous after 30 letters.
+class Cliff : public Automaton {
+ public:
+  State start() override { return 0; }
+  bool may_end(State) override { return false; }
+
+ private:
+  State step(State state, unsigned char byte) override {
+    if (state >= 30) throw UserError("too ambiguous");
+    return byte == 'a' ? state + 1 : kDead;
+  }
+};
+
+TEST_P(OneEngine, AFailingConstraintEndsOnlyItsAnswer) {
+  std::vector<std::string> texts(static_cast<std::size_t>(model.spec.vocab));
+  for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = std::string(1, static_cast<char>('a' + i % 26));
+  EngineOptions o = options(4);
+  o.drafts = 8;
+  EngineRequest other = request(1), failing = request(2);
+  other.max_new_tokens = failing.max_new_tokens = 50;
+  failing.constraint = std::make_shared<TokenConstraint>(std::make_shared<Cliff>(), std::make_shared<TokenTree>(texts));
+  const Got expected = alone(other, o);
+  Engine engine({&model}, o);
+  const RequestId first = engine.submit(other), second = engine.submit(failing);
+  std::map<RequestId, Got> got;
+  int step = 0;
+  while (engine.busy()) ASSERT_NO_THROW(run(engine, got, step));
+  expect_same(got[first], expected, 0);
+  EXPECT_EQ(got[second].reason, StopReason::failure);
+  EXPECT_GE(got[second].tokens.size(), 29u);
+}
+
 }  // namespace
 }  // namespace dml

@@ -1,4 +1,4 @@
-// The queue in front of the engine: how many requests it takes, and when it takes more.
+// The queue in front of the engine: how many works it takes, and when it takes more.
 #include "serve/service.h"
 
 #include <gtest/gtest.h>
@@ -10,16 +10,17 @@
 namespace dml {
 namespace {
 
-// A request for one token. It begins when `gate` opens, which holds up the engine's thread, and with it all later ones.
+// Two answers of one token each. They begin when `gate` opens, which holds up the engine's thread, and with it all later works.
 class GatedWork : public Work {
  public:
   explicit GatedWork(std::shared_future<void> gate) : gate_(std::move(gate)) {}
   std::vector<EngineRequest> take_requests() override {
     gate_.wait();
-    return {EngineRequest{.prompt = {5, 17, 3}, .max_new_tokens = 1}};
+    const EngineRequest one{.prompt = {5, 17, 3}, .max_new_tokens = 1};
+    return {one, one};
   }
   bool on_event(std::size_t, const EngineEvent& event) override {
-    if (event.kind == EngineEvent::Kind::end) ended_.set_value();
+    if (event.kind == EngineEvent::Kind::end && ++answers_ == 2) ended_.set_value();
     return true;
   }
   bool gone() const override { return false; }
@@ -29,11 +30,12 @@ class GatedWork : public Work {
 
  private:
   std::shared_future<void> gate_;
+  int answers_ = 0;
   std::promise<void> ended_;
 };
 
 // Also while none of them has begun, and at once when those before are answered.
-TEST(Service, TakesAsManyRequestsAsSlotsAndPlacesInTheQueue) {
+TEST(Service, TakesAsManyWorksAsSlotsAndPlacesInTheQueue) {
   GoldenLogits golden(golden_families().front());
   EngineOptions options;
   options.slots = 2;
