@@ -159,11 +159,14 @@ class Download {
   // Removes partial downloads of files that were replaced on the Hub. Requires the lock, so that no other process
   // writes here.
   void remove_parts() const {
+    std::set<std::string> listed;
+    for (const HubFile& file : listing_.files) listed.insert(file.digest);
     std::error_code error;
-    for (fs::directory_iterator it(repository_ + "/blobs", error), end; !error && it != end; it.increment(error))
-      if (const std::string name = it->path().filename();
-          name.ends_with(Transfer::kIncomplete) || name.ends_with(Transfer::kParts))
-        unlink(it->path().c_str());
+    for (fs::directory_iterator it(repository_ + "/blobs", error), end; !error && it != end; it.increment(error)) {
+      const std::string name = it->path().filename();
+      const bool partial = name.ends_with(Transfer::kIncomplete) || name.ends_with(Transfer::kParts);
+      if (partial && !listed.contains(name.substr(0, name.find('.')))) unlink(it->path().c_str());
+    }
   }
 
   const HubClient& client_;

@@ -122,18 +122,23 @@ bool Transfer::open() {
   const std::lock_guard guard(opening_);
   if (opened_) return there_;
   const std::string name = locks_ + "/" + file_.digest + ".lock";
-  lock_ = FileLock::try_for(name);
-  if (!lock_) {
+  std::optional<FileLock> lock = FileLock::try_for(name);
+  if (!lock) {
     log_info("{}: waiting for the process that downloads it", file_.path);
-    lock_ = FileLock::wait_for(name);
+    lock = FileLock::wait_for(name);
   }
   std::error_code none;
   there_ = fs::file_size(path(""), none) == file_.size && !none;
-  opened_ = true;
-  if (there_) {
-    lock_.reset();
-    return true;
+  if (!there_) {
+    open_parts();
+    lock_ = std::move(lock);
   }
+  opened_ = true;
+  return there_;
+}
+
+// Opens the files of a partial download, and reads which bytes they hold.
+void Transfer::open_parts() {
   data_ = open_file(path(kIncomplete));
   parts_ = open_file(path(kParts));
   done_ = std::make_unique<std::atomic<bool>[]>(ranges_);
@@ -142,17 +147,13 @@ bool Transfer::open() {
   const std::string head = head_of_parts();
   std::string known(head.size() + ranges_ * sizeof(std::uint64_t), '\0');
   const std::size_t n = read_at(parts_.get(), known.data(), known.size(), 0, path(kParts));
-  if (n < head.size() || !known.starts_with(head)) {
-    start_over();
-    return false;
-  }
+  if (n < head.size() || !known.starts_with(head)) return start_over();
   for (std::uint64_t r = 0; r < ranges_; ++r) {
     std::memcpy(&found_[r], known.data() + head.size() + r * sizeof(std::uint64_t), sizeof(std::uint64_t));
     const std::uint64_t bytes = end_of(r) - r * range_bytes_;
     if (found_[r] > bytes) found_[r] = 0;  // damaged
     if (found_[r] == bytes && bytes > 0) done_[r] = true, --left_;
   }
-  return false;
 }
 
 void Transfer::start_over() {

@@ -57,6 +57,7 @@ class Transfer {
  private:
   struct Stream;
   bool open();  // returns whether the blob is in the cache
+  void open_parts();
   void start_over();
   void forget_hashes();
   void download(const HubClient& client, const std::string& url, std::uint64_t range,

@@ -10,7 +10,8 @@
 namespace dml {
 namespace {
 
-// Two answers of one token each. They begin when `gate` opens, which holds up the engine's thread, and with it all later works.
+// Two answers of one token each. They begin when `gate` opens, which holds up the engine's thread, and with it all
+// later works.
 class GatedWork : public Work {
  public:
   explicit GatedWork(std::shared_future<void> gate) : gate_(std::move(gate)) {}
