@@ -1,6 +1,7 @@
 #include "data/row_range.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "core/error.h"
@@ -34,23 +35,31 @@ RowRange rows_of(const DatasetEntry& entry, const std::vector<SourceFile>& files
   auto bracket = entry.split.find('[');
   if (bracket == std::string::npos) return range;
 
-  // "train[10:20%]": counts or percentages of the rows after `skip`.
+  // "train[10:20%]": counts or percentages of the rows after `skip`, rounded as the library datasets does; negative
+  // bounds count from the end.
   std::string slice = entry.split.substr(bracket + 1);
   auto colon = slice.find(':');
-  if (slice.empty() || slice.back() != ']' || colon == std::string::npos)
-    throw UserError("{}: split '{}' must look like train[:100] or train[10%:20%]", entry.path, entry.split);
+  const auto refuse = [&] {
+    throw UserError("{}: split '{}' must look like train[:100], train[10%:20%] or train[-100:]", entry.path,
+                    entry.split);
+  };
+  if (slice.empty() || slice.back() != ']' || colon == std::string::npos) refuse();
   slice.pop_back();
-  std::int64_t total = -1;
+  std::int64_t known = -1;
+  auto total = [&] {
+    if (known < 0) known = std::max<std::int64_t>(0, count_rows(files) - range.begin);
+    return known;
+  };
   auto bound = [&](std::string text, std::int64_t unset) {
     if (text.empty()) return unset;
-    bool percent = text.back() == '%';
+    const bool percent = text.back() == '%', from_end = text.front() == '-';
     if (percent) text.pop_back();
-    if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != std::string::npos)
-      throw UserError("{}: split '{}' must look like train[:100] or train[10%:20%]", entry.path, entry.split);
+    if (from_end) text.erase(0, 1);
+    if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != std::string::npos) refuse();
     std::int64_t value = std::stoll(text);
-    if (!percent) return value;
-    if (total < 0) total = std::max<std::int64_t>(0, count_rows(files) - range.begin);
-    return total * std::min<std::int64_t>(value, 100) / 100;
+    if (percent)
+      value = std::llrint(static_cast<double>(total()) * static_cast<double>(std::min<std::int64_t>(value, 100)) / 100);
+    return from_end ? std::max<std::int64_t>(0, total() - value) : value;
   };
   std::int64_t skip = range.begin, from = bound(slice.substr(0, colon), 0), to = bound(slice.substr(colon + 1), -1);
   range.begin = skip + from;

@@ -75,6 +75,14 @@ std::string sentencepiece_model(const V& v) {
 
 // ---- tokenizer.json
 
+bool is_llama3(const std::string& pre) {
+  return pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" || pre == "falcon3";
+}
+
+// llama.cpp's defaults, for files that do not say whether a text begins with BOS and ends with EOS.
+bool adds_bos(const V& v) { return v.add_bos.value_or(v.model == "llama" || is_llama3(v.pre)); }
+bool adds_eos(const V& v) { return v.add_eos.value_or(v.model == "t5"); }
+
 Json pre_tokenizer_of(const std::string& pre, const std::string& where) {
   Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   auto one_of = [&](std::initializer_list<std::string_view> names) {
@@ -84,7 +92,7 @@ Json pre_tokenizer_of(const std::string& pre, const std::string& where) {
   if (one_of({"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}))
     return {{"type", "Sequence"},
             {"pretokenizers", Json::array({Json{{"type", "Digits"}, {"individual_digits", true}}, bytes})}};
-  const bool three = one_of({"llama-bpe", "llama3", "llama-v3", "falcon3", "smaug-bpe"});
+  const bool three = is_llama3(pre) || pre == "smaug-bpe";
   if (!three && !one_of({"qwen2", "stablelm2", "deepseek-r1-qwen", "hunyuan-dense", "megrez"}))
     throw UserError(
         "{}: its pre-tokenizer '{}' is not known; name a folder with this model's tokenizer.json in tokenizer_config",
@@ -111,7 +119,7 @@ Json added_tokens(const V& v) {
 }
 
 Json post_processor(const V& v) {
-  const bool front = v.add_bos.value_or(false) && v.bos, back = v.add_eos.value_or(false) && v.eos;
+  const bool front = adds_bos(v) && v.bos, back = adds_eos(v) && v.eos;
   if (!front && !back) return nullptr;
   Json single = Json::array(), pair = Json::array(), tokens = Json::object();
   auto special = [&](Json& list, Token id, int type) {
@@ -143,7 +151,7 @@ std::string byte_level_json(const V& v, const std::string& where) {
   text.pop_back();
   text += R"(,"model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,)"
           R"("end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":)";
-  text += v.pre.starts_with("llama") || v.pre == "falcon3" ? "true" : "false";
+  text += is_llama3(v.pre) ? "true" : "false";
   text += ",\"vocab\":{";
   bool first = true;
   for (std::size_t i = 0; i < v.tokens.size(); ++i) {
@@ -160,8 +168,8 @@ Json config_json(const V& v) {
   Json config = {{"tokenizer_class", v.is_sentencepiece() ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false}};
   if (v.is_sentencepiece()) config["legacy"] = true, config["add_prefix_space"] = v.add_space_prefix.value_or(true);
-  config["add_bos_token"] = v.add_bos.value_or(v.model == "llama");
-  config["add_eos_token"] = v.add_eos.value_or(false);
+  config["add_bos_token"] = adds_bos(v);
+  config["add_eos_token"] = adds_eos(v);
   const std::pair<const char*, std::optional<Token>> names[] = {
       {"bos_token", v.bos}, {"eos_token", v.eos}, {"unk_token", v.unk}, {"pad_token", v.pad}, {"eot_token", v.eot}};
   for (auto& [name, id] : names)

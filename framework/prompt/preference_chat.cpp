@@ -37,6 +37,7 @@ class PreferenceChat : public PromptStrategy {
   PreferenceChat(const PromptContext& context, ChatPreference fields)
       : fields_(std::move(fields)), labeled_(context.rows == RowKind::labeled) {
     DatasetEntry entry = *context.dataset;
+    tools_ = entry.field_tools;
     auto property = [&](const char* name) {
       auto found = entry.message_property_mappings.find(name);
       return found == entry.message_property_mappings.end() ? std::string(name) : found->second;
@@ -65,8 +66,7 @@ class PreferenceChat : public PromptStrategy {
   }
 
   Rendered prompt(const Json& record) const override {
-    return chat_->prompt(
-        Json{{kMessagesKey, record.contains(kMessagesKey) ? record[kMessagesKey] : prompt_messages(record)}});
+    return chat_->prompt(row(record, record.contains(kMessagesKey) ? record[kMessagesKey] : prompt_messages(record)));
   }
 
   std::string fingerprint() const override {
@@ -82,6 +82,13 @@ class PreferenceChat : public PromptStrategy {
  private:
   Json message(const char* role, const Json& content, bool trained) const {
     return {{role_, role}, {content_, content}, {kTrained, trained}};
+  }
+
+  // A row for chat_: messages, with the tools of the record.
+  Json row(const Json& record, Json messages) const {
+    Json out{{kMessagesKey, std::move(messages)}};
+    if (auto tools = record.find(tools_); tools != record.end()) out[tools_] = *tools;
+    return out;
   }
 
   // Reads messages: a list, one message, or a string, which is one message of `role`.
@@ -145,9 +152,7 @@ class PreferenceChat : public PromptStrategy {
   Rendered answered(const Json& record, const Json& prompt, const std::string& field, DocumentRole role) const {
     Json all = prompt;
     for (Json& m : answer_messages(record, prompt, field)) all.push_back(std::move(m));
-    Json row{{kMessagesKey, std::move(all)}};
-    if (auto tools = record.find("tools"); tools != record.end()) row["tools"] = *tools;
-    Rendered out = std::move(chat_->render(row).front());
+    Rendered out = std::move(chat_->render(row(record, std::move(all))).front());
     train_to_end(out.segments.back());
     out.role = role;
     return out;
@@ -155,7 +160,7 @@ class PreferenceChat : public PromptStrategy {
 
   ChatPreference fields_;
   bool labeled_;
-  std::string role_, content_;
+  std::string role_, content_, tools_;
   std::unique_ptr<PromptStrategy> chat_;
 };
 

@@ -260,6 +260,26 @@ TEST_F(PreferenceData, WholeConversationsAreNoPrompt) {
   }
 }
 
+TEST_F(PreferenceData, ToolsAreWrittenIntoPromptsToo) {
+  templates.chat_template = "jinja";
+  templates.chat_template_jinja =
+      "{%- if tools %}[{{ tools[0].function.name }}]{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+      "{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+  const std::string path =
+      write("p.jsonl", R"({"messages": [{"role": "user", "content": "Q"}], "chosen": "C", "rejected": "R", )"
+                       R"("functions": [{"type": "function", "function": {"name": "f"}}]})"
+                       "\n");
+  add(path, "chat_template");
+  data.datasets[0].field_tools = "functions";
+  const Prepared p = run();
+  const Examples examples = p.train();
+  const auto split = static_cast<std::size_t>(examples.split(0));
+  EXPECT_EQ(text(examples.ids(0).first(split)), "<s>[f]<user>Q</s><assistant>C</s>");
+  const auto strategy = make_prompt_strategy(prompt_context(data, templates, data.datasets[0], tokenizer));
+  const Json row = parse_json(read_file(path), "p.jsonl");
+  EXPECT_EQ(text(assemble(strategy->prompt(row), tokenizer).ids), "<s>[f]<user>Q</s><assistant>");
+}
+
 class StepwiseData : public PreferenceData {
  protected:
   StepwiseData() : PreferenceData(RowKind::steps) {}

@@ -528,7 +528,13 @@ TEST_F(Prepare, TakesShardsSlicesAndWeights) {
   e.max_rows.reset(), e.shards.reset(), e.skip = 0, e.shards_idx = 0;
   e.split = "train[10%:13%]";
   EXPECT_THAT(lines(), ElementsAre(11, 12, 13));
-  e.split = "train[:2]", e.weight = 2;
+  e.split = "train[-3:]";
+  EXPECT_THAT(lines(), ElementsAre(98, 99, 100));
+  e.split = "train[-3%:-1]";
+  EXPECT_THAT(lines(), ElementsAre(98, 99));
+  e.skip = 85, e.split = "train[50%:70%]";  // of 15 rows: 7.5 and 10.5, rounded to even numbers as Python does
+  EXPECT_THAT(lines(), ElementsAre(94, 95));
+  e.skip = 0, e.split = "train[:2]", e.weight = 2;
   EXPECT_THAT(lines(), ElementsAre(1, 2, 1, 2));
   e.split = "train", e.weight = 0.25;
   EXPECT_EQ(lines().size(), 25u);

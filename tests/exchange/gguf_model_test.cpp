@@ -159,6 +159,30 @@ INSTANTIATE_TEST_SUITE_P(Real, GgufTokenizers,
                          testing::Values("models/stories260K", "tokenizers/llama2", "tokenizers/llama3",
                                          "tokenizers/qwen2.5", "tokenizers/gpt2", "tokenizers/mistral-v1"));
 
+// Files of 2024 have no add_bos_token; llama.cpp knows then which pre-tokenizers begin with BOS.
+TEST_F(GgufModels, TokenizersOfLlama3BeginWithBosUnlessTheFileSaysOtherwise) {
+  struct Case {
+    const char* pre;
+    std::optional<bool> add_bos;
+    std::vector<Token> ids;
+  };
+  const Case cases[] = {
+      {"llama-bpe", {}, {3, 2}}, {"llama-bpe", false, {2}}, {"qwen2", {}, {2}}, {"qwen2", true, {3, 2}}};
+  for (const Case& each : cases) {
+    GgufVocabulary v;
+    v.model = "gpt2", v.pre = each.pre, v.add_bos = each.add_bos, v.bos = 3;
+    v.tokens = {"a", "b", "ab", "<s>"}, v.merges = {"a b"};
+    v.types = {GgufVocabulary::normal, GgufVocabulary::normal, GgufVocabulary::normal, GgufVocabulary::control};
+    GgufMetadata m;
+    m.set("general.architecture", GgufValue::text("llama"));
+    v.write(m);
+    const testing_tools::TemporaryFolder folder;
+    GgufWriter(folder / "v.gguf", m, {}).commit();
+    write_gguf_companions(GgufFile(folder / "v.gguf"), folder.path());
+    EXPECT_EQ(load_tokenizer(folder.path())->encode("ab", {.add_special = true}).ids, each.ids) << each.pre;
+  }
+}
+
 using GgufUnigram = GgufTokenizers;
 
 // SentencePiece's unigram model, as tokenizer.model and as tokenizer.json.
