@@ -5,6 +5,7 @@
 #include "assembly/companions.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/log.h"
 #include "data/example.h"
 #include "data/prepare.h"
 #include "prompt/chat_template.h"
@@ -34,6 +35,9 @@ AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, co
     for (const Json& id : eos->is_array() ? *eos : Json::array({*eos}))
       if (id.is_number_integer() && id >= 0 && id < base.spec.vocab) ends.push_back(id);
   stop_tokens_ = dml::stop_tokens(templates_, *tokenizer_, ends);
+  if (const auto eos = tokenizer_->eos; eos && *eos >= vocab_)
+    log_warning("the tokenizer's EOS '{}' has id {}, but the model has rows for {} tokens only: it cannot generate it",
+                tokenizer_->piece(*eos), *eos, vocab_);
 }
 
 Json AnswerFormat::row_of_messages(const Json& messages) const {

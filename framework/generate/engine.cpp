@@ -121,6 +121,7 @@ RequestId Engine::submit(EngineRequest request) {
   if (longest > options_.context || KvPool::pages_of(longest) > pool_.pages())
     throw UserError("the prompt has {} tokens and the answer may have {}; the context is {} tokens", size,
                     longest - size, std::min(options_.context, pool_.pages() * KvPool::kTokens));
+  std::erase_if(request.stop_tokens, [&](Token stop) { return stop < 0 || stop >= vocab_; });  // never generated
   auto sequence = std::make_unique<Sequence>(++last_id_, std::move(request), vocab_, pool_);
   sequence->longest = longest;
   waiting_.push_back(sequence.get());
@@ -165,9 +166,10 @@ std::span<const EngineEvent> Engine::step() {
   read_fairly(!writers.empty());
   if (writers.empty()) return events_;
   const auto start = Clock::now();
-  for (CausalLm* base : bases_) {
-    std::vector<Sequence*> mine;
-    std::ranges::copy_if(writers, std::back_inserter(mine), [&](Sequence* s) { return model_of(*s).base == base; });
+  std::vector<std::vector<Sequence*>> of_base(bases_.size());  // before any sequence ends, and with it its object
+  for (Sequence* s : writers)
+    of_base[static_cast<std::size_t>(std::ranges::find(bases_, model_of(*s).base) - bases_.begin())].push_back(s);
+  for (std::vector<Sequence*>& mine : of_base) {
     std::ranges::stable_sort(mine, {}, [&](Sequence* s) { return model_of(*s).adapter; });
     if (!mine.empty()) write(mine);
   }
@@ -195,10 +197,13 @@ void Engine::read_fairly(bool beside_answers) {
                              static_cast<double>(options_.reading));
 }
 
-// Reads parts of prompts, at most `budget` tokens over all bases; returns their number.
+// Reads parts of prompts, at most `budget` tokens over all bases; returns their number. Bases take turns at being the
+// first, since one may have use for the whole budget.
 std::int64_t Engine::read_some(std::int64_t budget) {
   std::int64_t tokens = 0;
-  for (CausalLm* base : bases_) {
+  const std::size_t first = first_to_read_++;
+  for (std::size_t i = 0; i < bases_.size(); ++i) {
+    CausalLm* base = bases_[(first + i) % bases_.size()];
     std::vector<Sequence*> mine = readable();
     std::erase_if(mine, [&](Sequence* s) { return model_of(*s).base != base; });
     if (mine.empty() || tokens >= budget) continue;

@@ -160,6 +160,7 @@ class Engine {
 
   std::vector<EngineModel> models_;
   std::vector<CausalLm*> bases_;
+  std::size_t first_to_read_ = 0;  // modulo the number of bases
   EngineOptions options_;
   std::int64_t vocab_;
   KvPool pool_;

@@ -274,10 +274,10 @@ TEST_F(PreferenceData, ToolsAreWrittenIntoPromptsToo) {
   const Prepared p = run();
   const Examples examples = p.train();
   const auto split = static_cast<std::size_t>(examples.split(0));
-  EXPECT_EQ(text(examples.ids(0).first(split)), "<s>[f]<user>Q</s><assistant>C</s>");
+  EXPECT_EQ(text(examples.ids(0).first(split)), "[f]<user>Q</s><assistant>C</s>");
   const auto strategy = make_prompt_strategy(prompt_context(data, templates, data.datasets[0], tokenizer));
   const Json row = parse_json(read_file(path), "p.jsonl");
-  EXPECT_EQ(text(assemble(strategy->prompt(row), tokenizer).ids), "<s>[f]<user>Q</s><assistant>");
+  EXPECT_EQ(text(assemble(strategy->prompt(row), tokenizer).ids), "[f]<user>Q</s><assistant>");
 }
 
 class StepwiseData : public PreferenceData {

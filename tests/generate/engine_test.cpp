@@ -339,5 +339,57 @@ TEST_P(OneEngine, AFailingConstraintEndsOnlyItsAnswer) {
   EXPECT_GE(got[second].tokens.size(), 29u);
 }
 
+// Such as the EOS of a tokenizer with more tokens than the embedding has rows.
+TEST_P(OneEngine, StopTokensBeyondTheVocabularyAreIgnored) {
+  std::vector<std::string> texts(static_cast<std::size_t>(model.spec.vocab));
+  for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = std::string(1, static_cast<char>('a' + i % 26));
+  EngineRequest r = request(3);
+  r.max_new_tokens = 20;
+  r.constraint = std::make_shared<TokenConstraint>(std::shared_ptr<Automaton>(regex_automaton("(abc|xyz){2}")),
+                                                   std::make_shared<TokenTree>(texts));
+  const Got expected = alone(r, options(1));
+  r.stop_tokens = {static_cast<Token>(model.spec.vocab), static_cast<Token>(model.spec.vocab) + 5000, -1};
+  expect_same(alone(r, options(1)), expected, 0);
+}
+
+// Answers of the first base end while those of the second are written.
+TEST_P(OneEngine, TwoBasesAnswerAsEachAlone) {
+  const GoldenLogits second{GetParam()};
+  auto of = [&](unsigned i) {
+    EngineRequest r = request(i);
+    r.model = i % 2;
+    return r;
+  };
+  Engine engine({&model, second.model.get()}, options(8));
+  std::map<RequestId, Got> got;
+  int step = 0;
+  for (unsigned i = 0; i < 40; ++i) engine.submit(of(i));
+  while (engine.busy()) run(engine, got, step);
+  for (unsigned i = 0; i < 40; ++i) expect_same(got[i + 1], alone(request(i), options(1)), i);
+}
+
+TEST_P(OneEngine, PromptsOfOneBaseDoNotKeepAnotherWaiting) {
+  const GoldenLogits second{GetParam()};
+  EngineOptions o = options(4);
+  o.reading = 16;
+  o.fair = false;
+  Engine engine({&model, second.model.get()}, o);
+  std::map<RequestId, Got> got;
+  int step = 0;
+  auto ask_first = [&](unsigned seed) {
+    EngineRequest r;
+    r.prompt = prompt(seed, 60);
+    r.max_new_tokens = 1;
+    engine.submit(r);
+  };
+  EngineRequest other = request(1);
+  other.model = 1;
+  for (unsigned i = 0; i < 3; ++i) ask_first(i);
+  const RequestId id = engine.submit(other);
+  for (; step < 40 && !got[id].ended; run(engine, got, step))
+    if (engine.running() < 4) ask_first(static_cast<unsigned>(step) + 10);
+  EXPECT_TRUE(got[id].ended);
+}
+
 }  // namespace
 }  // namespace dml
