@@ -89,7 +89,10 @@ int dispatch(const std::vector<std::string>& words) {
     if (word == "--") break;
     if (word == "--help" || word == "-h") return help({name});
   }
-  if (const StartedRank started = started_rank(); started.ranks > 1 && command->ranks == Ranks::one) {
+  if (command->ranks == Ranks::one) {
+    const StartedRank started = started_rank();
+    if (!is_started_rank()) refuse_tasks_without_mpi();
+    if (started.ranks == 1) return command->run(rest);
     if (started.rank > 0) return 0;  // rank 0 speaks
     throw UserError("dml {} runs in one process, but {} ranks were started; start it without mpirun or srun", name,
                     started.ranks);

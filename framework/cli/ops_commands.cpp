@@ -44,10 +44,9 @@ struct Launch {
     options.about(
         "Composes the mpirun command line for this machine or the hosts of a file, with the cores shared among the "
         "ranks, prints it and runs it. On one machine, dml train starts ranks by itself where they are faster.");
-    options.integer(
-        "ranks", request.ranks,
-        "number of ranks; also -n N. Default: for training the estimated fastest number, else one per core; with a "
-        "hostfile its slots");
+    options.integer("ranks", request.ranks,
+                    "number of ranks; also -n N. Default: for training without --threads the estimated fastest number, "
+                    "else as many as the cores are enough for; with a hostfile its slots");
     for (const char* word : {"-n", "-np"}) options.alias(word, "ranks");
     options.flag("autotune", autotune,
                  "measure the recipe's step with every number of ranks that divides the cores of this host (the others "

@@ -24,6 +24,11 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
   words.insert(words.end(), more);
 }
 
+// As many ranks on this host as were asked for, else as many as its cores are enough for.
+std::int64_t ranks_of(const LaunchRequest& request, const LaunchHost& host) {
+  return request.ranks.value_or(std::max<std::int64_t>(1, host.cores / request.threads.value_or(1)));
+}
+
 }  // namespace
 
 LaunchHost this_host() {
@@ -60,7 +65,7 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
       append(line,
              {"--mca", "btl_tcp_if_include", *request.interface, "--mca", "oob_tcp_if_include", *request.interface});
   } else {
-    std::int64_t ranks = request.ranks.value_or(host.cores),
+    std::int64_t ranks = ranks_of(request, host),
                  threads = request.threads.value_or(std::max<std::int64_t>(1, host.cores / ranks));
     append(line, {"-np", std::to_string(ranks)});
     if (ranks * threads > host.cores)
@@ -88,7 +93,7 @@ std::string launcher_problem(const LaunchRequest& request, LaunchHost host) {
   if (status == 0) return "";
   constexpr int kNoProgram = 127;  // of timeout, and of shells
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoProgram) return "mpirun is not there";
-  return fmt::format("mpirun cannot start {} ranks here", request.ranks.value_or(host.cores));
+  return fmt::format("mpirun cannot start {} ranks here", ranks_of(request, host));
 }
 
 std::string shell_text(const std::vector<std::string>& words) {

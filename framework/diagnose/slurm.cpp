@@ -39,6 +39,22 @@ void check(const SlurmRequest& slurm, const LaunchRequest& request) {
   problems.raise();
 }
 
+// Removes --resume from the command line of dml train and returns its value; "auto" without it.
+std::string taken_resume(std::vector<std::string>& words) {
+  constexpr std::string_view kOption = "--resume";
+  std::string value = "auto";
+  for (auto word = words.begin(); word != words.end();) {
+    const bool apart = *word == kOption && word + 1 != words.end();
+    if (!apart && !word->starts_with(std::string(kOption) + "=")) {
+      ++word;
+      continue;
+    }
+    value = apart ? word[1] : word->substr(kOption.size() + 1);
+    word = words.erase(word, word + (apart ? 2 : 1));
+  }
+  return value;
+}
+
 }  // namespace
 
 std::string slurm_name(const LaunchRequest& request) {
@@ -72,15 +88,20 @@ std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request
 
   std::vector<std::string> words{host.program};
   words.insert(words.end(), request.command.begin(), request.command.end());
-  const auto resumes = [](const std::string& w) { return w.starts_with("--resume"); };
-  if (trains && std::ranges::none_of(words, resumes)) words.insert(words.end(), {"--resume", "auto"});
+  const std::string resume = trains ? taken_resume(words) : "";
   out += request.threads ? fmt::format("\nthreads={}\n", *request.threads)
                          : fmt::format("\nthreads=$((SLURM_CPUS_ON_NODE / {} > 0 ? SLURM_CPUS_ON_NODE / {} : 1))\n",
                                        slurm.ranks_per_node, slurm.ranks_per_node);
+  if (!resume.empty() && resume != "auto")
+    out += fmt::format("resume={}  # of the first start\n[ \"${{SLURM_RESTART_COUNT:-0}}\" -gt 0 ] && resume=auto\n",
+                       shell_text({resume}));
   out += fmt::format(
-      "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=\"$threads\" --cpu-bind=cores \\\n  {} --threads "
+      "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=\"$threads\" --cpu-bind=cores \\\n  {}{} --threads "
       "\"$threads\"\n",
-      shell_text(words));
+      shell_text(words),
+      resume.empty()     ? ""
+      : resume == "auto" ? " --resume auto"
+                         : " --resume \"$resume\"");
   if (!trains) return out;
   out += fmt::format(
       "code=$?\n\n"

@@ -325,7 +325,15 @@ class MpiComm : public Comm {
 }  // namespace
 
 std::unique_ptr<Comm> make_comm() {
-  if (is_started_rank()) return std::make_unique<MpiComm>();
+  if (is_started_rank()) {
+    auto comm = std::make_unique<MpiComm>();
+    if (const int started = started_rank().ranks; comm->size() == 1 && started > 1)
+      throw UserError(
+          "{} processes were started, but this one sees no other: dml uses Open MPI, and they were started by mpiexec "
+          "of another MPI (MPICH, Intel MPI) or by srun without PMIx; use mpirun of Open MPI, or srun --mpi=pmix",
+          started);
+    return comm;
+  }
   refuse_tasks_without_mpi();
   return make_self_comm();
 }

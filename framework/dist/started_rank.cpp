@@ -19,7 +19,7 @@ StartedRank started_rank() {
   };
   if (!is_started_rank()) return {};
   return {number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, 0),
-          number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1)};
+          number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1)};
 }
 
 void refuse_tasks_without_mpi() {

@@ -29,6 +29,8 @@ TEST(Launch, GivesEveryRankItsShareOfTheCores) {
       "mpirun --quiet -np 2 --map-by slot:PE=4 --bind-to core --mca btl self,vader /usr/bin/dml train 'my recipe.yml'");
   EXPECT_THAT(line({}, 8), HasSubstr("-np 8 --map-by slot:PE=1 --bind-to core"));
   EXPECT_THAT(line({.ranks = 3}, 8), HasSubstr("PE=2"));
+  EXPECT_THAT(line({.threads = 4}, 8), HasSubstr("-np 2 --map-by slot:PE=4"));
+  EXPECT_THAT(line({.threads = 4}, 2), HasSubstr("-np 1 --oversubscribe"));
 }
 
 TEST(Launch, BindsNothingWhereOneRankHasAllOrRanksShareCores) {

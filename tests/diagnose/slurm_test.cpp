@@ -61,9 +61,14 @@ TEST(SlurmScript, OfATrainingIsRequeuedAndResumes) {
 TEST(SlurmScript, DividesTheCoresOfANodeAndKeepsTheUsersResumeOption) {
   SlurmRequest slurm;
   slurm.ranks_per_node = 4;
-  EXPECT_THAT(
-      slurm_script(slurm, request_of({"train", "a.yml", "--resume=out/checkpoint-5"}), kHost),
-      AllOf(HasSubstr("#SBATCH --exclusive\n"), HasSubstr("SLURM_CPUS_ON_NODE / 4"), Not(HasSubstr("--resume auto"))));
+  for (const std::vector<std::string>& given :
+       {std::vector<std::string>{"train", "a.yml", "--resume=out/checkpoint-5"},
+        std::vector<std::string>{"train", "--resume", "out/checkpoint-5", "a.yml"}})
+    EXPECT_THAT(slurm_script(slurm, request_of(given), kHost),
+                AllOf(HasSubstr("#SBATCH --exclusive\n"), HasSubstr("SLURM_CPUS_ON_NODE / 4"),
+                      HasSubstr("resume=out/checkpoint-5  # of the first start\n"
+                                "[ \"${SLURM_RESTART_COUNT:-0}\" -gt 0 ] && resume=auto\n"),
+                      HasSubstr("train a.yml --resume \"$resume\" --threads")));
   EXPECT_THAT(slurm_script(slurm, request_of({"evaluate", "a.yml"}), kHost),
               AllOf(Not(HasSubstr("requeue")), Not(HasSubstr("--resume"))));
 }

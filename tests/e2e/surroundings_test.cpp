@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <sstream>
 
 #include "core/files.h"
 #include "e2e/workshop.h"
@@ -53,6 +54,18 @@ TEST_F(Around, ARunSurvivesALogOnAFullDisk) {
   std::string r = recipe("r.yml", own_base(20));
   EXPECT_EQ(run({"sh", "-c", fmt::format("exec {} train {} 2>/dev/full", dml_path(), r)}).exit, 0);
   EXPECT_TRUE(file_exists(at("out/adapter_model.safetensors")));
+}
+
+// As some daemons start programs: a file that is opened later must not get the number of a standard stream, and with it
+// the log.
+TEST_F(Around, ClosedStandardStreamsGiveTheirNumbersToNoFile) {
+  const std::string r = recipe("r.yml", own_base(20));
+  EXPECT_EQ(run({"bash", "-c", fmt::format("exec {} train {} <&- >&- 2>&-", dml_path(), r)}).exit, 0);
+  EXPECT_EQ(dml({"ckpt", "verify", at("out")}).exit, 0);
+  int lines = 0;
+  std::istringstream metrics(read_file(at("out/metrics.jsonl")));
+  for (std::string line; std::getline(metrics, line); ++lines) EXPECT_TRUE(Json::accept(line)) << line;
+  EXPECT_GE(lines, 20);
 }
 
 TEST_F(Around, AClosedOutputEndsTheCommandAsUsual) {

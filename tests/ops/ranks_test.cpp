@@ -179,6 +179,15 @@ TEST_F(Ranks, AreNotStartedByEachOfSeveralTasks) {
   for (const Words& words : {Words{"train", path}, Words{"launch", "-n", "2", "train", path}})
     Workshop::expect_refused(dml(words, {.environment = {"SLURM_STEP_NUM_TASKS=2"}}), 2,
                              {"srun started 2 processes without MPI", "srun -n 1"});
+  Workshop::expect_refused(dml({"merge", path}, {.environment = {"SLURM_STEP_NUM_TASKS=2"}}), 2,
+                           {"srun started 2 processes without MPI"});
+}
+
+// Their mpiexec tells the processes how many they are, but Open MPI sees one.
+TEST_F(Ranks, AreNotStartedByAnotherMpi) {
+  const std::string path = recipe("other.yml", tiny_model() + Keys{{"output_dir", at("other")}});
+  Workshop::expect_refused(dml({"train", path}, {.environment = {"PMI_RANK=0", "PMI_SIZE=2"}}), 2,
+                           {"2 processes were started, but this one sees no other", "use mpirun of Open MPI"});
 }
 
 }  // namespace
