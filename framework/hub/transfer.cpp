@@ -180,7 +180,7 @@ void Transfer::note(std::uint64_t range, std::uint64_t bytes) {
 
 void Transfer::set_done(std::uint64_t range) {
   note(range, end_of(range) - range * range_bytes_);
-  done_[range] = true;
+  if (!done_[range].exchange(true)) --left_;  // another thread may have received the whole file
 }
 
 void Transfer::fetch(const HubClient& client, const std::string& url, std::uint64_t range,
@@ -195,7 +195,7 @@ void Transfer::fetch(const HubClient& client, const std::string& url, std::uint6
     arrived += end - begin;
   } else {
     download(client, url, range, arrived);
-    if (!done_[range]) set_done(range), --left_;
+    set_done(range);
   }
   hash_ready(false);
   if (left_ == 0) finish();
@@ -267,8 +267,7 @@ void Transfer::download_whole(const HubClient& client, const std::string& url, s
     const std::lock_guard hashing(hashing_);
     forget_hashes();
   }
-  for (std::uint64_t r = 0; r < ranges_; ++r)
-    if (!done_[r]) set_done(r), --left_;
+  for (std::uint64_t r = 0; r < ranges_; ++r) set_done(r);
 }
 
 // Hashes the completed ranges in order while later ones are downloaded; the data is read from the page cache.
