@@ -2,6 +2,7 @@
 // tuners/lora/config.py.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "checkpoint/adapter_io.h"
@@ -113,10 +114,10 @@ void read_token_rows(const Json& json, const std::string& source, AdapterConfig&
   }
 }
 
-WideJson token_rows_json(const std::vector<TokenRows>& all) {
+Json token_rows_json(const std::vector<TokenRows>& all) {
   if (all.empty()) return nullptr;
   if (all.size() == 1 && all[0].module.empty()) return all[0].tokens;
-  WideJson out = WideJson::object();
+  Json out = Json::object();
   for (const TokenRows& rows : all) out[rows.module] = rows.tokens;
   return out;
 }
@@ -142,17 +143,15 @@ double alpha(const Json& object, const char* key, double fallback, const std::st
 }
 
 /// PEFT writes alpha as an integer where possible.
-WideJson alpha_json(double a) {
+Json alpha_json(double a) {
   if (a == std::floor(a) && std::abs(a) < 1e15) return static_cast<std::int64_t>(a);
   return a;
 }
 
-WideJson list_or_null(const std::vector<std::string>& list) {
-  return list.empty() ? WideJson(nullptr) : WideJson(list);
-}
+Json list_or_null(const std::vector<std::string>& list) { return list.empty() ? Json(nullptr) : Json(list); }
 
-WideJson names_json(const std::vector<std::string>& names, const std::string& pattern) {
-  return pattern.empty() ? list_or_null(names) : WideJson(pattern);
+Json names_json(const std::vector<std::string>& names, const std::string& pattern) {
+  return pattern.empty() ? list_or_null(names) : Json(pattern);
 }
 
 }  // namespace
@@ -215,7 +214,7 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
 }
 
 std::string adapter_config_text(const AdapterConfig& c) {
-  WideJson j;  // a tree map: keys come out sorted
+  std::map<std::string, Json> j;  // sorted, as PEFT writes them
   for (const char* key : {"alora_invocation_tokens", "arrow_config", "auto_mapping", "corda_config", "eva_config",
                           "kasa_config", "layer_replication", "lora_ga_config", "megatron_config", "monteclora_config",
                           "revision", "use_bdlora", "velora_config"})
@@ -223,17 +222,17 @@ std::string adapter_config_text(const AdapterConfig& c) {
   j["use_qalora"] = false;
   j["ensure_weight_tying"] = c.ensure_weight_tying;
   j["trainable_token_indices"] = token_rows_json(c.token_rows);
-  j["alpha_pattern"] = WideJson::object();
+  j["alpha_pattern"] = Json::object();  // in its own order: the first pattern that matches counts
   for (auto& [key, value] : c.alpha_pattern) j["alpha_pattern"][key] = alpha_json(value);
-  j["base_model_name_or_path"] = c.base_model.empty() ? WideJson(nullptr) : WideJson(c.base_model);
+  j["base_model_name_or_path"] = c.base_model.empty() ? Json(nullptr) : Json(c.base_model);
   j["bias"] = c.bias;
   j["exclude_modules"] = names_json(c.exclude_modules, c.exclude_pattern);
   j["fan_in_fan_out"] = c.fan_in_fan_out;
   j["inference_mode"] = true;
-  j["init_lora_weights"] = c.init == "true" ? WideJson(true) : c.init == "false" ? WideJson(false) : WideJson(c.init);
+  j["init_lora_weights"] = c.init == "true" ? Json(true) : c.init == "false" ? Json(false) : Json(c.init);
   j["layers_pattern"] = list_or_null(c.layers_pattern);
-  j["layers_to_transform"] = c.layers_to_transform ? WideJson(*c.layers_to_transform) : WideJson(nullptr);
-  j["loftq_config"] = WideJson::object();
+  j["layers_to_transform"] = c.layers_to_transform ? Json(*c.layers_to_transform) : Json(nullptr);
+  j["loftq_config"] = Json::object();
   if (c.init == "loftq") j["loftq_config"] = {{"loftq_bits", 4}, {"loftq_iter", c.loftq_iterations}};
   j["lora_alpha"] = alpha_json(c.alpha);
   j["lora_bias"] = c.lora_bias;
@@ -244,14 +243,16 @@ std::string adapter_config_text(const AdapterConfig& c) {
   j["peft_version"] = "0.21.0";  // the version that has this layout
   j["qalora_group_size"] = 16;
   j["r"] = c.r;
-  j["rank_pattern"] = WideJson::object();
+  j["rank_pattern"] = Json::object();
   for (auto& [key, value] : c.rank_pattern) j["rank_pattern"][key] = value;
-  j["target_modules"] = c.all_linear ? WideJson("all-linear") : names_json(c.target_modules, c.target_pattern);
+  j["target_modules"] = c.all_linear ? Json("all-linear") : names_json(c.target_modules, c.target_pattern);
   j["target_parameters"] = list_or_null(c.target_parameters);
   j["task_type"] = std::ranges::find(task_types(), c.head, &TaskType::first)->second;
   j["use_dora"] = c.use_dora;
   j["use_rslora"] = c.use_rslora;
-  return j.dump(2, ' ', true, WideJson::error_handler_t::replace);
+  Json all = Json::object();
+  for (auto& [key, value] : j) all[key] = std::move(value);
+  return all.dump(2, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace dml

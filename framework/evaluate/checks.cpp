@@ -74,7 +74,7 @@ class Matches : public AnswerCheck {
 
  private:
   static Regex anywhere(const std::string& pattern) {
-    return Regex("(?s).*?(?:" + pattern + ")", RegexSyntax::python, "check 'regex'");
+    return Regex("(?s:.*?)(?:" + pattern + ")", RegexSyntax::python, "check 'regex'");
   }
 
   std::optional<Regex> pattern_;

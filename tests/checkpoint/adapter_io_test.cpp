@@ -192,8 +192,8 @@ TEST(AdapterConfigFile, EveryFieldSurvives) {
                   .dropout = 0.1,
                   .target_pattern = ".*q_proj",
                   .exclude_modules = {"k_proj"},
-                  .rank_pattern = {{"a", 2}},
-                  .alpha_pattern = {{"b", 0.5}},
+                  .rank_pattern = {{"b", 2}, {"a", 4}},  // the first that matches counts
+                  .alpha_pattern = {{"layers.1.b", 0.5}, {"b", 3}},
                   .modules_to_save = {"lm_head"},
                   .token_rows = {{"embed_tokens", {4, 2}}, {"wte", {1}}},
                   .ensure_weight_tying = true,

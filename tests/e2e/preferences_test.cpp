@@ -267,6 +267,16 @@ TEST_F(PreferenceRuns, EvaluateMeasuresThePreferencesOfTheValidationSplit) {
   }
 }
 
+// The base has no head whose old values PEFT would store beside the new ones.
+TEST_F(PreferenceRuns, ARewardModelMayAddTokens) {
+  const Keys keys =
+      preference("reward_model") + Keys{{"tokens", "[\"<judged>\"]"}, {"lora_modules_to_save", "[embed_tokens]"}};
+  const std::string path = recipe("tokens.yml", keys + Keys{{"output_dir", at("tokens")}});
+  ASSERT_EQ(train(1, path).exit, 0);
+  const Ended scored = dml({"score", path});
+  EXPECT_EQ(scored.exit, 0) << scored.err;
+}
+
 TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
   Keys keys = preference("reward_model") + Keys{{"learning_rate", "1e-2"}, {"center_rewards_coefficient", "0.01"}};
   const Outcome one = trained("reward", keys);

@@ -40,6 +40,8 @@ TEST(Checks, SearchForRegularExpressions) {
   EXPECT_TRUE(passes("regex", "[0-9]{4}", "born in\n1975, they say", {}));
   EXPECT_FALSE(passes("regex", "^[0-9]{4}$", "born in 1975", {}));
   EXPECT_TRUE(passes("regex", nullptr, "yes", {{"regex", "^(yes|no)$"}}));
+  EXPECT_FALSE(passes("regex", "Answer:.*42", "Answer: 7\n42 more", {})) << "as in Python, . is no line break";
+  EXPECT_TRUE(passes("regex", "(?s)Answer:.*42", "So:\nAnswer: 7\n42 more", {}));
   EXPECT_NE(refused({"regex", "(["}).find("regular expression"), std::string::npos);
   EXPECT_NE(refused({"regex", 3}), "");
 
