@@ -215,6 +215,10 @@ void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection&
   log_info("Vocabulary resized from {} to {} rows for {} tokens", before, more.rows, tokens);
 }
 
+void append_missing_rows(BaseModel& base, std::int64_t tokens, const ModelSection& model, std::int64_t seed) {
+  if (tokens > base.spec.vocab) grow(base, rows_for(tokens, model, seed));
+}
+
 void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
   std::vector<std::string> directories;
   std::int64_t rows = base.spec.vocab;

@@ -40,6 +40,10 @@ void check_resize(const BaseModel& base, std::int64_t tokens, const AdapterSecti
 void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
                        std::int64_t seed);
 
+/// Gives a model that is measured the rows that `tokens` tokens need, if it has fewer, as they are at the start of
+/// training.
+void append_missing_rows(BaseModel& base, std::int64_t tokens, const ModelSection& model, std::int64_t seed);
+
 /// Resizes embedding and head to the rows in the adapters' files. Values of the base stored in such a file (PEFT saves
 /// them with a resized vocabulary) replace the base's own.
 void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters);

@@ -7,10 +7,11 @@
 #include "assembly/eval_prompts.h"
 #include "assembly/eval_tasks.h"
 #include "assembly/job.h"
-#include "assembly/vocabulary.h"
+#include "assembly/model_location.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "pipeline/compared_models.h"
 
 namespace dml {
 namespace {
@@ -18,19 +19,6 @@ namespace {
 std::string value_text(const EvalValue& v) {
   if (v.name.ends_with("_failed")) return fmt::format("{:.0f}", v.value);
   return v.error > 0 ? fmt::format("{:.4f} ± {:.4f}", v.value, v.error) : fmt::format("{:.4f}", v.value);
-}
-
-/// The compared models: the base, then the trained ones.
-struct Compared {
-  std::string name;
-  std::vector<std::string> over;  // adapters
-};
-
-std::vector<Compared> compared_models(const AnsweringModel& model, const EvalsOptions& options) {
-  std::vector<Compared> out{{"base", {}}};
-  for (const std::string& adapter : model.adapters) out.push_back({adapter, {adapter}});
-  if (model.adapters.empty() && !options.base_model && out[0].over.empty()) out[0].name = model.section.base_model;
-  return out;
 }
 
 }  // namespace
@@ -42,21 +30,21 @@ EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& 
   const AnsweringModel model = answering_model(own, options.base_model, options.adapters);
   if (!model.section.base_model.empty()) require_directory(model_directory(model.section.base_model));
   const auto tokenizer = open_tokenizer(model.section);
-  const BaseModel base = open_base_model(model.section, own ? recipe.adapter : AdapterSection{});
-  if (!base.files) throw UserError("there are no weights to evaluate: base_model is not set");
+  const std::vector<ComparedModel> models = compared_models(recipe, options.adapters, options.base_model);
+  const BaseModel trained = open_compared(models.back(), recipe, *tokenizer);
+  if (!trained.files) throw UserError("there are no weights to evaluate: base_model is not set");
 
-  const AnsweringPrompts prompts(own, *tokenizer, base.spec);
+  const AnsweringPrompts prompts(own, *tokenizer, trained.spec);
   std::vector<Eval> evals;
   each_task(eval_tasks(recipe.evaluation),
-            [&](EvalTask task) { evals.emplace_back(std::move(task), prompts, base.spec.max_positions); });
+            [&](EvalTask task) { evals.emplace_back(std::move(task), prompts, trained.spec.max_positions); });
 
   EvalsOutcome out;
-  for (const Compared& c : compared_models(model, options)) {
-    BaseModel with = base;  // adapters may add tokens
-    fit_vocabulary(with, c.over);
-    const auto built = make_inference_model(with, model.section.frozen_storage, c.over);
+  for (const ComparedModel& m : models) {
+    BaseModel base = open_compared(m, recipe, *tokenizer);
+    const auto built = make_inference_model(base, m.section.frozen_storage, m.adapters);
     out.below.clear();
-    EvaluatedModel& evaluated = out.models.emplace_back(EvaluatedModel{c.name, {}});
+    EvaluatedModel& evaluated = out.models.emplace_back(EvaluatedModel{m.name, {}});
     for (Eval& eval : evals) {
       evaluated.results.push_back(eval.run(*built, comm));
       for (const std::string& line : evaluated.results.back().problems) log_warning("{}", line);

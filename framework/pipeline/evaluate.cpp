@@ -9,12 +9,11 @@
 #include "assembly/distribution.h"
 #include "assembly/evaluators.h"
 #include "assembly/job.h"
-#include "assembly/model_location.h"
 #include "assembly/objective_choice.h"
-#include "assembly/vocabulary.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "data/loader.h"
+#include "pipeline/compared_models.h"
 #include "pipeline/reference_pass.h"
 #include "train/objective_rows.h"
 #include "train/split_loss.h"
@@ -92,60 +91,6 @@ struct Split {
   }
 };
 
-// A model to evaluate.
-struct Measured {
-  std::string name;
-  ModelSection model;
-  std::vector<std::string> over;   // adapters
-  std::string vocabulary_of = {};  // an adapter whose tokens it gets
-  bool begins = false;  // the model that a training of all weights started from, with rows for its new tokens
-};
-
-// The base of a training of all weights, if it is still there.
-bool base_is_there(const ModelSection& model) {
-  if (model.base_model.empty() || model.reinit_weights) return false;
-  try {
-    return file_exists(model_directory(model.base_model));
-  } catch (const UserError&) {
-    return false;
-  }
-}
-
-std::vector<Measured> trained_models(const Recipe& recipe, std::vector<std::string> adapters) {
-  const std::string& output_dir = recipe.train.output_dir;
-  const bool has_head = recipe.model.task == ModelTask::causal_lm;  // a reward model's base has none
-  std::vector<Measured> out;
-  if (recipe.adapter.makes_model()) {
-    if (!adapters.empty())
-      throw UserError("--adapter: this recipe trains the whole model; name a recipe that trains an adapter");
-    ModelSection section = recipe.model;
-    if (file_exists(output_dir + "/config.json")) {
-      section = ModelSection{};
-      section.base_model = output_dir;
-      section.task = recipe.model.task;
-      if (has_head && base_is_there(recipe.model)) out.push_back({"base", recipe.model, {}, "", true});
-    }
-    if (section.base_model.empty()) throw UserError("{}: no trained model there yet; run dml train first", output_dir);
-    out.push_back({section.base_model, section, {}});
-    return out;
-  }
-  if (has_head && adapters == std::vector<std::string>{"none"}) return {{"base", recipe.model, {}}};
-  if (adapters.empty()) adapters = {output_dir};
-  if (has_head) out.push_back({"base", recipe.model, {}, adapters[0]});
-  for (const std::string& directory : adapters) out.push_back({directory, recipe.model, {directory}, directory});
-  return out;
-}
-
-// Another model on the recipe's data, alone and with adapters.
-std::vector<Measured> given_models(const Recipe& recipe, const std::string& base,
-                                   const std::vector<std::string>& adapters) {
-  ModelSection section = recipe.model;
-  section.base_model = base;
-  std::vector<Measured> out{{base, section, {}, adapters.empty() ? "" : adapters[0]}};
-  for (const std::string& directory : adapters) out.push_back({directory, section, {directory}, directory});
-  return out;
-}
-
 void check_measurable(const Recipe& recipe) {
   const auto& objective = recipe.train.objective;
   if (recipe.data.rows == RowKind::prompts || (objective && !objectives().at(*objective).make.of_tokens))
@@ -160,14 +105,8 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::ve
                                  const std::optional<std::string>& base_model) {
   check_measurable(recipe);
   set_up_processor(recipe.train, comm);
-  const std::vector<Measured> models =
-      base_model ? given_models(recipe, *base_model, adapters) : trained_models(recipe, adapters);
-  for (const Measured& m : models)
-    for (const std::string& directory : m.over)
-      if (!file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/adapters.safetensors"))
-        throw UserError("{}: no adapter there; run dml train first, or name one with --adapter", directory);
-
-  const auto tokenizer = open_tokenizer(models.back().model);
+  const std::vector<ComparedModel> models = compared_models(recipe, adapters, base_model);
+  const auto tokenizer = open_tokenizer(models.back().section);
   Prepared prepared = prepare_on_ranks(recipe, *tokenizer, comm);
   Examples examples = prepared.validation();
   if (examples.empty()) throw UserError("there is no validation split: set val_set_size or test_datasets");
@@ -176,22 +115,16 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::ve
               Schedule(examples.lengths(),
                        eval_schedule(recipe.data, recipe.train, preferences ? examples.size() : comm.size()))};
   if (recipe.preference.needs_reference()) {
-    BaseModel own = open_base_model(recipe.model, recipe.adapter);
-    std::vector<std::string> over;
-    if (recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir)
-      over = {*recipe.adapter.lora_model_dir};
-    fit_vocabulary(own, over);
+    const bool continued = recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir;
+    BaseModel own =
+        open_compared({"start", recipe.model, {}, continued ? *recipe.adapter.lora_model_dir : ""}, recipe, *tokenizer);
     split.refer_to(*make_start_model(own, recipe.model, recipe.adapter, recipe.train.seed), comm);
   }
 
   std::vector<Evaluation> rows;
-  for (const Measured& m : models) {
-    BaseModel own = open_base_model(m.model, recipe.adapter);  // adapters may add tokens
-    if (!m.vocabulary_of.empty()) fit_vocabulary(own, {m.vocabulary_of});
-    if (m.begins)
-      resize_vocabulary(own, tokens_with_rows(*tokenizer, recipe.adapter), recipe.model, recipe.adapter,
-                        recipe.train.seed);
-    auto model = make_inference_model(own, m.model.frozen_storage, m.over);
+  for (const ComparedModel& m : models) {
+    BaseModel own = open_compared(m, recipe, *tokenizer);
+    auto model = make_inference_model(own, m.section.frozen_storage, m.adapters);
     rows.push_back(split.evaluate(m.name, *model, comm));
     if (std::isfinite(rows.back().loss)) continue;
     own.examine(comm);  // names a damaged tensor, if there is one

@@ -145,7 +145,9 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
                 [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
   found.attempt("rewards", [&] { RewardSources(recipe.preference); });
-  found.attempt("evals", [&] { custom_evaluators(recipe, tokenizer, base.spec); });
+  ModelSpec resized = base.spec;
+  resized.vocab = std::max(resized.vocab, tokens);
+  found.attempt("evals", [&] { custom_evaluators(recipe, tokenizer, resized); });
   found.attempt("plugin_args", [&] { check_plugin_names(recipe.plugin.plugin_args); });
   if (recipe.train.objective) found.attempt("objective", [&] { make_objective(recipe, {}); });
   const auto try_rows = [&](auto& table) {

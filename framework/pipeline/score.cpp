@@ -10,6 +10,7 @@
 #include "core/interruption.h"
 #include "data/example.h"
 #include "data/loader.h"
+#include "pipeline/compared_models.h"
 #include "pipeline/infer.h"
 #include "train/token_loss.h"
 
@@ -73,6 +74,7 @@ std::vector<RowScore> score_rows(const Recipe& wanted, Comm& comm, const std::op
   auto losses = [&](const ModelSection& section, const std::vector<std::string>& over) {
     BaseModel base = open_base_model(section, recipe.adapter);
     fit_vocabulary(base, trained.adapters);
+    append_missing_rows(base, tokens_with_rows(*tokenizer, recipe.adapter), recipe.model, recipe.train.seed);
     const auto model = make_inference_model(base, section.frozen_storage, over);
     const std::vector<double> all = losses_of(*model, examples, schedule, comm);
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -85,7 +87,7 @@ std::vector<RowScore> score_rows(const Recipe& wanted, Comm& comm, const std::op
   std::vector<RowScore> out(static_cast<std::size_t>(examples.size()));
   const bool apart = !trained.adapters.empty() || trained.section.base_model != recipe.model.base_model;
   std::vector<double> before, after;
-  if (!recipe.model.base_model.empty()) before = losses(recipe.model, {});
+  if (!apart || base_is_there(recipe.model)) before = losses(recipe.model, {});
   if (apart) after = losses(trained.section, trained.adapters);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);

@@ -31,6 +31,36 @@ TEST_F(Commands, EvaluateComparesAWholeModelWithItsBase) {
   EXPECT_EQ(loss_of(base, 0), loss_of(trained, 0));
 }
 
+// The base has no rows for them: they begin as in training.
+TEST_F(Commands, EvaluateAndScoreMeasureTextsWithNewTokens) {
+  std::string rows;
+  for (int i = 0; i < 12; ++i)
+    rows += fmt::format("{{\"instruction\": \"say <new> {0}\", \"output\": \"<new> {0}\"}}\n", i);
+  const Keys data{{"datasets", fmt::format("[{{path: {}, type: alpaca}}]", write("new.jsonl", rows))},
+                  {"tokens", "[\"<new>\"]"},
+                  {"evals",
+                   "[{name: e, raw: true, prompts: [{prompt: a <new>, expected: b}], max_new_tokens: 1, "
+                   "checks: [contains]}]"},
+                  {"val_set_size", "4"},
+                  {"max_steps", "2"}};
+  for (const bool full : {false, true}) {
+    Keys keys = (full ? Keys{{"base_model", base_directory()}}
+                      : tiny_lora() + Keys{{"lora_modules_to_save", "[embed_tokens, lm_head]"}}) +
+                data + Keys{{"output_dir", at(full ? "full" : "lora")}};
+    const std::string path = recipe(full ? "full.yml" : "lora.yml", keys);
+    ASSERT_EQ(train(1, path).exit, 0);
+    std::vector<Json> log = json_lines(keys.at("output_dir") + "/metrics.jsonl");
+    const Json first = *std::ranges::find_if(log, [](const Json& line) { return line.value("event", "") == "eval"; });
+    const Words words{"evaluate", path, "--json"};
+    EXPECT_EQ(loss_of(words, 0), first.at("loss").get<double>()) << "before the first step";
+    EXPECT_NE(loss_of(words, 0), loss_of(words, 1));
+    EXPECT_EQ(dml({"score", path}).exit, 0);
+    if (full) continue;
+    EXPECT_EQ(loss_of({"evaluate", path, "--json", "--adapter", "none"}, 0), loss_of(words, 0));
+    EXPECT_EQ(dml({"score", path, "--adapter", "none"}).exit, 0);
+  }
+}
+
 TEST_F(Commands, EvaluateMatchesTheLastEvaluationOfTraining) {
   train_adapter();
   Json last = json_lines(at("out/metrics.jsonl")).back();
