@@ -6,12 +6,41 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "data/example.h"
 #include "data/prepare.h"
 #include "prompt/chat_template.h"
 #include "prompt/prompt_only.h"
 
 namespace dml {
+namespace {
+
+// The text of a message's content: a string, or text parts.
+std::string content_text(const Json& message) {
+  const auto content = message.find("content");
+  if (content == message.end()) return "";
+  if (content->is_string()) return content->get<std::string>();
+  std::string text;
+  if (content->is_array())
+    for (const Json& part : *content)
+      if (part.is_object()) text += part.value("text", "");
+  return text;
+}
+
+// The row with an empty content in messages that have none, only tool calls: some templates concatenate it.
+Json with_contents(Json row) {
+  for (Json& message : row["messages"])
+    if (!message.contains("content") || message["content"].is_null()) message["content"] = "";
+  return row;
+}
+
+// Removes what the template writes behind the last text of the conversation.
+void end_with_data(Segment& segment) {
+  while (!segment.spans.empty() && segment.spans.back().markup) segment.spans.pop_back();
+  segment.text.resize(segment.spans.empty() ? 0 : segment.spans.back().end);
+}
+
+}  // namespace
 
 AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, const BaseModel& base,
                            std::unique_ptr<Tokenizer> tokenizer, bool raw)
@@ -120,24 +149,23 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   context.keep_answers = true;
   for (auto& [key, value] : options.kwargs.items()) context.chat_template_kwargs[key] = value;
   const std::unique_ptr<PromptStrategy> strategy = make_chat_template(context);
-  if (options.answer && !options.continue_final_message) return strategy->prompt(row);
-  Rendered rendered = strategy->render(row).at(0);
+  const auto render = [&](const Json& conversation) {
+    return options.answer ? strategy->prompt(conversation) : strategy->render(conversation).at(0);
+  };
+  Rendered rendered;
+  try {
+    rendered = render(row);
+  } catch (const UserError&) {
+    const Json filled = with_contents(row);
+    if (filled == row) throw;
+    rendered = render(filled);
+  }
   if (!options.continue_final_message) return rendered;
-  // Removes what the template writes after the last message.
-  const Json& last = row["messages"].back();
-  const std::string said =
-      last.contains("content") && last["content"].is_string() ? last["content"].get<std::string>() : "";
-  const std::string_view words = std::string_view(said).substr(0, said.find_last_not_of(" \t\r\n") + 1);
+  const std::string said(trim(content_text(row["messages"].back())));
   Segment& segment = rendered.segments.back();
-  const std::size_t at = words.empty() ? segment.text.npos : segment.text.rfind(words);
-  if (at == segment.text.npos) throw UserError("the template does not show the last message as it is");
-  std::size_t end = at + words.size();
-  if (std::string_view(segment.text).substr(at).starts_with(said)) end = at + said.size();
-  segment.text.resize(end);
-  std::erase_if(segment.spans, [&, begin = std::size_t{0}](const Segment::Span& span) mutable {
-    return std::exchange(begin, span.end) >= end;
-  });
-  segment.spans.back().end = end;
+  end_with_data(segment);
+  if (said.empty() || !trim(segment.text).ends_with(said))
+    throw UserError("the template does not show the last message as it is");
   segment.end_of_text = false;
   return rendered;
 }

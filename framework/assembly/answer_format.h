@@ -58,7 +58,7 @@ class AnswerFormat {
   struct ChatOptions {
     Json kwargs = Json::object();         // chat_template_kwargs; override those of the training
     bool answer = true;                   // append the generation prompt
-    bool continue_final_message = false;  // the model continues the last message, the assistant's
+    bool continue_final_message = false;  // the model continues the last message, the assistant's; without `answer`
   };
   /// Renders {"messages": …, "tools": …} of the OpenAI API. UserError when the template refuses them.
   Rendered chat(const Json& row, const ChatOptions& options) const;

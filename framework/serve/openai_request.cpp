@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/shown.h"
+#include "core/text.h"
 #include "serve/messages.h"
 
 namespace dml {
@@ -47,6 +48,15 @@ std::uint64_t fresh_seed() {
   static std::atomic<std::uint64_t> count{
       static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())};
   return count.fetch_add(0x9E3779B97F4A7C15u);
+}
+
+// Whether the answer begins inside the reasoning: the template has opened it, or the message that is continued has.
+bool begins_in_reasoning(const Segment& prompt, const AnswerFormat::ChatOptions& options) {
+  if (options.answer) return trim(prompt.text).ends_with("<think>");
+  if (!options.continue_final_message) return false;
+  const std::size_t begin = prompt.spans.size() > 1 ? prompt.spans[prompt.spans.size() - 2].end : 0;
+  const std::string_view message = trim(std::string_view(prompt.text).substr(begin));
+  return message.starts_with("<think>") && message.find("</think>") == message.npos;
 }
 
 }  // namespace
@@ -236,6 +246,7 @@ Asked RequestReader::chat(const Json& body) const {
   asked.chat = true;
   asked.model = model_of(f, asked.model_name);
   const ChatPrompt prompt = chat_prompt(f);
+  asked.continued = prompt.options.continue_final_message;
   sampling(f, asked);
   const std::int64_t usual = models_.defaults().max_new_tokens > 0 ? models_.defaults().max_new_tokens : kMaxTokens;
   const std::int64_t tokens =
@@ -268,14 +279,12 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
     const std::string& source = format.chat_template();
     asked.reply.tools = prompt.tools.parse ? tool_style(source) : ToolStyle::none;
     asked.reply.reasoning = source.find("</think>") != source.npos;
-    const std::size_t open = last.text.rfind("<think>");
-    asked.reply.inside_reasoning = asked.reply.reasoning && prompt.options.answer && open != last.text.npos &&
-                                   last.text.find_first_not_of(" \t\r\n", open + 7) == last.text.npos;
+    asked.reply.inside_reasoning = asked.reply.reasoning && begins_in_reasoning(last, prompt.options);
     asked.one_call = prompt.tools.one;
     const auto tag = format.tokenizer().find("<tool_call>");
     asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama ||
                      (asked.reply.tools == ToolStyle::hermes && tag && format.tokenizer().is_special(*tag));
-    if (asked.engine.constraint && asked.reply.inside_reasoning) {  // the constraint is on the answer
+    if ((asked.engine.constraint || prompt.tools.required) && asked.reply.inside_reasoning) {  // both follow it
       last.add_markup("\n</think>\n\n");
       asked.reply.reasoning = asked.reply.inside_reasoning = false;
     }

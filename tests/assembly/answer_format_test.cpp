@@ -1,0 +1,63 @@
+// Conversations of the API as prompts: the place where the model continues a message, and templates that need contents.
+#include "assembly/answer_format.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "model/golden.h"
+
+namespace dml {
+namespace {
+
+AnswerFormat format_with(const std::string& chat_template) {
+  Recipe recipe;
+  recipe.templates.chat_template = chat_template;
+  BaseModel base;
+  base.spec.vocab = 1 << 16;
+  base.spec.max_positions = 512;
+  return AnswerFormat(&recipe, {}, base, load_tokenizer(DML_SOURCE_DIR "/datasets/quickstart/tokenizer"), false);
+}
+
+std::string continued(const std::string& chat_template, const Json& last) {
+  const Json row = {{"messages", {{{"role", "user"}, {"content", "hi"}}, last}}};
+  return format_with(chat_template).chat(row, {.answer = false, .continue_final_message = true}).text();
+}
+
+Json assistant(const Json& content) { return {{"role", "assistant"}, {"content", content}}; }
+
+TEST(AnswerFormat, ContinuesTheLastMessageAtItsEnd) {
+  const std::string begin = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n";
+  for (const char* said : {"one two", "<", "e", "end", "im_end|>", "<|im_end|>", "hi", "two lines\n\n"})
+    EXPECT_EQ(continued("chatml", assistant(said)), begin + said);
+  EXPECT_EQ(continued("llama2", assistant(" e ")), "<s>[INST] hi [/INST] e") << "a template that trims";
+  EXPECT_THROW(continued("chatml", assistant("")), UserError);
+}
+
+TEST(AnswerFormat, ContinuesTextParts) {
+  const Json part = {{"type", "text"}, {"text", "one "}}, other = {{"type", "text"}, {"text", "two"}};
+  EXPECT_EQ(continued("chatml", assistant(Json::array({part, other}))), continued("chatml", assistant("one two")));
+}
+
+TEST(AnswerFormat, DoesNotContinueWhatTheTemplateDoesNotShow) {
+  Json calls = assistant("said");
+  calls["tool_calls"] = {{{"type", "function"}, {"function", {{"name", "f"}, {"arguments", Json::object()}}}}};
+  EXPECT_THROW(continued("qwen_25", calls), UserError) << "a call stands behind the content";
+}
+
+TEST(AnswerFormat, RendersCallsWithoutContent) {
+  const Json call = {{"type", "function"}, {"function", {{"name", "f"}, {"arguments", Json::object()}}}};
+  for (const char* name : {"falcon_h1", "qwen_25", "mistral_v2v3"}) {
+    const AnswerFormat format = format_with(name);
+    const auto text = [&](const Json& content) {
+      Json message = {{"role", "assistant"}, {"content", content}, {"tool_calls", {call}}};
+      if (std::string_view(name).starts_with("mistral")) message["tool_calls"][0]["id"] = "abcdefghi";
+      return format.chat({{"messages", {{{"role", "user"}, {"content", "hi"}}, message}}}, {.answer = false}).text();
+    };
+    EXPECT_EQ(text(nullptr), text("")) << name;
+  }
+  const Json wrong = {{"messages", {{{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}}}}};
+  EXPECT_THROW(format_with("llama2").chat(wrong, {}), UserError) << "the template asks for a user first";
+}
+
+}  // namespace
+}  // namespace dml
