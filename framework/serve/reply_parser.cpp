@@ -57,6 +57,20 @@ std::size_t begun_mark(std::string_view text, std::string_view mark) {
   return 0;
 }
 
+// The place of the mark that ends a call in the text behind the call's opening mark; npos if it is not there. The mark
+// may also stand in a string of the call's JSON.
+std::size_t end_of_call(std::string_view text) {
+  std::size_t end = text.find(kCalled);
+  if (end == text.npos || !trim(text, kBlanks).starts_with('{')) return end;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') ++i;
+    else if (text[i] == '"') quoted = !quoted;
+    else if (!quoted && text.substr(i).starts_with(kCalled)) return i;
+  }
+  return text.npos;
+}
+
 // Whether a text begins as {"name": …} does, or is too short to tell.
 bool begins_call(std::string_view text) {
   constexpr std::string_view kOpen = "{\"name\"";
@@ -72,10 +86,13 @@ bool begins_call(std::string_view text) {
 
 ToolStyle tool_style(const std::string& source) {
   auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
-  if (!has("tools") || has("<function=") || has("<arg_key>"))
-    return ToolStyle::none;  // templates that write arguments as XML
+  if (!has("tools")) return ToolStyle::none;
+  for (const char* other : {"<function=", "<arg_key>",  // arguments as XML
+                            "<|tool_call>",             // Gemma 4
+                            "\"tool_name\""})           // Command R and A
+    if (has(other)) return ToolStyle::none;
   if (has(kCalls)) return ToolStyle::mistral;
-  if (has("tool_call>")) return ToolStyle::hermes;
+  if (has(kCall)) return ToolStyle::hermes;
   return has("python_tag") || has("ipython") || has("\"parameters\"") ? ToolStyle::llama : ToolStyle::none;
 }
 
@@ -147,7 +164,7 @@ bool ReplyParser::step(Piece& out) {
     }
     case State::call: {
       if (format_.tools != ToolStyle::hermes) return false;
-      const auto end = pending_.find(kCalled);
+      const auto end = end_of_call(pending_);
       if (end == pending_.npos) return false;
       if (auto calls = calls_in(std::string_view(pending_).substr(0, end)))
         out.calls.insert(out.calls.end(), calls->begin(), calls->end());

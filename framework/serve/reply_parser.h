@@ -17,7 +17,7 @@ enum class ToolStyle {
   mistral,  // [TOOL_CALLS][{"name": …, "arguments": {…}}], or [TOOL_CALLS]name[ARGS]{…}
   llama     // the whole reply is {"name": …, "parameters": {…}}, optionally after <|python_tag|>
 };
-/// The format that a chat template uses; none if it renders no tools.
+/// The format that a chat template uses; none if it renders no tools, or calls in another form.
 ToolStyle tool_style(const std::string& chat_template);
 
 struct ToolCall {

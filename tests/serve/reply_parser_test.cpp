@@ -63,6 +63,17 @@ TEST(ReplyParser, ReadsCallsOfEveryFamily) {
   EXPECT_EQ(read(kLlama, R"({"name": "f", "parameters": {}})"), (Read{"", "", {"f{}"}}));
 }
 
+TEST(ReplyParser, AnArgumentMayHoldTheMarkThatEndsACall) {
+  const std::string call = R"({"name": "f", "arguments": {"a": "\"</tool_call>"}})",
+                    said = R"(f{"a":"\"</tool_call>"})";
+  EXPECT_EQ(read(kHermes, "<tool_call>\n" + call + "\n</tool_call>\n<tool_call>" + call + "</tool_call> done"),
+            (Read{"done", "", {said, said}}));
+  EXPECT_EQ(read(kHermes, "<tool_call>" + call), (Read{"", "", {said}}));
+  EXPECT_EQ(read(kHermes, R"(<tool_call>{"a": 1</tool_call>say "it")").content,
+            R"(<tool_call>{"a": 1</tool_call>say "it")");
+  EXPECT_EQ(read(kHermes, R"(<tool_call>"</tool_call>x)").content, R"(<tool_call>"</tool_call>x)");
+}
+
 TEST(ReplyParser, TextThatIsNotACallIsContent) {
   EXPECT_EQ(read(kHermes, "<tool_call>{\"name\":").content, "<tool_call>{\"name\":");
   EXPECT_EQ(read(kHermes, "<tool_call>nonsense</tool_call>").content, "<tool_call>nonsense</tool_call>");

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "constraint/token_mask.h"
+#include "prompt/chat_formats.h"
 
 namespace dml {
 namespace {
@@ -202,6 +204,18 @@ TEST(ToolStyleOf, PublishedTemplates) {
     std::ifstream file(folder + name + ".jinja");
     EXPECT_EQ(tool_style({std::istreambuf_iterator<char>(file), {}}), style) << name;
   }
+}
+
+TEST(ToolStyleOf, BuiltInTemplates) {
+  std::map<std::string, ToolStyle> known;
+  for (const char* name : {"qwen_25", "qwen3", "qwen3_5", "exaone4", "falcon_h1"}) known[name] = ToolStyle::hermes;
+  for (const char* name : {"mistral_v2v3", "mistral_v3_tekken"}) known[name] = ToolStyle::mistral;
+  for (const char* name : {"llama4", "llama3_2_vision"}) known[name] = ToolStyle::llama;
+  for (const ChatFormat& f : chat_formats()) EXPECT_EQ(tool_style(f.source), known[f.name]) << f.name;
+  const std::string gemma = "{{ tools }}<|tool_call>call:f{}<tool_call|>",
+                    command = R"(tools {"tool_name": 1, "parameters": 2})";
+  EXPECT_EQ(tool_style(gemma + "<tool_call>"), ToolStyle::none);
+  EXPECT_EQ(tool_style(command), ToolStyle::none);
 }
 
 TEST(Tools, ArgumentsAreAnObject) {
