@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -25,8 +24,8 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 32 << 10;
-constexpr std::size_t kSlowestBody = 1 << 10;  // bytes a second
+// Memory of a connection: its headers, which request_fault() limits, a copy of the cookies in them, and buffers.
+constexpr std::size_t kConnectionBytes = 128 << 10;
 
 struct Held {  // the library's reference to a request
   std::shared_ptr<Exchange> exchange;
@@ -60,15 +59,6 @@ MHD_Result guarded(Call&& call) noexcept {
 }
 
 void release(void* held) { delete static_cast<Held*>(held); }
-
-// Whether the client has closed its side of the connection and everything it sent has been read. An incomplete request
-// will then never be complete.
-bool has_ended(int socket) {
-  pollfd p{socket, POLLRDHUP, 0};
-  int unread = 0;
-  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) &&
-         ::ioctl(socket, FIONREAD, &unread) == 0 && unread == 0;
-}
 
 }  // namespace
 
@@ -131,19 +121,29 @@ struct HttpServer::State {
                                const char* version, const char* data, std::size_t* size, void** context) {
     return guarded([&] { return static_cast<State*>(state)->request(c, path, method, version, data, size, context); });
   }
+  // Called by the library with the first line of a request.
+  static void* on_first_line(void*, const char*, MHD_Connection* c) {
+    if (const auto state = state_of(c)) state->begin_request();
+    return nullptr;
+  }
+  // The state that on_connection() has made; null if memory had run out.
+  static std::shared_ptr<Connection> state_of(MHD_Connection* c) {
+    auto* info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info && info->socket_context ? *static_cast<std::shared_ptr<Connection>*>(info->socket_context) : nullptr;
+  }
   // Called by the library with the headers, with every part of the body, at its end, and after a resumption.
   MHD_Result request(MHD_Connection* c, const char* path, const char* method, const char* version, const char* data,
                      std::size_t* size, void** context) {
     if (!*context) {
-      auto* info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-      if (!info || !info->socket_context) return MHD_NO;  // memory had run out
-      auto connection_state = *static_cast<std::shared_ptr<Connection>*>(info->socket_context);
+      auto connection_state = state_of(c);
+      if (!connection_state) return MHD_NO;
       auto e = std::make_shared<Exchange>(c, std::move(connection_state), options.unread_bytes);
       e->request.method = method;
       e->request.path = path;
       const int headers = MHD_get_connection_values(c, MHD_HEADER_KIND, nullptr, nullptr);
       MHD_get_connection_values(c, MHD_HEADER_KIND, on_header, &e->request);
       if (std::ssize(e->request.headers) != headers) return MHD_NO;  // memory had run out
+      use_origin_form(e->request);
       std::tie(e->refused, e->why) = request_fault(e->request, version, options.body_bytes);
       *context = new Held{e};
       {
@@ -222,12 +222,7 @@ struct HttpServer::State {
       e.over = true;
       e.disconnected = true;
     }
-    {
-      const std::lock_guard lock(e.state->mutex);
-      e.state->receiving = true;
-      e.state->received = 0;
-      e.state->since = SteadyClock::now();
-    }
+    e.state->end_request();
     auto* self = static_cast<State*>(state);
     {
       const std::lock_guard lock(self->mutex);
@@ -257,16 +252,7 @@ struct HttpServer::State {
       open.assign(connections.begin(), connections.end());
     }
     const auto now = SteadyClock::now();
-    for (auto& c : open) {
-      const std::lock_guard lock(c->mutex);
-      const auto more = std::chrono::seconds(c->received / kSlowestBody);
-      if (c->socket < 0 || !c->receiving) continue;
-      // Each condition must hold at two sweeps: the library may be reading at this moment, and after a sleep of the
-      // machine received data must still be read.
-      const bool ended = std::exchange(c->ended, has_ended(c->socket)) && c->ended;
-      const bool late = std::exchange(c->late, now - c->since > options.request_time + more) && c->late;
-      if (ended || late) ::shutdown(c->socket, SHUT_RDWR);
-    }
+    for (auto& c : open) c->close_if_late(options, now);
     for (auto& e : open_exchanges()) {
       const std::lock_guard lock(e->mutex);
       if (!e->suspended || e->over) continue;
@@ -298,10 +284,10 @@ struct HttpServer::State {
     if (found->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
     daemon.reset(MHD_start_daemon(
         flags, options.port, nullptr, nullptr, &State::on_request, this, MHD_OPTION_SOCK_ADDR, found->ai_addr,
-        MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, this, MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed,
-        this, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kHeaderBytes, MHD_OPTION_CONNECTION_LIMIT, options.connections,
-        MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.idle_time.count()), MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_END));
+        MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, this, MHD_OPTION_URI_LOG_CALLBACK, &State::on_first_line,
+        this, MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed, this, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        kConnectionBytes, MHD_OPTION_CONNECTION_LIMIT, options.connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        static_cast<unsigned>(options.idle_time.count()), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END));
     if (!daemon)
       throw IoError(fmt::format("cannot listen on {}:{}: {}{}", options.host, options.port, std::strerror(errno),
                                 errno == EADDRINUSE ? "; --port chooses another one" : ""));

@@ -56,7 +56,7 @@ struct HttpOptions {
   std::size_t body_bytes = std::size_t{16} << 20;
   unsigned connections = 1000;
   std::chrono::seconds request_time{10};  // for the headers, then for the body at 1 kB/s or more
-  std::chrono::seconds idle_time{30};     // for a connection without traffic
+  std::chrono::seconds idle_time{30};     // between an answer and the next request; for a connection without traffic
   std::chrono::seconds closing_time{5};   // for sending the answers that are complete when the server ends
   std::size_t unread_bytes =
       std::size_t{4}

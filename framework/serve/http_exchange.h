@@ -24,11 +24,19 @@ using SteadyClock = std::chrono::steady_clock;
 struct Connection {
   std::mutex mutex;
   int socket = -1;
-  SteadyClock::time_point since = SteadyClock::now();  // start of the request, or of the connection
+  SteadyClock::time_point since = SteadyClock::now();  // start of the connection, the request, or the wait for it
   bool receiving = true;                               // the request is incomplete
-  std::size_t received = 0;
-  bool ended = false;  // the client had closed its side at the last check of deadlines
-  bool late = false;   // the deadline had passed at the last check
+  bool idle = false;                                   // nothing of it has come since the previous answer
+  std::size_t received = 0;                            // bytes of its body
+  bool ended = false;                                  // the client had closed its side at the last check of deadlines
+  bool late = false;                                   // the deadline had passed at the last check
+
+  /// The first line of a request is there.
+  void begin_request();
+  /// An answer has been sent, and another request may follow.
+  void end_request();
+  /// Closes the connection when it exceeds its time, or will never send the rest of a request.
+  void close_if_late(const HttpOptions& options, SteadyClock::time_point now);
 };
 
 // A request and its answer; referenced by HttpReply's user and by the library.

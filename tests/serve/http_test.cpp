@@ -90,7 +90,7 @@ class Http : public testing::Test {
         ++left;
       });
     } else {
-      reply->send({.status = 200, .body = r.method + " " + r.body});
+      reply->send({.status = 200, .body = r.method + " " + r.path + " " + r.header("host") + " " + r.body});
     }
   }
   void TearDown() override {
@@ -107,17 +107,34 @@ class Http : public testing::Test {
 };
 
 TEST_F(Http, AnswersRequestsWithAndWithoutABody) {
-  EXPECT_THAT(ask(head("GET /x")), testing::AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n\r\nGET ")));
-  EXPECT_THAT(ask(head("POST /x", "Content-Length: 5\r\n") + "hello"), HasSubstr("\r\n\r\nPOST hello"));
-  EXPECT_THAT(ask(head("POST /x", "Transfer-Encoding: chunked\r\n") + "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"),
-              HasSubstr("POST hello"));
+  EXPECT_THAT(ask(head("GET /x")), testing::AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n\r\nGET /x localhost ")));
+  EXPECT_THAT(ask(head("POST /x", "Content-Length: 5\r\n") + "hello"), HasSubstr("\r\n\r\nPOST /x localhost hello"));
+  for (const char* coding : {"chunked", "Chunked"})
+    EXPECT_THAT(
+        ask(head("POST /x", std::string("Transfer-Encoding: ") + coding + "\r\n") + "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"),
+        HasSubstr("POST /x localhost hello"));
+}
+
+TEST_F(Http, ATargetMayBeAbsolute) {
+  EXPECT_THAT(ask(head("GET http://other:80/a/b?c=http://d/")), HasSubstr("\r\n\r\nGET /a/b other:80 "));
+  EXPECT_THAT(ask(head("GET HTTPS://other")), HasSubstr("\r\n\r\nGET / other "));
+  EXPECT_THAT(ask("GET http://other/ HTTP/1.1\r\nConnection: close\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+}
+
+// Browsers send the cookies of all servers of a host.
+TEST_F(Http, HeadersMayBeLarge) {
+  for (const char* name : {"Cookie: ", "X-Long: "})
+    EXPECT_THAT(ask(head("GET /x", name + std::string(30000, 'a') + "\r\n")), StartsWith("HTTP/1.1 200"));
+  const std::string refused = ask(head("GET /x", "Cookie: " + std::string(40000, 'a') + "\r\n"));
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(refused, testing::EndsWith("\r\n\r\nthe header fields are too large"));
 }
 
 TEST_F(Http, KeepsAConnectionForMoreRequests) {
   Socket s(server.port());
   for (int i = 0; i < 20; ++i) {
     s.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n#" + std::to_string(i % 10));
-    EXPECT_THAT(s.receive("POST #" + std::to_string(i % 10)), StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(s.receive("POST /x a #" + std::to_string(i % 10)), StartsWith("HTTP/1.1 200"));
   }
 }
 
@@ -190,6 +207,31 @@ TEST_F(ImpatientHttp, EndsRequestsThatNeverEndAndServesOthersMeanwhile) {
   for (int i = 0; i < kPatience && server.connections() > 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(server.connections(), 0u);
+}
+
+// The time for a request does not count the wait for it.
+TEST_F(ImpatientHttp, AConnectionMayWaitForItsNextRequest) {
+  Socket s(server.port());
+  for (const char* body : {"#0", "#1"}) {
+    s.send(std::string("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n") + body);
+    EXPECT_THAT(s.receive(std::string("POST /x a ") + body), StartsWith("HTTP/1.1 200"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  }
+  s.send("POST /x HTTP/1.1\r\n");  // the rest never comes
+  s.receive();                     // returns when the server closes
+}
+
+TEST(HttpServer, ClosesIdleConnections) {
+  HttpOptions options;
+  options.request_time = std::chrono::seconds(1000);
+  options.idle_time = std::chrono::seconds(1);
+  HttpServer server(
+      options, [](const HttpRequest&, const std::shared_ptr<HttpReply>& reply) { reply->send({}); },
+      [](int status, const std::string&) { return HttpResponse{.status = status}; });
+  Socket s(server.port());
+  s.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(s.receive("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  s.receive();  // returns when the server closes
 }
 
 // The answers are larger than the buffers of a socket, so the server still holds most of each when it ends.
