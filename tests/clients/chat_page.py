@@ -170,9 +170,28 @@ def run(b, server):
     b.key('n', modifiers=1)
     check('Alt+N begins anew', b.js("turns.length") == 0)
     node = b.call('Runtime.evaluate', expression="$('file')")['result']['objectId']
-    b.call('DOM.setFileInputFiles', files=[b.folder + '/conversation.jsonl'], objectId=node)
+
+    def open_row(text):
+        with open(b.folder + '/row.json', 'w') as f: f.write(text)
+        b.call('DOM.setFileInputFiles', files=[b.folder + '/row.json'], objectId=node)
+
+    open_row(json.dumps(row) + '\n' + json.dumps({'messages': []}))
     b.until("turns.length === 4")
     check('a row is read again', b.js("$('system').value") == 'You are a pirate.' and b.js("turns[0].content") == 'Tell me of a dog.')
+    open_row(json.dumps({'messages': [{'role': 'system', 'content': 'x'}, {'role': 'user', 'content': 'y'}, {'role': 'tool', 'content': 'z'}]}))
+    b.until("$('note').textContent.includes('role tool')")
+    check('a refused row changes nothing', b.js("$('system').value") == 'You are a pirate.' and b.js("turns.length") == 4 and b.js("turns[0].content") == 'Tell me of a dog.')
+    for text in (json.dumps(row, indent=1), json.dumps([row, {}], indent=1)):
+        b.js("reset(); $('system').value = ''")
+        open_row(text)
+        b.until("turns.length === 4 && $('system').value === 'You are a pirate.'")
+        check('so is a file of JSON', b.js("history(0)") == row['messages'])
+    b.js("$('text').focus()")
+    b.type('word ' * 4000)  # longer than the context
+    b.key('Enter')
+    b.until("turns.at(-1).answers?.[0].error")
+    idle(b)
+    check('a failed answer is no message', b.js("turns.length") == 6 and b.js("history(0)") == row['messages'])
 
     b.js("$('max_tokens').value = 24")
     if len(many) > 1:
