@@ -202,6 +202,12 @@ std::string CompletionAnswer::prompt_text(std::size_t i) const {
   return asked_.texts[i / static_cast<std::size_t>(asked_.n)];
 }
 
+// Whether the log-probabilities of a choice's prompt, which come before those of its answer, are not known yet.
+bool CompletionAnswer::lacks_prompt(std::size_t i) const {
+  const auto n = static_cast<std::size_t>(asked_.n);
+  return asked_.echo && asked_.logprobs && choices_[i - i % n].prompt.size() + 1 < asked_.prompts[i / n].size();
+}
+
 Json CompletionAnswer::logprobs(std::size_t i, std::size_t from) {
   if (!asked_.logprobs) return nullptr;
   Choice& c = choices_[i];
@@ -240,10 +246,16 @@ Json CompletionAnswer::choice(std::size_t i, const std::string& text, bool last)
 }
 
 void CompletionAnswer::tell(std::size_t i, const std::string& piece, bool last) {
+  Choice& c = choices_[i];
+  c.held += piece;
+  if ((c.waiting = lacks_prompt(i))) return;
   Json chunk = envelope("text_completion");
-  chunk["choices"] = Json::array({choice(i, piece, last)});
+  chunk["choices"] = Json::array({choice(i, std::exchange(c.held, ""), last)});
   if (asked_.include_usage) chunk["usage"] = nullptr;
   event(chunk);
+  const auto n = static_cast<std::size_t>(asked_.n);
+  for (std::size_t other = i + 1; i % n == 0 && other < i + n; ++other)
+    if (choices_[other].waiting) tell(other, "", choices_[other].done);
 }
 
 Json CompletionAnswer::whole() {

@@ -40,7 +40,9 @@ class TextAnswer : public Work {
     std::int64_t prompt_tokens = 0, cached = 0, offset = 0;
     std::string finish = {};  // "stop", "length" …
     bool begun = false, done = false;
-    bool echoed = false;  // the log-probabilities of the prompt were sent
+    bool echoed = false;    // the log-probabilities of the prompt were sent
+    bool waiting = false;   // a stream waits for them, as only the first choice of a prompt reports them
+    std::string held = {};  // text of a stream that is not sent yet
     // For chats only.
     ReplyParser reply{{}};
     ReplyParser::Piece said = {};              // what the last text has added to the following
@@ -93,6 +95,7 @@ class CompletionAnswer : public TextAnswer {
   std::string prompt_text(std::size_t i) const override;
 
  private:
+  bool lacks_prompt(std::size_t i) const;
   Json choice(std::size_t i, const std::string& text, bool last);
   Json logprobs(std::size_t i, std::size_t from);
 };

@@ -204,6 +204,9 @@ Asked RequestReader::completion(const Json& body) const {
   }
   asked.engine.report_prompt = asked.echo && asked.logprobs;
   constraint(f, asked);
+  if (f.integer("best_of", asked.n, 1, kMaxChoices) != asked.n)
+    f.wrong("best_of", "must equal n: all answers are returned");
+  if (!f.text("suffix").value_or("").empty()) f.wrong("suffix", "is not supported");
   f.refuse_others(ignored());
   finish(asked, tokens, "prompt");
   return asked;
@@ -252,10 +255,10 @@ Asked RequestReader::chat(const Json& body) const {
   const std::int64_t tokens =
       f.integer("max_completion_tokens", f.integer("max_tokens", usual, 0, kMaxTokens), 0, kMaxTokens);
   asked.logprobs = f.flag("logprobs", false);
-  if (f.has("top_logprobs")) {
-    if (!asked.logprobs) f.wrong("top_logprobs", "goes with logprobs: true");
-    asked.top_logprobs = static_cast<int>(f.integer("top_logprobs", 0, 0, 20));
-  }
+  asked.top_logprobs = static_cast<int>(f.integer("top_logprobs", 0, 0, 20));
+  if (asked.top_logprobs > 0 && !asked.logprobs) f.wrong("top_logprobs", "goes with logprobs: true");
+  if (const Json* kinds = f.find("modalities"); kinds && *kinds != Json::array({"text"}))
+    f.wrong("modalities", "must be [\"text\"]");
   constraint(f, asked);
   f.refuse_others(ignored());
   if (prompt.tools.required && asked.engine.constraint)

@@ -5,6 +5,11 @@
 namespace dml {
 namespace {
 
+constexpr std::size_t kMaxIncluded = 64;
+constexpr const char* kNothingKept =
+    "nothing of a request is kept; set store: false in the client, so that it sends the messages again";
+constexpr const char* kNoTools = "/v1/responses has no tools; use /v1/chat/completions";
+
 // Converts text parts of the Responses API to those of a chat.
 Json parts_of(const Json& content, const std::string& path) {
   if (content.is_string()) return content;
@@ -58,6 +63,8 @@ Json messages_of(Fields& f) {
         thought = reasoning_of(item);
         continue;
       }
+      if (type == "item_reference") item.wrong("type", std::string("is 'item_reference'; ") + kNothingKept);
+      if (type.starts_with("function_call")) item.wrong("type", "is '" + shown(type, 40) + "'; " + kNoTools);
       if (type != "message") item.wrong("type", "must be message or reasoning");
       const auto role = item.text("role");
       const Json* content = item.find("content");
@@ -106,15 +113,19 @@ Json chat_of_response(const Json& body) {
   if (const Json* reasoning = f.find("reasoning"))
     if (const auto effort = Fields(*reasoning, "reasoning.").text("effort")) chat["reasoning_effort"] = *effort;
   if (const Json* before = f.find("previous_response_id"); before)
-    f.wrong("previous_response_id", "is not supported: nothing of a request is kept; send the messages again");
+    f.wrong("previous_response_id", std::string("is not supported: ") + kNothingKept);
   f.flag("parallel_tool_calls", true);
   if (const Json* tools = f.find("tools"); tools && !(tools->is_array() && tools->empty()))
-    f.wrong("tools", "are not supported here; /v1/chat/completions knows tools");
+    f.wrong("tools", std::string("are not supported: ") + kNoTools);
   if (const Json* choice = f.find("tool_choice"); choice && *choice != "auto" && *choice != "none")
     f.wrong("tool_choice", "goes with tools");
   f.integer("top_logprobs", 0, 0, 0);
-  f.refuse_others({"store", "user", "metadata", "truncation", "include", "service_tier", "safety_identifier",
-                   "prompt_cache_key", "prompt_cache_retention", "background", "stream_options", "max_tool_calls"});
+  if (f.flag("background", false)) f.wrong("background", "is not supported: no answer is kept");
+  for (const std::string& part : f.texts("include", kMaxIncluded))
+    if (part == "message.output_text.logprobs")
+      f.wrong("include", "asks for log-probabilities, which /v1/responses does not have");
+  f.refuse_others({"store", "user", "metadata", "truncation", "service_tier", "safety_identifier", "prompt_cache_key",
+                   "prompt_cache_retention", "stream_options", "max_tool_calls"});
   return chat;
 }
 
@@ -168,6 +179,7 @@ Json ResponseAnswer::response(bool ended) const {
               {"model", asked_.model_name},
               {"output", Json::array()},
               {"parallel_tool_calls", true},
+              {"store", false},
               {"temperature", asked_.engine.sampling.temperature},
               {"top_p", asked_.engine.sampling.top_p},
               {"tools", Json::array()},

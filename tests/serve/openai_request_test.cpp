@@ -47,6 +47,14 @@ class OpenAiRequests : public testing::Test {
   }
   // The prompt of a chat as text.
   std::string prompt(const Asked& asked) const { return models_->format().tokenizer().decode(asked.prompts.at(0)); }
+  std::string refused(const Json& request, bool chat) {
+    try {
+      chat ? reader().chat(request) : reader().completion(request);
+    } catch (const ApiError& e) {
+      return e.param;
+    }
+    return "";
+  }
 
   testing_tools::TemporaryFolder folder_;
   std::unique_ptr<ServedModels> models_;
@@ -82,6 +90,23 @@ TEST_F(OpenAiRequests, WhatIsForcedStandsBehindTheReasoning) {
   Json choice = body();
   choice["guided_choice"] = {"x"};
   EXPECT_EQ(prompt(reader().chat(choice)), thinking + "\n</think>\n\n");
+}
+
+TEST_F(OpenAiRequests, FieldsWithTheValueOfTheirDefaultAreAccepted) {
+  const Json text = {{"prompt", "a"}};
+  auto with = [](Json request, const char* name, const Json& value) {
+    request[name] = value;
+    return request;
+  };
+  EXPECT_EQ(refused(with(text, "best_of", 1), false), "");
+  EXPECT_EQ(refused(with(with(text, "n", 3), "best_of", 3), false), "");
+  EXPECT_EQ(refused(with(text, "best_of", 2), false), "best_of");
+  EXPECT_EQ(refused(with(text, "suffix", ""), false), "");
+  EXPECT_EQ(refused(with(text, "suffix", "x"), false), "suffix");
+  EXPECT_EQ(refused(with(body(), "modalities", {"text"}), true), "");
+  EXPECT_EQ(refused(with(body(), "modalities", {"text", "audio"}), true), "modalities");
+  EXPECT_EQ(refused(with(body(), "top_logprobs", 0), true), "");
+  EXPECT_EQ(refused(with(body(), "top_logprobs", 1), true), "top_logprobs");
 }
 
 }  // namespace

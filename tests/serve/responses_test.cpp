@@ -6,23 +6,13 @@
 #include <filesystem>
 
 #include "model/golden.h"
+#include "serve/recorded_reply.h"
 #include "temporary_folder.h"
 
 namespace dml {
 namespace {
 
-using testing::ElementsAre;
-
-class RecordedReply : public HttpReply {
- public:
-  void add_header(const std::string&, const std::string&) override {}
-  void send(HttpResponse response) override { body = response.body; }
-  void begin(HttpResponse) override {}
-  void write(std::string_view piece) override { body += piece; }
-  void finish() override {}
-  bool gone() const override { return false; }
-  std::string body;
-};
+using testing::AllOf, testing::ElementsAre, testing::HasSubstr;
 
 class Responses : public testing::Test {
  protected:
@@ -138,6 +128,26 @@ TEST_F(Responses, AnAnswerMayBeSentBackWithItsReasoning) {
   EXPECT_EQ(messages[1]["role"], "assistant");
   EXPECT_EQ(messages[1]["reasoning_content"], "I think so");
   EXPECT_EQ(messages[1]["content"][0]["text"], "Yes.");
+}
+
+TEST_F(Responses, WhatIsNotSupportedIsNamed) {
+  const auto error = [](const Json& more) {
+    Json request = {{"input", "Hi"}};
+    request.update(more);
+    try {
+      chat_of_response(request);
+    } catch (const ApiError& e) {
+      return e.param + ": " + e.message;
+    }
+    return std::string();
+  };
+  const auto item = [](const char* type) { return Json{{"input", {{{"type", type}, {"id", "msg_1"}}}}}; };
+  EXPECT_THAT(error(item("item_reference")), AllOf(HasSubstr("input[0].type: "), HasSubstr("store: false")));
+  EXPECT_THAT(error(item("function_call_output")), HasSubstr("/v1/chat/completions"));
+  EXPECT_THAT(error({{"background", true}}), HasSubstr("background: "));
+  EXPECT_THAT(error({{"include", {"message.output_text.logprobs"}}}), HasSubstr("include: "));
+  EXPECT_EQ(error({{"background", false}, {"include", {"reasoning.encrypted_content"}}, {"store", true}}), "");
+  EXPECT_EQ(whole("Yes.")["store"], false);
 }
 
 }  // namespace
