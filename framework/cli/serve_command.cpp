@@ -88,9 +88,15 @@ std::vector<std::string> read_keys(const std::string& path) {
   if (status.st_mode & 077) throw UserError("--api-key-file: {} can be read by others; chmod 600 {}", path, path);
   std::vector<std::string> keys;
   std::istringstream lines(read_file(path, 1 << 20));
+  std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
-    const std::string_view key = trim(line);
-    if (!key.empty() && key[0] != '#') keys.emplace_back(key);
+    ++number;
+    const std::string_view text = trim(line), key = text.substr(0, text.find_first_of(" \t"));
+    if (key.empty() || key[0] == '#') continue;
+    const std::string_view rest = trim(text.substr(key.size()));
+    if (!rest.empty() && rest[0] != '#')
+      throw UserError("--api-key-file: {}:{}: a line holds one key, without blanks", path, number);
+    keys.emplace_back(key);
   }
   if (keys.empty()) throw UserError("--api-key-file: {} has no key", path);
   return keys;
@@ -99,6 +105,17 @@ std::vector<std::string> read_keys(const std::string& path) {
 std::int64_t within(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value < low || value > high) throw UserError("--{}: {} is not from {} to {}", name, value, low, high);
   return value;
+}
+
+// An origin in the spelling of browsers: "https://example.com:8000", in lower case; "*" and "null" stay.
+std::string read_origin(const std::string& text) {
+  if (text == "*" || text == "null") return text;
+  std::string origin = ascii_lower(text.ends_with('/') ? text.substr(0, text.size() - 1) : text);
+  const std::size_t host = origin.find("://");
+  if (host == origin.npos || host == 0 || host + 3 == origin.size() ||
+      origin.find_first_of("/?# ", host + 3) != origin.npos)
+    throw UserError("--cors-origin: '{}' is not an origin, such as https://example.com or http://localhost:3000", text);
+  return origin;
 }
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
@@ -116,7 +133,7 @@ ServerOptions server_options(const Serve& in) {
         "--host {}: everybody who reaches this address could use the model; set --api-key-file FILE (or --no-auth if "
         "that is meant)",
         out.http.host);
-  out.origins = in.origins;
+  for (const std::string& origin : in.origins) out.origins.push_back(read_origin(origin));
   out.queue =
       static_cast<std::size_t>(within("queue", in.queue.value_or(static_cast<std::int64_t>(out.queue)), 1, 100000));
   return out;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `dml serve` promises of its answers, field by field: streams byte by byte, log-probabilities, usage, errors with their
 `param`, keys, pages of other sites, the other endpoints, and what happens at SIGTERM."""
-import argparse, base64, http.client, json, math, re, select, signal, struct, sys, threading, time
+import argparse, base64, http.client, json, math, os, re, select, signal, struct, sys, tempfile, threading, time
 from server import PATIENCE, Server, arguments
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -285,7 +285,9 @@ def errors(s):
 
 def sites_and_keys():
     page, key = {'Origin': 'https://a.example'}, {'Authorization': 'Bearer secret'}
-    s = Server(a.dml, *words, '--api-key', 'secret', '--cors-origin', 'https://a.example', '--slots', '1', '--queue', '1')
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.open(folder + '/keys', os.O_CREAT | os.O_WRONLY, 0o600), 'w') as f: f.write('# keys\n\nsecret  # of Bob\n')
+        s = Server(a.dml, *words, '--api-key-file', folder + '/keys', '--cors-origin', 'https://A.example/', '--slots', '1', '--queue', '1')
     pre = ask(s, 'OPTIONS', '/v1/completions', headers={**page, 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'authorization,content-type,x-stainless-os'})
     check('a preflight needs no key', pre[0] == 204 and pre[1].get('access-control-allow-origin') == 'https://a.example' and 'x-stainless-os' in pre[1].get('access-control-allow-headers', '') and 'POST' in pre[1]['access-control-allow-methods'], pre)
     for path, body in (('/v1/completions', {'prompt': 'a', 'max_tokens': 1}), ('/v1/completions', {'prompt': 'a', 'max_tokens': 1, 'stream': True}), ('/v1/embeddings', {'input': 'a'}), ('/tokenize', {'content': 'a'}), ('/v1/completions', {'prompt': 3})):

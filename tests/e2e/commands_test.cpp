@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "core/files.h"
@@ -91,6 +92,19 @@ TEST_F(Commands, ServeRefusesAnAddressThatIsTaken) {
   close(taken);
   EXPECT_EQ(e.exit, 5);
   EXPECT_THAT(e.err, HasSubstr("cannot listen on 127.0.0.1:" + port + ": Address already in use"));
+}
+
+TEST_F(Commands, ServeRefusesOriginsAndKeysThatNoClientCanSend) {
+  for (const char* origin : {"example.com", "https://", "https://example.com/page"}) {
+    const Ended e = dml({"serve", "--base-model", base_directory(), "--cors-origin", origin});
+    EXPECT_EQ(e.exit, 2) << origin;
+    EXPECT_THAT(e.err, HasSubstr(fmt::format("--cors-origin: '{}' is not an origin", origin)));
+  }
+  const std::string keys = write("keys", "first  # of Alice\nsecond third\n");
+  std::filesystem::permissions(keys, std::filesystem::perms::owner_read);
+  const Ended e = dml({"serve", "--base-model", base_directory(), "--api-key-file", keys});
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, HasSubstr(keys + ":2: a line holds one key"));
 }
 
 TEST_F(Commands, ScoreRefusesRowsWithoutALossOfTheirOwn) {
