@@ -26,10 +26,12 @@ void CheckpointFiles::write_weights_now(const std::string& folder) {
   if (comm().rank() == 0) parts_.companions.write(folder, facts);
 }
 
-// Writes the rounding errors of bfloat16 gradients at once: they are half as large as the gradients.
+// Writes at once, without a copy: the rounding errors of bfloat16 gradients, which are half as large as the gradients,
+// and the objective's state.
 void CheckpointFiles::write_carried(const std::string& folder) const {
-  if (!settings().save_only_model)
-    write_residuals(folder, strategy().residuals(), strategy_name(parts_.form.recipe, comm()), comm());
+  if (settings().save_only_model) return;
+  write_residuals(folder, strategy().residuals(), strategy_name(parts_.form.recipe, comm()), comm());
+  if (comm().rank() == 0) parts_.objective.write_state(folder);
 }
 
 Jobs CheckpointFiles::write(const std::string& folder) {

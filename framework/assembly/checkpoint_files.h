@@ -7,6 +7,7 @@
 #include "assembly/companions.h"
 #include "assembly/trained_form.h"
 #include "optim/optimizer.h"
+#include "train/objective.h"
 #include "train/saver.h"
 
 namespace dml {
@@ -16,6 +17,7 @@ struct CheckpointParts {
   FormParts form;
   TrainedForm& trained;
   const Optimizer& optimizer;
+  const Objective& objective;
   const Companions& companions;
 };
 

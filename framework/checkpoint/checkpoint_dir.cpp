@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kManifestFormat = 1;
 constexpr const char* kBestCheckpoint = "best_checkpoint";  // in the state: a path
-constexpr JsonLimits kCheckpointLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
+constexpr JsonLimits kManifestLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
 /// The number that `digits` is, in the form in which we write it; −1 otherwise.
 std::int64_t number_of(std::string_view digits) {
@@ -137,7 +137,11 @@ CheckpointWriter::CheckpointWriter(std::string output_dir, std::int64_t step)
 
 std::string CheckpointWriter::commit(const TrainState& state, const TrainerState& trainer) {
   DML_CHECK(state.step == step_, "state of step {} in the checkpoint of step {}", state.step, step_);
-  write_file(path_in(path(), "dml_state.json"), train_state_text(state));
+  const std::string text = train_state_text(state);
+  // What observers of plug-ins keep has no limit of its own, so the state is read before it is written.
+  const std::string source = path_in(checkpoint_path(output_dir_, step_), "dml_state.json");
+  read_train_state(parse_json(text, source, kTrainStateLimits), source);
+  write_file(path_in(path(), "dml_state.json"), text);
   write_file(path_in(path(), "trainer_state.json"), trainer_state_text(trainer));
   write_manifest(path(), {{"step", state.step},
                           {"recipe", state.recipe},
@@ -172,7 +176,7 @@ std::string manifest_problem(const std::string& directory, bool contents) {
   std::string path = path_in(directory, "manifest.json");
   if (!file_exists(path)) return "manifest.json is missing";
   try {
-    return check_manifest(directory, read_json(path, kCheckpointLimits), contents);
+    return check_manifest(directory, read_json(path, kManifestLimits), contents);
   } catch (const UserError& e) {
     return e.what();
   }
@@ -217,7 +221,7 @@ TrainState load_train_state(const std::string& checkpoint) {
   if (auto problem = manifest_problem(checkpoint, false); !problem.empty())
     throw UserError("{}: not a complete checkpoint: {}", checkpoint, problem);
   std::string path = path_in(checkpoint, "dml_state.json");
-  return read_train_state(read_json(path, kCheckpointLimits), path);
+  return read_train_state(read_json(path, kTrainStateLimits), path);
 }
 
 void remove_left_over(const std::string& output_dir, double patience) {

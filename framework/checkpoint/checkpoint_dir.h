@@ -34,7 +34,7 @@ class CheckpointWriter {
   /// The temporary folder to write weights, config, tokenizer … into.
   const std::string& path() const { return folder_.path(); }
   /// Writes state, trainer state and manifest, renames the folder to its final name, and updates `latest` (and `best`
-  /// if this step is the best). Returns the final path.
+  /// if this step is the best). Returns the final path. UserError when the state could not be read again.
   std::string commit(const TrainState& state, const TrainerState& trainer);
 
  private:

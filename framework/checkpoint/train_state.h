@@ -26,6 +26,11 @@ struct TrainState {
   bool operator==(const TrainState&) const = default;
 };
 
+/// Limits of dml_state.json.
+inline constexpr JsonLimits kTrainStateLimits{std::size_t{64} << 20, 64, 65536, 1u << 24};
+/// Limits of trainer_state.json, which has an entry for every step.
+inline constexpr JsonLimits kTrainerStateLimits{.bytes = std::size_t{1} << 30, .elements = std::size_t{1} << 27};
+
 std::string train_state_text(const TrainState& state);
 /// Parses dml_state.json. UserError for anything missing, of another type or of a newer format; `source`: prefix of
 /// errors.

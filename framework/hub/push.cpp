@@ -33,7 +33,8 @@ bool is_model_file(const std::string& path) {
       "*.safetensors", "*.safetensors.index.json", "*processor_config.json", "README.md", "LICENSE*", "*.gguf",
       "Modelfile"};
   // Not of the model: optimizer state, the run's state, prepared data.
-  static const std::vector<std::string> state{"optimizer*", "state*.safetensors", "relora*", "ids.safetensors"};
+  static const std::vector<std::string> state{
+      "optimizer*", "state*.safetensors", "residual-*", "completions.safetensors", "relora*", "ids.safetensors"};
   const fs::path name(path);
   if (name.has_parent_path()) return name.parent_path() == kTemplateFolder && name.extension() == kTemplateExtension;
   const auto listed = [&](const auto& names) { return std::ranges::find(names, path) != names.end(); };

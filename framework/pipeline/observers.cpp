@@ -51,23 +51,6 @@ class FirstLoss : public Observer {
   std::string folder_;
 };
 
-// Saves and restores the objective's state.
-class ObjectiveState : public Observer {
- public:
-  explicit ObjectiveState(Objective& objective) : objective_(objective) {}
-  void write_state(TrainState& state) const override {
-    if (Json own = objective_.state(); own.is_null()) state.extra.erase(kKey);
-    else state.extra[kKey] = std::move(own);
-  }
-  void read_state(const TrainState& state, const std::string& source) override {
-    if (const auto own = state.extra.find(kKey); own != state.extra.end()) objective_.restore(*own, source);
-  }
-
- private:
-  static constexpr const char* kKey = "objective";
-  Objective& objective_;
-};
-
 // Progress lines on the terminal.
 class ProgressLines : public Observer {
  public:
@@ -121,7 +104,6 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
   const TrainSection& t = plan.recipe.train;
   Observers all;
   all.push_back(std::make_unique<FormSteps>(plan));
-  all.push_back(std::make_unique<ObjectiveState>(*plan.objective));
   all.push_back(std::make_unique<SignalRequests>(t.save_on_signal));
   if (const DynamicCheckpoint& d = t.dynamic_checkpoint; d.enabled && plan.comm.rank() == 0)
     all.push_back(std::make_unique<TriggerFile>(d.trigger_file_path.value_or(t.output_dir + "/axolotl_checkpoint.save"),

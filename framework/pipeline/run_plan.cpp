@@ -159,7 +159,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
                                   *tokenizer, base.spec, data.references, objective->evaluated_terms()})),
       best_metric(dml::best_metric(file, evaluators)),
       companions(file, *tokenizer, base),
-      files({{recipe, base, trainable, *strategy, comm}, *trained, *optimizer, companions}),
+      files({{recipe, base, trainable, *strategy, comm}, *trained, *optimizer, *objective, companions}),
       step_parts{model(), *objective, *strategy, *optimizer, comm} {
   comm.set_timeout(recipe.distribution.dist_timeout);
   if (const std::string advice = optimizer->advice(); !advice.empty()) log_warning("{}", advice);

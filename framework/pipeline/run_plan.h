@@ -114,6 +114,7 @@ struct RunPlan {
 
   /// Keys of TrainState::extra: digests of further inputs.
   static constexpr const char *kRewardModels = "reward_models", *kEvals = "evals", *kStartAdapter = "lora_model_dir";
+  static constexpr const char* kObjectiveState = "objective";  // written by earlier versions
 
   TrainState fresh_;         // the state of a new run
   std::string recipe_text_;  // as checkpoints record it (pipeline/resume_rules.h)

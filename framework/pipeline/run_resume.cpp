@@ -36,6 +36,8 @@ TrainState RunPlan::start(const std::string& from) {
         "comm_dtype: {} was saved by another strategy or number of ranks, so the rounding errors it carried are lost: "
         "bits differ from those of an uninterrupted run",
         from);
+  objective->read_state(from, found->extra.value(kObjectiveState, Json()));
+  found->extra.erase(kObjectiveState);
   remember_best_checkpoint(*found, from, recipe.train.output_dir);
   found->recipe = fresh_.recipe;  // of an extended run, not the checkpoint's
   for (auto& [key, value] : fresh_.extra.items()) found->extra[key] = value;

@@ -88,10 +88,11 @@ class Objective {
   }
   /// Bytes that begin() needs in addition to the model's working memory.
   virtual std::size_t extra_memory(CausalLm& /*model*/) { return 0; }
-  /// State that a resumed run needs, the same on all ranks; null if there is none.
-  virtual Json state() const { return nullptr; }
-  /// Restores the result of state(). UserError when it is damaged; `source` names the file.
-  virtual void restore(const Json& /*state*/, const std::string& /*source*/) {}
+  /// Writes the state that a resumed run needs as files of a checkpoint; called on rank 0, since it is the same on all.
+  virtual void write_state(const std::string& /*folder*/) const {}
+  /// Reads it on every rank; `earlier`: the state that checkpoints of earlier versions have in dml_state.json, or null.
+  /// UserError when it is damaged.
+  virtual void read_state(const std::string& /*checkpoint*/, const Json& /*earlier*/) {}
 };
 
 /// The means of all terms whose weight is not 0, named `prefix` + name.

@@ -68,6 +68,19 @@ TEST(TrainState, EveryFieldIsNeededAndChecked) {
   EXPECT_THAT(refusal([&] { read_train_state(good, "x"); }), HasSubstr("upgrade dml"));
 }
 
+// What an observer of a plug-in keeps may have any size.
+TEST(TrainState, OneThatCouldNotBeReadAgainIsNotWritten) {
+  testing_tools::TemporaryFolder folder;
+  CheckpointWriter out(folder.path(), 5);
+  write_file(out.path() + "/model.safetensors", "weights");
+  TrainState state = state_of(5);
+  state.extra["plugins"]["watch"] = std::string(kTrainStateLimits.bytes, 'x');
+  EXPECT_THAT(refusal([&] { out.commit(state, {}); }),
+              testing::AllOf(HasSubstr("checkpoint-5/dml_state.json: "), HasSubstr("the limit is 67108864")));
+  state.extra["plugins"]["watch"] = std::string(std::size_t{8} << 20, 'x');
+  EXPECT_EQ(load_train_state(out.commit(state, {})), state);
+}
+
 TEST(TrainerState, HasTheKeysOfTransformers) {
   TrainerState s;
   s.step = 4;

@@ -31,6 +31,8 @@ class Pushing : public testing::Test {
              {"tokenizer.json", varied_bytes(1200, 2)},          // one part, in LFS
              {"README.md", "# A model\n"},
              {"optimizer-rank-0.safetensors", varied_bytes(3000)},
+             {"residual-0.safetensors", varied_bytes(3000)},
+             {"completions.safetensors", varied_bytes(3000)},
              {"metrics.jsonl", "{}\n"},
              {"recipe.yml", "base_model: /home/me\n"},
              {"checkpoint-10/adapter_model.safetensors", varied_bytes(3000)}})

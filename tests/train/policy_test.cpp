@@ -4,9 +4,12 @@
 
 #include <cmath>
 
+#include "checkpoint/safetensors.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "data/schedule.h"
 #include "model/golden.h"
+#include "temporary_folder.h"
 #include "train/objective/advantages.h"
 #include "train/objective/policy_objective.h"
 
@@ -211,8 +214,8 @@ TEST(PolicyObjective, KeepsWhatWasSampledForLaterSteps) {
   golden.model->reserve(objective.measure(*golden.model, {64, 64, 4}, true));
   objective.begin({1, load, *golden.model, none, *comm, 0});
   const double first = objective.train(*golden.model, objective.completed(prompts.view()), {}, none).mean();
-  const Json state = objective.state();
-  ASSERT_FALSE(state.is_null());
+  const testing_tools::TemporaryFolder folder;
+  objective.write_state(folder.path());
   for (const Unit& unit : golden.model->parameters.units()) unit.value.floats()[0] += .05f;
 
   objective.begin({1, load, *golden.model, none, *comm, 1});
@@ -221,15 +224,71 @@ TEST(PolicyObjective, KeepsWhatWasSampledForLaterSteps) {
   const double second = objective.train(*golden.model, objective.completed(prompts.view()), {}, none).mean();
   EXPECT_NE(first, second);
 
-  PolicyObjective resumed(policy.settings(one["settings"]), schedule,
-                          std::make_unique<Fixed>(std::vector<Completion>()));
-  resumed.restore(parse_json(dump(state), "state"), "state");
-  resumed.begin({1, load, *golden.model, none, *comm, 1});
-  EXPECT_EQ(resumed.train(*golden.model, resumed.completed(prompts.view()), {}, none).mean(), second);
+  const SampledSteps stored = read_completions(completions_file(folder.path()));
+  Json list = Json::array();  // as checkpoints of earlier versions have them
+  for (const Completion& c : stored.steps.at(0)) list.push_back({c.text, c.prompt, c.ended, c.advantage, c.old_logps});
+  const Json earlier = {{"sampled_at", 0}, {"steps", {list, list, list}}};
+  for (const std::string& checkpoint : {folder.path(), folder / "of_an_earlier_version"}) {
+    PolicyObjective resumed(policy.settings(one["settings"]), schedule,
+                            std::make_unique<Fixed>(std::vector<Completion>()));
+    resumed.read_state(checkpoint, checkpoint == folder.path() ? Json() : parse_json(dump(earlier), "state"));
+    resumed.begin({1, load, *golden.model, none, *comm, 1});
+    EXPECT_EQ(resumed.train(*golden.model, resumed.completed(prompts.view()), {}, none).mean(), second);
+  }
   objective.begin({1, load, *golden.model, none, *comm, 2});
-  EXPECT_TRUE(objective.state().is_null());
-  const Json damaged = {{"steps", 3}};
-  EXPECT_THROW(resumed.restore(damaged, "state"), UserError);
+  objective.write_state(folder / "nothing");
+  EXPECT_FALSE(file_exists(completions_file(folder / "nothing")));
+  EXPECT_THROW(objective.read_state(folder / "nothing", {{"steps", 3}}), UserError);
+}
+
+SampledSteps sampled_steps(std::size_t count, std::size_t tokens) {
+  SampledSteps out{4, std::vector<std::vector<Completion>>(2)};
+  for (std::size_t i = 0; i < count; ++i) {
+    Completion c{std::vector<Token>(tokens), 7, i % 3 == 0, .1 * static_cast<double>(i)};
+    for (std::size_t t = 0; t < tokens; ++t) c.text[t] = static_cast<Token>((i * 31 + t * 17) % 50000);
+    if (i % 5 > 0)  // the others have no loss
+      for (std::size_t t = 7; t < tokens; ++t) c.old_logps.push_back(-1 / static_cast<double>(t + i));
+    out.steps[i * 2 / count].push_back(std::move(c));
+  }
+  return out;
+}
+
+TEST(Completions, SurviveWritingAndReading) {
+  const testing_tools::TemporaryFolder folder;
+  const std::string path = completions_file(folder.path());
+  for (const auto& [count, tokens] : {std::pair<std::size_t, std::size_t>{1000, 1000}, {1, 7}}) {
+    const SampledSteps written = sampled_steps(count, tokens);
+    write_completions(path, written);
+    const SampledSteps read = read_completions(path);
+    EXPECT_EQ(read.first, 4);
+    ASSERT_EQ(read.steps.size(), count > 1 ? 2u : 1u);
+    for (std::size_t s = 0; s < read.steps.size(); ++s) {
+      ASSERT_EQ(read.steps[s].size(), written.steps[s].size());
+      for (std::size_t i = 0; i < read.steps[s].size(); ++i) {
+        const Completion &a = read.steps[s][i], &b = written.steps[s][i];
+        EXPECT_TRUE(a.text == b.text && a.prompt == b.prompt && a.ended == b.ended && a.advantage == b.advantage &&
+                    a.old_logps == b.old_logps)
+            << s << ", " << i;
+      }
+    }
+  }
+}
+
+TEST(Completions, DamagedFilesAreRefused) {
+  const testing_tools::TemporaryFolder folder;
+  const std::string path = completions_file(folder.path());
+  const auto refused = [&](const std::function<void(SampledSteps&)>& damage) {
+    SampledSteps sampled = sampled_steps(4, 9);
+    damage(sampled);
+    write_completions(path, sampled);
+    EXPECT_THROW(read_completions(path), UserError);
+  };
+  refused([](SampledSteps& s) { s.first = -1; });
+  refused([](SampledSteps& s) { s.steps[0][0].prompt = 10; });
+  refused([](SampledSteps& s) { s.steps[0][1].old_logps.pop_back(); });
+  refused([](SampledSteps& s) { s.steps.insert(s.steps.begin(), std::vector<Completion>()); });
+  write_safetensors(path, {{"tokens", DType::f32, {0}}}, [](const TensorInfo&) { return std::span<const float>(); });
+  EXPECT_THROW(read_completions(path), UserError);
 }
 
 TEST(Schedule, StepsThatAreGeneratedTogetherAreTakenInOrderAndThenAgain) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/files.h"
 #include "train/passes_in_step.h"
 #include "train/scored_rows.h"
 
@@ -52,10 +53,10 @@ void PolicyObjective::begin(const GlobalBatch& global) {
   const Schedule::Step at = schedule_.step(global.step);
   step_ = global.step;
   values_.clear();
-  if (sampled_at_ != at.first_together) {
-    sampled_ = source_->sample(at.first_together, global.model, global.comm);
-    sampled_at_ = at.first_together;
-    values_ = sampled_.values;
+  if (sampled_.first != at.first_together) {
+    Completions::Sampled sampled = source_->sample(at.first_together, global.model, global.comm);
+    sampled_ = {at.first_together, std::move(sampled.steps)};
+    values_ = std::move(sampled.values);
     if (at.last_together - at.first_together > 1)
       find_logps(global, at.first_together, sampled_.steps, &Completion::old_logps);
   }
@@ -233,30 +234,14 @@ std::size_t PolicyObjective::extra_memory(CausalLm& model) {
   return source_->memory(model).beside + (reference_ ? reference_->reserved() : 0);
 }
 
-Json PolicyObjective::state() const {
-  if (sampled_at_ < 0 || step_ + 1 >= schedule_.step(sampled_at_).last_together) return nullptr;
-  Json steps = Json::array();
-  for (const auto& step : sampled_.steps) {
-    Json list = Json::array();
-    for (const Completion& c : step) list.push_back({c.text, c.prompt, c.ended, c.advantage, c.old_logps});
-    steps.push_back(std::move(list));
-  }
-  return {{"sampled_at", sampled_at_}, {"steps", std::move(steps)}};
+void PolicyObjective::write_state(const std::string& folder) const {
+  const bool needed = sampled_.first >= 0 && step_ + 1 < schedule_.step(sampled_.first).last_together;
+  if (needed) write_completions(completions_file(folder), sampled_);
 }
 
-void PolicyObjective::restore(const Json& state, const std::string& source) {
-  try {
-    sampled_ = {};
-    for (const Json& list : state.at("steps")) {
-      auto& step = sampled_.steps.emplace_back();
-      for (const Json& c : list)
-        step.push_back({c.at(0).get<std::vector<Token>>(), c.at(1).get<std::int32_t>(), c.at(2).get<bool>(),
-                        c.at(3).get<double>(), c.at(4).get<std::vector<double>>()});
-    }
-    sampled_at_ = state.at("sampled_at").get<std::int64_t>();
-  } catch (const Json::exception& e) {
-    throw UserError("{}: the completions of the step are damaged: {}", source, e.what());
-  }
+void PolicyObjective::read_state(const std::string& checkpoint, const Json& earlier) {
+  if (const std::string path = completions_file(checkpoint); file_exists(path)) sampled_ = read_completions(path);
+  else if (!earlier.is_null()) sampled_ = completions_in(earlier, checkpoint);
 }
 
 }  // namespace dml

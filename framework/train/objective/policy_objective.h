@@ -11,21 +11,10 @@
 
 #include "data/schedule.h"
 #include "train/objective.h"
+#include "train/objective/completions.h"
 #include "train/objective/policy_loss.h"
 
 namespace dml {
-
-/// A generated completion.
-struct Completion {
-  std::vector<Token> text;  // prompt and completion, including the stop token
-  std::int32_t prompt = 0;  // number of prompt tokens
-  bool ended = false;       // with a stop token, not by reaching the maximum length
-  double advantage = 0;
-  std::vector<double> old_logps = {};  // log p of each token when it was sampled; empty: sampled by the current weights
-  std::vector<double> reference_logps = {};  // under the moving reference, in this step
-
-  std::int64_t size() const { return std::ssize(text) - prompt; }
-};
 
 /// Samples and scores completions.
 class Completions {
@@ -69,8 +58,8 @@ class PolicyObjective : public Objective {
                     std::span<DocumentLoss> documents = {}) override;
   std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
   std::size_t extra_memory(CausalLm& model) override;
-  Json state() const override;
-  void restore(const Json& state, const std::string& source) override;
+  void write_state(const std::string& folder) const override;
+  void read_state(const std::string& checkpoint, const Json& earlier) override;
 
  private:
   /// Packs completions into a micro-batch, one document each.
@@ -91,9 +80,9 @@ class PolicyObjective : public Objective {
   std::unique_ptr<Completions> source_;
   std::unique_ptr<CausalLm> reference_;
   std::vector<Metric> terms_;
-  Completions::Sampled sampled_;
-  std::int64_t sampled_at_ = -1, step_ = -1;  // counted over the whole run
-  std::span<const Completion> now_;           // completions of the current step
+  SampledSteps sampled_;
+  std::int64_t step_ = -1;           // counted over the whole run
+  std::span<const Completion> now_;  // completions of the current step
   std::vector<NamedValue> values_;
   // Buffers for the current micro-batch; members so that their memory is reused.
   std::vector<Token> tokens_, labels_;
