@@ -11,11 +11,12 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
+// The losses are left out where the history cannot be read: a run resumes without it.
 void add_losses(CheckpointRow& row) {
   std::string path = row.path + "/trainer_state.json";
   if (!file_exists(path)) return;
   try {
-    Json state = read_json(path);
+    Json state = read_json(path, kTrainerStateLimits);
     if (!state.is_object() || !state.contains("log_history") || !state["log_history"].is_array()) return;
     for (const Json& entry : state["log_history"]) {
       if (!entry.is_object()) continue;
@@ -24,8 +25,7 @@ void add_losses(CheckpointRow& row) {
           it != entry.end() && it->is_number() && json_integer(entry, "step", -1, path) == row.step)
         row.eval_loss = it->get<double>();
     }
-  } catch (const UserError& e) {
-    if (row.problem.empty()) row.problem = e.what();
+  } catch (const UserError&) {
   }
 }
 
@@ -68,7 +68,7 @@ std::optional<Checkpoint> checkpoint_at(const std::string& folder) {
   const std::string state = path_in(folder, "dml_state.json");
   if (!file_exists(state) || !file_exists(path_in(folder, "manifest.json"))) return std::nullopt;
   try {
-    return Checkpoint{folder, json_integer(read_json(state), "step", 0, state)};
+    return Checkpoint{folder, json_integer(read_json(state, kTrainStateLimits), "step", 0, state)};
   } catch (const UserError&) {
     return Checkpoint{folder, step_in_name(folder)};
   }

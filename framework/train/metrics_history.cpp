@@ -16,8 +16,6 @@
 namespace dml {
 namespace {
 
-constexpr JsonLimits kStateLimits{.bytes = std::size_t{1} << 30};
-
 // The order of a step's lines: the step, its evaluation, the texts of that.
 enum class Place { step, evaluation, other };
 
@@ -78,7 +76,7 @@ std::vector<Line> restored_lines(const std::string& checkpoint, const MetricsBef
   std::set<std::pair<std::int64_t, Place>> have;
   for (const Line& line : known) have.insert({line.step, line.place});
   try {
-    const Json state = read_json(source, kStateLimits);
+    const Json state = read_json(source, kTrainerStateLimits);
     const auto history = state.is_object() ? state.find("log_history") : state.end();
     if (history == state.end() || !history->is_array()) return lines;
     for (const Json& entry : *history) {

@@ -42,6 +42,20 @@ TEST_F(Checkpoints, AFolderThatIsOneIsExaminedByItself) {
   EXPECT_THAT(checkpoint_rows(folder_ / "kept", true).at(0).problem, HasSubstr("damaged"));
 }
 
+TEST_F(Checkpoints, AreValidWhateverTheirHistory) {
+  const std::string path = save("run", 5);
+  std::string history = R"({"log_history": [{"step": 4, "loss": 3.5})";
+  for (int step = 5; history.size() < (std::size_t{65} << 20); ++step)  // more than most JSON files may have
+    history += fmt::format(R"(,{}{{"step": {}, "loss": 2.5}})", std::string(100, ' '), step);
+  for (const std::string& text : {history + "]}", std::string("{")}) {
+    write_file(path + "/trainer_state.json", text);
+    write_manifest(path, {{"step", 5}});
+    const CheckpointRow row = checkpoint_rows(path, true).at(0);
+    EXPECT_EQ(row.problem, "");
+    EXPECT_EQ(row.loss, text == "{" ? std::nullopt : std::optional(2.5));
+  }
+}
+
 TEST_F(Checkpoints, AFolderWhoseStateIsDamagedIsReported) {
   const std::string path = save("run", 5);
   write_file(path + "/dml_state.json", "{\"step\":");
