@@ -8,6 +8,7 @@
 #include "assembly/model_location.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "dist/agreement.h"
 #include "hub/cache.h"
 #include "tokenizer/same_tokens.h"
 
@@ -58,7 +59,7 @@ std::string from_first_rank(Comm& comm, const std::function<std::string()>& comp
       problem = e.what();
     }
   problem = comm.broadcast_text(problem, 0);
-  if (!problem.empty()) throw UserError("{}", problem);
+  if (!problem.empty()) throw AgreedError("{}", problem);
   return comm.broadcast_text(found, 0);
 }
 
@@ -169,7 +170,7 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
       problem = e.what();
     }
     for (const std::string& other : comm.all_gather(problem))
-      if (!other.empty()) throw UserError("reward '{}': {}", names_[m.place], other);
+      if (!other.empty()) throw AgreedError("reward '{}': {}", names_[m.place], other);
     std::vector<double>& values = out[m.place];
     values.resize(completions.size());
     const auto all = comm.all_gather(bytes_of(mine));
@@ -177,8 +178,8 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
       const std::size_t group = i / kGroup, place = group / ranks * kGroup + i % kGroup;
       std::memcpy(&values[i], all[group % ranks].data() + place * sizeof(double), sizeof(double));
       if (!std::isfinite(values[i]))
-        throw UserError("{}: reward '{}' is {}; expected a number", completions[i].row.place, names_[m.place],
-                        values[i]);
+        throw AgreedError("{}: reward '{}' is {}; expected a number", completions[i].row.place, names_[m.place],
+                          values[i]);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "dist/comm.h"
 #include "dist/strategy.h"
 
@@ -20,6 +21,12 @@ struct AgreementItem {
 /// Compares the items of all ranks. Error(distributed) on every rank, with a table of the differences, unless all are
 /// equal.
 void check_agreement(Comm& comm, const std::vector<AgreementItem>& items);
+
+/// A mistake of the user that all ranks report at the same point, so that they may still act together before they end.
+class AgreedError : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 /// A buffer of which several ranks hold a copy.
 struct Replica {

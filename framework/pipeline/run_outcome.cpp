@@ -100,7 +100,7 @@ RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<E
   const std::vector<EvalMetrics> evals = with_loss(all_evals);
   auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
   if (evals.size() > 1 && result != evals.end() && result != evals.begin())
-    return {"validation loss", evals.front().loss(), result->loss()};
+    return {kValidationLoss, evals.front().loss(), result->loss()};
   return outcome_of_steps("training loss", loss_values(steps), false);
 }
 

@@ -9,8 +9,10 @@
 
 namespace dml {
 
+inline constexpr const char* kValidationLoss = "validation loss";
+
 struct RunOutcome {
-  std::string what;  // "reward", "validation loss", "training loss"; "" when too little was measured
+  std::string what;  // "reward", kValidationLoss, "training loss"; "" when too little was measured
   double first = 0, last = 0;
   bool greater_is_better = false;
   double noise = 0;  // standard error of last − first, since each step has other examples; 0 for evaluations

@@ -92,14 +92,16 @@ void log_stopped(const RunEnd& end, std::int64_t steps, const RunRecord& record)
 }
 
 // Logs the last line of a run.
-void log_done(const RunOutcome& outcome, const TrainState& state, const TrainSection& settings, double seconds) {
+void log_done(const RunOutcome& outcome, const RunPlan& plan, const TrainState& state, double seconds) {
+  const TrainSection& settings = plan.recipe.train;
   const std::string where =
       fmt::format("result in {}, report in {}/report.html", settings.output_dir, settings.output_dir);
   if (!outcome.worse()) {
     log_info("Done in {}: {}{}{}", clock_text(seconds), outcome.text(), outcome.what.empty() ? "" : "; ", where);
     return;
   }
-  const bool better = !settings.load_best_model_at_end && state.best_metric && *state.best_metric < outcome.last;
+  const bool better = !settings.load_best_model_at_end && outcome.what == kValidationLoss &&
+                      plan.best_metric.name == kEvalLoss && state.best_metric && *state.best_metric < outcome.last;
   log_warning("this run ended worse than it began: {}{}. Done in {}: {}", outcome.text(),
               better ? fmt::format(" (lowest {:.4f} after step {}; load_best_model_at_end: true keeps it)",
                                    *state.best_metric, state.best_step)
@@ -296,10 +298,6 @@ ExitCode train(const RecipeFile& given, Comm& comm, const TrainOptions& options)
     if (is_rank_zero) log_stopped(end, plan.data.schedule.steps(), record);
     return ExitCode::stopped;
   }
-  if (end.reason == RunEnd::Reason::finished_early)
-    log_info("Stopped early at step {}: {} has not improved for {} evaluations", end.step,
-             plan.best_metric.name == kEvalLoss ? "the validation loss" : plan.best_metric.name,
-             settings.early_stopping_patience.value_or(0));
   const std::string changed = trainer.checked_base();
   const std::int64_t result_step = plan.load_best_model(trainer.state());
   plan.files.write_result();
@@ -309,7 +307,7 @@ ExitCode train(const RecipeFile& given, Comm& comm, const TrainOptions& options)
     const double seconds = seconds_since(started);
     write_report(settings.output_dir, run_report(plan, *log, seconds, result_step, train_command(record, "", "dml")));
     push_result(file.recipe);
-    log_done(outcome_of(log->steps(), log->evals(), result_step), trainer.state(), settings, seconds);
+    log_done(outcome_of(log->steps(), log->evals(), result_step), plan, trainer.state(), seconds);
   }
   return ExitCode::ok;
 }

@@ -1,4 +1,5 @@
 // Observers of plug-ins, on rank 0. Their state is part of every checkpoint, under the name of their row.
+#include "core/log.h"
 #include "plugin/adapters.h"
 #include "plugin/tables.h"
 
@@ -10,8 +11,6 @@ plugin::NamedValues to_plugin(const std::vector<NamedValue>& values) {
   for (const NamedValue& v : values) out.emplace_back(v.name, v.value);
   return out;
 }
-
-Action asked(const plugin::Action& a) { return {a.save, a.finish, a.stop}; }
 
 plugin::End to_plugin(RunEnd::Reason reason) {
   switch (reason) {
@@ -35,7 +34,7 @@ class PluginObserver : public Observer {
     return {};
   }
   Action on_step(const StepMetrics& m) override {
-    return asked(guarded(origin_, [&] {
+    return noted(guarded(origin_, [&] {
       return observer_->on_step({m.step, m.epoch, m.loss, m.grad_norm, m.lr, m.tokens, m.trained_tokens, m.tok_s,
                                  m.step_s, m.mem, to_plugin(m.values)});
     }));
@@ -43,12 +42,14 @@ class PluginObserver : public Observer {
   Action on_eval(const EvalMetrics& m, const std::vector<SampleMetrics>& samples) override {
     std::vector<plugin::Sample> texts;
     for (const SampleMetrics& s : samples) texts.push_back({s.prompt, s.expected, s.text});
-    return asked(guarded(origin_, [&] { return observer_->on_eval({m.step, m.epoch, to_plugin(m.values)}, texts); }));
+    return noted(guarded(origin_, [&] { return observer_->on_eval({m.step, m.epoch, to_plugin(m.values)}, texts); }));
   }
   void on_save(const SavedCheckpoint& saved) override {
     guarded(origin_, [&] { observer_->on_save(saved.path, saved.step); });
   }
   void on_end(const RunEnd& end) override {
+    if (asked_to_finish_ && end.reason == RunEnd::Reason::finished_early)
+      log_info("Finished early at step {}: plug-in {}: {} asked for it", end.step, origin_.plugin, origin_.row);
     guarded(origin_, [&] { observer_->on_end(to_plugin(end.reason), end.step); });
   }
   void write_state(TrainState& state) const override {
@@ -62,9 +63,15 @@ class PluginObserver : public Observer {
   }
 
  private:
+  Action noted(const plugin::Action& asked) {
+    asked_to_finish_ |= asked.finish;
+    return {asked.save, asked.finish, asked.stop};
+  }
+
   Origin origin_;
   std::string name_;
   std::unique_ptr<plugin::Observer> observer_;
+  bool asked_to_finish_ = false;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/best_model.h"
 
 #include "core/json.h"
+#include "core/log.h"
 
 namespace dml {
 
@@ -18,6 +19,12 @@ Action BestModel::on_eval(const EvalMetrics& metrics, const std::vector<SampleMe
   Action action = ending();
   action.save = better && settings_.save;
   return action;
+}
+
+void BestModel::on_end(const RunEnd& end) {
+  if (end.reason == RunEnd::Reason::finished_early && ending().finish)
+    log_info("Stopped early at step {}: {} has not improved for {} evaluations", end.step,
+             settings_.metric.name == kEvalLoss ? "the validation loss" : settings_.metric.name, *settings_.patience);
 }
 
 void BestModel::write_state(TrainState& state) const {

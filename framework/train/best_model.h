@@ -21,6 +21,7 @@ class BestModel : public Observer {
   /// An evaluation without the metric neither improves it nor counts towards patience, and as with transformers neither
   /// does the one before the first step. NaN is never the best value.
   Action on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) override;
+  void on_end(const RunEnd& end) override;
   void write_state(TrainState& state) const override;
   void read_state(const TrainState& state, const std::string& source) override;
 

@@ -1,8 +1,9 @@
 // Observers of a run, and the actions they request: metrics, progress, signals, time limit, watchdog, early stopping.
 // An observer is a file of its own, and an entry in the list of pipeline/observers.cpp.
 //
-// An observer that requests actions or takes part in collectives is created on every rank; the actions of all ranks are
-// combined. One that only writes is created on rank 0 alone.
+// An observer that takes part in collectives is created on every rank; one that only writes, or that a plug-in has
+// added, on rank 0 alone. The actions of all ranks are combined. An exception in on_start, on_step or on_eval ends the
+// run after the checkpoint in progress is complete, whichever ranks it is on.
 #pragma once
 
 #include <cstdint>

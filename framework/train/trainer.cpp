@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "core/profile.h"
+#include "dist/agreement.h"
 #include "train/average.h"
 
 namespace dml {
@@ -137,8 +138,7 @@ RunEnd Trainer::run() {
 }
 
 Action Trainer::start() {
-  Action now;
-  for (auto& o : parts_.observers) now |= o->on_start(settings_.facts);
+  Action now = notified([&](Observer& o) { return o.on_start(settings_.facts); });
   if (settings_.facts.resumed_from.empty()) now |= evaluate({.step = 0});
   else if (evaluation_open()) now |= repeat_evaluation();
   reset_profile();
@@ -155,16 +155,18 @@ Action Trainer::repeat_evaluation() {
 }
 
 Action Trainer::advance() {
-  Action now;
+  StepMetrics metrics;
   try {
-    const StepMetrics metrics = step();
+    metrics = step();
     stop_if_base_is_lost();
     report_saved(parts_.saver.poll());
-    for (auto& o : parts_.observers) now |= o->on_step(metrics);
-  } catch (const Error& e) {  // on all ranks alike, when it is one of these: rewards that failed are a user's error
-    if (e.code() == ExitCode::diverged || dynamic_cast<const UserError*>(&e)) finish_save();
+  } catch (const Error& e) {
+    // The checkpoint in progress is completed where all ranks come here: another error may be that of one of them.
+    const bool alone = parts_.step.comm.size() == 1 && e.code() == ExitCode::user;
+    if (alone || e.code() == ExitCode::diverged || dynamic_cast<const AgreedError*>(&e)) finish_save();
     throw;
   }
+  Action now = notified([&](Observer& o) { return o.on_step(metrics); });
   now |= evaluate({state_.step, settings_.evaluates(state_.step - 1)});
   now = settled(now);
   if (now.save || settings_.saves(state_.step - 1)) save();
@@ -235,8 +237,7 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
     return now;
   }
   state_.extra.erase(kEvaluationOpen);
-  for (auto& o : parts_.observers) now |= o->on_eval({state_.step, state_.epoch, result.values}, result.samples);
-  return now;
+  return notified([&](Observer& o) { return o.on_eval({state_.step, state_.epoch, result.values}, result.samples); });
 }
 
 // What all ranks do now. A run that is complete does not stop any more.
@@ -247,10 +248,30 @@ Action Trainer::settled(const Action& mine) {
 }
 
 Action Trainer::agreed(const Action& mine) {
-  constexpr std::int64_t kField = std::int64_t{1} << 20;  // each field holds a count of ranks
-  const std::int64_t sum = parts_.step.comm.sum(
-      std::int64_t{mine.save} + kField * (std::int64_t{mine.finish} + kField * std::int64_t{mine.stop}));
-  return {sum % kField > 0, sum / kField % kField > 0, sum / kField / kField > 0};
+  constexpr int kBits = 15;  // each field holds a count of ranks
+  const std::int64_t sum =
+      parts_.step.comm.sum(std::int64_t{mine.save} | std::int64_t{mine.finish} << kBits |
+                           std::int64_t{mine.stop} << 2 * kBits | std::int64_t{failure_ != nullptr} << 3 * kBits);
+  const auto any = [&](int field) { return (sum >> field * kBits & ((1 << kBits) - 1)) != 0; };
+  if (any(3)) end_after_failure();
+  return {any(0), any(1), any(2)};
+}
+
+Action Trainer::notified(const std::function<Action(Observer&)>& call) {
+  Action all;
+  if (failure_) return all;
+  try {
+    for (auto& o : parts_.observers) all |= call(*o);
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  return all;
+}
+
+void Trainer::end_after_failure() {
+  finish_save();
+  if (failure_) std::rethrow_exception(failure_);
+  throw Error(ExitCode::distributed, "an observer of rank 0 failed");
 }
 
 void Trainer::report_saved(const std::string& path) {

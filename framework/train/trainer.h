@@ -1,6 +1,7 @@
 // The training loop: steps, evaluations, checkpoints, observers. The pipeline creates the objects that it works on.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -88,7 +89,12 @@ class Trainer {
   /// Throws an IoError if pages of the base cannot be read, after saving what was computed before.
   void stop_if_base_is_lost();
   Action settled(const Action& mine);
+  /// Combines the actions of all ranks. Ends the run on all of them when an observer of any has failed. A collective.
   Action agreed(const Action& mine);
+  /// Calls all observers. An exception is kept until all ranks know of it, because an observer of rank 0 fails alone.
+  Action notified(const std::function<Action(Observer&)>& call);
+  /// Completes the checkpoint in progress, then rethrows the failure of this rank's observer.
+  [[noreturn]] void end_after_failure();
   TrainerState trainer_state() const;
   std::string resume_hint() const;
   std::int64_t total() const { return parts_.schedule.steps(); }
@@ -97,6 +103,7 @@ class Trainer {
   TrainerSettings settings_;
   TrainState state_;
   FiniteState finite_state_;
+  std::exception_ptr failure_;                                 // of an observer
   std::int64_t saved_at_ = -1, updated_at_ = 0, refused_ = 0;  // refused_: number of consecutive steps skipped
 };
 

@@ -46,6 +46,15 @@ TEST_F(PlugIns, OptimizerScheduleObjectiveEvaluatorAndObserverTrainAndResume) {
   EXPECT_EQ(results_in(at("stopped")), results_in(at("whole")));
 }
 
+TEST_F(PlugIns, AnObserverThatEndsTrainingIsNamed) {
+  const Ended e = train(1, recipe("r.yml", tiny_model() + loaded() +
+                                               Keys{{"max_steps", "6"}, {"plugin_args", "{watch: {finish_at: 3}}"}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.err, HasSubstr("Finished early at step 3: plug-in mine 2.1"));
+  EXPECT_THAT(e.err, HasSubstr("observer 'watch' asked for it"));
+  EXPECT_THAT(e.err, testing::Not(HasSubstr("has not improved")));
+}
+
 TEST_F(PlugIns, AStrategyThatSumsOverTheRanksIsDdp) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   const Keys keys =
@@ -83,7 +92,7 @@ TEST_P(PlugInsThatThrow, EndTheRunOnEveryRankWithOneLine) {
     std::string says;
   };
   std::vector<Case> cases{
-      {{{"plugin_args", "{watch: {fail_at: 2}}"}}, "observer 'watch': seen enough"},
+      {{{"plugin_args", "{watch: {fail_at: 2}}"}, {"save_steps", "1"}}, "observer 'watch': seen enough"},
       {{{"optimizer", "my_sgd"}, {"optim_args", "{fail_at: 2}"}}, "optimizer 'my_sgd': no more steps"},
       {{{"lr_scheduler", "halves"}, {"lr_scheduler_kwargs", "{times: 13}"}},
        "schedule 'halves': an exception that is not a std::exception"},
@@ -105,6 +114,7 @@ TEST_P(PlugInsThatThrow, EndTheRunOnEveryRankWithOneLine) {
     EXPECT_EQ(e.err.find("error: ", line + 1), std::string::npos) << "more than one error:\n" << e.err;
     EXPECT_THAT(e.err.substr(line), testing::AllOf(HasSubstr("plug-in mine 2.1"), HasSubstr(c.says)));
     EXPECT_TRUE(processes_with(at("r.yml")).empty()) << c.says << ": a rank is left";
+    EXPECT_TRUE(file_exists(at("run/checkpoint-1/manifest.json"))) << c.says;  // of the first case
   }
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, PlugInsThatThrow, testing::Values(1, 2, 4));

@@ -366,6 +366,13 @@ TEST_F(Runs, ReportTheLossInTheirLastLine) {
   Ended bad = train(1, recipe("bad.yml", tiny_lora() + wild));
   ASSERT_EQ(bad.exit, 0) << bad.err;
   EXPECT_THAT(last_line(bad.err), AllOf(HasSubstr("ended worse than it began"), HasSubstr("validation loss")));
+  // The best value of another metric is not the lowest loss.
+  wild = wild + Keys{{"eval_metrics", "[bits_per_byte]"},
+                     {"metric_for_best_model", "eval_bits_per_byte"},
+                     {"output_dir", at("bits")}};
+  bad = train(1, recipe("bits.yml", tiny_lora() + wild));
+  ASSERT_EQ(bad.exit, 0) << bad.err;
+  EXPECT_THAT(last_line(bad.err), AllOf(HasSubstr("ended worse"), Not(HasSubstr("lowest"))));
 }
 
 TEST_F(Runs, PrintAsMuchAsRequested) {

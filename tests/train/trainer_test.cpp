@@ -113,10 +113,12 @@ struct SmallRun {
   std::vector<std::int64_t> offsets{batch.starts.begin(), batch.starts.end()};
   std::vector<std::int32_t> chosen;
   testing_tools::TemporaryFolder folder;
+  std::string output = folder.path();
   std::vector<std::string> lines;
   std::vector<std::unique_ptr<Observer>> observers;
   std::vector<std::unique_ptr<Evaluator>> evaluators;
   std::int64_t steps = 4, every = 100, nonfinite_patience = 1;
+  bool save_in_background = false;
   Poisoned objective;
   std::vector<float> values;      // in the end, also of a run that fails
   std::vector<std::string> rows;  // that were named, of rank 0
@@ -155,12 +157,12 @@ struct SmallRun {
     const StepParts parts{*model, objective, *strategy, *optimizer, comm};
     const LearningRate rate({.name = "constant", .peak = 0.01, .steps = steps});
     EmptyContents contents;
-    Saver saver(parts, contents, {folder.path(), 0, false});
+    Saver saver(parts, contents, {output, 0, save_in_background});
     MappedWatch nothing({});
     BaseWatch base(
         comm, nothing, "", [] { return std::string(); }, false);
     TrainerSettings settings;
-    settings.facts = {.first_step = state.step, .steps = steps, .output_dir = folder.path(), .resumed_from = from};
+    settings.facts = {.first_step = state.step, .steps = steps, .output_dir = output, .resumed_from = from};
     settings.evaluates = [this](std::int64_t s) { return (s + 1) % every == 0; };
     settings.saves = [](std::int64_t) { return false; };
     settings.nonfinite_patience = nonfinite_patience;
@@ -219,6 +221,49 @@ TEST(Trainer, FinishesEarlyAsIfThatStepWereTheLast) {
   EXPECT_EQ(end.step, 2);
   EXPECT_EQ(end.saved_at, 2);
   EXPECT_TRUE(file_exists(run.folder / "checkpoint-2/manifest.json"));
+}
+
+// Observers that only write exist on one rank.
+TEST(Trainer, AnObserverThatFailsOnOneRankEndsTheRunAfterItsCheckpoint) {
+  const testing_tools::TemporaryFolder shared;
+  std::vector<std::string> errors(3);
+  run_thread_ranks(3, [&](Comm& comm) {
+    SmallRun run;
+    run.output = shared.path();
+    run.save_in_background = true;
+    run.diary().answer = [&](std::int64_t step) {
+      if (step == 3 && comm.rank() == 0) throw UserError("spikes cannot be written");
+      return Action{.save = step == 2};
+    };
+    try {
+      run.run(comm);
+    } catch (const Error& e) {
+      errors[static_cast<std::size_t>(comm.rank())] = e.what();
+    }
+  });
+  EXPECT_THAT(errors,
+              ElementsAre("spikes cannot be written", "an observer of rank 0 failed", "an observer of rank 0 failed"));
+  EXPECT_TRUE(file_exists(shared / "checkpoint-2/manifest.json"));
+}
+
+// The other ranks are in the middle of the step, so nothing can be done together with them.
+TEST(Trainer, AStepThatFailsOnOneRankEndsTheRunWithItsError) {
+  const testing_tools::TemporaryFolder shared;
+  try {
+    run_thread_ranks(2, [&](Comm& comm) {
+      SmallRun run;
+      run.output = shared.path();
+      run.save_in_background = true;
+      run.diary().answer = [](std::int64_t step) { return Action{.save = step == 2}; };
+      run.observers.push_back(std::make_unique<Damage>([&](std::int64_t done) {
+        if (done == 2 && comm.rank() == 0) throw UserError("lost count");
+      }));
+      run.run(comm);
+    });
+    ADD_FAILURE() << "the run did not end";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "lost count");
+  }
 }
 
 TEST(Trainer, AStopAfterTheLastStepHasNoEffect) {
@@ -361,6 +406,16 @@ TEST(BestModel, UsesItsMetricAndDirectionAndResumesItsState) {
   EXPECT_FALSE(resumed.on_start({}).finish);
   EXPECT_TRUE(resumed.on_eval(eval(4, {{"score", NAN}}), {}).finish);  // the second without improvement
   EXPECT_TRUE(resumed.on_eval(eval(5, {{"score", 0.75}}), {}).save);
+
+  testing::internal::CaptureStderr();
+  best.on_end({RunEnd::Reason::finished_early, 3, 3});  // another observer ended it
+  resumed.on_end({RunEnd::Reason::finished_early, 5, 5});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  resumed.on_eval(eval(6, {{"score", 0.5}}), {}), resumed.on_eval(eval(7, {{"score", 0.5}}), {});
+  testing::internal::CaptureStderr();
+  resumed.on_end({RunEnd::Reason::finished_early, 7, 7});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "Stopped early at step 7: score has not improved for 2 evaluations\n");
 
   BestModel loss({{"eval_loss"}, false, {}});
   EXPECT_FALSE(loss.on_eval(eval(1, {{"eval_loss", NAN}}), {}).save);
