@@ -47,7 +47,7 @@ void name_choices() {
   }
   set_choices("optimizer", std::move(names));
   std::vector<Choice> shapes;
-  for (const auto& row : schedules().rows()) shapes.push_back({row.name, row.name});
+  for (const auto& row : schedules().rows()) shapes.push_back({row.name, row.name, "", row.make.keys});
   set_choices("lr_scheduler", std::move(shapes));
   std::vector<Choice> distributions;
   for (const auto& row : strategies().rows()) distributions.push_back({row.name, row.name, "", row.make.keys});

@@ -67,13 +67,12 @@ double constant(const ScheduleSettings&, const SchedulePosition&) { return 1; }
 double linear(const ScheduleSettings&, const SchedulePosition& at) { return 1 - at.p(); }
 
 double cosine(const ScheduleSettings& s, const SchedulePosition& at) {
-  double floor = s.quadratic_warmup ? 0 : floor_of(s);
   SchedulePosition place = at;
   if (s.constant_lr_ratio) {
     place.steps = std::floor(at.steps * *s.constant_lr_ratio);
     place.step = std::min(at.step, place.steps);
   }
-  return above(floor, std::max(0.0, half_cosine(2 * argument(s, "num_cycles", 0.5) * place.p())));
+  return above(floor_of(s), std::max(0.0, half_cosine(2 * argument(s, "num_cycles", 0.5) * place.p())));
 }
 
 double cosine_with_min_lr(const ScheduleSettings& s, const SchedulePosition& at) {
@@ -144,29 +143,34 @@ double one_cycle(const ScheduleSettings& s, const SchedulePosition& at) {
 Registry<ScheduleShape>& schedules() {
   static Registry<ScheduleShape> registry(
       "learning rate schedule",
-      {{"cosine", "half a cosine down to zero, or to cosine_min_lr_ratio", {cosine, {"num_cycles"}}},
+      {{"cosine",
+        "half a cosine down to zero, or to cosine_min_lr_ratio",
+        {cosine, {"num_cycles"}, {kQuadraticWarmup, kMinLrRatio, kConstantLrRatio}}},
        {"linear", "straight down to zero", {linear, {}}},
        {"constant", "the peak; warm-up only where the recipe asks for it", {constant, {}}},
        {"constant_with_warmup", "the peak, after a warm-up", {constant, {}}},
        {"cosine_with_restarts", "num_cycles cosines, each from the peak", {cosine_with_restarts, {"num_cycles"}}},
        {"cosine_with_min_lr",
         "half a cosine down to min_lr or min_lr_rate",
-        {cosine_with_min_lr, {"num_cycles", "min_lr", "min_lr_rate"}}},
+        {cosine_with_min_lr, {"num_cycles", "min_lr", "min_lr_rate"}, {kMinLrRatio, kConstantLrRatio}}},
        {"polynomial", "(1 − p)^power down to lr_end", {polynomial, {"power", "lr_end"}}},
        {"inverse_sqrt", "one over the square root of the step", {inverse_sqrt, {"timescale"}}},
        {"warmup_stable_decay",
         "the peak, then a decay over the last num_decay_steps (a tenth)",
         {warmup_stable_decay,
          {"num_decay_steps", "num_stable_steps", "decay_type", "min_lr_ratio", "num_cycles"},
+         {},
          false,
          true}},
        {"reduce_lr_on_plateau",
         "the peak, times factor whenever evaluations have not improved for patience of them",
         {constant, {"mode", "factor", "patience", "threshold", "threshold_mode", "cooldown", "min_lr", "eps"}}},
-       {"rex", "reflected exponential: slow at first, steep at the end", {rex, {"min_lr", "min_lr_ratio"}}},
+       {"rex",
+        "reflected exponential: slow at first, steep at the end",
+        {rex, {"min_lr", "min_lr_ratio"}, {kMinLrRatio}}},
        {"one_cycle",
         "up from a low rate and down to a lower one",
-        {one_cycle, {"pct_start", "div_factor", "final_div_factor", "anneal_strategy"}, true}}});
+        {one_cycle, {"pct_start", "div_factor", "final_div_factor", "anneal_strategy"}, {}, true}}});
   return registry;
 }
 
@@ -179,6 +183,11 @@ std::int64_t warmup_length(const ScheduleSettings& s) {
 
 LearningRate::LearningRate(ScheduleSettings settings)
     : settings_(std::move(settings)), shape_(schedules().at(settings_.name).make), warmup_(warmup_length(settings_)) {
+  const auto reads = [&](const char* key) { return std::ranges::find(shape_.keys, key) != shape_.keys.end(); };
+  settings_.quadratic_warmup &= reads(kQuadraticWarmup);
+  // Axolotl's schedule with a quadratic warmup has neither.
+  if (settings_.quadratic_warmup || !reads(kMinLrRatio)) settings_.min_lr_ratio.reset();
+  if (settings_.quadratic_warmup || !reads(kConstantLrRatio)) settings_.constant_lr_ratio.reset();
   for (auto& [key, value] : settings_.kwargs.items()) {
     if (std::ranges::find(shape_.kwargs, key) == shape_.kwargs.end())
       throw UserError("{}: '{}' is not an argument of {}{}", kSource, key, settings_.name,

@@ -24,11 +24,11 @@ struct ScheduleSettings {
   std::int64_t steps = 0;                         // T
   std::optional<std::int64_t> warmup_steps = {};  // neither: 3 % of the steps, at most 100
   std::optional<double> warmup_ratio = {};
-  bool quadratic_warmup = false;            // the square of the linear warmup
-  std::optional<double> min_lr_ratio = {};  // cosine_min_lr_ratio: minimum learning rate ÷ peak (cosine, rex)
-  std::optional<double> constant_lr_ratio =
-      {};                        // cosine_constant_lr_ratio: cosine over this share of the steps, then the minimum
-  Json kwargs = Json::object();  // lr_scheduler_kwargs
+  // These have an effect where ScheduleShape::keys has their key of the recipe.
+  bool quadratic_warmup = false;                 // the square of the linear warmup, then a cosine down to zero
+  std::optional<double> min_lr_ratio = {};       // minimum learning rate ÷ peak
+  std::optional<double> constant_lr_ratio = {};  // cosine over this share of the steps, then the minimum
+  Json kwargs = Json::object();                  // lr_scheduler_kwargs
   std::int64_t restart_steps = 0, restart_warmup = 0, restart_anneal = 0;  // N (0: no restarts), U, A
 };
 
@@ -45,9 +45,14 @@ struct SchedulePosition {
 struct ScheduleShape {
   std::function<double(const ScheduleSettings& settings, const SchedulePosition& place)> factor;
   std::vector<std::string> kwargs;
+  std::vector<std::string> keys = {};  // the schedule-specific recipe keys that it reads
   bool own_warmup = false;
   bool warmup_from_floor = false;  // the warmup begins at the minimum learning rate, not at zero
 };
+
+/// Such keys, as Axolotl's cosine reads them.
+inline constexpr const char *kQuadraticWarmup = "lr_quadratic_warmup", *kMinLrRatio = "cosine_min_lr_ratio",
+                            *kConstantLrRatio = "cosine_constant_lr_ratio";
 
 /// cosine, linear, constant …, with the names of Axolotl and transformers.
 Registry<ScheduleShape>& schedules();

@@ -45,9 +45,11 @@ void add_schedule(Table& t) {
         {.min = 0, .example = "10", .unset = "3 % of the steps, at most 100"});
   t.add("warmup_ratio", &S::warmup_ratio, "Warmup as a fraction of all steps.",
         {.min = 0, .max = 1, .example = "0.1", .unset = "see warmup_steps"});
-  t.add("lr_quadratic_warmup", &S::lr_quadratic_warmup, "Quadratic instead of linear warmup.", {.example = "true"});
+  t.add("lr_quadratic_warmup", &S::lr_quadratic_warmup,
+        "With lr_scheduler: cosine, quadratic instead of linear warmup.", {.example = "true"});
   t.add("cosine_min_lr_ratio", &S::cosine_min_lr_ratio,
-        "Final learning rate of the cosine schedule, as a fraction of the peak.",
+        "Final learning rate of the schedules cosine, cosine_with_min_lr and rex, as a fraction of the peak; none with "
+        "lr_quadratic_warmup.",
         {.min = 0, .max = 1, .example = "0.1", .unset = "0"});
   t.add("cosine_constant_lr_ratio", &S::cosine_constant_lr_ratio,
         "Fraction of the steps after which the cosine schedule reaches its minimum; the learning rate is constant from "

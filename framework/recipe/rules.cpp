@@ -101,18 +101,29 @@ void check_data(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   if (t.chat_template_jinja && t.chat_template != "jinja") rules.exclusive("chat_template", "chat_template_jinja");
 }
 
+/// Checks the keys that only some schedules read.
+void check_schedule(const OptimSection& o, RuleReport& rules) {
+  for (const auto& [key, wanted] : {std::pair{"lr_quadratic_warmup", o.lr_quadratic_warmup},
+                                    {"cosine_min_lr_ratio", o.cosine_min_lr_ratio.has_value()},
+                                    {"cosine_constant_lr_ratio", o.cosine_constant_lr_ratio.has_value()}})
+    if (wanted && !has_effect(key, "lr_scheduler", o.lr_scheduler))
+      rules.warning(key,
+                    fmt::format("'{}' has no effect with {}: {}", key, rules.cite("lr_scheduler"), o.lr_scheduler));
+    else if (wanted && o.lr_quadratic_warmup && key != std::string_view("lr_quadratic_warmup") &&
+             has_effect("lr_quadratic_warmup", "lr_scheduler", o.lr_scheduler))
+      rules.warning(key, fmt::format("'{}' has no effect with {}: the cosine ends at zero", key,
+                                     rules.cite("lr_quadratic_warmup")));
+  if (o.cosine_constant_lr_ratio && !o.cosine_min_lr_ratio)
+    rules.error("cosine_constant_lr_ratio", "'cosine_constant_lr_ratio' needs cosine_min_lr_ratio");
+}
+
 void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   const auto& o = recipe.optim;
   if (use == RecipeUse::train && !rules.given("learning_rate"))
     rules.missing("learning_rate", "typical values are 1e-5 to 5e-5 for full fine-tuning, 1e-4 to 3e-4 for an adapter");
   if (o.learning_rate > 0.1)
     rules.warning("learning_rate", fmt::format("'learning_rate' of {} is unusually high", o.learning_rate));
-  for (const char* key : {"cosine_min_lr_ratio", "cosine_constant_lr_ratio", "lr_quadratic_warmup"})
-    if (rules.given(key) && !o.lr_scheduler.starts_with("cosine") && o.lr_scheduler != "rex")
-      rules.warning(key,
-                    fmt::format("'{}' has no effect with {}: {}", key, rules.cite("lr_scheduler"), o.lr_scheduler));
-  if (o.cosine_constant_lr_ratio && !o.cosine_min_lr_ratio)
-    rules.error("cosine_constant_lr_ratio", "'cosine_constant_lr_ratio' needs cosine_min_lr_ratio");
+  check_schedule(o, rules);
   if (o.ema_decay && o.bf16_weights != Bf16Weights::off)
     rules.error("bf16_weights", fmt::format("'bf16_weights' would round the average of {}; remove one of them",
                                             rules.cite("ema_decay")));

@@ -126,6 +126,37 @@ TEST(LearningRate, QuadraticWarmupIsTheSquareOfTheLinearOne) {
   EXPECT_NEAR(LearningRate(s).at(4), kPeak * 0.25, 1e-15);
 }
 
+// In Axolotl, too, each of these keys acts on few schedules, and a quadratic warmup ends at zero.
+TEST(LearningRate, KeysOfTheCosineActOnTheSchedulesThatReadThem) {
+  const auto with = [](std::string name, std::string kwargs, auto&& change) {
+    ScheduleSettings s = settings(name, kwargs);
+    change(s);
+    return LearningRate(s);
+  };
+  const auto square = [](ScheduleSettings& s) { s.quadratic_warmup = true; };
+  const auto low = [](ScheduleSettings& s) { s.min_lr_ratio = 0.25; };
+  const auto tail = [](ScheduleSettings& s) { s.min_lr_ratio = 0.25, s.constant_lr_ratio = 0.5; };
+  const auto all = [](ScheduleSettings& s) {
+    s.quadratic_warmup = true, s.min_lr_ratio = 0.25, s.constant_lr_ratio = 0.5;
+  };
+  const auto same = [](const LearningRate& a, const LearningRate& b) {
+    for (std::int64_t step = 0; step < kSteps; ++step)
+      if (a.at(step) != b.at(step)) return false;
+    return true;
+  };
+  EXPECT_TRUE(same(with("cosine", "{}", all), with("cosine", "{}", square)));
+  expect_factors(
+      [&] {
+        ScheduleSettings s = settings("cosine_with_min_lr", R"({"min_lr_rate": 0.3})");
+        square(s);
+        return s;
+      }(),
+      [](double, double p) { return 0.3 + 0.7 * cosine(p); });
+  EXPECT_TRUE(same(with("rex", "{}", tail), with("rex", "{}", low)));
+  for (const char* name : {"linear", "cosine_with_restarts", "warmup_stable_decay", "polynomial", "one_cycle"})
+    EXPECT_TRUE(same(with(name, "{}", all), LearningRate(settings(name)))) << name;
+}
+
 TEST(LearningRate, WarmupLongerThanTheRunIsHarmless) {
   ScheduleSettings s = settings("cosine");
   s.warmup_steps = 500;
