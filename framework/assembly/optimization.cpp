@@ -1,10 +1,14 @@
 #include "assembly/optimization.h"
 
 #include <algorithm>
+#include <cctype>
+#include <set>
+#include <sstream>
 
 #include "core/error.h"
 #include "optim/bf16_weights.h"
 #include "optim/groups.h"
+#include "optim/low_rank.h"
 #include "train/ema.h"
 #include "train/moving_reference.h"
 
@@ -97,6 +101,40 @@ void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, c
       p.learning_rate_scale = static_cast<float>(loraplus_scale(p, groups.peak, adapter)) * rule.learning_rate_scale;
       p.decay = p.decay && rule.decay;
     }
+}
+
+namespace {
+
+// The parts of the names of all matrices that low-rank optimizers can project: "self_attn", "q_proj" …
+std::vector<std::string> module_words(const std::vector<const Parameter*>& matrices) {
+  std::set<std::string> words;
+  for (const Parameter* p : matrices) {
+    std::istringstream name(p->name);
+    for (std::string word; std::getline(name, word, '.');)
+      if (!std::isdigit(static_cast<unsigned char>(word[0])) && word != "weight") words.insert(word);
+  }
+  return {words.begin(), words.end()};
+}
+
+}  // namespace
+
+std::vector<std::string> idle_optimizer_targets(const ParameterStore& parameters, const OptimSection& optim) {
+  const std::vector<std::string>& wanted = optim.optim_target_modules;
+  if (wanted.empty() || !optimizers().at(optim.optimizer).make.takes_targets) return {};
+  const OptimTargetModules all({"all-linear"});
+  std::vector<const Parameter*> matrices;
+  for (const Unit& unit : parameters.units())
+    for (const Parameter& p : unit.parameters)
+      if (all.contains(p)) matrices.push_back(&p);
+  std::vector<std::string> idle;
+  for (const std::string& module : wanted)
+    if (const OptimTargetModules one({module});
+        std::ranges::none_of(matrices, [&](const Parameter* p) { return one.contains(*p); }))
+      idle.push_back(fmt::format("'optim_target_modules': no trained matrix has '{}' in its name{}", module,
+                                 did_you_mean(module, module_words(matrices))));
+  if (idle.size() == wanted.size())
+    throw UserError("{}; {} would project no gradient", idle.front(), optim.optimizer).about("optim_target_modules");
+  return idle;
 }
 
 }  // namespace dml

@@ -20,5 +20,8 @@ std::unique_ptr<Optimizer> make_optimizer(const Recipe& recipe);
 ScheduleSettings learning_rate_settings(const OptimSection& optim, std::int64_t steps);
 /// Sets the factors. UserError when a name of lr_groups matches no trained parameter.
 void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, const AdapterSection& adapter);
+/// Warnings of entries of optim_target_modules that match no trained matrix. UserError when none matches, so that the
+/// optimizer would project no gradient.
+std::vector<std::string> idle_optimizer_targets(const ParameterStore& parameters, const OptimSection& optim);
 
 }  // namespace dml

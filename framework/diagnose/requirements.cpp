@@ -105,6 +105,7 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
     }
   };
   attempt([&] { set_learning_rates(weightless.model().parameters, recipe.optim, recipe.adapter); });
+  attempt([&] { out.notes = idle_optimizer_targets(weightless.model().parameters, recipe.optim); });
   const std::int64_t checkpoints = checkpoints_of(recipe, lengths);
   const std::size_t disk =
       weightless.result_bytes() + static_cast<std::size_t>(checkpoints) * weightless.checkpoint_bytes();
@@ -125,9 +126,11 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
     if (batch.exact && on_one_rank(recipe.distribution)) out.problems.push_back({"micro_batch_size", "", text});
     else out.notes.push_back(text + (batch.exact ? " (on one rank)" : ""));
   } else {
-    out.notes.push_back(fmt::format("training takes {}{} of memory, {} and the result {} on disk",
-                                    batch.exact ? "" : "up to ", size_text(need),
-                                    counted(checkpoints, "checkpoint", "checkpoints"), size_text(disk)));
+    out.notes.push_back(
+        fmt::format("training takes {}{} of memory besides the process and copies for checkpoints; {} and the result "
+                    "take {} on disk",
+                    batch.exact ? "" : "up to ", size_text(need), counted(checkpoints, "checkpoint", "checkpoints"),
+                    size_text(disk)));
   }
   return out;
 }

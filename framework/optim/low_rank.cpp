@@ -4,12 +4,7 @@
 
 namespace dml {
 
-OptimTargetModules::OptimTargetModules(const std::vector<std::string>& modules, const char* optimizer)
-    : modules_(modules) {
-  if (modules.empty())
-    throw UserError(
-        "optimizer: {} needs optim_target_modules (names of modules such as self_attn and mlp, or all-linear)",
-        optimizer);
+OptimTargetModules::OptimTargetModules(const std::vector<std::string>& modules) : modules_(modules) {
   for (const std::string& m : modules) {
     all_linear_ |= m == "all-linear" || m == "all_linear";
     patterns_.emplace_back(m, RegexSyntax::python, "optim_target_modules");
@@ -82,8 +77,11 @@ LowRankAdamW::LowRankAdamW(const OptimizerSettings& s, const std::vector<Argumen
                            std::vector<StateTensor> first)
     : a_(s, arguments),
       adam_(a_),
-      targets_(std::make_shared<OptimTargetModules>(s.target_modules, name)),
+      targets_(std::make_shared<OptimTargetModules>(s.target_modules)),
       first_(std::move(first)) {
+  if (s.target_modules.empty())
+    throw UserError(
+        "optimizer: {} needs optim_target_modules (names of modules such as self_attn and mlp, or all-linear)", name);
   if (a_.whole_number("rank") < 1 || a_.whole_number("update_proj_gap") < 1)
     throw UserError("optim_args: rank and update_proj_gap must be at least 1");
 }

@@ -13,7 +13,7 @@ namespace dml {
 /// all-linear: every matrix except embeddings.
 class OptimTargetModules {
  public:
-  OptimTargetModules(const std::vector<std::string>& modules, const char* optimizer);
+  explicit OptimTargetModules(const std::vector<std::string>& modules);
   bool contains(const Parameter& p) const;
 
  private:

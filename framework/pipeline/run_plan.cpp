@@ -93,6 +93,7 @@ TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const Dis
       make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, trained_values(recipe, strategy));
   CausalLm& model = *out.model;
   set_learning_rates(model.parameters, recipe.optim, recipe.adapter);
+  for (const std::string& line : idle_optimizer_targets(model.parameters, recipe.optim)) log_warning("{}", line);
   model.noise = recipe.train.neftune_noise_alpha;
   set_recompute_policy(model, recipe);
   if (const std::string dropout = config_dropout(base.config); !dropout.empty())
