@@ -33,7 +33,7 @@ struct AdapterConfig {
   double alpha = 8, dropout = 0;
   std::vector<std::string> target_modules{};
   std::string target_pattern{};                  // used instead of target_modules unless empty
-  bool all_linear = false;                       // in addition to target_modules: every linear layer except the head
+  bool all_linear = false;                       // in addition to both: every linear layer except the head
   std::vector<std::string> target_parameters{};  // of experts, see model/expert_parameters.h
   std::vector<std::string> exclude_modules{};
   std::string exclude_pattern{};

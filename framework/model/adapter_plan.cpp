@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/closest.h"
 #include "core/error.h"
@@ -303,6 +304,11 @@ AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec) {
     std::vector<std::string> all = linear_targets(spec);
     for (std::string& name : config.target_modules)
       if (std::ranges::find(all, name) == all.end()) all.push_back(std::move(name));
+    if (!config.target_pattern.empty()) {  // PEFT's configs have either a list or a pattern
+      const Regex pattern(std::exchange(config.target_pattern, ""), RegexSyntax::python, "lora_target_modules");
+      for (const AdaptableModule& m : adaptable_modules(untied(spec)))
+        if ((m.embedding || m.head || m.routed) && pattern.matches(m.name)) all.push_back(m.name);
+    }
     config.target_modules = std::move(all);
     config.all_linear = false;
   }

@@ -339,6 +339,23 @@ TEST(AdapterPlan, WritesEveryLinearLayerAsAListOfNames) {
   }
 }
 
+// As a list of names, every linear layer and what the regular expression matches.
+TEST(AdapterPlan, EveryLinearLayerComesInAdditionToAPattern) {
+  const ModelSpec spec = tiny_spec();
+  const AdapterConfig config{.target_pattern = ".*(embed_tokens|1.*q_proj)", .all_linear = true};
+  const AdapterConfig resolved = resolved_config(config, spec);
+  EXPECT_EQ(resolved.target_pattern, "");
+  EXPECT_THAT(resolved.target_modules, testing::ElementsAre("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj",
+                                                            "up_proj", "down_proj", "model.embed_tokens"));
+  const auto names = [&](const AdapterConfig& c) {
+    std::vector<std::string> out;
+    for (auto& m : plan_adapter(c, spec, "x").modules) out.push_back(m.module.name);
+    return out;
+  };
+  EXPECT_EQ(names(resolved).size(), static_cast<std::size_t>(7 * spec.layers + 1));
+  EXPECT_EQ(names(resolved), names(config));
+}
+
 // ---- bad folders: the golden adapter with one thing changed in its weights or files
 
 class BadAdapterFolder : public testing::Test {
