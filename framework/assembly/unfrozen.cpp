@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/regex.h"
+#include "model/weight_names.h"
 #include "recipe/row_pattern.h"
 
 namespace dml {
@@ -43,6 +44,20 @@ decltype(Training::unfrozen) unfrozen_rule(const std::vector<std::string>& patte
     }
     return all;
   };
+}
+
+std::vector<std::string> idle_unfrozen_patterns(const std::vector<std::string>& patterns, const ModelSpec& spec) {
+  const std::vector<WeightName> weights = weight_names(spec);
+  std::vector<std::string> out;
+  for (const std::string& text : patterns) {
+    const Regex pattern(parse_row_pattern(text).pattern, RegexSyntax::python, "unfrozen_parameters");
+    if (std::ranges::none_of(weights, [&](const WeightName& w) { return pattern.matches_start(w.tensor); }))
+      out.push_back(
+          fmt::format("unfrozen_parameters: '{}' matches no parameter; it is matched from the beginning of "
+                      "names such as {}",
+                      text, weights.at(weights.size() / 2).tensor));
+  }
+  return out;
 }
 
 }  // namespace dml

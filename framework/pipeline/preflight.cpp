@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 
 #include "assembly/custom_evals.h"
 #include "assembly/job.h"
@@ -162,7 +163,11 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
 
 std::vector<std::string> misspelt_names(const Recipe& recipe, const BaseModel& base) {
   std::vector<std::string> out = misspelt_config_keys(base.config, recipe.model.model_config);
-  if (recipe.adapter.adapter == AdapterKind::none || recipe.adapter.lora_model_dir) return out;
+  if (recipe.adapter.adapter == AdapterKind::none) {
+    std::ranges::move(idle_unfrozen_patterns(recipe.adapter.unfrozen_parameters, base.spec), std::back_inserter(out));
+    return out;
+  }
+  if (recipe.adapter.lora_model_dir) return out;
   for (std::string& line : misspelt_targets(adapter_config(recipe.adapter, base.directory), base.spec))
     out.push_back(std::move(line));
   try {

@@ -111,7 +111,12 @@ void check_adapter(const Recipe& recipe, RuleReport& rules) {
     rules.error("peft_layers_to_transform", fmt::format("'peft_layers_to_transform' needs a list of names: {} is a "
                                                         "regular expression, which can name the layers itself",
                                                         rules.cite("lora_target_modules")));
-  if (!a.peft_layers_to_transform.empty() && !a.unfrozen_parameters.empty())
+  if (lora && !a.unfrozen_parameters.empty())
+    rules.error("unfrozen_parameters",
+                fmt::format("'unfrozen_parameters' does not work with {}; lora_modules_to_save trains whole modules "
+                            "beside the adapter",
+                            rules.cite("adapter")));
+  else if (!a.peft_layers_to_transform.empty() && !a.unfrozen_parameters.empty())
     rules.exclusive("peft_layers_to_transform", "unfrozen_parameters");
   if (a.loraplus_lr_ratio && !recipe.optim.lr_groups.empty()) rules.exclusive("loraplus_lr_ratio", "lr_groups");
 }

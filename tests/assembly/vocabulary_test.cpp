@@ -240,6 +240,17 @@ TEST(Unfrozen, RowsAreReadFromThePattern) {
   EXPECT_NE(problem({"lm_head.weight("}).find("not a regular expression"), std::string::npos);
 }
 
+TEST(Unfrozen, PatternsThatMatchNothingAreNamed) {
+  const ModelSpec spec = base_of("llama_tiny").spec;
+  EXPECT_TRUE(idle_unfrozen_patterns({"^lm_head.weight$[:10]", "model.layers.[01].mlp"}, spec).empty());
+  const auto idle = idle_unfrozen_patterns({"model.embed_tokens", "layers.1", "lm_haed"}, spec);
+  ASSERT_EQ(idle.size(), 2u);
+  EXPECT_NE(idle[0].find("'layers.1' matches no parameter; it is matched from the beginning of names such as model."),
+            std::string::npos)
+      << idle[0];
+  EXPECT_NE(idle[1].find("'lm_haed'"), std::string::npos);
+}
+
 TEST(Unfrozen, OnlyTheRowsNamedGetGradientsAndState) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   BaseModel base = base_of("llama_tiny");

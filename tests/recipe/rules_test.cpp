@@ -32,7 +32,8 @@ TEST(Rules, NameBothPlaces) {
       {"unfrozen_parameters: ['a[4:2]']", "r.yml:6:22: 'unfrozen_parameters': 'a[4:2]' selects no rows"},
       {"unfrozen_parameters: ['a[bc']", "'a[bc' is not a regular expression: character 5: missing terminating ]"},
       {lora + "peft_layers_pattern: layers", "needs peft_layers_to_transform"},
-      {lora + "peft_layers_to_transform: [1]\nunfrozen_parameters: [a]", "not both"},
+      {"peft_layers_to_transform: [1]\nunfrozen_parameters: [a]", "not both"},
+      {lora + "unfrozen_parameters: [a]", "'unfrozen_parameters' does not work with 'adapter' (line 6)"},
       {"adapter: lora\nlora_target_modules: '.*q_proj'\npeft_layers_to_transform: [1]", "needs a list of names"},
       {lora + "peft_trainable_token_indices: all", "a list of token ids, or a table"},
       {lora + "peft_init_lora_weights: corda", "'peft_init_lora_weights' must be"},
@@ -105,6 +106,30 @@ TEST(Warnings, NameSettingsWithoutEffectAndMissingFiles) {
   EXPECT_THAT(missing, testing::ElementsAre(
                            HasSubstr("r.yml:1:13: 'base_model': no such file or directory: 'models/tiny'"),
                            HasSubstr("r.yml:3:11: 'datasets.0.path': no such file or directory: 'rows.jsonl'")));
+}
+
+TEST(Warnings, OfSchedulesNameTheKeysThatTheyDoNotRead) {
+  const std::string min = "cosine_min_lr_ratio: 0.1\n", tail = "cosine_constant_lr_ratio: 0.5\n",
+                    square = "lr_quadratic_warmup: true\n";
+  const auto has = [](const char* key, const std::string& scheduler) {
+    return HasSubstr(fmt::format("'{}' has no effect with 'lr_scheduler' (line 6): {}", key, scheduler));
+  };
+  const auto warnings = [](const std::string& scheduler, const std::string& lines) {
+    return read_recipe(kSample + "lr_scheduler: " + scheduler + "\n" + lines, "r.yml").warnings;
+  };
+  EXPECT_THAT(warnings("cosine", min + tail), testing::IsEmpty());
+  EXPECT_THAT(warnings("cosine", square), testing::IsEmpty());
+  EXPECT_THAT(warnings("linear", "lr_quadratic_warmup: false\n"), testing::IsEmpty());
+  EXPECT_THAT(warnings("cosine", square + min + tail),
+              testing::UnorderedElementsAre(HasSubstr("'cosine_min_lr_ratio' has no effect with 'lr_quadratic_warmup'"),
+                                            HasSubstr("'cosine_constant_lr_ratio' has no effect with 'lr_quad")));
+  EXPECT_THAT(warnings("rex", min + tail), testing::ElementsAre(has("cosine_constant_lr_ratio", "rex")));
+  EXPECT_THAT(warnings("cosine_with_min_lr", min + tail + square),
+              testing::ElementsAre(has("lr_quadratic_warmup", "cosine_with_min_lr")));
+  for (const char* other : {"linear", "cosine_with_restarts", "warmup_stable_decay"})
+    EXPECT_THAT(warnings(other, square + min + tail),
+                testing::UnorderedElementsAre(has("lr_quadratic_warmup", other), has("cosine_min_lr_ratio", other),
+                                              has("cosine_constant_lr_ratio", other)));
 }
 
 // A problem that is found later carries the place of the key that it is about, or of the table around it.
