@@ -42,6 +42,18 @@ MeanAndError mean_and_error(const std::vector<double>& values) {
   return {mean, n > 1 ? std::sqrt(squares / (n - 1) / n) : 0};
 }
 
+double ratio_error(const std::vector<double>& sums, const std::vector<double>& counts) {
+  const auto rows = static_cast<double>(sums.size());
+  double sum = 0, count = 0, squares = 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) sum += sums[i], count += counts[i];
+  if (rows < 2 || count <= 0) return 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const double residual = sums[i] - sum / count * counts[i];
+    squares += residual * residual;
+  }
+  return std::sqrt(squares * rows / (rows - 1)) / count;
+}
+
 void Eval::check_answers(const std::vector<Json>& verdicts, EvalResult& result) {
   for (std::size_t i = 0; i < verdicts.size(); ++i) result.answers[i].checks = verdicts[i];
   for (const std::string& name : names_) {
@@ -78,20 +90,20 @@ void Eval::add_choice(const std::vector<Json>& rows, EvalResult& result) const {
   }
 }
 
-// Sums over all rows; the error of the loss per token is that of the mean over rows.
+// Sums over all rows.
 void Eval::add_perplexity(const std::vector<Json>& rows, EvalResult& result) const {
   double sum = 0, tokens = 0, bytes = 0, words = 0;
-  std::vector<double> each;
+  std::vector<double> losses, counts;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string text = text_of(task_.rows[i].json, "text");
     const double loss = -rows[i]["log_likelihood"].get<double>(), count = rows[i]["tokens"].get<double>();
     sum += loss, tokens += count;
     bytes += static_cast<double>(text.size());
     words += words_of(text);
-    if (count > 0) each.push_back(loss / count);
+    losses.push_back(loss), counts.push_back(count);
   }
   const double loss = tokens > 0 ? sum / tokens : 0;
-  result.values.push_back({"loss", loss, mean_and_error(each).error, false});
+  result.values.push_back({"loss", loss, ratio_error(losses, counts), false});
   result.values.push_back({"perplexity", std::exp(loss), 0, false});
   result.values.push_back({"byte_perplexity", std::exp(sum / std::max(1.0, bytes)), 0, false});
   result.values.push_back({"word_perplexity", std::exp(sum / std::max(1.0, words)), 0, false});

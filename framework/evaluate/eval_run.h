@@ -70,6 +70,8 @@ struct MeanAndError {
   double mean = 0, error = 0;
 };
 MeanAndError mean_and_error(const std::vector<double>& values);
+/// The standard error of Σ sums / Σ counts over rows, in which rows of larger counts weigh more; 0 for fewer than two.
+double ratio_error(const std::vector<double>& sums, const std::vector<double>& counts);
 
 /// Calls make(task) for each task; one UserError with the problems of all.
 template <class F>

@@ -166,5 +166,13 @@ TEST_F(Judges, AreLookedUpBeforeTheRun) {
   EXPECT_NE(refused({"command", "cat", {{"timeout", -1}}}), "");
 }
 
+// Residuals of three rows around 42/21: −10, 8 and 2.
+TEST(EvalMetrics, TheErrorOfARatioWeighsRowsByTheirCounts) {
+  EXPECT_NEAR(ratio_error({10, 28, 4}, {10, 10, 1}), std::sqrt((100.0 + 64 + 4) * 3 / 2) / 21, 1e-12);
+  EXPECT_NEAR(ratio_error({1, 2, 6}, {1, 1, 1}), mean_and_error({1, 2, 6}).error, 1e-12);
+  EXPECT_EQ(ratio_error({2}, {1}), 0);
+  EXPECT_EQ(ratio_error({0, 0}, {0, 0}), 0);
+}
+
 }  // namespace
 }  // namespace dml
