@@ -71,7 +71,8 @@ class Schedule {
   };
   std::int64_t steps() const { return steps_; }
   Step step(std::int64_t global_step) const;
-  /// Examples of micro-batch m, 0 ≤ m < step(global_step).micro_batches. Valid until another epoch is requested.
+  /// Examples of micro-batch m, 0 ≤ m < step(global_step).micro_batches. Valid until another epoch is requested, for
+  /// which the epoch is planned anew: not to be called by several threads.
   std::span<const std::int32_t> examples(std::int64_t global_step, std::int64_t m) const;
 
   /// Number of tokens of the largest micro-batch of the run, for the memory plan; most_documents(): the largest number

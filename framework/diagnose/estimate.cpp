@@ -28,7 +28,7 @@ TokenTimes estimate_pass(CausalLm& model, const PackedBatch& batch) {
   auto n =
       std::clamp(static_cast<std::int64_t>(kOperations / each), std::min(kMinElements, batch.size()), batch.size());
   auto count = static_cast<std::size_t>(n);
-  std::vector<Token> labels(batch.tokens.begin(), batch.tokens.begin() + n);
+  std::vector<Token> labels(batch.tokens.begin(), batch.tokens.begin() + n);  // any: all tokens are computed
   labels.back() = kIgnore;
   std::vector<std::int32_t> starts;
   for (std::int32_t start : batch.starts)
