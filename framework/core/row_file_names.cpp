@@ -8,10 +8,10 @@
 namespace dml {
 namespace {
 
-constexpr std::array<std::string_view, 9> kRows{".json", ".jsonl", ".ndjson",  ".csv",  ".tsv",
-                                                ".txt",  ".text",  ".parquet", ".arrow"};
+constexpr std::array<std::string_view, 10> kRows{".json", ".jsonl", ".jsonlines", ".ndjson",  ".csv",
+                                                 ".tsv",  ".txt",   ".text",      ".parquet", ".arrow"};
 constexpr std::array<std::string_view, 5> kDocuments{".txt", ".text", ".md", ".markdown", ".rst"};
-constexpr std::array<std::string_view, 2> kCompressed{".gz", ".zst"};
+constexpr std::array<std::string_view, 5> kCompressed{".gz", ".zst", ".xz", ".bz2", ".lz4"};
 constexpr std::array<std::string_view, 10> kArchives{".zip",  ".tar",    ".tar.gz", ".tgz",     ".tar.zst",
                                                      ".tzst", ".tar.xz", ".txz",    ".tar.bz2", ".tbz2"};
 
@@ -35,6 +35,11 @@ bool has_row_extension(std::string_view path, bool documents) {
   const std::string extension = row_extension(path);
   return documents ? std::ranges::find(kDocuments, extension) != kDocuments.end()
                    : std::ranges::find(kRows, extension) != kRows.end();
+}
+
+bool has_unread_extension(std::string_view path) {
+  const std::string_view last = extension_of(path);
+  return !has_row_extension(path) && has_row_extension(path.substr(0, path.size() - last.size()));
 }
 
 bool is_archive_name(std::string_view path) {

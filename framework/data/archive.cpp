@@ -3,7 +3,11 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include <cerrno>
+#include <exception>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/row_file_names.h"
@@ -69,6 +73,56 @@ class MemberStream : public ByteStream {
   ArchiveReader reader_;
 };
 
+class CompressedStream : public ByteStream {
+ public:
+  CompressedStream(std::unique_ptr<ByteStream> in, std::string path)
+      : in_(std::move(in)), path_(std::move(path)), packed_(kBlock), reader_(archive_read_new()) {
+    DML_CHECK(reader_ != nullptr, "libarchive: out of memory");
+    archive_read_support_format_raw(reader_.get());
+    archive_read_support_format_empty(reader_.get());
+    archive_read_support_filter_xz(reader_.get());
+    archive_read_support_filter_bzip2(reader_.get());
+    archive_read_support_filter_lz4(reader_.get());
+    archive_entry* entry = nullptr;
+    check(archive_read_open(reader_.get(), this, nullptr, &next_block, nullptr));
+    if (const int result = archive_read_next_header(reader_.get(), &entry); result != ARCHIVE_EOF) check(result);
+    else at_end_ = true;
+  }
+  std::size_t read(char* buffer, std::size_t size) override {
+    if (at_end_) return 0;
+    const la_ssize_t n = archive_read_data(reader_.get(), buffer, size);
+    check(n);
+    return static_cast<std::size_t>(n);
+  }
+
+ private:
+  // Called by libarchive, through which no exception may pass.
+  static la_ssize_t next_block(archive* a, void* self, const void** block) {
+    auto& stream = *static_cast<CompressedStream*>(self);
+    *block = stream.packed_.data();
+    try {
+      return static_cast<la_ssize_t>(stream.in_->read(stream.packed_.data(), stream.packed_.size()));
+    } catch (...) {
+      stream.failure_ = std::current_exception();
+      archive_set_error(a, EIO, "not readable");
+      return -1;
+    }
+  }
+  void check(la_ssize_t result) const {
+    if (result >= ARCHIVE_WARN) return;
+    if (failure_) std::rethrow_exception(failure_);
+    const char* why = archive_error_string(reader_.get());
+    throw UserError("{}: the compressed data is damaged or ends early{}", path_, why ? fmt::format(" ({})", why) : "");
+  }
+
+  std::unique_ptr<ByteStream> in_;
+  std::string path_;
+  std::vector<char> packed_;
+  std::exception_ptr failure_;
+  bool at_end_ = false;
+  ArchiveReader reader_;
+};
+
 }  // namespace
 
 std::optional<ArchiveMember> parse_archive_member(const std::string& path) {
@@ -94,6 +148,17 @@ std::vector<std::string> archive_members(const std::string& archive) {
 
 std::unique_ptr<ByteStream> open_archive_member(const ArchiveMember& place) {
   return std::make_unique<MemberStream>(place);
+}
+
+bool is_compressed(std::string_view head) {
+  return head.starts_with(std::string_view("\xfd"
+                                           "7zXZ\0",
+                                           6)) ||
+         (head.starts_with("BZh") && head.substr(4).starts_with("1A")) || head.starts_with("\x04\x22\x4d\x18");
+}
+
+std::unique_ptr<ByteStream> open_compressed(std::unique_ptr<ByteStream> in, std::string path) {
+  return std::make_unique<CompressedStream>(std::move(in), std::move(path));
 }
 
 }  // namespace dml

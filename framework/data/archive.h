@@ -1,5 +1,6 @@
-// Files inside an archive (.zip, .tar, .tar.gz, .tar.zst, .tar.xz, .tgz), read as streams through libarchive, included
-// in archive.cpp only. A member's name is "ARCHIVE::MEMBER"; nothing is extracted to disk.
+// Files inside an archive (.zip, .tar, .tar.gz, .tar.zst, .tar.xz, .tgz) and files compressed with xz, bzip2 or lz4,
+// read as streams through libarchive, included in archive.cpp only. A member's name is "ARCHIVE::MEMBER"; nothing is
+// extracted to disk.
 #pragma once
 
 #include <memory>
@@ -23,5 +24,10 @@ std::vector<std::string> archive_members(const std::string& archive);
 
 /// A stream of a member's bytes, decompressed as they are read.
 std::unique_ptr<ByteStream> open_archive_member(const ArchiveMember& place);
+
+/// Whether data that begin so are compressed with xz, bzip2 or lz4.
+bool is_compressed(std::string_view head);
+/// Decompresses them. `path`: for messages.
+std::unique_ptr<ByteStream> open_compressed(std::unique_ptr<ByteStream> in, std::string path);
 
 }  // namespace dml

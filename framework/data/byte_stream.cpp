@@ -141,11 +141,13 @@ std::unique_ptr<ByteStream> open_stored(const std::string& path) {
 
 std::unique_ptr<ByteStream> open_stream(const std::string& path) {
   if (path == "/dev/stdin") return std::make_unique<PlainStream>(path);  // a pipe cannot be examined before it is read
-  unsigned char magic[4] = {};
-  open_stored(path)->read(reinterpret_cast<char*>(magic), sizeof magic);
+  char magic[6] = {};
+  open_stored(path)->read(magic, sizeof magic);
+  const std::string_view head(magic, sizeof magic);
   auto plain = open_stored(path);
-  if (magic[0] == 0x1f && magic[1] == 0x8b) return std::make_unique<GzipStream>(std::move(plain), path);
-  if (std::memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) return std::make_unique<ZstdStream>(std::move(plain), path);
+  if (head.starts_with("\x1f\x8b")) return std::make_unique<GzipStream>(std::move(plain), path);
+  if (head.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdStream>(std::move(plain), path);
+  if (is_compressed(head)) return open_compressed(std::move(plain), path);
   return plain;
 }
 

@@ -1,5 +1,5 @@
-// Sequential reader of a file, decompressed if it is gzip or zstd (detected by its first bytes). "ARCHIVE::MEMBER" is a
-// file in an archive.
+// Sequential reader of a file, decompressed if it is gzip, zstd, xz, bzip2 or lz4 (detected by its first bytes).
+// "ARCHIVE::MEMBER" is a file in an archive.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,5 @@
 #include "data/dataset_card.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <filesystem>
 
@@ -9,6 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "data/path_pattern.h"
 #include "recipe/reader.h"
 
 namespace dml {
@@ -105,26 +104,6 @@ const Config* chosen(const std::vector<Config>& configs, const std::string& fold
   throw UserError("{}: its card has several configurations; choose one with name: {}", folder, fmt::join(names, ", "));
 }
 
-// `*` stays within a folder, `**` does not; a pattern that is a folder means all below it.
-bool fits(std::string pattern, const std::string& path) {
-  if (pattern.starts_with("./")) pattern.erase(0, 2);
-  if (pattern.ends_with('/')) pattern += "**";
-  if (pattern.find("**") == pattern.npos) return fnmatch(pattern.c_str(), path.c_str(), FNM_PATHNAME) == 0;
-  for (std::size_t at; (at = pattern.find("**/")) != pattern.npos;) pattern.erase(at + 1, 2);
-  return fnmatch(pattern.c_str(), path.c_str(), 0) == 0;
-}
-
-std::vector<std::string> files_below(const std::string& folder) {
-  constexpr std::size_t kMax = 100'000;
-  std::vector<std::string> out;
-  std::error_code error, unreadable;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end && out.size() < kMax;
-       it.increment(error))
-    if (it->is_regular_file(unreadable)) out.push_back(it->path().lexically_relative(folder).string());
-  std::ranges::sort(out);
-  return out;
-}
-
 }  // namespace
 
 std::optional<std::vector<std::string>> files_of_card(const std::string& folder, const std::optional<std::string>& name,
@@ -148,7 +127,7 @@ std::optional<std::vector<std::string>> files_of_card(const std::string& folder,
   for (const std::string& pattern : part->patterns) {
     const std::size_t before = out.size();
     for (const std::string& path : all)
-      if (fits(below + pattern, path)) out.push_back(path);
+      if (fits_pattern(below + pattern, path)) out.push_back(path);
     if (out.size() == before)
       throw UserError("{}: there is no file '{}', which its card lists for split '{}'", folder, below + pattern, split);
   }

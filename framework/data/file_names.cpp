@@ -1,7 +1,5 @@
 #include "data/file_names.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -12,6 +10,7 @@
 #include "core/row_file_names.h"
 #include "core/text.h"
 #include "data/dataset_card.h"
+#include "data/path_pattern.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -51,6 +50,14 @@ bool is_named_after_another(const std::string& split, const std::string& path) {
   });
 }
 
+// What map() and filter() of the library datasets leave beside the Arrow files that they read: "cache-" and a
+// fingerprint.
+bool is_cache_of_map(const std::string& name) {
+  constexpr std::size_t kBegin = 6, kFingerprint = 16;
+  return name.starts_with("cache-") && name.ends_with(".arrow") &&
+         name.find_first_not_of("0123456789abcdef", kBegin) >= kBegin + kFingerprint;
+}
+
 // A file by its name; of a folder the files below it: files of rows, those named after the split where there are any.
 std::vector<std::string> files_at(const std::string& path, const DatasetEntry& dataset,
                                   const std::vector<std::string>& files) {
@@ -64,6 +71,7 @@ std::vector<std::string> files_at(const std::string& path, const DatasetEntry& d
     const bool hidden = rest.starts_with('.') || rest.find("/.") != rest.npos;
     if (!hidden && names_rows(file, asks_for_documents(dataset))) names.push_back(rest);
   }
+  take_texts_beside_rows(names, dataset);
   std::vector<std::string> out;
   for (const std::string& name : select_split(names, dataset).files) out.push_back(below + name);
   return out;
@@ -74,9 +82,8 @@ std::vector<std::string> files_of_pattern(const std::string& given, const Datase
   const std::string pattern = given.starts_with("./") ? given.substr(2) : given;
   std::vector<std::string> out = files_at(pattern, dataset, files);
   if (out.empty())
-    std::ranges::copy_if(files, std::back_inserter(out), [&](const std::string& file) {
-      return fnmatch(pattern.c_str(), file.c_str(), FNM_PATHNAME) == 0;
-    });
+    std::ranges::copy_if(files, std::back_inserter(out),
+                         [&](const std::string& file) { return fits_pattern(pattern, file); });
   if (out.empty()) throw UserError("{}: no file fits '{}'{}", dataset.path, given, did_you_mean(given, files));
   return out;
 }
@@ -87,8 +94,21 @@ bool names_rows(const std::string& path, bool documents) {
   // What the library datasets writes beside its Arrow files.
   static const std::vector<std::string> descriptions{"dataset_info.json", "dataset_infos.json", "dataset_dict.json",
                                                      "state.json"};
-  return has_row_extension(path, documents) &&
-         std::ranges::count(descriptions, std::filesystem::path(path).filename().string()) == 0;
+  const std::string name = std::filesystem::path(path).filename().string();
+  return has_row_extension(path, documents) && std::ranges::count(descriptions, name) == 0 && !is_cache_of_map(name);
+}
+
+std::vector<std::string> take_texts_beside_rows(std::vector<std::string>& names, const DatasetEntry& dataset) {
+  const std::string type = ascii_lower(dataset.ds_type.value_or(""));
+  const auto is_text = [](const std::string& name) {
+    const std::string extension = row_extension(name);
+    return extension == ".txt" || extension == ".text";
+  };
+  if (type == "text" || type == "txt" || type == "document" || std::ranges::all_of(names, is_text)) return {};
+  std::vector<std::string> texts;
+  std::ranges::copy_if(names, std::back_inserter(texts), is_text);
+  std::erase_if(names, is_text);
+  return texts;
 }
 
 bool asks_for_documents(const DatasetEntry& dataset) {

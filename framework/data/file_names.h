@@ -12,6 +12,9 @@ struct DatasetEntry;  // recipe/recipe.h
 /// Whether a file of this name holds rows; with `documents`, also whether it is a text that is one row.
 bool names_rows(const std::string& path, bool documents);
 bool asks_for_documents(const DatasetEntry& dataset);
+/// Removes text files (.txt) that lie beside JSON, CSV or tables, and returns them: they are notes and licenses, not
+/// rows. None where `ds_type` asks for texts.
+std::vector<std::string> take_texts_beside_rows(std::vector<std::string>& names, const DatasetEntry& dataset);
 
 /// The name of the split: "test" for `split: Test[:50%]`.
 std::string split_of(const DatasetEntry& dataset);

@@ -1,10 +1,8 @@
 #include "data/sources.h"
 
-#include <fnmatch.h>
-#include <glob.h>
-
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -12,6 +10,7 @@
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "core/row_file_names.h"
 #include "core/text.h"
@@ -19,6 +18,7 @@
 #include "data/byte_stream.h"
 #include "data/dataset_card.h"
 #include "data/file_names.h"
+#include "data/path_pattern.h"
 #include "hub/cache.h"
 #include "recipe/recipe.h"
 
@@ -95,7 +95,7 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
   if (e == ".arrow") return {path, RowForm::arrow, why};
   if (e == ".txt" || e == ".text") return {path, RowForm::text, why};
   if (e == ".md" || e == ".markdown" || e == ".rst") return {path, RowForm::document, why};
-  if (e == ".json" || e == ".jsonl" || e == ".ndjson") return json(why);
+  if (e == ".json" || e == ".jsonl" || e == ".jsonlines" || e == ".ndjson") return json(why);
   if (array || (first != std::string_view::npos && text[first] == '{')) return json("starts with '{'");
   if (text.find('\0') != std::string_view::npos) throw UserError("{}: is not a text file", path);
   throw UserError("{}: unknown file type; set ds_type to json, csv, tsv, text, document, parquet or arrow", path);
@@ -111,24 +111,24 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
                   missing_advice(HubKind::dataset, path));
 }
 
-std::vector<std::string> matches(const std::string& pattern) {
-  glob_t found = {};
-  std::vector<std::string> out;
-  if (glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &found) == 0)
-    for (std::size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
-  globfree(&found);
-  return out;
+// "a, b, c, d, e and 7 more"
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::ptrdiff_t kShown = 5;
+  const auto shown = std::min(kShown, std::ssize(names));
+  std::string out = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  return std::ssize(names) > shown ? fmt::format("{} and {} more", out, std::ssize(names) - shown) : out;
 }
 
-bool is_pattern(const std::string& s) { return s.find_first_of("*?[{") != std::string::npos; }
-
-// The files of a split among `names`, which are relative to `root`; warns of files of other splits.
-FilesOfSplit files_to_read(const std::vector<std::string>& names, const DatasetEntry& dataset,
-                           const std::string& root) {
+// The files of a split among `names`, which are relative to `root`; warns of texts beside files of rows, and of files
+// of other splits.
+FilesOfSplit files_to_read(std::vector<std::string> names, const DatasetEntry& dataset, const std::string& root) {
+  if (const auto texts = take_texts_beside_rows(names, dataset); !texts.empty())
+    log_warning("{}: text files beside files of rows are not read as rows: {}; data_files chooses the files", root,
+                listed(texts));
   FilesOfSplit chosen = select_split(names, dataset);
   if (!chosen.left_out.empty())
     log_warning("{}: files of other splits are not read: {}; data_files chooses the files", root,
-                fmt::join(chosen.left_out, ", "));
+                listed(chosen.left_out));
   return chosen;
 }
 
@@ -136,7 +136,7 @@ FilesOfSplit files_to_read(const std::vector<std::string>& names, const DatasetE
 std::vector<std::string> archive_files(const std::string& archive, const DatasetEntry& dataset) {
   std::vector<std::string> members;
   for (const std::string& member : archive_members(archive)) {
-    auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), member.c_str(), 0) == 0; };
+    auto fits = [&](const std::string& pattern) { return fits_pattern(pattern, member); };
     const bool asked = std::ranges::any_of(dataset.data_files, fits);
     if (dataset.data_files.empty() ? names_rows(member, asks_for_documents(dataset)) : asked) members.push_back(member);
   }
@@ -149,10 +149,39 @@ std::vector<std::string> archive_files(const std::string& archive, const Dataset
   return members;
 }
 
+// The Arrow files that state.json in a folder of save_to_disk names; unset in another folder.
+std::optional<std::set<std::string>> saved_files(const fs::path& folder) {
+  const std::string path = (folder / "state.json").string();
+  if (!file_exists(path)) return std::nullopt;
+  const Json state = read_json(path);
+  const auto files = state.find("_data_files");
+  if (files == state.end() || !files->is_array()) return std::nullopt;
+  if (const auto indices = state.find("_indices_data_files"); indices != state.end() && !indices->empty())
+    throw UserError(
+        "{}: the rows are chosen by a file of indices; write them anew, with datasets: "
+        "load_from_disk(…).flatten_indices().save_to_disk(…)",
+        path);
+  std::set<std::string> out;
+  for (const Json& file : *files) out.insert(json_string(file, "filename", "", path));
+  return out;
+}
+
+// Beside the files that state.json names may lie caches of map() and shards of an earlier save.
+void keep_saved_files(const std::string& folder, std::vector<std::string>& names) {
+  std::map<fs::path, std::optional<std::set<std::string>>> saved;
+  std::erase_if(names, [&](const std::string& name) {
+    const fs::path path(name), inner = path.parent_path();
+    if (path.extension() != ".arrow") return false;
+    const auto [at, fresh] = saved.try_emplace(inner);
+    if (fresh) at->second = saved_files(folder / inner);
+    return at->second && !at->second->contains(path.filename().string());
+  });
+}
+
 // Files of a folder; those named after the split when there are any ("train.jsonl" beside "valid.jsonl").
 std::vector<std::string> folder_files(const std::string& folder, const DatasetEntry& dataset) {
   const bool documents = asks_for_documents(dataset);
-  std::vector<std::string> names;
+  std::vector<std::string> names, unread;
   std::error_code error, unreadable;
   fs::recursive_directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
@@ -164,6 +193,7 @@ std::vector<std::string> folder_files(const std::string& folder, const DatasetEn
     bool hidden =
         std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });
     const std::string file = entry.path().string();
+    if (!hidden && (is_archive_name(file) || has_unread_extension(file))) unread.push_back(relative.string());
     if (hidden || !names_rows(file, documents)) continue;
     if (auto why = path_problem(file); !why.empty()) throw UserError("{}: cannot be read: {}", file, why);
     if (!entry.is_regular_file(unreadable)) continue;
@@ -171,9 +201,17 @@ std::vector<std::string> folder_files(const std::string& folder, const DatasetEn
     names.push_back(relative.string());
   }
   if (error) throw UserError("{}: cannot be read: {}", folder, error.message());
+  std::ranges::sort(names);
+  std::ranges::sort(unread);
+  keep_saved_files(folder, names);
+  const std::string not_read = fmt::format(
+      "files that are not read: {} (an archive needs an entry of its own, others an extension that dml knows)",
+      listed(unread));
   if (names.empty())
-    throw UserError("{}: the directory has no {} file", folder,
-                    documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv, .parquet, .arrow or .txt");
+    throw UserError("{}: the directory has no {} file{}", folder,
+                    documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv, .parquet, .arrow or .txt",
+                    unread.empty() ? "" : "; " + not_read);
+  if (!unread.empty()) log_warning("{}: {}", folder, not_read);
   const FilesOfSplit chosen = files_to_read(names, dataset, folder);
   if (!chosen.named && split_of(dataset) != kWhole)
     throw UserError("{}: no file of this directory is named after split '{}'; list the files in data_files", folder,
@@ -198,7 +236,7 @@ std::vector<SourceFile> sources_of_split(const DatasetEntry& dataset) {
     } else if (fs::exists(path, error)) {
       paths.push_back(path);
     } else if (is_pattern(path)) {
-      auto found = matches(path);
+      const auto found = paths_of_pattern(path);
       if (found.empty()) throw UserError("{}: no file matches this pattern", path);
       paths.insert(paths.end(), found.begin(), found.end());
     } else {

@@ -62,9 +62,10 @@ namespace {
 void add_entry_files(Table& t) {
   using S = DatasetEntry;
   t.add("path", &S::path,
-        "File, directory or pattern (`*`): json, jsonl, csv, tsv, txt, parquet or arrow, plain or compressed (.gz, "
-        ".zst), or in a .zip or .tar archive. Or the name of a dataset of the Hub, downloaded when its cache lacks it: "
-        "org/name, or org/name@revision.",
+        "File, directory or pattern (`*`; `**/` is any number of directories): json, jsonl, csv, tsv, txt, parquet or "
+        "arrow, plain or compressed (.gz, .zst, .xz, .bz2, .lz4), or in a .zip or .tar archive. Or the name of a "
+        "dataset of the Hub, downloaded when its cache lacks it: org/name, or org/name@revision. Of a directory, .txt "
+        "files are read only where no others are.",
         {.example = "data/train.jsonl", .path = true, .required = true});
   t.add("type", &S::type,
         "Format of the rows: a name (`dml list prompts`), a table that describes a format, or nothing when rows are "
@@ -75,7 +76,7 @@ void add_entry_files(Table& t) {
         {.example = "en", .unset = "the card's default, or all of path"});
   t.add("split", &S::split, "Name of the split, and optionally a slice of it; or several names: train+test.",
         {.example = "\"train[:20%]\""});
-  t.add("data_files", &S::data_files, "Files inside path.",
+  t.add("data_files", &S::data_files, "Files inside path, or patterns of their names, as in path.",
         {.example = "[a.jsonl, b.jsonl]", .unset = "all of path", .path = true});
   t.add("revision", &S::revision, "Branch, tag or commit, where path is the name of a dataset of the Hub.",
         {.example = "v1.1", .unset = "main"});

@@ -105,8 +105,8 @@ TEST_F(Records, AFolderOfDocumentsIsItsTextFiles) {
   write("notes/.hidden.txt", "no");
   entry.ds_type = "document";
   EXPECT_THAT(read(path("notes")), ElementsAre(R"(1 {"text":"A\n\nA"})", R"(1 {"text":"B"})"));
-  entry.ds_type.reset();  // Markdown beside rows is no data
-  EXPECT_EQ(find(path("notes")).size(), 2u);
+  entry.ds_type.reset();  // texts and Markdown beside rows are no data
+  EXPECT_EQ(find(path("notes")).size(), 1u);
 }
 
 TEST_F(Records, NumberTheRowsOfAnArrayInAnyLayout) {
@@ -143,6 +143,34 @@ TEST_F(Records, UnpacksGzipAndZstd) {
   EXPECT_THAT(error_of<UserError>([&] { read(path("a.jsonl.gz")); }), HasSubstr("ends early"));
 }
 
+std::string bytes_of(std::string_view hex) {
+  std::string out;
+  for (std::size_t i = 0; i < hex.size(); i += 2)
+    out += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
+  return out;
+}
+
+// {"a":1} and {"a":2}, a line each, packed by Python's lzma and bz2, and lz4.
+TEST_F(Records, UnpacksXzBzip2AndLz4) {
+  const auto rows = ElementsAre(R"(1 {"a":1})", R"(2 {"a":2})");
+  const std::string
+      xz = bytes_of(
+          "fd377a585a000004e6d6b4460200210116000000742fe5a301000f7b2261223a317d0a7b2261223a327d0a00145f110279f70dcc0001"
+          "2810e50b6c601fb6f37d010000000004595a"),
+      bz2 = bytes_of(
+          "425a6839314159265359229de2e900000659800010100030102000000a2000310c0812807a89c226868be2ee48a70a120453bc5d20"),
+      lz4 = bytes_of("04224d186440a7100000807b2261223a317d0a7b2261223a327d0a00000000623ab3db");
+  EXPECT_THAT(read(write("d/a.jsonl.xz", xz)), rows);
+  EXPECT_EQ(find(path("d/a.jsonl.xz"))[0].reason, "extension .jsonl");
+  EXPECT_THAT(read(write("a.jsonl.bz2", bz2)), rows);
+  EXPECT_THAT(read(write("a.jsonl.lz4", lz4)), rows);
+  EXPECT_THAT(read(write("twice.jsonl.xz", xz + xz)).size(), 4u);
+  EXPECT_THAT(read(path("d")), rows);
+  for (const auto& [name, packed] : {std::pair{"cut.jsonl.xz", xz}, {"cut.jsonl.bz2", bz2}, {"cut.jsonl.lz4", lz4}})
+    EXPECT_THAT(error_of<UserError>([&] { read(write(name, packed.substr(0, packed.size() / 2))); }),
+                HasSubstr(std::string(name) + ": the compressed data is damaged or ends early"));
+}
+
 // A .tar of a few files: a header of 512 bytes before each, filled up to 512 (POSIX ustar).
 std::string tar_of(const std::vector<std::pair<std::string, std::string>>& files) {
   std::string out;
@@ -176,6 +204,10 @@ TEST_F(Records, ReadsFilesInArchives) {
   EXPECT_THAT(read(path), ElementsAre(R"(1 {"a":9})"));
   entry.split = "train";
   entry.data_files = {"data/*-0.jsonl"};
+  EXPECT_EQ(find(path).size(), 2u);
+  entry.data_files = {"*-0.jsonl"};  // as on the disk, `*` stays within a folder
+  EXPECT_THAT(error_of<UserError>([&] { find(path); }), HasSubstr("no file of the archive fits data_files"));
+  entry.data_files = {"**/*-0.jsonl"};
   EXPECT_EQ(find(path).size(), 2u);
   entry.data_files = {"none-*"};
   EXPECT_THAT(error_of<UserError>([&] { find(path); }), HasSubstr("no file of the archive fits data_files"));
@@ -266,6 +298,81 @@ TEST_F(Records, SkipsDescriptionsOfArrowFiles) {
   write("s/state.json", "{}");
   ASSERT_EQ(find(path("s")).size(), 1u);
   EXPECT_EQ(find(path("s"))[0].path, path("s/data.jsonl"));
+}
+
+TEST_F(Records, AFolderOfSaveToDiskIsTheFilesThatItsStateNames) {
+  const std::string stream = "\xff\xff\xff\xff";
+  for (const char* name : {"data-00000-of-00001.arrow", "data-00001-of-00002.arrow", "cache-abc123.arrow"})
+    write(std::string("s/train/") + name, stream);
+  write("s/dataset_dict.json", "{\"splits\": [\"train\"]}");
+  write("s/train/state.json", R"({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})");
+  ASSERT_EQ(find(path("s")).size(), 1u);
+  EXPECT_EQ(find(path("s"))[0].path, path("s/train/data-00000-of-00001.arrow"));
+  write("s/train/state.json", R"({"_data_files": [{"filename": "data-00000-of-00001.arrow"}],
+                                  "_indices_data_files": [{"filename": "indices.arrow"}]})");
+  EXPECT_THAT(error_of<UserError>([&] { find(path("s")); }), HasSubstr("flatten_indices()"));
+
+  write("cache/alpaca.arrow", stream);  // the cache of load_dataset() has no state.json
+  write("cache/cache-0123456789abcdef.arrow", stream);
+  write("cache/cache-0123456789abcdef_00000_of_00002.arrow", stream);
+  write("cache/cache-of-questions.arrow", stream);
+  ASSERT_EQ(find(path("cache")).size(), 2u);
+  EXPECT_EQ(find(path("cache"))[1].path, path("cache/cache-of-questions.arrow"));
+}
+
+TEST_F(Records, WarnsOfFilesOfAFolderThatAreNotRead) {
+  write("d/a.jsonl", "{}\n");
+  write("d/b.jsonlines", "{}\n");
+  write("d/c.jsonl.br", "no");
+  write("d/z.zip", "no");
+  write("d/LICENSE", "no");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(find(path("d")).size(), 2u);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("d: files that are not read: c.jsonl.br, z.zip ("));
+  write("only/z.zip", "no");
+  EXPECT_THAT(error_of<UserError>([&] { find(path("only")); }), HasSubstr("files that are not read: z.zip ("));
+}
+
+TEST_F(Records, TextFilesBesideRowsAreNoRows) {
+  write("d/data.jsonl", "{\"a\":1}\n");
+  write("d/notes.txt", "a note\n");
+  write("d/LICENSE.txt", "a license\n");
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(read(path("d")), ElementsAre(R"(1 {"a":1})"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("text files beside files of rows are not read as rows: LICENSE.txt, notes.txt; data_files"));
+  EXPECT_THAT(wanted_files(entry, path("d"), {"data.jsonl", "notes.txt"}), ElementsAre("data.jsonl"));
+  EXPECT_THAT(read(write("r.tar", tar_of({{"data.jsonl", "{\"a\":1}\n"}, {"README.txt", "no\n"}}))),
+              ElementsAre(R"(1 {"a":1})"));
+  entry.ds_type = "text";
+  EXPECT_EQ(find(path("d")).size(), 3u);
+  entry.ds_type.reset();
+  write("t/a.txt", "a\n");
+  write("t/b.txt", "b\n");
+  EXPECT_EQ(find(path("t")).size(), 2u);
+}
+
+TEST_F(Records, TwoStarsAreAnyNumberOfFolders) {
+  for (const char* name : {"d/top.jsonl", "d/a/one.jsonl", "d/a/b/two.jsonl", "d/c/two.csv", "d/.git/hidden.jsonl"})
+    write(name, "{}\n");
+  const auto names = [&](const std::string& pattern) {
+    std::vector<std::string> out;
+    for (const SourceFile& file : find(path(pattern))) out.push_back(file.path.substr(path("").size()));
+    return out;
+  };
+  const auto all = ElementsAre("d/a/b/two.jsonl", "d/a/one.jsonl", "d/top.jsonl");
+  EXPECT_THAT(names("d/**/*.jsonl"), all);
+  EXPECT_THAT(names("**/*.jsonl"), all);
+  EXPECT_THAT(names("d/a/**"), ElementsAre("d/a/b/two.jsonl", "d/a/one.jsonl"));
+  EXPECT_THAT(names("d/**/b/*.jsonl"), ElementsAre("d/a/b/two.jsonl"));
+  EXPECT_THAT(names("{d/a/**/t*,d/top}.jsonl"), ElementsAre("d/a/b/two.jsonl", "d/top.jsonl"));
+  EXPECT_THAT(names("?/*/*.jsonl"), ElementsAre("d/a/one.jsonl"));
+  entry.data_files = {"**/*.jsonl"};
+  EXPECT_THAT(names("d"), all);
+  EXPECT_THAT(wanted_files(entry, "", {"top.jsonl", "a/b/two.jsonl", "c/two.csv"}),
+              ElementsAre("top.jsonl", "a/b/two.jsonl"));
+  entry.data_files.clear();
+  EXPECT_THAT(error_of<UserError>([&] { names("d/**.jsonl"); }), HasSubstr("'**' stands for folders; write **/"));
 }
 
 TEST_F(Records, RejectsAnUnknownSplitOrSubset) {
