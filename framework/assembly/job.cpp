@@ -92,6 +92,16 @@ void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) 
                  : fmt::format(", or peft_trainable_token_indices: {{embed_tokens: {}, lm_head: {}}}", rows, rows));
 }
 
+// Rank 0's list of texts without NUL, on every rank.
+std::vector<std::string> broadcast_list(Comm& comm, const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& item : list) text.append(item).push_back('\0');
+  text = comm.broadcast_text(text, 0);
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size(); at += out.back().size() + 1) out.emplace_back(text.c_str() + at);
+  return out;
+}
+
 }  // namespace
 
 std::string tokenizer_directory(const ModelSection& model) {
@@ -134,7 +144,10 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
   if (comm.rank() == 0) prepared = prepare(recipe.data, recipe.templates, seed, tokenizer, {.rebuild = rebuild});
   std::string folder = comm.broadcast_text(prepared ? prepared->folder() : "", 0);
   comm.set_timeout(timeout);
+  const RowOrigins known = prepared ? prepared->origins() : RowOrigins{};
+  const RowOrigins origins{broadcast_list(comm, known.datasets), broadcast_list(comm, known.files)};
   Prepared out = prepared ? std::move(*prepared) : Prepared::open(folder);
+  if (comm.rank() != 0) out.relocate(origins);
   out.trains_chosen_prompts = recipe.preference.rl == Rl::orpo;  // as in TRL
   return out;
 }

@@ -14,7 +14,6 @@
 #include "core/parallel.h"
 #include "data/builder.h"
 #include "data/byte_stream.h"
-#include "data/input_text.h"
 #include "prompt/chat_template.h"
 #include "recipe/recipe.h"
 
@@ -201,49 +200,6 @@ PromptContext prompt_context(const DataSection& data, const TemplateSection& tem
   return context;
 }
 
-std::string what_changed(const PreparedInputs& inputs, const std::string& root) {
-  std::vector<std::string> nearest;
-  bool found = false;
-  std::error_code error;
-  std::vector<fs::path> folders;
-  for (auto& entry : fs::directory_iterator(root, error))
-    if (folders.size() < 1000 && entry.is_directory()) folders.push_back(entry.path());
-  std::sort(folders.begin(), folders.end());
-  for (auto& folder : folders) {
-    Json old;
-    try {
-      Json manifest = read_json((folder / "manifest.json").string());
-      if (!manifest.is_object() || !manifest.contains("inputs") || !manifest["inputs"].is_object()) continue;
-      old = manifest["inputs"];
-    } catch (const UserError&) {
-      continue;  // no prepared data, or damaged: no comparison
-    }
-    std::vector<std::string> changes;
-    auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
-    for (auto& [name, value] : inputs) {
-      const std::string shown = input_name(name);
-      if (!old.contains(name)) {
-        changes.push_back(shown + " added");
-      } else if (std::string before = text(old[name]); before != value) {
-        bool brief = before.size() <= 24 && value.size() <= 24;
-        changes.push_back(
-            brief ? fmt::format("{} changed ({} → {})", shown, input_text(name, before), input_text(name, value))
-                  : shown + " changed");
-      }
-    }
-    for (auto& [name, value] : old.items())
-      if (std::none_of(inputs.begin(), inputs.end(), [&](auto& input) { return input.first == name; }))
-        changes.push_back(name + " removed");
-    if (!found || changes.size() < nearest.size()) nearest = std::move(changes);
-    found = true;
-  }
-  if (!found || nearest.size() * 2 > inputs.size()) return "";
-  const std::size_t shown = std::min<std::size_t>(4, nearest.size());
-  std::string out =
-      fmt::format("{}", fmt::join(nearest.begin(), nearest.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  return shown < nearest.size() ? fmt::format("{} and {} more", out, nearest.size() - shown) : out;
-}
-
 DataCheck check_data(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                      const Tokenizer& tokenizer, CheckLimits limits, const ProblemSink& problem) {
   const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
@@ -271,12 +227,23 @@ void check_sources(const DataSection& data, const ProblemSink& problem) {
 
 namespace {
 
+RowOrigins origins_of(const std::vector<PlannedDataset>& datasets) {
+  RowOrigins out;
+  for (const PlannedDataset& dataset : datasets) {
+    out.datasets.push_back(dataset.entry->path);
+    for (const SourceFile& file : dataset.files) out.files.push_back(file.path);
+  }
+  return out;
+}
+
 // Existing prepared data, or none; `damage` says why they cannot be used.
-std::optional<Prepared> find_ready(const std::string& folder, bool verify, const char* note, std::string& damage) {
+std::optional<Prepared> find_ready(const std::string& folder, const std::vector<PlannedDataset>& datasets, bool verify,
+                                   const char* note, std::string& damage) {
   damage.clear();
   if (!file_exists(folder + "/manifest.json")) return std::nullopt;
   try {
     Prepared ready = Prepared::open(folder, verify);
+    ready.relocate(origins_of(datasets));
     ready.was_ready = true;
     ready.note = fmt::format("{} {}", note, folder);
     return ready;
@@ -306,7 +273,7 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
 
   std::string damage;
   if (!options.rebuild)
-    if (auto ready = find_ready(folder, options.verify, "Using the cached dataset", damage)) {
+    if (auto ready = find_ready(folder, datasets, options.verify, "Using the cached dataset", damage)) {
       remove_leftovers(root);
       return std::move(*ready);
     }
@@ -314,7 +281,7 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
   make_directories(root);
   BuildLock lock(root, digest);
   if (!options.rebuild)
-    if (auto ready = find_ready(folder, options.verify, "Another process prepared the dataset:", damage))
+    if (auto ready = find_ready(folder, datasets, options.verify, "Another process prepared the dataset:", damage))
       return std::move(*ready);
   lock.remove_leftovers();
   std::string changed = what_changed(inputs, root);

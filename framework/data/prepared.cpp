@@ -16,8 +16,6 @@ namespace dml {
 struct Prepared::Arrays {
   std::string folder;
   Json manifest;
-  DataReport report;
-  std::vector<SourceFile> sources;
   std::vector<MappedFile> files;
   std::span<const Token> ids, labels;
   std::span<const std::int64_t> offsets, source_line;
@@ -118,17 +116,17 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   a.weights = tensor<float>(a.files[10], "weights");
   if (!a.manifest.contains("report") || !a.manifest.contains("sources") || !a.manifest["sources"].is_array())
     throw UserError("{}: 'report' or 'sources' is missing", manifest_path);
-  a.report = report_from_json(a.manifest["report"], manifest_path);
+  Prepared out;
+  out.report_ = report_from_json(a.manifest["report"], manifest_path);
   for (auto& source : a.manifest["sources"])
-    a.sources.push_back({json_string(source, "path", "", manifest_path),
-                         form_of(json_string(source, "form", "", manifest_path)), "",
-                         json_string(source, "delimiter", ",", manifest_path)[0]});
+    out.sources_.push_back({json_string(source, "path", "", manifest_path),
+                            form_of(json_string(source, "form", "", manifest_path)), "",
+                            json_string(source, "delimiter", ",", manifest_path)[0]});
 
   check_arrays(a, folder);
   a.everything.resize(a.offsets.size() - 1);
   std::iota(a.everything.begin(), a.everything.end(), 0);
 
-  Prepared out;
   out.arrays_ = std::move(arrays);
   return out;
 }
@@ -147,7 +145,7 @@ Examples Prepared::all() const { return list(arrays_->everything); }
 std::string Prepared::place(std::int32_t stored) const {
   auto i = static_cast<std::size_t>(stored);
   auto file = static_cast<std::size_t>(arrays_->source_file[i]);
-  return (file < arrays_->sources.size() ? arrays_->sources[file] : SourceFile{"?", RowForm::json_lines, ""})
+  return (file < sources_.size() ? sources_[file] : SourceFile{"?", RowForm::json_lines, ""})
       .place(arrays_->source_line[i]);
 }
 
@@ -159,11 +157,11 @@ std::vector<Json> Prepared::records(std::span<const std::int32_t> stored) const 
     wanted[{a.source_file[at], a.source_line[at]}].push_back(i);
   }
   std::vector<Json> out(stored.size());
-  for (std::size_t file = 0; file < a.sources.size(); ++file) {
+  for (std::size_t file = 0; file < sources_.size(); ++file) {
     const auto number = static_cast<std::int32_t>(file);
     auto next = wanted.lower_bound({number, 0});
     if (next == wanted.end() || next->first.first != number) continue;
-    RowReader reader(a.sources[file]);
+    RowReader reader(sources_[file]);
     for (RawRow raw; next != wanted.end() && next->first.first == number && reader.next(raw);) {
       if (raw.line != next->first.second) continue;
       Json record;
@@ -172,7 +170,7 @@ std::vector<Json> Prepared::records(std::span<const std::int32_t> stored) const 
       ++next;
     }
     if (next != wanted.end() && next->first.first == number)
-      throw UserError("{}: the row is not there any more", a.sources[file].place(next->first.second));
+      throw UserError("{}: the row is not there any more", sources_[file].place(next->first.second));
   }
   return out;
 }
@@ -185,12 +183,54 @@ std::vector<DroppedRow> Prepared::dropped(std::int64_t most) const {
     Json row;
     reader.parse(raw, row);
     auto text = [&](const char* key) { return json_string(row, key, "", reader.place(raw)); };
-    out.push_back({text("place"), text("reason"), text("detail")});
+    out.push_back(with_places_now({text("place"), text("reason"), text("detail")}));
   }
   return out;
 }
 
-const DataReport& Prepared::report() const { return arrays_->report; }
+RowOrigins Prepared::origins() const {
+  RowOrigins out;
+  for (const DatasetReport& dataset : report_.datasets) out.datasets.push_back(dataset.name);
+  for (const SourceFile& source : sources_) out.files.push_back(source.path);
+  return out;
+}
+
+void Prepared::relocate(const RowOrigins& now) {
+  if (now.datasets.size() != report_.datasets.size() || now.files.size() != sources_.size())
+    throw UserError("{}: was prepared from {} files of {} datasets, not from {} of {}", folder(), sources_.size(),
+                    report_.datasets.size(), now.files.size(), now.datasets.size());
+  for (std::size_t i = 0; i < sources_.size(); ++i)
+    if (sources_[i].path != now.files[i]) {
+      moved_.emplace_back(sources_[i].path, now.files[i]);
+      sources_[i].path = now.files[i];
+    }
+  for (std::size_t i = 0; i < now.datasets.size(); ++i) {
+    DatasetReport& dataset = report_.datasets[i];
+    dataset.name = now.datasets[i];
+    for (std::string& file : dataset.files) file = with_places_now(file);
+    for (DroppedRow& row : dataset.first_dropped) row = with_places_now(row);
+  }
+}
+
+// Replaces paths of files that moved at the start of a text and behind "of ", where texts have them: "a.jsonl:5: …",
+// "of a.jsonl:3".
+std::string Prepared::with_places_now(const std::string& text) const {
+  const std::size_t begin = text.starts_with("of ") ? 3 : 0;
+  const std::string_view rest = std::string_view(text).substr(begin);
+  for (const auto& [before, now] : moved_) {
+    if (!rest.starts_with(before)) continue;
+    const std::string_view behind = rest.substr(before.size());
+    if (behind.starts_with(':') || behind.starts_with(", row "))
+      return text.substr(0, begin) + now + std::string(behind);
+  }
+  return text;
+}
+
+DroppedRow Prepared::with_places_now(const DroppedRow& row) const {
+  return {with_places_now(row.place), row.reason, with_places_now(row.detail)};
+}
+
+const DataReport& Prepared::report() const { return report_; }
 const Json& Prepared::manifest() const { return arrays_->manifest; }
 const std::string& Prepared::folder() const { return arrays_->folder; }
 

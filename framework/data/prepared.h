@@ -12,16 +12,24 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/json.h"
 #include "data/examples.h"
 #include "data/report.h"
+#include "data/sources.h"
 
 namespace dml {
 
 /// The text of a manifest, including a digest of itself.
 std::string manifest_text(Json manifest);
+
+/// Where the rows of prepared data lie, in the order in which they were read: the paths of the datasets as the recipe
+/// has them, and of all their files.
+struct RowOrigins {
+  std::vector<std::string> datasets, files;
+};
 
 class Prepared {
  public:
@@ -44,6 +52,10 @@ class Prepared {
   std::vector<Json> records(std::span<const std::int32_t> stored) const;
   /// The first `most` dropped rows.
   std::vector<DroppedRow> dropped(std::int64_t most) const;
+  RowOrigins origins() const;
+  /// Names the files from now on by these paths: the folder may have been prepared when they lay elsewhere. UserError
+  /// when there are not as many.
+  void relocate(const RowOrigins& now);
   const DataReport& report() const;
   const Json& manifest() const;
   const std::string& folder() const;
@@ -55,9 +67,14 @@ class Prepared {
 
  private:
   Examples list(std::span<const std::int32_t> chosen) const;
+  std::string with_places_now(const std::string& text) const;
+  DroppedRow with_places_now(const DroppedRow& row) const;
 
   struct Arrays;
   std::shared_ptr<const Arrays> arrays_;  // shared, so that Examples stay valid when a Prepared is moved or copied
+  std::vector<SourceFile> sources_;
+  DataReport report_;
+  std::vector<std::pair<std::string, std::string>> moved_;  // files: their path when they were prepared → now
 };
 
 }  // namespace dml

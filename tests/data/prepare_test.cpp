@@ -477,6 +477,35 @@ TEST_F(Prepare, DropsRowsByTheirScores) {
               testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));
 }
 
+TEST_F(Prepare, DataThatMovedIsReusedWithThePlacesOfTheRecipe) {
+  data.on_bad_row = BadRow::skip;
+  data.dataset_exact_deduplication = true;
+  data.shuffle_merged_datasets = false;
+  add(write("old/a.jsonl", rows(6) + rows(1) + "{\"a\": }\n"), "alpaca");
+  const std::string prepared = run().folder();
+  std::filesystem::rename(path("old"), path("new folder"));
+  const std::string file = path("new folder/a.jsonl");
+  data.datasets[0].path = file;
+  const Prepared p = run();
+  ASSERT_TRUE(p.was_ready);
+  EXPECT_EQ(p.folder(), prepared);
+  EXPECT_EQ(p.place(p.train().stored(0)), file + ":1");
+  const std::int32_t second = 1;
+  EXPECT_EQ(p.records({&second, 1}).at(0).at("instruction"), "Say 1");
+  const DatasetReport& d = p.report().datasets.at(0);
+  EXPECT_EQ(d.name, file);
+  EXPECT_THAT(d.files, ElementsAre(file + ": read as JSON lines (extension .jsonl)"));
+  EXPECT_EQ(d.first_dropped.at(0).place, file + ":7");
+  EXPECT_EQ(d.first_dropped.at(0).detail, "of " + file + ":1");
+  EXPECT_THAT(d.first_dropped.at(1).detail, StartsWith(file + ":8: not valid JSON"));
+  EXPECT_EQ(p.dropped(9).at(0).detail, "of " + file + ":1");
+  EXPECT_EQ(p.dropped(9).at(1).place, file + ":8");
+
+  const std::string place = p.place(p.train().stored(2));
+  data.scores = {write("scores.jsonl", fmt::format("{{\"place\": \"{}\", \"loss\": 9}}\n", place)), 4.5, {}, {}};
+  EXPECT_EQ(run().train().size(), 5);
+}
+
 TEST_F(Prepare, JudgesEachPieceOfADocumentByItsOwnScore) {
   add(write("a.jsonl", "{\"text\": \"" + std::string(600, 'x') + "\"}\n"), "completion");
   data.shuffle_merged_datasets = false;
