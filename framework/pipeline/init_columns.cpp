@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
-#include <ranges>
 
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "pipeline/init_messages.h"
 #include "pipeline/init_table.h"
+#include "prompt/conversation_json.h"
 
 namespace dml {
 namespace {
@@ -26,13 +26,6 @@ const Names kText{"text", "content", "body", "document", "article", "passage", "
 const Names kConversations{"messages", "conversations", "conversation", "chat_messages",
                            "dialog",   "dialogue",      "turns",        "chat"};
 const Names kPromptLists{"messages", "prompt"};  // beside conversations that were compared
-const Names kRoleKeys{"role", "from", "sender", "author", "speaker"};
-const Names kContentKeys{"content", "value", "text", "message"};
-const std::vector<std::pair<std::string, Names>> kRoles{
-    {"user", {"user", "human", "prompter", "question", "customer"}},
-    {"assistant", {"assistant", "gpt", "bot", "model", "chatbot", "ai", "answer", "agent", "function_call"}},
-    {"system", {"system"}},
-    {"tool", {"tool", "function", "observation", "ipython"}}};
 
 class Finder {
  public:
@@ -117,7 +110,7 @@ class Finder {
       Names columns;
       for (const SampledColumn* c : {chosen.lists + chosen.objects > 0 ? &chosen : nullptr, prompt})
         if (c) columns.push_back(c->name);
-      if (!messages_in(columns, chosen.texts > 0)) return false;
+      if (!find_messages(facts_, columns, chosen.texts > 0)) return false;
     }
     if (!prompt && chosen.lists == 0) prompt = prompt_beside(&chosen);
     const bool whole = prompt && chosen.lists > 0 && holds_answers(*prompt, chosen);
@@ -181,7 +174,7 @@ class Finder {
           facts_.entry.path, chosen.name);
     if (chosen.lists > 0) {
       facts_.notes.emplace_back("preference data: only the chosen conversations are trained on");
-      return messages_in({chosen.name});
+      return find_messages(facts_, {chosen.name});
     }
     facts_.notes.emplace_back("preference data: only the chosen answers are trained on");
     facts_.entry.message_columns = {{"user", {prompt_beside(&chosen)->name}}, {"assistant", {chosen.name}}};
@@ -190,71 +183,18 @@ class Finder {
   }
 
   bool conversation() {
-    for (const std::string& usual : kConversations)
-      if (const SampledColumn* c = column(usual); c && c->lists > 0 && messages_in({c->name})) return true;
-    for (auto& c : columns_)
-      if (c.lists > 0 && messages_in({c.name})) return true;
-    return false;
-  }
-
-  // Columns of messages, or of lists of them, the first of which is that of the conversation; false when the elements
-  // are something else. `answered`: another column holds the answers.
-  bool messages_in(const Names& names, bool answered = false) {
-    const std::string& name = names[0];
-    std::string role, content;
-    std::map<std::string, std::int64_t> spellings;
-    if (answered) spellings["assistant"] = 1;
-    for (const Json& row : facts_.sample)
-      for (const std::string& each : names) {
-        const auto value = row.find(each);
-        if (value == row.end() || !(value->is_array() || value->is_object())) continue;
-        for (const Json& message : value->is_object() ? Json::array({*value}) : *value) {
-          if (!message.is_object()) return false;
-          for (auto& key : kRoleKeys)
-            if (role.empty() && message.contains(key) && message[key].is_string()) role = key;
-          for (auto& key : kContentKeys)
-            if (content.empty() && message.contains(key) && message[key].is_string()) content = key;
-          if (!role.empty() && message.contains(role) && message[role].is_string())
-            ++spellings[message[role].get<std::string>()];
-        }
-      }
-    for (auto& key : kContentKeys)  // parts in a list, where there is no plain text
-      for (const Json& row : facts_.sample)
-        if (content.empty() && row.contains(name) && row[name].is_array() && !row[name].empty() &&
-            row[name][0].contains(key) && row[name][0][key].is_array())
-          content = key;
-    if (role.empty() || content.empty()) return false;
-    DatasetEntry& e = facts_.entry;
-    e.type.name = "chat_template";
-    e.field_messages = name;
-    e.message_property_mappings = {{"role", role}, {"content", content}};
-    take_roles(spellings);
-    facts_.contents = fmt::format("conversations in '{}', messages of {} and {}", name, role, content);
-    return true;
-  }
-
-  void take_roles(const std::map<std::string, std::int64_t>& spellings) {
-    std::map<std::string, Names> roles;
-    bool usual = true;
-    Names unknown;
-    for (auto& [spelling, count] : spellings) {
-      const auto known = std::ranges::find_if(
-          kRoles, [&](auto& r) { return std::ranges::count(r.second, ascii_lower(spelling)) > 0; });
-      if (known == kRoles.end()) {
-        unknown.push_back(spelling);
-        continue;
-      }
-      roles[known->first].push_back(spelling);
-      usual = usual && (spelling == known->first || spelling == "human" || spelling == "gpt");
-    }
-    if (!roles.contains("assistant"))
+    const SampledColumn *prompt = column("prompt"), *completion = column("completion");
+    if (prompt && completion && prompt->lists > 0 && completion->lists > 0 && !column("label"))
       throw UserError(
-          "{}: no message has the role 'assistant'; the roles are {}. Rename the role of the answers to 'assistant'",
-          facts_.entry.path, fmt::join(std::views::keys(spellings), ", "));
-    if (!unknown.empty())
-      facts_.notes.push_back(fmt::format("unknown role{} {}: read, never trained on, if the chat template takes it",
-                                         unknown.size() == 1 ? "" : "s", fmt::join(unknown, ", ")));
-    if (!usual) facts_.entry.roles = roles;
+          "{}: 'prompt' and 'completion' are lists of messages, which is not supported; join both into one list "
+          "'messages' in each row",
+          facts_.entry.path);
+    for (const std::string& usual : kConversations)
+      if (const SampledColumn* c = column(usual); c && c->lists + c->list_texts > 0 && find_messages(facts_, {c->name}))
+        return true;
+    for (auto& c : columns_)
+      if (c.lists + c.list_texts > 0 && find_messages(facts_, {c.name})) return true;
+    return false;
   }
 
   bool segments() {
@@ -267,6 +207,7 @@ class Finder {
 
   bool question_and_answer() {
     const SampledColumn* assistant = first_of(kAssistant);
+    if (!assistant && !is_choice()) assistant = first_of(kAssistant, nullptr, &SampledColumn::scalars);
     const SampledColumn* user = assistant ? first_of(kUser, assistant) : nullptr;
     if (!user) return false;
     auto& columns = facts_.entry.message_columns;
@@ -279,6 +220,9 @@ class Finder {
     by_columns();
     return true;
   }
+
+  // Whether an answer may be the number of one of several choices, which the question does not show.
+  bool is_choice() const { return column("choices") || column("options"); }
 
   void by_columns() {
     facts_.entry.type.name = "chat_template";
@@ -316,6 +260,8 @@ class Finder {
     std::vector<const SampledColumn*> texts;
     for (auto& c : columns_)
       if (c.filled * 2 > static_cast<std::int64_t>(facts_.sample.size())) texts.push_back(&c);
+    const bool answers = std::ranges::any_of(kAssistant, [&](const std::string& name) { return column(name); });
+    if (texts.size() == 1 && answers && texts[0] != first_of(kAssistant)) return false;  // that is a question
     if (texts.size() == 1) {
       documents(texts[0]->name);
     } else if (texts.size() == 2) {

@@ -2,10 +2,17 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "core/text.h"
+#include "prompt/conversation_json.h"
 #include "prompt/scalar_column.h"
 
 namespace dml {
+namespace {
+
+bool is_list_of_objects(const Json& value) { return value.is_array() && !value.empty() && value[0].is_object(); }
+
+}  // namespace
 
 std::string plain_name(const std::string& column) {
   std::string out = ascii_lower(column);
@@ -15,9 +22,13 @@ std::string plain_name(const std::string& column) {
   return out;
 }
 
-bool is_blank(const Json& value) {
-  return value.is_null() ||
-         (value.is_string() && value.get_ref<const std::string&>().find_first_not_of(" \t\r\n") == std::string::npos);
+Json list_in(const Json& value) {
+  if (!value.is_string() || !trim(value.get_ref<const std::string&>()).starts_with('[')) return value;
+  try {
+    return list_or_text(value, "");
+  } catch (const UserError&) {  // a text that begins like a list
+    return value;
+  }
 }
 
 std::vector<SampledColumn> columns_of(const std::vector<Json>& rows) {
@@ -28,7 +39,9 @@ std::vector<SampledColumn> columns_of(const std::vector<Json>& rows) {
       if (column == out.end()) column = out.insert(out.end(), SampledColumn{.name = key, .plain = plain_name(key)});
       column->texts += value.is_string();
       column->filled += value.is_string() && !is_blank(value);
-      column->lists += value.is_array() && !value.empty() && value[0].is_object();
+      column->scalars += value.is_number() || value.is_boolean();
+      column->lists += is_list_of_objects(value);
+      column->list_texts += value.is_string() && is_list_of_objects(list_in(value));
       column->objects += value.is_object();
       const Json scalar = scalar_column(value);
       (scalar.is_boolean() || scalar == 0 || scalar == 1 ? column->labels : column->others) += !scalar.is_null();

@@ -34,7 +34,7 @@ class Reader {
     std::vector<jinja::Value> values;
     for (std::size_t i = 0; i < messages.size(); ++i) values.push_back(message(messages[i], static_cast<int>(i)));
     out_.messages = jinja::Value::list(std::move(values));
-    if (auto it = record_.find(e_.field_tools); it != record_.end() && !it->is_null()) out_.tools = tools(*it);
+    if (auto it = record_.find(e_.field_tools); it != record_.end() && !is_blank(*it)) out_.tools = tools(*it);
     return std::move(out_);
   }
 

@@ -11,8 +11,7 @@ constexpr std::string_view kBlankBytes = " \t\r\n\v\f";
 void decode(Json& object, const std::string& key, const std::string& name) {
   const auto it = object.find(key);
   if (it == object.end() || !it->is_string()) return;
-  const std::string text = it->get<std::string>();
-  *it = text.find_first_not_of(kBlankBytes) == std::string::npos ? Json::object() : parse_json(text, name);
+  *it = is_blank(*it) ? Json::object() : parse_json(it->get<std::string>(), name);
 }
 
 }  // namespace
@@ -35,6 +34,11 @@ std::string keys_of(const Json& object) {
   std::string out;
   for (auto& [key, v] : object.items()) out += (out.empty() ? "'" : ", '") + escape_controls(key.substr(0, 40)) + "'";
   return out.empty() ? "nothing" : out;
+}
+
+bool is_blank(const Json& value) {
+  return value.is_null() ||
+         (value.is_string() && value.get_ref<const std::string&>().find_first_not_of(kBlankBytes) == std::string::npos);
 }
 
 Json list_or_text(const Json& value, const std::string& field) {

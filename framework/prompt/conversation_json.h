@@ -11,6 +11,8 @@ namespace dml {
 Json without_nulls(const Json& value);
 /// The keys of an object for messages: "'role', 'content'".
 std::string keys_of(const Json& object);
+/// Whether a value is null or a text of white space, which is how a table writes that there is none.
+bool is_blank(const Json& value);
 /// A list, or a list encoded as a JSON string. UserError for anything else.
 Json list_or_text(const Json& value, const std::string& field);
 /// A boolean, or a weight, of which 0 is false. UserError for anything else.

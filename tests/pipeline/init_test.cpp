@@ -102,6 +102,34 @@ TEST_F(InitData, FindsConversationsAndTheirRoles) {
               HasSubstr("the roles are alice, bob"));
 }
 
+TEST_F(InitData, FindsConversationsThatAreStoredAsText) {
+  const std::string messages = R"([{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a\"}])";
+  for (const DataFacts& facts :
+       {look("a.jsonl", "{\"messages\":\"" + messages + "\"}\n"),
+        look("b.csv", "id,messages\n1,\"[{\"\"role\"\":\"\"assistant\"\",\"\"content\"\":\"\"a\"\"}]\"\n")}) {
+    EXPECT_EQ(facts.entry.type.name, "chat_template");
+    EXPECT_EQ(facts.entry.field_messages, "messages");
+    EXPECT_EQ(facts.entry.message_property_mappings.at("content"), "content");
+    EXPECT_THAT(facts.entry.message_columns, testing::IsEmpty());
+  }
+  EXPECT_EQ(look("c.jsonl", R"({"text":"[{\"a\":1}]"})").kind, DataKind::documents);
+  EXPECT_EQ(look("d.jsonl", R"({"text":"[sic] a story"})").kind, DataKind::documents);
+}
+
+TEST_F(InitData, PromptsAndCompletionsThatAreMessagesAreToBeJoined) {
+  EXPECT_THAT(refused("a.jsonl", R"({"prompt":[{"role":"user","content":"q"}],)"
+                                 R"("completion":[{"role":"assistant","content":"a"}]})"),
+              HasSubstr("join both into one list 'messages'"));
+}
+
+TEST_F(InitData, AnswersMayBeNumbers) {
+  const Columns columns{{"user", {"question"}}, {"assistant", {"answer"}}};
+  EXPECT_EQ(look("a.jsonl", R"({"question":"2+2?","answer":4})").entry.message_columns, columns);
+  EXPECT_EQ(look("b.jsonl", R"({"question":"Is it?","answer":true})").entry.message_columns, columns);
+  EXPECT_THAT(refused("c.jsonl", R"({"question":"Which?","choices":["a","b"],"answer":1})"),
+              HasSubstr("cannot tell what its columns mean: question, choices, answer"));
+}
+
 TEST_F(InitData, FindsDocuments) {
   DataFacts book = look("a.txt", "One paragraph of a book.\n\nAnother one.\n\nA third.\n");
   EXPECT_EQ(book.kind, DataKind::documents);

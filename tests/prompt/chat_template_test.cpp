@@ -251,6 +251,8 @@ TEST(ChatTemplate, PassesToolsAsListOrText) {
   EXPECT_EQ(s.shown(r), "[{\"function\": {\"name\": \"f\", \"parameters\": {\"a\": 1}}}]U");
   r["tools"] = r["tools"].dump();
   EXPECT_EQ(s.shown(r), "[{\"function\": {\"name\": \"f\", \"parameters\": {\"a\": 1}}}]U");
+  r["tools"] = " ";  // a table has no other way to say that there are none
+  EXPECT_EQ(s.shown(r), "noneU");
   r["tools"] = "{";
   EXPECT_THAT(s.error(r), HasSubstr("tools"));
 }
