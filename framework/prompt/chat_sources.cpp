@@ -18,17 +18,24 @@ const char* const kMessages = "messages";
 class Reshaped : public PromptStrategy {
  public:
   using Reshape = std::function<Json(const Json& record, bool prompt)>;
-  Reshaped(std::unique_ptr<PromptStrategy> chat, Reshape reshape, std::string name, std::string detail)
-      : chat_(std::move(chat)), reshape_(std::move(reshape)), name_(std::move(name)), detail_(std::move(detail)) {}
+  Reshaped(std::unique_ptr<PromptStrategy> chat, Reshape reshape, std::string name, std::string detail,
+           std::string version = "")
+      : chat_(std::move(chat)),
+        reshape_(std::move(reshape)),
+        name_(std::move(name)),
+        detail_(std::move(detail)),
+        version_(std::move(version)) {}
 
   std::vector<Rendered> render(const Json& record) const override { return chat_->render(reshape_(record, false)); }
   Rendered prompt(const Json& record) const override {
     return chat_->prompt(record.contains(kMessages) ? record : reshape_(record, true));
   }
-  std::string fingerprint() const override { return fmt::format("{}|{} {}", chat_->fingerprint(), name_, detail_); }
+  std::string fingerprint() const override {
+    return fmt::format("{}|{} {}{}", chat_->fingerprint(), name_, detail_, version_);
+  }
   std::vector<std::pair<std::string, std::string>> inputs() const override {
     auto out = chat_->inputs();
-    out.emplace_back(name_, detail_);
+    out.emplace_back(name_, fmt::format("{}{}", detail_, version_));
     return out;
   }
   std::string description() const override {
@@ -38,7 +45,7 @@ class Reshaped : public PromptStrategy {
  private:
   std::unique_ptr<PromptStrategy> chat_;
   Reshape reshape_;
-  std::string name_, detail_;
+  std::string name_, detail_, version_;  // version: of what reshaping does, for digests
 };
 
 // The chat strategy for rows with plain messages; the dataset's other keys are kept.
@@ -56,7 +63,8 @@ std::unique_ptr<PromptStrategy> plain_chat(const PromptContext& context) {
 
 // ---- columns
 
-// Joins the non-empty texts of several columns with blank lines.
+// The text of a column as it is; those of several without white space at their ends, joined with blank lines. Blank
+// ones are left out.
 std::string column_texts(const Json& record, const std::vector<std::string>& columns) {
   std::string out;
   for (const std::string& column : columns) {
@@ -65,7 +73,7 @@ std::string column_texts(const Json& record, const std::vector<std::string>& col
     if (it->is_null()) continue;
     const std::string whole = it->is_number() || it->is_boolean() ? dump(*it) : text_column(record, column);
     const std::string text(trim(whole));
-    if (!text.empty()) out += (out.empty() ? "" : "\n\n") + text;
+    if (!text.empty()) out += (out.empty() ? "" : "\n\n") + (columns.size() == 1 ? whole : text);
   }
   return out;
 }
@@ -187,7 +195,7 @@ std::unique_ptr<PromptStrategy> make_column_chat(const PromptContext& context) {
   return std::make_unique<Reshaped>(
       plain_chat(context),
       [columns](const Json& record, bool prompt) { return messages_of_columns(record, columns, prompt); },
-      "message_columns", detail);
+      "message_columns", detail, " (texts as they are)");
 }
 
 std::unique_ptr<PromptStrategy> make_chatgpt(const PromptContext& context) {

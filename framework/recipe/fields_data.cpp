@@ -74,7 +74,9 @@ void add_entry_files(Table& t) {
   t.add("name", &S::name,
         "Configuration of the dataset, as its card lists them (configs in README.md), or subdirectory of path to read.",
         {.example = "en", .unset = "the card's default, or all of path"});
-  t.add("split", &S::split, "Name of the split, and optionally a slice of it; or several names: train+test.",
+  t.add("split", &S::split,
+        "Name of the split, and optionally a slice of it: numbers of rows or percentages, counted from the end where "
+        "negative; or several names: train+test.",
         {.example = "\"train[:20%]\""});
   t.add("data_files", &S::data_files, "Files inside path, or patterns of their names, as in path.",
         {.example = "[a.jsonl, b.jsonl]", .unset = "all of path", .path = true});
@@ -115,8 +117,8 @@ void add_entry_messages(Table& t) {
   t.add("message_property_mappings", &S::message_property_mappings,
         "Message properties: the template's name → the name in the data.", {.example = "{role: from, content: value}"});
   t.add("message_columns", &S::message_columns,
-        "Rows without a list of messages: the columns with the text of `user`, `assistant` and `system`. Several "
-        "columns of one role are joined with a blank line.",
+        "Rows without a list of messages: the columns with the text of `user`, `assistant` and `system`. The text "
+        "of one column is taken as it is; those of several columns of a role are trimmed and joined with a blank line.",
         {.example = "{user: Question, assistant: Answer}", .unset = "rows have field_messages"});
   t.add("field_tools", &S::field_tools, "Field with the tool definitions.", {.example = "tools"});
   t.add("field_system", &S::field_system, "Field with the system text of a conversation.", {.example = "system"});

@@ -59,6 +59,12 @@ TEST(MessageColumns, SeveralOfARoleAreJoinedAndEmptyOnesLeftOut) {
             "<|im_start|>user\nSing.<|im_end|>\n<|im_start|>assistant\n[La.<|im_end|>]\n");
 }
 
+TEST(MessageColumns, TheTextOfASingleColumnIsKept) {
+  DatasetEntry entry = columns({{"user", {"q", "x"}}, {"assistant", {"a"}}});
+  EXPECT_EQ(rendered(entry, R"({"q": " f: ", "x": " 1\n", "a": "    return x\n"})"),
+            "<|im_start|>user\nf:\n\n1<|im_end|>\n<|im_start|>assistant\n[    return x\n<|im_end|>]\n");
+}
+
 TEST(MessageColumns, ARowWithoutAnAnswerHasNothingToTrainOn) {
   DatasetEntry entry = columns({{"user", {"q"}}, {"assistant", {"a"}}});
   Rendered r = strategy_of(entry)->render(parse_json(R"({"q": "Why?", "a": ""})", "row")).at(0);
