@@ -24,6 +24,14 @@ std::string date_text(std::int64_t day) {
                      static_cast<unsigned>(date.day()));
 }
 
+// "12:00:00", with six digits of the second where it has a part.
+std::string clock_text(std::int64_t of_day, std::int64_t per_second) {
+  const std::int64_t second = of_day / per_second, part = of_day % per_second;
+  std::string out = fmt::format("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+  if (part > 0) out += fmt::format(".{:06}", per_second > 1'000'000 ? part / 1000 : part * (1'000'000 / per_second));
+  return out;
+}
+
 __extension__ typedef unsigned __int128 Wide;
 
 }  // namespace
@@ -76,15 +84,17 @@ void put_date(std::int64_t days, std::string& out) {
 
 void put_time(std::int64_t x, std::int64_t per_second, std::string& out) {
   const std::int64_t of_day = kSecondsOfDay * per_second;
-  const std::int64_t day = x / of_day - (x % of_day < 0), rest = x - day * of_day, second = rest / per_second,
-                     part = rest % per_second;
+  const std::int64_t day = x / of_day - (x % of_day < 0), rest = x - day * of_day;
   if (!is_usual_day(day)) {
     put_int(x, out);
     return;
   }
-  out += fmt::format("\"{}T{:02}:{:02}:{:02}", date_text(day), second / 3600, second / 60 % 60, second % 60);
-  if (part > 0) out += fmt::format(".{:06}", per_second > 1'000'000 ? part / 1000 : part * (1'000'000 / per_second));
-  out += '"';
+  out += fmt::format("\"{}T{}\"", date_text(day), clock_text(rest, per_second));
+}
+
+void put_time_of_day(std::int64_t x, std::int64_t per_second, std::string& out) {
+  if (x < 0 || x >= kSecondsOfDay * per_second) put_int(x, out);
+  else out += '"' + clock_text(x, per_second) + '"';
 }
 
 void put_decimal(std::string_view bytes, std::int64_t scale, std::string& out) {
@@ -104,7 +114,7 @@ void put_decimal(std::string_view bytes, std::int64_t scale, std::string& out) {
     if (digits.size() <= places) digits.insert(0, places + 1 - digits.size(), '0');
     digits.insert(digits.size() - places, ".");
   }
-  out += (negative ? "-" : "") + digits;
+  out += fmt::format("\"{}{}\"", negative ? "-" : "", digits);
 }
 
 void put_bytes_if_text(std::string_view bytes, std::string& out) {

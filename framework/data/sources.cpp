@@ -193,7 +193,8 @@ std::vector<std::string> folder_files(const std::string& folder, const DatasetEn
     bool hidden =
         std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });
     const std::string file = entry.path().string();
-    if (!hidden && (is_archive_name(file) || has_unread_extension(file))) unread.push_back(relative.string());
+    if (!hidden && (is_archive_name(file) || has_unread_extension(file)) && entry.is_regular_file(unreadable))
+      unread.push_back(relative.string());
     if (hidden || !names_rows(file, documents)) continue;
     if (auto why = path_problem(file); !why.empty()) throw UserError("{}: cannot be read: {}", file, why);
     if (!entry.is_regular_file(unreadable)) continue;

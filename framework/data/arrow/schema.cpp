@@ -70,8 +70,9 @@ void read_number(Field& field, int type, const FlatTable& t) {
 
 void read_time(Field& field, int type, const FlatTable& t) {
   const bool days = type == kDate && t.number<std::int16_t>(0, 1) == 0;
-  field.kind = type == kTimestamp || (type == kDate && !days) ? Kind::time : days ? Kind::date : Kind::whole;
+  field.kind = days ? Kind::date : type == kTime ? Kind::time_of_day : type == kDuration ? Kind::whole : Kind::time;
   if (type == kTimestamp) field.per_second = per_second(t.number<std::int16_t>(0, 0));
+  else if (type == kTime) field.per_second = per_second(t.number<std::int16_t>(0, 1));
   else if (type == kDate) field.per_second = 1000;
   field.bytes = days ? 4 : type == kTime ? width(t.number<std::int32_t>(1, 32)) : 8;
 }

@@ -24,6 +24,7 @@ enum class Kind {
   decimal,
   date,
   time,
+  time_of_day,
   list,
   fixed_list,
   structure,
@@ -38,7 +39,7 @@ struct Field {
   bool is_signed = true;        // whole numbers
   int bytes = 0;                // of a value, or of a dictionary index; 0 if the size varies
   std::int64_t size = 0;        // values of a list of fixed size
-  std::int64_t per_second = 0;  // of times
+  std::int64_t per_second = 0;  // of times and times of day
   std::int64_t scale = 0;       // of decimals
   std::vector<Field> children;
   std::optional<std::int64_t> dictionary;  // id of the dictionary; the column holds indices into it

@@ -115,6 +115,8 @@ void Rows::write_fixed(const Array& array, std::int64_t i, std::string& out) con
       return put_date(load_at<std::int32_t>(all, i), out);
     case Kind::time:
       return put_time(load_at<std::int64_t>(all, i), field.per_second, out);
+    case Kind::time_of_day:
+      return put_time_of_day(whole_number(all, i, field.bytes, true), field.per_second, out);
     case Kind::real:
       if (field.bytes == 2) return put_number(static_cast<double>(to_float(load_at<f16>(all, i))), out);
       return put_number(field.bytes == 4 ? static_cast<double>(load_at<float>(all, i)) : load_at<double>(all, i), out);

@@ -37,8 +37,8 @@ Logical converted_of(std::int64_t id) {
                                            Logical::text,
                                            Logical::decimal,
                                            Logical::date,
-                                           Logical::other,
-                                           Logical::other,
+                                           Logical::time_millis,
+                                           Logical::time_micros,
                                            Logical::timestamp_millis,
                                            Logical::timestamp_micros,
                                            Logical::unsigned_number,
@@ -65,14 +65,18 @@ Enumeration enumerated(Thrift& in, Type type, std::int64_t count, const char* wh
 Logical read_logical(Thrift& in) {
   Logical found = Logical::none;
   in.fields([&](int id, Type type) {
-    if (id == 8 && type == Type::structure) {
-      found = Logical::timestamp_millis;
+    constexpr int kTime = 7, kTimestamp = 8;
+    if ((id == kTime || id == kTimestamp) && type == Type::structure) {
+      const bool of_day = id == kTime;
+      found = of_day ? Logical::time_millis : Logical::timestamp_millis;
       in.fields([&](int inner, Type kind) {
         if (inner != 2 || kind != Type::structure) return in.skip(kind);
         in.fields([&](int unit, Type unit_kind) {
-          found = unit == 1   ? Logical::timestamp_millis
-                  : unit == 2 ? Logical::timestamp_micros
-                              : Logical::timestamp_nanos;
+          if (of_day) found = unit == 1 ? Logical::time_millis : unit == 2 ? Logical::time_micros : Logical::time_nanos;
+          else
+            found = unit == 1   ? Logical::timestamp_millis
+                    : unit == 2 ? Logical::timestamp_micros
+                                : Logical::timestamp_nanos;
           in.skip(unit_kind);
         });
       });

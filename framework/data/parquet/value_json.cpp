@@ -31,6 +31,12 @@ void put_integer(std::int64_t x, const Node& node, std::string& out) {
       return put_time(x, 1'000'000, out);
     case Logical::timestamp_nanos:
       return put_time(x, 1'000'000'000, out);
+    case Logical::time_millis:
+      return put_time_of_day(x, 1000, out);
+    case Logical::time_micros:
+      return put_time_of_day(x, 1'000'000, out);
+    case Logical::time_nanos:
+      return put_time_of_day(x, 1'000'000'000, out);
     case Logical::decimal: {
       const std::uint64_t turned = __builtin_bswap64(static_cast<std::uint64_t>(x));
       return put_decimal({reinterpret_cast<const char*>(&turned), 8}, node.scale, out);
