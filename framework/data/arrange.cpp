@@ -85,6 +85,10 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
   return out;
 }
 
+std::int64_t uses_of(const DatasetRange& dataset, const Arrangement& order) {
+  return std::ranges::count_if(order.train, [&](std::int32_t i) { return i >= dataset.first && i < dataset.last; });
+}
+
 Repeats repeats_in(const Arrangement& order, std::span<const std::uint64_t> hashes) {
   Repeats out;
   auto sorted_hashes = [&](std::vector<std::int32_t> items) {

@@ -24,6 +24,9 @@ struct Arrangement {
 /// validation examples off the end. UserError when a split is empty.
 Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& data, std::uint64_t seed);
 
+/// How often an epoch trains an example of the dataset.
+std::int64_t uses_of(const DatasetRange& dataset, const Arrangement& order);
+
 struct Repeats {
   std::int64_t duplicates = 0;  // examples that equal another one of the same split
   std::int64_t leaked = 0;      // validation examples that are in the training data, too

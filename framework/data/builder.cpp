@@ -93,9 +93,11 @@ class Builder {
     report.name = dataset.entry->path;
     report.format = dataset.strategy->description();
     report.validation = dataset.validation;
+    report.weight = dataset.entry->weight;
     for (auto& file : dataset.files)
       report.files.push_back(fmt::format("{}: read as {} ({})", file.path, name_of(file.form), file.reason));
     const std::int32_t first = count_;
+    const std::int64_t found_before = found_;
     Cursor cursor{rows_of(*dataset.entry, dataset.files), limits_};
     for (auto& file : dataset.files) {
       sources_.push_back(file);
@@ -113,7 +115,8 @@ class Builder {
     } catch (const UserError& error) {
       if (!problem_) throw;
       if (cursor.at_limit()) doubts_.push_back(error.what());
-      else if (found_ == 0 || report.rows == 0) problems_found(error.about(dataset.key + ".path"));
+      else if (found_ == 0 || (report.rows == 0 && found_ == found_before))
+        problems_found(error.about(dataset.key + ".path"));
     }
     ranges_.push_back({first, count_, dataset.entry->weight, dataset.validation});
     out_.report.datasets.push_back(std::move(report));
@@ -162,6 +165,7 @@ class Builder {
     out_.report.all_leaked = repeats.all_leaked;
     out_.report.train_examples = static_cast<std::int64_t>(order.train.size());
     out_.report.validation_examples = static_cast<std::int64_t>(order.validation.size());
+    for (std::size_t i = 0; i < ranges_.size(); ++i) out_.report.datasets[i].used = uses_of(ranges_[i], order);
     out_.sources = std::move(sources_);
     clock.lap(Phase::order);
     return std::move(out_);

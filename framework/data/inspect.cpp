@@ -28,8 +28,7 @@ std::string visible(std::string_view text, bool one_line) {
 }  // namespace
 
 std::int64_t RowView::trained() const {
-  if (tokens.empty()) return 0;
-  return std::count_if(tokens.begin() + 1, tokens.end(), [](auto& token) { return token.trained(); });
+  return std::ranges::count_if(tokens, [](auto& token) { return token.trained(); });
 }
 
 namespace {
@@ -60,7 +59,8 @@ RowView view_tokens(std::span<const Token> ids, std::span<const Token> labels, c
   auto stream = tokenizer.stream(false);
   for (std::size_t k = 0; k < ids.size(); ++k) {
     bool known = ids[k] >= 0 && ids[k] < tokenizer.size();
-    row.tokens.push_back({ids[k], labels[k], known ? stream->next(ids[k]) : fmt::format("<{}>", ids[k]),
+    const Token label = k == 0 ? kIgnore : labels[k];  // nothing predicts the first token of a document
+    row.tokens.push_back({ids[k], label, known ? stream->next(ids[k]) : fmt::format("<{}>", ids[k]),
                           known && tokenizer.is_special(ids[k])});
   }
   if (!row.tokens.empty()) row.tokens.back().text += stream->finish();

@@ -62,6 +62,8 @@ std::vector<std::string> DataReport::lines() const {
         d.cut_documents
             ? fmt::format(" ({} split into several rows)", counted(d.cut_documents, "document", "documents"))
             : ""));
+    if (d.weight != 1 && !d.validation)
+      out.push_back(fmt::format("  weight {:g}: {} in an epoch", d.weight, examples_of(d.used)));
     if (d.pairs > 0)
       out.push_back(fmt::format("  {}; answers have {:.1f} (chosen) and {:.1f} (rejected) trained tokens on average",
                                 counted(d.pairs, "pair", "pairs"), mean(d.chosen_tokens, d.pairs),
@@ -106,6 +108,8 @@ Json to_json(const DataReport& report) {
                         {"validation", d.validation},
                         {"rows", d.rows},
                         {"examples", d.examples},
+                        {"weight", d.weight},
+                        {"used", d.used},
                         {"tokens", d.tokens},
                         {"learned", d.trained},
                         {"ends_expected", d.ends_expected},
@@ -170,7 +174,9 @@ DataReport report_from_json(const Json& json, const std::string& source) {
       for (auto& [reason, count] : j.at("dropped").items()) d.dropped[reason] = count.get<std::int64_t>();
       for (auto& row : j.at("first_dropped"))
         d.first_dropped.push_back({row.at("place"), row.at("reason"), row.at("detail")});
-      d.left_out = j.value("left_out", d.left_out);  // absent from earlier versions
+      d.weight = j.value("weight", d.weight);  // absent from earlier versions, as those that follow
+      d.used = j.value("used", d.examples);
+      d.left_out = j.value("left_out", d.left_out);
       d.unused_fields = j.value("unused_fields", d.unused_fields);
       r.datasets.push_back(std::move(d));
     }
@@ -223,14 +229,18 @@ void check_examples_left(const DataReport& report, std::int64_t examples) {
   if (examples > 0) return;
   std::map<std::string, std::int64_t> counts;
   std::int64_t all = 0;
-  std::string first;
+  std::string first, weights;
   for (const DatasetReport& dataset : report.datasets) {
     if (dataset.validation) continue;
+    if (dataset.weight < 1 && dataset.examples > 0)
+      weights +=
+          fmt::format("; {} of {} times weight {:g} is none", grouped(dataset.examples), dataset.name, dataset.weight);
     if (first.empty()) first = first_place(dataset);
     for (auto& [reason, rows] : dataset.dropped) counts[reason] += rows, all += rows;
   }
-  throw UserError("no examples are left to train on{}",
-                  all == 0 ? "" : fmt::format(": {} dropped ({}); the first: {}", all, reasons_text(counts), first));
+  throw UserError("no examples are left to train on{}{}",
+                  all == 0 ? "" : fmt::format(": {} dropped ({}); the first: {}", all, reasons_text(counts), first),
+                  weights);
 }
 
 void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> train,

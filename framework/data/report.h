@@ -43,6 +43,8 @@ struct DatasetReport {
   bool validation = false;
   std::int64_t rows = 0;  // read, after skip, shards and max_rows; without empty rows
   std::int64_t examples = 0, tokens = 0, trained = 0;
+  double weight = 1;
+  std::int64_t used = 0;  // times that an epoch trains one of the examples, by weight and without the validation split
   std::int64_t ends_expected = 0,
                ends_trained = 0;  // examples that contain the end of their text; those whose last label is an end token
   std::int64_t turns = 0, turns_ended = 0;  // trained ranges; those that end with a trained end token

@@ -12,7 +12,8 @@ void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& 
         fmt::format("{}: only {:.1f} % of the examples end in a trained EOS or end-of-turn token, so the model may not "
                     "learn to stop; check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
                     d.name, percent(d.ends_trained, d.ends_expected)));
-  if (d.turns > 0 && percent(d.turns_ended, d.turns) < 95)
+  // A truncated example may lack the end of one turn, for which the warning above has the advice.
+  if (d.turns > 0 && percent(d.turns_ended + d.truncated, d.turns) < 95)
     out.push_back(
         fmt::format("{}: only {} of {} trained turns ({:.1f} %) end in a trained EOS or end-of-turn token, so the "
                     "model may not learn to stop; set eot_tokens: [the token that ends a turn] and train_on_eos: turn",
@@ -31,6 +32,9 @@ void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& 
 }
 
 void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& out) {
+  if (d.weight < 1 && d.used == 0 && d.examples > 0 && !d.validation)
+    out.push_back(fmt::format("{}: weight {:g} leaves none of its {}, so nothing of it is trained; raise weight",
+                              d.name, d.weight, examples_of(d.examples)));
   if (d.two_bos > 0)
     out.push_back(
         fmt::format("{}: {} with BOS twice at the start: the template (or the data) writes it and the tokenizer adds "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "core/error.h"
@@ -17,13 +18,13 @@ namespace {
 constexpr std::size_t kKeptText = 1 << 12, kKeptTokens = 1 << 11;  // of a row
 
 // In a row that is given as tokens, each contiguous trained range counts as a turn.
-TrainedEnds trained_ends(const Rendered& row, const std::vector<Token>& ends) {
+TrainedEnds trained_ends(std::span<const Token> labels, const std::vector<Token>& ends) {
   TrainedEnds out;
-  for (std::size_t i = 0; i < row.labels.size(); ++i) {
-    const bool stretch_ends = i + 1 == row.labels.size() || row.labels[i + 1] == kIgnore;
-    if (row.labels[i] == kIgnore || !stretch_ends) continue;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const bool stretch_ends = i + 1 == labels.size() || labels[i + 1] == kIgnore;
+    if (labels[i] == kIgnore || !stretch_ends) continue;
     ++out.trained;
-    out.ended += std::find(ends.begin(), ends.end(), row.labels[i]) != ends.end();
+    out.ended += std::find(ends.begin(), ends.end(), labels[i]) != ends.end();
   }
   return out;
 }
@@ -102,9 +103,9 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
       result.fields |= text.fields;
     }
     for (const Rendered& text : is_pair ? std::span<const Rendered>() : std::span<const Rendered>(workspace.texts)) {
-      const TrainedEnds turns = text.segments.empty() ? trained_ends(text, ends_) : trained_ends(text, end_texts_);
-      result.turns.trained += turns.trained;
-      result.turns.ended += turns.ended;
+      const TrainedEnds turns =
+          text.segments.empty() ? trained_ends(text.labels, ends_) : trained_ends(text, end_texts_);
+      result.turns += turns;
       Example& example = workspace.assembler(text);
       if (text.role != DocumentRole::alone) {
         example.kind = text.role == DocumentRole::desirable ? ExampleKind::desirable : ExampleKind::undesirable;
@@ -118,6 +119,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     }
     set_numbers(dataset, workspace.record, group, made);
     tell_apart(workspace.record, group, made);
+    count_turns_left(group, made);
     result.examples = group.made - made;
     if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingTrained;
   } catch (const UserError& error) {
@@ -174,15 +176,21 @@ void RowWorker::tell_apart(const Json& record, RowGroup& group, std::size_t made
   }
 }
 
+// The turns of a row that was cut to length are those that its tokens still have.
+void RowWorker::count_turns_left(RowGroup& group, std::size_t made) const {
+  const std::span own = std::span(group.examples).subspan(made, group.made - made);
+  if (std::ranges::none_of(own, [](const MadeExample& m) { return m.example.truncated; })) return;
+  TrainedEnds& turns = group.results.back().turns = {};
+  for (const MadeExample& m : own) turns += trained_ends(m.example.labels, ends_);
+}
+
 void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, Workspace& workspace,
                      RowGroup& group) const {
   DML_CHECK(texts.size() == 2 && texts[1].role == DocumentRole::rejected);
   RowResult& result = group.results.back();
   Example answers[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    const TrainedEnds turns = trained_ends(texts[i], end_texts_);
-    result.turns.trained += turns.trained;
-    result.turns.ended += turns.ended;
+    result.turns += trained_ends(texts[i], end_texts_);
     answers[i] = workspace.assembler(texts[i]);
   }
   const bool equal = answers[0].ids == answers[1].ids;

@@ -69,6 +69,7 @@ class RowWorker {
   bool has_trained_tokens(const Example& answer) const;
   bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
   void set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const;
+  void count_turns_left(RowGroup& group, std::size_t made) const;
   void tell_apart(const Json& record, RowGroup& group, std::size_t made) const;
   void fit(Example& example, std::int64_t trained, bool chunk, const Limits& limits, RowGroup& group) const;
   /// `begins`: the example starts its text.

@@ -32,6 +32,11 @@ std::vector<std::string> chat_template_warnings(const PromptContext& context);
 /// learns to stop if turns do not end with one.
 struct TrainedEnds {
   int trained = 0, ended = 0;
+  TrainedEnds& operator+=(const TrainedEnds& more) {
+    trained += more.trained;
+    ended += more.ended;
+    return *this;
+  }
 };
 TrainedEnds trained_ends(const Rendered& example, const std::vector<std::string>& end_tokens);
 

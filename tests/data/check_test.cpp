@@ -155,6 +155,12 @@ TEST_F(Check, ListsEveryProblemOfEveryDatasetAtOnce) {
   EXPECT_THAT(refusal(), testing::AllOf(HasSubstr("nothing.jsonl"), HasSubstr("alpacca")));
 }
 
+TEST_F(Check, AFileThatCannotBeReadIsOneProblem) {
+  add(write("a.csv", "instruction,output\nHi,\"open\n"), "alpaca");
+  check();
+  EXPECT_THAT(problems, testing::ElementsAre(HasSubstr("a.csv:2: a quoted field is not closed")));
+}
+
 TEST_F(Check, ReadsNoMoreThanTheLimit) {
   std::string text;
   for (int i = 0; i < 500; ++i) text += row("Say", "so");

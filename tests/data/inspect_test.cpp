@@ -26,6 +26,13 @@ TEST_F(Inspect, MarksTrainedSpansWithoutColor) {
   EXPECT_EQ(render_text(row, {.color = false}), "row 0: 6 tokens, 2 trained\n<s>a⏎\n\\x1b⟦b</s>⟧\n");
 }
 
+TEST_F(Inspect, TheFirstTokenOfADocumentIsNeverTrained) {
+  labels = ids;
+  const RowView row = view_row(examples, 0, tokenizer, "row 0");
+  EXPECT_EQ(render_text(row, {.color = false}), "row 0: 6 tokens, 5 trained\n<s>⟦a⏎\n\\x1bb</s>⟧\n");
+  EXPECT_EQ(render_json(row)["tokens"][0]["label"], kIgnore);
+}
+
 TEST_F(Inspect, ColorsTrainedMaskedAndSpecialTokens) {
   std::string text = render_text(view_row(examples, 0, tokenizer, "row 0"), {.color = true});
   EXPECT_EQ(text,

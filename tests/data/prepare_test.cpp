@@ -136,6 +136,18 @@ TEST_F(Prepare, CountsTheTurnsWithATrainedEnd) {
   EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 1}));
 }
 
+TEST_F(Prepare, TurnsThatWereCutOffAreNotCounted) {
+  add(write("a.jsonl", rows(3) + row("a", std::string(500, 'x'))), "alpaca");
+  data.excess_length_strategy = ExcessLength::truncate;
+  const Prepared p = run();
+  const DatasetReport& d = p.report().datasets[0];
+  EXPECT_EQ(d.turns, 4);
+  EXPECT_EQ(d.turns_ended, 3);
+  EXPECT_THAT(p.report().lines(), Contains(HasSubstr("EOS is trained in 3 of 4 examples (75.0 %) and 3 of 4 trained "
+                                                     "turns (75.0 %)")));
+  EXPECT_THAT(p.report().warnings(), Not(Contains(HasSubstr("set eot_tokens"))));
+}
+
 TEST_F(Prepare, WarnsOfExamplesWithoutBosAndWithTwo) {
   add(write("a.jsonl", R"({"input_ids": [20, 21, 2], "labels": [-100, 21, 2]})"
                        "\n"
@@ -569,6 +581,23 @@ TEST_F(Prepare, TakesShardsSlicesAndWeights) {
   EXPECT_EQ(lines().size(), 25u);
   e.split = "train[x]";
   EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("split 'train[x]' must look like"));
+}
+
+TEST_F(Prepare, WarnsOfAWeightThatLeavesNothing) {
+  add(write("a.jsonl", rows(20)), "alpaca");
+  add(write("b.jsonl", row("b", "c") + row("d", "e")), "alpaca");
+  data.datasets[1].weight = 0.01;
+  for (int i = 0; i < 2; ++i) {  // built, and reused
+    const Prepared p = run();
+    EXPECT_EQ(p.report().datasets[0].used, 20);
+    EXPECT_THAT(p.report().lines(), Contains("  weight 0.01: 0 examples in an epoch"));
+    EXPECT_THAT(p.report().warnings(), Contains(HasSubstr("b.jsonl: weight 0.01 leaves none of its 2 examples")));
+  }
+  data.datasets[1].weight = 1.5;
+  EXPECT_EQ(run().report().datasets[1].used, 3);
+  data.datasets.erase(data.datasets.begin());
+  data.datasets[0].weight = 0.01;
+  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("2 of " + path("b.jsonl") + " times weight 0.01 is none"));
 }
 
 TEST_F(Prepare, HoldsOutExamplesWhateverTheirWeight) {
