@@ -2,6 +2,7 @@
 //
 // "stages": one normalizer, pre-tokenizer or decoder each. To see what a stage did, its text runs through a BPE that knows
 // nothing but the 256 bytes and ends every word with "</w>": the ids, read as bytes, are the rewritten text with its cuts.
+// "patterns": regular expressions, by the words that Split makes with them; "replaced": by what Replace makes.
 // "tokenizers": small whole ones, with ids.
 const { Tokenizer } = require('tokenizers'), fs = require('fs'), os = require('os'), path = require('path');
 
@@ -41,6 +42,25 @@ const preTokenizers = [
   split({ Regex: "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+" }, 'Removed', true),
   { type: 'Sequence', pretokenizers: [{ type: 'WhitespaceSplit' }, { type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true }, { type: 'Digits', individual_digits: true }] },
   { type: 'Sequence', pretokenizers: [{ type: 'Punctuation', behavior: 'MergedWithNext' }, { type: 'ByteLevel', add_prefix_space: true, use_regex: true, trim_offsets: true }] }];
+
+// Where Oniguruma's syntax is not PCRE2's: [pattern, text, behavior of Split (Isolated), invert (false)].
+const upper = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]', lower = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]', end = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
+const kimi = `[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${end}|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*${end}|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`;
+const cl100k = "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s";
+const bloom = ' ?[^(\\s|[.,!?…。，、।۔،])]+', groups = '(?=(\\d{3})+(?!\\d))', mixed = 'Hi, you! 你好。』、a कि 12345 ½² \n\n it\'s XMLHttp ';
+const patterns = [
+  ...[kimi, cl100k, bloom, groups].map(p => [p, mixed]), ...behaviors.flatMap(b => [[groups, '1234567 1234', b], [groups, '1234567 1234', b, true], ['x*', 'axxb', b], ['x*', 'axxb', b, true]]),
+  ...['\\b', '\\B', '\\w', '[\\w]', '\\W', '[\\W]', '[^\\W_]+', '\\p{Word}', '[[:word:]]', '\\bकि\\b'].map(p => [p, 'ab_c कि ²a ½!']),
+  ...['^.', '.$', '$', '^', '.\\Z', '.\\z', '\\A.', '(?m)b.', 'b.', '(?m:b.)a'].map(p => [p, 'ab\nab\n']),
+  ...['Han', 'Hiragana', 'Katakana', 'Hani', 'han', 'Common', 'Arabic', '^Han'].flatMap(n => [[`\\p{${n}}`, '好。』、aかーカ،ـ'], [`[^\\P{${n}}]+`, '好。』、aかーカ،ـ']]),
+  ...['alnum', 'alpha', 'ascii', 'blank', 'cntrl', 'digit', 'graph', 'lower', 'print', 'punct', 'space', 'upper', 'word', 'xdigit'].flatMap(n => [`[[:${n}:]]+`, `[[:^${n}:]]+`, `\\p{${n}}+`, `\\P{${n}}+`].map(p => [p, 'aG1 ½²٣$☺!_\t\n\u0001\u2028é\u0301ǅ\ue000'])),
+  ...['Letter', 'Uppercase_Letter', 'lowercase letter', 'Number', 'Punctuation', 'Symbol', 'Mark', 'Separator', 'Other', 'LC', 'Assigned', 'Any', 'Lu', 'Alphabetic', 'White_Space'].map(n => [`\\p{${n}}+`, 'aG1 ½!+é\u0301ǅ\t']),
+  ...['[a-z&&[^a-c]x-z]', '[^a-z&&aeiou]', '[a&&]', '[a-z&&b-y&&[^m]]', '[a[b[c]]]', '[]a]', '[^]a]', '[a[]b]]', '[a-c-e]', '[a-]', '[-a]', '[+--]', '[a&b]', '[\\d[^\\p{L}]]', '[^\\S\\n]', '(?<=[a-m&&[^a]])b', '[\\v\\b\\x61\\u0062]', '[\\101\\R]']
+    .map(p => [p, 'abcmxyz AB-1+,.]&[éR\u000b\n\b']),
+  ...['a{1,3}+', 'a{2}+', 'a{2}?', 'a{,2}', 'a{,2}+b', 'a{2,}?', 'a**', 'a+?+b', 'a++a', 'a?+a', '(?:a|b){1,2}+', '[ab&&a]{2}+', '\\w{2}+', '(a(b)){1,2}+', 'é{1,2}+'].map(p => [p, 'aaaab abab ééé a']),
+  ...['a{', 'a{x}', 'a{,}', 'a{1', '\\Qa.\\E', '\\pL', '\\u0061', '\\v', '\\O', '\\h+', '\\H+', '\\x{61}', '\\i', '\\é', '\\/', '(?#()a', '(a)\\1', '(?<n>a)\\k<n>', '(?<n>a)\\g<n>'].map(p => [p, 'a{b a{x} a{,} a{1 Qa.E pL aa i é/ \u000b']),
+  ...['a(?i)b|c', '(a(?i)b|c)d', '(?i:a)b', '(?x) a b # (c\n', '(?x: a [ ] ) b', '(?x-i)a (?-x)b c', '(?i)(?m)a.b'].map(p => [p, 'abAcBcaCab aBd aCd cd a b ab c a\nb'])];
+const replaced = [['x*', 'axxb'], ['\\b', 'ab cd'], ['^', 'a\nb\n'], [groups, '1234567']];
 
 const words = ['▁Hello', '▁world', '##ing', 'a</w>', 'Ġb', '<0xE4>', '<0xBD>', '<0xA0>', '<0xFF>', 'Ã©', '▁', '!', ' .', 'x '];
 const lists = [[0, 1, 11], [0, 2, 3, 3], [4, 9, 9], [5, 6, 7, 0], [5, 6, 11, 8, 8], [10, 10, 0, 12], [13, 0, 13], [3], [8], []];
@@ -117,6 +137,12 @@ const sentences = ['', ' ', 'the cat sat on the mat', 'the  cat', ' the cat ', '
       for (const text of texts) rows.push(Buffer.from(await ids(t, text, false)).toString('utf8'));
       out.stages.push({ kind, spec, rows });
     }
+  out.patterns = [], out.replaced = [];
+  const visibleWords = async (spec, text) => Buffer.from(await ids(load(whole({ model: visible, ...spec })), text, false)).toString('utf8');
+  for (const [pattern, text, behavior = 'Isolated', invert = false] of patterns)
+    out.patterns.push({ pattern, text, behavior, invert, words: await visibleWords({ pre_tokenizer: split({ Regex: pattern }, behavior, invert) }, text) });
+  for (const [pattern, text] of replaced)
+    out.replaced.push({ pattern, text, words: await visibleWords({ normalizer: { type: 'Replace', pattern: { Regex: pattern }, content: '#' } }, text) });
   out.words = words, out.lists = lists, out.texts = texts, out.sentences = sentences, out.decoders = [];
   for (const spec of decoders) {
     const t = load(whole({ model: { type: 'WordLevel', vocab: numbered(words), unk_token: '!' }, decoder: spec })), rows = [];
@@ -131,5 +157,5 @@ const sentences = ['', ' ', 'the cat sat on the mat', 'the  cat', ' the cat ', '
     }
     out.tokenizers.push({ name, spec, rows });
   }
-  fs.writeFileSync(process.argv[2], JSON.stringify(out).replace(/(,"(?:stages|tokenizers|words|lists|texts|sentences|decoders)":|\},\{"(?:kind|spec|name)")/g, '\n$1') + '\n');
+  fs.writeFileSync(process.argv[2], JSON.stringify(out).replace(/(,"(?:stages|patterns|replaced|tokenizers|words|lists|texts|sentences|decoders)":|\},\{"(?:kind|pattern|spec|name)")/g, '\n$1') + '\n');
 })();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/oniguruma.h"
 #include "core/shown.h"
 #include "core/utf8.h"
 
@@ -22,44 +23,14 @@ constexpr std::uint32_t kMaxSteps = 1'000'000, kMaxDepth = 100'000, kMaxHeapKb =
 constexpr std::size_t kWindow = 1024;
 constexpr std::chrono::milliseconds kSearchBudget{5000};
 
-// \s means White_Space to Oniguruma (PCRE2's has U+180E, too), \w Unicode words: with marks, and with ² ³ ¹ ¼ ½ ¾.
-constexpr std::string_view kWordSet = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
-
-/// A pattern in PCRE2's syntax; its byte i comes from byte origins[i] of the original pattern.
-struct Translated {
-  std::string text;
-  std::vector<std::size_t> origins;
-
-  void put(std::string_view part, std::size_t from) {
-    text += part;
-    origins.resize(text.size(), from);
-  }
-  std::size_t origin(std::size_t at) const {
-    return at < origins.size() ? origins[at] : origins.empty() ? 0 : origins.back() + 1;
-  }
-};
-
-Translated translate(std::string_view pattern, RegexSyntax syntax) {
-  Translated out;
-  bool in_class = false;
+TranslatedPattern translate(std::string_view pattern, RegexSyntax syntax) {
+  if (syntax == RegexSyntax::oniguruma) return oniguruma_to_pcre2(pattern);
+  TranslatedPattern out;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const std::size_t from = i;
-    char c = pattern[i];
-    if (c != '\\' || i + 1 == pattern.size()) {
-      if (c == '[') in_class = true;
-      if (c == ']') in_class = false;
-      out.put({&pattern[i], 1}, from);
-      continue;
-    }
-    char e = pattern[++i];
-    const bool onig = syntax == RegexSyntax::oniguruma;
-    if (onig && e == 's') out.put("\\p{White_Space}", from);
-    else if (onig && e == 'S') out.put("\\P{White_Space}", from);
-    else if (onig && e == 'w') out.put(in_class ? std::string(kWordSet) : fmt::format("[{}]", kWordSet), from);
-    else if (onig && e == 'W' && !in_class) out.put(fmt::format("[^{}]", kWordSet), from);
-    else if (onig && e == 'h') out.put(in_class ? "0-9a-fA-F" : "[0-9a-fA-F]", from);
-    else if (!onig && e == 'Z') out.put("\\z", from);  // Python's \Z does not match before a final newline
-    else out.put(pattern.substr(from, 2), from);
+    if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
+    const std::string_view item = pattern.substr(from, i + 1 - from);
+    out.put(item == "\\Z" ? "\\z" : item, from);  // Python's \Z does not match before a final newline
   }
   return out;
 }
@@ -68,12 +39,13 @@ Translated translate(std::string_view pattern, RegexSyntax syntax) {
 std::pair<pcre2_code*, std::string> compile(std::string_view pattern, RegexSyntax syntax) {
   if (pattern.size() > Regex::kMaxPatternBytes)
     return {nullptr, fmt::format("it has {} bytes, the limit is {}", pattern.size(), Regex::kMaxPatternBytes)};
-  const Translated translated = translate(pattern, syntax);
+  const TranslatedPattern translated = translate(pattern, syntax);
+  const std::uint32_t lines = syntax == RegexSyntax::oniguruma ? PCRE2_MULTILINE : 0;
   int error = 0;
   PCRE2_SIZE at = 0;
-  pcre2_code* code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.text.data()), translated.text.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.text.data()), translated.text.size(),
+                                   PCRE2_UTF | PCRE2_UCP | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C | lines,
+                                   &error, &at, nullptr);
   if (code) return {code, ""};
   PCRE2_UCHAR message[160] = {};
   pcre2_get_error_message(error, message, sizeof message);
@@ -109,6 +81,13 @@ struct MatchData {
   MatchData& operator=(const MatchData&) = delete;
   pcre2_match_data* data;
 };
+
+// This thread's stack for compiled patterns. PCRE2's own of 32 KB holds a few hundred repetitions of a group.
+pcre2_jit_stack* jit_stack() {
+  thread_local const std::unique_ptr<pcre2_jit_stack, void (*)(pcre2_jit_stack*)> stack(
+      pcre2_jit_stack_create(32 << 10, kMaxHeapKb << 10, nullptr), pcre2_jit_stack_free);
+  return stack.get();
+}
 
 std::string_view captured_of(std::string_view text, const PCRE2_SIZE* at, int pairs) {
   if (pairs < 2) return text.substr(at[0], at[1] - at[0]);
@@ -159,7 +138,9 @@ bool Regex::matches_start(std::string_view text) const { return match(text, PCRE
 
 std::vector<std::string> Regex::captures(std::string_view text) const {
   std::vector<std::string> out;
-  search(text, [&](std::uint32_t, std::uint32_t, std::string_view captured) { out.emplace_back(captured); });
+  search(text, [&](std::uint32_t begin, std::uint32_t end, std::string_view captured) {
+    if (begin < end) out.emplace_back(captured);
+  });
   return out;
 }
 
@@ -177,14 +158,15 @@ void Regex::search(std::string_view text, const Found& found) const {
   MatchData data(compiled_->code);
   std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
       pcre2_match_context_copy(compiled_->limits), pcre2_match_context_free);
+  pcre2_jit_stack_assign(context.get(), nullptr, jit_stack());
   auto deadline = std::chrono::steady_clock::now() + kSearchBudget + std::chrono::milliseconds(text.size() >> 10);
   auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   auto skip_inside = [&](std::size_t i) {  // advance to the beginning of a character
     while (i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) ++i;
     return i;
   };
-  std::size_t start = 0, checked = 0;
-  while (start < text.size()) {
+  std::size_t start = 0, checked = 0, last_end = std::string_view::npos;
+  while (!text.empty() && start <= text.size()) {
     std::size_t limit = std::min(start + kWindow, text.size());
     pcre2_set_offset_limit(context.get(), limit);
     int rc = pcre2_match(compiled_->code, subject, text.size(), start, PCRE2_NO_UTF_CHECK, data.data, context.get());
@@ -199,9 +181,10 @@ void Regex::search(std::string_view text, const Found& found) const {
       continue;
     }
     const PCRE2_SIZE* at = pcre2_get_ovector_pointer(data.data);
-    if (at[1] > at[0])
-      found(static_cast<std::uint32_t>(at[0]), static_cast<std::uint32_t>(at[1]), captured_of(text, at, rc));
-    start = at[1] > at[0] ? at[1] : skip_inside(at[1] + 1);
+    const bool again = at[0] == at[1] && at[1] == last_end;  // an empty match right behind a match is none
+    if (!again) found(static_cast<std::uint32_t>(at[0]), static_cast<std::uint32_t>(at[1]), captured_of(text, at, rc));
+    last_end = at[1];
+    start = again ? skip_inside(last_end + 1) : last_end;
   }
 }
 

@@ -14,7 +14,7 @@ namespace dml {
 
 enum class RegexSyntax {
   python,     // Python's `re`: lora_target_modules, rank_pattern, unfrozen_parameters
-  oniguruma,  // tokenizer.json: \s, \w and \h as Hugging Face's tokenizers read them
+  oniguruma,  // tokenizer.json, as Hugging Face's tokenizers read it (core/oniguruma.h)
 };
 
 class Regex {
@@ -35,8 +35,8 @@ class Regex {
   bool matches(std::string_view text) const;
   /// Whether a match begins at the start of the text (re.match).
   bool matches_start(std::string_view text) const;
-  /// Sets `ranges` to the non-empty, non-overlapping matches from left to right, as {begin, end} in bytes. The text
-  /// must be well-formed UTF-8 of less than 4 GB.
+  /// Sets `ranges` to the non-overlapping matches from left to right, as {begin, end} in bytes: also to empty ones, but
+  /// not right behind a match or in an empty text. The text must be well-formed UTF-8 of less than 4 GB.
   template <class Range>
   void find_all(std::string_view text, std::vector<Range>& ranges) const {
     ranges.clear();

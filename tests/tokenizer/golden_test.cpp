@@ -51,6 +51,26 @@ TEST(Golden, NormalizersAndPreTokenizersRewriteAndCutAlike) {
   }
 }
 
+TEST(Golden, RegularExpressionsMatchAlike) {
+  const Json model = visible_model();
+  auto words = [&](const char* kind, const Json& spec, const Json& text) {
+    std::string got;
+    for (Token id : plain_ids(*load(whole(kind, spec, model)), text.get<std::string>())) got += static_cast<char>(id);
+    return got;
+  };
+  for (const Json& c : golden()["patterns"]) {
+    const Json spec = {{"type", "Split"},
+                       {"pattern", {{"Regex", c["pattern"]}}},
+                       {"behavior", c["behavior"]},
+                       {"invert", c["invert"]}};
+    EXPECT_EQ(words("pre_tokenizer", spec, c["text"]), c["words"].get<std::string>()) << dump(spec);
+  }
+  for (const Json& c : golden()["replaced"]) {
+    const Json spec = {{"type", "Replace"}, {"pattern", {{"Regex", c["pattern"]}}}, {"content", "#"}};
+    EXPECT_EQ(words("normalizer", spec, c["text"]), c["words"].get<std::string>()) << dump(spec);
+  }
+}
+
 TEST(Golden, DecodersJoinAlike) {
   Json vocabulary = Json::object();
   for (auto& w : golden()["words"]) vocabulary[w.get<std::string>()] = vocabulary.size();

@@ -23,39 +23,39 @@ struct SplitRange {
   bool match;
 };
 
-// Appends the words that the ranges become by the behavior.
+// Appends the words that the ranges become by the behavior. An empty range is a word until the end: others join it.
 void arrange(std::vector<SplitRange>& ranges, Behavior behavior, std::vector<ByteRange>& words) {
-  std::size_t first = words.size();
-  auto add = [&](ByteRange r) {
-    if (r.begin < r.end) words.push_back(r);
-  };
+  const std::size_t first = words.size();
   bool previous = false;
   switch (behavior) {
     case Behavior::isolated:
-      for (auto& s : ranges) add(s.range);
+      for (auto& s : ranges) words.push_back(s.range);
       break;
     case Behavior::removed:
       for (auto& s : ranges)
-        if (!s.match) add(s.range);
+        if (!s.match) words.push_back(s.range);
       break;
     case Behavior::contiguous:
     case Behavior::merged_with_previous:
       for (auto& s : ranges) {
         bool joins = behavior == Behavior::contiguous ? s.match == previous : s.match && !previous;
         if (joins && words.size() > first) words.back().end = s.range.end;
-        else add(s.range);
+        else words.push_back(s.range);
         previous = s.match;
       }
       break;
     case Behavior::merged_with_next:
       for (auto s = ranges.rbegin(); s != ranges.rend(); ++s) {
         if (s->match && !previous && words.size() > first) words.back().begin = s->range.begin;
-        else add(s->range);
+        else words.push_back(s->range);
         previous = s->match;
       }
       std::reverse(words.begin() + static_cast<std::ptrdiff_t>(first), words.end());
       break;
   }
+  words.erase(std::remove_if(words.begin() + static_cast<std::ptrdiff_t>(first), words.end(),
+                             [](ByteRange r) { return r.begin == r.end; }),
+              words.end());
 }
 
 class Split : public PreTokenizer {
