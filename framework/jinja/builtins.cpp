@@ -296,6 +296,9 @@ std::vector<std::string> test_names() {
 }
 
 bool find_method(const Value& self, std::string_view name, Value& out) {
+  if (self.is_list())
+    for (std::size_t i = 0; i < self.list().names.size(); ++i)
+      if (self.list().names[i] == name) return out = self.list().items[i], true;
   const Filter* row = nullptr;
   const bool plain_list = self.is_list() && self.list().kind == List::Kind::list;
   if (self.is_text()) row = find_row(text_methods(), name);

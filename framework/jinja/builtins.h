@@ -47,9 +47,9 @@ const Filter* find_filter(std::string_view name);
 const Test* find_test(std::string_view name);
 std::vector<std::string> filter_names();
 std::vector<std::string> test_names();
-/// Finds a bound method of a string, list or dict; false if there is none.
+/// Finds an item of a named tuple, or a bound method of a string, list or dict; false if there is none.
 bool find_method(const Value& self, std::string_view name, Value& out);
-/// Finds one of range, namespace, dict, raise_exception, strftime_now, joiner, cycler; false if there is none.
+/// Finds one of range, namespace, dict, raise_exception, strftime_now, joiner; false if there is none.
 bool find_function(std::string_view name, Value& out);
 
 /// The tables of filters; each is defined in the .cpp file of its name.

@@ -89,8 +89,7 @@ void write_json_string(Text& out, const Text& text, bool ensure_ascii) {
       static constexpr std::string_view kCodes = "\b\t\n\f\r", kNames = "btnfr";
       const auto k = kCodes.find(static_cast<char>(c));
       escape = k == std::string_view::npos ? fmt::format("\\u{:04x}", std::uint32_t{c}) : std::string{'\\', kNames[k]};
-    } else if (ensure_ascii && c > 0x7e && c < 0x10000 && !(c == 0x7f))
-      escape = fmt::format("\\u{:04x}", std::uint32_t{c});
+    } else if (ensure_ascii && c > 0x7e && c < 0x10000) escape = fmt::format("\\u{:04x}", std::uint32_t{c});
     else if (ensure_ascii && c >= 0x10000)
       escape = fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + ((std::uint32_t{c} - 0x10000) >> 10),
                            0xdc00 + ((std::uint32_t{c} - 0x10000) & 0x3ff));
@@ -220,12 +219,18 @@ Text to_json(const Value& value, const JsonStyle& style) {
 }
 
 std::string format_time(std::int64_t seconds, const std::string& format) {
-  if (format.empty()) return {};
+  std::string known;  // without %Z and %z, which Python leaves empty for a time without a zone
+  for (std::size_t i = 0; i < format.size(); ++i) {
+    const std::string_view item = std::string_view(format).substr(i, format[i] == '%' ? 2 : 1);
+    if (item != "%Z" && item != "%z") known += item;
+    i += item.size() - 1;
+  }
+  if (known.empty()) return {};
   const std::time_t t = static_cast<std::time_t>(seconds);
   std::tm parts{};
   gmtime_r(&t, &parts);
   char buffer[1024];
-  return std::string(buffer, std::strftime(buffer, sizeof buffer, format.c_str(), &parts));
+  return std::string(buffer, std::strftime(buffer, sizeof buffer, known.c_str(), &parts));
 }
 
 }  // namespace dml::jinja

@@ -102,7 +102,9 @@ Value dictsort(Interpreter& in, const Value& v, const Bound& a) {
   return Value::list(std::move(out));
 }
 
+/// A named tuple (grouper, list) for each value of the attribute.
 Value groupby(Interpreter& in, const Value& v, const Bound& a) {
+  static constexpr std::string_view names[] = {"grouper", "list"};
   const Value fallback = a.value(1, nullptr);
   std::vector<std::pair<std::vector<Value>, Value>> rows;
   for (Value& item : items_of(in, v)) {
@@ -116,7 +118,11 @@ Value groupby(Interpreter& in, const Value& v, const Bound& a) {
     std::size_t j = i;
     for (; j < rows.size() && equal(rows[j].first[0], rows[i].first[0]); ++j)
       group.push_back(rows[j].second.list().items[1]);
-    out.push_back(Value::list({rows[i].second.list().items[0], Value::list(std::move(group))}, List::Kind::tuple));
+    List pair;
+    pair.kind = List::Kind::tuple;
+    pair.items = {rows[i].second.list().items[0], Value::list(std::move(group))};
+    pair.names = names;
+    out.emplace_back(std::move(pair));
     i = j;
   }
   return Value::list(std::move(out));
@@ -146,6 +152,7 @@ Value extreme(Interpreter& in, const Value& v, const Bound& a, bool largest) {
 
 Value sum(Interpreter& in, const Value& v, const Bound& a) {
   Value total = a.value(1, 0);
+  if (total.is_text()) throw Failure{"sum() can't sum strings [use ''.join(seq) instead]"};
   for (Value& item : items_of(in, v)) total = binary(in, "+", total, reach(in, item, a.value(0, nullptr)));
   return total;
 }
@@ -164,9 +171,10 @@ Value join(Interpreter& in, const Value& v, const Bound& a) {
   return out;
 }
 
-/// map('filter', …) or map(attribute=…, default=…)
+/// map('filter', …) or map(attribute=…, default=…); of None and other false values, nothing
 Value map(Interpreter& in, const Value& v, const Arguments& a) {
   std::vector<Value> out;
+  if (!v.truth()) return Value::list({}, List::Kind::generator);
   if (a.positional.empty()) {
     const Bound b("map", "attribute default", a);
     const Value fallback = b.value(1, nullptr);
@@ -184,7 +192,8 @@ Value map(Interpreter& in, const Value& v, const Arguments& a) {
   return Value::list(std::move(out), List::Kind::generator);
 }
 
-/// select/reject (by a test) and selectattr/rejectattr (by a test of an attribute); without a test, by truth value.
+/// select/reject (by a test) and selectattr/rejectattr (by a test of an attribute); without a test, by truth value. Of
+/// None and other false values, nothing.
 Value choose(Interpreter& in, const Value& v, Arguments a, bool by_attribute, bool keep) {
   Value path;
   if (by_attribute) {
@@ -199,6 +208,7 @@ Value choose(Interpreter& in, const Value& v, Arguments a, bool by_attribute, bo
     a.positional.erase(a.positional.begin());
   }
   std::vector<Value> out;
+  if (!v.truth()) return Value::list({}, List::Kind::generator);
   for (Value& item : items_of(in, v)) {
     const Value subject = reach(in, item, path);
     const bool holds = test ? test->run(in, subject, Bound(test->name, test->parameters, a)) : subject.truth();

@@ -53,6 +53,7 @@ struct List {
   std::vector<Value> items;
   int depth = 1;
   std::array<std::int64_t, 3> range{0, 0, 1};  // start, stop and step of a range
+  std::span<const std::string_view> names;     // of a named tuple's items
   mutable std::size_t spent = 0;
 };
 
