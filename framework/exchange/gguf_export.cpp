@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "core/size_text.h"
 #include "exchange/gguf_families.h"
+#include "exchange/gguf_phi3.h"
 #include "exchange/gguf_vocabulary.h"
 #include "kernels/quant_ggml.h"
 
@@ -134,15 +135,16 @@ void write_xielu(const GgufExport& what, GgufMetadata& m) {
 }
 
 GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool quantized) {
+  const GgufVocabulary vocabulary = read_vocabulary(what.directory, what.spec);
   GgufMetadata m;
   m.set("general.architecture", GgufValue::text(std::string(family.architecture)));
   m.set("general.type", GgufValue::text("model"));
-  m.set("general.name", GgufValue::text(what.name));
+  m.set("general.name", GgufValue::text(name_for_stripping(vocabulary, what.name, what.directory)));
   m.set("general.size_label", GgufValue::text(size_label(what.spec.parameters())));
   write_model_keys(what.spec, family, what.directory, m);
   if (what.spec.activation == kernels::Activation::xielu) write_xielu(what, m);
   m.set("general.file_type", GgufValue::u32(what.type.id));
-  read_vocabulary(what.directory, what.spec).write(m);
+  vocabulary.write(m);
   if (quantized) m.set("general.quantization_version", GgufValue::u32(2));
   return m;
 }

@@ -9,6 +9,7 @@
 #include "core/shown.h"
 #include "core/utf8.h"
 #include "exchange/gguf_model.h"
+#include "exchange/gguf_phi3.h"
 #include "tokenizer/text/scanner.h"
 #include "tokenizer/text/vocabulary.h"
 
@@ -105,16 +106,22 @@ Json pre_tokenizer_of(const std::string& pre, const std::string& where) {
   return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, bytes})}};
 }
 
-Json added_token(Token id, const std::string& text, bool special) {
-  return {{"id", id},        {"content", text},        {"single_word", false}, {"lstrip", false},
-          {"rstrip", false}, {"normalized", !special}, {"special", special}};
+Json added_token(Token id, const V& v) {
+  const auto i = static_cast<std::size_t>(id);
+  const bool special = v.types[i] == V::control;
+  return {{"id", id},
+          {"content", v.tokens[i]},
+          {"single_word", false},
+          {"lstrip", false},
+          {"rstrip", v.strips_right.contains(id)},
+          {"normalized", !special},
+          {"special", special}};
 }
 
 Json added_tokens(const V& v) {
   Json out = Json::array();
   for (std::size_t i = 0; i < v.tokens.size(); ++i)
-    if (v.types[i] == V::control || v.types[i] == V::user_defined)
-      out.push_back(added_token(static_cast<Token>(i), v.tokens[i], v.types[i] == V::control));
+    if (v.types[i] == V::control || v.types[i] == V::user_defined) out.push_back(added_token(static_cast<Token>(i), v));
   return out;
 }
 
@@ -237,6 +244,7 @@ GgufVocabulary vocabulary_of(const GgufFile& file) {
   for (auto& [name, to] : flags)
     if (const std::string key = std::string("tokenizer.ggml.") + name; file.metadata().find(key))
       *to = file.truth(key, false);
+  v.strips_right = stripping_tokens(v, file.text("general.name", ""));
   v.chat_template = file.text("tokenizer.chat_template", "");
   if (const GgufValue* names = file.metadata().find("tokenizer.chat_templates"); names && names->is_array_of_texts())
     for (const std::string& name : names->strings())

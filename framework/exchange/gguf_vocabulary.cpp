@@ -244,6 +244,8 @@ class Reader {
       const bool known = out_.types[id] == V::unknown || out_.types[id] == V::byte || out_.types[id] == V::control;
       out_.tokens[id] = control || out_.model == "gpt2" ? t.text : with_spaces(t.text);
       if (!known) out_.types[id] = control ? V::control : V::user_defined;
+      if (t.rstrip) out_.strips_right.insert(t.id);
+      out_.strips_left |= t.lstrip;
     }
   }
 

@@ -126,7 +126,8 @@ void convert_to_gguf(const Conversion& c) {
   remove_left_over_of(c.output);
   const InputModel in(c.input);
   const GgufFileType& type = gguf_file_type(c.dtype.value_or(std::string(ggml_type(in.dtype()).name)));
-  const std::string name = fs::path(real_path(c.input)).stem();
+  const fs::path input(real_path(c.input));
+  const std::string name = input.extension() == ".gguf" ? input.stem() : input.filename();
   make_parent_directories(c.output);
   log_gguf(c.output, type, write_gguf({name, in.folder, in.spec, type, rows_of_files(in.files)}, c.output));
   write_modelfile(c.output, in.folder);

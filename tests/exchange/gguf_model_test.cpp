@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
@@ -178,9 +179,52 @@ TEST_F(GgufModels, TokenizersOfLlama3BeginWithBosUnlessTheFileSaysOtherwise) {
     v.write(m);
     const testing_tools::TemporaryFolder folder;
     GgufWriter(folder / "v.gguf", m, {}).commit();
-    write_gguf_companions(GgufFile(folder / "v.gguf"), folder.path());
+    write_tokenizer(vocabulary_of(GgufFile(folder / "v.gguf")), folder.path());
     EXPECT_EQ(load_tokenizer(folder.path())->encode("ab", {.add_special = true}).ids, each.ids) << each.pre;
   }
+}
+
+// GGUF has no flag for it: llama.cpp takes white space behind special tokens as theirs where general.name says Phi-3.
+TEST_F(GgufModels, SpecialTokensOfPhi3TakeTheWhiteSpaceBehindThem) {
+  ModelSpec spec;
+  spec.vocab = 8, spec.hidden = 32, spec.ffn = 32, spec.heads = spec.kv_heads = 1, spec.head_dim = 32;
+  spec.layers = 0, spec.tied = true;
+  auto zeros = [](const WeightName& w, std::int64_t, std::int64_t count, float* out) {
+    std::fill_n(out, count * w.cols, 0.f);
+  };
+  const std::string text = "a<|user|>\n a</s> a<|endoftext|> a";
+  auto round_trip = [&](const char* name, const std::set<std::string>& strips) {
+    const testing_tools::TemporaryFolder from, to;
+    Json added = Json::array();
+    const std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "<|endoftext|>", "<|user|>"};
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      added.push_back({{"id", i + 3},
+                       {"content", tokens[i]},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", strips.contains(tokens[i])},
+                       {"normalized", false},
+                       {"special", true}});
+    const Json json = {
+        {"added_tokens", added},
+        {"normalizer", nullptr},
+        {"pre_tokenizer",
+         {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}},
+        {"decoder", {{"type", "ByteLevel"}}},
+        {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"\u0120", 1}, {"\u010a", 2}}}, {"merges", Json::array()}}}};
+    write_file(from / "tokenizer.json", dump(json));
+    write_gguf({name, from.path(), spec, gguf_file_type("f16"), zeros}, to / "m.gguf");
+    write_gguf_companions(GgufFile(to / "m.gguf"), to.path());
+    return std::pair(GgufFile(to / "m.gguf").text("general.name"), load_tokenizer(to.path())->encode(text).ids);
+  };
+  const std::vector<Token> stripped = {0, 7, 0, 5, 0, 6, 1, 0}, kept = {0, 7, 2, 1, 0, 5, 1, 0, 6, 1, 0};
+  const std::set<std::string> phi3 = {"</s>", "<|user|>"};
+  EXPECT_EQ(round_trip("mine", phi3), std::pair(std::string("Phi-3 mine"), stripped));
+  EXPECT_EQ(round_trip("my-phi3", phi3), std::pair(std::string("my-phi3"), stripped));
+  EXPECT_EQ(round_trip("mine", {}), std::pair(std::string("mine"), kept));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(round_trip("mine", {"<|user|>"}), std::pair(std::string("mine"), kept));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("special tokens take the white space next to them"));
 }
 
 using GgufUnigram = GgufTokenizers;

@@ -8,6 +8,7 @@
 #include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "exchange/gguf_file.h"
 #include "model/golden.h"
 #include "pipeline/convert.h"
 #include "pipeline/info.h"
@@ -54,6 +55,14 @@ TEST_F(Directories, OfModelsAreDescribed) {
   EXPECT_EQ(value(info, "stored"), value(info, "parameters"));
   EXPECT_TRUE(value(info, "tensors").contains("BF16"));
   EXPECT_THAT(info.refused, testing::ElementsAre(testing::HasSubstr("tokenizer")));  // goldens have none
+}
+
+TEST_F(Directories, AsGgufFilesKeepTheirWholeName) {
+  fs::copy(model("llama_tiny"), at("Llama-3.2-1B-x"));
+  convert({.input = at("Llama-3.2-1B-x"), .output = at("out.gguf"), .format = "gguf"});
+  EXPECT_EQ(GgufFile(at("out.gguf")).text("general.name"), "Llama-3.2-1B-x");
+  convert({.input = at("out.gguf"), .output = at("again.gguf"), .format = "gguf"});
+  EXPECT_EQ(GgufFile(at("again.gguf")).text("general.name"), "out");
 }
 
 TEST_F(Directories, OfRewardModelsSaySo) {
