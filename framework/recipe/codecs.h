@@ -246,7 +246,7 @@ struct Kind<TokenIndices> {
   static std::string expects(const Field&) { return "a list of token ids, or a table of such lists by module"; }
   static Json schema(const Field&) {
     const Json ids = {{"type", "array"}, {"items", {{"type", "integer"}}}};
-    return {{"anyOf", {ids, {{"type", "object"}, {"additionalProperties", ids}}, {{"type", "null"}}}}};
+    return {{"anyOf", {ids, {{"type", "object"}, {"additionalProperties", ids}}}}};
   }
 };
 
@@ -281,9 +281,7 @@ struct Kind<DatasetType> {
     return v.name.empty() ? Json(nullptr) : Json(v.name);
   }
   static std::string expects(const Field&) { return "the name of a format, or a table that describes one"; }
-  static Json schema(const Field&) {
-    return {{"anyOf", {{{"type", "string"}}, table_schema(table()), {{"type", "null"}}}}};
-  }
+  static Json schema(const Field&) { return {{"anyOf", {{{"type", "string"}}, table_schema(table())}}}; }
   static const Table& table() { return recipe::table<PromptFormat>(); }
 };
 

@@ -10,8 +10,8 @@
 
 namespace dml::recipe {
 
-Table& Table::unmapped(Unmapped effect, const char* why, const std::vector<std::string>& keys) {
-  for (const auto& key : keys) unmapped_.push_back({key, why, effect});
+Table& Table::unmapped(Unmapped effect, const char* why, const std::vector<std::string>& keys, const char* neutral) {
+  for (const auto& key : keys) unmapped_.push_back({key, why, effect, neutral});
   return *this;
 }
 
@@ -22,9 +22,9 @@ const Field* Table::find(std::string_view key) const {
 }
 
 const UnmappedKey* Table::find_unmapped(std::string_view key) const {
+  if (auto same = std::ranges::find(unmapped_, key, &UnmappedKey::key); same != unmapped_.end()) return &*same;
   for (const auto& unmapped : unmapped_) {
     std::string_view pattern = unmapped.key;
-    if (pattern == key) return &unmapped;
     if (pattern.ends_with('*') && key.starts_with(pattern.substr(0, pattern.size() - 1))) return &unmapped;
   }
   return nullptr;
@@ -126,9 +126,9 @@ const Field* find_nested(std::string_view dotted) {
 
 namespace {
 
-/// Whether a value is empty, false, or an empty list, and so requests nothing.
-bool is_off(const Node& value) {
-  if (value.is_scalar()) return value.text.empty() || canonical_bool(value.text) == "false";
+/// Whether a value requests nothing: it is neutral, empty, or an empty list.
+bool requests_nothing(const Node& value, const UnmappedKey& key) {
+  if (value.is_scalar()) return value.text.empty() || canonical_bool(value.text) == key.neutral;
   return value.items.empty();
 }
 
@@ -138,7 +138,7 @@ std::string with_line(const std::string& path, Place place) {
 
 void read_unmapped(const UnmappedKey& unmapped, const Node& key, const Node& value, const std::string& path,
                    Reading& reading) {
-  if (is_off(value)) return;
+  if (requests_nothing(value, unmapped)) return;
   switch (unmapped.effect) {
     case Unmapped::inert:
       reading.inert.push_back(with_line(path, key.place));

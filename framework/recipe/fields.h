@@ -28,6 +28,7 @@ struct Rules {
   bool above = false;                   // min itself is not allowed
   std::optional<double> off = {};       // optional numbers: values in [off, min) mean "none"
   std::vector<Choice> choices = {};     // texts: every spelling with its value (set_choices)
+  bool open = false;                    // texts: plug-ins may add choices
   std::vector<std::string> words = {};  // integers: names of 0, 1, 2 …; enumerations: the allowed spellings, if not all
   std::vector<std::string> aliases = {};
   std::string example = {};
@@ -92,17 +93,18 @@ struct Field {
   Json write(const void* owner) const { return codec->write(member(const_cast<void*>(owner)), *this); }
 };
 
-/// The treatment of a key that corresponds to no member of Recipe.
+/// The treatment of a key that corresponds to no member of Recipe, unless its value is empty or neutral.
 enum class Unmapped {
   inert,        // accepted: no effect on a CPU, or dml does it in another way
   unsupported,  // accepted with a notice: dml does not do what it requests
-  rejected,     // an error, unless its value is empty or false
+  rejected,     // an error
 };
 
 /// A key of Axolotl that corresponds to no member of Recipe. A final `*` matches any ending.
 struct UnmappedKey {
   std::string key, why;
   Unmapped effect;
+  std::string neutral;  // the value that asks for nothing that dml does not do anyway, as JSON: false, true, 1
 };
 
 class Table {
@@ -112,11 +114,11 @@ class Table {
   template <class S, class T>
   Table& add(const char* key, T S::*member, const char* help, Rules rules = {});
   Table& inert(const char* why, const std::vector<std::string>& keys) { return unmapped(Unmapped::inert, why, keys); }
-  Table& unsupported(const char* why, const std::vector<std::string>& keys) {
-    return unmapped(Unmapped::unsupported, why, keys);
+  Table& unsupported(const char* why, const std::vector<std::string>& keys, const char* neutral = "false") {
+    return unmapped(Unmapped::unsupported, why, keys, neutral);
   }
-  Table& reject(const char* why, const std::vector<std::string>& keys) {
-    return unmapped(Unmapped::rejected, why, keys);
+  Table& reject(const char* why, const std::vector<std::string>& keys, const char* neutral = "false") {
+    return unmapped(Unmapped::rejected, why, keys, neutral);
   }
   /// Uses a default-constructed S as the source of the defaults in the docs.
   template <class S>
@@ -134,12 +136,13 @@ class Table {
   const Field* find(std::string_view key) const;  // by key or alias
   /// Sets the values of a key that are defined in another folder.
   void set_choices(std::string_view key, std::vector<Choice> choices);
-  const UnmappedKey* find_unmapped(std::string_view key) const;
+  const UnmappedKey* find_unmapped(std::string_view key) const;  // by name, or else by a pattern
   /// Every key and alias.
   std::vector<std::string> names() const;
 
  private:
-  Table& unmapped(Unmapped effect, const char* why, const std::vector<std::string>& keys);
+  Table& unmapped(Unmapped effect, const char* why, const std::vector<std::string>& keys,
+                  const char* neutral = "false");
 
   std::string title_, intro_;
   std::vector<Field> fields_;

@@ -195,6 +195,7 @@ const Table& table<DatasetEntry>() {
     t.add("text_column", &S::text_column, "Type pretrain: column of the text.", {.example = "body", .unset = "text"});
     t.inert("dml runs no code of datasets",
             {"trust_remote_code", "preprocess_shards", "temperature", "logprobs_field"});
+    t.inert("it is mapped to 'message_property_mappings'", {"message_field_role", "message_field_content"});
     t.reject("prompts are text", {"field_prompt_tokens"});
     t.reject("use type: chat_template with message_property_mappings and roles",
              {"conversation", "field_human", "field_model"});

@@ -47,6 +47,7 @@ void add_kernels(Table& t) {
       "is refused",
       {"bnb_config_kwargs"});
   t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*", "dp_replicate_size"});
+  t.inert("it is mapped to 'dpo_loss_type'", {"rpo_alpha", "dpo_norm_loss"});
 }
 
 void add_processes(Table& t) {
@@ -86,16 +87,15 @@ void add_processes(Table& t) {
 
 void add_inert(Table& t) {
   t.inert("the model directory gives it",
-          {"model_type", "type_of_model", "tokenizer_type", "tokenizer_use_fast", "tokenizer_legacy",
-           "tokenizer_save_jinja_files", "is_llama_derived_model", "is_falcon_derived_model",
-           "is_mistral_derived_model", "is_qwen_derived_model", "trust_remote_code", "save_safetensors"});
+          {"model_type", "type_of_model", "tokenizer_type", "tokenizer_save_jinja_files", "is_llama_derived_model",
+           "is_falcon_derived_model", "is_mistral_derived_model", "is_qwen_derived_model", "trust_remote_code",
+           "save_safetensors"});
   t.inert("dml never pads, and packed documents never attend to each other",
           {"pad_to_sequence_len", "pad_to_multiple_of", "multipack_real_batches", "batch_flattening",
            "sample_packing_eff_est", "sample_packing_mp_start_method", "total_num_tokens", "total_supervised_tokens"});
   t.inert("dml prepares the data once, on all cores, as memory-mapped files",
           {"dataset_num_proc", "dataset_processes", "dataset_keep_in_memory", "num_dataset_shards_to_save", "streaming",
-           "streaming_multipack_buffer_size", "pretrain_multipack_buffer_size", "pretrain_multipack_attn",
-           "pretraining_sample_concatenation"});
+           "streaming_multipack_buffer_size", "pretrain_multipack_buffer_size", "pretraining_sample_concatenation"});
   t.inert("every progress line has tokens per second", {"include_tkps", "include_tokens_per_second"});
   t.inert("packed documents never attend to each other, and logits are never kept",
           {"dpo_padding_free", "dpo_use_liger_kernel", "dpo_use_logits_to_keep"});
@@ -124,6 +124,13 @@ void add_undone(Table& t) {
   t.unsupported("dml runs no benchmarks; run them on the result", {"lm_eval_*", "do_bench_eval", "bench_*"});
   t.unsupported("dml writes no PyTorch profile; DML_PROFILE=1 prints the time of each operation",
                 {"profiler_steps", "profiler_steps_start"});
+  t.unsupported("packed documents never attend to each other", {"pretrain_multipack_attn"}, "true");
+  t.unsupported("the files of the tokenizer alone decide how text is split into tokens", {"tokenizer_use_fast"},
+                "true");
+  t.unsupported("the files of the tokenizer alone decide how text is split into tokens; see tokenizer_metaspace",
+                {"tokenizer_legacy"}, "true");
+  t.unsupported("every example of an epoch is trained, also those of an incomplete last step",
+                {"dataloader_drop_last"});
   t.unsupported("dml uploads to no tracker and watches no gradients; hub_model_id pushes the result to the Hub",
                 {"wandb_watch", "wandb_log_model", "hf_mlflow_log_artifacts"});
 }
@@ -141,15 +148,18 @@ void add_refused(Table& t) {
   t.reject("dml quantizes the base to 4 bits (nf4) or 8 bits; use load_in_4bit or load_in_8bit",
            {"gptq", "gptq_*", "qat", "quantization", "model_quantization_config*", "quantize_moe_experts", "nvfp4*",
             "use_onebitllms"});
-  t.reject("dml shares work among ranks by 'distribution' only",
-           {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "expert_parallel*"});
+  t.reject("dml shares work among ranks by 'distribution' only; a size of 1 is accepted",
+           {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree"}, "1");
+  t.reject("dml shares work among ranks by 'distribution' only", {"expert_parallel*"});
   t.reject("dml does not have this optimizer; use adamw", {"qgalore_*", "dion_*"});
   t.reject("an optimizer's own arguments stand in optim_args (`dml list optimizers` names them)",
            {"galore_*", "muon_*"});
   t.reject("dml does not have this training method",
            {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "kd_*", "grokfast_*", "mora_*", "use_mora",
-            "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*", "skip_prepare_dataset",
-            "do_causal_lm_eval", "eval_causal_lm_metrics"});
+            "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*"});
+  t.reject("dml prepares the data of every run", {"skip_prepare_dataset"});
+  t.reject("answers are measured by 'evals', the validation split by 'eval_metrics'",
+           {"do_causal_lm_eval", "eval_causal_lm_metrics"});
   t.reject("dml has no scaled softmax (SSMax)", {"scaling_softmax*"});
   t.reject("dml does not measure which layers to train; list them in unfrozen_parameters", {"spectrum_*"});
   t.reject("dml adds embedding rows for new tokens; it never removes or resets rows",

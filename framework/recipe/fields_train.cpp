@@ -38,7 +38,7 @@ void add_schedule(Table& t) {
   using S = OptimSection;
   t.add("learning_rate", &S::learning_rate, "Peak learning rate.",
         {.min = 0, .max = 100, .above = true, .example = "2e-4", .unset = "required"});
-  t.add("lr_scheduler", &S::lr_scheduler, "Learning-rate schedule after the warmup.", {.example = "cosine"});
+  t.add("lr_scheduler", &S::lr_scheduler, "Learning-rate schedule after warmup.", {.open = true, .example = "cosine"});
   t.add("lr_scheduler_kwargs", &S::lr_scheduler_kwargs, "More arguments of the schedule.",
         {.example = "{num_cycles: 2}"});
   t.add("warmup_steps", &S::warmup_steps, "Steps in which the learning rate rises to its peak.",
@@ -104,7 +104,7 @@ Section optim_section() {
   using S = OptimSection;
   Table t("Optimizer and learning rate", "How weights are updated.");
   t.defaults<S>();
-  t.add("optimizer", &S::optimizer, "Optimizer; `dml list optimizers` has their arguments.", {.example = "adamw"});
+  t.add("optimizer", &S::optimizer, "Optimizer; see `dml list optimizers`.", {.open = true, .example = "adamw"});
   t.add("optim_args", &S::optim_args, "More arguments of the optimizer.",
         {.example = "{momentum: 0.9}", .pairs = true});
   t.add("optim_target_modules", &S::optim_target_modules,
@@ -180,7 +180,7 @@ void add_computation(Table& t) {
       "objective", &S::objective,
       "What a step minimizes, in place of what follows from rl and the data: a loss of tokens (`dml list objectives`), "
       "or the objective of a plug-in.",
-      {.example = "dft", .unset = "nll for texts; else follows from rl"});
+      {.open = true, .example = "dft", .unset = "nll for texts; else follows from rl"});
   t.add("neftune_noise_alpha", &S::neftune_noise_alpha, "NEFTune: noise added to the embeddings in training; 0: none.",
         {.min = 0, .max = 1e6, .aliases = {"noisy_embedding_alpha"}, .example = "5"});
   t.add("label_smoothing_factor", &S::label_smoothing_factor,
@@ -300,7 +300,7 @@ Section distribution_section() {
       "distribution", &S::distribution,
       "What each rank stores: everything (ddp), a shard of the optimizer state (zero1), also of the gradients "
       "(zero2), also of the weights (zero3); hybrid strategies: shards within a group of ranks, copies in every group.",
-      {.example = "zero1", .unset = "ddp on several ranks; zero1 in full fine-tuning on one host"});
+      {.open = true, .example = "zero1", .unset = "ddp on several ranks; zero1 in full fine-tuning on one host"});
   t.add("dist_timeout", &S::dist_timeout, "Seconds a rank waits for the others before the job fails.",
         {.min = 1, .max = 1e7, .aliases = {"ddp_timeout"}, .example = "600"});
   t.add("gradient_tree", &S::gradient_tree,

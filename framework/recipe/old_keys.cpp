@@ -217,8 +217,7 @@ void map_old_keys(Node& root, Report& report) {
   map_sharding(root, report);
   check_plugins(root, report);
   check_bitsandbytes(root, report);
-  for (const char* key : {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "dp_shard_size",
-                          "dp_replicate_size"})
+  for (const char* key : {"dp_shard_size", "dp_replicate_size"})
     if (const Node* value = root.find(key); value && value->text == "1") take(root, key);
   if (const Node* value = root.find("save_safetensors"); value && canonical_bool(value->text) == "false")
     report.error(value->place, "'save_safetensors: false' is not supported: dml writes safetensors only; remove it");

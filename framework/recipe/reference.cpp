@@ -1,4 +1,4 @@
-// Documentation from the field list: the help of a key, the JSON Schema, recipes/REFERENCE.md.
+// Documentation from the field list: the help of a key, recipes/REFERENCE.md.
 #include <fmt/format.h>
 
 #include "core/closest.h"
@@ -82,30 +82,6 @@ void add_table(std::string& out, const Table& table, const char* heading) {
 
 }  // namespace
 
-Json table_schema(const Table& table) {
-  Json properties = Json::object(), required = Json::array();
-  for (const Field& field : table.fields()) {
-    Json schema = field.codec->schema(field);
-    schema["description"] = field.help;
-    for (const auto& alias : field.rules.aliases) properties[alias] = schema;
-    for (const auto& choice : field.rules.choices)
-      if (!choice.flag.empty())
-        properties[choice.flag] = {{"type", {"boolean", "null"}},
-                                   {"description", fmt::format("true: {}: {}", field.key, choice.value)}};
-    if (!field.rules.required && !schema.contains("anyOf")) {  // an empty value means unset
-      schema = Json{{"anyOf", {schema, {{"type", "null"}}}}, {"description", field.help}};
-      schema["anyOf"][0].erase("description");
-    }
-    Json value = field.write(table.default_owner());
-    if (!value.is_null() && !field.rules.required && field.rules.unset.empty()) schema["default"] = value;
-    properties[field.key] = std::move(schema);
-    if (field.rules.required) required.push_back(field.key);
-  }
-  Json out = {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
-  if (!required.empty()) out["required"] = std::move(required);
-  return out;
-}
-
 }  // namespace recipe
 
 using namespace recipe;
@@ -161,28 +137,6 @@ std::string help_for(const std::string& key) {
                                                                    : "Not supported",
                        unmapped->why);
   throw UserError("unknown key '{}'{}", shown(key), key_hint(name, inside));
-}
-
-Json json_schema() {
-  Json properties = Json::object(), patterns = Json::object();
-  for (auto& section : sections()) {
-    Json inner = table_schema(section.table);
-    for (auto& [key, schema] : inner["properties"].items()) properties[key] = schema;
-  }
-  for (const UnmappedKey& unmapped : other_keys().unmapped()) {
-    if (unmapped.effect == Unmapped::rejected) continue;
-    Json schema = {
-        {"description",
-         fmt::format("{}: {}.", unmapped.effect == Unmapped::inert ? "No effect here" : "Not done", unmapped.why)}};
-    if (unmapped.key.ends_with('*')) patterns["^" + unmapped.key.substr(0, unmapped.key.size() - 1)] = schema;
-    else properties[unmapped.key] = schema;
-  }
-  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-          {"title", "dml recipe"},
-          {"type", "object"},
-          {"properties", std::move(properties)},
-          {"patternProperties", std::move(patterns)},
-          {"additionalProperties", false}};
 }
 
 std::string reference_markdown() {

@@ -56,6 +56,10 @@ TEST(Help, TellsTypeDefaultAndExample) {
   EXPECT_THAT(help_for("flash_attention"), HasSubstr("without effect"));
   EXPECT_THAT(help_for("wandb_watch"), HasSubstr("Accepted, but not done: dml uploads to no tracker"));
   EXPECT_THAT(help_for("tensor_parallel_size"), HasSubstr("Not supported"));
+  EXPECT_THAT(help_for("skip_prepare_dataset"), HasSubstr("dml prepares the data of every run"));
+  EXPECT_THAT(help_for("do_causal_lm_eval"), HasSubstr("'evals'"));
+  EXPECT_THAT(help_for("dataloader_drop_last"), HasSubstr("every example of an epoch is trained"))
+      << "not dataloader_*";
   EXPECT_THAT(help_for("trl.use_vllm"), HasSubstr("Accepted, without effect"));
   EXPECT_THROW(
       try { help_for("lora_aplha"); } catch (const UserError& e) {
@@ -71,7 +75,40 @@ TEST(Schema, CoversEveryKey) {
   EXPECT_TRUE(schema["properties"].contains("flash_attention"));
   EXPECT_TRUE(schema["patternProperties"].contains("^comet_"));
   EXPECT_EQ(schema["properties"]["lora_r"]["anyOf"][0]["minimum"], 1.0);
-  EXPECT_EQ(schema["properties"]["datasets"]["anyOf"][0]["items"]["properties"]["path"]["type"], "string");
+  EXPECT_EQ(schema["properties"]["datasets"]["anyOf"][0]["items"]["properties"]["path"]["type"][0], "string");
+}
+
+// Every recipe that dml accepts fits.
+TEST(Schema, AcceptsOtherFormsOfValues) {
+  Json properties = json_schema()["properties"];
+  EXPECT_EQ(dump(properties["optim_args"]["anyOf"]), R"([{"type":"object"},{"type":"string"},{"type":"null"}])");
+  EXPECT_EQ(properties["tokens"]["anyOf"][0]["items"], properties["tokens"]["anyOf"][1]) << "a list of one";
+  EXPECT_EQ(dump(properties["wandb_project"]["anyOf"][0]["type"]), R"(["string","number","boolean"])");
+  EXPECT_EQ(dump(properties["learning_rate"]["anyOf"][0]["type"]), R"(["number","string"])");
+  EXPECT_EQ(properties["pretraining_dataset"]["anyOf"].back()["type"], "string");
+}
+
+// A refused key may stay in a recipe with a value that asks for nothing; so may keys that are mapped to others.
+TEST(Schema, AcceptsKeysThatAskForNothing) {
+  Json properties = json_schema()["properties"];
+  EXPECT_EQ(dump(properties["fp16"]["enum"]), R"([null,"",[],{},false])");
+  EXPECT_EQ(dump(properties["sequence_parallel_degree"]["enum"]), R"([null,"",[],{},1])");
+  EXPECT_EQ(problems("sequence_parallel_degree: 1"), "");
+  EXPECT_TRUE(properties.contains("rpo_alpha"));
+  EXPECT_FALSE(properties["rpo_alpha"].contains("enum"));
+  EXPECT_TRUE(properties["trl"]["anyOf"][0]["properties"].contains("use_vllm"));
+  EXPECT_TRUE(properties["datasets"]["anyOf"][0]["items"]["properties"].contains("message_field_role"));
+}
+
+TEST(Schema, LeavesTheNamesOfRowsToPlugIns) {
+  Json schema = json_schema();
+  EXPECT_EQ(dump(schema["if"]), R"({"required":["plugins"]})");
+  for (const char* key : {"optimizer", "lr_scheduler", "distribution", "objective"}) {
+    Json names = schema["properties"][key]["anyOf"];
+    EXPECT_EQ(names[1]["type"][0], "string") << key;
+    EXPECT_EQ(schema["else"]["properties"][key]["anyOf"][0], names[0]) << key;
+    EXPECT_FALSE(names[0]["enum"].empty()) << key;
+  }
 }
 
 TEST(ResolvedRecipe, ReadsBackToTheSame) {

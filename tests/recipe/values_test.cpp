@@ -225,6 +225,25 @@ TEST(AxolotlsSpellings, OfItsSchemaAndPlugInsAreKnown) {
   EXPECT_THAT(problems("spectrum_top_fraction: 0.5"), HasSubstr("list them in unfrozen_parameters"));
 }
 
+// Axolotl's default of these keys is true, so false asks for something.
+TEST(AxolotlsSpellings, OfKeysThatAreOnByDefaultHaveANoticeForFalse) {
+  auto file = read_recipe(kSample +
+                              "pretrain_multipack_attn: false\ntokenizer_use_fast: no\ndataloader_drop_last: yes\n"
+                              "dataloader_num_workers: 2\n",
+                          "r.yml");
+  EXPECT_THAT(file.notices,
+              testing::UnorderedElementsAre(
+                  HasSubstr("no effect on CPUs: dataloader_num_workers (line 9)"),
+                  HasSubstr("not done: dataloader_drop_last (line 8): every example of an epoch is trained"),
+                  "not done: pretrain_multipack_attn (line 6): packed documents never attend to each other",
+                  HasSubstr("not done: tokenizer_use_fast (line 7): the files of the tokenizer")));
+  file = read_recipe(kSample +
+                         "pretrain_multipack_attn: true\ntokenizer_use_fast: yes\ntokenizer_legacy:\n"
+                         "dataloader_drop_last: false\n",
+                     "r.yml");
+  EXPECT_THAT(file.notices, ElementsAre());
+}
+
 TEST(AxolotlsSpellings, AskForLogsOfOtherPrograms) {
   EXPECT_TRUE(parsed("wandb_project: p").log.wandb());
   EXPECT_FALSE(parsed("wandb_project: p\nuse_wandb: false").log.wandb());
