@@ -99,9 +99,7 @@ DatasetEntry answering_dataset(const Recipe* recipe) {
 }
 
 bool uses_chat_template(const DatasetEntry& dataset) {
-  const std::string& name = dataset.type.name;
-  return !dataset.type.format && !dataset.type.pre_tokenized() &&
-         (name.starts_with("chat_template") || name == "openai" || name.starts_with("sharegpt"));
+  return dataset.type.applies_chat_template();
 }
 
 bool continues_text(const DatasetEntry& dataset) {

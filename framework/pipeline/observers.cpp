@@ -87,7 +87,7 @@ void add_other_logs(Observers& observers, const Recipe& recipe) {
   const LogSection& log = recipe.log;
   const std::string& folder = recipe.train.output_dir;
   if (log.use_tensorboard) observers.push_back(std::make_unique<TensorboardEvents>(folder + "/runs"));
-  if (log.use_mlflow)
+  if (log.mlflow())
     observers.push_back(std::make_unique<MlflowRun>(
         MlflowRun::Settings{log.mlflow_tracking_uri ? directory_of(*log.mlflow_tracking_uri) : folder + "/mlruns",
                             log.mlflow_experiment_name.value_or("Default"), log.mlflow_run_name.value_or("")}));

@@ -40,7 +40,7 @@ std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
 void warn_of_idle_keys(const DatasetEntry& e) {
   const std::string& name = e.type.name;
   const bool format = e.type.format.has_value();
-  const bool chat = !format && (name.starts_with("chat_template") || name == "openai" || name.starts_with("sharegpt"));
+  const bool chat = e.type.applies_chat_template();
   const bool completion = !format && (name.starts_with("completion") || name == "text");
   const bool pretrain = !format && name == "pretrain";
   const DatasetEntry plain;

@@ -23,8 +23,9 @@ const Table& table<EvalEntry>() {
     t.add("max_new_tokens", &S::max_new_tokens, "Longest answer in tokens. Answers are generated greedily.",
           {.min = 1, .max = 1 << 20, .example = "64"});
     t.add("checks", &S::checks,
-          "Checks: exact, contains, {regex: PATTERN}, json_valid, {json_schema: FILE or schema}, {length: MOST}, "
-          "{command: PROGRAM, timeout: SECONDS, name: NAME}, choice, perplexity. docs/evaluate.md describes them.",
+          "Checks: exact, exact_match, contains, {regex: PATTERN}, json_valid, {json_schema: FILE or schema}, "
+          "{length: MOST}, {command: PROGRAM, timeout: SECONDS, name: NAME}, choice, continuation, perplexity. "
+          "docs/evaluate.md describes them.",
           {.example = "[contains, {regex: '^[A-Z]'}]", .unset = "those of the task"});
     t.add("task", &S::task,
           "A task of lm-evaluation-harness: its YAML says prompts, choices and metrics; path, if it is set, is in "
@@ -39,7 +40,7 @@ const Table& table<EvalEntry>() {
 
 Section evaluation_section() {
   using S = EvalSection;
-  Table t("Evaluations of your own", "Questions to the model, at every evaluation of training and in `dml evaluate`.");
+  Table t("Custom evaluations", "Questions to the model, at every evaluation of training and in `dml evaluate`.");
   t.defaults<S>();
   t.add("evals", &S::evals, "Evaluations besides the validation loss.",
         {.example = "[{name: capitals, path: capitals.jsonl, checks: [contains]}]"});

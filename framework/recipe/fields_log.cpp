@@ -11,7 +11,8 @@ Section log_section() {
   t.defaults<S>();
   t.add("use_tensorboard", &S::use_tensorboard, "Write TensorBoard event files into the folder runs of output_dir.",
         {.example = "true"});
-  t.add("use_mlflow", &S::use_mlflow, "Write a run of MLflow's file store.", {.example = "true"});
+  t.add("use_mlflow", &S::use_mlflow, "Write a run of MLflow's file store.",
+        {.example = "true", .unset = "true with mlflow_experiment_name"});
   t.add("mlflow_tracking_uri", &S::mlflow_tracking_uri, "Directory of MLflow's file store, a path or file:PATH.",
         {.example = "mlruns", .unset = "mlruns in output_dir"});
   t.add("mlflow_experiment_name", &S::mlflow_experiment_name, "MLflow experiment that the run belongs to.",

@@ -224,7 +224,8 @@ struct GenerationSection {
 };
 
 struct LogSection {
-  bool use_tensorboard = false, use_mlflow = false;
+  bool use_tensorboard = false;
+  std::optional<bool> use_mlflow;
   std::optional<std::string> mlflow_tracking_uri, mlflow_experiment_name, mlflow_run_name;
   std::optional<bool> use_wandb;
   std::optional<std::string> wandb_project, wandb_entity, wandb_name, wandb_run_id;
@@ -235,6 +236,7 @@ struct LogSection {
   bool hub_private_repo = false;
   bool operator==(const LogSection&) const = default;
 
+  bool mlflow() const { return use_mlflow.value_or(mlflow_experiment_name && !mlflow_experiment_name->empty()); }
   bool wandb() const {
     return use_wandb.value_or(wandb_project && !wandb_project->empty()) && wandb_mode != "disabled";
   }

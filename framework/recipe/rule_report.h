@@ -44,6 +44,9 @@ class RuleReport {
   Reading& reading_;
 };
 
+/// Whether a recipe gives a top-level setting another value than its default. A resolved recipe sets every key, so a
+/// default counts as unset.
+bool changes(const Recipe& recipe, const char* key, const RuleReport& rules);
 /// Whether `setting` has an effect if `key` has this value; true unless the choices of `key` restrict it.
 bool has_effect(const char* setting, const char* key, const std::string& value);
 
@@ -58,5 +61,7 @@ void check_rewards(const Recipe& recipe, RuleReport& rules);
 void check_evals(const EvalSection& section, RuleReport& rules);
 /// … and about experiment trackers and the Hub.
 void check_log(const LogSection& log, RuleReport& rules);
+/// Warns about settings that have no effect without another one.
+void check_idle_keys(const Recipe& recipe, RuleReport& rules);
 
 }  // namespace dml::recipe

@@ -133,7 +133,7 @@ void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
                 "'lr_scheduler: reduce_lr_on_plateau' needs evaluations; set val_set_size, test_datasets or evals");
   for (const char* key :
        {"adam_beta1", "adam_beta2", "adam_beta3", "adam_epsilon", "adam_epsilon2", "optim_target_modules"})
-    if (rules.given(key) && !has_effect(key, "optimizer", o.optimizer))
+    if (changes(recipe, key, rules) && !has_effect(key, "optimizer", o.optimizer))
       rules.warning(key, fmt::format("'{}' has no effect with {}: {}", key, rules.cite("optimizer"), o.optimizer));
 }
 
@@ -226,6 +226,13 @@ void check_distribution(const DistributionSection& d, RuleReport& rules) {
 
 }  // namespace
 
+bool changes(const Recipe& recipe, const char* key, const RuleReport& rules) {
+  if (!rules.given(key)) return false;
+  const auto [section, field] = find_field(key);
+  Recipe own = recipe;
+  return field->write(section->of(own)) != field->write(section->table.default_owner());
+}
+
 bool has_effect(const char* setting, const char* key, const std::string& value) {
   const auto& choices = find_field(key).field->rules.choices;
   auto found = std::ranges::find(choices, value, &Choice::spelling);
@@ -245,6 +252,7 @@ void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
   check_distribution(recipe.distribution, rules);
   check_log(recipe.log, rules);
   check_evals(recipe.evaluation, rules);
+  check_idle_keys(recipe, rules);
 }
 
 }  // namespace dml::recipe

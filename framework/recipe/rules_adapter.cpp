@@ -54,14 +54,6 @@ void check_continued_adapter(const AdapterSection& a, RuleReport& rules) {
                               ignored.size() == 1 ? "has" : "have", rules.cite("lora_model_dir")));
 }
 
-void check_idle_adapter_keys(const AdapterSection& a, RuleReport& rules) {
-  static const AdapterSection fresh;
-  if (rules.given("loftq_iter") && a.loftq_iter != fresh.loftq_iter && a.peft_init_lora_weights != LoraInit::loftq)
-    rules.warning("loftq_iter", "'loftq_iter' has no effect without peft_init_lora_weights: loftq");
-  if (a.peft_ensure_weight_tying && a.lora_modules_to_save.empty())
-    rules.warning("peft_ensure_weight_tying", "'peft_ensure_weight_tying' has no effect without lora_modules_to_save");
-}
-
 }  // namespace
 
 void check_adapter(const Recipe& recipe, RuleReport& rules) {
@@ -92,7 +84,6 @@ void check_adapter(const Recipe& recipe, RuleReport& rules) {
     if (key != "adapter" && key != "unfrozen_parameters" && !key.starts_with("load_in_"))
       rules.warning(key, fmt::format("'{}' has no effect without an adapter", key));
   if (lora && a.lora_model_dir) check_continued_adapter(a, rules);
-  else if (lora) check_idle_adapter_keys(a, rules);
   if (a.peft_init_lora_weights == LoraInit::loftq && (a.load_in_4bit || a.load_in_8bit))
     rules.error("peft_init_lora_weights",
                 "'peft_init_lora_weights: loftq' quantizes the base itself; remove load_in_4bit and load_in_8bit, and "

@@ -167,8 +167,6 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
   const PreferenceSection& p = recipe.preference;
   if (rules.is_bad("rl")) return;
   check_idle(recipe, rules);
-  if (!p.reward_model && p.center_rewards_coefficient > 0)
-    rules.warning("center_rewards_coefficient", "'center_rewards_coefficient' has no effect without reward_model");
   check_rewards(recipe, rules);
   check_weights(recipe, rules);
   check_packing(recipe, rules);

@@ -37,6 +37,10 @@ struct DatasetType {
   std::string name;
   std::optional<PromptFormat> format;
   bool pre_tokenized() const { return name.empty() && !format; }
+  /// Whether rows are conversations that a chat template turns into text.
+  bool applies_chat_template() const {
+    return !format && (name.starts_with("chat_template") || name == "openai" || name.starts_with("sharegpt"));
+  }
   bool operator==(const DatasetType&) const = default;
 };
 

@@ -132,6 +132,42 @@ TEST(Warnings, OfSchedulesNameTheKeysThatTheyDoNotRead) {
                                               has("cosine_constant_lr_ratio", other)));
 }
 
+TEST(Warnings, NameTheSettingThatAnotherOneNeeds) {
+  const std::string lora = "adapter: lora\nlora_target_linear: true\n";
+  struct {
+    std::string line, needs, enough;
+  } cases[] = {
+      {lora + "loraplus_lr_embedding: 1e-5", "loraplus_lr_ratio", "loraplus_lr_ratio: 16"},
+      {lora + "relora_prune_ratio: 0.5", "relora", "relora: true\njagged_restart_steps: 20"},
+      {lora + "quantized_cache_path: q", "load_in_4bit or load_in_8bit", "load_in_8bit: true"},
+      {lora + "loftq_iter: 2", "peft_init_lora_weights: loftq", "peft_init_lora_weights: loftq"},
+      {lora + "embedding_lr: 1e-5", "lora_modules_to_save or peft_trainable_token_indices",
+       "lora_modules_to_save: [embed_tokens]"},
+      {lora + "embedding_lr_scale: 0.5", "lora_modules_to_save or peft_trainable_token_indices",
+       "peft_trainable_token_indices: [3]"},
+      {"chat_template: chatml", "a dataset of type: chat_template", "test_datasets: [{path: t, type: chat_template}]"},
+      {"chat_template_kwargs: {a: 1}", "a dataset of type: chat_template", "rl: dpo"},
+      {"loss_watchdog_patience: 5", "loss_watchdog_threshold", "loss_watchdog_threshold: 9"},
+      {"num_generation_samples: 1", "generate_samples", "generate_samples: true\nval_set_size: 0.1"},
+      {"mlflow_tracking_uri: m", "use_mlflow or mlflow_experiment_name", "mlflow_experiment_name: x"},
+      {"wandb_name: n", "use_wandb or wandb_project", "use_wandb: false"},
+      {"hub_strategy: end", "hub_model_id", "hub_model_id: org/name"},
+      {"hub_revision: v2", "hub_model_id", "hub_model_id: org/name"},
+      {"center_rewards_coefficient: 0.1", "reward_model", "reward_model: true"},
+  };
+  for (const auto& [line, needs, enough] : cases) {
+    const std::string said = "has no effect without " + needs;
+    EXPECT_THAT(read_recipe(kSample + line, "r.yml").warnings, testing::ElementsAre(testing::EndsWith(said))) << line;
+    EXPECT_THAT(read_recipe(kSample + line + "\n" + enough, "r.yml").warnings,
+                testing::Not(testing::Contains(HasSubstr(said))))
+        << line;
+  }
+  // A resolved recipe sets every key.
+  for (const char* line : {"", "lr_scheduler: linear"})
+    EXPECT_THAT(read_recipe(resolved_yaml(read_recipe(kSample + line, "r.yml")), "resolved.yml").warnings,
+                testing::ElementsAre());
+}
+
 // A problem that is found later carries the place of the key that it is about, or of the table around it.
 TEST(Places, OfKeysAreKnownToWhatIsFoundLater) {
   auto file = read_recipe(kSample + "adapter: qlora\nlora_target_linear: true\n", "r.yml", {{"lora_r", "8"}});

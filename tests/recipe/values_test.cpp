@@ -250,6 +250,10 @@ TEST(AxolotlsSpellings, AskForLogsOfOtherPrograms) {
   EXPECT_FALSE(parsed("wandb_project: p\nwandb_mode: disabled").log.wandb());
   EXPECT_FALSE(parsed("wandb_project:\nwandb_name: x").log.wandb());
   EXPECT_TRUE(parsed("use_wandb: true").log.wandb());
+  EXPECT_TRUE(parsed("mlflow_experiment_name: x").log.mlflow()) << "as in Axolotl";
+  EXPECT_FALSE(parsed("mlflow_experiment_name: x\nuse_mlflow: false").log.mlflow());
+  EXPECT_FALSE(parsed("mlflow_experiment_name:").log.mlflow());
+  EXPECT_TRUE(parsed("use_mlflow: true").log.mlflow());
   auto file = read_recipe(kSample + "use_wandb: true\nwandb_mode: online\n", "r.yml");
   EXPECT_THAT(file.notices, ElementsAre(HasSubstr("dml sends nothing: upload the run with `wandb sync`")));
   EXPECT_THAT(problems("use_mlflow: true\nmlflow_tracking_uri: http://localhost:5000"),
