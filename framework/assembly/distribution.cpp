@@ -59,7 +59,11 @@ DistributionOptions distribution_options(const DistributionSection& section) {
 std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& comm) {
   DistributionOptions options = distribution_options(recipe.distribution);
   options.plugin_args = recipe.plugin.plugin_args;
-  return strategies().at(strategy_name(recipe, comm)).make(comm, options);
+  try {
+    return strategies().at(strategy_name(recipe, comm)).make(comm, options);
+  } catch (const UserError& error) {
+    throw error.about("distribution");
+  }
 }
 
 std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {

@@ -57,7 +57,7 @@ class PluginEvaluator : public Evaluator {
 void add_row(const Origin& origin, plugin::Row<plugin::Evaluator> row) {
   takes_arguments(row.name);
   plugin_evaluators().add({row.name, row.help, [origin, row](const Json& given) -> std::unique_ptr<Evaluator> {
-                             const Json arguments = checked_arguments(row.arguments, given, "plugin_args." + row.name);
+                             const Json arguments = arguments_in_plugin_args(row.arguments, given, row.name);
                              return std::make_unique<PluginEvaluator>(origin, make_of(origin, row, arguments));
                            }});
 }

@@ -119,7 +119,7 @@ std::string load_plugin(const std::string& path) {
   try {
     manifest.add_rows(staging);
   } catch (const std::exception& failure) {
-    throw UserError("{}: {}", path, failure.what());
+    throw UserError("{}: {}", path, one_line(failure.what()));
   } catch (...) {
     throw UserError("{}: adding its rows failed with an exception that is not a std::exception", path);
   }

@@ -72,7 +72,7 @@ class PluginObjective : public DocumentObjective {
 
 void add_row(const Origin& origin, plugin::Row<plugin::Objective> row) {
   auto make = [origin, row](const ObjectiveSettings& settings) -> std::unique_ptr<Objective> {
-    const Json arguments = checked_arguments(row.arguments, settings.arguments, "plugin_args." + row.name);
+    const Json arguments = arguments_in_plugin_args(row.arguments, settings.arguments, row.name);
     return std::make_unique<PluginObjective>(origin, make_of(origin, row, arguments));
   };
   takes_arguments(row.name);

@@ -79,7 +79,7 @@ class PluginObserver : public Observer {
 void add_row(const Origin& origin, plugin::Row<plugin::Observer> row) {
   takes_arguments(row.name);
   plugin_observers().add({row.name, row.help, [origin, row](const Json& given) -> std::unique_ptr<Observer> {
-                            const Json arguments = checked_arguments(row.arguments, given, "plugin_args." + row.name);
+                            const Json arguments = arguments_in_plugin_args(row.arguments, given, row.name);
                             return std::make_unique<PluginObserver>(origin, row.name, make_of(origin, row, arguments));
                           }});
 }

@@ -2,12 +2,18 @@
 
 #include <map>
 
+#include "core/shown.h"
 #include "optim/arguments.h"
 
 namespace dml {
 
+std::string one_line(std::string_view what) {
+  constexpr std::size_t kMaxBytes = 1000;
+  return shown(what, kMaxBytes);
+}
+
 void plugin_failed(const Origin& origin, std::string_view what) {
-  throw UserError("plug-in {}: {}: {}", origin.plugin, origin.row, what);
+  throw UserError("plug-in {}: {}: {}", origin.plugin, origin.row, one_line(what));
 }
 
 std::vector<Argument> own_arguments(const std::vector<plugin::Argument>& known) {
@@ -29,6 +35,15 @@ Json checked_arguments(const std::vector<plugin::Argument>& known, const Json& g
   OptimizerSettings settings;
   settings.args = given;
   return Arguments(settings, own_arguments(known), key).all();
+}
+
+Json arguments_in_plugin_args(const std::vector<plugin::Argument>& known, const Json& given, const std::string& row) {
+  const std::string key = "plugin_args." + row;
+  try {
+    return checked_arguments(known, given, key);
+  } catch (const UserError& error) {
+    throw error.about(key);
+  }
 }
 
 }  // namespace dml

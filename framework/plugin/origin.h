@@ -18,6 +18,9 @@ struct Origin {
   std::string row;     // "optimizer 'sign_sgd'"
 };
 
+/// The text of a plug-in's exception, as one line of limited length.
+std::string one_line(std::string_view what);
+
 [[noreturn]] void plugin_failed(const Origin& origin, std::string_view what);
 
 /// Calls code of a plug-in and converts its exceptions.
@@ -45,5 +48,7 @@ std::vector<Argument> own_arguments(const std::vector<plugin::Argument>& known);
 /// All arguments of a row: from `given`, else the default. UserError with one line per unknown or invalid argument,
 /// prefixed with `key`, the setting that gives them.
 Json checked_arguments(const std::vector<plugin::Argument>& known, const Json& given, const std::string& key);
+/// The same for a row whose arguments stand in plugin_args; an error is about that key.
+Json arguments_in_plugin_args(const std::vector<plugin::Argument>& known, const Json& given, const std::string& row);
 
 }  // namespace dml

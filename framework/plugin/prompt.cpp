@@ -12,13 +12,13 @@ Segment segment_of(const plugin::Example& example) {
   return out;
 }
 
-// An error of a format concerns the row; the reader adds file and line.
+// An error of a format in a dataset concerns the row; the reader adds file and line.
 template <class Call>
 auto of_row(Call&& call) {
   try {
     return call();
   } catch (const std::exception& error) {
-    throw UserError(std::string(error.what()));
+    throw UserError(one_line(error.what()));
   } catch (...) {
     throw UserError("the format threw an exception that is not a std::exception");
   }
@@ -40,7 +40,7 @@ class PluginPrompt : public PromptStrategy {
   }
   Rendered prompt(const Json& record) const override {
     Rendered out;
-    out.segments.push_back(segment_of(of_row([&] { return format_->prompt(record); })));
+    out.segments.push_back(segment_of(guarded(origin_, [&] { return format_->prompt(record); })));
     return out;
   }
   std::string fingerprint() const override {

@@ -98,7 +98,7 @@ class PluginStrategy : public DistributionStrategy {
 void add_row(const Origin& origin, plugin::Row<plugin::Strategy> row) {
   auto make = [origin, row](Comm& comm, const DistributionOptions& options) -> std::unique_ptr<DistributionStrategy> {
     const Json arguments =
-        checked_arguments(row.arguments, arguments_of(options.plugin_args, row.name), "plugin_args." + row.name);
+        arguments_in_plugin_args(row.arguments, arguments_of(options.plugin_args, row.name), row.name);
     return std::make_unique<PluginStrategy>(origin, make_of(origin, row, arguments), comm, options);
   };
   const StrategyKind kind{make, {}, false};

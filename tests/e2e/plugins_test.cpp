@@ -78,6 +78,9 @@ TEST_F(PlugIns, ErrorsAreOneLineBeforeTheRun) {
   refused(loaded() + Keys{{"optimizer", "my_sgd"}, {"optim_args", "{momentum: 0.5}"}},
           {"plug-in mine 2.1", "optimizer 'my_sgd': half a momentum"});
   refused({{"objective", "by_document"}}, {"r.yml:", "objective"});
+  const std::string everybody = recipe("s.yml", tiny_model() + loaded() + Keys{{"distribution", "everybody"}});
+  expect_refused(dml({"validate", everybody, "--plugin_args", "{everybody: {fail_on_rank: x}}"}), 2,
+                 {"command line: plugin_args.everybody: fail_on_rank must be a number"});
 }
 
 // Wherever plug-in code is called, on every rank or on one: one line that names the row, exit code 2, and no rank that

@@ -33,7 +33,7 @@ const Manifest dml_plugin{DML_PLUGIN_ABI, "C++ ABI 1", "foreign", "1", add_nothi
 #elif BROKEN == 3  // throws
 DML_PLUGIN("thrower", "1") {
   registry.add(row("thrown"));
-  throw std::runtime_error("no license");
+  throw std::runtime_error("no license\nfor this");
 }
 #elif BROKEN == 4  // adds a name twice
 DML_PLUGIN("twice", "1") {

@@ -48,7 +48,10 @@ class Shout : public PromptFormat {
     e.pieces.push_back({row.at("say").get<std::string>(), true});
     return e;
   }
-  Example prompt(const Json&) const override { return {{{"HEY "}}}; }
+  Example prompt(const Json& row) const override {
+    if (row.contains("hush")) throw std::runtime_error("hush\nnow");
+    return {{{"HEY "}}};
+  }
   std::string fingerprint() const override { return "1"; }
 };
 
