@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <new>
 
 #include "assembly/recipe_names.h"
@@ -48,11 +49,20 @@ std::vector<std::string> command_names() {
   return names;
 }
 
+// The command that an unknown one stands for, by its name in Axolotl or by its letters; "" if none is like it.
+std::string nearest_command(const std::string& name) {
+  static const std::map<std::string, std::string> kOtherNames{
+      {"merge-lora", "merge"}, {"merge_lora", "merge"}, {"inference", "infer"}, {"chat", "infer"},
+      {"lm-eval", "evaluate"}, {"vllm-serve", "serve"}, {"quantize", "convert"}};
+  const auto other = kOtherNames.find(name);
+  return other == kOtherNames.end() ? closest(name, command_names()) : other->second;
+}
+
 std::string help_for_key(const std::string& key) {
   try {
     return help_for(key);
   } catch (const UserError&) {
-    const std::string near = closest(key, command_names());
+    const std::string near = nearest_command(key);
     if (near.empty()) throw;
     throw UserError("there is no command or key '{}'; did you mean 'dml help {}'?", key, near);
   }
@@ -84,7 +94,10 @@ int dispatch(const std::vector<std::string>& words) {
   if (name == "--help" || name == "-h") return help({});
   if (name == "--version" || name == "-V") return find_command("version")->run({});
   const Command* command = find_command(name);
-  if (!command) throw UserError("unknown command '{}'{}", name, did_you_mean(name, command_names()));
+  if (!command) {
+    const std::string near = nearest_command(name);
+    throw UserError("unknown command '{}'{}", name, near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+  }
   for (auto& word : rest) {
     if (word == "--") break;
     if (word == "--help" || word == "-h") return help({name});

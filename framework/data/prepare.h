@@ -44,8 +44,8 @@ PromptContext prompt_context(const DataSection& data, const TemplateSection& tem
 /// The named inputs of a prepared folder. Two folders with equal inputs are equal.
 using PreparedInputs = std::vector<std::pair<std::string, std::string>>;
 
-/// Describes how these inputs differ from the most similar folder in `root`, as in "sequence_len changed (512 → 1024),
-/// data/a.jsonl changed"; "" if there is none.
+/// Describes how these inputs differ from the most similar folder in `root` that was made from a data file of the same
+/// name, as in "sequence_len changed (512 → 1024), data/a.jsonl changed"; "" if there is none.
 std::string what_changed(const PreparedInputs& inputs, const std::string& root);
 
 }  // namespace dml

@@ -10,6 +10,21 @@
 
 namespace dml {
 namespace fs = std::filesystem;
+namespace {
+
+// Whether two prepared folders have a data file of the same name.
+bool share_a_file(const PreparedInputs& inputs, const Json& old) {
+  auto file_of = [](std::string_view input) {  // "datasets[0] a.jsonl"
+    const auto at = input.find("] ");
+    return at == input.npos ? "" : input.substr(at);
+  };
+  return std::ranges::any_of(inputs, [&](const auto& input) {
+    const std::string_view file = file_of(input.first);
+    return !file.empty() && std::ranges::any_of(old.items(), [&](const auto& o) { return file_of(o.key()) == file; });
+  });
+}
+
+}  // namespace
 
 std::string what_changed(const PreparedInputs& inputs, const std::string& root) {
   std::vector<std::string> nearest;
@@ -28,6 +43,7 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
     } catch (const UserError&) {
       continue;  // no prepared data, or damaged: no comparison
     }
+    if (!share_a_file(inputs, old)) continue;  // of another recipe
     std::vector<std::string> changes;
     auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
     for (auto& [name, value] : inputs) {

@@ -312,9 +312,11 @@ void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengt
   found.attempt("optimizer", [&] {
     if (const std::string advice = make_optimizer(recipe)->advice(); !advice.empty()) out.notes.push_back(advice);
   });
-  if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty())
-    out.notes.push_back(
-        "there is no validation split, so dml evaluate has nothing to do; set val_set_size or test_datasets");
+  if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty() && recipe.evaluation.evals.empty())
+    out.notes.push_back(recipe.preference.rl == Rl::grpo
+                            ? "there are no evals, so dml evaluate has nothing to do; set evals"
+                            : "there is no validation split and there are no evals, so dml evaluate has nothing to "
+                              "do; set val_set_size, test_datasets or evals");
 }
 
 }  // namespace

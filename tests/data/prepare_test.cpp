@@ -110,6 +110,14 @@ TEST_F(Prepare, ReportsCacheHitsAndChanges) {
   EXPECT_THAT(run().note, StartsWith("Rebuilding the dataset: excess_length_strategy changed (drop → truncate): "));
 }
 
+TEST_F(Prepare, SaysNothingOfTheDataOfAnotherRecipe) {
+  add(write("a.jsonl", rows(20)), "alpaca");
+  EXPECT_THAT(run().note, StartsWith("No cached dataset; preparing: "));
+  data.datasets.clear();
+  add(write("b.jsonl", rows(20)), "alpaca");
+  EXPECT_THAT(run().note, StartsWith("No cached dataset; preparing: "));
+}
+
 TEST_F(Prepare, CountsTheTurnsWithATrainedEnd) {
   tokenizer.adds_bos = false;
   add(write("a.jsonl",
@@ -464,7 +472,7 @@ TEST_F(Prepare, DropsRowsByTheirScores) {
   EXPECT_THAT(lines(), ElementsAre("2", "4", "6"));  // row 6 has no score
   const std::vector<DroppedRow> dropped = run().dropped(9);
   ASSERT_EQ(dropped.size(), 3u);
-  EXPECT_EQ(dropped[0].reason, "refused by scores");
+  EXPECT_EQ(dropped[0].reason, "excluded by scores");
   EXPECT_EQ(dropped[0].detail, "loss 1.0000 is below min_loss 2");
   EXPECT_EQ(dropped[1].detail, "in scores.drop");
   EXPECT_EQ(dropped[2].detail, "loss 5.0000 is above max_loss 4.5");
@@ -545,7 +553,7 @@ TEST_F(Prepare, JudgesEachPieceOfADocumentByItsOwnScore) {
   data.scores.min_loss = 2;
   const double mean = static_cast<double>(99 * last + 9) / static_cast<double>(99 * last + 1);
   EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(testing::AllOf(
-                                  HasSubstr(fmt::format("{} refused by scores", last + 1)),
+                                  HasSubstr(fmt::format("{} excluded by scores", last + 1)),
                                   HasSubstr(fmt::format("the row's mean loss {:.4f} is below min_loss 2", mean)))));
 }
 

@@ -156,6 +156,8 @@ TEST_F(BadInput, AnOutputThatIsAnInput) {
 
 TEST_F(BadInput, AnUnknownCommandOptionOrRecipe) {
   expect_refused(dml({"trian", "r.yml"}), 2, {"trian", "did you mean 'train'"});
+  expect_refused(dml({"merge-lora", "r.yml"}), 2, {"unknown command 'merge-lora'; did you mean 'merge'?"});
+  expect_refused(dml({"inference", "r.yml"}), 2, {"unknown command 'inference'; did you mean 'infer'?"});
   expect_refused(dml({"train", at("none.yml")}), 2, {"none.yml"});
   expect_refused(dml({"train"}), 2, {"RECIPE"});
   std::string good = recipe("good.yml", tiny_model());

@@ -171,14 +171,14 @@ TEST_F(Steering, RowsAreDroppedByWhatScoresSay) {
   const std::string filter = fmt::format("{{path: {}, max_loss: {}}}", scores, highest - 1e-6);
   e = dml({"inspect", recipe("f.yml", keys + Keys{{"scores", filter}}), "--dropped"});
   EXPECT_EQ(e.exit, 0) << e.err;
-  EXPECT_THAT(e.out, HasSubstr(place + ": refused by scores, loss "));
+  EXPECT_THAT(e.out, HasSubstr(place + ": excluded by scores, loss "));
   // Where nothing is left, the list is still there, and the error says why.
   e = dml({"inspect", recipe("none.yml", keys + Keys{{"scores", fmt::format("{{path: {}, max_loss: 0}}", scores)}}),
            "--dropped"});
   EXPECT_EQ(e.exit, 2);
   EXPECT_EQ(std::ranges::count(e.out, '\n'), 40) << e.out;
-  EXPECT_THAT(e.out, HasSubstr("rows.jsonl:40: refused by scores, loss "));
-  EXPECT_THAT(e.err, testing::AllOf(HasSubstr("no examples are left to train on: 40 dropped (40 refused by scores)"),
+  EXPECT_THAT(e.out, HasSubstr("rows.jsonl:40: excluded by scores, loss "));
+  EXPECT_THAT(e.err, testing::AllOf(HasSubstr("no examples are left to train on: 40 dropped (40 excluded by scores)"),
                                     HasSubstr("the first: " + at("rows.jsonl") + ":1 (loss ")));
   expect_refused(dml({"preprocess", recipe("bad.yml", keys + Keys{{"scores", "{max_loss: 3}"}})}), 2, {"scores.path"});
   expect_refused(dml({"preprocess", recipe("bad.yml", keys + Keys{{"scores", "{path: nothing.jsonl}"}})}), 2,

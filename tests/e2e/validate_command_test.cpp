@@ -12,6 +12,15 @@ namespace {
 
 using testing::HasSubstr;
 
+TEST_F(Commands, ValidateSaysWhatEvaluateNeeds) {
+  alpaca("rows.jsonl", 20);
+  const std::string file =
+      recipe("r.yml", tiny_lora() + Keys{{"val_set_size", ""}, {"eval_steps", ""}, {"generate_samples", ""}});
+  EXPECT_THAT(out_of({"validate", file}), HasSubstr("has nothing to do; set val_set_size, test_datasets or evals"));
+  const std::string evals = "[{name: a, prompts: [{prompt: x, expected: y}], checks: [exact]}]";
+  EXPECT_THAT(out_of({"validate", file, "--evals", evals}), testing::Not(HasSubstr("nothing to do")));
+}
+
 // With model and data on disk, everything that a later command would reject is reported at once.
 TEST_F(Commands, ValidateOpensModelAndData) {
   alpaca("rows.jsonl", 20);
