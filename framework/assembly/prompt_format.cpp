@@ -98,9 +98,7 @@ DatasetEntry answering_dataset(const Recipe* recipe) {
   return chat;
 }
 
-bool uses_chat_template(const DatasetEntry& dataset) {
-  return dataset.type.applies_chat_template();
-}
+bool uses_chat_template(const DatasetEntry& dataset) { return dataset.type.applies_chat_template(); }
 
 bool continues_text(const DatasetEntry& dataset) {
   static constexpr std::array<std::string_view, 4> kPlain{"completion", "pretrain", "text", "input_output"};

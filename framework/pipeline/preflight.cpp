@@ -28,6 +28,7 @@
 #include "diagnose/requirements.h"
 #include "model/adapter_plan.h"
 #include "model/weight_names.h"
+#include "pipeline/findings.h"
 #include "plugin/tables.h"
 
 namespace dml {
@@ -35,47 +36,6 @@ namespace {
 
 // A dataset of up to this size is read completely, which takes seconds.
 constexpr CheckLimits kFirstRows{.bytes = std::size_t{32} << 20};
-
-class Findings {
- public:
-  void add(const Problem& problem) {
-    // One text may hold several lines; repeated lines are dropped.
-    for (std::size_t at = 0; at < problem.text.size();) {
-      const std::size_t end = std::min(problem.text.find('\n', at), problem.text.size());
-      Problem one{problem.key, problem.place, problem.text.substr(at, end - at)};
-      if (std::ranges::find(all, one.text, &Problem::text) == all.end()) all.push_back(std::move(one));
-      at = end + 1;
-    }
-  }
-  /// Runs a check. Its errors concern `key`, unless they name another one.
-  template <class F>
-  bool attempt(const std::string& key, F&& part) {
-    try {
-      part();
-      return true;
-    } catch (const UserError& error) {
-      for (const Problem& problem : error.about(key).problems()) add(problem);
-    } catch (const Error& error) {
-      add({key, "", error.what()});
-    }
-    return false;
-  }
-  /// Runs a check of files that `key` names. Its errors concern that key alone, also those that name fields of the
-  /// files.
-  template <class F>
-  void attempt_files(const std::string& key, F&& part) {
-    attempt(key, [&] {
-      try {
-        part();
-      } catch (const UserError& error) {
-        std::vector<Problem> problems = error.problems();
-        for (Problem& problem : problems) problem.key = key;
-        throw UserError(std::move(problems));
-      }
-    });
-  }
-  std::vector<Problem> all;
-};
 
 // The recipe's key for a field of PEFT's config: "modules_to_save" is lora_modules_to_save.
 std::string recipe_key(const std::string& field) {

@@ -1,4 +1,4 @@
-// Fields of the sections about the run: optimizer, steps, ranks, generation.
+// Fields of the sections about the run: optimizer, steps, ranks.
 #include "recipe/codecs.h"
 
 namespace dml::recipe {
@@ -318,35 +318,6 @@ Section distribution_section() {
         "share the mapped file.",
         {.example = "true", .unset = "on several hosts where the base is larger than a host's free memory"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.distribution; }};
-}
-
-Section generation_section() {
-  using S = GenerationSection;
-  Table t("Generation", "Defaults of `dml infer`, and samples during training.");
-  t.defaults<S>();
-  t.add("generate_samples", &S::generate_samples, "Generate sample texts at each evaluation.", {.example = "true"});
-  t.add("num_generation_samples", &S::num_generation_samples, "Number of samples.",
-        {.min = 1, .max = 1000, .aliases = {"eval_table_size"}, .example = "3"});
-  t.add("generation_prompt_ratio", &S::generation_prompt_ratio,
-        "Fraction of an example to use as the prompt of a sample, where no turn marks its end.",
-        {.min = 0, .max = 1, .example = "0.5"});
-  t.add("generation_max_new_tokens", &S::generation_max_new_tokens, "Maximum number of generated tokens.",
-        {.min = 1, .max = 1 << 24, .aliases = {"eval_max_new_tokens"}, .example = "128"});
-  t.add("generation_do_sample", &S::generation_do_sample, "Sample from the distribution; false: greedy decoding.",
-        {.example = "false"});
-  t.add("generation_temperature", &S::generation_temperature, "Sampling temperature.",
-        {.min = 0, .max = 100, .example = "0.7"});
-  t.add("generation_top_k", &S::generation_top_k, "Sample from the k most likely tokens.",
-        {.min = 1, .off = -1, .example = "40", .unset = "all"});
-  t.add("generation_top_p", &S::generation_top_p,
-        "Sample from the smallest set of tokens with this total probability (nucleus sampling).",
-        {.min = 0, .max = 1, .above = true, .example = "0.95", .unset = "all"});
-  t.add("generation_min_p", &S::generation_min_p,
-        "Sample from tokens with at least this probability, relative to the most likely one.",
-        {.min = 0, .max = 1, .example = "0.05", .unset = "all"});
-  t.add("generation_repetition_penalty", &S::generation_repetition_penalty,
-        "Penalty on tokens that occurred already; 1: none.", {.min = 0, .max = 100, .above = true, .example = "1.1"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.generation; }};
 }
 
 }  // namespace dml::recipe

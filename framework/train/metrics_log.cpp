@@ -12,6 +12,20 @@
 namespace dml {
 namespace {
 
+// An entry of log_history as transformers' Trainer writes it.
+Json history_entry(const StepMetrics& m) {
+  Json entry{
+      {"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}};
+  for (const NamedValue& v : m.values) entry[v.name] = v.value;
+  return entry;
+}
+
+Json history_entry(const EvalMetrics& m) {
+  Json entry{{"epoch", m.epoch}, {"step", m.step}};
+  for (const NamedValue& v : m.values) entry[v.name] = v.value;
+  return entry;
+}
+
 /// The shortest text that reads back as the same double; null for values that are not finite.
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
 
@@ -68,6 +82,20 @@ Action MetricsLog::on_eval(const EvalMetrics& metrics, const std::vector<SampleM
   if (!metrics.values.empty()) eval(metrics);
   for (const SampleMetrics& s : samples) sample(s);
   return {};
+}
+
+std::vector<Json> MetricsLog::log_history() const {
+  std::vector<Json> out;
+  auto eval = all_.evals.begin();
+  const auto add_evals_before = [&](std::int64_t step) {
+    for (; eval != all_.evals.end() && eval->step < step; ++eval) out.push_back(history_entry(*eval));
+  };
+  for (const StepMetrics& m : all_.steps) {
+    add_evals_before(m.step);  // step 0: the evaluation at the start
+    out.push_back(history_entry(m));
+    add_evals_before(m.step + 1);
+  }
+  return out;
 }
 
 }  // namespace dml

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/appended_file.h"
+#include "core/json.h"
 #include "train/metrics_history.h"
 #include "train/observer.h"
 #include "train/run_metrics.h"
@@ -48,6 +49,8 @@ class MetricsLog : public Observer {
   const std::vector<StepMetrics>& steps() const { return all_.steps; }
   const std::vector<EvalMetrics>& evals() const { return all_.evals; }
   const std::vector<SampleMetrics>& samples() const { return all_.samples; }
+  /// The log_history of transformers' Trainer: an entry for every step, each evaluation after its step.
+  std::vector<Json> log_history() const;
 
  private:
   void append(const std::string& line) { file_.append(line + "\n"); }

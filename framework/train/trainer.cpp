@@ -15,24 +15,6 @@
 #include "train/average.h"
 
 namespace dml {
-namespace {
-
-// An entry of log_history as transformers' Trainer writes it.
-Json history_entry(const StepMetrics& m) {
-  Json entry{
-      {"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}};
-  for (const NamedValue& v : m.values) entry[v.name] = v.value;
-  return entry;
-}
-
-Json history_entry(const EvalMetrics& m) {
-  Json entry{{"epoch", m.epoch}, {"step", m.step}};
-  for (const NamedValue& v : m.values) entry[v.name] = v.value;
-  return entry;
-}
-
-}  // namespace
-
 // Between the passes of a step and its update: fault injection for tests, and checks that may reject the update.
 class Trainer::Watch : public StepWatcher {
  public:
@@ -338,16 +320,7 @@ TrainerState Trainer::trainer_state() const {
   t.best_metric = state_.best_metric;
   t.best_step = state_.best_step;
   if (t.best_step >= 0) t.best_checkpoint = best_checkpoint_of(state_, settings_.facts.output_dir);
-  auto eval = parts_.history->evals().begin();
-  const auto add_evals_before = [&](std::int64_t step) {
-    for (; eval != parts_.history->evals().end() && eval->step < step; ++eval)
-      t.log_history.push_back(history_entry(*eval));
-  };
-  for (const StepMetrics& m : parts_.history->steps()) {
-    add_evals_before(m.step);  // step 0: the evaluation at the start
-    t.log_history.push_back(history_entry(m));
-    add_evals_before(m.step + 1);
-  }
+  t.log_history = parts_.history->log_history();
   return t;
 }
 
