@@ -4,6 +4,7 @@
 #include <array>
 
 #include "assembly/model_location.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 
@@ -93,14 +94,14 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
     if (!adapters.empty() && !alone)
       throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
     const bool base_alone = alone && !out.section.base_model.empty();
-    if (!base_alone && file_exists(recipe->train.output_dir + "/config.json")) {
+    if (!base_alone && directory_has(recipe->train.output_dir, "config.json")) {
       out.section = ModelSection{};
       out.section.base_model = recipe->train.output_dir;
     } else if (out.section.base_model.empty()) {
       throw UserError("{}: no trained model there yet; run dml train first", recipe->train.output_dir);
     }
   } else if (adapters.empty()) {
-    if (file_exists(recipe->train.output_dir + "/adapter_config.json")) out.adapters = {recipe->train.output_dir};
+    if (directory_has(recipe->train.output_dir, "adapter_config.json")) out.adapters = {recipe->train.output_dir};
     else if (recipe->adapter.lora_model_dir) out.adapters = {*recipe->adapter.lora_model_dir};
     else
       throw UserError("{}: no adapter there yet; run dml train first, or use the base alone with --adapter none",

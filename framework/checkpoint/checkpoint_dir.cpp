@@ -174,7 +174,8 @@ void write_manifest(const std::string& directory, const Json& facts) {
 
 std::string manifest_problem(const std::string& directory, bool contents) {
   std::string path = path_in(directory, "manifest.json");
-  if (!file_exists(path)) return "manifest.json is missing";
+  if (const std::string why = path_problem(path); !why.empty())
+    return missing_path(path) ? "manifest.json is missing" : "manifest.json cannot be opened: " + why;
   try {
     return check_manifest(directory, read_json(path, kManifestLimits), contents);
   } catch (const UserError& e) {

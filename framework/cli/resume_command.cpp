@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -67,8 +68,10 @@ std::string checkpoint_of(const std::string& directory, const std::string& folde
       throw UserError("{}: not a complete checkpoint: {}", directory, problem);
     return directory;
   }
-  for (const Checkpoint& c : list_checkpoints(folder))
+  for (const Checkpoint& c : list_checkpoints(folder)) {
+    require_directory(c.path);
     if (manifest_problem(c.path, false).empty()) return "auto";
+  }
   throw UserError("{}: no complete checkpoint to resume from; to start the run again: {}", folder,
                   train_command(record, "", program_name()));
 }

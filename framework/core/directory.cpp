@@ -1,6 +1,11 @@
 #include "core/directory.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <vector>
 
@@ -13,10 +18,18 @@ namespace dml {
 void require_directory(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (std::filesystem::is_directory(status)) return;
+  if (std::filesystem::is_directory(status)) {
+    if (faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0) return;
+    throw UserError("{}: {}", path, std::strerror(errno));
+  }
   if (std::filesystem::exists(status))
     throw UserError("{}: is a file, not a directory; name the directory it is in", path);
   throw UserError("{}: {}", path, missing_path(path) ? "no such directory" : path_problem(path));
+}
+
+bool directory_has(const std::string& directory, std::string_view name) {
+  if (!missing_path(directory)) require_directory(directory);
+  return file_exists(path_in(directory, name));
 }
 
 std::string near_missing(const std::string& path) {

@@ -4,7 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "assembly/optimization.h"
 #include "kernels/processor.h"
+#include "optim/schedule.h"
 
 namespace dml {
 namespace {
@@ -16,6 +18,13 @@ constexpr std::pair<std::string_view, OnResume> kMayDiffer[] = {{"num_epochs", O
                                                                 {"dataset_prepared_path", OnResume::free},
                                                                 {"gradient_checkpointing", OnResume::free},
                                                                 {"gradient_checkpointing_layers", OnResume::free}};
+
+// The first of the `trained` steps that has different rates.
+std::optional<std::int64_t> first_difference(const LearningRate& a, const LearningRate& b, std::int64_t trained) {
+  for (std::int64_t s = 0; s < trained; ++s)
+    if (a.at(s) != b.at(s)) return s;
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -52,6 +61,26 @@ std::string recorded_recipe(RecipeFile file, int ranks) {
 OnResume on_resume(std::string_view key) {
   const auto* row = std::ranges::find(kMayDiffer, key, &std::pair<std::string_view, OnResume>::first);
   return row == std::end(kMayDiffer) ? OnResume::fixed : row->second;
+}
+
+std::optional<RateChange> first_rate_change(const OptimSection& optim, std::int64_t before, std::int64_t after,
+                                            std::int64_t trained) {
+  const LearningRate earlier(learning_rate_settings(optim, before)), later(learning_rate_settings(optim, after));
+  const auto step = first_difference(earlier, later, trained);
+  if (!step) return std::nullopt;
+  RateChange change{*step, earlier.at(*step), later.at(*step), "", ""};
+  ScheduleSettings same_warmup = learning_rate_settings(optim, after);
+  same_warmup.warmup_steps = earlier.warmup();
+  const std::string warmup = fmt::format("warmup_steps: {}", earlier.warmup());
+  if (!first_difference(earlier, LearningRate(same_warmup), trained)) {
+    change.cause = optim.warmup_ratio ? fmt::format("warmup_ratio: {:g}", *optim.warmup_ratio)
+                                      : "the default warmup, a fraction of the steps,";
+    change.instead = warmup;
+  } else {
+    change.cause = fmt::format("lr_scheduler: {}", optim.lr_scheduler);
+    change.instead = "lr_scheduler: constant" + (optim.warmup_ratio ? " and " + warmup : "");
+  }
+  return change;
 }
 
 }  // namespace dml

@@ -2,6 +2,8 @@
 // the recipe of the run that resumes from it is compared key by key.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,5 +22,16 @@ enum class OnResume {
 };
 /// What a difference in a key of the recorded recipes means.
 OnResume on_resume(std::string_view key);
+
+/// A step whose learning rate depends on the number of steps of the run.
+struct RateChange {
+  std::int64_t step;     // from 0
+  double before, after;  // its rates
+  std::string cause;     // the setting, as "lr_scheduler: cosine"
+  std::string instead;   // those with which the rates would be the same
+};
+/// The first of the `trained` steps whose rate differs between runs of `before` and `after` steps.
+std::optional<RateChange> first_rate_change(const OptimSection& optim, std::int64_t before, std::int64_t after,
+                                            std::int64_t trained);
 
 }  // namespace dml

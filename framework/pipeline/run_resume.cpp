@@ -1,7 +1,6 @@
 // Reads checkpoints back into the plan: where a run resumes, and its best one at the end.
 #include "assembly/distribution.h"
 #include "assembly/model_output.h"
-#include "assembly/optimization.h"
 #include "assembly/optimizer_state.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
@@ -95,17 +94,14 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
     throw UserError(
         "{}: The recipe changed since this checkpoint: {}. It now ends after step {}, the checkpoint is of step {}",
         from, what, steps, found.step);
-  const LearningRate earlier(learning_rate_settings(recipe.optim, planned));
-  for (std::int64_t s = 0; s < found.step; ++s)
-    if (earlier.at(s) != learning_rate.at(s))
-      throw UserError(
-          "{}: The recipe changed since this checkpoint: {}. With {} steps instead of {}, lr_scheduler: {} gives steps "
-          "that are already trained another learning rate (step {}: {:.3e} → {:.3e}), so this run cannot be extended; "
-          "with lr_scheduler: constant it could. To train its result further, start a new run from it: {}: {} and "
-          "another output_dir",
-          from, what, steps, planned, recipe.optim.lr_scheduler, s + 1, earlier.at(s), learning_rate.at(s),
-          trained->continuation_key(), recipe.train.output_dir);
-  if (comm.rank() == 0)
+  if (const auto change = first_rate_change(recipe.optim, planned, steps, found.step))
+    throw UserError(
+        "{}: The recipe changed since this checkpoint: {}. With {} steps instead of {}, {} gives steps that are "
+        "already trained another learning rate (step {}: {:.3e} → {:.3e}), so this run cannot be extended; with {} it "
+        "could. To train its result further, start a new run from it: {}: {} and another output_dir",
+        from, what, steps, planned, change->cause, change->step + 1, change->before, change->after, change->instead,
+        trained->continuation_key(), recipe.train.output_dir);
+  if (comm.rank() == 0 && steps != planned)
     log_info(
         "{} the run from {} to {} steps ({}). The steps already trained are the same in both, and so is the result",
         steps > planned ? "Extending" : "Shortening", planned, steps, what);

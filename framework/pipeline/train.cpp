@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "assembly/job.h"
-#include "assembly/optimization.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/clock.h"
 #include "core/closest.h"
@@ -22,6 +21,7 @@
 #include "pipeline/output_folder.h"
 #include "pipeline/preflight.h"
 #include "pipeline/recipe_changes.h"
+#include "pipeline/resume_rules.h"
 #include "pipeline/run_outcome.h"
 #include "pipeline/run_record.h"
 #include "pipeline/run_report.h"
@@ -59,6 +59,9 @@ std::string starting_point(const TrainSection& train, const TrainOptions& option
     return without_slash(asked);
   }
   FoundCheckpoint found = find_checkpoint(train.output_dir);
+  // A newer checkpoint that may not be read is not damaged; the run would compute and replace it.
+  for (const Checkpoint& c : list_checkpoints(train.output_dir))
+    if (!found.newest || c.step > found.newest->step) require_directory(c.path);
   for (auto& line : found.skipped) log_warning("skipped {}", line);
   if (!found.newest) log_info("No checkpoint in {}; starting a new run", train.output_dir);
   return found.newest ? found.newest->path : "";
@@ -138,14 +141,12 @@ void advise_on_layout(const RunPlan& plan) {
 // would have had other learning rates in its past steps, which RunPlan::start() refuses.
 std::string advice_on_more_steps(const RunPlan& plan, std::int64_t step) {
   const Recipe& recipe = plan.recipe;
-  const LearningRate longer(learning_rate_settings(recipe.optim, 2 * plan.data.schedule.steps()));
-  for (std::int64_t s = 0; s < step; ++s)
-    if (longer.at(s) != plan.learning_rate.at(s))
-      return fmt::format(
-          "A run with lr_scheduler: {} cannot be extended. To train its result further, start a new run with {}: {} "
-          "and "
-          "another output_dir",
-          recipe.optim.lr_scheduler, plan.trained->continuation_key(), recipe.train.output_dir);
+  const std::int64_t steps = plan.data.schedule.steps();
+  if (const auto change = first_rate_change(recipe.optim, steps, 2 * steps, step))
+    return fmt::format(
+        "A run with {} cannot be extended. To train its result further, start a new run with {}: {} and another "
+        "output_dir",
+        change->cause, plan.trained->continuation_key(), recipe.train.output_dir);
   return fmt::format("Raise {} to extend it", recipe.train.max_steps ? "max_steps" : "num_epochs");
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
@@ -102,9 +103,10 @@ void RunMetrics::add(std::string_view text, const std::string& path) {
 
 RunMetrics read_metrics(const std::string& folder) {
   const std::string path = folder + "/metrics.jsonl";
-  if (!file_exists(path) && file_exists(folder + "/sweep.jsonl"))
+  const bool there = directory_has(folder, "metrics.jsonl");
+  if (!there && file_exists(folder + "/sweep.jsonl"))
     throw UserError("{}: the folder of a sweep; name one of its runs, such as {}/run-01", folder, folder);
-  if (!file_exists(path)) throw UserError("{}: not the output directory of a run: metrics.jsonl is missing", folder);
+  if (!there) throw UserError("{}: not the output directory of a run: metrics.jsonl is missing", folder);
   RunMetrics out;
   out.add(read_file(path), path);
   return out;

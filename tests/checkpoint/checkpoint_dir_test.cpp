@@ -161,6 +161,12 @@ INSTANTIATE_TEST_SUITE_P(
                },
                "manifest.json is missing"},
         Damage{"NoManifest", [](auto& c) { fs::remove(c + "/manifest.json"); }, "manifest.json is missing"},
+        Damage{"ManifestOutOfReach",
+               [](auto& c) {
+                 fs::remove(c + "/manifest.json");
+                 fs::create_symlink("manifest.json", c + "/manifest.json");
+               },
+               "manifest.json cannot be opened: Too many levels of symbolic links"},
         Damage{"FileMissing", [](auto& c) { fs::remove(c + "/model.safetensors"); }, "'model.safetensors' is missing"},
         Damage{"FileIsALink",
                [](auto& c) {

@@ -371,6 +371,25 @@ TEST_F(Files, AnInvalidDirectoryIsReportedWithItsReason) {
   EXPECT_EQ(refusal("a"), at("a") + ": Too many levels of symbolic links");
 }
 
+TEST_F(Files, ADirectoryThatMayNotBeEnteredIsNotTakenForAnEmptyOne) {
+  constexpr uid_t kNobody = 65534;
+  fs::create_directory(at("d"));
+  put(at("d/f"), "");
+  EXPECT_TRUE(directory_has(at("d"), "f"));
+  EXPECT_FALSE(directory_has(at("d"), "g"));
+  EXPECT_FALSE(directory_has(at("none"), "f"));
+  fs::permissions(at("d"), fs::perms::none);
+  fs::permissions(at("."), fs::perms::all);
+  const bool root = geteuid() == 0;  // may enter it
+  ASSERT_EQ(root ? seteuid(kNobody) : 0, 0);
+  const std::string refusal = message(ExitCode::user, [&] { require_directory(at("d")); });
+  const std::string unknown = message(ExitCode::user, [&] { directory_has(at("d"), "f"); });
+  ASSERT_EQ(root ? seteuid(0) : 0, 0);
+  fs::permissions(at("d"), fs::perms::owner_all);
+  EXPECT_EQ(refusal, at("d") + ": Permission denied");
+  EXPECT_EQ(unknown, refusal);
+}
+
 TEST_F(Files, OnlyACloseNameIsSuggestedForAMissingPath) {
   for (const char* name : {"e", "o", "train.jsonl"}) put(at(name), "");
   EXPECT_EQ(near_missing(at("trian.jsonl")), "; did you mean 'train.jsonl'?");

@@ -156,6 +156,9 @@ TEST_F(Runs, AreExtendedIfPastLearningRatesAreUnchanged) {
   EXPECT_THAT(longer.err, HasSubstr("Extending the run from 10 to 20 steps (max_steps 10 → 20)"));
   expect_same_run("out", "whole");
   EXPECT_THAT(dml({"resume", at("out")}).err, HasSubstr("complete: step 20 of 20. Raise max_steps to extend it"));
+  EXPECT_THAT(dml({"resume", at("out"), "--num_epochs", "7"}).err,
+              AllOf(HasSubstr("complete: step 20 of 20"), Not(HasSubstr("the run from"))))
+      << "max_steps decides";
 
   ASSERT_EQ(train(1, recipe("c.yml", tiny_lora() + Keys{{"num_epochs", "1"}, {"output_dir", at("cosine")}})).exit, 0);
   const Ended complete = dml({"resume", at("cosine")});

@@ -74,6 +74,37 @@ TEST_F(Around, AClosedOutputEndsTheCommandAsUsual) {
   EXPECT_EQ(e.err, "");
 }
 
+// They are not taken for empty folders, nor a checkpoint for a damaged one that may be replaced.
+TEST_F(Around, FoldersThatMayNotBeEnteredAreNamed) {
+  const auto as_another_user = [&](Words words) {
+    words.insert(words.begin(), dml_path());
+    if (geteuid() == 0) words.insert(words.begin(), {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"});
+    return run(words);
+  };
+  const auto is_refused = [&](const Words& words, const std::string& why) {
+    const Ended e = as_another_user(words);
+    EXPECT_EQ(e.exit, 2) << words[0] << ": " << e.err;
+    EXPECT_THAT(e.err, HasSubstr("error: " + why)) << words[0];
+  };
+  fs::permissions(folder_, fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
+  if (as_another_user({"version"}).exit != 0) GTEST_SKIP() << "another user cannot start the program";
+  const std::string r = recipe("r.yml", own_base(20));
+  ASSERT_EQ(train(1, r).exit, 0);
+  fs::permissions(at("out/checkpoint-20"), fs::perms::none);
+  is_refused({"resume", at("out")}, at("out/checkpoint-20: Permission denied"));
+  EXPECT_THAT(as_another_user({"ckpt", "ls", at("out")}).out,
+              HasSubstr("manifest.json cannot be opened: Permission denied"));
+  fs::permissions(at("out"), fs::perms::none);
+  for (const Words& words : {Words{"resume", at("out")},
+                             {"info", at("out")},
+                             {"merge", r, "--output", at("merged")},
+                             {"infer", r, "--prompt", "x"},
+                             {"evaluate", r},
+                             {"report", at("out")}})
+    is_refused(words, at("out: Permission denied"));
+  for (const char* folder : {"out", "out/checkpoint-20"}) fs::permissions(at(folder), fs::perms::owner_all);
+}
+
 TEST_F(Around, ABaseThatIsChangedInPlaceEndsTheRunAtTheNextSave) {
   std::string r = recipe("r.yml", own_base(30));
   Ended e = while_stopped(r, [&] {

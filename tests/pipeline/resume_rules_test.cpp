@@ -48,5 +48,26 @@ TEST(ResumeRules, SomeRecordedSettingsMayDiffer) {
   EXPECT_EQ(on_resume("learning_rate"), OnResume::fixed);
 }
 
+TEST(ResumeRules, TheSettingThatMakesRatesDependOnTheNumberOfStepsIsNamed) {
+  const auto change = [](const std::string& keys) {
+    return first_rate_change(with_keys(keys).recipe.optim, 15, 30, 15).value();
+  };
+  const RateChange ratio = change("lr_scheduler: constant\nwarmup_ratio: 0.2\n");
+  EXPECT_EQ(ratio.step, 0);
+  EXPECT_FLOAT_EQ(ratio.before, 1e-3 / 3);
+  EXPECT_FLOAT_EQ(ratio.after, 1e-3 / 6);
+  EXPECT_EQ(ratio.cause, "warmup_ratio: 0.2");
+  EXPECT_EQ(ratio.instead, "warmup_steps: 3");
+  const auto unset = first_rate_change(with_keys("lr_scheduler: constant_with_warmup\n").recipe.optim, 100, 200, 100);
+  EXPECT_EQ(unset.value().cause, "the default warmup, a fraction of the steps,");
+  EXPECT_EQ(unset->instead, "warmup_steps: 3");
+  const RateChange cosine = change("lr_scheduler: cosine\nwarmup_steps: 2\n");
+  EXPECT_EQ(cosine.step, 3);
+  EXPECT_EQ(cosine.cause, "lr_scheduler: cosine");
+  EXPECT_EQ(cosine.instead, "lr_scheduler: constant");
+  EXPECT_EQ(change("lr_scheduler: cosine\nwarmup_ratio: 0.2\n").instead, "lr_scheduler: constant and warmup_steps: 3");
+  EXPECT_FALSE(first_rate_change(with_keys("lr_scheduler: constant\nwarmup_steps: 3\n").recipe.optim, 15, 30, 15));
+}
+
 }  // namespace
 }  // namespace dml
