@@ -5,12 +5,11 @@
 #include <unistd.h>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <map>
-#include <new>
 
 #include "assembly/recipe_names.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/stages.h"
 #include "core/closest.h"
 #include "core/error.h"
@@ -93,6 +92,7 @@ int dispatch(const std::vector<std::string>& words) {
   std::vector<std::string> rest(words.begin() + static_cast<std::ptrdiff_t>(first) + 1, words.end());
   if (name == "--help" || name == "-h") return help({});
   if (name == "--version" || name == "-V") return find_command("version")->run({});
+  if (name == kTrialRank) return run_on_ranks([](Comm&) { return static_cast<int>(ExitCode::ok); });
   const Command* command = find_command(name);
   if (!command) {
     const std::string near = nearest_command(name);
@@ -138,20 +138,11 @@ const std::vector<Command>& commands() {
 }
 
 int run_command_line(const std::vector<std::string>& words) {
+  set_log_rank(started_rank().rank);
   try {
     return dispatch(words);
-  } catch (const Error& e) {
-    log_error("{}", e.what());
-    return static_cast<int>(e.code());
-  } catch (const std::filesystem::filesystem_error& e) {
-    log_error("{}: {}", e.path1().string(), e.code().message());
-    return static_cast<int>(ExitCode::io);
-  } catch (const std::bad_alloc&) {
-    log_error("out of memory");
-    return static_cast<int>(ExitCode::memory);
-  } catch (const std::exception& e) {
-    log_error("{}", e.what());
-    return static_cast<int>(ExitCode::internal);
+  } catch (const std::exception&) {
+    return report_failure();
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cli/output.h"
+#include "core/error.h"
 #include "core/log.h"
 #include "core/parallel.h"
 #include "pipeline/own_ranks.h"
@@ -32,8 +33,15 @@ std::vector<std::string> line_of_ranks(LaunchRequest request) {
   return launch_line(request, this_host());
 }
 
-int run_ranks(const std::vector<std::string>& line, bool trains) {
+int run_ranks(const LaunchRequest& request, const std::vector<std::string>& line, bool trains) {
   const int code = run_launcher(line, trains);
+  // MPI ends a process that it cannot initialize with this code, and what it says about that is lost with mpirun's
+  // other messages.
+  if (code == static_cast<int>(ExitCode::internal) && !request.hostfile)
+    if (const std::string problem = launcher_problem(request, this_host()); !problem.empty()) {
+      log_error("{}; --verbose shows mpirun's messages, and dml doctor examines this host", problem);
+      return static_cast<int>(ExitCode::distributed);
+    }
   if (code > 128 && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
     log_error("a rank was ended by signal {} ({}){}", code - 128, strsignal(code - 128),
               code == 128 + SIGKILL ? "; Linux does that when memory runs out" : "");
@@ -45,17 +53,18 @@ int train_on_own_ranks(std::vector<std::string> words, const LayoutChoice& choic
   // Ranks do not see the terminal behind mpirun, so they are told.
   if (progress_mode() == ProgressMode::automatic && terminal_style(STDERR_FILENO).redraw)
     words.push_back("--progress=bar");
-  const std::vector<std::string> line = line_of_ranks(request_of(choice, std::move(words)));
+  const LaunchRequest request = request_of(choice, std::move(words));
+  const std::vector<std::string> line = line_of_ranks(request);
   log_debug("{}", shell_text(line));
   pass_layout_to_ranks(choice);
   set_threads(1);  // signals must reach run_launcher(), not an idle thread
-  return run_ranks(line, true);
+  return run_ranks(request, line, true);
 }
 
 LayoutChoice startable(LayoutChoice choice) {
   if (choice.layout.ranks == 1) return choice;
   const LaunchHost host = this_host();
-  const std::string problem = launcher_problem(request_of(choice, {"train"}), host);
+  const std::string problem = launcher_problem(request_of(choice, {}), host);
   return problem.empty() ? choice : LayoutChoice{{1, host.cores}, problem};
 }
 

@@ -56,7 +56,7 @@ struct Launch {
     options.text("interface", request.interface, "network interface between the hosts, such as eth0", "NAME");
     options.text("submit", submit,
                  "a batch system (slurm): write a job script to COMMAND-RECIPE.slurm in this directory and submit it. "
-                 "It saves before its time limit or when preempted, is requeued, and resumes",
+                 "With train and resume, it saves before its time limit or when preempted, is requeued, and resumes",
                  "slurm");
     options.integer("nodes", nodes, "with --submit: number of hosts. Default: 1");
     options.integer("ranks-per-node", ranks_per_node, "with --submit: ranks on each. Default: 1");
@@ -150,22 +150,27 @@ void propose_ranks(LaunchRequest& request) {
 }
 
 // Finds here, once, what every rank would refuse.
-void check_command(const LaunchRequest& request) {
+void check_command(const Launch& l) {
+  const LaunchRequest& request = l.request;
   if (request.command.empty()) return;
   std::vector<std::string> names;
   for (const Command& c : commands()) names.push_back(c.name);
   const std::string& what = request.command[0];
-  if (std::ranges::find(names, what) == names.end())
-    throw UserError("launch: unknown command '{}'{}", what, did_you_mean(what, names));
+  const auto command = std::ranges::find(commands(), what, &Command::name);
+  if (command == commands().end()) throw UserError("launch: unknown command '{}'{}", what, did_you_mean(what, names));
   if (std::ranges::find(request.command, "-n") != request.command.end())
     throw UserError("launch: options of launch come before the command: dml launch -n N {} …", what);
+  const bool several = l.submit ? l.nodes.value_or(1) > 1 || l.ranks_per_node.value_or(1) > 1 : request.ranks != 1;
+  if (command->ranks == Ranks::one && several)
+    throw UserError("launch: dml {} runs in one process; {}", what,
+                    l.submit ? "leave out --nodes and --ranks-per-node" : "start it without dml launch");
   if (what == "train" && !request.hostfile) recipe_of_training(request.command, RecipeUse::train);
 }
 
 int launch(const std::vector<std::string>& words) {
   Launch l;
   l.parse(words);
-  check_command(l.request);
+  check_command(l);
   if (l.autotune && l.submit) throw UserError("launch: --autotune measures on this host; leave out --submit");
   if (l.autotune) autotune(l.request);
   if (l.submit) return submit(l);
@@ -185,7 +190,7 @@ int launch(const std::vector<std::string>& words) {
   log_info("{}", shell_text(line));
   export_launch_options(l.own_words());
   if (l.request.hostfile) line.insert(line.begin() + 1, {"-x", kLaunchVariable});
-  return run_ranks(line, what == "train");
+  return run_ranks(l.request, line, is_training(l.request.command));
 }
 
 // ---- doctor

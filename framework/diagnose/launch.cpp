@@ -85,15 +85,21 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
   return line;
 }
 
-std::string launcher_problem(const LaunchRequest& request, LaunchHost host) {
-  host.program = "true";
+bool is_training(const std::vector<std::string>& command) {
+  return !command.empty() && (command[0] == "train" || command[0] == "resume");
+}
+
+std::string launcher_problem(LaunchRequest request, const LaunchHost& host) {
+  request.command = {kTrialRank};
+  request.pass_threads = false;
   std::vector<std::string> line{"timeout", "30"};  // seconds
   for (const std::string& word : launch_line(request, host)) line.push_back(word);
   const int status = std::system((shell_text(line) + " </dev/null >/dev/null 2>&1").c_str());
   if (status == 0) return "";
   constexpr int kNoProgram = 127;  // of timeout, and of shells
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoProgram) return "mpirun is not there";
-  return fmt::format("mpirun cannot start {} ranks here", ranks_of(request, host));
+  const std::int64_t ranks = ranks_of(request, host);
+  return fmt::format("mpirun cannot start {} rank{} here", ranks, ranks == 1 ? "" : "s");
 }
 
 std::string shell_text(const std::vector<std::string>& words) {

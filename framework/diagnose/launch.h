@@ -33,8 +33,12 @@ LaunchHost this_host();
 
 /// The command line as arguments, "mpirun" first. UserError for a contradictory request.
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host);
-/// Why the launcher cannot start ranks here, determined by starting some that do nothing; "" if it can.
-std::string launcher_problem(const LaunchRequest& request, LaunchHost host);
+/// Whether the words after "dml" train, so that signals save and stop.
+bool is_training(const std::vector<std::string>& command);
+/// The argument with which dml starts communication between its ranks and ends.
+inline constexpr const char* kTrialRank = "--trial-rank";
+/// Why the launcher cannot start ranks here, determined by starting some that only begin to communicate; "" if it can.
+std::string launcher_problem(LaunchRequest request, const LaunchHost& host);
 /// Joins arguments into one command line, quoted for a shell.
 std::string shell_text(const std::vector<std::string>& words);
 /// Runs the command and returns its exit code, or 128 + N if signal N ended it. UserError when it cannot be started.

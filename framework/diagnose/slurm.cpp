@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/regex.h"
 
@@ -39,7 +40,7 @@ void check(const SlurmRequest& slurm, const LaunchRequest& request) {
   problems.raise();
 }
 
-// Removes --resume from the command line of dml train and returns its value; "auto" without it.
+// Removes --resume from the words of dml train and returns its value; "auto" without it.
 std::string taken_resume(std::vector<std::string>& words) {
   constexpr std::string_view kOption = "--resume";
   std::string value = "auto";
@@ -55,6 +56,27 @@ std::string taken_resume(std::vector<std::string>& words) {
   return value;
 }
 
+struct ResumePoint {
+  std::size_t at;     // the word that names it for the first start
+  std::string later;  // for the starts of a job that was requeued
+};
+
+// What a training resumes from; its words get --resume. Unset where the words name the same for every start.
+std::optional<ResumePoint> resume_point(std::vector<std::string>& words) {
+  if (words[1] == "train") {
+    const std::string given = taken_resume(words);
+    words.insert(words.end(), {"--resume", given});
+    if (given != "auto") return ResumePoint{words.size() - 1, "auto"};
+    return std::nullopt;
+  }
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    const std::filesystem::path path(words[i]);
+    const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
+    if (name.string().starts_with(kCheckpointPrefix)) return ResumePoint{i, run_folder_of(words[i])};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string slurm_name(const LaunchRequest& request) {
@@ -67,7 +89,7 @@ std::string slurm_name(const LaunchRequest& request) {
 
 std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request, const LaunchHost& host) {
   check(slurm, request);
-  const bool trains = request.command[0] == "train";
+  const bool trains = is_training(request.command);
   const std::string name = slurm_name(request);
   std::string out = "#!/bin/bash\n";
   const auto option = [&](const std::string& text) { out += "#SBATCH --" + text + "\n"; };
@@ -88,20 +110,22 @@ std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request
 
   std::vector<std::string> words{host.program};
   words.insert(words.end(), request.command.begin(), request.command.end());
-  const std::string resume = trains ? taken_resume(words) : "";
+  const auto resume = trains ? resume_point(words) : std::nullopt;
   out += request.threads ? fmt::format("\nthreads={}\n", *request.threads)
                          : fmt::format("\nthreads=$((SLURM_CPUS_ON_NODE / {} > 0 ? SLURM_CPUS_ON_NODE / {} : 1))\n",
                                        slurm.ranks_per_node, slurm.ranks_per_node);
-  if (!resume.empty() && resume != "auto")
-    out += fmt::format("resume={}  # of the first start\n[ \"${{SLURM_RESTART_COUNT:-0}}\" -gt 0 ] && resume=auto\n",
-                       shell_text({resume}));
+  std::string command = shell_text(words);
+  if (resume) {
+    const auto word = words.begin() + static_cast<std::ptrdiff_t>(resume->at);
+    out += fmt::format("resume={}  # of the first start\n[ \"${{SLURM_RESTART_COUNT:-0}}\" -gt 0 ] && resume={}\n",
+                       shell_text({*word}), shell_text({resume->later}));
+    command = shell_text({words.begin(), word}) + " \"$resume\"";
+    if (word + 1 != words.end()) command += " " + shell_text({word + 1, words.end()});
+  }
   out += fmt::format(
-      "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=\"$threads\" --cpu-bind=cores \\\n  {}{} --threads "
+      "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=\"$threads\" --cpu-bind=cores \\\n  {} --threads "
       "\"$threads\"\n",
-      shell_text(words),
-      resume.empty()     ? ""
-      : resume == "auto" ? " --resume auto"
-                         : " --resume \"$resume\"");
+      command);
   if (!trains) return out;
   out += fmt::format(
       "code=$?\n\n"

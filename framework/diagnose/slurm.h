@@ -18,7 +18,7 @@ struct SlurmRequest {
 };
 
 /// The script. `request`: the command and optionally the threads per rank; unset: the node's cores divided among its
-/// ranks. Training gets `--resume auto`. UserError for a contradictory request.
+/// ranks. Training gets `--resume auto` and is requeued. UserError for a contradictory request.
 std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request, const LaunchHost& host);
 /// The job name, which also names the script: "train-recipe" for `train path/recipe.yml`.
 std::string slurm_name(const LaunchRequest& request);

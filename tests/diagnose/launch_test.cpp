@@ -58,19 +58,24 @@ TEST(Launch, GivesEveryNumaNodeRanksWhereCoresAreLeftOver) {
 
 TEST(Launch, SaysWhyMpirunStartsNothing) {
   const std::string path = std::getenv("PATH");
-  const LaunchRequest one{.ranks = 1, .command = kTrain};
-  const std::string here = launcher_problem(one, this_host());
+  const LaunchRequest one{.ranks = 1};
+  LaunchHost host = this_host();
+  host.program = "true";
+  const std::string here = launcher_problem(one, host);
   testing_tools::TemporaryFolder empty;
   setenv("PATH", empty.path().c_str(), 1);
-  EXPECT_EQ(launcher_problem(one, this_host()), "mpirun is not there");
+  EXPECT_EQ(launcher_problem(one, host), "mpirun is not there");
   setenv("PATH", path.c_str(), 1);
   if (here == "mpirun is not there") GTEST_SKIP() << here;
   EXPECT_EQ(here, "");
+  host.program = "false";  // ranks that cannot communicate
+  EXPECT_EQ(launcher_problem(one, host), "mpirun cannot start 1 rank here");
+  host.program = "true";
   testing_tools::TemporaryFolder folder;
   write_file(folder / "mpirun", "#!/bin/sh\nexit 1\n");
   ASSERT_EQ(chmod((folder / "mpirun").c_str(), 0755), 0);
   setenv("PATH", (folder.path() + ":" + path).c_str(), 1);
-  EXPECT_EQ(launcher_problem(one, this_host()), "mpirun cannot start 1 ranks here");
+  EXPECT_EQ(launcher_problem(one, host), "mpirun cannot start 1 rank here");
   setenv("PATH", path.c_str(), 1);
 }
 

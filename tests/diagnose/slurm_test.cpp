@@ -73,6 +73,17 @@ TEST(SlurmScript, DividesTheCoresOfANodeAndKeepsTheUsersResumeOption) {
               AllOf(Not(HasSubstr("requeue")), Not(HasSubstr("--resume"))));
 }
 
+TEST(SlurmScript, OfAResumedRunIsRequeuedAndContinuesFromItsNewestCheckpoint) {
+  EXPECT_THAT(slurm_script({}, request_of({"resume", "out/run", "--max_steps", "9"}), kHost),
+              AllOf(HasSubstr("#SBATCH --requeue\n#SBATCH --signal=USR2@120\n"), Not(HasSubstr("resume=")),
+                    HasSubstr("dml' resume out/run --max_steps 9 --threads"), HasSubstr("scontrol requeue")));
+  for (const char* checkpoint : {"out/run/checkpoint-5", "out/run/checkpoint-5/"})
+    EXPECT_THAT(
+        slurm_script({}, request_of({"resume", checkpoint, "--max_steps", "9"}), kHost),
+        AllOf(HasSubstr(fmt::format("resume={}  # of the first start\n", checkpoint)),
+              HasSubstr("-gt 0 ] && resume=out/run\n"), HasSubstr("dml' resume \"$resume\" --max_steps 9 --threads")));
+}
+
 TEST(SlurmScript, RefusesWhatSlurmWouldMisread) {
   const auto error_of = [](auto&& change) -> std::string {
     SlurmRequest slurm;

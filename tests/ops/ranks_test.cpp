@@ -190,5 +190,51 @@ TEST_F(Ranks, AreNotStartedByAnotherMpi) {
                            {"2 processes were started, but this one sees no other", "use mpirun of Open MPI"});
 }
 
+// Where MPI cannot be initialized, a quiet mpirun ends with code 1 before a rank can say anything.
+TEST_F(Ranks, AreMissedWhereTheyEndSilently) {
+  EXPECT_EQ(run(on_ranks(2, {"--trial-rank"})).exit, 0);
+  const std::string path = recipe("silent.yml", tiny_model() + Keys{{"output_dir", at("silent")}});
+  fs::create_directory(at("bin"));
+  const auto stand_in = [&](const std::string& script) {
+    fs::permissions(write("bin/mpirun", "#!/bin/sh\n" + script), fs::perms::owner_all);
+  };
+  stand_in("exit 1\n");
+  const std::string places = fmt::format("PATH={}:{}", at("bin"), std::getenv("PATH"));
+  for (const Words& words : {Words{"launch", "-n", "2", "train", path}, Words{"train", path, "--ranks", "2"}})
+    Workshop::expect_refused(dml(words, {.environment = {places}}), 6,
+                             {"mpirun cannot start 2 ranks here", "--verbose", "dml doctor"});
+  stand_in("case \"$*\" in *--trial-rank) exit 0;; esac; exit 1\n");
+  const Ended own_error = dml({"train", path, "--ranks", "2"}, {.environment = {places}});
+  EXPECT_EQ(own_error.exit, 1) << "of a rank that could start";
+  EXPECT_EQ(own_error.err.find("cannot start"), own_error.err.npos) << own_error.err;
+}
+
+TEST_F(Ranks, LetTheFirstOneSpeakBeforeTheyCommunicate) {
+  const std::string path = recipe("loud.yml", tiny_lora());
+  const auto times_said = [](const Ended& e, const std::string& what) {
+    int times = 0;
+    for (std::size_t at = e.err.find(what); at != e.err.npos; at = e.err.find(what, at + 1)) ++times;
+    return times;
+  };
+  const Ended misspelt = Child(on_ranks(3, {"train", path, "--learning_rat", "3"})).wait(path);
+  if (!misspelt.locked_up) {
+    EXPECT_EQ(misspelt.exit, 2);
+  }
+  EXPECT_EQ(times_said(misspelt, "error: "), 1) << misspelt.err;
+  ASSERT_EQ(train(1, path).exit, 0);
+  const Ended resumed = dml({"launch", "-n", "2", "resume", at("out")});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_EQ(times_said(resumed, "Resuming: "), 1) << resumed.err;
+}
+
+TEST_F(Ranks, AreNotStartedForCommandsOfOneProcess) {
+  const std::string path = recipe("merge.yml", tiny_lora());
+  for (const Words& words : {Words{"launch", "merge", path}, Words{"launch", "-n", "2", "merge", path}})
+    Workshop::expect_refused(dml(words), 2, {"dml merge runs in one process; start it without dml launch"});
+  Workshop::expect_refused(dml({"launch", "--submit", "slurm", "--ranks-per-node", "2", "--dry-run", "sweep", path}), 2,
+                           {"dml sweep runs in one process; leave out --nodes and --ranks-per-node"});
+  EXPECT_EQ(dml({"launch", "--submit", "slurm", "--dry-run", "sweep", path}).exit, 0);
+}
+
 }  // namespace
 }  // namespace dml::e2e
