@@ -257,6 +257,8 @@ TEST_F(RewardRuns, InvalidSettingsAreRejectedInOneLine) {
   refused(rewards("[exact]") + Keys{{"val_set_size", "2"}}, {"'val_set_size' does not work", "evals"});
   refused(rewards("[exact]") + Keys{{"sample_packing", "true"}}, {"'sample_packing' does not work"});
   refused(rewards(""), {"needs 'rewards'"});
+  const Ended valid = dml({"validate", recipe("valid.yml", rewards("[exact]"))});
+  EXPECT_NE(valid.err.find("dml evaluate has nothing to do; set evals"), std::string::npos) << valid.err;
   const Ended rows = train(1, recipe("bad.yml", rewards("[choice]")));
   EXPECT_EQ(rows.exit, 2);
   std::size_t place = 0;
