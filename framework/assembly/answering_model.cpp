@@ -33,12 +33,27 @@ std::string adapter_directory(const std::string& adapter) {
   return file_exists(adapter) ? adapter : adapter.substr(0, adapter.rfind('='));
 }
 
+// Sets what the section gives.
+void take_section(const GenerationSection& s, GenerationOptions& options) {
+  SamplingOptions& sampling = options.sampling;
+  auto set = [](auto& option, const auto& value) {
+    if (value) option = *value;
+  };
+  set(options.max_new_tokens, s.generation_max_new_tokens);
+  if (s.generation_do_sample) sampling.greedy = !*s.generation_do_sample;
+  set(sampling.temperature, s.generation_temperature);
+  set(sampling.top_k, s.generation_top_k);
+  set(sampling.top_p, s.generation_top_p);
+  set(sampling.min_p, s.generation_min_p);
+  set(sampling.repetition_penalty, s.generation_repetition_penalty);
+}
+
+}  // namespace
+
 bool has_tokenizer(const std::string& directory) {
   return std::ranges::any_of(std::array{"tokenizer.json", "tokenizer.model", "vocab.json"},
                              [&](const char* name) { return file_exists(directory + "/" + name); });
 }
-
-}  // namespace
 
 Json generation_config(const std::string& directory) {
   const std::string path = directory + "/generation_config.json";
@@ -48,35 +63,19 @@ Json generation_config(const std::string& directory) {
   return config;
 }
 
-GenerationOptions generation_defaults(const GenerationSection& s) {
-  GenerationOptions o;
-  o.max_new_tokens = s.generation_max_new_tokens;
-  o.sampling.greedy = !s.generation_do_sample;
-  o.sampling.temperature = s.generation_temperature;
-  o.sampling.top_k = s.generation_top_k.value_or(0);
-  o.sampling.top_p = s.generation_top_p.value_or(1);
-  o.sampling.min_p = s.generation_min_p.value_or(0);
-  o.sampling.repetition_penalty = s.generation_repetition_penalty;
-  return o;
+GenerationOptions generation_defaults(const GenerationSection& section) {
+  GenerationOptions out;
+  out.max_new_tokens = kUsualNewTokens;
+  out.sampling.temperature = kUsualTemperature;
+  take_section(section, out);
+  return out;
 }
 
 GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model,
                                       std::optional<GenerationOptions> instead) {
-  const GenerationOptions usual = generation_defaults(GenerationSection{});
-  GenerationOptions out = instead.value_or(usual);
+  GenerationOptions out = instead.value_or(generation_defaults(GenerationSection{}));
   take_generation_config(model.generation_directory, out);
-  if (!recipe) return out;
-  const GenerationOptions asked = generation_defaults(recipe->generation);
-  if (!instead || asked.max_new_tokens != usual.max_new_tokens) out.max_new_tokens = asked.max_new_tokens;
-  auto set = [&](auto SamplingOptions::*member) {
-    if (asked.sampling.*member != usual.sampling.*member) out.sampling.*member = asked.sampling.*member;
-  };
-  set(&SamplingOptions::greedy);
-  set(&SamplingOptions::temperature);
-  set(&SamplingOptions::top_k);
-  set(&SamplingOptions::top_p);
-  set(&SamplingOptions::min_p);
-  set(&SamplingOptions::repetition_penalty);
+  if (recipe) take_section(recipe->generation, out);
   return out;
 }
 

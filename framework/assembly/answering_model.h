@@ -22,13 +22,19 @@ struct AnsweringModel {
 AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::string>& base_model,
                                const std::vector<std::string>& adapters);
 
+/// Whether the folder has a tokenizer of its own.
+bool has_tokenizer(const std::string& directory);
+
 /// generation_config.json, validated; an empty object if there is none.
 Json generation_config(const std::string& directory);
 
+inline constexpr std::int64_t kUsualNewTokens = 256;
+inline constexpr double kUsualTemperature = 0.7;
+
 /// Generation options of a recipe's section (the command line overrides them).
 GenerationOptions generation_defaults(const GenerationSection& section);
-/// Generation options of the model's generation_config.json, overridden by the recipe, which may be null. `instead`:
-/// defaults that replace those of the recipe.
+/// Generation options of the model's generation_config.json, overridden by what the recipe sets; it may be null.
+/// `instead`: the defaults.
 GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model,
                                       std::optional<GenerationOptions> instead = {});
 

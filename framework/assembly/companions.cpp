@@ -17,18 +17,17 @@ namespace {
 
 constexpr JsonLimits kSmall{.bytes = 1 << 20};
 
-// Sampling settings that differ from the defaults of `dml infer`.
+// The sampling settings of the recipe.
 void set_sampling(Json& generation, const GenerationSection& s) {
-  const GenerationSection usual;
-  auto set = [&](const char* key, const auto& value, const auto& fallback) {
-    if (value != fallback) generation[key] = value;
+  auto set = [&](const char* key, const auto& value) {
+    if (value) generation[key] = *value;
   };
-  set("do_sample", s.generation_do_sample, usual.generation_do_sample);
-  set("temperature", s.generation_temperature, usual.generation_temperature);
-  if (s.generation_top_k) generation["top_k"] = *s.generation_top_k;
-  if (s.generation_top_p) generation["top_p"] = *s.generation_top_p;
-  if (s.generation_min_p) generation["min_p"] = *s.generation_min_p;
-  set("repetition_penalty", s.generation_repetition_penalty, usual.generation_repetition_penalty);
+  set("do_sample", s.generation_do_sample);
+  set("temperature", s.generation_temperature);
+  set("top_k", s.generation_top_k);
+  set("top_p", s.generation_top_p);
+  set("min_p", s.generation_min_p);
+  set("repetition_penalty", s.generation_repetition_penalty);
 }
 
 Json generation_of(const std::string& base_directory) {

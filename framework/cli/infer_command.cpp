@@ -61,11 +61,11 @@ struct Infer {
                  "FILE");
     options.text("output", output, "the file for the rows of --input, each with \"output\" added", "FILE");
     options.flag("chat", chat, "have a conversation in the terminal; /help lists its commands");
-    options.integer("max-new-tokens", max_new_tokens,
-                    fmt::format("the longest answer in tokens ({}); prompt and answer never exceed the context",
-                                GenerationSection().generation_max_new_tokens));
+    options.integer(
+        "max-new-tokens", max_new_tokens,
+        fmt::format("the longest answer in tokens ({}); prompt and answer never exceed the context", kUsualNewTokens));
     options.number("temperature", temperature,
-                   fmt::format("sampling temperature ({:g}); 0 is greedy", GenerationSection().generation_temperature));
+                   fmt::format("sampling temperature ({:g}); 0 is greedy", kUsualTemperature));
     options.integer("top-k", top_k, "sample from the k most likely tokens");
     options.number("top-p", top_p, "sample from the most likely tokens whose probabilities add up to this");
     options.number("min-p", min_p, "drop tokens less likely than this fraction of the most likely one");

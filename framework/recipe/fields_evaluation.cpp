@@ -49,7 +49,8 @@ Section evaluation_section() {
 
 Section generation_section() {
   using S = GenerationSection;
-  Table t("Generation", "Defaults of `dml infer`, and samples during training.");
+  Table t("Generation",
+          "Defaults of `dml infer`, and samples during training. Unset: as in the model's generation_config.json.");
   t.defaults<S>();
   t.add("generate_samples", &S::generate_samples, "Generate sample texts at each evaluation.", {.example = "true"});
   t.add("num_generation_samples", &S::num_generation_samples, "Number of samples.",
@@ -58,21 +59,20 @@ Section generation_section() {
         "Fraction of an example to use as the prompt of a sample, where no turn marks its end.",
         {.min = 0, .max = 1, .example = "0.5"});
   t.add("generation_max_new_tokens", &S::generation_max_new_tokens, "Maximum number of generated tokens.",
-        {.min = 1, .max = 1 << 24, .aliases = {"eval_max_new_tokens"}, .example = "128"});
+        {.min = 1, .max = 1 << 24, .aliases = {"eval_max_new_tokens"}, .example = "128", .unset = "256"});
   t.add("generation_do_sample", &S::generation_do_sample, "Sample from the distribution; false: greedy decoding.",
-        {.example = "false"});
+        {.example = "false", .unset = "true"});
   t.add("generation_temperature", &S::generation_temperature, "Sampling temperature.",
-        {.min = 0, .max = 100, .example = "0.7"});
-  t.add("generation_top_k", &S::generation_top_k, "Sample from the k most likely tokens.",
-        {.min = 1, .off = -1, .example = "40", .unset = "all"});
+        {.min = 0, .max = 100, .example = "0.7", .unset = "0.7"});
+  t.add("generation_top_k", &S::generation_top_k, "Sample from the k most likely tokens; 0 or -1: from all.",
+        {.min = -1, .example = "40", .unset = "all"});
   t.add("generation_top_p", &S::generation_top_p,
         "Sample from the smallest set of tokens with this total probability (nucleus sampling).",
         {.min = 0, .max = 1, .above = true, .example = "0.95", .unset = "all"});
-  t.add("generation_min_p", &S::generation_min_p,
-        "Sample from tokens with at least this probability, relative to the most likely one.",
+  t.add("generation_min_p", &S::generation_min_p, "Least probability of a token, relative to the most likely one.",
         {.min = 0, .max = 1, .example = "0.05", .unset = "all"});
-  t.add("generation_repetition_penalty", &S::generation_repetition_penalty,
-        "Penalty on tokens that occurred already; 1: none.", {.min = 0, .max = 100, .above = true, .example = "1.1"});
+  t.add("generation_repetition_penalty", &S::generation_repetition_penalty, "Penalty on repeated tokens; 1: none.",
+        {.min = 0, .max = 100, .above = true, .example = "1.1", .unset = "1"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.generation; }};
 }
 

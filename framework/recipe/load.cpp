@@ -170,6 +170,7 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
          "dataset_prepared_path");
   fill_in_preference(recipe, fill, reading.report);
   add_revisions(recipe);
+  if (recipe.generation.generation_top_k == -1) recipe.generation.generation_top_k = 0;
   auto& targets = recipe.adapter.lora_target_modules;
   if (targets.regex == "all-linear") {  // PEFT's keyword
     targets.regex.clear();

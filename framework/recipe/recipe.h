@@ -214,12 +214,10 @@ struct GenerationSection {
   bool generate_samples = false;  // print samples at every evaluation
   std::int64_t num_generation_samples = 3;
   double generation_prompt_ratio = 0.5;
-  std::int64_t generation_max_new_tokens = 256;
-  bool generation_do_sample = true;
-  double generation_temperature = 0.7;
-  std::optional<std::int64_t> generation_top_k;
-  std::optional<double> generation_top_p, generation_min_p;
-  double generation_repetition_penalty = 1;
+  // Unset: that of the model's generation_config.json.
+  std::optional<std::int64_t> generation_max_new_tokens, generation_top_k;
+  std::optional<bool> generation_do_sample;
+  std::optional<double> generation_temperature, generation_top_p, generation_min_p, generation_repetition_penalty;
   bool operator==(const GenerationSection&) const = default;
 };
 

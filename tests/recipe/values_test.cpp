@@ -276,9 +276,10 @@ TEST(OffValues, AreAccepted) {
   EXPECT_EQ(parsed(val + "eval_steps: 0\neval_strategy: epoch").train.eval_strategy, IntervalStrategy::epoch);
   const Recipe plain = parsed("");
   for (const char* line : {"early_stopping_patience: 0", "cosine_constant_lr_ratio: 0", "cosine_constant_lr_ratio: 0.0",
-                           "max_steps: -1", "max_steps: 0", "max_time: 0", "loss_watchdog_threshold: 0", "threads: 0",
-                           "generation_top_k: 0", "generation_top_k: -1"})
+                           "max_steps: -1", "max_steps: 0", "max_time: 0", "loss_watchdog_threshold: 0", "threads: 0"})
     EXPECT_TRUE(parsed(line) == plain) << line;
+  for (const char* line : {"generation_top_k: 0", "generation_top_k: -1"})
+    EXPECT_EQ(parsed(line).generation.generation_top_k, 0) << line;  // all tokens, whatever the base says
   EXPECT_THAT(problems("max_steps: -2"), HasSubstr("'max_steps' must be an integer of at least 1, or -1 or 0 (off)"));
   EXPECT_THAT(problems("eval_steps: -1"), HasSubstr("'eval_steps' must be a number above 0, or 0 (off)"));
   EXPECT_EQ(parsed("", {"--max_steps", "-1"}).train.max_steps, std::nullopt);
