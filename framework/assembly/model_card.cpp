@@ -4,7 +4,10 @@
 #include <filesystem>
 
 #include "assembly/companions.h"
+#include "core/files.h"
 #include "core/version.h"
+#include "data/file_names.h"
+#include "hub/cache.h"
 
 namespace dml {
 namespace {
@@ -12,16 +15,23 @@ namespace {
 // A JSON text is a YAML text.
 std::string yaml_text(const std::string& text) { return dump(Json(text)); }
 
-// A dataset's name for the card: paths of this machine are reduced to the file name.
-std::string dataset_name(const std::string& path) {
+// A name for the text of the card: paths of this machine are reduced to the file name.
+std::string shown_name(const std::string& path) {
   return path.starts_with('/') ? std::filesystem::path(path).filename().string() : path;
 }
 
-std::vector<std::string> dataset_names(const DataSection& data) {
+// A name for the front matter, where the Hub links to it and refuses others; "" for a path.
+std::string hub_id(const std::string& name) {
+  const auto parsed = file_exists(name) || names_rows(name, false) ? std::nullopt : parse_hub_name(name);
+  return parsed ? parsed->id : "";
+}
+
+// The names of the datasets, each once, without empty ones.
+std::vector<std::string> dataset_names(const DataSection& data, std::string (*name_of)(const std::string&)) {
   std::vector<std::string> names;
   for (auto* list : {&data.datasets, &data.pretraining_dataset})
     for (const DatasetEntry& entry : *list)
-      if (std::string name = dataset_name(entry.path); std::ranges::find(names, name) == names.end())
+      if (std::string name = name_of(entry.path); !name.empty() && std::ranges::find(names, name) == names.end())
         names.push_back(std::move(name));
   return names;
 }
@@ -30,7 +40,7 @@ std::string method(const AdapterSection& a) {
   if (a.adapter == AdapterKind::none) return "all weights";
   std::string out = a.load_in_4bit ? "QLoRA" : "LoRA";
   if (a.lora_model_dir) {
-    out += fmt::format(", continued from {}, dropout {:g}", *a.lora_model_dir, a.lora_dropout);
+    out += fmt::format(", continued from {}, dropout {:g}", shown_name(*a.lora_model_dir), a.lora_dropout);
   } else {
     out += fmt::format(", rank {}, alpha {:g}, dropout {:g}", a.lora_r, a.lora_alpha, a.lora_dropout);
     if (a.peft_use_rslora) out += ", rsLoRA";
@@ -58,25 +68,65 @@ std::string fenced(const std::string& text, const std::string& language) {
   return fmt::format("{}{}\n{}{}{}\n", fence, language, text, text.ends_with('\n') ? "" : "\n", fence);
 }
 
+// What the Hub and transformers call a task.
+struct TaskNames {
+  const char *pipeline, *model_class;
+};
+
+TaskNames names_of(ModelTask task) {
+  switch (task) {
+    case ModelTask::reward:
+      return {"text-classification", "SequenceClassification"};
+    case ModelTask::process_reward:
+      return {"token-classification", "TokenClassification"};
+    case ModelTask::causal_lm:
+      break;
+  }
+  return {"text-generation", "CausalLM"};
+}
+
+std::string front_matter(const Recipe& recipe, bool adapter, bool scratch) {
+  const std::string base = scratch ? "" : hub_id(recipe.model.base_model);
+  std::string out = "---\n";
+  if (!base.empty()) out += fmt::format("base_model: {}\n", yaml_text(base));
+  out += fmt::format("library_name: {}\npipeline_tag: {}\ntags:\n- dml\n", adapter ? "peft" : "transformers",
+                     names_of(recipe.model.task).pipeline);
+  if (adapter && !base.empty()) out += fmt::format("- {}\n", yaml_text("base_model:adapter:" + base));
+  if (adapter) out += "- lora\n- transformers\n";
+  const std::vector<std::string> datasets = dataset_names(recipe.data, hub_id);
+  if (!datasets.empty()) out += "datasets:\n";
+  for (const std::string& dataset : datasets) out += fmt::format("- {}\n", yaml_text(dataset));
+  return out + "---\n";
+}
+
+// How to load the model, and how to use it with dml.
+std::string use_text(ModelTask task, bool adapter) {
+  const std::string model_class =
+      fmt::format("{}For{}", adapter ? "AutoPeftModel" : "AutoModel", names_of(task).model_class);
+  // PEFT opens the base, which does not say that the head has one label.
+  const char* labels = adapter && task == ModelTask::reward ? ", num_labels=1" : "";
+  std::string imports = adapter
+                            ? fmt::format("from peft import {}\nfrom transformers import AutoTokenizer", model_class)
+                            : fmt::format("from transformers import {}, AutoTokenizer", model_class);
+  const std::string command = task != ModelTask::causal_lm ? "dml score . --input FILE"
+                              : adapter                    ? "dml infer --base-model BASE --adapter . --chat"
+                                                           : "dml infer --base-model . --chat";
+  return fenced(fmt::format("{}\n\nmodel = {}.from_pretrained(\".\"{})\ntokenizer = "
+                            "AutoTokenizer.from_pretrained(\".\")\n",
+                            imports, model_class, labels),
+                "python") +
+         "\n" + fenced(command + "\n", "sh");
+}
+
 }  // namespace
 
 std::string model_card(const RecipeFile& file, bool adapter, const std::string& name, const CardFacts& facts) {
   const Recipe& recipe = file.recipe;
-  const std::string& base = recipe.model.base_model;
+  const std::string base = shown_name(recipe.model.base_model);
   const bool scratch = base.empty() || recipe.model.reinit_weights;
-  const std::vector<std::string> datasets = dataset_names(recipe.data);
+  const std::vector<std::string> datasets = dataset_names(recipe.data, shown_name);
 
-  std::string out = "---\n";
-  if (!scratch) out += fmt::format("base_model: {}\n", yaml_text(base));
-  out +=
-      fmt::format("library_name: {}\npipeline_tag: text-generation\ntags:\n- dml\n", adapter ? "peft" : "transformers");
-  if (adapter) out += fmt::format("- {}\n- lora\n- transformers\n", yaml_text("base_model:adapter:" + base));
-  if (!datasets.empty()) {
-    out += "datasets:\n";
-    for (const std::string& dataset : datasets) out += fmt::format("- {}\n", yaml_text(dataset));
-  }
-  out += fmt::format("---\n\n# {}\n\n", name);
-
+  std::string out = front_matter(recipe, adapter, scratch) + fmt::format("\n# {}\n\n", name);
   out += adapter   ? fmt::format("A LoRA adapter for `{}`", base)
          : scratch ? std::string("A model trained from scratch")
                    : fmt::format("A model fine-tuned from `{}`", base);
@@ -90,17 +140,7 @@ std::string model_card(const RecipeFile& file, bool adapter, const std::string& 
   if (facts.validation_loss)
     out += fmt::format("| lowest validation loss | {:.4f} (step {}) |\n", *facts.validation_loss, facts.best_step);
 
-  out += "\n## Use\n\n";
-  out += fenced(adapter ? fmt::format("from peft import AutoPeftModelForCausalLM\nfrom transformers import "
-                                      "AutoTokenizer\n\nmodel = AutoPeftModelForCausalLM.from_pretrained(\".\")\n"
-                                      "tokenizer = AutoTokenizer.from_pretrained(\".\")\n")
-                        : std::string("from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
-                                      "model = AutoModelForCausalLM.from_pretrained(\".\")\n"
-                                      "tokenizer = AutoTokenizer.from_pretrained(\".\")\n"),
-                "python");
-  out +=
-      "\n" +
-      fenced(adapter ? "dml infer --base-model BASE --adapter . --chat\n" : "dml infer --base-model . --chat\n", "sh");
+  out += "\n## Use\n\n" + use_text(recipe.model.task, adapter);
   out += "\n## Recipe\n\n<details><summary>the recipe of this run</summary>\n\n" + fenced(recipe_text(file), "yaml") +
          "\n</details>\n";
   return out;

@@ -182,14 +182,19 @@ void write_adapter(const std::string& directory, const AdapterConfig& config, co
 }
 
 std::string adapter_card(const AdapterConfig& c) {
-  std::string base = c.base_model.empty() ? "null" : dump(Json(c.base_model));  // a JSON string is a valid YAML string
+  // A JSON string is a valid YAML string. A path of this machine is no name of the Hub.
+  const bool local = c.base_model.empty() || c.base_model.starts_with('/') || file_exists(c.base_model);
+  const std::string base = local ? "" : fmt::format("base_model: {}\n", dump(Json(c.base_model)));
+  const char* pipeline = c.head == HeadKind::causal_lm                 ? "text-generation"
+                         : c.head == HeadKind::sequence_classification ? "text-classification"
+                                                                       : "token-classification";
   std::string targets = c.all_linear                ? "every linear layer"
                         : !c.target_pattern.empty() ? "`" + c.target_pattern + "`"
                                                     : fmt::format("{}", fmt::join(c.target_modules, ", "));
   return fmt::format(
-      "---\nbase_model: {}\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n- lora\n---\n\n"
+      "---\n{}library_name: peft\npipeline_tag: {}\ntags:\n- lora\n---\n\n"
       "# LoRA adapter\n\nTrained with dml. Rank {}, alpha {}, dropout {}{}{}, on {}.\n",
-      base, c.r, c.alpha, c.dropout, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : "", targets);
+      base, pipeline, c.r, c.alpha, c.dropout, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : "", targets);
 }
 
 std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::int64_t cols) {

@@ -198,12 +198,10 @@ TEST_F(CompanionFiles, ContainTheMetadataOfTransformersAndTheHub) {
   EXPECT_EQ(config.at("eos_token"), "</s>");
   const std::string card = read_file(at("known/README.md"));
   EXPECT_TRUE(
-      card.starts_with(fmt::format("---\nbase_model: \"{0}\"\nlibrary_name: peft\n"
-                                   "pipeline_tag: text-generation\ntags:\n- dml\n"
-                                   "- \"base_model:adapter:{0}\"\n- lora\n- transformers\n"
-                                   "datasets:\n- \"rows.jsonl\"\n---\n",
-                                   at("base"))))
-      << card;
+      card.starts_with("---\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n- dml\n- lora\n"
+                       "- transformers\n---\n"))
+      << card << "\npaths are no names of the Hub";
+  EXPECT_THAT(card, HasSubstr("A LoRA adapter for `base` on rows.jsonl, trained with"));
   EXPECT_THAT(card, HasSubstr(file.text));
 
   // The folder's settings of sampling are the defaults of whoever uses it.
@@ -272,3 +270,41 @@ TEST_F(CompanionFiles, AnAnswerEndsWithTheContext) {
 
 }  // namespace
 }  // namespace dml
+TEST_F(CompanionFiles, CardsLinkToModelsAndDataOfTheHub) {
+  const RecipeFile file = read_recipe(
+      "base_model: org/model@v1.0\nadapter: lora\nlora_target_linear: true\nlearning_rate: 1e-4\ndatasets:\n"
+      "  - {path: org/rows, type: alpaca}\n  - {path: /data/own.jsonl, type: alpaca}\n",
+      "recipe.yml");
+  const std::string card = model_card(file, true, "x", {});
+  EXPECT_TRUE(
+      card.starts_with("---\nbase_model: \"org/model\"\nlibrary_name: peft\npipeline_tag: text-generation\n"
+                       "tags:\n- dml\n- \"base_model:adapter:org/model\"\n- lora\n- transformers\n"
+                       "datasets:\n- \"org/rows\"\n---\n"))
+      << card;
+}
+
+// Also where it is what dml does without it.
+TEST_F(CompanionFiles, WhatTheRecipeSetsOverridesTheBasesSampling) {
+  write_file(at("base/generation_config.json"),
+             R"({"do_sample": false, "temperature": 0.01, "top_k": 1, "repetition_penalty": 1.5, "top_p": 0.5})");
+  const RecipeFile file =
+      recipe("sampling", std::string(kChatData) +
+                             "chat_template: chatml\ngeneration_do_sample: true\ngeneration_temperature: 0.7\n"
+                             "generation_top_k: -1\ngeneration_repetition_penalty: 1.0\n" +
+                             kLora);
+  train(file, 5);
+  const SamplingOptions sampling = generation_defaults(&file.recipe, answering_model(&file.recipe, {}, {})).sampling;
+  const Json generation = json("sampling/generation_config.json");
+  std::filesystem::remove(at("base/generation_config.json"));
+  EXPECT_FALSE(sampling.greedy);
+  EXPECT_EQ(sampling.temperature, 0.7);
+  EXPECT_EQ(sampling.top_k, 0);
+  EXPECT_EQ(sampling.repetition_penalty, 1);
+  EXPECT_EQ(sampling.top_p, 0.5) << "not set by the recipe";
+  EXPECT_EQ(generation.at("do_sample"), true);
+  EXPECT_EQ(generation.at("temperature"), 0.7);
+  EXPECT_EQ(generation.at("top_k"), 0);
+  EXPECT_EQ(generation.at("repetition_penalty"), 1);
+  EXPECT_EQ(generation.at("top_p"), 0.5);
+}
+
