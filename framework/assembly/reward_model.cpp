@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "assembly/answering_model.h"
 #include "assembly/job.h"
 #include "assembly/model_head.h"
 #include "assembly/model_location.h"
@@ -48,31 +49,36 @@ struct Texts {
 
 }  // namespace
 
-RewardModelFiles open_reward_model(const std::string& directory, const std::optional<std::string>& base_model) {
+RewardModelFiles open_reward_model(const std::string& directory, const Recipe* recipe) {
   RewardModelFiles out;
   ModelSection section;
+  AdapterSection adapter;
   const std::string folder = model_directory(directory);
   if (file_exists(folder + "/adapter_config.json")) {
     const AdapterConfig config = read_adapter_config_of(folder);
-    section.base_model = base_model.value_or(config.base_model);
+    if (recipe) {
+      section = recipe->model;
+      adapter = recipe->adapter;
+    } else {
+      section.base_model = config.base_model;
+      if (has_tokenizer(folder)) section.tokenizer_config = folder;
+    }
     if (section.base_model.empty()) throw UserError("{}: adapter_config.json names no base model; give one", folder);
     section.task = reward_task(config.head, folder);
     out.adapters = {folder};
-    if (file_exists(folder + "/tokenizer.json") || file_exists(folder + "/tokenizer.model"))
-      section.tokenizer_config = folder;
   } else {
     section.base_model = directory;
     section.task = reward_task(read_model_spec(folder).head, folder);
   }
   out.tokenizer = open_tokenizer(section);
-  out.base = open_base_model(section);
+  out.base = open_base_model(section, adapter);
   fit_vocabulary(out.base, out.adapters);
   out.storage = section.frozen_storage;
   return out;
 }
 
-RewardModel::RewardModel(const std::string& directory, const std::optional<std::string>& base_model) {
-  RewardModelFiles files = open_reward_model(directory, base_model);
+RewardModel::RewardModel(const std::string& directory, const Recipe* recipe) {
+  RewardModelFiles files = open_reward_model(directory, recipe);
   tokenizer_ = std::move(files.tokenizer);
   base_ = std::move(files.base);
   model_ = make_inference_model(base_, files.storage, files.adapters);

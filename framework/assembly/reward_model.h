@@ -27,13 +27,14 @@ struct RewardModelFiles {
   bool judges_steps() const { return base.spec.head == HeadKind::token_classification; }
 };
 /// Opens configs, tensor headers and tokenizer, and checks the names and shapes of the base's tensors; milliseconds for
-/// any size. `base_model`: replaces the base that an adapter names. UserError when the folder holds no reward model.
-RewardModelFiles open_reward_model(const std::string& directory, const std::optional<std::string>& base_model = {});
+/// any size. `recipe`: an adapter is computed on its base, as in training, instead of the one that the adapter names.
+/// UserError when the folder holds no reward model.
+RewardModelFiles open_reward_model(const std::string& directory, const Recipe* recipe = nullptr);
 
 class RewardModel {
  public:
   /// As open_reward_model(), and reads the weights.
-  explicit RewardModel(const std::string& directory, const std::optional<std::string>& base_model = {});
+  explicit RewardModel(const std::string& directory, const Recipe* recipe = nullptr);
 
   /// Whether it judges steps (TOKEN_CLS); else texts (SEQ_CLS).
   bool judges_steps() const { return model_->spec.head == HeadKind::token_classification; }

@@ -64,8 +64,7 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
   for (auto& w : weight_names(spec)) {
     if (w.first_row > 0) continue;  // a fused tensor is checked once
     const TensorView* t = files.find(w.tensor);
-    const bool new_head = w.role == WeightRole::head && spec.head != HeadKind::causal_lm;
-    if (!t && new_head) continue;  // the file is of a language model: the new head is initialized randomly
+    if (!t && is_new_head(w, spec)) continue;
     if (!t) {
       out.errors.push_back(fmt::format("tensor '{}' is missing", w.tensor));
       continue;

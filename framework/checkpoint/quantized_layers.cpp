@@ -83,6 +83,7 @@ void check_tensors(const ModelSpec& spec, const ModelFiles& base) {
   Problems problems;
   for (const WeightName& w : weight_names(spec)) {
     const TensorView* t = base.find(w.tensor);
+    if (!t && is_new_head(w, spec)) continue;
     if (!t) problems.add(fmt::format("{}: tensor '{}' is missing", base.directory(), w.tensor));
     else if (auto wanted = w.tensor_shape();
              !std::ranges::equal(t->shape, wanted) && !(is_linear(w) && is_bitsandbytes(base, w.tensor)))
@@ -160,10 +161,8 @@ void quantize_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
     out.commit();
   }
   for (const WeightName& w : weight_names(spec))
-    if (quantized.insert(w.tensor).second) {
-      const TensorView& tensor = *base.find(w.tensor);
-      FiniteValues(tensor, base.directory()).scan();
-    }
+    if (const TensorView* tensor = base.find(w.tensor); tensor && quantized.insert(w.tensor).second)
+      FiniteValues(*tensor, base.directory()).scan();
 }
 
 }  // namespace dml

@@ -34,9 +34,9 @@ class AdapterPlaces {
       if (found == wanted.end()) continue;
       std::optional<LoraAdapter>* slot = adapter_at(b_.model, w);
       Linear* linear = linear_at(b_.model, w);
-      if (!slot || (!linear && b_.training.adapter->use_dora) || b_.is_new_head(w)) {
+      if (!slot || (!linear && b_.training.adapter->use_dora) || is_new_head(w, b_.spec)) {
         b_.problems.add(fmt::format("{}: {} on '{}' is not supported: name it in lora_modules_to_save instead",
-                                    b_.source_name, linear || !slot || b_.is_new_head(w) ? "LoRA" : "DoRA",
+                                    b_.source_name, linear || !slot || is_new_head(w, b_.spec) ? "LoRA" : "DoRA",
                                     w.module()));
         continue;
       }

@@ -51,7 +51,7 @@ std::optional<StoredTensor> BuildState::find(const WeightName& w) {
   auto t = source(w.tensor);
   if (!t && plan.unties_head && w.role == WeightRole::head) t = source(embedding_and_head(spec)[0].tensor);
   if (!t) {
-    if (!is_new_head(w)) problems.add(fmt::format("{}: tensor '{}' is missing", source_name, w.tensor));
+    if (!is_new_head(w, spec)) problems.add(fmt::format("{}: tensor '{}' is missing", source_name, w.tensor));
   } else if (auto wanted = w.tensor_shape(); t->shape != wanted) {
     problems.add(fmt::format("{}: tensor '{}' has shape {}, config.json asks for {}", source_name, w.tensor,
                              shape_of(t->shape), shape_of(wanted)));

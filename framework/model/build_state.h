@@ -46,8 +46,6 @@ struct BuildState {
     if (w.role == WeightRole::embed || w.role == WeightRole::positions) return ParameterRole::embedding;
     return w.role == WeightRole::head ? ParameterRole::head : ParameterRole::hidden;
   }
-  /// Whether the weight is a head that the files of a language model lack; it is initialized randomly.
-  bool is_new_head(const WeightName& w) const { return w.role == WeightRole::head && spec.head != HeadKind::causal_lm; }
   /// The stored tensor; adds a problem if it is missing or has the wrong shape.
   std::optional<StoredTensor> find(const WeightName& w);
   TensorInit init_of(const WeightName& w, const std::optional<StoredTensor>& t) const;

@@ -44,7 +44,7 @@ class BaseWeights {
 
   void place(const WeightName& w) {
     auto stored = b_.find(w);
-    if (b_.source && !stored && !b_.is_new_head(w)) return;
+    if (b_.source && !stored && !is_new_head(w, b_.spec)) return;
     if (trained(w) && w.coded)
       return b_.problems.add(fmt::format("{}: tensor '{}' is stored as mxfp4, which cannot be trained: use an adapter",
                                          b_.source_name, w.tensor));
@@ -99,7 +99,7 @@ class BaseWeights {
     const bool small = w.vector || w.fused() || w.role == WeightRole::router || w.role == WeightRole::positions;
     if (!b_.training.full || !trained(w) || small) return 0;
     const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;
-    if ((end && b_.spec.tied) || b_.is_new_head(w)) return 0;
+    if ((end && b_.spec.tied) || is_new_head(w, b_.spec)) return 0;
     const std::int64_t largest = b_.spec.hidden * std::max(b_.spec.ffn, b_.spec.heads * b_.spec.head_dim);
     // Whole panels of the loss head, at multiples of 1024 floats; as large as a layer's largest matrix.
     const std::int64_t unit = kernels::HeadParts::kRowUnit * (16 / std::gcd(std::int64_t{16}, b_.spec.hidden));

@@ -106,6 +106,11 @@ struct WeightName {
 /// All weights in the order of units: embedding, layers, final norm and head. A tied head has no row.
 std::vector<WeightName> weight_names(const ModelSpec& spec);
 
+/// Whether the weight is a head that the files of a language model lack; it is initialized randomly.
+inline bool is_new_head(const WeightName& weight, const ModelSpec& spec) {
+  return weight.role == WeightRole::head && spec.head != HeadKind::causal_lm;
+}
+
 /// The unit that a weight belongs to: 0 is the embedding, 1 … L are the layers, L + 1 is the head.
 std::size_t unit_of(const WeightName& weight, const ModelSpec& spec);
 

@@ -277,6 +277,28 @@ TEST_F(PreferenceRuns, ARewardModelMayAddTokens) {
   EXPECT_EQ(scored.exit, 0) << scored.err;
 }
 
+// The loss of the pairs' scores is that of the run's evaluation only on the base that was trained: the quantized one.
+TEST_F(PreferenceRuns, ARewardModelIsScoredOnItsQuantizedBase) {
+  const Keys keys = preference("reward_model") + Keys{{"adapter", "qlora"}, {"quantized_cache_path", at("quantized")}};
+  const std::string path =
+      recipe("qlora.yml", keys + Keys{{"output_dir", at("qlora")},
+                                      {"val_set_size", ""},
+                                      {"test_datasets", fmt::format("[{{path: {}, type: passthrough}}]", pairs(44))}});
+  const Ended run = train(1, path);
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const Ended measured = dml({"evaluate", path, "--json"});
+  ASSERT_EQ(measured.exit, 0) << measured.err;
+  const Ended scored = dml({"score", path, "--output", at("scores.jsonl")});
+  ASSERT_EQ(scored.exit, 0) << scored.err;
+  double loss = 0;
+  const std::vector<Json> rows = json_lines(at("scores.jsonl"));
+  ASSERT_FALSE(rows.empty());
+  for (const Json& row : rows)
+    loss += std::log1p(std::exp(row["rejected"].get<double>() - row["chosen"].get<double>())) /
+            static_cast<double>(rows.size());
+  EXPECT_NEAR(loss, Json::parse(measured.out.substr(measured.out.rfind('{')))["loss"].get<double>(), 1e-5);
+}
+
 TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
   Keys keys = preference("reward_model") + Keys{{"learning_rate", "1e-2"}, {"center_rewards_coefficient", "0.01"}};
   const Outcome one = trained("reward", keys);
