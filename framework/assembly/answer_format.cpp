@@ -104,9 +104,7 @@ std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
     const auto prompt = row.find("prompt");
     if (prompt != row.end() && !prompt->is_string() && !prompt->is_array() && !row.contains(dataset_.field_messages))
       throw UserError("the row's 'prompt' must be a string");
-    Json asked = plain ? row_of_prompt(row["prompt"].get<std::string>(), dataset_) : row;
-    if (plain) asked.update(row);
-    ids = ids_of(strategy_->prompt(asked));
+    ids = ids_of(strategy_->prompt(question_row(row, dataset_)));
   }
   if (std::ssize(ids) >= context_)
     throw UserError("the prompt has {} tokens; the context is {} tokens, which leaves no room for an answer",

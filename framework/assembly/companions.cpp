@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "prompt/preference.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -65,6 +66,7 @@ Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const
     : file_(file),
       tokenizer_(tokenizer),
       chat_template_(portable_chat_template(file.recipe, tokenizer)),
+      keeps_template_(answering_dataset(&file.recipe).type.name != kPassthrough),
       stop_tokens_(dml::stop_tokens(file.recipe.templates, tokenizer, base.spec.eos)),
       generation_(generation_of(model_directory(base.directory))),
       config_ids_(Json::object()) {
@@ -108,6 +110,7 @@ void Companions::write(const std::string& folder, const CardFacts& facts) const 
     if (const auto pad = reward_pad(tokenizer_, stop_tokens_)) overrides.pad_token = tokenizer_.piece(*pad);
   save_tokenizer_files(tokenizer_directory(model), overrides, folder);
   if (!chat_template_.empty()) save_chat_template(tokenizer_, chat_template_, eot_token_, folder);
+  else if (!keeps_template_) remove_chat_template(folder);
   write_file(folder + "/generation_config.json", pretty_json(generation_));
   copy_processors(model_directory(file_.recipe.model.base_model), folder);
   const std::string config = folder + "/config.json", adapter = folder + "/adapter_config.json";

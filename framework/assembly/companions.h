@@ -37,6 +37,7 @@ class Companions {
   const RecipeFile& file_;
   const Tokenizer& tokenizer_;
   std::string chat_template_, eot_token_;
+  bool keeps_template_;  // without one of its own: that of the tokenizer
   std::vector<Token> stop_tokens_;
   Json generation_, config_ids_;  // generation_config.json; entries of config.json that the recipe changes
 };

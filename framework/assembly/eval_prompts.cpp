@@ -38,9 +38,7 @@ std::vector<Token> AnsweringPrompts::prompt(const Json& row, bool raw) const {
                           : "the row has no 'prompt', and there is no template for anything else");
     ids = raw_prompt(text->get<std::string>());
   } else {
-    Json asked = plain ? row_of_prompt(text->get<std::string>(), dataset_) : row;
-    if (plain) asked.update(row);
-    ids = assemble(strategy_->prompt(asked), tokenizer_).ids;
+    ids = assemble(strategy_->prompt(question_row(row, dataset_)), tokenizer_).ids;
   }
   if (ids.empty()) throw UserError("the prompt is empty");
   for (Token id : ids)

@@ -4,9 +4,12 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/files.h"
 #include "data/example.h"
 #include "data/prepare.h"
+#include "data/records.h"
 #include "prompt/chat_template.h"
+#include "prompt/preference.h"
 #include "prompt/prompt_only.h"
 
 namespace dml {
@@ -88,11 +91,35 @@ std::string from_layout(const PromptStrategy& strategy, const DatasetEntry& data
   return "";
 }
 
+// The first row of a dataset; nothing where it cannot be read.
+std::optional<Json> first_row(const DatasetEntry& dataset) {
+  try {
+    RowReader reader(find_sources(dataset).front());
+    Json row;
+    if (RawRow raw; reader.next(raw)) return reader.parse(raw, row), row;
+  } catch (const UserError&) {
+  }
+  return std::nullopt;
+}
+
+// Rows of `type: passthrough` are asked as they are trained: messages through the chat template, texts as they are.
+// Without the data, the template of the result is that of the training.
+DatasetEntry resolved_passthrough(const Recipe& recipe) {
+  DatasetEntry out = recipe.data.datasets[0];
+  const std::optional<Json> row = first_row(out);
+  const std::string saved = recipe.train.output_dir + "/chat_template.jinja";
+  if (row ? !holds_messages(*row) : !file_exists(saved)) return out;
+  out.type.name = "chat_template";
+  if (!row) out.chat_template = "jinja", out.chat_template_jinja = saved;
+  return out;
+}
+
 }  // namespace
 
 DatasetEntry answering_dataset(const Recipe* recipe) {
   if (recipe && !recipe->data.datasets.empty() && !recipe->data.datasets[0].type.pre_tokenized())
-    return recipe->data.datasets[0];
+    return recipe->data.datasets[0].type.name == kPassthrough ? resolved_passthrough(*recipe)
+                                                              : recipe->data.datasets[0];
   DatasetEntry chat;
   chat.type.name = "chat_template";
   return chat;
@@ -137,7 +164,9 @@ std::string text_before_answers(const PromptStrategy& strategy, const DatasetEnt
 
 std::string portable_chat_template(const Recipe& recipe, const Tokenizer& tokenizer) {
   const DatasetEntry dataset = answering_dataset(&recipe);
-  if (continues_text(dataset)) return "";
+  // A reward model reads prompt and answer as one text, in which special tokens are parsed; a template's would not be.
+  const bool judges = recipe.model.task != ModelTask::causal_lm;
+  if (continues_text(dataset) || (judges && dataset.type.name == kPassthrough)) return "";
   const PromptContext context = answering_context(prompt_context(recipe.data, recipe.templates, dataset, tokenizer));
   if (uses_chat_template(dataset)) return has_chat_template(&recipe, dataset, tokenizer) ? with_settings(context) : "";
   return from_layout(*make_prompt_strategy(context), dataset, tokenizer);

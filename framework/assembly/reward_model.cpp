@@ -157,8 +157,8 @@ std::vector<Token> RewardModel::ids(const std::string& prompt, const std::string
         Json::array({Json{{"role", "user"}, {"content", prompt}}, Json{{"role", "assistant"}, {"content", answer}}}));
   Rendered text;
   Segment& segment = text.segments.emplace_back();
-  segment.add_read(prompt);
-  segment.add_trained(answer);
+  segment.add_markup(prompt);
+  segment.add_markup(answer);
   segment.add_special = segment.end_of_text = true;
   return assemble(text, *tokenizer_).ids;
 }

@@ -52,7 +52,7 @@ class RewardModel {
   /// there is none.
   std::vector<Token> ids(const Json& messages) const;
   /// Token ids of a prompt with its answer: as a conversation with this user message or, without a template, the two
-  /// texts concatenated with EOS.
+  /// texts concatenated with EOS, as `type: passthrough` trains them.
   std::vector<Token> ids(const std::string& prompt, const std::string& answer) const;
 
  private:

@@ -103,7 +103,7 @@ class Passthrough : public PromptStrategy {
  public:
   explicit Passthrough(const PromptContext& context) : labeled_(context.rows == RowKind::labeled) {
     PreferenceFormat format;
-    format.name = "passthrough";
+    format.name = kPassthrough;
     format.prompt = "prompt";
     format.frame.literal = true;
     if (labeled_) {
@@ -133,15 +133,8 @@ class Passthrough : public PromptStrategy {
 
  private:
   const PromptStrategy& strategy(const Json& record) const {
-    auto holds_messages = [&](const char* column) {
-      const auto found = record.find(column);
-      return found != record.end() && (found->is_array() || found->is_object());
-    };
-    const bool texts = std::ranges::none_of(std::array{"prompt", "chosen", "rejected", "completion"}, holds_messages);
-    if (texts && !holds_messages("messages")) return *text_;
+    if (!holds_messages(record)) return *text_;
     if (chat_) return *chat_;
-    // Every format accepts a plain question to the model in `prompt`: without a template it is the text.
-    if (texts && record.contains("prompt")) return *text_;
     throw UserError("the row holds messages: {}", no_chat_);
   }
 
@@ -191,7 +184,7 @@ std::vector<Row> pair_rows() {
   out.push_back({"chat_template.argilla", "chosen and rejected as whole conversations, through a chat template",
                  make_common_chat});
   out.push_back({"chat_template.argilla_chat", "the same", make_common_chat});
-  out.push_back({"passthrough", "prompt, chosen, rejected: strings used unchanged, or messages", make_passthrough});
+  out.push_back({kPassthrough, "prompt, chosen, rejected: strings used unchanged, or messages", make_passthrough});
   return out;
 }
 
@@ -200,7 +193,7 @@ std::vector<Row> labeled_rows() {
   add_framed(labeled_sources(), true, out);
   out.push_back({"chat_template", "messages, completion, label, through a chat template",
                  [](const PromptContext& c) { return chat(c, {.prompt = c.dataset->field_messages}); }});
-  out.push_back({"passthrough", "prompt, completion, label: strings used unchanged, or messages", make_passthrough});
+  out.push_back({kPassthrough, "prompt, completion, label: strings used unchanged, or messages", make_passthrough});
   return out;
 }
 
@@ -209,6 +202,14 @@ const Registry<PromptFactory>& table_of(RowKind rows) {
 }
 
 }  // namespace
+
+bool holds_messages(const Json& record) {
+  return std::ranges::any_of(std::array{"prompt", "messages", "chosen", "rejected", "completion"},
+                             [&](const char* column) {
+                               const auto found = record.find(column);
+                               return found != record.end() && (found->is_array() || found->is_object());
+                             });
+}
 
 Registry<PromptFactory>& pair_strategies() {
   static Registry<PromptFactory> table("dataset type of pairs", pair_rows());
@@ -246,7 +247,7 @@ std::unique_ptr<PromptStrategy> make_preference_strategy(const PromptContext& co
   const DatasetType& type = context.dataset->type;
   check_preference_type(type, context.rows);
   if (type.format) return make_user_preference(context);
-  return table_of(context.rows).at(type.name.empty() ? "passthrough" : type.name).make(context);
+  return table_of(context.rows).at(type.name.empty() ? kPassthrough : type.name).make(context);
 }
 
 }  // namespace dml

@@ -7,6 +7,11 @@
 
 namespace dml {
 
+/// The type whose rows are strings used unchanged, or messages.
+inline constexpr const char* kPassthrough = "passthrough";
+/// Whether a row of this type holds messages.
+bool holds_messages(const Json& record);
+
 /// Formats of rows with prompt, chosen and rejected: rl: dpo, ipo, orpo, simpo, cpo.
 Registry<PromptFactory>& pair_strategies();
 /// Formats of rows with prompt, completion and label: rl: kto.

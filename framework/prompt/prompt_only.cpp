@@ -26,7 +26,7 @@ class PromptOnly : public PromptStrategy {
   std::vector<Rendered> render(const Json& record) const override { return single(prompt(record)); }
 
   Rendered prompt(const Json& record) const override {
-    Rendered out = format_->prompt(asked(record));
+    Rendered out = format_->prompt(as_it_is_ ? record : question_row(record, dataset_));
     for (Segment& segment : out.segments) {
       for (Segment::Span& span : segment.spans) span.trained = false;
       segment.end_trained = false;
@@ -43,15 +43,6 @@ class PromptOnly : public PromptStrategy {
   std::string description() const override { return "prompts of " + format_->description(); }
 
  private:
-  Json asked(const Json& record) const {
-    const auto given = record.find("prompt");
-    if (as_it_is_ || given == record.end()) return record;
-    Json out = given->is_string() ? row_of_prompt(given->get<std::string>(), dataset_) : Json::object();
-    if (given->is_array()) out[dataset_.field_messages] = *given;
-    out.update(record);
-    return out;
-  }
-
   DatasetEntry dataset_;
   bool as_it_is_ = false;  // the format itself reads `prompt`
   std::unique_ptr<PromptStrategy> format_;
@@ -71,7 +62,18 @@ PromptContext answering_context(PromptContext context) {
 
 void check_prompt_only_type(const DatasetType& type) { check_prompt_type(type, kind_of(type)); }
 
+Json question_row(const Json& record, const DatasetEntry& dataset) {
+  const auto given = record.find("prompt");
+  if (given == record.end()) return record;
+  Json out = given->is_string() ? row_of_prompt(given->get<std::string>(), dataset) : Json::object();
+  if (given->is_array()) out[dataset.field_messages] = *given;
+  out.update(record);
+  return out;
+}
+
 Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset) {
+  // Beside messages this format would not read the text.
+  if (dataset.type.name == kPassthrough) return {{"prompt", prompt}};
   Json row = Json::object();
   for (const char* field : {"prompt", "instruction", "question", "text", "article", "INSTRUCTION", "message_1"})
     row[field] = prompt;

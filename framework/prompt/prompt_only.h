@@ -17,5 +17,7 @@ PromptContext answering_context(PromptContext context);
 
 /// A row with the prompt under a name that every format reads.
 Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset);
+/// The record, whose `prompt` the dataset's format reads: a string is the question, a list the conversation.
+Json question_row(const Json& record, const DatasetEntry& dataset);
 
 }  // namespace dml

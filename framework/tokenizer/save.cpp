@@ -279,4 +279,18 @@ void save_chat_template(const Tokenizer& tokenizer, const std::string& chat_temp
   write_file(path, text);
 }
 
+void remove_chat_template(const std::string& target) {
+  std::filesystem::remove(target + "/chat_template.jinja");
+  const std::string path = target + "/tokenizer_config.json";
+  if (!file_exists(path)) return;
+  JsonLimits limits;
+  limits.object_keys = AddedTokens::kMaxCount;
+  const std::string text = read_file(path);
+  const Json config = parse_json(text, path, limits);
+  if (!config.contains("chat_template")) return;
+  Json left = default_template(config["chat_template"], "");
+  if (left.is_array()) left.erase(0);
+  write_file(path, with_member(text, "chat_template", left.is_array() && !left.empty() ? dump(left) : "null"));
+}
+
 }  // namespace dml

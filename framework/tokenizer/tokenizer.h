@@ -105,5 +105,7 @@ void save_tokenizer_files(const std::string& source, const TokenizerOverrides& o
 /// byte.
 void save_chat_template(const Tokenizer& tokenizer, const std::string& chat_template, const std::string& eot_token,
                         const std::string& target);
+/// Leaves the tokenizer in `target` without a default template.
+void remove_chat_template(const std::string& target);
 
 }  // namespace dml

@@ -43,8 +43,7 @@ TEST_F(PreferenceData, APairIsOneExampleOfTwoDocuments) {
   EXPECT_EQ(trained(examples.labels(0).subspan(split)), " no, never</s>");
 }
 
-// dml infer asks without knowing what the rows were: without a chat template, a question is a text, too.
-TEST_F(PreferenceData, AQuestionToAModelWithoutATemplateIsItsText) {
+TEST_F(PreferenceData, AQuestionInTheFormatOfTextsIsItsText) {
   DatasetEntry entry;
   entry.type.name = "passthrough";
   const auto strategy = make_prompt_strategy(prompt_context(data, TemplateSection(), entry, tokenizer));

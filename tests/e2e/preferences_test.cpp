@@ -318,7 +318,10 @@ TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
   const Ended texts = dml({"score", at("reward"), "--input", at("texts.jsonl"), "--output", at("texts.out")});
   EXPECT_EQ(texts.exit, 0) << texts.err;
   const double margin = json_lines(at("texts.out")).front()["margin"].get<double>();
-  EXPECT_GT(margin, 0);
+  for (const Json& scored : json_lines(at("pairs.out")))
+    if (scored["place"].get<std::string>().ends_with("pairs.jsonl:1")) {
+      EXPECT_EQ(margin, scored["margin"].get<double>()) << "the same row, in the format of the training";
+    }
   const Ended info = dml({"info", at("reward")});
   EXPECT_EQ(info.exit, 0) << info.out;
   EXPECT_THAT(info.out, testing::HasSubstr("sequence classification (a reward model)"));

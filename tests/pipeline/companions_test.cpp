@@ -10,10 +10,13 @@
 
 #include "assembly/job.h"
 #include "assembly/model_output.h"
+#include "assembly/reward_model.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "data/example.h"
+#include "data/prepare.h"
 #include "pipeline/infer.h"
 #include "pipeline/merge.h"
 #include "prompt/chat_formats.h"
@@ -175,6 +178,74 @@ TEST_F(CompanionFiles, PlainTextLeavesTheTemplateOfTheBaseAlone) {
   EXPECT_FALSE(file_exists(at("plain/chat_template.jinja")));
 }
 
+// A recipe with a chat template, on rows whose prompt, chosen and rejected are these JSON values.
+std::string on_pairs(const std::string& path, const char* prompt, const char* chosen, const char* rejected) {
+  write_file(path, fmt::format(R"({{"prompt": {}, "chosen": {}, "rejected": {}}})", prompt, chosen, rejected) + "\n");
+  return fmt::format("chat_template: chatml\ndatasets: [{{path: {}, type: passthrough}}]\n", path);
+}
+
+constexpr const char* kLora = "adapter: lora\nlora_r: 2\nlora_target_linear: true\n";
+
+TEST_F(CompanionFiles, PairsOfTextsArePromptedAsTextsWhateverTheTemplate) {
+  const RecipeFile file =
+      recipe("texts", on_pairs(at("texts.jsonl"), R"("Q: hi\nA:")", R"(" yes")", R"(" no")") + "rl: dpo\n" + kLora);
+  train(file, 5);
+  const std::vector<Token> want =
+      open_tokenizer(file.recipe.model)->encode("What is a cat?", {.add_special = true}).ids;
+  for (const bool with_data : {true, false}) {
+    if (!with_data) std::filesystem::remove(at("texts.jsonl"));
+    Assistant by_recipe = assistant(&file.recipe), by_folder = assistant(nullptr, at("base"), at("texts"));
+    EXPECT_EQ(by_recipe.prompt_ids(Json{{"prompt", "What is a cat?"}}), want) << with_data;
+    EXPECT_EQ(by_folder.prompt_ids(Json{{"prompt", "What is a cat?"}}), want);
+  }
+}
+
+TEST_F(CompanionFiles, PairsOfMessagesArePromptedThroughTheTemplate) {
+  const char *user = R"([{"role": "user", "content": "hi"}])", *yes = R"([{"role": "assistant", "content": "yes"}])",
+             *no = R"([{"role": "assistant", "content": "no"}])";
+  const RecipeFile file = recipe("messages", on_pairs(at("messages.jsonl"), user, yes, no) + "rl: dpo\n" + kLora);
+  const RecipeFile chat = recipe("messages", std::string(kChatData) + "chat_template: chatml\n" + kLora);
+  train(file, 5);
+  const Json question{{"prompt", "What is a cat?"}};
+  const Json list{{"prompt", Json::array({{{"role", "user"}, {"content", "What is a cat?"}}})}};
+  const std::vector<Token> want = assistant(&chat.recipe).prompt_ids(question);
+  for (const bool with_data : {true, false}) {
+    if (!with_data) std::filesystem::remove(at("messages.jsonl"));
+    Assistant by_recipe = assistant(&file.recipe), by_folder = assistant(nullptr, at("base"), at("messages"));
+    EXPECT_EQ(by_recipe.prompt_ids(question), want) << with_data;
+    EXPECT_EQ(by_recipe.prompt_ids(list), want) << with_data;
+    EXPECT_EQ(by_folder.prompt_ids(question), want);
+    expect_same(by_recipe, by_folder, "messages");
+  }
+}
+
+TEST_F(CompanionFiles, ARewardModelOfTextsReadsTextsAsItWasTrained) {
+  write_file(at("base/chat_template.jinja"), find_chat_format("chatml")->source);
+  write_file(at("base/tokenizer_config.json"),
+             dump(Json{{"chat_template", find_chat_format("chatml")->source}, {"eos_token", "</s>"}}));
+  const RecipeFile file = recipe("judge", on_pairs(at("judge.jsonl"), R"("Q: hi</s>\nA:")", R"(" yes")", R"(" no")") +
+                                              "reward_model: true\n" + kLora);
+  train(file, 5);
+  const auto tokenizer = open_tokenizer(file.recipe.model);
+  const DatasetEntry& dataset = file.recipe.data.datasets[0];
+  const auto format =
+      make_prompt_strategy(prompt_context(file.recipe.data, file.recipe.templates, dataset, *tokenizer));
+  const Json row{{"prompt", "Q: hi</s>\nA:"}, {"chosen", " yes"}, {"rejected", " no"}};
+  const std::vector<Token> trained = assemble(format->render(row)[0], *tokenizer).ids;
+  EXPECT_EQ(RewardModel(at("judge")).ids("Q: hi</s>\nA:", " yes"), trained);
+  EXPECT_FALSE(file_exists(at("judge/chat_template.jinja")));
+  EXPECT_TRUE(json("judge/tokenizer_config.json").at("chat_template").is_null());
+  std::filesystem::remove(at("base/chat_template.jinja"));
+  std::filesystem::remove(at("base/tokenizer_config.json"));
+  save_tokenizer_files(kTokenizer, {}, at("base"));
+
+  const std::string card = read_file(at("judge/README.md"));
+  EXPECT_THAT(card, HasSubstr("\npipeline_tag: text-classification\n"));
+  EXPECT_THAT(card, HasSubstr("AutoPeftModelForSequenceClassification.from_pretrained(\".\", num_labels=1)\n"));
+  EXPECT_THAT(card, HasSubstr("\ndml score . --input FILE\n"));
+  EXPECT_THAT(card, Not(HasSubstr("CausalLM")));
+}
+
 TEST_F(CompanionFiles, ContainTheMetadataOfTransformersAndTheHub) {
   write_file(at("base/generation_config.json"),
              R"({"_from_model_config": true, "eos_token_id": 7, "top_k": 20, "temperature": 0.6})");
@@ -213,6 +284,44 @@ TEST_F(CompanionFiles, ContainTheMetadataOfTransformersAndTheHub) {
   const std::string merged = read_file(at("known-merged/README.md"));
   EXPECT_THAT(merged, HasSubstr("library_name: transformers\n"));
   EXPECT_THAT(merged, Not(HasSubstr("base_model:adapter")));
+}
+
+TEST_F(CompanionFiles, CardsLinkToModelsAndDataOfTheHub) {
+  const RecipeFile file = read_recipe(
+      "base_model: org/model@v1.0\nadapter: lora\nlora_target_linear: true\nlearning_rate: 1e-4\ndatasets:\n"
+      "  - {path: org/rows, type: alpaca}\n  - {path: /data/own.jsonl, type: alpaca}\n",
+      "recipe.yml");
+  const std::string card = model_card(file, true, "x", {});
+  EXPECT_TRUE(
+      card.starts_with("---\nbase_model: \"org/model\"\nlibrary_name: peft\npipeline_tag: text-generation\n"
+                       "tags:\n- dml\n- \"base_model:adapter:org/model\"\n- lora\n- transformers\n"
+                       "datasets:\n- \"org/rows\"\n---\n"))
+      << card;
+}
+
+// Also where it is what dml does without it.
+TEST_F(CompanionFiles, WhatTheRecipeSetsOverridesTheBasesSampling) {
+  write_file(at("base/generation_config.json"),
+             R"({"do_sample": false, "temperature": 0.01, "top_k": 1, "repetition_penalty": 1.5, "top_p": 0.5})");
+  const RecipeFile file =
+      recipe("sampling", std::string(kChatData) +
+                             "chat_template: chatml\ngeneration_do_sample: true\ngeneration_temperature: 0.7\n"
+                             "generation_top_k: -1\ngeneration_repetition_penalty: 1.0\n" +
+                             kLora);
+  train(file, 5);
+  const SamplingOptions sampling = generation_defaults(&file.recipe, answering_model(&file.recipe, {}, {})).sampling;
+  const Json generation = json("sampling/generation_config.json");
+  std::filesystem::remove(at("base/generation_config.json"));
+  EXPECT_FALSE(sampling.greedy);
+  EXPECT_EQ(sampling.temperature, 0.7);
+  EXPECT_EQ(sampling.top_k, 0);
+  EXPECT_EQ(sampling.repetition_penalty, 1);
+  EXPECT_EQ(sampling.top_p, 0.5) << "not set by the recipe";
+  EXPECT_EQ(generation.at("do_sample"), true);
+  EXPECT_EQ(generation.at("temperature"), 0.7);
+  EXPECT_EQ(generation.at("top_k"), 0);
+  EXPECT_EQ(generation.at("repetition_penalty"), 1);
+  EXPECT_EQ(generation.at("top_p"), 0.5);
 }
 
 TEST_F(CompanionFiles, ARecipesEosTokenIsThatOfTheModel) {
@@ -270,41 +379,3 @@ TEST_F(CompanionFiles, AnAnswerEndsWithTheContext) {
 
 }  // namespace
 }  // namespace dml
-TEST_F(CompanionFiles, CardsLinkToModelsAndDataOfTheHub) {
-  const RecipeFile file = read_recipe(
-      "base_model: org/model@v1.0\nadapter: lora\nlora_target_linear: true\nlearning_rate: 1e-4\ndatasets:\n"
-      "  - {path: org/rows, type: alpaca}\n  - {path: /data/own.jsonl, type: alpaca}\n",
-      "recipe.yml");
-  const std::string card = model_card(file, true, "x", {});
-  EXPECT_TRUE(
-      card.starts_with("---\nbase_model: \"org/model\"\nlibrary_name: peft\npipeline_tag: text-generation\n"
-                       "tags:\n- dml\n- \"base_model:adapter:org/model\"\n- lora\n- transformers\n"
-                       "datasets:\n- \"org/rows\"\n---\n"))
-      << card;
-}
-
-// Also where it is what dml does without it.
-TEST_F(CompanionFiles, WhatTheRecipeSetsOverridesTheBasesSampling) {
-  write_file(at("base/generation_config.json"),
-             R"({"do_sample": false, "temperature": 0.01, "top_k": 1, "repetition_penalty": 1.5, "top_p": 0.5})");
-  const RecipeFile file =
-      recipe("sampling", std::string(kChatData) +
-                             "chat_template: chatml\ngeneration_do_sample: true\ngeneration_temperature: 0.7\n"
-                             "generation_top_k: -1\ngeneration_repetition_penalty: 1.0\n" +
-                             kLora);
-  train(file, 5);
-  const SamplingOptions sampling = generation_defaults(&file.recipe, answering_model(&file.recipe, {}, {})).sampling;
-  const Json generation = json("sampling/generation_config.json");
-  std::filesystem::remove(at("base/generation_config.json"));
-  EXPECT_FALSE(sampling.greedy);
-  EXPECT_EQ(sampling.temperature, 0.7);
-  EXPECT_EQ(sampling.top_k, 0);
-  EXPECT_EQ(sampling.repetition_penalty, 1);
-  EXPECT_EQ(sampling.top_p, 0.5) << "not set by the recipe";
-  EXPECT_EQ(generation.at("do_sample"), true);
-  EXPECT_EQ(generation.at("temperature"), 0.7);
-  EXPECT_EQ(generation.at("top_k"), 0);
-  EXPECT_EQ(generation.at("repetition_penalty"), 1);
-  EXPECT_EQ(generation.at("top_p"), 0.5);
-}
-
