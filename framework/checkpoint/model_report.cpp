@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/utf8.h"
 #include "kernels/weight.h"
+#include "model/adapter_plan.h"
 #include "model/weight_names.h"
 
 namespace dml {
@@ -80,12 +81,13 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
   if (spec.head != HeadKind::causal_lm)
     for (const char* part : {".weight", ".bias"})
       if (const TensorView* head = files.find(std::string(spec.naming->head) + part)) used.insert(head);
-  if (const TensorView* head = spec.tied ? files.find("lm_head.weight") : nullptr) {
+  const std::vector<WeightName> ends = embedding_and_head(spec);
+  if (const TensorView* head = spec.tied ? files.find(ends[1].tensor) : nullptr) {
     used.insert(head);
-    const TensorView* embed = files.find(weight_names(spec).front().tensor);
+    const TensorView* embed = files.find(ends[0].tensor);
     if (embed && !std::ranges::equal(head->bytes, embed->bytes))
-      out.warnings.push_back(
-          "'lm_head.weight' differs from the embedding, but tie_word_embeddings is true: the embedding is used");
+      out.warnings.push_back(fmt::format(
+          "'{}' differs from the embedding, but tie_word_embeddings is true: the embedding is used", head->name));
   }
   for (auto& t : files.tensors())
     if (!used.contains(&t) && !is_derived(t.name))

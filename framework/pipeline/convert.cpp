@@ -16,18 +16,18 @@
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/model_file_names.h"
 #include "exchange/gguf_adapter.h"
 #include "exchange/gguf_export.h"
 #include "exchange/gguf_file.h"
 #include "exchange/modelfile.h"
+#include "model/adapter_plan.h"
 #include "model/low_rank_init.h"
 #include "model/weight_names.h"
 
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr std::string_view kHead = "lm_head.weight";
 
 DType parse_dtype(const std::string& text) {
   if (text == "f32" || text == "float32") return DType::f32;
@@ -79,12 +79,12 @@ void convert_model(const Conversion& c, const std::string& output) {
   const InputModel in(c.input);
   const ModelSpec& spec = in.spec;
   Json changes = Json::object();
-  const std::string embedding = weight_names(spec).front().tensor;
-  const TensorView* head = in.files.find(kHead);
-  if (c.tied && spec.head != HeadKind::causal_lm)
-    throw UserError("--tied: {} is a reward model, which has no head over the vocabulary", c.input);
+  const bool reward = spec.head != HeadKind::causal_lm;
+  if (c.tied && reward) throw UserError("--tied: {} is a reward model, which has no head over the vocabulary", c.input);
+  const std::vector<WeightName> ends = embedding_and_head(spec);
+  const std::string &embedding = ends[0].tensor, &head = ends[1].tensor;
   const bool tie = c.tied == true && !spec.tied, untie = c.tied == false && spec.tied;
-  if (tie && !std::ranges::equal(head->bytes, in.files.find(embedding)->bytes))
+  if (tie && !std::ranges::equal(in.files.find(head)->bytes, in.files.find(embedding)->bytes))
     throw UserError("--tied: head and embedding of {} differ, so tying them would change the model", c.input);
   if (tie || untie) changes["tie_word_embeddings"] = tie;
 
@@ -96,15 +96,15 @@ void convert_model(const Conversion& c, const std::string& output) {
   if (to) changes["dtype"] = *to == DType::bf16 ? "bfloat16" : *to == DType::f16 ? "float16" : "float32";
   std::vector<TensorInfo> infos;
   for (const TensorView& t : in.files.tensors())
-    if (t.name != kHead || !(tie || spec.tied))
+    if (t.name != head || !(tie || spec.tied))
       infos.push_back({std::string(t.name), type_of(t), {t.shape.begin(), t.shape.end()}});
   if (untie) {
     const TensorView& table = *in.files.find(embedding);
-    infos.push_back({std::string(kHead), type_of(table), {table.shape.begin(), table.shape.end()}});
+    infos.push_back({head, type_of(table), {table.shape.begin(), table.shape.end()}});
   }
   ModelWriter writer(output, std::move(infos), c.max_shard_bytes.value_or(ModelWriter::kDefaultShard));
   for (const TensorInfo& info : writer.tensors())
-    append(writer, *in.files.find(untie && info.name == kHead ? embedding : info.name), info.dtype, c.input);
+    append(writer, *in.files.find(untie && info.name == head ? embedding : info.name), info.dtype, c.input);
   writer.commit();
   write_file(output + "/config.json", changes.empty() ? read_file(in.folder + "/config.json", 1 << 20)
                                                       : pretty_json(rewrite_config(in.config, changes)));
@@ -114,6 +114,7 @@ void convert_model(const Conversion& c, const std::string& output) {
     if (entry.is_regular_file() && name != "config.json" && !name.ends_with(".safetensors") &&
         !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin"))
       fs::copy_file(entry.path(), fs::path(output) / name);
+    else if (name == kTemplateFolder) fs::copy(entry.path(), fs::path(output) / name);
   }
 }
 

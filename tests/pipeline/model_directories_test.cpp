@@ -127,6 +127,30 @@ TEST_F(Directories, OfModelsAreUntiedAndTiedAgain) {
   EXPECT_FALSE(fs::exists(at("no")));
 }
 
+// GPT-NeoX calls its head embed_out.
+TEST_F(Directories, OfModelsWithAnotherNameOfTheHeadAreUntiedAndTied) {
+  fs::copy(model("gpt_neox"), at("base"));
+  Json config = read_json(at("base/config.json"));
+  config["tie_word_embeddings"] = true;
+  write_file(at("base/config.json"), dump(config));
+  convert({.input = at("base"), .output = at("untied"), .tied = false});
+  const auto untied = values(at("untied"));
+  EXPECT_EQ(untied.at("embed_out.weight"), untied.at("gpt_neox.embed_in.weight"));
+  EXPECT_EQ(untied.size(), values(model("gpt_neox")).size());
+  convert({.input = at("untied"), .output = at("tied"), .tied = true});
+  auto without_head = untied;
+  without_head.erase("embed_out.weight");
+  EXPECT_EQ(values(at("tied")), without_head);
+}
+
+TEST_F(Directories, KeepTheirNamedTemplates) {
+  fs::copy(model("qwen2"), at("base"));
+  fs::create_directory(at("base/additional_chat_templates"));
+  write_file(at("base/additional_chat_templates/tool_use.jinja"), "tools");
+  convert({.input = at("base"), .output = at("half"), .dtype = "bf16"});
+  EXPECT_EQ(read_file(at("half/additional_chat_templates/tool_use.jinja")), "tools");
+}
+
 TEST_F(Directories, OfQuantizedModelsBecomePlain) {
   const std::string golden = DML_SOURCE_DIR "/tests/golden/packed/";
   const SafetensorsFile expected(golden + "expected.safetensors");
