@@ -47,6 +47,11 @@ bool change_rope_parameters(Json& config, const std::string& key, const Json& va
   auto all = config.find("rope_parameters");
   if (all == config.end() || !all->is_object() || all->empty()) return false;
   Json& rope = all->contains("full_attention") ? (*all)["full_attention"] : *all;
+  const bool nested = all->contains("sliding_attention") && (*all)["sliding_attention"].is_object();
+  const bool one_base = config.contains("model_type") && config["model_type"] == "olmo3";  // for both kinds of layers
+  if (nested && (key == "rope_local_base_freq" || (key == "rope_theta" && one_base)))
+    (*all)["sliding_attention"]["rope_theta"] = value;
+  if (nested && key == "rope_local_base_freq") return true;
   if (key == "rope_theta" || key == "partial_rotary_factor") {
     rope[key] = value;
   } else if (key == "rope_scaling" && (value.is_object() || value.is_null())) {
@@ -59,6 +64,11 @@ bool change_rope_parameters(Json& config, const std::string& key, const Json& va
     return false;
   }
   return true;
+}
+
+// Whether a key says which layers have windows: "layer_types" would take precedence.
+bool chooses_windows(const std::string& key) {
+  return key == "use_sliding_window" || key == "max_window_layers" || key == "sliding_window_pattern";
 }
 
 // The object that holds a key: in a multimodal model, keys that the whole config does not have belong to the text part.
@@ -84,6 +94,7 @@ Json rewrite_config(const Json& original, const Json& changes) {
         if (out["text_config"].contains(name)) out["text_config"][name] = value;
     }
     if (key == "rope_parameters") part.erase("rope_scaling");  // which would take precedence
+    if (chooses_windows(key) && !changes.contains("layer_types")) part.erase("layer_types");
     if (key == "dtype")
       out.erase("quantization"), out.erase("quantization_config");  // the weights are not quantized any more
   }

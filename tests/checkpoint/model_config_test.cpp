@@ -296,6 +296,42 @@ TEST(RewriteConfig, ChangesTheRopeInTheConfigsOwnDialect) {
   EXPECT_FALSE(nested.contains("rope_scaling"));
 }
 
+TEST(RewriteConfig, ChangesTheRopeOfSlidingLayersInTheConfigsOwnDialect) {
+  auto rewritten = [](const char* model_type, const char* change) {
+    const Json config{{"model_type", model_type},
+                      {"rope_parameters",
+                       {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}},
+                        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 1e4}}}}}};
+    Json ropes = rewrite_config(config, parse_json(change, "change"))["rope_parameters"];
+    return std::pair(ropes["full_attention"]["rope_theta"].get<double>(),
+                     ropes["sliding_attention"]["rope_theta"].get<double>());
+  };
+  EXPECT_EQ(rewritten("gemma3_text", R"({"rope_local_base_freq": 100})"), std::pair(1e6, 100.0));
+  EXPECT_EQ(rewritten("gemma3_text", R"({"rope_theta": 7e5})"), std::pair(7e5, 1e4));
+  EXPECT_EQ(rewritten("olmo3", R"({"rope_theta": 7e5})"), std::pair(7e5, 7e5)) << "its only key of a base";
+}
+
+TEST(RewriteConfig, WindowsAreThoseOfTheChangeWhateverTheListOfLayersSays) {
+  const Json all_full{
+      {"use_sliding_window", false},
+      {"sliding_window", nullptr},
+      {"max_window_layers", 28},
+      {"layer_types", Json::array({"full_attention", "full_attention", "full_attention", "full_attention"})}};
+  auto windows = [&](const char* change) {
+    Json config = base_config();
+    config.update(all_full);
+    config["model_type"] = "qwen3";
+    config["head_dim"] = 2;
+    return read_model_config(rewrite_config(config, parse_json(change, "change")), "config.json").windows;
+  };
+  EXPECT_EQ(windows(R"({"use_sliding_window": true, "sliding_window": 3, "max_window_layers": 2})"),
+            (std::vector<std::int64_t>{0, 0, 3, 3}));
+  EXPECT_EQ(windows(R"({"use_sliding_window": true, "sliding_window": 3, "layer_types": ["sliding_attention",
+      "full_attention", "full_attention", "full_attention"]})"),
+            (std::vector<std::int64_t>{3, 0, 0, 0}));
+  EXPECT_TRUE(windows(R"({"sliding_window": 3})").empty()) << "not in use";
+}
+
 TEST(ConfigJson, OfEveryFamilyReadsBack) {
   for (auto& f : families()) {
     Json j = base_config(f.model_type);
