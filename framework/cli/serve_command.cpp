@@ -186,6 +186,7 @@ int run_serve(const std::vector<std::string>& words) {
     throw UserError("--input: the file is answered without listening; leave out --host, --port, --queue and the keys");
   if (in.input) require_free_output("--output", *in.output, {*in.input}, file ? &*file : nullptr);
   const ServerOptions server = server_options(in);
+  if (file && !in.threads && file->recipe.train.threads) in.threads = *file->recipe.train.threads;
   set_placed_threads(in.threads ? static_cast<int>(within("threads", *in.threads, 1, 1024)) : available_cores(),
                      file ? file->recipe.train.thread_affinity : ThreadAffinity::automatic);
   ServedOptions served;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <iterator>
 
 #include "core/files.h"
 #include "e2e/workshop.h"
@@ -69,6 +70,23 @@ TEST_F(Batches, UseTheChatTemplateOfTheAdapterOrOfTheOption) {
       tokens.push_back(answer["response"]["body"]["usage"]["prompt_tokens"]);
     EXPECT_LT(tokens.at(0), tokens.at(1));
   }
+}
+
+TEST_F(Batches, AreAnsweredByTheThreadsOfTheRecipe) {
+  constexpr std::ptrdiff_t kThreads = 33;  // more than the cores of a usual machine
+  const Keys keys = tiny_lora() + Keys{{"max_steps", "1"}, {"output_dir", at("out")}};
+  ASSERT_EQ(train(1, recipe("train.yml", keys)).exit, 0);
+  std::string rows;
+  for (int i = 0; i < 50; ++i)
+    rows +=
+        batch_line(fmt::format("{}", i), "/v1/completions", {{"prompt", "What"}, {"max_tokens", 200}}).dump() + "\n";
+  const Child server({dml_path(), "serve", recipe("r.yml", keys + Keys{{"threads", fmt::format("{}", kThreads)}}),
+                      "--input", write("batch.jsonl", rows), "--output", at("out.jsonl")});
+  EXPECT_TRUE(soon([&] {
+    std::error_code ended;
+    const std::filesystem::directory_iterator tasks(fmt::format("/proc/{}/task", server.pid()), ended);
+    return std::distance(begin(tasks), end(tasks)) >= kThreads;
+  }));
 }
 
 TEST_F(Batches, AreAnsweredByTheAdapterThatIsNamed) {
