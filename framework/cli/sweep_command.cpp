@@ -1,5 +1,5 @@
 // dml sweep: trains one recipe with many settings.
-#include <algorithm>
+#include <map>
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "pipeline/sweep.h"
+#include "recipe/keys.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -34,12 +35,15 @@ struct Sweep {
   }
 };
 
-// A key must not be set by both, since only one of the values would be used.
+// A setting must not be made by both, since only one of the values would be used.
 void check_set_once(const std::vector<Override>& overrides, const std::vector<SweepCombination>& grid,
                     Problems& problems) {
+  std::map<std::string, std::string> in_grid;  // by setting: its key
+  for (const SweepCombination& row : grid)
+    for (auto& [key, place] : row.places) in_grid.emplace(setting_of(key), key);
   for (const Override& o : overrides)
-    if (std::ranges::any_of(grid, [&](const SweepCombination& row) { return row.settings.contains(o.key); }))
-      problems.add(fmt::format("'{0}' is set by the grid and by --{0}; remove one of them", o.key));
+    if (const auto found = in_grid.find(setting_of(o.key)); found != in_grid.end())
+      problems.add(fmt::format("'{}' is set by the grid and by --{}; remove one of them", found->second, o.key));
 }
 
 // OUTPUT_DIR-sweep, also for "OUTPUT_DIR/".

@@ -110,16 +110,24 @@ std::vector<SweepCombination> sweep_grid(const std::string& text, const std::str
     throw UserError("{}: a grid is a table: keys of the recipe, and a list of values for each", source);
   std::vector<SweepCombination> all(1);
   Problems twice;
+  std::map<std::string, std::pair<std::string, std::string>> set;  // by setting: the key that sets it first, its place
   const GridReader reader(report);
   for (std::size_t i = 0; i < grid.items.size(); ++i) {
     const std::vector<SweepCombination> choices = reader.choices(grid.keys[i], grid.items[i]);
-    for (const SweepCombination& choice : choices)
-      for (auto& [key, place] : choice.places)
-        for (const SweepCombination& before : all)
-          if (const auto other = before.places.find(key); other != before.places.end()) {
-            twice.add({key, place, fmt::format("'{}' is also set at {}", key, other->second)});
-            break;
-          }
+    auto set_by_now = set;
+    for (const SweepCombination& choice : choices) {
+      auto together = set;
+      for (auto& [key, place] : choice.places) {
+        const auto [other, first] = together.emplace(setting_of(key), std::pair{key, place});
+        const auto& [other_key, other_place] = other->second;
+        if (!first)
+          twice.add({key, place,
+                     fmt::format("'{}' is also set at {}{}", key, other_place,
+                                 other_key == key ? "" : fmt::format(", as '{}'", other_key))});
+      }
+      set_by_now.merge(together);
+    }
+    set = std::move(set_by_now);
     if (all.size() * choices.size() > kMaxRuns) throw UserError("{}: more than {} runs", source, kMaxRuns);
     std::vector<SweepCombination> next;
     for (const SweepCombination& before : all)

@@ -7,6 +7,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "recipe/keys.h"
 
 namespace dml::recipe {
 
@@ -216,6 +217,12 @@ Json write_table(const Table& table, const void* owner) {
 }  // namespace dml::recipe
 
 namespace dml {
+
+std::string setting_of(const std::string& key) {
+  const std::string top = key.substr(0, key.find('.'));
+  const recipe::Field* field = recipe::find_field(top).field;
+  return field ? field->key + key.substr(top.size()) : key;
+}
 
 void set_choices(const std::string& key, std::vector<Choice> choices) {
   auto found = recipe::find_field(key);

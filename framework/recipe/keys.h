@@ -10,6 +10,8 @@ namespace dml {
 std::vector<std::string> keys();
 /// The help of a key ("lora_r", "datasets.path"), several lines. Throws UserError with the nearest key.
 std::string help_for(const std::string& key);
+/// The name in the reference of the setting that a key sets: the key itself, unless it is an alias.
+std::string setting_of(const std::string& key);
 /// A key for manual pages and shell completions.
 struct KeyHelp {
   std::string name, help, type, fallback, example;  // fallback: the default, or what happens without the key

@@ -61,6 +61,17 @@ TEST(SweepGrid, SetsAKeyOnce) {
   }
 }
 
+TEST(SweepGrid, SetsASettingUnderOneOfItsNames) {
+  try {
+    grid_of("label_smoothing: [0.1, 0.2]\nlabel_smoothing_factor: [0.3]\n_: [{rl_beta: 1, dpo_beta: 2}]\n");
+    ADD_FAILURE();
+  } catch (const UserError& e) {
+    EXPECT_STREQ(e.what(),
+                 "g.yml:2:26: 'label_smoothing_factor' is also set at g.yml:1:19, as 'label_smoothing'\n"
+                 "g.yml:3:15: 'rl_beta' is also set at g.yml:3:28, as 'dpo_beta'");
+  }
+}
+
 TEST(SweepGrid, ThatIsInvalidIsRejected) {
   for (const char* text : {"[1, 2]", "learning_rate: 1", "learning_rate: []", "_: [1]", "{}"})
     EXPECT_THROW(grid_of(text), UserError) << text;
