@@ -1,7 +1,6 @@
 #include "exchange/modelfile.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -66,15 +65,15 @@ std::string ollama_modelfile(const GgufFile& file, const std::string& directory)
   const std::string generation = directory + "/generation_config.json";
   if (!file_exists(generation)) return out;
   const Json given = read_json(generation, {.bytes = 1 << 20});
-  constexpr std::array<std::pair<const char*, const char*>, 5> kSampling = {{{"temperature", "temperature"},
-                                                                             {"top_k", "top_k"},
-                                                                             {"top_p", "top_p"},
-                                                                             {"min_p", "min_p"},
-                                                                             {"repetition_penalty", "repeat_penalty"}}};
-  if (given.is_object())
-    for (const auto& [key, parameter] : kSampling)
-      if (given.contains(key) && given[key].is_number())
-        out += fmt::format("PARAMETER {} {}\n", parameter, dump(given[key]));
+  if (!given.is_object()) return out;
+  auto set = [&](const char* parameter, const char* key) {
+    if (given.contains(key) && given[key].is_number())
+      out += fmt::format("PARAMETER {} {}\n", parameter, dump(given[key]));
+  };
+  if (given.contains("do_sample") && given["do_sample"] == false) out += "PARAMETER temperature 0\n";
+  else
+    for (const char* key : {"temperature", "top_k", "top_p", "min_p"}) set(key, key);
+  set("repeat_penalty", "repetition_penalty");
   return out;
 }
 

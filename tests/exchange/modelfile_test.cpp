@@ -62,6 +62,14 @@ TEST_F(Modelfiles, HoldTemplateStopTokensAndParameters) {
       "PARAMETER repeat_penalty 1.1\n");
 }
 
+TEST_F(Modelfiles, AreGreedyWhereTheModelIs) {
+  write_file(folder_ / "generation_config.json",
+             R"({"do_sample": false, "temperature": 0.7, "top_p": 0.9, "repetition_penalty": 1.1})");
+  const std::string text = modelfile("");
+  EXPECT_THAT(text, testing::EndsWith("PARAMETER temperature 0\nPARAMETER repeat_penalty 1.1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("top_p")));
+}
+
 TEST_F(Modelfiles, HoldWhatTheTemplateWritesAroundEachMessage) {
   // The system message inside of the first question, as Llama 2 has it; the text before a single turn; no system.
   const std::string llama2 = modelfile(
