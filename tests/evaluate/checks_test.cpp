@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/error.h"
 #include "core/files.h"
+#include "evaluate/eval_run.h"
 #include "temporary_folder.h"
 
 namespace dml {
