@@ -68,8 +68,9 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
   auto tensors = adapter_tensors(config, model.spec, plan);
   const std::string head = embedding_and_head(model.spec)[1].tensor;
   // The file of the base has no head of a new reward model, so there is no value that PEFT would have replaced.
-  if (!model.head.frozen.data)
-    std::erase_if(tensors, [&](const AdapterTensor& t) { return !t.trained() && t.module == head; });
+  if (model.spec.head != HeadKind::causal_lm && !model.head.frozen.data)
+    std::erase_if(tensors,
+                  [&](const AdapterTensor& t) { return t.kind == AdapterTensor::Kind::base && t.module == head; });
   std::vector<float> unpacked;  // of a quantized one
   auto base = [&](const AdapterTensor& t) -> StoredValues {
     const kernels::Weight& w = t.module == head ? model.head.frozen : model.embedding.frozen;

@@ -44,7 +44,8 @@ EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& 
     BaseModel base = open_compared(m, recipe, *tokenizer);
     const auto built = make_inference_model(base, m.section.frozen_storage, m.adapters);
     out.below.clear();
-    EvaluatedModel& evaluated = out.models.emplace_back(EvaluatedModel{m.name, {}});
+    const bool given = options.base_model && &m == &models.front();
+    EvaluatedModel& evaluated = out.models.emplace_back(EvaluatedModel{given ? "base" : m.name, {}});
     for (Eval& eval : evals) {
       evaluated.results.push_back(eval.run(*built, comm));
       for (const std::string& line : evaluated.results.back().problems) log_warning("{}", line);

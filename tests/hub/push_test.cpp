@@ -116,10 +116,10 @@ TEST_F(Pushing, ADatasetIsWhatIsReadAsOne) {
   const std::vector<std::string> rows{"README.md", "b.json.gz", "c.zip",        "d.tar.gz",
                                       "e.text",    "f.TSV",     "more/a.csv.gz"};
   for (const std::string& name : rows) write_file(asked.folder + "/" + name, "x");
-  for (const char* name : {"notes.docx", "more/x.jsonl.xz"}) write_file(asked.folder + "/" + name, "x");
+  for (const char* name : {"notes.docx", "more/x.jsonl.br"}) write_file(asked.folder + "/" + name, "x");
   const FilesToPush found = files_to_push(asked);
   EXPECT_EQ(paths(found.files), rows);
-  EXPECT_THAT(found.left_out, ElementsAre("more/x.jsonl.xz", "notes.docx"));
+  EXPECT_THAT(found.left_out, ElementsAre("more/x.jsonl.br", "notes.docx"));
 }
 
 TEST_F(Pushing, AFolderWithoutResultsIsRefused) {
