@@ -95,7 +95,7 @@ std::vector<std::string> read_keys(const std::string& path) {
     if (key.empty() || key[0] == '#') continue;
     const std::string_view rest = trim(text.substr(key.size()));
     if (!rest.empty() && rest[0] != '#')
-      throw UserError("--api-key-file: {}:{}: a line holds one key, without blanks", path, number);
+      throw UserError("--api-key-file: {}:{}: expected one key per line, without spaces", path, number);
     keys.emplace_back(key);
   }
   if (keys.empty()) throw UserError("--api-key-file: {} has no key", path);

@@ -33,8 +33,8 @@ void warn_of_ends_and_answers(const DatasetReport& d, std::vector<std::string>& 
 
 void warn_of_tokens_and_rows(const DatasetReport& d, std::vector<std::string>& out) {
   if (d.weight < 1 && d.used == 0 && d.examples > 0 && !d.validation)
-    out.push_back(fmt::format("{}: weight {:g} leaves none of its {}, so nothing of it is trained; raise weight",
-                              d.name, d.weight, examples_of(d.examples)));
+    out.push_back(fmt::format("{}: with weight {:g}, an epoch uses none of its {}; increase the weight", d.name,
+                              d.weight, examples_of(d.examples)));
   if (d.two_bos > 0)
     out.push_back(
         fmt::format("{}: {} with BOS twice at the start: the template (or the data) writes it and the tokenizer adds "

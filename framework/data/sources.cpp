@@ -158,7 +158,7 @@ std::optional<std::set<std::string>> saved_files(const fs::path& folder) {
   if (files == state.end() || !files->is_array()) return std::nullopt;
   if (const auto indices = state.find("_indices_data_files"); indices != state.end() && !indices->empty())
     throw UserError(
-        "{}: the rows are chosen by a file of indices; write them anew, with datasets: "
+        "{}: the dataset selects its rows by an indices file, which dml does not read; write it without one: "
         "load_from_disk(…).flatten_indices().save_to_disk(…)",
         path);
   std::set<std::string> out;

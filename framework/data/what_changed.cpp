@@ -1,4 +1,4 @@
-// Says what makes the inputs of prepared data others than those of a folder that exists.
+// Describes how the inputs of prepared data differ from those of an existing folder.
 #include <algorithm>
 #include <filesystem>
 

@@ -329,8 +329,10 @@ std::unique_ptr<Comm> make_comm() {
     auto comm = std::make_unique<MpiComm>();
     if (const int started = started_rank().ranks; comm->size() == 1 && started > 1)
       throw UserError(
-          "{} processes were started, but this one sees no other: dml uses Open MPI, and they were started by mpiexec "
-          "of another MPI (MPICH, Intel MPI) or by srun without PMIx; use mpirun of Open MPI, or srun --mpi=pmix",
+          "{} processes were started, but this process sees no other rank. dml uses Open MPI; the processes were "
+          "started "
+          "by mpiexec of another MPI (MPICH, Intel MPI), or by srun without PMIx. Use mpirun of Open MPI, or srun "
+          "--mpi=pmix",
           started);
     return comm;
   }

@@ -36,8 +36,8 @@ std::string name_for_stripping(const GgufVocabulary& vocabulary, const std::stri
     if (may_be_phi3 && vocabulary.strips_right == stripping_tokens(vocabulary, phi3)) return phi3;
   }
   log_warning(
-      "{}: some special tokens take the white space next to them, and llama.cpp will not do so for the same ones: it "
-      "may read prompts otherwise",
+      "{}: some special tokens strip the white space next to them (lstrip, rstrip). llama.cpp does not strip it around "
+      "the same tokens, so it may tokenize prompts differently",
       directory);
   return name;
 }

@@ -10,7 +10,7 @@
 
 namespace dml {
 
-/// The tokens that take the white space behind them in llama.cpp, in a model with this general.name.
+/// The tokens behind which llama.cpp strips white space, in a model with this general.name.
 std::set<Token> stripping_tokens(const GgufVocabulary& vocabulary, std::string_view model_name);
 
 /// The general.name with which llama.cpp treats white space as the tokenizer in `directory` does: `name`, or "Phi-3 "

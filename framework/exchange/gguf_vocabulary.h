@@ -26,7 +26,7 @@ struct GgufVocabulary {
   std::string charsmap;             // for "t5": SentencePiece's table of normalized characters
   std::optional<Token> bos, eos, unk, pad, eot, eom;
   std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
-  // Not in the file: which special tokens take the white space next to them (gguf_phi3.h).
+  // Not in the file: which special tokens strip the white space next to them (gguf_phi3.h).
   std::set<Token> strips_right;
   bool strips_left = false;
   std::string chat_template;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kMaxIncluded = 64;
 constexpr const char* kNothingKept =
-    "nothing of a request is kept; set store: false in the client, so that it sends the messages again";
+    "the server stores no requests; set store: false in the client, so that it sends the whole conversation";
 constexpr const char* kNoTools = "/v1/responses has no tools; use /v1/chat/completions";
 
 // Converts text parts of the Responses API to those of a chat.

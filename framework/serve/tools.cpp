@@ -95,10 +95,9 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
   }
   if (mode == "none") return out;
   if (style == ToolStyle::none)
-    f.wrong(
-        "tools",
-        "are not supported with the chat template of this model: it renders none, or writes calls in a form that is "
-        "not read here; --chat-template NAME chooses another one");
+    f.wrong("tools",
+            "are not supported with the chat template of this model: it renders no tools, or writes calls in a format "
+            "that dml does not parse; --chat-template NAME chooses another one");
   out.list = *tools;
   out.parse = true;
   out.required = mode == "required";

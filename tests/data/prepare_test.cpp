@@ -599,7 +599,8 @@ TEST_F(Prepare, WarnsOfAWeightThatLeavesNothing) {
     const Prepared p = run();
     EXPECT_EQ(p.report().datasets[0].used, 20);
     EXPECT_THAT(p.report().lines(), Contains("  weight 0.01: 0 examples in an epoch"));
-    EXPECT_THAT(p.report().warnings(), Contains(HasSubstr("b.jsonl: weight 0.01 leaves none of its 2 examples")));
+    EXPECT_THAT(p.report().warnings(),
+                Contains(HasSubstr("b.jsonl: with weight 0.01, an epoch uses none of its 2 examples")));
   }
   data.datasets[1].weight = 1.5;
   EXPECT_EQ(run().report().datasets[1].used, 3);

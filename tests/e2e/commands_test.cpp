@@ -104,7 +104,7 @@ TEST_F(Commands, ServeRefusesOriginsAndKeysThatNoClientCanSend) {
   std::filesystem::permissions(keys, std::filesystem::perms::owner_read);
   const Ended e = dml({"serve", "--base-model", base_directory(), "--api-key-file", keys});
   EXPECT_EQ(e.exit, 2);
-  EXPECT_THAT(e.err, HasSubstr(keys + ":2: a line holds one key"));
+  EXPECT_THAT(e.err, HasSubstr(keys + ":2: expected one key per line"));
 }
 
 TEST_F(Commands, ScoreRefusesRowsWithoutALossOfTheirOwn) {

@@ -224,7 +224,7 @@ TEST_F(GgufModels, SpecialTokensOfPhi3TakeTheWhiteSpaceBehindThem) {
   EXPECT_EQ(round_trip("mine", {}), std::pair(std::string("mine"), kept));
   testing::internal::CaptureStderr();
   EXPECT_EQ(round_trip("mine", {"<|user|>"}), std::pair(std::string("mine"), kept));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("special tokens take the white space next to them"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("special tokens strip the white space next to them"));
 }
 
 using GgufUnigram = GgufTokenizers;

@@ -187,7 +187,7 @@ TEST_F(Ranks, AreNotStartedByEachOfSeveralTasks) {
 TEST_F(Ranks, AreNotStartedByAnotherMpi) {
   const std::string path = recipe("other.yml", tiny_model() + Keys{{"output_dir", at("other")}});
   Workshop::expect_refused(dml({"train", path}, {.environment = {"PMI_RANK=0", "PMI_SIZE=2"}}), 2,
-                           {"2 processes were started, but this one sees no other", "use mpirun of Open MPI"});
+                           {"2 processes were started, but this process sees no other rank", "Use mpirun of Open MPI"});
 }
 
 // Where MPI cannot be initialized, a quiet mpirun ends with code 1 before a rank can say anything.
