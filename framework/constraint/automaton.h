@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "constraint/work_limit.h"
+
 namespace dml {
 
 class Automaton {
@@ -66,9 +68,11 @@ class Automaton {
     return only;
   }
   /// Approximate bytes of the tables and of the data of the states.
-  virtual std::size_t bytes() const {
-    return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>);
+  std::size_t bytes() const {
+    return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>) + data_bytes();
   }
+  /// Limits what the calls from now on may do together, transitions in the table aside; see WorkLimit.
+  virtual void limit_work(std::size_t most) { work_.limit(most); }
   bool accepts(std::string_view text) {
     const State end = after(start(), text);
     return end != kDead && may_end(end);
@@ -76,6 +80,10 @@ class Automaton {
 
  protected:
   virtual State step(State state, unsigned char byte) = 0;
+  /// Approximate bytes of the data of the states.
+  virtual std::size_t data_bytes() const = 0;
+
+  WorkLimit work_;
 
  private:
   static constexpr State kUnknown = UINT32_MAX - 1;

@@ -47,10 +47,9 @@ class CallAutomaton final : public Automaton {
     if (p.phase == Phase::inside) return form_.close.empty() && form_.calls[p.which].rest->may_end(p.inner);
     return p.phase == Phase::behind && p.at == 0;
   }
-  std::size_t bytes() const override {
-    std::size_t out = Automaton::bytes();
-    for (const CallForm::Call& call : form_.calls) out += call.rest->bytes();
-    return out;
+  void limit_work(std::size_t most) override {
+    Automaton::limit_work(most);
+    for (const CallForm::Call& call : form_.calls) call.rest->limit_work(most);
   }
 
  private:
@@ -69,12 +68,18 @@ class CallAutomaton final : public Automaton {
     State inner = 0;
   };
 
+  std::size_t data_bytes() const override {
+    std::size_t out = states_.size() * 2 * sizeof(Place);
+    for (const CallForm::Call& call : form_.calls) out += call.rest->bytes();
+    return out;
+  }
   State state(Place p) {
     auto [it, fresh] = ids_.try_emplace({p.phase, p.which, p.at, p.inner}, static_cast<State>(states_.size()));
     if (fresh) states_.push_back(p);
     return it->second;
   }
   State step(State s, unsigned char byte) override {
+    work_.spend(1);
     const Place p = states_[s];
     switch (p.phase) {
       case Phase::start:

@@ -28,7 +28,7 @@ class GrammarParser {
     if (!valid) throw UserError("{}: not UTF-8", source_);
   }
 
-  std::vector<Rule> parse() {
+  GrammarRules parse() {
     space(true);
     while (more()) {
       const std::uint32_t rule = named(name());
@@ -49,9 +49,8 @@ class GrammarParser {
       if (!r.defined)
         throw UserError("{}:{}: there is no rule '{}'{}", source_, r.line, r.name, did_you_mean(r.name, names));
     if (!ids_.contains("root")) throw UserError("{}: there is no rule 'root'", source_);
-    return std::move(rules_);
+    return {std::move(rules_), std::move(sets_), ids_.at("root")};
   }
-  std::uint32_t root() const { return ids_.at("root"); }
 
  private:
   // The line of at_, which only grows: what was counted before is not counted again.
@@ -99,6 +98,14 @@ class GrammarParser {
     rules_.push_back({"", std::move(alternatives), true, 0});
     return static_cast<std::uint32_t>(rules_.size() - 1);
   }
+  Symbol terminal(std::vector<CodePoints> set) {
+    set = united(std::move(set));
+    std::vector<std::uint64_t> key;
+    for (CodePoints c : set) key.push_back(std::uint64_t{c.first} << 32 | c.last);
+    auto [it, fresh] = set_ids_.try_emplace(std::move(key), static_cast<std::uint32_t>(sets_.size()));
+    if (fresh) sets_.push_back(std::move(set));
+    return {true, it->second};
+  }
   void count(std::size_t n) {
     if ((symbols_ += n) > kMaxSymbols) fail(fmt::format("the grammar is too large: more than {} symbols", kMaxSymbols));
   }
@@ -122,19 +129,19 @@ class GrammarParser {
         while (!take(U"\"")) {
           if (!more() || peek() == U'\n') fail("a literal has no closing '\"'");
           const char32_t c = character();
-          out.push_back({true, 0, {{c, c}}});
+          out.push_back(terminal({{c, c}}));
         }
       } else if (take(U"[")) {
-        out.push_back({true, 0, bracket()});
+        out.push_back(terminal(bracket()));
       } else if (take(U".")) {
-        out.push_back({true, 0, {{0, Languages::kLast}}});
+        out.push_back(terminal({{0, Languages::kLast}}));
       } else if (take(U"(")) {
         auto inner = expression(depth + 1);
         space(true);
         if (!take(U")")) fail("a group has no ')'");
-        out.push_back({false, anonymous(std::move(inner)), {}});
+        out.push_back({false, anonymous(std::move(inner))});
       } else if (of_name(peek())) {
-        out.push_back({false, named(name()), {}});
+        out.push_back({false, named(name())});
       } else {
         break;
       }
@@ -171,19 +178,19 @@ class GrammarParser {
       }
       const Sequence body(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end());
       out.resize(begin);
-      Symbol one{false, anonymous({body}), {}};
+      const Symbol one = body.size() == 1 ? body[0] : Symbol{false, anonymous({body})};
       count(2);  // of the rules, however often it repeats
       for (std::uint32_t i = 0; i < least; ++i) out.push_back(one), count(1);
       if (most == UINT32_MAX) {
         const std::uint32_t again = anonymous({});
-        rules_[again].alternatives = {{one, {false, again, {}}}, {}};
-        out.push_back({false, again, {}});
+        rules_[again].alternatives = {{one, {false, again}}, {}};
+        out.push_back({false, again});
       } else if (most > least) {
         Sequence rest;
         for (std::uint32_t i = least; i < most; ++i) {
           Sequence here{one};
           here.insert(here.end(), rest.begin(), rest.end());
-          rest = {{false, anonymous({here, {}}), {}}};
+          rest = {{false, anonymous({here, {}})}};
           count(2);
         }
         out.push_back(rest[0]);
@@ -250,9 +257,7 @@ class GrammarParser {
       }
       set.push_back(c);
     }
-    if (inverse) return inverted(std::move(set));
-    std::ranges::sort(set, {}, &CodePoints::first);
-    return set;
+    return inverse ? inverted(std::move(set)) : set;
   }
 
   std::string source_;
@@ -260,14 +265,15 @@ class GrammarParser {
   std::size_t at_ = 0, symbols_ = 0, counted_ = 0, line_ = 1;
   std::vector<Rule> rules_;
   std::map<std::string, std::uint32_t> ids_;
+  std::vector<std::vector<CodePoints>> sets_;
+  std::map<std::vector<std::uint64_t>, std::uint32_t> set_ids_;  // by packed ranges
 };
 
 }  // namespace
 
 GrammarRules parse_gbnf(std::string_view text, std::string_view source) {
   GrammarParser parser(text, source);
-  GrammarRules out{parser.parse(), 0};
-  out.root = parser.root();
+  GrammarRules out = parser.parse();
   check_grammar(out, source);
   return out;
 }

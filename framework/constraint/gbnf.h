@@ -12,8 +12,7 @@ namespace dml {
 
 struct GrammarSymbol {
   bool terminal;
-  std::uint32_t rule = 0;
-  std::vector<CodePoints> set;  // for a terminal: sorted ranges
+  std::uint32_t id;  // of a terminal, in GrammarRules::sets; else of a rule
 };
 using GrammarSequence = std::vector<GrammarSymbol>;
 
@@ -26,6 +25,7 @@ struct GrammarRule {
 
 struct GrammarRules {
   std::vector<GrammarRule> rules;
+  std::vector<std::vector<CodePoints>> sets;  // of terminals: sorted, disjoint ranges; each occurs once
   std::uint32_t root = 0;
 };
 

@@ -30,7 +30,7 @@ std::vector<char> settled_rules(const std::vector<GrammarRule>& rules, Holds hol
       if (!std::ranges::all_of(sequence, [&](auto& s) { return !s.terminal || holds(s); })) continue;
       open.push_back({r, 0});
       for (auto& s : sequence)
-        if (!s.terminal) uses[s.rule].push_back(open.size() - 1), ++open.back().symbols;
+        if (!s.terminal) uses[s.id].push_back(open.size() - 1), ++open.back().symbols;
       if (open.back().symbols == 0) settle(r);
     }
   while (!next.empty()) {
@@ -54,8 +54,8 @@ Edges first_rules(const std::vector<GrammarRule>& rules, const std::vector<char>
   for (std::size_t r = 0; r < rules.size(); ++r)
     for (auto& sequence : rules[r].alternatives)
       for (std::size_t i = 0; i < sequence.size() && !sequence[i].terminal; ++i) {
-        first[r].push_back({sequence[i].rule, i + 1 < sequence.size()});
-        if (!empty[sequence[i].rule]) break;
+        first[r].push_back({sequence[i].id, i + 1 < sequence.size()});
+        if (!empty[sequence[i].id]) break;
       }
   return first;
 }
@@ -103,12 +103,13 @@ std::vector<std::uint32_t> components(const Edges& edges) {
 
 void check_grammar(GrammarRules& grammar, std::string_view source) {
   auto& rules = grammar.rules;
-  const std::vector<char> ends = settled_rules(rules, [](const GrammarSymbol& s) { return !s.set.empty(); });
+  const auto possible = [&](const GrammarSymbol& terminal) { return !grammar.sets[terminal.id].empty(); };
+  const std::vector<char> ends = settled_rules(rules, possible);
   const std::vector<char> empty = settled_rules(rules, [](const GrammarSymbol&) { return false; });
   if (!ends[grammar.root]) throw UserError("{}: the rule 'root' allows no text at all: it never ends", source);
   for (auto& rule : rules)
     std::erase_if(rule.alternatives, [&](auto& sequence) {
-      return std::ranges::any_of(sequence, [&](auto& s) { return s.terminal ? s.set.empty() : !ends[s.rule]; });
+      return std::ranges::any_of(sequence, [&](auto& s) { return s.terminal ? !possible(s) : !ends[s.id]; });
     });
   const Edges first = first_rules(rules, empty);
   const std::vector<std::uint32_t> component = components(first);

@@ -8,6 +8,8 @@
 namespace dml {
 namespace {
 
+constexpr std::size_t kWaysAStep = 4;         // of WorkLimit: that read a byte
+constexpr std::size_t kStateWork = 20;        // steps of WorkLimit to keep a new state
 constexpr std::uint32_t kLongestNumber = 60;  // characters; a model could generate digits endlessly
 
 }  // namespace
@@ -31,11 +33,12 @@ bool JsonAutomaton::may_end(State s) {
   return false;
 }
 
-std::size_t JsonAutomaton::bytes() const {
+std::size_t JsonAutomaton::data_bytes() const {
   constexpr std::size_t kKept = 2, kNode = 48;  // each is stored in a list and as a key
-  return Automaton::bytes() + languages_.bytes() + frames_.size() * (kKept * sizeof(Frame) + kNode) +
+  return languages_.bytes() + frames_.size() * (kKept * sizeof(Frame) + kNode) +
          records_.size() * (sizeof(Record) + kNode) + states_.size() * (kKept * sizeof(StateData) + kNode) +
-         kKept * way_count_ * sizeof(FrameId);
+         kKept * way_count_ * sizeof(FrameId) + progress_bytes_ +
+         progresses_.size() * (kKept * sizeof(Progress) + kNode) + names_.size() * kNode;
 }
 
 JsonAutomaton::State JsonAutomaton::step(State s, unsigned char byte) {
@@ -44,6 +47,7 @@ JsonAutomaton::State JsonAutomaton::step(State s, unsigned char byte) {
   record_ = recorded(before.record, byte);
   ways_.clear();
   for (FrameId id : before.ways) read(id, byte);
+  work_.spend(1 + (before.ways.size() + ways_.size()) / kWaysAStep);
   if (ways_.empty()) return kDead;
   std::sort(ways_.begin(), ways_.end());
   ways_.erase(std::unique(ways_.begin(), ways_.end()), ways_.end());
@@ -66,6 +70,7 @@ JsonAutomaton::State JsonAutomaton::state(StateData data) {
   if (fresh) {
     states_.push_back(it->first);
     way_count_ += it->first.ways.size();
+    work_.spend(kStateWork);
   }
   return it->second;
 }
@@ -87,13 +92,19 @@ std::string JsonAutomaton::record_text(std::uint32_t record, std::uint32_t begin
 
 std::uint32_t JsonAutomaton::progress(Progress p) {
   auto [it, fresh] = progress_ids_.try_emplace(std::move(p), static_cast<std::uint32_t>(progresses_.size()));
-  if (fresh) progresses_.push_back(it->first);
+  if (fresh) {
+    progresses_.push_back(it->first);
+    progress_bytes_ += 2 * it->first.size() * sizeof(it->first[0]);
+  }
   return it->second;
 }
 
 std::uint32_t JsonAutomaton::text_id(std::string text) {
   auto [it, fresh] = text_ids_.try_emplace(std::move(text), static_cast<std::uint32_t>(texts_.size()));
-  if (fresh) texts_.push_back(it->first);
+  if (fresh) {
+    texts_.push_back(it->first);
+    progress_bytes_ += 2 * it->first.size();
+  }
   return it->second;
 }
 
@@ -166,8 +177,7 @@ bool JsonAutomaton::may_be_blank(const Frame& f, unsigned char byte) const {
 
 // The texts of a number; in the canonical form, if it has any.
 JsonAutomaton::LanguageId JsonAutomaton::number(Formula f) {
-  auto [it, fresh] = numbers_.try_emplace(f, Languages::kNone);
-  if (!fresh) return it->second;
+  if (auto it = numbers_.find(f); it != numbers_.end()) return it->second;
   LanguageId all = schema_.scalar(f, JsonKind::number);
   if (space_ == JsonSpace::one && all != Languages::kNone) {
     const LanguageId usual =

@@ -28,7 +28,6 @@ class JsonAutomaton final : public Automaton {
   JsonAutomaton(const Json& schema, std::string source, JsonSpace space);
   State start() override { return start_; }
   bool may_end(State s) override;
-  std::size_t bytes() const override;
 
  private:
   using Formula = Schema::Formula;
@@ -98,6 +97,7 @@ class JsonAutomaton final : public Automaton {
   };
 
   State step(State s, unsigned char byte) override;
+  std::size_t data_bytes() const override;
   // Frames, states, records and progress are interned.
   FrameId frame(Frame f);
   State state(StateData data);
@@ -133,6 +133,7 @@ class JsonAutomaton final : public Automaton {
   bool seen(const Progress& p, std::size_t group) const { return p[2 + group / 32] >> group % 32 & 1; }
   std::uint32_t required_left(const Schema::ObjectShape& s, const Progress& p) const;
   LanguageId names(std::uint32_t shape, std::uint32_t progress);
+  LanguageId names_left(const Schema::ObjectShape& s, const Progress& p);
   void begin_name(const Frame& f);
   void begin_member(Frame object);
   std::vector<std::pair<Formula, Progress>> member_ways(const Schema::ObjectShape& s, const Progress& p,
@@ -147,7 +148,7 @@ class JsonAutomaton final : public Automaton {
     unsigned char byte;
   };
 
-  Languages languages_;
+  Languages languages_{work_};
   Schema schema_;
   JsonSpace space_;
   State start_ = kDead;
@@ -163,8 +164,9 @@ class JsonAutomaton final : public Automaton {
   std::vector<std::string> texts_;
   std::map<std::string, std::uint32_t> text_ids_;
   std::map<Formula, LanguageId> numbers_;
-  std::size_t way_count_ = 0;  // of all states
-  std::vector<FrameId> ways_;  // of the current step
+  std::size_t way_count_ = 0;       // of all states
+  std::size_t progress_bytes_ = 0;  // of all progress and names
+  std::vector<FrameId> ways_;       // of the current step
   std::uint32_t record_ = 0, record_before_ = 0;
 };
 

@@ -102,10 +102,13 @@ std::uint32_t JsonAutomaton::required_left(const Schema::ObjectShape& s, const P
 
 // The names that may come next, each labeled with its group.
 JsonAutomaton::LanguageId JsonAutomaton::names(std::uint32_t shape, std::uint32_t progress) {
-  auto [it, fresh] = names_.try_emplace({shape, progress}, Languages::kNone);
-  if (!fresh) return it->second;
+  if (auto it = names_.find({shape, progress}); it != names_.end()) return it->second;
   const Schema::ObjectShape s = schema_.object(shape);  // a copy, since shapes are added below
-  const Progress p = progresses_[progress];
+  const LanguageId out = names_left(s, Progress(progresses_[progress]));
+  return names_[{shape, progress}] = out;
+}
+
+JsonAutomaton::LanguageId JsonAutomaton::names_left(const Schema::ObjectShape& s, const Progress& p) {
   if (s.most != Schema::kNoLimit && p[0] >= s.most) return Languages::kNone;
   // Only required members still fit.
   const bool only_required = s.most != Schema::kNoLimit && p[0] + required_left(s, p) >= s.most;
@@ -127,9 +130,8 @@ JsonAutomaton::LanguageId JsonAutomaton::names(std::uint32_t shape, std::uint32_
     }
   }
   all.push_back(languages_.dictionary(std::move(single)));
-  LanguageId out = languages_.either(std::move(all));
-  if (!languages_.accepts_end(out) && languages_.transitions(out).empty()) out = Languages::kNone;
-  return names_[{shape, progress}] = out;
+  const LanguageId out = languages_.either(std::move(all));
+  return languages_.accepts_end(out) || !languages_.transitions(out).empty() ? out : Languages::kNone;
 }
 
 void JsonAutomaton::begin_name(const Frame& f) {

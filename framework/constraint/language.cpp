@@ -27,13 +27,25 @@ std::size_t Languages::NodeHash::operator()(const Node& n) const {
   return h;
 }
 
-Languages::Languages() {
+std::vector<CodePoints> united(std::vector<CodePoints> set) {
+  std::ranges::sort(set, {}, &CodePoints::first);
+  std::vector<CodePoints> out;
+  for (CodePoints c : set) {
+    if (c.first > c.last) continue;
+    if (!out.empty() && c.first <= out.back().last + 1) out.back().last = std::max(out.back().last, c.last);
+    else out.push_back(c);
+  }
+  return out;
+}
+
+Languages::Languages(WorkLimit& work) : work_(work) {
   intern({Kind::none, false, true, {}});
   intern({Kind::empty_text, true, true, {}});
   intern({Kind::complement, true, true, {kNone}});
 }
 
 Id Languages::intern(Node node) {
+  work_.spend(2 + node.data.size() / 4);
   auto [it, fresh] = ids_.try_emplace(std::move(node), static_cast<Id>(nodes_.size()));
   if (fresh) {
     parts_ += it->first.data.size();
@@ -61,19 +73,8 @@ Id Languages::intern(Node node) {
 }
 
 Id Languages::characters(std::vector<CodePoints> set) {
-  std::sort(set.begin(), set.end(), [](auto& a, auto& b) { return a.first < b.first; });
   Node node{Kind::characters, false, true, {}};
-  CodePoints open{1, 0};
-  for (CodePoints c : set) {
-    if (c.first > c.last) continue;
-    if (open.first <= open.last && c.first <= open.last + 1) {
-      open.last = std::max(open.last, c.last);
-    } else {
-      if (open.first <= open.last) node.data.push_back(packed(open));
-      open = c;
-    }
-  }
-  if (open.first <= open.last) node.data.push_back(packed(open));
+  for (CodePoints c : united(std::move(set))) node.data.push_back(packed(c));
   return node.data.empty() ? kNone : intern(std::move(node));
 }
 
@@ -263,6 +264,7 @@ bool Languages::empty(Id a) {
     stack.pop_back();
     seen.push_back(at);
     if (from.size() > kMaxSearched) too_complex();
+    work_.spend(1);
     for (const Transition& t : std::vector<Transition>(raw_transitions(at))) {
       if (emptiness_[t.next] == Emptiness::not_empty) {
         for (Id back = at;; back = from[back]) {

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "constraint/work_limit.h"
+
 namespace dml {
 
 /// Code points first … last.
@@ -19,6 +21,8 @@ struct CodePoints {
   char32_t first = 0, last = 0;
   bool operator==(const CodePoints&) const = default;
 };
+/// The same code points as ascending ranges with gaps between them.
+std::vector<CodePoints> united(std::vector<CodePoints> set);
 
 class Languages {
  public:
@@ -29,7 +33,8 @@ class Languages {
   static constexpr std::uint32_t kUnbounded = UINT32_MAX;
   static constexpr char32_t kLast = 0x10FFFF;
 
-  Languages();
+  /// `work`: is spent on expressions and transitions.
+  explicit Languages(WorkLimit& work);
 
   // Constructors; all of them normalize the expression.
   Id characters(std::vector<CodePoints> set);
@@ -78,6 +83,7 @@ class Languages {
   bool continues_in(Id a, char32_t first, char32_t last);
   /// Whether the language is empty. UserError when the search takes too long.
   bool empty(Id a);
+  WorkLimit& work() { return work_; }
   /// Approximate bytes of all expressions.
   std::size_t bytes() const { return bytes_; }
   /// Whether the expression contains multiples().
@@ -115,6 +121,7 @@ class Languages {
   std::vector<Transition> derive(Id a);
   Id multiples_after(const Node& n, unsigned digit_or_point);
 
+  WorkLimit& work_;
   std::vector<Node> nodes_;
   std::unordered_map<Node, Id, NodeHash> ids_;
   std::vector<Id> loops_;                     // definitions

@@ -72,6 +72,7 @@ const std::vector<Transition>& Languages::raw_transitions(Id a) {
     open.pop_back();
     if (raw_known_[at]) continue;
     std::vector<Transition> out = derive(at);
+    work_.spend(nodes_[at].data.size() + out.size());
     bytes_ += out.size() * sizeof(Transition);
     raw_[at] = std::move(out);
     raw_known_[at] = 1;

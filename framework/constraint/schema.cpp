@@ -15,6 +15,7 @@ using LanguageId = Languages::Id;
 namespace {
 
 constexpr std::size_t kMaxFormulas = 1'000'000;  // formulas combined for one question; about a second
+constexpr std::size_t kFormulaWork = 10;         // steps of WorkLimit to combine one
 
 bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::object; }
 
@@ -45,6 +46,7 @@ Formula Schema::add(Node n) {
 }
 
 Formula Schema::all_of(std::vector<Formula> parts) {
+  l_.work().spend(kFormulaWork);
   if (++work_ > most_work_) refuse("the schema is too complex: its alternatives take too long to look through");
   std::vector<std::uint32_t> all, implied;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -20,9 +20,6 @@ class TextAutomaton final : public Automaton {
   bool may_end(State s) override {
     return states_[s].partial.complete() && languages_.accepts_end(states_[s].language);
   }
-  std::size_t bytes() const override {
-    return Automaton::bytes() + languages_.bytes() + states_.size() * 2 * sizeof(StateData);
-  }
 
  private:
   struct StateData {
@@ -35,7 +32,9 @@ class TextAutomaton final : public Automaton {
     if (fresh) states_.push_back(data);
     return it->second;
   }
+  std::size_t data_bytes() const override { return languages_.bytes() + states_.size() * 2 * sizeof(StateData); }
   State step(State s, unsigned char byte) override {
+    work_.spend(1);
     auto [language, partial] = states_[s];
     if (!partial.read(byte)) return kDead;
     if (!partial.complete())
@@ -44,7 +43,7 @@ class TextAutomaton final : public Automaton {
     return language == Languages::kNone ? kDead : state({language, {}});
   }
 
-  Languages languages_;
+  Languages languages_{work_};
   std::vector<StateData> states_;
   std::map<std::tuple<Languages::Id, std::uint8_t, char32_t, char32_t>, State> ids_;
   State start_ = kDead;

@@ -9,7 +9,9 @@ namespace dml {
 
 namespace {
 constexpr std::size_t kMaxBytes = std::size_t{32} << 20;  // of cached sets: 2048 sets for 128k tokens
-}
+constexpr std::size_t kMaxAutomaton = std::size_t{4} << 30;
+constexpr std::size_t kMaxTokenWork = 30'000'000;  // for one token; about a second
+}  // namespace
 
 TokenTree::TokenTree(std::vector<std::string> texts, std::vector<std::pair<std::int32_t, std::string>> specials)
     : texts_(std::move(texts)), specials_(std::move(specials)) {
@@ -64,6 +66,26 @@ const TokenSet& TokenConstraint::allowed(const Text& text) {
   const std::uint64_t key = std::uint64_t{text.state} << 1 | text.begun;
   if (auto it = sets_.find(key); it != sets_.end()) return it->second;
   if (set_bytes_ >= kMaxBytes) sets_.clear(), set_bytes_ = 0;
+  if (automaton_bytes_ > kMaxAutomaton) throw UserError("the constraint takes too much memory");
+  automaton_->limit_work(kMaxTokenWork);
+  TokenSet set;
+  try {
+    set = fitting(text);
+  } catch (const UserError&) {
+    note_bytes();
+    throw;
+  }
+  set_bytes_ += set.size() * sizeof(set[0]);
+  note_bytes();
+  return sets_.emplace(key, std::move(set)).first->second;
+}
+
+void TokenConstraint::note_bytes() {
+  automaton_bytes_ = automaton_->bytes();
+  bytes_ = set_bytes_ + automaton_bytes_;
+}
+
+TokenSet TokenConstraint::fitting(const Text& text) {
   const TokenTree& tokens = tree(text);
   TokenSet set((tokens.vocabulary() + 63) / 64, 0);
   const auto nodes = tokens.nodes();
@@ -92,14 +114,12 @@ const TokenSet& TokenConstraint::allowed(const Text& text) {
     for (auto& [id, special] : tokens.specials())
       if (automaton_->after(text.state, std::string_view(special)) != Automaton::kDead)
         set[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << id % 64;
-  set_bytes_ += set.size() * sizeof(set[0]);
-  automaton_bytes_ = automaton_->bytes();
-  bytes_ = set_bytes_ + automaton_bytes_;
-  return sets_.emplace(key, std::move(set)).first->second;
+  return set;
 }
 
 std::vector<std::int32_t> TokenConstraint::only_continuation(const Text& text, std::size_t most) {
   constexpr std::size_t kMaxBytes = 128;
+  automaton_->limit_work(kMaxTokenWork);
   std::string bytes;
   for (Automaton::State s = text.state; bytes.size() < kMaxBytes && !automaton_->may_end(s);) {
     const auto only = automaton_->only_byte(s);
@@ -119,6 +139,7 @@ std::vector<std::int32_t> TokenConstraint::only_continuation(const Text& text, s
 }
 
 TokenConstraint::Text TokenConstraint::after(const Text& text, std::int32_t token) {
+  automaton_->limit_work(kMaxTokenWork);
   const TokenTree& tokens = tree(text);
   const std::string_view read =
       tokens.text(token).empty() ? tokens.special(token) : std::string_view(tokens.text(token));

@@ -68,7 +68,8 @@ class TokenConstraint {
   };
   /// The position of the empty text. UserError when the constraint allows no text at all.
   Text start();
-  /// The tokens that may come next; stop tokens are not included. Valid until the next call.
+  /// The tokens that may come next; stop tokens are not included. Valid until the next call. This and the following
+  /// throw UserError when they take too long.
   const TokenSet& allowed(const Text& text);
   /// If the continuation is unique, its tokens, at most `most`: the longest ones, which a model most likely generates,
   /// although shorter ones form the same text.
@@ -84,6 +85,8 @@ class TokenConstraint {
 
  private:
   const TokenTree& tree(const Text& text) const { return text.begun ? *tree_ : *first_; }
+  TokenSet fitting(const Text& text);
+  void note_bytes();
 
   std::shared_ptr<Automaton> automaton_;
   std::shared_ptr<const TokenTree> tree_, first_;

@@ -7,6 +7,7 @@
 #include "constraint/gbnf.h"
 #include "constraint/language.h"
 #include "constraint/regex.h"
+#include "constraint/token_mask.h"
 #include "constraint_check.h"
 
 namespace dml {
@@ -62,7 +63,8 @@ TEST(HostileConstraint, PartsThatMayBeEmptyFollowEachOther) {
   EXPECT_EQ(read("^" + repeated("a?", 1000) + "$"), "");
   EXPECT_EQ(read(repeated("(?:a?(?!b))", 2000)), "") << "an intersection in every part";
   EXPECT_EQ(on_a_small_stack([] {
-              Languages languages;
+              WorkLimit work;
+              Languages languages(work);
               Languages::Id chain = languages.label(7);
               for (int i = 0; i < 50'000; ++i)
                 chain = languages.concatenation(languages.optional(languages.character('a')), chain);
@@ -107,7 +109,8 @@ TEST(HostileConstraint, ChoicesHaveALongPrefixInCommon) {
 }
 
 TEST(HostileConstraint, TreesOfTextsEndWithTheirOwnTails) {
-  Languages l;
+  WorkLimit work;
+  Languages l(work);
   const auto text = [&](std::u32string_view s) { return l.literal(s); };
   const Languages::Id tree = l.dictionary({{U"", text(U"0")},
                                            {U"ab", text(U"1")},
@@ -149,6 +152,76 @@ TEST(HostileConstraint, AGrammarIsCheckedInLinearTime) {
   EXPECT_EQ(on_a_small_stack([&] { parse_gbnf(chain("r0 | \"b\""), "g"); }),
             "g: rule 'r0' is left-recursive: it begins with itself, which is not supported");
   EXPECT_EQ(on_a_small_stack([&] { parse_gbnf(chain("missing"), "g"); }), "g:90002: there is no rule 'missing'");
+}
+
+// All texts of two and three letters, and a long one.
+std::shared_ptr<const TokenTree> letters(std::size_t longest) {
+  std::vector<std::string> texts{std::string(longest, 'a')};
+  for (char a = 'a'; a <= 'z'; ++a)
+    for (char b = 'a'; b <= 'z'; ++b) {
+      texts.push_back({a, b});
+      for (char c = 'a'; c <= 'z'; ++c) texts.push_back({a, b, c});
+    }
+  return std::make_shared<const TokenTree>(texts);
+}
+
+// 8100 ways to read a text: they are found once for all letters, not for each of the vocabulary's texts.
+TEST(HostileConstraint, OptionalRepetitionsAreNested) {
+  std::shared_ptr<Automaton> a = grammar_automaton("root ::= (a{0,90}){0,90}\na ::= [a-z ]", "g");
+  const std::size_t before = a->bytes();
+  TokenConstraint constraint(a, letters(100));
+  auto text = constraint.start();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(constraint.allowed(text)[0], ~std::uint64_t{0});
+    text = constraint.after(text, i == 10 ? 0 : 5 + i);
+  }
+  a->limit_work(SIZE_MAX);
+  EXPECT_TRUE(a->accepts(std::string(200, 'a')));
+  EXPECT_GT(a->bytes(), before + 200 * 1000 * sizeof(std::uint32_t)) << "the ways of 200 states";
+  EXPECT_LT(a->bytes(), before + (100u << 20));
+}
+
+// What may follow is found in bounded work, or the request fails; the constraint stays as good as before.
+TEST(HostileConstraint, OneTokenTakesBoundedWork) {
+  std::string grammar = "root ::= x\nx ::= \"\"", y;  // 90,000 ways to read a letter
+  for (int i = 0; i < 300; ++i)
+    grammar += fmt::format(" | y \"{}\"", i), y += fmt::format("{}\"q{}\"", i ? " | " : "", i);
+  EXPECT_THAT(on_a_small_stack([&] {
+                auto a = grammar_automaton(grammar + "\ny ::= " + y, "g");
+                a->accepts("q17q1");
+              }),
+              testing::HasSubstr("too ambiguous"));
+  std::shared_ptr<Automaton> nested = grammar_automaton("root ::= (([a-z]{0,26}){0,26}){0,26}", "g");
+  TokenConstraint constraint(nested, letters(800));
+  EXPECT_THAT(on_a_small_stack([&] { constraint.allowed(constraint.start()); }), testing::HasSubstr("takes too long"));
+  EXPECT_GT(constraint.automaton_bytes(), 1u << 20) << "counted although the request fails";
+  nested->limit_work(SIZE_MAX);
+  check(*nested, {"", "abc", std::string(50, 'z')}, {"a1"});
+}
+
+TEST(HostileConstraint, WorkThatWasCutOffIsDoneLater) {
+  const std::string schema = R"({"type": "object", "properties": {"a": {"type": "number", "minimum": 2}, "b": {"type":
+    "array", "items": {"enum": ["x", "y"]}, "uniqueItems": true}}, "required": ["b"], "minProperties": 3})";
+  const auto answer = [&] { return schema_automaton(schema, "s", JsonSpace::one); };
+  const std::string text = R"({"a":12.5,"b":["x","y"],"cd":"é"})";
+  const std::pair<std::unique_ptr<Automaton>, std::string> all[] = {
+      {answer(), text},
+      {regex_automaton("(?=.*b)[^x]*a?"), "cédba"},
+      {grammar_automaton("root ::= ([a-z]? root2?)+\nroot2 ::= \"(\" root \")\"", "g"), "ab(c(d))"}};
+  for (auto& [automaton, accepted] : all) {
+    int failures = 0;
+    for (std::size_t work = 0; work < 2000; ++work) {
+      automaton->limit_work(work);
+      try {
+        EXPECT_TRUE(automaton->accepts(accepted)) << accepted;
+        break;
+      } catch (const UserError&) {
+        ++failures;
+      }
+    }
+    EXPECT_GT(failures, 2) << accepted;
+    EXPECT_TRUE(automaton->accepts(accepted)) << accepted;
+  }
 }
 
 TEST(HostileConstraint, LeftRecursionLeadsBackOverOtherRules) {

@@ -133,6 +133,17 @@ TEST(GrammarConstraint, RepeatsAndEscapes) {
   check(*grammar_automaton("root ::= a | \"x\"\na ::= \"(\" a \")\"", "g"), {"x"}, {"(", "()"});  // a never ends
 }
 
+TEST(GrammarConstraint, AcceptsWhatAnEqualExpressionMatches) {
+  const std::pair<const char*, const char*> pairs[] = {{"(\"a\"{0,2} \"b\"?){0,2}", "(?:a{0,2}b?){0,2}"},
+                                                       {"([a-c]{0,1}){0,3} \"d\"", "[a-c]{0,3}d"},
+                                                       {"([ab]* [b-d])* \"1\"?", "(?:[ab]*[b-d])*1?"},
+                                                       {"[^a] ([ac] | \"c\" | [b-z])+", "[^a][a-z]+"}};
+  for (auto& [grammar, regex] : pairs) {
+    auto a = grammar_automaton(std::string("root ::= ") + grammar, "g"), b = regex_automaton(regex);
+    each_text([&](const std::string& text) { EXPECT_EQ(a->accepts(text), b->accepts(text)) << grammar << text; });
+  }
+}
+
 TEST(GrammarConstraint, NamesThePositionOfAnError) {
   auto error = [](const char* grammar) {
     try {

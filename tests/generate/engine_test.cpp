@@ -318,6 +318,7 @@ class Cliff : public Automaton {
     if (state >= 30) throw UserError("too ambiguous");
     return byte == 'a' ? state + 1 : kDead;
   }
+  std::size_t data_bytes() const override { return 0; }
 };
 
 TEST_P(OneEngine, AFailingConstraintEndsOnlyItsAnswer) {
