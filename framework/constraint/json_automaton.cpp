@@ -90,6 +90,11 @@ std::string JsonAutomaton::record_text(std::uint32_t record, std::uint32_t begin
   return out;
 }
 
+// The value of a text that was read.
+Json JsonAutomaton::recorded_value(std::string_view text) const {
+  return parse_written_json(text, "a value", {.depth = kDeepest, .object_keys = SIZE_MAX});
+}
+
 std::uint32_t JsonAutomaton::progress(Progress p) {
   auto [it, fresh] = progress_ids_.try_emplace(std::move(p), static_cast<std::uint32_t>(progresses_.size()));
   if (fresh) {
@@ -235,7 +240,7 @@ JsonAutomaton::FrameId JsonAutomaton::behind_value(FrameId below, std::uint32_t 
   Frame f = frames_[below];
   if (f.expects != Expects::next_item || !schema_.array(f.id).unique) return below;
   Progress p = progresses_[f.progress];
-  p.push_back(schema_.equal(parse_json(record_text(record, f.begin), "an item")));
+  p.push_back(schema_.equal(recorded_value(record_text(record, f.begin))));
   std::sort(p.begin() + 1 + static_cast<std::ptrdiff_t>(schema_.array(f.id).counted.size()), p.end());
   f.progress = progress(std::move(p));
   f.begin = 0;

@@ -106,6 +106,7 @@ class JsonAutomaton final : public Automaton {
   std::uint32_t progress(Progress p);
   std::uint32_t text_id(std::string text);
   void keep(Frame f) { ways_.push_back(frame(f)); }
+  Json recorded_value(std::string_view text) const;
 
   void read(FrameId id, unsigned char byte);
   bool may_be_blank(const Frame& f, unsigned char byte) const;
@@ -130,6 +131,7 @@ class JsonAutomaton final : public Automaton {
   Progress with_member(const Schema::ObjectShape& s, Progress p, std::uint32_t group) const;
   // Whether a second member of the same name would be counted again.
   static bool counts_names(const Schema::ObjectShape& s, const Progress& p) { return p[0] < s.least && s.least > 1; }
+  // Whether a member of this single name has been read or, where names have an order, passed over.
   bool seen(const Progress& p, std::size_t group) const { return p[2 + group / 32] >> group % 32 & 1; }
   std::uint32_t required_left(const Schema::ObjectShape& s, const Progress& p) const;
   LanguageId names(std::uint32_t shape, std::uint32_t progress);

@@ -88,7 +88,10 @@ void JsonAutomaton::begin_item(const Frame& f, std::optional<unsigned char> byte
 
 JsonAutomaton::Progress JsonAutomaton::with_member(const Schema::ObjectShape& s, Progress p,
                                                    std::uint32_t group) const {
-  if (s.groups[group].single) p[2 + group / 32] |= 1u << group % 32;
+  const auto passed = [&](std::size_t i) { p[2 + i / 32] |= 1u << i % 32; };
+  if (s.groups[group].single) passed(group);
+  if (space_ == JsonSpace::one)
+    for (std::size_t i = 0; i < group && s.groups[i].listed; ++i) passed(i);
   p[0] = std::min(p[0] + 1, s.most == Schema::kNoLimit ? s.least : s.most);
   if (!counts_names(s, p)) p.resize(words(s));
   return p;
@@ -115,19 +118,18 @@ JsonAutomaton::LanguageId JsonAutomaton::names_left(const Schema::ObjectShape& s
   const bool limited = s.most != Schema::kNoLimit || s.least > 0 || !s.wanted.empty();
   std::vector<std::pair<std::u32string, LanguageId>> single;
   std::vector<LanguageId> all;
-  for (std::size_t i = 0; i < s.groups.size(); ++i) {
+  for (std::uint32_t i = 0; i < s.groups.size(); ++i) {
     const auto& m = s.groups[i];
-    const auto group = static_cast<std::uint32_t>(i);
-    const LanguageId mark = languages_.label(group);
-    if (m.value == Schema::kFalse || (limited && member_ways(s, with_member(s, p, group), group).empty())) continue;
-    if (m.single) {
-      if (!seen(p, i) && (!only_required || m.required)) single.push_back({code_points(m.name), mark});
-    } else if (!only_required) {
+    if (m.single ? seen(p, i) || (only_required && !m.required) : only_required) continue;
+    if (m.value != Schema::kFalse && !(limited && member_ways(s, with_member(s, p, i), i).empty())) {
+      const LanguageId mark = languages_.label(i);
       LanguageId left = m.names;
       for (std::size_t k = words(s); k < p.size(); ++k)
         left = languages_.difference(left, languages_.literal(code_points(texts_[p[k]])));
-      all.push_back(languages_.concatenation(left, mark));
+      if (m.single) single.push_back({code_points(m.name), mark});
+      else all.push_back(languages_.concatenation(left, mark));
     }
+    if (m.single && m.required && space_ == JsonSpace::one) break;  // it must not be passed over
   }
   all.push_back(languages_.dictionary(std::move(single)));
   const LanguageId out = languages_.either(std::move(all));

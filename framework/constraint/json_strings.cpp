@@ -112,7 +112,7 @@ void JsonAutomaton::end_text(const Frame& f) {
     Progress p = progresses_[object.progress];
     if (!s.groups[group].single && counts_names(s, p)) {
       const std::string raw = record_text(record_before_, f.begin);
-      p.push_back(text_id(parse_json('"' + raw + '"', "a name").get<std::string>()));
+      p.push_back(text_id(recorded_value('"' + raw + '"').get<std::string>()));
       std::sort(p.begin() + static_cast<std::ptrdiff_t>(words(s)), p.end());
     }
     object.expects = Expects::colon;

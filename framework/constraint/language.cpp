@@ -290,6 +290,23 @@ std::span<const Transition> Languages::transitions(Id a) {
   return live_[a];
 }
 
+std::optional<std::vector<std::u32string>> Languages::texts(Id a, std::size_t most) {
+  constexpr std::size_t kLongest = 200;  // characters
+  std::vector<std::u32string> out;
+  std::vector<std::pair<std::u32string, Id>> open{{U"", a}};  // a text begins with each of these prefixes
+  while (!open.empty()) {
+    const auto [prefix, rest] = std::move(open.back());
+    open.pop_back();
+    if (accepts_end(rest)) out.push_back(prefix);
+    for (const Transition& t : transitions(rest)) {
+      if (prefix.size() == kLongest || t.last - t.first >= most) return {};
+      for (char32_t c = t.first; c <= t.last; ++c) open.push_back({prefix + c, t.next});
+      if (out.size() + open.size() > most) return {};
+    }
+  }
+  return out;
+}
+
 Id Languages::after(Id a, char32_t c) {
   auto list = transitions(a);
   auto it = std::lower_bound(list.begin(), list.end(), c, [](const Transition& t, char32_t x) { return t.last < x; });

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,6 +78,8 @@ class Languages {
   /// The transitions, sorted and disjoint; code points that lead to an empty language are omitted. Valid until the next
   /// call of a non-const member.
   std::span<const Transition> transitions(Id a);
+  /// All strings of the language, if they are at most `most` and not very long.
+  std::optional<std::vector<std::u32string>> texts(Id a, std::size_t most);
   /// The derivative by one code point; kNone if no string continues with it.
   Id after(Id a, char32_t c);
   /// Whether some string continues with a code point of the range.

@@ -59,6 +59,7 @@ class Schema {
   struct Members {
     std::string name;  // the only name, if `single`
     bool single = false, required = false;
+    bool listed = false;  // single, and the schema lists it: generated members are in this order
     Languages::Id names = Languages::kNone;
     Formula value = kTrue;
     std::uint32_t wanted = 0;  // bit i: a member of this group may satisfy wanted[i]

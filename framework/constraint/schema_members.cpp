@@ -1,11 +1,13 @@
 // Merges the atoms of a case about an object's members into one shape: names with their values, and groups of the other
-// names with theirs.
+// names with theirs. A group of few names (an enum of propertyNames) becomes single names, which occur only once.
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "constraint/schema_parts.h"
 #include "constraint/utf8.h"
 #include "core/error.h"
+#include "core/utf8.h"
 
 namespace dml {
 
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxGroups = 500;  // maximum number of groups of names in an object
 constexpr std::size_t kMaxWanted = 31;   // bits
+constexpr std::size_t kFewNames = 256;
 
 }  // namespace
 
@@ -139,8 +142,11 @@ std::optional<std::uint32_t> Schema::merged_object(const Case& c) {
   for (auto& [name, value] : facts.required)
     if (known.insert(name).second) names.push_back(name);
   for (auto& name : names) {
-    Members m{
-        .name = name, .single = true, .required = facts.required.contains(name), .value = member_value(facts, name)};
+    Members m{.name = name,
+              .single = true,
+              .required = facts.required.contains(name),
+              .listed = true,
+              .value = member_value(facts, name)};
     for (std::size_t i = 0; i < facts.some.size(); ++i)
       if (matches(facts.some[i].first, name)) m.wanted |= 1u << i;
     if (!satisfiable(m.value)) {
@@ -149,7 +155,19 @@ std::optional<std::uint32_t> Schema::merged_object(const Case& c) {
     }
     s.groups.push_back(std::move(m));
   }
-  for (Members& m : other_members(facts, names)) s.groups.push_back(std::move(m));
+  std::vector<Members> open;
+  for (Members& m : other_members(facts, names)) {
+    const auto few = l_.texts(m.names, kFewNames);
+    if (!few) {
+      open.push_back(std::move(m));
+      continue;
+    }
+    for (const std::u32string& name : *few) {
+      s.groups.push_back({.name = {}, .single = true, .value = m.value, .wanted = m.wanted});
+      for (char32_t code : name) append_utf8(s.groups.back().name, code);
+    }
+  }
+  std::ranges::move(open, std::back_inserter(s.groups));
   if (!object_possible(s)) return std::nullopt;
   object_shapes_.push_back(std::move(s));
   return static_cast<std::uint32_t>(object_shapes_.size() - 1);

@@ -24,7 +24,8 @@ class BoundedSax {
   using string_t = typename J::string_t;
   using binary_t = typename J::binary_t;
 
-  BoundedSax(J& root, const JsonLimits& limits) : limits_(limits), builder_(root, false) {}
+  BoundedSax(J& root, const JsonLimits& limits, bool repeated_keys)
+      : limits_(limits), repeated_keys_(repeated_keys), builder_(root, false) {}
 
   bool null() { return element() && builder_.null(); }
   bool boolean(bool v) { return element() && builder_.boolean(v); }
@@ -40,7 +41,8 @@ class BoundedSax {
   bool key(string_t& k) {
     if (keys_.back().size() >= limits_.object_keys)
       return fail(fmt::format("an object has more than {} keys", limits_.object_keys));
-    if (!keys_.back().insert(k).second) return fail(fmt::format("key '{}' is given twice", shown(k)));
+    if (!keys_.back().insert(k).second && !repeated_keys_)
+      return fail(fmt::format("key '{}' is given twice", shown(k)));
     return builder_.key(k);
   }
   bool end_object() {
@@ -78,6 +80,7 @@ class BoundedSax {
   }
 
   const JsonLimits& limits_;
+  const bool repeated_keys_;
   nlohmann::detail::json_sax_dom_parser<J> builder_;
   std::vector<std::set<std::string>> keys_;
   std::string problem_;
@@ -86,11 +89,11 @@ class BoundedSax {
 };
 
 template <class J>
-J parse(std::string_view text, std::string_view source, const JsonLimits& limits) {
+J parse(std::string_view text, std::string_view source, const JsonLimits& limits, bool repeated_keys = false) {
   if (text.size() > limits.bytes)
     throw UserError("{}: {} bytes of JSON, the limit is {}", source, text.size(), limits.bytes);
   J root;
-  BoundedSax<J> sax(root, limits);
+  BoundedSax<J> sax(root, limits, repeated_keys);
   if (!J::sax_parse(text, &sax)) {  // sax_parse skips a byte order mark
     std::size_t at = std::min(sax.position(), text.size());
     auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
@@ -114,6 +117,9 @@ const Json* member(const Json& object, const char* key) {
 
 Json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
   return parse<Json>(text, source, limits);
+}
+Json parse_written_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
+  return parse<Json>(text, source, limits, true);
 }
 Json read_json(const std::string& path, const JsonLimits& limits) {
   return parse<Json>(read_file(path, limits.bytes), path, limits);

@@ -27,6 +27,9 @@ struct JsonLimits {
 /// Errors begin with `source`: "FILE" or "FILE:LINE". A byte order mark is skipped. Throws UserError.
 Json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits = {});
 
+/// The same for texts that a model wrote: a key may be repeated; its last value counts, as in JavaScript and Python.
+Json parse_written_json(std::string_view text, std::string_view source, const JsonLimits& limits = {});
+
 /// Reads and parses a file of at most limits.bytes.
 Json read_json(const std::string& path, const JsonLimits& limits = {});
 WideJson read_wide_json(const std::string& path, const JsonLimits& limits = {});

@@ -15,7 +15,7 @@ constexpr JsonLimits kOneCall{.bytes = std::size_t{1} << 20};
 
 std::optional<Json> json_of(std::string_view text) {
   try {
-    return parse_json(text, "a call", kOneCall);
+    return parse_written_json(text, "a call", kOneCall);
   } catch (const UserError&) {
     return {};
   }

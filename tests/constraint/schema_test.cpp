@@ -35,7 +35,8 @@ TEST(SchemaConstraint, RandomWalksNeverReachADeadEnd) {
   for (std::string line; std::getline(file, line); ++seed) {
     const Json row = parse_json(line, "json_schema.jsonl");
     if (seed % 4) continue;
-    auto automaton = schema_automaton(dump(row["schema"]), "schema");
+    const JsonSpace space = seed % 8 ? JsonSpace::any : JsonSpace::one;
+    auto automaton = schema_automaton(dump(row["schema"]), "schema", space);
     for (unsigned i = 0; i < 3; ++i) {
       const auto text = random_walk(*automaton, 100 * seed + i);
       ++walks;
@@ -98,6 +99,42 @@ TEST(SchemaConstraint, MembersMayBeInAnyOrderAndNamedOnesOccurOnce) {
         {R"({})", R"({"b":"x"})", R"({"a":1,"a":2})", R"({"a":1,"c":2})", R"({"a":1,})", R"({"a":"1"})"});
   check(R"({"minProperties": 2, "maxProperties": 3})", {R"({"a":1,"b":2})"},
         {R"({"a":1})", R"({"a":1,"a":2})", R"({"a":1,"b":2,"c":3,"d":4})"});
+}
+
+TEST(SchemaConstraint, GeneratedMembersAreInTheOrderOfTheSchema) {
+  const auto one = [](const char* schema) { return schema_automaton(schema, "schema", JsonSpace::one); };
+  const char* open =
+      R"({"type": "object", "properties": {"z": {}, "b": {}, "a": {}, "c": {}}, "required": ["a", "b"]})";
+  check(*one(open), {R"({"z":1,"b":2,"a":3,"c":4,"x":5})", R"({"b":2,"a":3})", R"({"b":2,"a":3,"x":4,"y":5})"},
+        {R"({"a":3,"b":2})", R"({"b":2,"z":1,"a":3})", R"({"x":5,"b":2,"a":3})", R"({"b":2,"a":3,"x":5,"c":4})"});
+  check(open, {R"({"x":5,"a":3,"b":2})"}, {});
+  EXPECT_TRUE(dead(*one(open), R"({"z":1,"a)")) << "b may not be passed over";
+  const char* few = R"({"type": "object", "properties": {"z": {}}, "propertyNames": {"enum": ["a", "b", "z"]}})";
+  check(*one(few), {R"({"z":1,"a":2,"b":3})", R"({"b":2,"a":3})"}, {R"({"a":2,"z":1})", R"({"a":2,"a":1})"});
+  const char* counted = R"({"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "minProperties": 2,
+                            "additionalProperties": false})";
+  check(*one(counted), {R"({"a":1,"b":2})", R"({"a":1,"c":2})", R"({"b":1,"c":2})"}, {R"({"a":1})"});
+  EXPECT_TRUE(dead(*one(counted), R"({"c)")) << "too few could follow";
+}
+
+// Names are remembered where they are few; then an object cannot go on for ever either.
+TEST(SchemaConstraint, NamesOfASmallSetOccurOnce) {
+  check(R"({"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "boolean"},
+            "minProperties": 1})",
+        {R"({"a":true})", R"({"b":true,"a":false})"},
+        {R"({"a":true,"a":false})", R"({"a":true,"b":true,"a":true})", "{}"});
+  check(R"({"properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": {"type": "boolean"},
+            "propertyNames": {"maxLength": 1, "pattern": "^[ab]$"}, "maxProperties": 3})",
+        {R"({"a":1,"b":true})"}, {R"({"a":1,"b":true,"b":true})", R"({"a":1,"c":true})"});
+  check(
+      R"({"patternProperties": {"^x[0-9]$": {"type": "integer"}}, "additionalProperties": false, "minProperties": 10})",
+      {R"({"x0":0,"x1":1,"x2":2,"x3":3,"x4":4,"x5":5,"x6":6,"x7":7,"x8":8,"x9":9})"},
+      {R"({"x0":0,"x1":1,"x2":2,"x3":3,"x4":4,"x5":5,"x6":6,"x7":7,"x8":8,"x8":9})"});
+  check(R"({"minProperties": 2, "propertyNames": {"enum": ["a"]}, "type": "object"})", {}, {R"({"a":1,"a":2})"});
+}
+
+TEST(SchemaConstraint, ItemsWithRepeatedNamesAreCompared) {
+  check(R"({"type": "array", "uniqueItems": true})", {R"([{"a":1,"a":2},{"a":1}])"}, {R"([{"a":1,"a":2},{"a":2}])"});
 }
 
 TEST(SchemaConstraint, ExclusiveBranchesAndConditionsAreExact) {
