@@ -108,6 +108,8 @@ std::unique_ptr<Automaton> json_object_automaton(JsonSpace space = JsonSpace::an
 /// Texts that match the expression as a whole.
 std::unique_ptr<Automaton> regex_automaton(std::string_view regex);
 std::unique_ptr<Automaton> choice_automaton(const std::vector<std::string>& choices);
+/// Texts that one of the two accepts.
+std::unique_ptr<Automaton> either_automaton(std::unique_ptr<Automaton> one, std::unique_ptr<Automaton> other);
 /// llama.cpp's grammar notation; texts derived from its rule `root`.
 std::unique_ptr<Automaton> grammar_automaton(std::string_view gbnf, std::string_view source);
 

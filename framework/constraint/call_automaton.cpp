@@ -43,7 +43,7 @@ class CallAutomaton final : public Automaton {
   }
   bool may_end(State s) override {
     const Place p = states_[s];
-    if (p.phase <= Phase::text) return true;
+    if (p.phase <= Phase::text) return form_.text;
     if (p.phase == Phase::inside) return form_.close.empty() && form_.calls[p.which].rest->may_end(p.inner);
     return p.phase == Phase::behind && p.at == 0;
   }
@@ -108,7 +108,7 @@ class CallAutomaton final : public Automaton {
   }
 
   State opened(const Place& p, unsigned char byte) {
-    if (p.at == 0 && (byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n')) return state(p);
+    if (form_.text && p.at == 0 && (byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n')) return state(p);
     const std::string so_far = openers_.empty() ? "" : openers_[p.which].substr(0, p.at);
     const std::string now = so_far + static_cast<char>(byte);
     for (std::uint32_t i = 0; i < openers_.size(); ++i) {
@@ -116,6 +116,7 @@ class CallAutomaton final : public Automaton {
       if (now.size() < openers_[i].size()) return state({Phase::start, i, static_cast<std::uint32_t>(now.size())});
       return i < form_.marks.size() && !form_.anywhere ? marked() : state({Phase::thought});
     }
+    if (!form_.text) return kDead;
     State out = state({Phase::text});  // not an opener: what was matched is text
     for (unsigned char c : now) out = text(states_[out].at, c);
     return out;

@@ -19,6 +19,7 @@ struct CallForm {
   };
   std::vector<Call> calls;
   std::string close, again;  // text after each call; text before a further call, including `begun`; "": only one call
+  bool text = true;          // a reply may be other text instead; if not, calls follow nothing
   bool required = false;     // a call is required: the reply starts after the mark, except for `begun`
   bool thinks = false;       // <think> … </think> may precede
   bool thinking = false;     // the prompt already contains <think>

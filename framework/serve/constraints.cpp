@@ -26,18 +26,21 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
         return found;
       }
   }
-  std::shared_ptr<Automaton> automaton;
-  try {
-    automaton = make();
-    if (automaton->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
-  } catch (const UserError& e) {
-    throw ApiError::invalid(param, e.what());
-  }
-  auto made = format.constraint(std::move(automaton), continued);
+  auto made = format.constraint(compiled(make, param), continued);
   const std::lock_guard lock(mutex_);
   known_.push_front({key, made});
   forget_old();
   return made;
+}
+
+std::unique_ptr<Automaton> Constraints::compiled(const Make& make, const std::string& param) {
+  try {
+    auto automaton = make();
+    if (automaton->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
+    return automaton;
+  } catch (const UserError& e) {
+    throw ApiError::invalid(param, e.what());
+  }
 }
 
 void Constraints::rest() {
@@ -56,12 +59,11 @@ void Constraints::forget_old() {
   known_.resize(std::min(known_.size(), std::max<std::size_t>(1, kept)));
 }
 
-void RequestReader::constraint(Fields& f, Asked& asked) const {
-  std::string key, param;
-  Constraints::Make make;
+RequestReader::AnswerConstraint RequestReader::constraint(Fields& f) const {
+  AnswerConstraint out;
   auto take = [&](const std::string& name, std::string what, Constraints::Make how) {
-    if (make) f.wrong(name, "cannot stand beside " + param + ": an answer has one constraint");
-    key = std::move(what), make = std::move(how), param = f.path(name);
+    if (out.make) f.wrong(name, "cannot stand beside " + out.param + ": an answer has one constraint");
+    out = {f.path(name), std::move(what), std::move(how)};
   };
   auto take_schema = [&](const std::string& name, const std::string& text) {
     take(name, "schema" + text,
@@ -106,7 +108,21 @@ void RequestReader::constraint(Fields& f, Asked& asked) const {
     const std::vector<std::string> choices = f.texts("guided_choice", 10000);
     take("guided_choice", "choice" + dump(Json(choices)), [choices] { return choice_automaton(choices); });
   }
-  if (make) asked.engine.constraint = constraints_.get(models_.format(), key, make, asked.continued, param);
+  return out;
+}
+
+std::shared_ptr<TokenConstraint> RequestReader::token_constraint(const AnswerConstraint& answer,
+                                                                 const ToolsAsked& tools, const Asked& asked) const {
+  const AnswerFormat& format = models_.format();
+  if (tools.parse && (!answer.make || answer.on_text()))
+    return constraints_.get(
+        format, call_constraint_key(tools, asked.reply) + answer.key,
+        [&] {
+          return call_constraint(tools, asked.reply, format.chat_template(),
+                                 answer.make ? Constraints::compiled(answer.make, answer.param) : nullptr);
+        },
+        asked.continued, "tools");
+  return answer.make ? constraints_.get(format, answer.key, answer.make, asked.continued, answer.param) : nullptr;
 }
 
 }  // namespace dml

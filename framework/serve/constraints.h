@@ -20,6 +20,8 @@ class Constraints {
   /// naming `param` when it is invalid or not supported.
   std::shared_ptr<TokenConstraint> get(const AnswerFormat& format, const std::string& what, const Make& make,
                                        bool continued, const std::string& param);
+  /// What `make` compiles. ApiError as above.
+  static std::unique_ptr<Automaton> compiled(const Make& make, const std::string& param);
   /// Frees large automata that no request uses.
   void rest();
 

@@ -203,7 +203,7 @@ Asked RequestReader::completion(const Json& body) const {
     asked.top_logprobs = static_cast<int>(f.integer("logprobs", 0, 0, 20));
   }
   asked.engine.report_prompt = asked.echo && asked.logprobs;
-  constraint(f, asked);
+  asked.engine.constraint = token_constraint(constraint(f), {}, asked);
   if (f.integer("best_of", asked.n, 1, kMaxChoices) != asked.n)
     f.wrong("best_of", "must equal n: all answers are returned");
   if (!f.text("suffix").value_or("").empty()) f.wrong("suffix", "is not supported");
@@ -259,22 +259,19 @@ Asked RequestReader::chat(const Json& body) const {
   if (asked.top_logprobs > 0 && !asked.logprobs) f.wrong("top_logprobs", "goes with logprobs: true");
   if (const Json* kinds = f.find("modalities"); kinds && *kinds != Json::array({"text"}))
     f.wrong("modalities", "must be [\"text\"]");
-  constraint(f, asked);
+  const AnswerConstraint answer = constraint(f);
   f.refuse_others(ignored());
-  if (prompt.tools.required && asked.engine.constraint)
+  if (prompt.tools.required && answer.make)
     f.wrong("tool_choice", "cannot stand beside another constraint of the answer");
-  asked.prompts = {chat_ids(prompt, asked)};
-  if (prompt.tools.parse && !asked.engine.constraint)
-    asked.engine.constraint = constraints_.get(
-        models_.format(), call_constraint_key(prompt.tools, asked.reply),
-        [&] { return call_constraint(prompt.tools, asked.reply, models_.format().chat_template()); }, asked.continued,
-        "tools");
+  asked.prompts = {chat_ids(prompt, answer, asked)};
+  asked.engine.constraint = token_constraint(answer, prompt.tools, asked);
   finish(asked, tokens, "messages");
   return asked;
 }
 
 // Reads the prompt into tokens, and chooses the format of the reply.
-std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& asked) const {
+std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, const AnswerConstraint& answer,
+                                           Asked& asked) const {
   const AnswerFormat& format = models_.format();
   try {
     Rendered rendered = format.chat(prompt.row, prompt.options);
@@ -287,7 +284,8 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
     const auto tag = format.tokenizer().find("<tool_call>");
     asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama ||
                      (asked.reply.tools == ToolStyle::hermes && tag && format.tokenizer().is_special(*tag));
-    if ((asked.engine.constraint || prompt.tools.required) && asked.reply.inside_reasoning) {  // both follow it
+    asked.reply.either = answer.on_text();
+    if ((answer.make || prompt.tools.required) && asked.reply.inside_reasoning) {  // both follow it
       last.add_markup("\n</think>\n\n");
       asked.reply.reasoning = asked.reply.inside_reasoning = false;
     }
@@ -304,7 +302,7 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
 
 std::vector<Token> RequestReader::chat_tokens(Fields& f) const {
   Asked asked;
-  return chat_ids(chat_prompt(f), asked);
+  return chat_ids(chat_prompt(f), {}, asked);
 }
 
 std::string RequestReader::apply_template(const Json& body) const {

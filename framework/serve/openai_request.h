@@ -63,9 +63,19 @@ class RequestReader {
     ToolsAsked tools;
   };
   ChatPrompt chat_prompt(Fields& fields) const;
-  std::vector<Token> chat_ids(const ChatPrompt& prompt, Asked& asked) const;
   void sampling(Fields& fields, Asked& asked) const;
-  void constraint(Fields& fields, Asked& asked) const;
+  // The constraint that a request sets on its answer.
+  struct AnswerConstraint {
+    std::string param, key;
+    Constraints::Make make;  // null: no constraint
+    // Calls of tools may stand in the place of text that has a response_format.
+    bool on_text() const { return param == "response_format"; }
+  };
+  std::vector<Token> chat_ids(const ChatPrompt& prompt, const AnswerConstraint& answer, Asked& asked) const;
+  AnswerConstraint constraint(Fields& fields) const;
+  // The constraint on the tokens of the reply; null: none.
+  std::shared_ptr<TokenConstraint> token_constraint(const AnswerConstraint& answer, const ToolsAsked& tools,
+                                                    const Asked& asked) const;
   void finish(Asked& asked, std::int64_t tokens, const std::string& param) const;
   std::vector<std::vector<Token>> token_lists(Fields& fields, const std::string& name,
                                               std::vector<std::string>* texts) const;

@@ -31,6 +31,7 @@ class ReplyParser {
     bool reasoning = false;         // the reply may begin with reasoning, <think> … </think>
     bool inside_reasoning = false;  // the prompt ends with <think>
     bool inside_call = false;       // the prompt ends with the tag that opens a call
+    bool either = false;            // the reply is text or calls, not text and then calls
   };
   explicit ReplyParser(const Format& format);
 

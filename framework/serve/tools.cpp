@@ -112,11 +112,11 @@ std::string call_constraint_key(const ToolsAsked& tools, const ReplyParser::Form
 }
 
 std::unique_ptr<Automaton> call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
-                                           const std::string& chat_template) {
+                                           const std::string& chat_template, std::unique_ptr<Automaton> answer) {
   const bool named = reply.tools == ToolStyle::mistral && chat_template.find("[ARGS]") != chat_template.npos;
   auto json = [](const Json& schema) { return schema_automaton(dump(schema), "tools", JsonSpace::one); };
   CallForm form;
-  form.thinks = reply.reasoning;
+  form.thinks = reply.reasoning && !answer;
   form.thinking = reply.inside_reasoning;
   form.required = tools.required;
   if (named) {
@@ -143,7 +143,9 @@ std::unique_ptr<Automaton> call_constraint(const ToolsAsked& tools, const ReplyP
       form.anywhere = false;
   }
   if (tools.one) form.again.clear();
-  return call_automaton(std::move(form));
+  if (!answer) return call_automaton(std::move(form));
+  form.text = form.anywhere = false;
+  return either_automaton(call_automaton(std::move(form)), std::move(answer));
 }
 
 }  // namespace dml

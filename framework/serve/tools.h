@@ -25,9 +25,11 @@ struct ToolsAsked {
 /// tools.
 ToolsAsked read_tools(Fields& fields, ToolStyle style);
 
-/// The constraint that the calls of a reply satisfy.
+/// The constraint that the calls of a reply satisfy. With `answer`, the reply is calls or a text that it accepts;
+/// without, any text.
 std::unique_ptr<Automaton> call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply,
-                                           const std::string& chat_template);
+                                           const std::string& chat_template,
+                                           std::unique_ptr<Automaton> answer = nullptr);
 /// For the cache: with one chat template, equal strings mean equal constraints.
 std::string call_constraint_key(const ToolsAsked& tools, const ReplyParser::Format& reply);
 

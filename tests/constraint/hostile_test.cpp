@@ -206,6 +206,7 @@ TEST(HostileConstraint, WorkThatWasCutOffIsDoneLater) {
   const std::string text = R"({"a":12.5,"b":["x","y"],"cd":"é"})";
   const std::pair<std::unique_ptr<Automaton>, std::string> all[] = {
       {answer(), text},
+      {either_automaton(choice_automaton({"{}"}), answer()), text},
       {regex_automaton("(?=.*b)[^x]*a?"), "cédba"},
       {grammar_automaton("root ::= ([a-z]? root2?)+\nroot2 ::= \"(\" root \")\"", "g"), "ab(c(d))"}};
   for (auto& [automaton, accepted] : all) {

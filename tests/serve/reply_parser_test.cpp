@@ -81,6 +81,19 @@ TEST(ReplyParser, TextThatIsNotACallIsContent) {
   EXPECT_EQ(read(kMistral, "[TOOL_CALLS][{").content, "[TOOL_CALLS][{");
 }
 
+TEST(ReplyParser, ArgumentsMayRepeatAKey) {
+  EXPECT_EQ(
+      read(kHermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1, \"b\": 2, \"a\": 3}}\n</tool_call>"),
+      (Read{"", "", {R"(f{"a":3,"b":2})"}}));
+}
+
+TEST(ReplyParser, TextOfAGivenFormHasNoCalls) {
+  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+  const ReplyParser::Format either{.tools = ToolStyle::hermes, .either = true};
+  EXPECT_EQ(read(either, call + "\n" + call), (Read{"", "", {"f{}", "f{}"}}));
+  EXPECT_EQ(read(either, "{\"a\": \"" + call + "\"}"), (Read{"{\"a\": \"" + call + "\"}", "", {}}));
+}
+
 TEST(ReplyParser, AReplyMayStartInsideACall) {
   ReplyParser::Format inside{ToolStyle::hermes};
   inside.inside_call = true;

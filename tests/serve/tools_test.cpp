@@ -174,6 +174,31 @@ TEST(CallConstraint, SeveralCallsOfLlamaAreSeparated) {
   EXPECT_FALSE(automaton({.style = ToolStyle::llama, .required = true})->accepts("Hello"));
 }
 
+// A response_format beside tools: calls, or text of that form, and nothing in front of them.
+TEST(CallConstraint, CallsStandInThePlaceOfAnAnswerOfAGivenForm) {
+  const auto either = [](ToolStyle style) {
+    ToolsAsked asked;
+    asked.functions = kTools;
+    const char* schema = R"({"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+                             "required": ["name", "age"], "additionalProperties": false})";
+    return call_constraint(asked, {.tools = style, .reasoning = true}, "",
+                           schema_automaton(schema, "response_format", JsonSpace::one));
+  };
+  const std::string answer = R"({"name": "get", "age": 3})", call = "<tool_call>\n" + kOne + "\n</tool_call>",
+                    llama = R"({"name": "get", "parameters": {"a": 1}})";
+  for (auto& [style, calls] : {std::pair(ToolStyle::hermes, call + "\n" + call), std::pair(ToolStyle::llama, llama),
+                               std::pair(ToolStyle::mistral, "[TOOL_CALLS][" + kOne + "]")}) {
+    auto a = either(style);
+    EXPECT_TRUE(a->accepts(answer));
+    EXPECT_TRUE(a->accepts(calls)) << calls;
+    EXPECT_TRUE(a->free(a->start())) << "the mark may be special";
+    EXPECT_FALSE(a->free(a->after(a->start(), R"({"name": "get", "age")")));
+    for (const std::string& text : {std::string(), std::string("Hello"), "I look. " + calls, answer + calls,
+                                    "<think></think>" + answer, std::string(R"({"name": "get"})")})
+      EXPECT_FALSE(a->accepts(text)) << text;
+  }
+}
+
 // Special tokens may stand in free text, and begin calls.
 TEST(CallConstraint, SpecialTokensAreAllowedWhereTextIsFree) {
   const std::vector<std::string> texts{"", "", "{", "[", "hello", "]", R"([{"name": "get", "arguments": {"a": 1}}])",
