@@ -12,6 +12,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 ] 2>/dev/null &&
   [ "$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)" -gt 12000000 ] && ! grep -q ' /dev/shm .*noexec' /proc/mounts; then
   TMPDIR=$(mktemp -d /dev/shm/dml-XXXXXX)
+  chmod 755 "$TMPDIR"  # some tests start the program as another user
   export TMPDIR
   trap 'rm -rf "$TMPDIR"' EXIT
 fi

@@ -76,10 +76,13 @@ TEST_F(Around, AClosedOutputEndsTheCommandAsUsual) {
 
 // They are not taken for empty folders, nor a checkpoint for a damaged one that may be replaced.
 TEST_F(Around, FoldersThatMayNotBeEnteredAreNamed) {
-  const auto as_another_user = [&](Words words) {
-    words.insert(words.begin(), dml_path());
+  const auto program_as_another_user = [&](Words words) {
     if (geteuid() == 0) words.insert(words.begin(), {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"});
     return run(words);
+  };
+  const auto as_another_user = [&](Words words) {
+    words.insert(words.begin(), dml_path());
+    return program_as_another_user(words);
   };
   const auto is_refused = [&](const Words& words, const std::string& why) {
     const Ended e = as_another_user(words);
@@ -88,6 +91,7 @@ TEST_F(Around, FoldersThatMayNotBeEnteredAreNamed) {
   };
   fs::permissions(folder_, fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
   if (as_another_user({"version"}).exit != 0) GTEST_SKIP() << "another user cannot start the program";
+  if (program_as_another_user({"ls", folder_}).exit != 0) GTEST_SKIP() << "another user cannot enter " << folder_;
   const std::string r = recipe("r.yml", own_base(20));
   ASSERT_EQ(train(1, r).exit, 0);
   fs::permissions(at("out/checkpoint-20"), fs::perms::none);
