@@ -160,7 +160,7 @@ bool ReplyParser::step(Piece& out) {
       const std::string_view front = trim(pending_, kBlanks), mark = call_mark();
       if (format_.either && !mark.starts_with(front) && !front.starts_with(mark)) format_.tools = ToolStyle::none;
       const bool marked = format_.tools == ToolStyle::hermes || format_.tools == ToolStyle::mistral;
-      if (marked) return give_until(out.content, call_mark(), State::call);
+      if (marked) return give_until(out.content, mark, State::call);
       give(out.content, pending_.size());
       return false;
     }
