@@ -248,7 +248,7 @@ class Builder {
       const RowResult& row = group.results[r];
       if (row.why_dropped == dropped::kBadRow && data_.on_bad_row == BadRow::error)
         attempt([&] { throw UserError(row.detail); });
-      if (row.why_dropped) drop(reader, group.raw[r], row.why_dropped, row.detail, report);
+      if (!row.why_dropped.empty()) drop(reader, group.raw[r], row.why_dropped, row.detail, report);
       report.cut_documents += row.cut;
       if (!row.left_out.empty()) ++report.left_out[row.left_out];
       fields_ |= row.fields;
@@ -294,10 +294,10 @@ class Builder {
     report.two_bos += made.bos > 1;
   }
 
-  void drop(const RowReader& reader, const RawRow& row, const char* reason, const std::string& detail,
+  void drop(const RowReader& reader, const RawRow& row, std::string_view reason, const std::string& detail,
             DatasetReport& report) {
-    ++report.dropped[reason];
-    DroppedRow shown{reader.place(row), reason, detail};
+    DroppedRow shown{reader.place(row), std::string(reason), detail};
+    ++report.dropped[shown.reason];
     if (arrays_)
       arrays_->drop(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) + "\n");
     if (limits_.dropped) (*limits_.dropped)(shown);

@@ -214,7 +214,10 @@ void check_rows_used(const DatasetReport& dataset, const std::string& file) {
   if (dataset.rows == 0) throw UserError("{}: no rows", file);
   const std::string first = first_place(dataset);
   // A dataset without new rows may be the purpose of deduplication: it is no warning.
-  auto count = [&](const char* reason) { return dataset.dropped.contains(reason) ? dataset.dropped.at(reason) : 0; };
+  auto count = [&](std::string_view reason) {
+    const auto found = dataset.dropped.find(std::string(reason));
+    return found == dataset.dropped.end() ? 0 : found->second;
+  };
   if (dataset.examples == 0 &&
       count(dropped::kDuplicate) + count(dropped::kNearDuplicate) + count(dropped::kByScore) < dataset.rows)
     throw UserError("{}: all {} rows were dropped ({}); the first: {}", dataset.name, dataset.rows,

@@ -17,20 +17,20 @@ namespace dml {
 
 /// Reasons for dropping a row or a part of it.
 namespace dropped {
-inline constexpr const char* kEmptyRow = "a row of CSV or TSV without a value";
-inline constexpr const char* kBadRow = "could not be read";
-inline constexpr const char* kTooLong = "longer than sequence_len";
-inline constexpr const char* kNoRoomToAnswer = "longer than sequence_len less trl.max_completion_length";
-inline constexpr const char* kTooShort = "shorter than min_sample_len";
-inline constexpr const char* kNothingTrained = "no trained tokens";
-inline constexpr const char* kDuplicate = "duplicate";
-inline constexpr const char* kNearDuplicate = "near duplicate";
-inline constexpr const char* kByScore = "excluded by scores";
-inline constexpr const char* kWeightZero = "weight 0";
-inline constexpr const char* kEqualAnswers = "chosen and rejected are equal";
-inline constexpr const char* kEmptyAnswer = "an answer is empty";
-inline constexpr const char* kEqualOnceCut = "chosen and rejected are equal once cut to sequence_len";
-inline constexpr const char* kPromptTooLong = "the prompt alone fills sequence_len";
+inline constexpr std::string_view kEmptyRow = "a row of CSV or TSV without a value";
+inline constexpr std::string_view kBadRow = "could not be read";
+inline constexpr std::string_view kTooLong = "longer than sequence_len";
+inline constexpr std::string_view kNoRoomToAnswer = "longer than sequence_len less trl.max_completion_length";
+inline constexpr std::string_view kTooShort = "shorter than min_sample_len";
+inline constexpr std::string_view kNothingTrained = "no trained tokens";
+inline constexpr std::string_view kDuplicate = "duplicate";
+inline constexpr std::string_view kNearDuplicate = "near duplicate";
+inline constexpr std::string_view kByScore = "excluded by scores";
+inline constexpr std::string_view kWeightZero = "weight 0";
+inline constexpr std::string_view kEqualAnswers = "chosen and rejected are equal";
+inline constexpr std::string_view kEmptyAnswer = "an answer is empty";
+inline constexpr std::string_view kEqualOnceCut = "chosen and rejected are equal once cut to sequence_len";
+inline constexpr std::string_view kPromptTooLong = "the prompt alone fills sequence_len";
 }  // namespace dropped
 
 struct DroppedRow {

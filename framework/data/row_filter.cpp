@@ -48,7 +48,7 @@ std::optional<RowFilter::Refusal> RowFilter::refuses(const MadeExample& made, co
   if (!scores_.empty() || !data_.scores.drop.empty())
     if (auto refusal = by_score(made, sources.back().place(line))) return refusal;
   const Origin here{sources.size() - 1, line, validation};
-  auto duplicate_of = [&](const char* reason, const Origin& of) {
+  auto duplicate_of = [&](std::string_view reason, const Origin& of) {
     const char* where = of.validation && !validation ? " in test_datasets" : "";
     return Refusal{reason, fmt::format("of {}{}", sources[of.source].place(of.line), where)};
   };

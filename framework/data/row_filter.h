@@ -20,7 +20,7 @@ class RowFilter {
   explicit RowFilter(const DataSection& data);
 
   struct Refusal {
-    const char* reason;
+    std::string_view reason;  // of dropped::
     std::string detail;
   };
   /// Why the next example, from line `line` of the last of `sources`, is dropped; empty if it is kept. `validation`: it

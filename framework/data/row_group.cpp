@@ -45,7 +45,7 @@ struct RowWorker::Limits {
   std::int64_t length = 0, least = 0;
   ExcessLength strategy = ExcessLength::drop;
   const char* name = "sequence_len";  // of `length`, for messages
-  const char* too_long = dropped::kTooLong;
+  std::string_view too_long = dropped::kTooLong;
 
   [[noreturn]] void refuse(const Example& example) const {
     throw UserError("{} tokens, {} is {} (excess_length_strategy: raise)", example.size(), name, length);
@@ -121,7 +121,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     tell_apart(workspace.record, group, made);
     count_turns_left(group, made);
     result.examples = group.made - made;
-    if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingTrained;
+    if (result.examples == 0 && result.why_dropped.empty()) result.why_dropped = dropped::kNothingTrained;
   } catch (const UserError& error) {
     group.made = made;
     result.why_dropped = dropped::kBadRow;
@@ -209,7 +209,7 @@ void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, W
   const std::int64_t rejected = answers[1].trained();
   Example both = joined(std::move(answers[0]), answers[1]);
   keep(both, both.trained(), true, limits, group);
-  if (!result.why_dropped) group.examples[group.made - 1].rejected_trained = rejected;
+  if (result.why_dropped.empty()) group.examples[group.made - 1].rejected_trained = rejected;
 }
 
 // Whether an answer has text: one without would train nothing, or its end token alone.

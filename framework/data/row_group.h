@@ -17,8 +17,8 @@
 namespace dml {
 
 struct RowResult {
-  std::size_t examples = 0;  // number of the group's examples that come from this row
-  const char* why_dropped = nullptr;
+  std::size_t examples = 0;      // number of the group's examples that come from this row
+  std::string_view why_dropped;  // of dropped::; "" if it was kept
   std::string detail;
   TrainedEnds turns;
   bool cut = false;
@@ -65,8 +65,8 @@ class RowWorker {
             RowGroup& group) const;
   /// Converts a pair of documents from one record; both are truncated and dropped together.
   void pair(const std::vector<Rendered>& texts, const Limits& limits, Workspace& workspace, RowGroup& group) const;
-  /// Cuts a document of preferences to length; false where the row was dropped, with its reason in the result.
   bool has_trained_tokens(const Example& answer) const;
+  /// Cuts a document of preferences to length; false where the row was dropped, with its reason in the result.
   bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
   void set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const;
   void count_turns_left(RowGroup& group, std::size_t made) const;

@@ -75,7 +75,7 @@ TEST_F(PreferenceData, RowsHaveWeightsAndMargins) {
   EXPECT_EQ(examples.weight(1), 1);
   EXPECT_EQ(examples.margin(1), 0);
   EXPECT_TRUE(examples.weights(0).empty());
-  EXPECT_EQ(p.report().datasets[0].dropped.at(dropped::kWeightZero), 1);
+  EXPECT_EQ(p.report().datasets[0].dropped.at(std::string(dropped::kWeightZero)), 1);
 }
 
 TEST_F(PreferenceData, AStepIsLaidOutByTokensWhateverTheMicroBatchSize) {
@@ -184,10 +184,10 @@ TEST_F(PreferenceData, EqualAnswersAndPromptsThatDoNotFitAreCounted) {
   const Prepared p = run();
   EXPECT_EQ(p.train().size(), 3);
   const auto& dropped = p.report().datasets[0].dropped;
-  EXPECT_EQ(dropped.at(dropped::kEqualAnswers), 1);
-  EXPECT_EQ(dropped.at(dropped::kEmptyAnswer), 2);
-  EXPECT_EQ(dropped.at(dropped::kEqualOnceCut), 1);
-  EXPECT_EQ(dropped.at(dropped::kPromptTooLong), 1);
+  EXPECT_EQ(dropped.at(std::string(dropped::kEqualAnswers)), 1);
+  EXPECT_EQ(dropped.at(std::string(dropped::kEmptyAnswer)), 2);
+  EXPECT_EQ(dropped.at(std::string(dropped::kEqualOnceCut)), 1);
+  EXPECT_EQ(dropped.at(std::string(dropped::kPromptTooLong)), 1);
   EXPECT_EQ(p.report().datasets[0].pairs, 3);
   EXPECT_EQ(p.report().datasets[0].truncated, 0) << "those that were are dropped";
 }

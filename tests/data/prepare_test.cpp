@@ -68,9 +68,9 @@ TEST_F(Prepare, RowsWithoutAValueAreReportedAndNotCounted) {
   EXPECT_EQ(p.train().size(), 2);
   const std::vector<DatasetReport>& reports = p.report().datasets;
   EXPECT_EQ(reports[0].rows, 1);
-  EXPECT_EQ(reports[0].dropped.at(dropped::kEmptyRow), 2);
+  EXPECT_EQ(reports[0].dropped.at(std::string(dropped::kEmptyRow)), 2);
   EXPECT_EQ(reports[0].first_dropped.front().place, path("a.csv") + ":3");
-  EXPECT_EQ(reports[1].dropped.at(dropped::kEmptyRow), 1);
+  EXPECT_EQ(reports[1].dropped.at(std::string(dropped::kEmptyRow)), 1);
   EXPECT_THAT(p.report().lines(), Contains(HasSubstr("dropped 2: a row of CSV or TSV without a value, first")));
 }
 
