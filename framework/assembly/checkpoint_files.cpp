@@ -7,6 +7,8 @@
 #include "assembly/model_output.h"
 #include "assembly/optimizer_state.h"
 #include "checkpoint/checkpoint_dir.h"
+#include "core/left_over.h"
+#include "core/staged_files.h"
 
 namespace dml {
 

@@ -1,13 +1,12 @@
 #include "assembly/model_output.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "dist/shards.h"
@@ -46,7 +45,7 @@ std::vector<TensorInfo> tensors_of(const TensorRows& rows, const BaseModel& base
 
 void write_configs(const std::string& directory, const BaseModel& base, const ModelSpec& spec, DType dtype,
                    bool untie) {
-  std::string type = dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
+  const std::string type(transformers_name(dtype));
   Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
   config.update(head_settings(spec));
   if (base.files && spec.vocab != base.spec.vocab) config = rewrite_config(config, {{"vocab_size", spec.vocab}});
@@ -240,32 +239,6 @@ void load_shard_values(const CausalLm& model, const std::string& directory, std:
     for (std::int64_t i = 0; i < s.size; ++i)
       set_values(s, i, std::span(&stored[static_cast<std::size_t>(order->second.place(s.first + i))], 1));
   }
-}
-
-StagedFiles::StagedFiles(std::string directory)
-    : directory_(std::move(directory)), temporary_(fmt::format("{}/.final.tmp-{}", directory_, getpid())) {
-  make_directories(temporary_);
-}
-
-StagedFiles::~StagedFiles() {
-  std::error_code ignored;
-  fs::remove_all(temporary_, ignored);
-}
-
-void StagedFiles::commit() {
-  std::vector<fs::path> files;
-  for (auto& entry : fs::directory_iterator(temporary_)) files.push_back(entry.path());
-  std::ranges::sort(files);
-  for (auto& file : files) sync_path(file.string());
-  for (auto& file : files) {
-    std::error_code error;
-    const fs::path target = fs::path(directory_) / file.filename();
-    if (fs::is_directory(file)) fs::remove_all(target, error);  // a folder is not renamed onto one that has files
-    fs::rename(file, target, error);
-    if (error)
-      throw Error(ExitCode::io, fmt::format("{}/{}: {}", directory_, file.filename().string(), error.message()));
-  }
-  sync_path(directory_);
 }
 
 }  // namespace dml

@@ -62,19 +62,4 @@ void load_model_values(CausalLm& model, const std::string& directory);
 /// Loads only the parts of parameters that this rank holds.
 void load_shard_values(const CausalLm& model, const std::string& directory, std::span<Shard> shards);
 
-/// Collects files in a temporary folder; commit() moves each into `directory` by one rename, replacing an existing
-/// file.
-class StagedFiles {
- public:
-  explicit StagedFiles(std::string directory);
-  ~StagedFiles();
-  StagedFiles(const StagedFiles&) = delete;
-  StagedFiles& operator=(const StagedFiles&) = delete;
-  const std::string& path() const { return temporary_; }
-  void commit();
-
- private:
-  std::string directory_, temporary_;
-};
-
 }  // namespace dml

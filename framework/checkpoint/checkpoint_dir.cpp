@@ -1,19 +1,12 @@
 #include "checkpoint/checkpoint_dir.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <thread>
 
-#include "core/clock.h"
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/left_over.h"
 #include "core/log.h"
 #include "core/utf8.h"
 
@@ -71,35 +64,13 @@ std::string check_manifest(const std::string& directory, const Json& json, bool 
   return "";
 }
 
-/// Returns why a folder cannot be removed; "" if it was.
-std::string remove_through_trash(const std::string& path) {
-  fs::path p(path);
-  std::string trash = (p.parent_path() / fmt::format(".trash-{}-{}", p.filename().string(), getpid())).string();
+/// Returns why a checkpoint cannot be removed; "" if it was.
+std::string removal_problem(const std::string& path) {
+  const std::string unlisted = temporary_name(path);
   std::error_code error;
-  fs::rename(path, trash, error);  // it is no longer listed as a checkpoint
-  if (!error) fs::remove_all(trash, error);
+  fs::rename(path, unlisted, error);
+  if (!error) fs::remove_all(unlisted, error);
   return error ? fmt::format("{}: cannot be removed: {}", path, error.message()) : "";
-}
-
-/// Whether a process has ended. A killed process is still listed until its parent waits for it.
-bool is_gone(pid_t process) {
-  if (kill(process, 0) != 0) return errno == ESRCH;
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string stat;  // "PID (NAME) STATE …"
-  std::getline(file, stat);
-  const std::size_t name_end = stat.rfind(')');
-  return name_end != stat.npos && name_end + 2 < stat.size() &&
-         (stat[name_end + 2] == 'Z' || stat[name_end + 2] == 'X');
-}
-
-/// The process that owns ".NAME.tmp-PID…"; 0 for trash, which has no owner; −1 for other names.
-pid_t owner_of(const std::string& name) {
-  if (name.starts_with(".trash-checkpoint-")) return 0;
-  auto at = name.rfind(".tmp-");
-  if (!name.starts_with(".") || at == std::string::npos) return -1;
-  std::string_view pid = std::string_view(name).substr(at + 5);
-  std::int64_t number = number_of(pid.substr(0, pid.find('-')));
-  return number > 0 ? static_cast<pid_t>(number) : -1;
 }
 
 }  // namespace
@@ -225,40 +196,8 @@ TrainState load_train_state(const std::string& checkpoint) {
   return read_train_state(read_json(path, kTrainStateLimits), path);
 }
 
-void remove_left_over(const std::string& output_dir, double patience) {
-  const auto start = Clock::now();
-  for (bool again = true; again;) {
-    std::error_code error;
-    std::vector<fs::path> left_over;
-    again = false;
-    for (fs::directory_iterator it(output_dir, error), end; !error && it != end; it.increment(error)) {
-      const pid_t owner = owner_of(it->path().filename().string());
-      if (owner < 0 || owner == getpid()) continue;
-      if (owner == 0 || is_gone(owner)) left_over.push_back(it->path());
-      else again = seconds_since(start) < patience;
-    }
-    for (auto& path : left_over) fs::remove_all(path, error);
-    if (again) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
-
-void remove_left_over_of(const std::string& target) {
-  fs::path path(target);
-  if (!path.has_filename()) path = path.parent_path();  // "DIR/"
-  const std::string begin = fmt::format(".{}.tmp-", path.filename().string());
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  std::error_code error;
-  std::vector<fs::path> left_over;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (const pid_t owner = name.starts_with(begin) ? owner_of(name) : -1; owner > 0 && is_gone(owner))
-      left_over.push_back(it->path());
-  }
-  for (auto& p : left_over) fs::remove_all(p, error);
-}
-
 void remove_checkpoint(const Checkpoint& checkpoint) {
-  if (const std::string problem = remove_through_trash(checkpoint.path); !problem.empty()) throw IoError(problem);
+  if (const std::string problem = removal_problem(checkpoint.path); !problem.empty()) throw IoError(problem);
   std::string output_dir = fs::path(checkpoint.path).parent_path().string(),
               name = fs::path(checkpoint.path).filename().string();
   std::error_code error;
@@ -282,7 +221,7 @@ void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::
   for (std::size_t i = 0; i < valid.size(); ++i) {
     if (valid[i].step == best_step) continue;
     if (i > 0 && places <= 0) {
-      if (const std::string problem = remove_through_trash(valid[i].path); !problem.empty()) log_warning("{}", problem);
+      if (const std::string problem = removal_problem(valid[i].path); !problem.empty()) log_warning("{}", problem);
     } else {
       --places;
     }

@@ -67,11 +67,6 @@ FoundCheckpoint find_checkpoint(const std::string& output_dir);
 /// Reads dml_state.json. UserError when the folder is not a valid checkpoint.
 TrainState load_train_state(const std::string& checkpoint);
 
-/// Removes what killed runs left in this folder: temporary files and folders whose process has ended, or ends within
-/// `patience` seconds.
-void remove_left_over(const std::string& output_dir, double patience = 0);
-/// Removes the temporary files and folders that killed writers of `target` left beside it.
-void remove_left_over_of(const std::string& target);
 /// Removes a checkpoint, valid or not, and any reference to it in `latest` and `best`. IoError when it cannot be
 /// removed.
 void remove_checkpoint(const Checkpoint& checkpoint);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdio>
@@ -20,16 +19,11 @@
 
 #include "core/affinity.h"
 #include "core/error.h"
+#include "core/left_over.h"
 
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
-
-std::string temporary_name(const std::string& target) {
-  static std::atomic<unsigned> serial{0};
-  fs::path p(target);
-  return (p.parent_path() / fmt::format(".{}.tmp-{}-{}", p.filename().string(), getpid(), serial++)).string();
-}
 
 // What `path` names: its links are followed, also to a file that does not exist yet. Empty if the target must be
 // written directly, since a rename would put a file in its place: a device, a pipe, an open file of a process

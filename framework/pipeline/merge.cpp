@@ -13,6 +13,7 @@
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
+#include "core/left_over.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "exchange/gguf_export.h"

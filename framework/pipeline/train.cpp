@@ -11,6 +11,7 @@
 #include "core/closest.h"
 #include "core/directory.h"
 #include "core/files.h"
+#include "core/left_over.h"
 #include "core/log.h"
 #include "core/parallel.h"
 #include "core/profile.h"

@@ -3,9 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <thread>
-
 #include "fixture.h"
 
 namespace dml {
@@ -288,52 +285,11 @@ TEST(Rotation, RemovesLeftoversOfKilledRuns) {
   waitpid(child, nullptr, 0);
   std::string dead = fmt::format(".checkpoint-4.tmp-{}-0", child),
               own = fmt::format(".checkpoint-4.tmp-{}-0", getpid());
-  for (auto& name : {dead, own, std::string(".trash-checkpoint-1-7"), std::string(".other")})
-    put(dir / (name + "/file"), "x");
+  for (auto& name : {dead, own, std::string(".other")}) put(dir / (name + "/file"), "x");
   rotate_checkpoints(dir.path(), 0);
   EXPECT_FALSE(fs::exists(dir / dead));
-  EXPECT_FALSE(fs::exists(dir / ".trash-checkpoint-1-7"));
   EXPECT_TRUE(fs::exists(dir / own));
   EXPECT_TRUE(fs::exists(dir / ".other"));
-}
-
-// A process that was killed and not waited for yet; one that is still exiting.
-TEST(Rotation, RemovesLeftoversOfDyingProcesses) {
-  TempDir dir;
-  auto left_by = [&](pid_t process) {
-    std::string name = dir / fmt::format(".checkpoint-4.tmp-{}-0", process);
-    put(name + "/file", "x");
-    return name;
-  };
-  pid_t killed = fork();
-  if (killed == 0) _exit(0);
-  siginfo_t ended{};
-  waitid(P_PID, static_cast<id_t>(killed), &ended, WEXITED | WNOWAIT);
-  std::string name = left_by(killed);
-  remove_left_over(dir.path());
-  EXPECT_FALSE(fs::exists(name));
-  waitpid(killed, nullptr, 0);
-
-  int ends[2];  // it goes when the last one who could write has gone
-  ASSERT_EQ(pipe(ends), 0);
-  pid_t going = fork();
-  if (going == 0) {
-    char none;
-    close(ends[1]);
-    _exit(static_cast<int>(read(ends[0], &none, 1)));
-  }
-  name = left_by(going);
-  remove_left_over(dir.path());
-  EXPECT_TRUE(fs::exists(name));
-  std::thread lets_go([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    close(ends[1]);
-  });
-  remove_left_over(dir.path(), 200);
-  EXPECT_FALSE(fs::exists(name));
-  lets_go.join();
-  waitpid(going, nullptr, 0);
-  close(ends[0]);
 }
 
 }  // namespace

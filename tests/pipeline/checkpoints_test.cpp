@@ -9,6 +9,7 @@
 
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
+#include "core/left_over.h"
 #include "diagnose/requirements.h"
 #include "temporary_folder.h"
 
@@ -119,9 +120,10 @@ TEST_F(Checkpoints, OfAResumedRunNeedRoomForThoseThatItAdds) {
 TEST_F(Checkpoints, OneThatCannotBeRemovedIsAnError) {
   save("run", 5), save("run", 6);
   // Something is where it would be moved to.
-  const std::string trash = folder_ / "run/.trash-checkpoint-5-" + std::to_string(getpid());
-  fs::create_directory(trash);
-  write_file(trash + "/file", "");
+  const std::string name = temporary_name(folder_ / "run/checkpoint-5"), last = name.substr(name.rfind('-') + 1);
+  const std::string next = name.substr(0, name.size() - last.size()) + std::to_string(std::stoi(last) + 1);
+  fs::create_directory(next);
+  write_file(next + "/file", "");
   EXPECT_THROW(remove_checkpoint_of_step(folder_ / "run", 5, false), IoError);
   EXPECT_TRUE(fs::exists(folder_ / "run/checkpoint-5/manifest.json"));
 }
