@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "core/error.h"
+#include "core/protobuf.h"
 #include "core/shown.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/bpe.h"
@@ -16,69 +16,9 @@ namespace dml {
 namespace {
 
 using Type = SentencePieceModel::Type;
+using protobuf::Message;
 
-// Iterates over the fields of a protobuf message; every length is checked before it is used.
-class Message {
- public:
-  Message(std::string_view bytes, std::size_t start, std::string_view source)
-      : bytes_(bytes), start_(start), source_(source) {}
-
-  /// Advances to the next field; false at the end.
-  bool next() {
-    if (at_ >= bytes_.size()) return false;
-    std::uint64_t key = varint();
-    number = key >> 3;
-    wire_ = static_cast<int>(key & 7);
-    if (number == 0 || number >= (1u << 29)) fail("field number {}", number);
-    if (wire_ == 0) value_ = varint();
-    else if (wire_ == 1) take(8);
-    else if (wire_ == 5) take(4);
-    else if (wire_ == 2) take(varint());
-    else fail("wire type {}", wire_);
-    return true;
-  }
-  std::uint64_t integer() const { return need(0), value_; }
-  float real() const {
-    need(5);
-    float x;
-    std::memcpy(&x, data_.data(), 4);
-    return x;
-  }
-  std::string_view text() const { return need(2), data_; }
-  /// The field as a message.
-  Message message() const { return need(2), Message(data_, start_ + at_ - data_.size(), source_); }
-  template <class... Args>
-  [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
-    throw UserError("{}: not a SentencePiece model: byte {}: {}", source_, start_ + at_,
-                    fmt::format(text, std::forward<Args>(args)...));
-  }
-  std::uint64_t number = 0;
-
- private:
-  std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      if (at_ >= bytes_.size()) fail("cut off inside a number");
-      auto byte = static_cast<unsigned char>(bytes_[at_++]);
-      if (shift < 64) value |= static_cast<std::uint64_t>(byte & 127) << shift;
-      if (byte < 128) return value;
-    }
-    fail("a number of more than 10 bytes");
-  }
-  void take(std::uint64_t length) {
-    if (length > bytes_.size() - at_) fail("a field of {} bytes, {} are left", length, bytes_.size() - at_);
-    data_ = bytes_.substr(at_, length);
-    at_ += length;
-  }
-  void need(int wire) const {
-    if (wire_ != wire) fail("field {} has wire type {}, expected {}", number, wire_, wire);
-  }
-  std::string_view bytes_, data_;
-  std::size_t start_, at_ = 0;
-  std::string_view source_;
-  int wire_ = 0;
-  std::uint64_t value_ = 0;
-};
+std::string message_source(std::string_view source) { return fmt::format("{}: not a SentencePiece model", source); }
 
 void read_piece(Message message, SentencePieceModel& out) {
   SentencePieceModel::Piece piece;
@@ -106,7 +46,7 @@ void read_piece(Message message, SentencePieceModel& out) {
 // Counts the pieces before memory is allocated.
 std::size_t count_pieces(std::string_view bytes, std::string_view source) {
   std::size_t count = 0;
-  Message message(bytes, 0, source);
+  Message message(bytes, message_source(source));
   while (message.next())
     if (message.number == 1 && static_cast<std::int64_t>(++count) > kMaxVocabulary)
       message.fail("more than {} pieces", kMaxVocabulary);
@@ -240,7 +180,7 @@ SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string
   SentencePieceModel out;
   out.pieces.reserve(count_pieces(bytes, source));
   NamedIds ids;
-  Message message(bytes, 0, source);
+  Message message(bytes, message_source(source));
   while (message.next()) switch (message.number) {
       case 1:
         read_piece(message.message(), out);

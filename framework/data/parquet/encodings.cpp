@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/varint.h"
+
 namespace dml::parquet {
 namespace {
 
@@ -24,13 +26,9 @@ class Input {
     return x;
   }
   std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      const auto b = number<std::uint8_t>();
-      if (shift < 64) value |= static_cast<std::uint64_t>(b & 127) << shift;
-      if (b < 128) return value;
-    }
-    throw PageProblem("a number of more than 10 bytes");
+    const auto value = read_varint([&] { return number<std::uint8_t>(); });
+    if (!value) throw PageProblem("a number of more than 10 bytes");
+    return *value;
   }
   std::size_t left() const { return bytes_.size() - at_; }
   std::size_t position() const { return at_; }
@@ -72,8 +70,7 @@ void unpack(std::string_view bytes, int width, std::size_t count, std::vector<st
 // DELTA_BINARY_PACKED; sums wrap at the width of the column.
 std::vector<std::int64_t> read_delta(Input& in, bool narrow, std::size_t most) {
   const std::uint64_t block = in.varint(), parts = in.varint(), count = in.varint();
-  const std::uint64_t zigzag = in.varint();
-  std::uint64_t value = (zigzag >> 1) ^ (~(zigzag & 1) + 1);
+  std::uint64_t value = unzigzag(in.varint());
   if (block == 0 || block % 128 != 0 || block > (1 << 20) || parts == 0 || block % parts != 0 ||
       block / parts % 32 != 0)
     throw PageProblem("the sizes of its delta blocks are impossible");
@@ -84,7 +81,7 @@ std::vector<std::int64_t> read_delta(Input& in, bool narrow, std::size_t most) {
   if (count > 0) put();
   const std::uint64_t each = block / parts;
   while (out.size() < count) {
-    const std::uint64_t folded = in.varint(), least = (folded >> 1) ^ (~(folded & 1) + 1);
+    const std::uint64_t least = unzigzag(in.varint());
     const std::string_view widths = in.take(parts);
     for (std::uint64_t p = 0; p < parts && out.size() < count; ++p) {
       const int width = static_cast<unsigned char>(widths[p]);

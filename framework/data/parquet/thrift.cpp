@@ -1,6 +1,7 @@
 #include "data/parquet/thrift.h"
 
 #include "core/error.h"
+#include "core/varint.h"
 
 namespace dml::parquet {
 
@@ -23,19 +24,12 @@ std::uint8_t Thrift::byte() {
 }
 
 std::uint64_t Thrift::varint() {
-  std::uint64_t value = 0;
-  for (int shift = 0; shift < 70; shift += 7) {
-    const auto b = byte();
-    if (shift < 64) value |= static_cast<std::uint64_t>(b & 127) << shift;
-    if (b < 128) return value;
-  }
-  fail("a number of more than 10 bytes");
+  const auto value = read_varint([&] { return byte(); });
+  if (!value) fail("a number of more than 10 bytes");
+  return *value;
 }
 
-std::int64_t Thrift::zigzag() {
-  const std::uint64_t x = varint();
-  return static_cast<std::int64_t>(x >> 1) ^ -static_cast<std::int64_t>(x & 1);
-}
+std::int64_t Thrift::zigzag() { return static_cast<std::int64_t>(unzigzag(varint())); }
 
 std::int64_t Thrift::integer(Type type) {
   if (type == i8) return static_cast<std::int8_t>(byte());
