@@ -5,6 +5,7 @@
 #include "assembly/harness_task.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/lines.h"
 
 namespace dml {
 
@@ -14,15 +15,12 @@ std::vector<EvalRow> read_eval_rows(const std::vector<std::string>& files) {
   Problems problems;
   for (const std::string& path : files) {
     const std::string text = read_file(path);
-    std::size_t number = 0;
-    for (std::size_t at = 0; at < text.size() && problems.all().size() < kMaxProblems;) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      const std::string_view line(text.data() + at, end - at);
-      at = end + 1;
-      const std::string place = fmt::format("{}:{}", path, ++number);
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    for (const Line line : Lines(text)) {
+      if (problems.all().size() >= kMaxProblems) break;
+      if (line.blank()) continue;
+      const std::string place = fmt::format("{}:{}", path, line.number);
       try {
-        Json row = parse_json(line, place);
+        Json row = parse_json(line.text, place);
         if (!row.is_object()) throw UserError("{}: a row must be an object", place);
         rows.push_back({std::move(row), place});
       } catch (const UserError& e) {

@@ -7,6 +7,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/lines.h"
 #include "core/regex.h"
 #include "recipe/codecs.h"
 #include "recipe/reader.h"
@@ -46,19 +47,14 @@ constexpr const char* kKnown[] = {
 
 /// Lines that ask for Python: YAML readers would stop at the first tag.
 void refuse_python(const std::string& text, Report& report) {
-  int number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
-    ++number;
-    at = end + 1;
+  for (const auto [number, line] : Lines(text)) {
     const auto tag = line.find("!function");
     if (tag == line.npos || line.find('#') < tag) continue;
     const auto first = line.find_first_not_of(" -\t");
-    const std::string key = line.substr(first, std::min(line.find(':', first), tag) - first);
-    report.error({number, static_cast<int>(tag) + 1},
+    const std::string_view key = line.substr(first, std::min(line.find(':', first), tag) - first);
+    report.error({static_cast<int>(number), static_cast<int>(tag) + 1},
                  fmt::format("'{}' is a Python function ({}); dml runs no Python: write it in Jinja", key,
-                             recipe::shown(line.substr(tag + 10))));
+                             recipe::shown(std::string(line.substr(tag + 10)))));
   }
 }
 

@@ -4,6 +4,7 @@
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/lines.h"
 
 namespace dml {
 namespace {
@@ -37,13 +38,7 @@ int run_grammar(const std::vector<std::string>& words) {
   }
   const std::string rows = read_text_file(*g.check);
   std::string out;
-  for (std::size_t begin = 0; begin < rows.size();) {
-    const std::size_t end = std::min(rows.find('\n', begin), rows.size());
-    std::string_view row = std::string_view(rows).substr(begin, end - begin);
-    if (row.ends_with('\r')) row.remove_suffix(1);  // as in a dataset
-    out += automaton->accepts(row) ? "accept\n" : "reject\n";
-    begin = end + 1;
-  }
+  for (const Line row : Lines(rows)) out += automaton->accepts(row.text) ? "accept\n" : "reject\n";
   print(out);
   return 0;
 }

@@ -2,8 +2,6 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <sstream>
-
 #include "assembly/hub_files.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -12,6 +10,7 @@
 #include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/lines.h"
 #include "core/log.h"
 #include "core/placement.h"
 #include "core/text.h"
@@ -87,15 +86,13 @@ std::vector<std::string> read_keys(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0) throw IoError(path, "cannot be read");
   if (status.st_mode & 077) throw UserError("--api-key-file: {} can be read by others; chmod 600 {}", path, path);
   std::vector<std::string> keys;
-  std::istringstream lines(read_file(path, 1 << 20));
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    const std::string_view text = trim(line), key = text.substr(0, text.find_first_of(" \t"));
+  const std::string file = read_file(path, 1 << 20);
+  for (const Line line : Lines(file)) {
+    const std::string_view text = trim(line.text), key = text.substr(0, text.find_first_of(" \t"));
     if (key.empty() || key[0] == '#') continue;
     const std::string_view rest = trim(text.substr(key.size()));
     if (!rest.empty() && rest[0] != '#')
-      throw UserError("--api-key-file: {}:{}: expected one key per line, without spaces", path, number);
+      throw UserError("--api-key-file: {}:{}: expected one key per line, without spaces", path, line.number);
     keys.emplace_back(key);
   }
   if (keys.empty()) throw UserError("--api-key-file: {} has no key", path);

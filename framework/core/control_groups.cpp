@@ -3,6 +3,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/lines.h"
+
 namespace dml {
 namespace {
 
@@ -31,15 +33,14 @@ std::string own_control_groups() {
 std::vector<ControlGroup> control_groups(const std::string& groups, const std::string& root,
                                          const std::string& controller) {
   std::vector<ControlGroup> out;
-  std::istringstream lines(groups);
-  for (std::string line; std::getline(lines, line);) {
+  for (const auto [number, line] : Lines(groups)) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == line.npos || second == line.npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string controllers = "," + std::string(line.substr(first + 1, second - first - 1)) + ",";
     const bool unified = controllers == ",,";
     if (!unified && controllers.find("," + controller + ",") == controllers.npos) continue;
     // Inside a container the path may be that of the host, of which only the top folder of the mount is visible.
-    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+    for (std::string path(line.substr(second + 1));; path.resize(path.rfind('/'))) {
       out.push_back({root + (unified ? "" : "/" + controller) + path, unified});
       if (path.rfind('/') == path.npos) break;
     }

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "core/lines.h"
 
 namespace dml {
 namespace {
@@ -57,14 +58,8 @@ std::string score_line(std::size_t row, const RowScore& s) {
 std::vector<RowScore> read_scores(const std::string& path) {
   const std::string text = read_file(path);
   std::vector<RowScore> out;
-  std::size_t number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    ++number;
-    if (end > at)
-      out.push_back(parsed(std::string_view(text).substr(at, end - at), fmt::format("{}:{}", path, number)));
-    at = end + 1;
-  }
+  for (const Line line : Lines(text))
+    if (!line.blank()) out.push_back(parsed(line.text, fmt::format("{}:{}", path, line.number)));
   if (out.empty()) throw UserError("{}: no scores; `dml score` writes them", path);
   return out;
 }

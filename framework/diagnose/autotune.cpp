@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/lines.h"
 #include "train/progress.h"
 
 namespace dml {
@@ -47,10 +48,7 @@ std::vector<std::string> bench_arguments(const std::vector<std::string>& command
 
 LayoutRate rate_from(const RankLayout& layout, const std::string& output) {
   LayoutRate rate{layout};
-  for (std::size_t at = 0; at < output.size();) {
-    const std::size_t end = std::min(output.find('\n', at), output.size());
-    const std::string line = output.substr(at, end - at);
-    at = end + 1;
+  for (const auto [number, line] : Lines(output)) {
     if (line.starts_with('{')) {
       rate.tokens_per_second = json_number(parse_json(line, "dml bench"), "tok_s", 0, "dml bench");
       rate.problem.clear();

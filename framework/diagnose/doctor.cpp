@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <clocale>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -23,6 +21,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/lines.h"
 #include "core/memory_limits.h"
 #include "core/size_text.h"
 #include "core/topology.h"
@@ -233,11 +232,8 @@ Diagnosis examine(Comm& comm, const Recipe* recipe) {
       if (f.verdict == Verdict::bad)
         complaints += fmt::format("rank {} on {}: {}: {} ({})\n", comm.rank(), comm.host(), f.name, f.value, f.advice);
   for (const std::string& other : comm.all_gather(complaints))
-    for (std::size_t at = 0; at < other.size();) {
-      std::size_t end = std::min(other.find('\n', at), other.size());
-      mine.findings.push_back({Verdict::bad, "another rank", other.substr(at, end - at), ""});
-      at = end + 1;
-    }
+    for (const Line line : Lines(other))
+      mine.findings.push_back({Verdict::bad, "another rank", std::string(line.text), ""});
   examine_ranks(comm, mine);
   bool bad = comm.max(static_cast<std::int64_t>(!mine.healthy())) > 0;
   if (bad && mine.healthy()) mine.findings.push_back({Verdict::bad, "other ranks", "see rank 0", ""});

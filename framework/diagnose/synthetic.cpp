@@ -7,6 +7,7 @@
 #include "checkpoint/safetensors_dtype.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/lines.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "core/rounding.h"
@@ -37,19 +38,15 @@ DType storage_of(const WeightName& w, const ModelSection& model, const AdapterSe
 std::vector<SyntheticDocument> read_documents(const std::string& path) {
   constexpr std::int64_t kLongest = 1 << 24;
   std::vector<SyntheticDocument> documents;
-  std::string text = read_file(path, 1 << 24);
-  int line = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string row = text.substr(at, end - at);
-    at = end + 1;
-    ++line;
+  const std::string text = read_file(path, 1 << 24);
+  for (const Line line : Lines(text)) {
+    const std::string row(line.text);
     if (row.empty() || row[0] == '#') continue;
     long tokens = 0, trained = 0;
     if (std::sscanf(row.c_str(), "%ld %ld", &tokens, &trained) != 2 || tokens < 2 || tokens > kLongest || trained < 0 ||
         trained >= tokens)
-      throw UserError("{}:{}: expected 'TOKENS TRAINED' with 2 ≤ TOKENS and TRAINED < TOKENS, got '{}'", path, line,
-                      row.substr(0, 60));
+      throw UserError("{}:{}: expected 'TOKENS TRAINED' with 2 ≤ TOKENS and TRAINED < TOKENS, got '{}'", path,
+                      line.number, row.substr(0, 60));
     documents.push_back({tokens, trained});
   }
   if (documents.empty()) throw UserError("{}: contains no documents", path);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/lines.h"
+
 namespace dml {
 namespace {
 
@@ -62,10 +64,7 @@ void add_changes(const std::string& path, const Json& before, const Json& after,
 
 std::vector<std::pair<std::string, std::string>> recipe_items(const std::string& resolved) {
   std::vector<std::pair<std::string, std::string>> items;
-  for (std::size_t at = 0; at < resolved.size();) {
-    const std::size_t end = std::min(resolved.find('\n', at), resolved.size());
-    const std::string line = resolved.substr(at, end - at);
-    at = end + 1;
+  for (const auto [number, line] : Lines(resolved)) {
     if (line.empty() || line[0] == '#') continue;
     if (const std::size_t colon = line.find(':'); line[0] != ' ' && line[0] != '-' && colon != line.npos)
       items.emplace_back(line.substr(0, colon), line.substr(std::min(line.size(), colon + 2)));

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/lines.h"
 
 namespace dml {
 namespace {
@@ -17,18 +18,14 @@ bool is_of(const SweepRecord& record, const Json& settings, const std::string& i
 SweepRecords::SweepRecords(const std::string& directory) : path_(directory + "/sweep.jsonl") {
   if (!file_exists(path_)) return;
   const std::string text = read_file(path_);
-  int number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string place = fmt::format("{}:{}", path_, ++number);
-    if (end > at) {
-      const Json line = parse_json(std::string_view(text).substr(at, end - at), place);
-      if (!line.is_object()) throw UserError("{}: not a record of `dml sweep`", place);
-      all_.push_back({json_string(line, "name", "", place), line.value("settings", Json()),
-                      line.value("overrides", Json::object()), json_string(line, "inputs", "", place),
-                      json_integer(line, "exit", -1, place)});
-    }
-    at = end + 1;
+  for (const Line line : Lines(text)) {
+    if (line.blank()) continue;
+    const std::string place = fmt::format("{}:{}", path_, line.number);
+    const Json record = parse_json(line.text, place);
+    if (!record.is_object()) throw UserError("{}: not a record of `dml sweep`", place);
+    all_.push_back({json_string(record, "name", "", place), record.value("settings", Json()),
+                    record.value("overrides", Json::object()), json_string(record, "inputs", "", place),
+                    json_integer(record, "exit", -1, place)});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/lines.h"
 #include "core/shown.h"
 #include "tokenizer/tokenizer_json.h"
 
@@ -171,19 +172,13 @@ TokenizerJson parse_tokenizer_json(std::string_view text, std::string_view sourc
 
 void parse_merges(std::string_view text, std::string_view source, TokenizerJson& into) {
   into.has_merges = true;
-  std::size_t line_number = 0;
-  while (!text.empty()) {
-    std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    ++line_number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
+  for (const auto [number, line] : Lines(text)) {
     if (line.empty() || line.starts_with("#version")) continue;
     std::size_t space = line.find(' ');
     if (space == line.npos || space == 0 || space + 1 == line.size() || line.find(' ', space + 1) != line.npos)
-      throw UserError("{}:{}: a merge is two tokens with a space between", source, line_number);
+      throw UserError("{}:{}: a merge is two tokens with a space between", source, number);
     if (into.merges.size() >= 2 * static_cast<std::size_t>(kMaxVocabulary))
-      throw UserError("{}:{}: more than {} merges", source, line_number, kMaxVocabulary);
+      throw UserError("{}:{}: more than {} merges", source, number, kMaxVocabulary);
     into.merges.add(line.substr(0, space));
     into.merges.add(line.substr(space + 1));
   }
