@@ -2,7 +2,6 @@
 // they spell. Unlike the loss per token it compares models with different tokenizers (Gao et al. 2020, arXiv
 // 2101.00027). Special tokens (end of text, of a turn) count in the cross-entropy and have no bytes.
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 
 #include "assembly/eval_metrics.h"

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "assembly/memory_plan.h"
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/files.h"

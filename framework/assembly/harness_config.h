@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/json.h"
-#include "recipe/node.h"
 
 namespace dml {
 

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "core/json.h"
 #include "prompt/strategy.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"

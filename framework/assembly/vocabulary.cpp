@@ -1,7 +1,6 @@
 #include "assembly/vocabulary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 

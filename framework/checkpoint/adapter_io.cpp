@@ -5,7 +5,6 @@
 #include "checkpoint/finite.h"
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/safetensors.h"
-#include "core/closest.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"

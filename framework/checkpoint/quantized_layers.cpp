@@ -1,6 +1,5 @@
 // Quantizes the base's tensors to codes and scales, one layer file at a time.
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <set>
 

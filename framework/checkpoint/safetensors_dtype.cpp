@@ -34,6 +34,9 @@ constexpr std::pair<DType, std::string_view> kNames[] = {
     {DType::f4, "F4"},
 };
 
+constexpr std::pair<DType, std::string_view> kTransformersNames[] = {
+    {DType::f32, "float32"}, {DType::f16, "float16"}, {DType::bf16, "bfloat16"}};
+
 template <class T, class Convert>
 void read_as(const void* data, std::int64_t count, float* out, Convert convert) {
   auto* bytes = static_cast<const char*>(data);
@@ -55,6 +58,18 @@ std::string_view safetensors_name(DType dtype) {
 std::optional<DType> dtype_from_safetensors(std::string_view name) {
   for (auto& [type, known] : kNames)
     if (known == name) return type;
+  return std::nullopt;
+}
+
+std::string_view transformers_name(DType dtype) {
+  for (auto& [type, name] : kTransformersNames)
+    if (type == dtype) return name;
+  DML_CHECK(false, "weights of type {}", dtype_row(dtype).name);
+}
+
+std::optional<DType> weight_dtype_named(std::string_view name) {
+  for (auto& [type, known] : kTransformersNames)
+    if (name == known || name == dtype_row(type).name) return type;
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// safetensors' names of dtypes, and conversion of element types to and from float32. All arithmetic is in float32;
+// Other programs' names of dtypes, and conversion of element types to and from float32. All arithmetic is in float32;
 // other types are read through read_floats().
 #pragma once
 
@@ -14,6 +14,11 @@ namespace dml {
 std::string_view safetensors_name(DType dtype);
 /// Empty for a name that safetensors does not define.
 std::optional<DType> dtype_from_safetensors(std::string_view name);
+
+/// What config.json calls the type of unquantized weights: "float32", "float16" or "bfloat16".
+std::string_view transformers_name(DType dtype);
+/// A type of unquantized weights by its own or transformers' name: "bf16" or "bfloat16". Empty for other names.
+std::optional<DType> weight_dtype_named(std::string_view name);
 
 /// Whether the kernels use it directly from a mapped file: f32, f16 and bf16.
 bool is_plain_float(DType dtype);

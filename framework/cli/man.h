@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
-
 namespace dml {
 
 struct ManPage {

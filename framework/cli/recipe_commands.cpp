@@ -1,5 +1,4 @@
 // dml validate, dml list, dml schema, dml version.
-#include <cstdio>
 
 #include "assembly/eval_metrics.h"
 #include "checkpoint/model_config.h"

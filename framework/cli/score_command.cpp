@@ -10,7 +10,6 @@
 #include "cli/row_view.h"
 #include "cli/stages.h"
 #include "core/files.h"
-#include "core/log.h"
 #include "pipeline/reward_scores.h"
 #include "pipeline/score.h"
 

@@ -15,7 +15,6 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "core/size_text.h"
 #include "diagnose/requirements.h"

@@ -1,9 +1,7 @@
 #include "data/file_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
-#include <optional>
 
 #include "core/closest.h"
 #include "core/error.h"

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/files.h"
 #include "core/utf8.h"
 #include "data/inspect.h"
 #include "data/page_source.h"

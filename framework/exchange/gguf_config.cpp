@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "checkpoint/model_config.h"
-#include "core/bf16.h"
 #include "core/error.h"
 #include "exchange/gguf_families.h"
 #include "exchange/gguf_model.h"

@@ -1,6 +1,5 @@
 #include "exchange/gguf_export.h"
 
-#include <atomic>
 #include <cmath>
 #include <map>
 

@@ -1,7 +1,6 @@
 #include "exchange/gguf_mix.h"
 
-#include <algorithm>
-
+#include "checkpoint/safetensors_dtype.h"
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -78,9 +77,7 @@ const std::vector<GgufFileType>& gguf_file_types() {
 
 const GgufFileType& gguf_file_type(const std::string& name) {
   std::string low = ascii_lower(name);
-  if (low == "float32") low = "f32";
-  if (low == "float16") low = "f16";
-  if (low == "bfloat16") low = "bf16";
+  if (const auto dtype = weight_dtype_named(low)) low = dtype_row(*dtype).name;
   std::vector<std::string> names;
   for (const GgufFileType& t : gguf_file_types()) {
     if (t.name == low) return t;

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <shared_mutex>
 #include <vector>

@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "core/closest.h"
 #include "core/error.h"
 #include "core/utf8.h"
 #include "jinja/builtins.h"

@@ -1,7 +1,6 @@
 #include "kernels/cached_rows.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/bf16.h"
 #include "core/error.h"

@@ -1,7 +1,6 @@
 #include "kernels/cross_entropy.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "core/parallel.h"

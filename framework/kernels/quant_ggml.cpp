@@ -1,7 +1,6 @@
 #include "kernels/quant_ggml.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 

@@ -1,7 +1,6 @@
 #include "model/spec.h"
 
 #include <cmath>
-#include <numeric>
 
 #include "core/error.h"
 #include "model/weight_names.h"

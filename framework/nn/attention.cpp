@@ -1,6 +1,5 @@
 #include "nn/attention.h"
 
-#include <algorithm>
 #include <array>
 
 #include "core/error.h"

@@ -1,7 +1,6 @@
 #include "optim/arguments.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 

@@ -1,7 +1,6 @@
 #include "pipeline/comparison.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 

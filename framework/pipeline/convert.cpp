@@ -13,9 +13,11 @@
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/left_over.h"
 #include "core/model_file_names.h"
 #include "exchange/gguf_adapter.h"
 #include "exchange/gguf_export.h"
@@ -30,9 +32,7 @@ namespace fs = std::filesystem;
 namespace {
 
 DType parse_dtype(const std::string& text) {
-  if (text == "f32" || text == "float32") return DType::f32;
-  if (text == "f16" || text == "float16") return DType::f16;
-  if (text == "bf16" || text == "bfloat16") return DType::bf16;
+  if (const auto dtype = weight_dtype_named(text)) return *dtype;
   throw UserError("--dtype: '{}' is not one of f32, f16, bf16", text);
 }
 
@@ -93,7 +93,7 @@ void convert_model(const Conversion& c, const std::string& output) {
   if (!to && (is_gguf_file(c.input) || std::ranges::any_of(in.files.tensors(), &TensorView::quantized)))
     to = in.dtype();
   auto type_of = [&](const TensorView& t) { return to && t.readable() ? *to : t.dtype; };
-  if (to) changes["dtype"] = *to == DType::bf16 ? "bfloat16" : *to == DType::f16 ? "float16" : "float32";
+  if (to) changes["dtype"] = transformers_name(*to);
   std::vector<TensorInfo> infos;
   for (const TensorView& t : in.files.tensors())
     if (t.name != head || !(tie || spec.tied))

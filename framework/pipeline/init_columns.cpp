@@ -1,7 +1,6 @@
 #include "pipeline/init_columns.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "core/closest.h"
 #include "core/error.h"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
 #include "diagnose/weightless_model.h"
 #include "model/spec.h"
 #include "tokenizer/tokenizer.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/closest.h"
 #include "core/error.h"
 #include "recipe/reader.h"
 #include "recipe/stages.h"

@@ -1,7 +1,6 @@
 // Documentation from the field list: the help of a key, recipes/REFERENCE.md.
 #include <fmt/format.h>
 
-#include "core/closest.h"
 #include "core/error.h"
 #include "recipe/codecs.h"
 

@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/files.h"
-#include "hub/cache.h"
 #include "recipe/rule_report.h"
 #include "recipe/stages.h"
 

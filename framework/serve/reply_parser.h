@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
-
 namespace dml {
 
 /// The format of tool calls.

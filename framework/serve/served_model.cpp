@@ -7,7 +7,6 @@
 #include "assembly/job.h"
 #include "assembly/model_location.h"
 #include "assembly/vocabulary.h"
-#include "core/closest.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"

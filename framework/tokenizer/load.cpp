@@ -2,7 +2,6 @@
 // by tokenizer_config.json, and finally by the recipe.
 #include <algorithm>
 
-#include "core/closest.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"

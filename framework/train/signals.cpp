@@ -4,7 +4,6 @@
 #include <csignal>
 
 #include <array>
-#include <utility>
 
 #include "core/error.h"
 

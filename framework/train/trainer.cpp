@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "checkpoint/checkpoint_dir.h"
 #include "core/clock.h"

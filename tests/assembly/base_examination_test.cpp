@@ -1,8 +1,6 @@
 // Reading every byte of a base: its digest, and values that are not finite.
 #include <gmock/gmock.h>
 
-#include <bit>
-#include <filesystem>
 #include <limits>
 
 #include "assembly/base_model.h"

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <random>
-#include <set>
 
 #include "assembly/base_model.h"
 #include "generate/engine.h"

@@ -2,8 +2,6 @@
 // names of transformers' modules, and is saved back with everything else as it came.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "assembly/model_output.h"
 #include "checkpoint/model_config.h"
 #include "core/files.h"

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "model/weight_names.h"

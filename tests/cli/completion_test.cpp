@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <set>
 #include <sstream>
 
 #include "cli/command.h"

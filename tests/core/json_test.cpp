@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <filesystem>
-
 #include "core/error.h"
 #include "core/files.h"
 #include "temporary_folder.h"

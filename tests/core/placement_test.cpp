@@ -6,7 +6,6 @@
 #include <sched.h>
 
 #include <latch>
-#include <numeric>
 #include <set>
 #include <vector>
 

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdio>
 #include <cstdlib>
 
 #include "core/files.h"

@@ -1,5 +1,4 @@
 // Evaluations of one's own: alone, on several ranks, and during training.
-#include <filesystem>
 #include <map>
 
 #include "core/files.h"

@@ -2,7 +2,6 @@
 // and results that are pushed during a run.
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <map>

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <regex>
-#include <sstream>
 
 #include <fmt/format.h>
 

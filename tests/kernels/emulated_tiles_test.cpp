@@ -14,7 +14,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 // For this part of the file alone: nothing inline that other files share may need these instructions.

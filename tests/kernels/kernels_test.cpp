@@ -1,8 +1,8 @@
 // What the table of cases does not cover: storages, single rows, odd modes, optimizers, and walks without memory.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <string>

@@ -1,8 +1,6 @@
 // dml launch --hostfile for real: two hosts, that is network namespaces joined by a link (tools/two_hosts.sh).
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "core/files.h"
 #include "e2e/workshop.h"
 

@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "core/error.h"
 #include "dist/strategy.h"
 #include "evaluate/checks.h"

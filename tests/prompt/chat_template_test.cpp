@@ -4,9 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <filesystem>
-
 #include "core/error.h"
 #include "core/files.h"
 #include "prompt/chat_formats.h"

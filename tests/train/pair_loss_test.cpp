@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
 #include "train/objective/logistic.h"
 #include "train/objective/reward_objective.h"

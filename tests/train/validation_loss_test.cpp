@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "dist/thread_ranks.h"
 #include "model/golden.h"

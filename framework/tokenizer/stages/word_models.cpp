@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "core/shown.h"
-#include "tokenizer/text/unicode.h"
 
 namespace dml {
 namespace {

@@ -1,7 +1,5 @@
 #include "train/objective/reward_objective.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "train/objective/logistic.h"
 
