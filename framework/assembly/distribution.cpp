@@ -114,7 +114,7 @@ bool shards_frozen(const DistributionSection& section, const DistributionStrateg
   if (strategy.shard_ranks() == 1) return false;
   if (section.shard_frozen_weights) return *section.shard_frozen_weights;
   const bool too_large = comm.local_size() < strategy.shard_ranks() && bytes > available_memory();
-  return comm.max(too_large ? 1 : 0) > 0;
+  return comm.any(too_large);
 }
 
 void write_residuals(const std::string& folder, std::span<const std::span<bf16>> units, const std::string& strategy,
@@ -135,7 +135,7 @@ bool read_residuals(const std::string& checkpoint, DistributionStrategy& strateg
                     Comm& comm) {
   if (strategy.residuals().empty()) return !file_exists(residual_file(checkpoint, 0));  // as with one rank
   bool read = read_mine(residual_file(checkpoint, comm.rank()), strategy, maker(name, comm));
-  if (comm.max(read ? 0 : 1) == 0) return true;
+  if (!comm.any(!read)) return true;
   for (auto unit : strategy.residuals()) std::ranges::fill(unit, bf16{0});
   return false;
 }

@@ -1,10 +1,10 @@
 #include "assembly/model_location.h"
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include "checkpoint/packed_groups.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/version.h"
@@ -15,8 +15,7 @@ namespace dml {
 namespace {
 
 std::string cache_directory() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return std::string(cache) + "/dml";
-  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache/dml";
+  if (const std::string caches = cache_home(); !caches.empty()) return caches + "/dml";
   throw UserError("a GGUF file's tokenizer is unpacked into the user's cache: set XDG_CACHE_HOME or HOME to a folder");
 }
 

@@ -3,17 +3,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "cli/output.h"
 #include "core/error.h"
+#include "train/progress.h"
 
 namespace dml {
 
 void show_rows(const Prepared& prepared, const Examples& examples, const std::vector<std::int64_t>& rows,
                const Tokenizer& tokenizer, const RowsShown& how) {
-  const char* no_color = std::getenv("NO_COLOR");
-  const ViewStyle style{isatty(STDOUT_FILENO) == 1 && !(no_color && *no_color), how.ids};
+  const ViewStyle style{terminal_style(STDOUT_FILENO).color, how.ids};
   for (std::int64_t i : rows) {
     const std::string title = fmt::format("row {}, {}", i, prepared.place(examples.stored(i)));
     for (const RowView& row : view_documents(examples, i, tokenizer, title))

@@ -235,7 +235,7 @@ Diagnosis examine(Comm& comm, const Recipe* recipe) {
     for (const Line line : Lines(other))
       mine.findings.push_back({Verdict::bad, "another rank", std::string(line.text), ""});
   examine_ranks(comm, mine);
-  bool bad = comm.max(static_cast<std::int64_t>(!mine.healthy())) > 0;
+  const bool bad = comm.any(!mine.healthy());
   if (bad && mine.healthy()) mine.findings.push_back({Verdict::bad, "other ranks", "see rank 0", ""});
   return mine;
 }

@@ -1,11 +1,11 @@
 #include "diagnose/slurm.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/regex.h"
+#include "core/text.h"
 
 namespace dml {
 namespace {
@@ -82,9 +82,7 @@ std::optional<ResumePoint> resume_point(std::vector<std::string>& words) {
 std::string slurm_name(const LaunchRequest& request) {
   std::string name = request.command.empty() ? "dml" : request.command[0];
   if (request.command.size() > 1) name += "-" + std::filesystem::path(request.command[1]).stem().string();
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '_' && c != '.'; }, '_');
-  return name;
+  return plain_name(std::move(name));
 }
 
 std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request, const LaunchHost& host) {

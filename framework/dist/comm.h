@@ -63,6 +63,8 @@ class Comm {
   double sum(double mine);
   std::int64_t sum(std::int64_t mine);
   std::int64_t max(std::int64_t mine);
+  /// Whether it is true on some rank.
+  bool any(bool mine) { return max(mine ? 1 : 0) > 0; }
   std::string broadcast_text(const std::string& text, int root);
 
   /// The timeout of a wait in seconds; the recipe's dist_timeout.

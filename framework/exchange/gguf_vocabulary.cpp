@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "tokenizer/load.h"
 #include "tokenizer/sentencepiece_model.h"
@@ -26,11 +27,7 @@ bool looks_special(std::string_view text) {
   return text == "<pad>" || text == "<mask>" || text == "<2mass>";
 }
 
-std::string with_spaces(std::string text) {
-  for (std::size_t at = 0; (at = text.find(kSpaceMark, at)) != text.npos; ++at)
-    text.replace(at, kSpaceMark.size(), " ");
-  return text;
-}
+std::string with_spaces(std::string text) { return with_replaced(text, kSpaceMark, " "); }
 
 // Reads the model's own tables: tokenizer.json, or vocab.json with merges.txt.
 TokenizerJson read_tables(const std::string& directory) {

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/text.h"
 #include "jinja/template.h"
 #include "jinja/value.h"
 
@@ -123,13 +124,6 @@ std::string of_messages(const Pieces& p) {
          "{{ end }}{{ end }}";
 }
 
-std::string trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == text.npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(kBlank) + 1 - first));
-}
-
 // The text after an answer, whether or not another question follows.
 std::string end_of_answer(const Renderer& renderer, const Pieces& p) {
   const std::vector<std::string> last = renderer.around({kQuestion, kAnswer}, false);
@@ -138,7 +132,7 @@ std::string end_of_answer(const Renderer& renderer, const Pieces& p) {
   if (p.next) end = end.substr(0, static_cast<std::size_t>(std::ranges::mismatch(end, *p.next).in1 - end.begin()));
   if (const std::size_t open = end.rfind('<'); open != end.npos && end.find('>', open) == end.npos)
     end = end.substr(0, open);  // two tokens that begin alike
-  return trimmed(end);
+  return std::string(trim(end));
 }
 
 // Whether the text means itself in a template between triple quotes.

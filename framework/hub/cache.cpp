@@ -98,9 +98,8 @@ std::optional<HubName> parse_hub_name(std::string_view text) {
 
 std::string hub_home() {
   if (std::string home = environment("HF_HOME"); !home.empty()) return home;
-  if (std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface";
-  const std::string home = environment("HOME");
-  return home.empty() ? "" : home + "/.cache/huggingface";
+  const std::string caches = cache_home();
+  return caches.empty() ? "" : caches + "/huggingface";
 }
 
 std::string hub_cache_directory() {

@@ -1,21 +1,16 @@
 #include "hub/listing.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "core/error.h"
 #include "core/shown.h"
+#include "core/text.h"
 #include "core/utf8.h"
 
 namespace dml {
 namespace {
 
 constexpr std::size_t kMaxPages = 1000, kMaxFiles = 200'000;
-
-bool is_digest(const std::string& text, std::size_t digits) {
-  return text.size() == digits &&
-         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
-}
 
 // The URL of the next page from the header Link: <URL>; rel="next"; only at the endpoint itself.
 std::string next_page(const WebAnswer& answer, const std::string& endpoint) {
@@ -35,7 +30,7 @@ void add_file(const Json& entry, const std::string& what, HubListing& out) {
   const bool large = lfs.is_object();
   const std::int64_t size = json_integer(large && lfs.contains("size") ? lfs : entry, "size", -1, what);
   file.digest = json_string(large ? lfs : entry, "oid", "", what);
-  if (size < 0 || !is_digest(file.digest, large ? 64 : 40))
+  if (size < 0 || !is_hex(file.digest, large ? 64 : 40))
     throw UserError("{}: '{}' is listed without its size or digest", what, file.path);
   file.size = static_cast<std::uint64_t>(size);
   out.files.push_back(std::move(file));

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/text.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -30,9 +31,7 @@ std::string etag_of(const WebHeaders& headers) {
   return {};
 }
 
-bool is_digest(const std::string& tag) {
-  return (tag.size() == 40 || tag.size() == 64) && tag.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
+bool is_digest(const std::string& tag) { return is_hex(tag, 40) || is_hex(tag, 64); }
 
 Descriptor open_file(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));

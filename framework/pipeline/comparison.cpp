@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/text.h"
 #include "diagnose/launch.h"
 #include "pipeline/recipe_changes.h"
 #include "pipeline/report.h"
@@ -184,9 +185,7 @@ std::vector<std::string> write_charts(const std::string& folder,
   make_directories(folder);
   std::vector<std::string> paths;
   for (auto& [name, chart] : charts) {
-    std::string file = name;
-    std::ranges::replace_if(
-        file, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '_' && c != '.'; }, '_');
+    const std::string file = plain_name(name);
     const std::string svg = folder + "/" + file + ".svg";
     write_file(svg, chart_svg(chart, kPictureChart, true));
     paths.push_back(svg);

@@ -49,7 +49,7 @@ void RunPlan::find_references(bool values_loaded) {
   forget(data.references, examples, parts);
   const std::string path = reference_path();
   read_references(path, data.references);
-  if (comm.max(complete(data.references, parts) ? 0 : 1) == 0) {
+  if (!comm.any(!complete(data.references, parts))) {
     log_info("Reference  log-probabilities from {}", path);
     return;
   }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/text.h"
+
 namespace dml {
 namespace {
 
@@ -35,19 +37,13 @@ const Style kChatmlStyle{"<|im_start|>system\n{system}<|im_end|>\n",
 const Style kPhi{"<|system|>\n{system}<|end|>\n", "<|user|>\n{instruction}<|end|>\n<|assistant|>\n",
                  "<|user|>\n{instruction}<|end|>{input}<|assistant|>"};
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 // A format in a style with fixed system texts ("": none).
 InstructionFormat fixed(std::string name, std::string help, const Style& style, const std::string& system_without,
                         const std::string& system_with, const std::string& instruction = "{instruction}",
                         const std::string& input = "{input}", const std::string& answer = "{output}") {
   auto lay = [&](const std::string& system, const std::string& turn) {
-    std::string head = system.empty() ? "" : replaced(style.system, "{system}", system);
-    return head + replaced(replaced(turn, "{instruction}", instruction), "{input}", input);
+    std::string head = system.empty() ? "" : with_replaced(style.system, "{system}", system);
+    return head + with_replaced(with_replaced(turn, "{instruction}", instruction), "{input}", input);
   };
   InstructionFormat format;
   format.name = std::move(name);

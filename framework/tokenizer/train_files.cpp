@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "tokenizer/sentencepiece_model.h"
 #include "tokenizer/train.h"
@@ -24,14 +25,9 @@ const std::string kMark = "\u2581";
 
 std::string json_text(const std::string& text) { return dump(Json(text)); }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
+std::string spelling(const Piece& p) {
+  return p.type == Type::user_defined ? with_replaced(p.text, kMark, " ") : p.text;
 }
-
-// User-defined pieces are spelled as in texts: with spaces.
-std::string spelling(const Piece& p) { return p.type == Type::user_defined ? replaced(p.text, kMark, " ") : p.text; }
 
 std::string merges(const SentencePieceModel& model) {
   std::unordered_map<std::string_view, bool> known;

@@ -11,8 +11,8 @@ const std::string& BaseWatch::find_lost() {
 BaseWatch::Change BaseWatch::change() {
   using Kind = MappedWatch::Kind;
   MappedWatch::Change mine = files_.change();
-  if (comm_.max(mine.kind == Kind::none ? 0 : 1) == 0) return {};
-  if (comm_.max(mine.kind == Kind::changed ? 1 : 0) == 0 && comm_.max(mine.kind == Kind::touched ? 1 : 0) > 0) {
+  if (!comm_.any(mine.kind != Kind::none)) return {};
+  if (!comm_.any(mine.kind == Kind::changed) && comm_.any(mine.kind == Kind::touched)) {
     // A changed time stamp alone is no change of contents. Copied values do not read the base any more, but checkpoints
     // name it.
     if (examine_() == digest_) {
@@ -27,7 +27,7 @@ BaseWatch::Change BaseWatch::change() {
     text = mine.path + ": the base model was changed in place during this run";
   if (mine.kind == Kind::replaced)
     text = mine.path + ": the base model was replaced or removed during this run, which used the earlier file";
-  const bool sound = comm_.max(mine.kind == Kind::changed || mine.kind == Kind::touched ? 1 : 0) == 0 || copied_;
+  const bool sound = !comm_.any(mine.kind == Kind::changed || mine.kind == Kind::touched) || copied_;
   for (const std::string& other : comm_.all_gather(text))
     if (!other.empty()) return {other, sound};
   return {};

@@ -12,6 +12,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
+#include "core/text.h"
 #include "core/version.h"
 
 namespace dml {
@@ -105,7 +106,7 @@ Action MlflowRun::on_start(const RunFacts& facts) {
     run_id_ = json_string(found, "run_id", "", marker);
     started_ = json_integer(found, "start_time", started_, marker);
   }
-  if (run_id_.size() != 32 || run_id_.find_first_not_of("0123456789abcdef") != std::string::npos)
+  if (!is_hex(run_id_, 32))
     run_id_ =
         digest_of(fmt::format("{} {} {}", fs::absolute(facts.output_dir).string(), started_, getpid())).substr(0, 32);
   write_file(marker, dump(Json{{"run_id", run_id_}, {"start_time", started_}}) + "\n");

@@ -262,7 +262,7 @@ void Trainer::report_saved(const std::string& path) {
 
 void Trainer::begin_save() {
   finish_save();
-  if (parts_.step.comm.max(finite_state_.finite() ? 0 : 1) > 0)
+  if (parts_.step.comm.any(!finite_state_.finite()))
     fail_on_damage(fmt::format("no checkpoint was written after step {}", state_.step));
   for (auto& o : parts_.observers) o->before_save();
   state_.extra["skipped_steps"] = refused_;

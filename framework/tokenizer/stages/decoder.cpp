@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/regex.h"
 #include "core/shown.h"
+#include "core/text.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/pre_tokenizer.h"
@@ -16,19 +17,6 @@ namespace dml {
 namespace {
 
 constexpr std::string_view kUnknownChar = "\xef\xbf\xbd";
-
-void replace_all(std::string& s, std::string_view from, std::string_view to) {
-  if (from.empty()) return;
-  std::size_t at = s.find(from);
-  if (at == s.npos) return;
-  std::string out;
-  std::size_t done = 0;
-  for (; at != s.npos; at = s.find(from, done)) {
-    out.append(s, done, at - done).append(to);
-    done = at + from.size();
-  }
-  s = out.append(s, done);
-}
 
 // Base of decoders that process tokens one by one.
 class EachToken : public Decoder {
@@ -59,7 +47,10 @@ class ReplaceInTokens : public EachToken {
   ReplaceInTokens(std::string text, std::optional<Regex> regex, std::string content)
       : text_(std::move(text)), content_(std::move(content)), regex_(std::move(regex)) {}
   void decode_one(std::string& token, bool) const override {
-    if (!regex_) return replace_all(token, text_, content_);
+    if (!regex_) {
+      token = with_replaced(token, text_, content_);
+      return;
+    }
     std::vector<ByteRange> matches;
     regex_->find_all(token, matches);
     for (auto m = matches.rbegin(); m != matches.rend(); ++m) token.replace(m->begin, m->end - m->begin, content_);
@@ -147,7 +138,7 @@ class MetaspaceDecoder : public EachToken {
  public:
   MetaspaceDecoder(std::string mark, bool prefixed) : mark_(std::move(mark)), prefixed_(prefixed) {}
   void decode_one(std::string& token, bool first) const override {
-    replace_all(token, mark_, first && prefixed_ ? "" : " ");
+    token = with_replaced(token, mark_, first && prefixed_ ? "" : " ");
   }
 
  private:
@@ -159,7 +150,7 @@ void clean_up(std::string& s) {
   static constexpr std::string_view pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
                                                   {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
                                                   {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (auto& [from, to] : pairs) replace_all(s, from, to);
+  for (auto& [from, to] : pairs) s = with_replaced(s, from, to);
 }
 
 class WordPieceDecoder : public EachToken {
@@ -184,9 +175,10 @@ class WordSuffix : public Decoder {
  public:
   explicit WordSuffix(std::string suffix) : suffix_(std::move(suffix)) {}
   void decode(std::vector<std::string>& tokens) const override {
-    for (std::size_t i = 0; i < tokens.size(); ++i) replace_all(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = with_replaced(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
   }
-  void decode_one(std::string& token, bool) const override { replace_all(token, suffix_, " "); }
+  void decode_one(std::string& token, bool) const override { token = with_replaced(token, suffix_, " "); }
 
  private:
   std::string suffix_;
