@@ -37,7 +37,7 @@ inline bool is_hex(std::string_view text, std::size_t digits) {
 }
 
 /// The text with "_" in the place of what names of files and jobs should not hold.
-inline std::string plain_name(std::string text) {
+inline std::string safe_file_name(std::string text) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
            c == '.';

@@ -82,7 +82,7 @@ std::optional<ResumePoint> resume_point(std::vector<std::string>& words) {
 std::string slurm_name(const LaunchRequest& request) {
   std::string name = request.command.empty() ? "dml" : request.command[0];
   if (request.command.size() > 1) name += "-" + std::filesystem::path(request.command[1]).stem().string();
-  return plain_name(std::move(name));
+  return safe_file_name(std::move(name));
 }
 
 std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request, const LaunchHost& host) {

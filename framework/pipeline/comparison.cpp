@@ -185,7 +185,7 @@ std::vector<std::string> write_charts(const std::string& folder,
   make_directories(folder);
   std::vector<std::string> paths;
   for (auto& [name, chart] : charts) {
-    const std::string file = plain_name(name);
+    const std::string file = safe_file_name(name);
     const std::string svg = folder + "/" + file + ".svg";
     write_file(svg, chart_svg(chart, kPictureChart, true));
     paths.push_back(svg);

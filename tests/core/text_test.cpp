@@ -20,7 +20,7 @@ TEST(Text, IsHexOfANumberOfLowerCaseDigits) {
   EXPECT_FALSE(is_hex("09af", 5));
 }
 
-TEST(Text, IsMadeAPlainName) { EXPECT_EQ(plain_name("eval loss/é-1_2.x"), "eval_loss___-1_2.x"); }
+TEST(Text, IsMadeASafeFileName) { EXPECT_EQ(safe_file_name("eval loss/é-1_2.x"), "eval_loss___-1_2.x"); }
 
 }  // namespace
 }  // namespace dml
