@@ -122,8 +122,7 @@ TEST_F(Checkpoints, OneThatCannotBeRemovedIsAnError) {
   // Something is where it would be moved to.
   const std::string name = temporary_name(folder_ / "run/checkpoint-5"), last = name.substr(name.rfind('-') + 1);
   const std::string next = name.substr(0, name.size() - last.size()) + std::to_string(std::stoi(last) + 1);
-  fs::create_directory(next);
-  write_file(next + "/file", "");
+  fs::create_directories(next + "/folder");
   EXPECT_THROW(remove_checkpoint_of_step(folder_ / "run", 5, false), IoError);
   EXPECT_TRUE(fs::exists(folder_ / "run/checkpoint-5/manifest.json"));
 }
