@@ -13,15 +13,10 @@ namespace {
 
 // The settings of a recipe that this optimizer reads.
 std::vector<std::string> keys_of(const OptimizerKind& kind) {
-  using From = Argument::From;
   std::vector<std::string> keys;
-  for (const Argument& a : kind.arguments)
-    for (auto [from, key] : {std::pair{From::beta1, "adam_beta1"},
-                             {From::beta2, "adam_beta2"},
-                             {From::beta3, "adam_beta3"},
-                             {From::epsilon, "adam_epsilon"},
-                             {From::epsilon2, "adam_epsilon2"}})
-      if (a.from == from) keys.push_back(key);
+  for (const OptimizerArgument& a : kind.arguments)
+    for (const auto& [key, setting] : kOptimizerSettings)
+      if (a.from == setting && key != "weight_decay") keys.emplace_back(key);  // every optimizer may be given weight_decay
   if (kind.by_element) keys.push_back("relora_prune_method");
   if (kind.takes_targets) keys.push_back("optim_target_modules");
   return keys;

@@ -81,8 +81,8 @@ void list_optimizers() {
     print(
         fmt::format("  {:<34} {}\n", row.name, row.make.notice.empty() ? row.help : row.help + "; " + row.make.notice));
     std::string arguments;
-    for (const Argument& a : row.make.arguments)
-      if (a.from == Argument::From::args)
+    for (const OptimizerArgument& a : row.make.arguments)
+      if (!a.from)
         arguments += fmt::format("{}{}: {}", arguments.empty() ? "" : ", ", a.name, shown_default(a.fallback));
     if (!arguments.empty()) print(fmt::format("  {:<34} optim_args: {}\n", "", arguments));
   }

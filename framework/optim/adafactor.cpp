@@ -14,14 +14,13 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> adafactor_arguments() {
-  using From = Argument::From;
+std::vector<OptimizerArgument> adafactor_arguments() {
   return {weight_decay_argument(),
-          {"eps", "added to squared gradients", 1e-30, From::args, 1},
-          {"eps2", "least scale with scale_parameter", 1e-3, From::args, 1},
+          {"eps", "added to squared gradients", 1e-30, {}, 1},
+          {"eps2", "least scale with scale_parameter", 1e-3, {}, 1},
           {"clip_threshold", "root mean square above which a tensor's step is reduced", 1.0},
           {"decay_rate", "the decay rate of the second moment is 1 − t^−decay_rate", 0.8},
-          {"beta1", "decay rate of a mean of the steps; 0: none", 0.0, From::args, 1},
+          {"beta1", "decay rate of a mean of the steps; 0: none", 0.0, {}, 1},
           {"scale_parameter", "learning rate relative to the root mean square of the tensor", false},
           {"relative_step", "learning rate by the step number; learning_rate and lr_scheduler have no effect", false},
           {"warmup_init", "with relative_step: begin with a low learning rate", false}};
@@ -36,7 +35,7 @@ OptimizerSettings positive_decay(OptimizerSettings s) {
 
 class Adafactor : public Optimizer {
  public:
-  explicit Adafactor(const OptimizerSettings& s) : a_(positive_decay(s), adafactor_arguments()) {
+  explicit Adafactor(const OptimizerSettings& s) : a_(read_arguments(positive_decay(s), adafactor_arguments())) {
     if (a_.flag("warmup_init") && !a_.flag("relative_step"))
       throw UserError("optim_args: warmup_init needs relative_step: true");
   }

@@ -6,17 +6,17 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> adagrad_arguments() {
-  using From = Argument::From;
-  return {{"weight_decay", "weight decay of matrices, added to the gradient", 0.0, From::weight_decay, 1000},
-          {"lr_decay", "decay of the learning rate with the steps", 0.0},
-          {"initial_accumulator_value", "sum of squares before the first step", 0.0},
-          {"eps", "added to the denominator", 1e-10, From::args, 1}};
+std::vector<OptimizerArgument> adagrad_arguments() {
+  return {
+      {"weight_decay", "weight decay of matrices, added to the gradient", 0.0, &OptimizerSettings::weight_decay, 1000},
+      {"lr_decay", "decay of the learning rate with the steps", 0.0},
+      {"initial_accumulator_value", "sum of squares before the first step", 0.0},
+      {"eps", "added to the denominator", 1e-10, {}, 1}};
 }
 
 class Adagrad : public Optimizer {
  public:
-  explicit Adagrad(const OptimizerSettings& s) : a_(s, adagrad_arguments()) {}
+  explicit Adagrad(const OptimizerSettings& s) : a_(read_arguments(s, adagrad_arguments())) {}
   StateLayout state() const override { return 1; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const float eps = a_.real("eps"), begin = a_.real("initial_accumulator_value");

@@ -27,7 +27,7 @@ kernels::AdamWStep kernel_step(const AdamSettings& a, const OptimizerSlice& s, c
 
 class AdamW : public Optimizer {
  public:
-  explicit AdamW(const OptimizerSettings& s) : a_(Arguments(s, adam_arguments())) {}
+  explicit AdamW(const OptimizerSettings& s) : a_(read_arguments(s, adam_arguments())) {}
   StateLayout state() const override { return 2; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     for (const OptimizerSlice& s : slices) adamw_update(a_, s, step, plane(s, 0), plane(s, 1));

@@ -10,9 +10,8 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> ademamix_arguments() {
-  using From = Argument::From;
-  return joined(adam_arguments(), {{"beta3", "decay rate of the slow mean", 0.9999, From::beta3, 1},
+std::vector<OptimizerArgument> ademamix_arguments() {
+  return joined(adam_arguments(), {{"beta3", "decay rate of the slow mean", 0.9999, &OptimizerSettings::beta3, 1},
                                    {"alpha", "weight of the slow mean", 5.0},
                                    {"t_alpha", "steps in which alpha rises; 0: at once", 0.0},
                                    {"t_beta3", "steps in which beta3 rises from beta1; 0: at once", 0.0}});
@@ -35,7 +34,7 @@ void update(const MixStep& k, std::int64_t n, float* w, const float* grad, float
 
 class AdEMAMix : public Optimizer {
  public:
-  explicit AdEMAMix(const OptimizerSettings& s) : a_(s, ademamix_arguments()) {}
+  explicit AdEMAMix(const OptimizerSettings& s) : a_(read_arguments(s, ademamix_arguments())) {}
   StateLayout state() const override { return 3; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const StateLayout layout = state();

@@ -10,11 +10,11 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> adopt_arguments() { return adam_arguments(0.9, 0.9999, 1e-6); }
+std::vector<OptimizerArgument> adopt_arguments() { return adam_arguments(0.9, 0.9999, 1e-6); }
 
 class Adopt : public Optimizer {
  public:
-  explicit Adopt(const OptimizerSettings& s) : a_(s, adopt_arguments()) {}
+  explicit Adopt(const OptimizerSettings& s) : a_(read_arguments(s, adopt_arguments())) {}
   StateLayout state() const override { return 2; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const float beta1 = a_.real("beta1"), beta2 = a_.real("beta2"), eps = a_.real("eps"),

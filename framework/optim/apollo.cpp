@@ -13,20 +13,18 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> apollo_arguments(double rank, double scale, const char* type) {
-  using From = Argument::From;
-  return joined(
-      joined(adam_arguments(0.9, 0.999, 1e-6), low_rank_arguments(rank, "steps between two projections")),
-      {{"scale", "of a step; its root counts", scale},
-       {"scale_type", "a learning rate per channel or per tensor", type, From::args, 1, {"channel", "tensor"}},
-       {"proj", "kind of projection", "random", From::args, 1, {"random"}}});
+std::vector<OptimizerArgument> apollo_arguments(double rank, double scale, const char* type) {
+  return joined(joined(adam_arguments(0.9, 0.999, 1e-6), low_rank_arguments(rank, "steps between two projections")),
+                {{"scale", "of a step; its root counts", scale},
+                 {"scale_type", "a learning rate per channel or per tensor", type, {}, 1, {"channel", "tensor"}},
+                 {"proj", "kind of projection", "random", {}, 1, {"random"}}});
 }
-std::vector<Argument> apollo_kind() { return apollo_arguments(128, 1, "channel"); }
-std::vector<Argument> mini_kind() { return apollo_arguments(1, 128, "tensor"); }
+std::vector<OptimizerArgument> apollo_kind() { return apollo_arguments(128, 1, "channel"); }
+std::vector<OptimizerArgument> mini_kind() { return apollo_arguments(1, 128, "tensor"); }
 
 class Apollo : public LowRankAdamW {
  public:
-  Apollo(const OptimizerSettings& s, const std::vector<Argument>& arguments, const char* name)
+  Apollo(const OptimizerSettings& s, const std::vector<OptimizerArgument>& arguments, const char* name)
       : LowRankAdamW(s, arguments, name, {{"norm", DType::f64, 0, {1}}}), seed_(s.seed) {}
 
  private:

@@ -11,17 +11,16 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> came_arguments() {
-  using From = Argument::From;
+std::vector<OptimizerArgument> came_arguments() {
   return joined(adam_arguments(0.9, 0.999, 1e-30),
-                {{"beta3", "decay rate of the instability", 0.9999, From::beta3, 1},
-                 {"eps2", "added to the squared instability", 1e-16, From::epsilon2, 1},
+                {{"beta3", "decay rate of the instability", 0.9999, &OptimizerSettings::beta3, 1},
+                 {"eps2", "added to the squared instability", 1e-16, &OptimizerSettings::epsilon2, 1},
                  {"clip_threshold", "root mean square above which a tensor's step is reduced", 1.0}});
 }
 
 class Came : public Optimizer {
  public:
-  explicit Came(const OptimizerSettings& s) : a_(s, came_arguments()) {}
+  explicit Came(const OptimizerSettings& s) : a_(read_arguments(s, came_arguments())) {}
   StateLayout state() const override {
     return StateLayout([](const Parameter& p) {
       const MatrixShape m = trained_matrix(p);

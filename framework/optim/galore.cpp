@@ -7,7 +7,7 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> galore_arguments() {
+std::vector<OptimizerArgument> galore_arguments() {
   return joined(joined(adam_arguments(0.9, 0.999, 1e-6), low_rank_arguments(128, "steps between two bases")),
                 {{"scale", "of a step", 0.25}});
 }

@@ -8,16 +8,15 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> lion_arguments() {
-  using From = Argument::From;
+std::vector<OptimizerArgument> lion_arguments() {
   return {weight_decay_argument(),
-          {"beta1", "weight of the momentum in the step", 0.9, From::beta1, 1},
-          {"beta2", "decay rate of the momentum; Lion's authors use 0.99", 0.999, From::beta2, 1}};
+          {"beta1", "weight of the momentum in the step", 0.9, &OptimizerSettings::beta1, 1},
+          {"beta2", "decay rate of the momentum; Lion's authors use 0.99", 0.999, &OptimizerSettings::beta2, 1}};
 }
 
 class Lion : public Optimizer {
  public:
-  explicit Lion(const OptimizerSettings& s) : a_(s, lion_arguments()) {}
+  explicit Lion(const OptimizerSettings& s) : a_(read_arguments(s, lion_arguments())) {}
   StateLayout state() const override { return 1; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const StateLayout layout = state();

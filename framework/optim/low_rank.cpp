@@ -66,16 +66,15 @@ float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, c
   return bias_correction(a, t);
 }
 
-std::vector<Argument> low_rank_arguments(double rank, const char* gap_help) {
-  using From = Argument::From;
-  return {{"rank", "of the projected gradient", rank, From::args, 65536},
+std::vector<OptimizerArgument> low_rank_arguments(double rank, const char* gap_help) {
+  return {{"rank", "of the projected gradient", rank, {}, 65536},
           {"update_proj_gap", gap_help, 200.0},
-          {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}};
+          {"proj_type", "which side is projected: the shorter one", "std", {}, 1, {"std"}}};
 }
 
-LowRankAdamW::LowRankAdamW(const OptimizerSettings& s, const std::vector<Argument>& arguments, const char* name,
-                           std::vector<StateTensor> first)
-    : a_(s, arguments),
+LowRankAdamW::LowRankAdamW(const OptimizerSettings& s, const std::vector<OptimizerArgument>& arguments,
+                           const char* name, std::vector<StateTensor> first)
+    : a_(read_arguments(s, arguments)),
       adam_(a_),
       targets_(std::make_shared<OptimTargetModules>(s.target_modules)),
       first_(std::move(first)) {

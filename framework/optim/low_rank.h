@@ -42,7 +42,7 @@ float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, c
                      float* out);
 
 /// The arguments that low-rank optimizers share: rank, update_proj_gap, proj_type.
-std::vector<Argument> low_rank_arguments(double rank, const char* gap_help);
+std::vector<OptimizerArgument> low_rank_arguments(double rank, const char* gap_help);
 
 /// AdamW on projected gradients of the matrices of optim_target_modules, by a rule of the derived class; of everything
 /// else on the gradients themselves. UserError unless rank and update_proj_gap are at least 1.
@@ -54,7 +54,7 @@ class LowRankAdamW : public Optimizer {
 
  protected:
   /// `first`: tensors of the state before the basis.
-  LowRankAdamW(const OptimizerSettings& s, const std::vector<Argument>& arguments, const char* name,
+  LowRankAdamW(const OptimizerSettings& s, const std::vector<OptimizerArgument>& arguments, const char* name,
                std::vector<StateTensor> first = {});
   Projection projection(const Parameter& p) const { return {trained_matrix(p), a_.whole_number("rank")}; }
   virtual std::int64_t working_floats(const Projection& to) const = 0;

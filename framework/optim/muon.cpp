@@ -13,24 +13,20 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> muon_arguments() {
-  using From = Argument::From;
-  return joined(adam_arguments(0.95, 0.95, 1e-8), {{"momentum", "decay rate of the momentum", 0.95, From::args, 1},
-                                                   {"nesterov", "look ahead along the momentum", true},
-                                                   {"ns_steps", "Newton–Schulz steps", 5.0, From::args, 100},
-                                                   {"adjust_lr_fn",
-                                                    "scale of a matrix's step",
-                                                    "match_rms_adamw",
-                                                    From::args,
-                                                    1,
-                                                    {"match_rms_adamw", "original"}}});
+std::vector<OptimizerArgument> muon_arguments() {
+  return joined(
+      adam_arguments(0.95, 0.95, 1e-8),
+      {{"momentum", "decay rate of the momentum", 0.95, {}, 1},
+       {"nesterov", "look ahead along the momentum", true},
+       {"ns_steps", "Newton–Schulz steps", 5.0, {}, 100},
+       {"adjust_lr_fn", "scale of a matrix's step", "match_rms_adamw", {}, 1, {"match_rms_adamw", "original"}}});
 }
 
 bool is_hidden_matrix(const Parameter& p) { return p.role == ParameterRole::hidden && trained_matrix(p).matrix; }
 
 class Muon : public Optimizer {
  public:
-  explicit Muon(const OptimizerSettings& s) : a_(s, muon_arguments()), adam_(a_) {}
+  explicit Muon(const OptimizerSettings& s) : a_(read_arguments(s, muon_arguments())), adam_(a_) {}
   StateLayout state() const override {
     return StateLayout([](const Parameter& p) {
       return is_hidden_matrix(p) ? ParameterState{{{"momentum"}}, true} : ParameterState{{{"state0"}, {"state1"}}};

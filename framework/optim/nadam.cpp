@@ -11,13 +11,13 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> nadam_arguments() {
+std::vector<OptimizerArgument> nadam_arguments() {
   return joined(adam_arguments(), {{"momentum_decay", "how fast the momentum rises to beta1", 0.004, {}, 1}});
 }
 
 class NAdam : public Optimizer {
  public:
-  explicit NAdam(const OptimizerSettings& s) : a_(s, nadam_arguments()) {}
+  explicit NAdam(const OptimizerSettings& s) : a_(read_arguments(s, nadam_arguments())) {}
   StateLayout state() const override { return 2; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const std::int64_t t = step.number + 1;

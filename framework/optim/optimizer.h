@@ -12,9 +12,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "core/json.h"
+#include "core/arguments.h"
 #include "core/registry.h"
 #include "nn/parameter.h"
 #include "nn/state_layout.h"
@@ -72,23 +73,27 @@ std::size_t working_bytes(const Optimizer& optimizer, const ParameterStore& para
 
 /// A recipe's settings of the optimizer; unset: the optimizer's default.
 struct OptimizerSettings {
-  double weight_decay = 0;
-  std::optional<double> beta1 = {}, beta2 = {}, epsilon = {}, beta3 = {}, epsilon2 = {};
+  std::optional<double> weight_decay = {}, beta1 = {}, beta2 = {}, epsilon = {}, beta3 = {}, epsilon2 = {};
   Json args = Json::object();                    // optim_args, which take precedence over the above
   std::vector<std::string> target_modules = {};  // optim_target_modules, of low-rank optimizers
   std::string schedule = "constant";             // name of the learning-rate schedule
   std::uint64_t seed = 0;                        // of random projections
 };
 
-/// An argument of an optimizer. Its type is that of its default, `fallback`.
-struct Argument {
-  enum class From { args, weight_decay, beta1, beta2, beta3, epsilon, epsilon2 };
-  std::string name, help;
-  Json fallback;
-  From from = From::args;               // the setting whose value it takes if optim_args does not set it
-  double below = 1e300;                 // upper bound of numbers, which must be in [0, below)
-  std::vector<std::string> words = {};  // allowed values of a text; empty: any
+struct OptimizerArgument : Argument {
+  using From = std::optional<double> OptimizerSettings::*;
+  From from;  // the setting whose value it takes if optim_args does not set it
+
+  OptimizerArgument(std::string called, std::string text, Json otherwise, From setting = {}, double bound = 1e300,
+                    std::vector<std::string> allowed = {})
+      : Argument{std::move(called), std::move(text), std::move(otherwise), bound, std::move(allowed)}, from(setting) {}
 };
+
+/// The settings that are arguments of several optimizers, by their keys of the recipe.
+inline constexpr std::pair<std::string_view, OptimizerArgument::From> kOptimizerSettings[] = {
+    {"weight_decay", &OptimizerSettings::weight_decay}, {"adam_beta1", &OptimizerSettings::beta1},
+    {"adam_beta2", &OptimizerSettings::beta2},          {"adam_beta3", &OptimizerSettings::beta3},
+    {"adam_epsilon", &OptimizerSettings::epsilon},      {"adam_epsilon2", &OptimizerSettings::epsilon2}};
 
 struct OptimizerKind {
   using Factory = std::function<std::unique_ptr<Optimizer>(const OptimizerSettings&)>;
@@ -97,13 +102,13 @@ struct OptimizerKind {
   };
 
   Factory factory;
-  std::vector<Argument> arguments = {};
+  std::vector<OptimizerArgument> arguments = {};
   std::vector<Spelling> spellings = {};  // aliases in recipes
   std::string notice = {};               // printed if a recipe names it
   bool takes_targets = false;            // uses target_modules
   bool by_element = true;                // state in float32, one entry per element, so it can be pruned (ReLoRA)
 
-  OptimizerKind(Factory make, std::vector<Argument> args = {},
+  OptimizerKind(Factory make, std::vector<OptimizerArgument> args = {},
                 std::vector<Spelling> names = {})  // NOLINT: a factory is a kind
       : factory(std::move(make)), arguments(std::move(args)), spellings(std::move(names)) {}
   OptimizerKind&& with_notice(std::string text) && { return notice = std::move(text), std::move(*this); }

@@ -7,18 +7,18 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> rmsprop_arguments() {
-  using From = Argument::From;
-  return {{"weight_decay", "weight decay of matrices, added to the gradient", 0.0, From::weight_decay, 1000},
-          {"alpha", "decay rate of the mean square", 0.99, From::args, 1},
-          {"eps", "added to the denominator", 1e-8, From::args, 1},
-          {"momentum", "decay rate of the momentum", 0.0, From::args, 1},
-          {"centered", "divide by the deviation from the mean gradient", false}};
+std::vector<OptimizerArgument> rmsprop_arguments() {
+  return {
+      {"weight_decay", "weight decay of matrices, added to the gradient", 0.0, &OptimizerSettings::weight_decay, 1000},
+      {"alpha", "decay rate of the mean square", 0.99, {}, 1},
+      {"eps", "added to the denominator", 1e-8, {}, 1},
+      {"momentum", "decay rate of the momentum", 0.0, {}, 1},
+      {"centered", "divide by the deviation from the mean gradient", false}};
 }
 
 class RmsProp : public Optimizer {
  public:
-  explicit RmsProp(const OptimizerSettings& s) : a_(s, rmsprop_arguments()) {}
+  explicit RmsProp(const OptimizerSettings& s) : a_(read_arguments(s, rmsprop_arguments())) {}
   StateLayout state() const override { return 1 + (momentum() ? 1 : 0) + (a_.flag("centered") ? 1 : 0); }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const float alpha = a_.real("alpha"), eps = a_.real("eps"), mu = a_.real("momentum"),

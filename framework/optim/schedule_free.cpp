@@ -17,15 +17,15 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> averaging_arguments() {
+std::vector<OptimizerArgument> averaging_arguments() {
   return {{"r", "power of the step number in the weights of the average", 0.0},
           {"weight_lr_power", "power of the learning rate in the weights of the average", 2.0}};
 }
-std::vector<Argument> adam_kind() { return joined(adam_arguments(), averaging_arguments()); }
-std::vector<Argument> sgd_kind() {
-  return joined({weight_decay_argument(),
-                 {"momentum", "where gradients are computed: 0 at z, 1 at the average", 0.9, Argument::From::args, 1}},
-                averaging_arguments());
+std::vector<OptimizerArgument> adam_kind() { return joined(adam_arguments(), averaging_arguments()); }
+std::vector<OptimizerArgument> sgd_kind() {
+  return joined(
+      {weight_decay_argument(), {"momentum", "where gradients are computed: 0 at z, 1 at the average", 0.9, {}, 1}},
+      averaging_arguments());
 }
 
 /// Counters of a slice, stored in its state before the planes.
@@ -42,8 +42,8 @@ Counters counters_of(const OptimizerSlice& s) {
 
 class ScheduleFree : public Optimizer {
  public:
-  ScheduleFree(const OptimizerSettings& s, const std::vector<Argument>& arguments, const char* beta, bool adam)
-      : a_(s, arguments), beta_(a_.number(beta)), adam_(adam), schedule_(s.schedule) {
+  ScheduleFree(const OptimizerSettings& s, const std::vector<OptimizerArgument>& arguments, const char* beta, bool adam)
+      : a_(read_arguments(s, arguments)), beta_(a_.number(beta)), adam_(adam), schedule_(s.schedule) {
     if (beta_ <= 0) throw UserError("optimizer: {} of a schedule-free optimizer must be above 0", beta);
   }
   StateLayout state() const override {

@@ -9,17 +9,17 @@
 namespace dml {
 namespace {
 
-std::vector<Argument> sgd_arguments() {
-  using From = Argument::From;
-  return {{"weight_decay", "weight decay of matrices, added to the gradient", 0.0, From::weight_decay, 1000},
-          {"momentum", "decay rate of the momentum", 0.0, From::args, 1},
-          {"dampening", "how much less of the gradient goes into the momentum", 0.0, From::args, 1},
-          {"nesterov", "look ahead along the momentum", false}};
+std::vector<OptimizerArgument> sgd_arguments() {
+  return {
+      {"weight_decay", "weight decay of matrices, added to the gradient", 0.0, &OptimizerSettings::weight_decay, 1000},
+      {"momentum", "decay rate of the momentum", 0.0, {}, 1},
+      {"dampening", "how much less of the gradient goes into the momentum", 0.0, {}, 1},
+      {"nesterov", "look ahead along the momentum", false}};
 }
 
 class Sgd : public Optimizer {
  public:
-  explicit Sgd(const OptimizerSettings& s) : a_(s, sgd_arguments()) {
+  explicit Sgd(const OptimizerSettings& s) : a_(read_arguments(s, sgd_arguments())) {
     if (a_.flag("nesterov") && (a_.number("momentum") == 0 || a_.number("dampening") != 0))
       throw UserError("optim_args: nesterov needs a momentum and no dampening");
   }

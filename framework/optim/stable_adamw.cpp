@@ -9,7 +9,7 @@ namespace {
 
 class StableAdamW : public Optimizer {
  public:
-  explicit StableAdamW(const OptimizerSettings& s) : a_(s, adam_arguments()) {}
+  explicit StableAdamW(const OptimizerSettings& s) : a_(read_arguments(s, adam_arguments())) {}
   StateLayout state() const override {
     return StateLayout([](const Parameter&) { return ParameterState{{{"state0"}, {"state1"}}, true}; });
   }

@@ -59,15 +59,30 @@ class PluginOptimizer : public Optimizer {
   std::shared_ptr<const plugin::Optimizer> rule_;
 };
 
+OptimizerArgument::From setting_named(const std::string& key, const std::string& argument) {
+  if (key.empty()) return {};
+  for (const auto& [name, setting] : kOptimizerSettings)
+    if (name == key) return setting;
+  throw UserError("argument '{}': there is no setting '{}'", argument, key);
+}
+
+std::vector<OptimizerArgument> optimizer_arguments(const std::vector<plugin::Argument>& known) {
+  std::vector<OptimizerArgument> out;
+  for (const plugin::Argument& a : known)
+    out.push_back({a.name, a.help, a.fallback, setting_named(a.setting, a.name), a.below, a.words});
+  return out;
+}
+
 }  // namespace
 
 void add_row(const Origin& origin, plugin::Row<plugin::Optimizer> row) {
-  std::vector<Argument> arguments = guarded(origin, [&] { return own_arguments(row.arguments); });
+  auto arguments = guarded(origin, [&] { return optimizer_arguments(row.arguments); });
   std::vector<OptimizerKind::Spelling> spellings;
   for (const std::string& name : row.spellings) spellings.push_back({name});
   OptimizerKind kind(
       [origin, row, arguments](const OptimizerSettings& settings) -> std::unique_ptr<Optimizer> {
-        return std::make_unique<PluginOptimizer>(origin, make_of(origin, row, Arguments(settings, arguments).all()));
+        return std::make_unique<PluginOptimizer>(origin,
+                                                 make_of(origin, row, read_arguments(settings, arguments).all()));
       },
       arguments, spellings);
   optimizers().add({row.name, row.help, std::move(kind).with_notice(row.notice).not_by_element()});

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/arguments.h"
 #include "core/error.h"
 #include "dml/registry.h"
-#include "optim/optimizer.h"
 
 namespace dml {
 
@@ -43,7 +43,7 @@ std::unique_ptr<Thing> make_of(const Origin& origin, const plugin::Row<Thing>& r
   return made;
 }
 
-/// Converts a row's arguments to those of dml's optimizers.
+/// Converts a row's arguments to those of dml's rows.
 std::vector<Argument> own_arguments(const std::vector<plugin::Argument>& known);
 /// All arguments of a row: from `given`, else the default. UserError with one line per unknown or invalid argument,
 /// prefixed with `key`, the setting that gives them.

@@ -78,7 +78,7 @@ class ByDocument : public Objective {
 
 class Longer : public AnswerCheck {
  public:
-  explicit Longer(const Json& a) : than_(a["than"]) {}
+  explicit Longer(const Json& a) : than_(a["than"].get<double>() - a["epsilon"].get<double>()) {}
   std::string problem_with(const Json& row) const override {
     return row.contains("prompt") ? "" : "there is no prompt";
   }
@@ -170,7 +170,8 @@ DML_PLUGIN("mine", "2.1") {
   registry.add(Row<Schedule>{"halves", "halves; 13 times: throws", maker<VU16>(), {{"times", "how often", 4}}});
   registry.add(Row<PromptFormat>{"shout", "say: a text", maker<Shout>()});
   registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>(), {{"fail_at", "call", 0}}});
-  registry.add(Row<AnswerCheck>{"longer", "longer than", maker<Longer>(), {{"than", "bytes", 3}}});
+  registry.add(Row<AnswerCheck>{
+      "longer", "longer than", maker<Longer>(), {{"than", "bytes", 3}, {"epsilon", "tolerated bytes", 0}}});
   registry.add(Row<Evaluator>{"norm", "norm of the weights", maker<Norm>(), {{"fail_on_rank", "from 1", 0}}});
   registry.add(Row<Observer>{
       "watch", "watches", maker<Watch>(), {{"fail_at", "step", 0}, {"finish_at", "step", 0}, {"stop_at", "step", 0}}});

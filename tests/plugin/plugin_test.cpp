@@ -139,6 +139,17 @@ TEST_F(Plugin, ChecksThatThrowSkipTheAnswerAndContinueTheRun) {
   EXPECT_THAT(check->problems(), testing::ElementsAre(AllOf(HasSubstr("check 'longer'"), HasSubstr("it broke"))));
 }
 
+TEST_F(Plugin, ArgumentsOfAnyNameReachTheirRow) {
+  // Optimizers call it eps.
+  const auto check = answer_checks().at("longer").make({"longer", nullptr, {{"than", 4}, {"epsilon", 1}}});
+  EXPECT_TRUE(check->check({"p", "r", "1234", {}}, {}).pass);
+  EXPECT_FALSE(check->check({"p", "r", "123", {}}, {}).pass);
+  EXPECT_EQ(error_of([] {
+              answer_checks().at("longer").make({"longer", nullptr, {{"betas", {1, 2}}}});
+            }),
+            "check 'longer': unknown argument 'betas'; choose from than, epsilon");
+}
+
 TEST_F(Plugin, ObserversKeepTheirStateInCheckpoints) {
   const auto watch = plugin_observers().at("watch").make(Json::object());
   watch->on_step({.step = 1});
