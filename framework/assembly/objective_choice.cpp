@@ -1,7 +1,6 @@
 #include "assembly/objective_choice.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "assembly/base_model.h"
@@ -16,15 +15,18 @@
 namespace dml {
 namespace {
 
-Divergence divergence_of(const std::string& name) {
-  constexpr std::array<std::pair<const char*, Divergence>, 4> kNames{
-      {{"reverse_kl", Divergence::reverse_kl},
-       {"forward_kl", Divergence::forward_kl},
-       {"js_divergence", Divergence::js_divergence},
-       {"alpha_divergence", Divergence::alpha_divergence}}};
-  const auto found = std::ranges::find_if(kNames, [&](auto& row) { return name == row.first; });
-  DML_CHECK(found != kNames.end());
-  return found->second;
+Divergence divergence_of(FDivergence type) {
+  switch (type) {
+    case FDivergence::reverse_kl:
+      break;
+    case FDivergence::forward_kl:
+      return Divergence::forward_kl;
+    case FDivergence::js_divergence:
+      return Divergence::js_divergence;
+    case FDivergence::alpha_divergence:
+      return Divergence::alpha_divergence;
+  }
+  return Divergence::reverse_kl;
 }
 
 const PairLossRow* row(const std::vector<PairLossRow>& rows, std::string_view name) {
@@ -112,7 +114,7 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape 
   }
   return std::make_unique<UnpairedObjective>(
       UnpairedSettings{s.beta(), s.kto_desirable_weight, s.kto_undesirable_weight,
-                       s.kto_loss_type == "apo_zero_unpaired"},
+                       s.kto_loss_type == KtoLoss::apo_zero_unpaired},
       mismatched, std::move(reference));
 }
 
@@ -122,7 +124,7 @@ LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& refere
   if (s.reward_model) out.labels = LabelRule::text_end;
   if (s.process_reward_model) out.labels = LabelRule::classes;
   out.ld_alpha = s.ld_alpha.value_or(1);
-  out.mismatched = s.rl == Rl::kto && s.kto_loss_type == "kto";
+  out.mismatched = s.rl == Rl::kto && s.kto_loss_type == KtoLoss::kto;
   out.most_tokens = recipe.data.sequence_len;
   out.share_prompts = recipe.data.rows == RowKind::pairs &&
                       recipe.adapter.lora_dropout == 0;  // shared prompts would share dropout masks

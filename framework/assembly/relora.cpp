@@ -20,9 +20,9 @@ constexpr const char* kFile = "/relora.safetensors";
 // Parts of the adapter; modules of lora_modules_to_save are not restarted.
 bool restarts(const Parameter& p) { return p.name.find(".lora_") != std::string::npos; }
 
-PruneMethod method_of(const std::string& name) {
-  if (name == "random") return PruneMethod::random;
-  return name == "reset" ? PruneMethod::reset : PruneMethod::magnitude;
+PruneMethod method_of(ReloraPrune method) {
+  if (method == ReloraPrune::random) return PruneMethod::random;
+  return method == ReloraPrune::reset ? PruneMethod::reset : PruneMethod::magnitude;
 }
 
 // The tensor's, with the first row where it is one part of several.

@@ -19,12 +19,12 @@ PolicyObjectiveSettings settings_of(const Recipe& recipe) {
   loss.epsilon_high = trl.epsilon_high.value_or(trl.epsilon);
   loss.delta = trl.delta;
   loss.beta = recipe.preference.beta();
-  loss.sequence_level = trl.importance_sampling_level == "sequence";
+  loss.sequence_level = trl.importance_sampling_level == RatioLevel::sequence;
   loss.longest = trl.max_completion_length;
   // bnpo is a mean over tokens of a micro-batch in TRL; here a micro-batch changes nothing.
-  loss.average = trl.loss_type == "grpo"      ? PolicyAverage::completions
-                 : trl.loss_type == "dr_grpo" ? PolicyAverage::fixed
-                                              : PolicyAverage::tokens;
+  loss.average = trl.loss_type == PolicyLoss::grpo      ? PolicyAverage::completions
+                 : trl.loss_type == PolicyLoss::dr_grpo ? PolicyAverage::fixed
+                                                        : PolicyAverage::tokens;
   return out;
 }
 

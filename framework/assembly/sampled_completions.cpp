@@ -17,8 +17,10 @@ namespace {
 
 constexpr std::size_t kSlots = 64;  // completions that are written at a time
 
-RewardScale scale_of(const std::string& name) {
-  return name == "group" ? RewardScale::group : name == "batch" ? RewardScale::batch : RewardScale::none;
+RewardScale scale_of(AdvantageScale scale) {
+  return scale == AdvantageScale::group   ? RewardScale::group
+         : scale == AdvantageScale::batch ? RewardScale::batch
+                                          : RewardScale::none;
 }
 
 SamplingOptions sampling_of(const TrlSettings& trl, std::uint64_t seed) {
@@ -84,7 +86,7 @@ SampledCompletions::SampledCompletions(const Recipe& recipe, const Prepared& pre
       strategy_(strategy),
       rewards_(recipe.preference) {
   advantages_ = {trl_.num_generations, rewards_.weights(), scale_of(trl_.scale_rewards),
-                 trl_.multi_objective_aggregation == "normalize_then_sum"};
+                 trl_.multi_objective_aggregation == RewardAggregation::normalize_then_sum};
   for (std::int64_t i = 0; i < examples_.size(); ++i) longest_prompt_ = std::max(longest_prompt_, examples_.length(i));
   rewards_.load();
   read_rows(prepared);

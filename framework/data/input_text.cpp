@@ -1,13 +1,15 @@
 #include "data/input_text.h"
 
-#include "recipe/codec_values.h"
+#include <fmt/format.h>
+
+#include "recipe/spellings.h"
 
 namespace dml {
 namespace {
 
 template <class E>
 std::string spelling_of(const std::string& value) {
-  for (const auto& row : recipe::enum_rows<E>())
+  for (const auto& row : recipe::kEnumRows<E>)
     if (fmt::format("{}", static_cast<int>(row.value)) == value) return row.spelling;
   return value;
 }

@@ -62,10 +62,10 @@ class HubPushes : public Observer {
   void push_checkpoint(const SavedCheckpoint& saved) const {
     const std::string message = fmt::format("Training in progress, step {}", saved.step);
     const std::vector<std::string> everything{"*"};
-    if (log_.hub_strategy == "all_checkpoints")
+    if (log_.hub_strategy == HubStrategy::all_checkpoints)
       return push(log_, saved.path, std::filesystem::path(saved.path).filename(), everything, message);
     push(log_, saved.path, "", {}, message);
-    if (log_.hub_strategy == "checkpoint") push(log_, saved.path, "last-checkpoint", everything, message);
+    if (log_.hub_strategy == HubStrategy::checkpoint) push(log_, saved.path, "last-checkpoint", everything, message);
   }
 
   const LogSection log_;

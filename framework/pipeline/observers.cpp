@@ -95,7 +95,7 @@ void add_other_logs(Observers& observers, const Recipe& recipe) {
     observers.push_back(std::make_unique<WandbRun>(
         WandbRun::Settings{folder, log.wandb_project.value_or("uncategorized"), log.wandb_entity.value_or(""),
                            log.wandb_name.value_or(""), log.wandb_run_id.value_or(""), ""}));
-  if (log.hub_model_id && log.hub_strategy != "end") observers.push_back(make_hub_pushes(recipe));
+  if (log.hub_model_id && log.hub_strategy != HubStrategy::end) observers.push_back(make_hub_pushes(recipe));
 }
 
 }  // namespace

@@ -35,6 +35,14 @@ enum class ModelTask {
   reward,
   process_reward
 };  // the output of the head: a token, a number per text, a class per step
+enum class ReloraPrune { magnitude, random, reset };
 enum class Rl { none, dpo, ipo, orpo, simpo, cpo, kto, grpo, gdpo };
+enum class FDivergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
+enum class KtoLoss { kto, apo_zero_unpaired };
+enum class PolicyLoss { dapo, grpo, dr_grpo, bnpo };
+enum class RatioLevel { token, sequence };
+enum class AdvantageScale { group, batch, none };
+enum class RewardAggregation { sum_then_normalize, normalize_then_sum };
+enum class HubStrategy { end, every_save, checkpoint, all_checkpoints };
 
 }  // namespace dml

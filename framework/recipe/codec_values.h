@@ -1,4 +1,4 @@
-// Helpers of the codecs: YAML scalars, errors about values, and the spellings of enumerations.
+// Helpers of the codecs: YAML scalars and errors about values.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,38 +30,6 @@ Json number_schema(const char* type, const Field& field);
 Json text_schema(const Field& field);
 Json table_schema(const Table& table);
 
-/// A spelling of an enumeration's value; the first row of a value is how dml writes it. `notice` is printed if a recipe
-/// uses the spelling.
-template <class E>
-struct EnumRow {
-  const char* spelling;
-  E value;
-  const char* notice = nullptr;
-};
-template <class E>
-const std::vector<EnumRow<E>>& enum_rows();
-template <>
-const std::vector<EnumRow<AdapterKind>>& enum_rows();
-template <>
-const std::vector<EnumRow<LoraInit>>& enum_rows();
-template <>
-const std::vector<EnumRow<ExcessLength>>& enum_rows();
-template <>
-const std::vector<EnumRow<BadRow>>& enum_rows();
-template <>
-const std::vector<EnumRow<TrainOnEnd>>& enum_rows();
-template <>
-const std::vector<EnumRow<Recompute>>& enum_rows();
-template <>
-const std::vector<EnumRow<DType>>& enum_rows();
-template <>
-const std::vector<EnumRow<std::optional<DType>>>& enum_rows();
-template <>
-const std::vector<EnumRow<Rl>>& enum_rows();
-template <>
-const std::vector<EnumRow<Bf16Weights>>& enum_rows();
-template <>
-const std::vector<EnumRow<IntervalStrategy>>& enum_rows();
 /// "one of A, B, C", for errors and docs.
 std::string expects_one_of(const std::vector<std::string>& spellings);
 void wrong_choice(const Node& node, const std::vector<std::string>& spellings, const std::string& path,

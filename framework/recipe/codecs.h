@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "recipe/codec_values.h"
+#include "recipe/spellings.h"
 
 namespace dml::recipe {
 
@@ -73,12 +74,12 @@ struct Spelled {
   static std::vector<std::string> spellings(const Field& f) {
     if (!f.rules.words.empty()) return f.rules.words;
     std::vector<std::string> out;
-    for (const auto& row : enum_rows<E>()) out.push_back(row.spelling);
+    for (const auto& row : kEnumRows<E>) out.push_back(row.spelling);
     return out;
   }
   static void read(const Node& n, E& to, const Field& f, const std::string& path, Reading& r) {
     auto allowed = spellings(f);
-    for (const auto& row : enum_rows<E>()) {
+    for (const auto& row : kEnumRows<E>) {
       if (!n.is_scalar() || (n.text != row.spelling && canonical_bool(n.text) != row.spelling)) continue;
       if (std::find(allowed.begin(), allowed.end(), row.spelling) == allowed.end()) continue;
       to = row.value;
@@ -87,20 +88,17 @@ struct Spelled {
     }
     wrong_choice(n, allowed, path, r);
   }
-  static Json write(E v, const Field&) {
-    for (const auto& row : enum_rows<E>())
-      if (row.value == v) {
-        std::string_view s = row.spelling;
-        return s == "true" ? Json(true) : s == "false" ? Json(false) : Json(s);
-      }
-    return nullptr;
-  }
+  static Json write(E v, const Field&) { return as_json(spelling_of(v)); }
   static std::string expects(const Field& f) { return expects_one_of(spellings(f)); }
   static Json schema(const Field& f) {
     Json choices = Json::array();
-    for (const auto& s : spellings(f))
-      choices.push_back(s == "true" ? Json(true) : s == "false" ? Json(false) : Json(s));
+    for (const auto& s : spellings(f)) choices.push_back(as_json(s));
     return {{"enum", choices}};
+  }
+
+ private:
+  static Json as_json(std::string_view spelling) {
+    return spelling == "true" ? Json(true) : spelling == "false" ? Json(false) : Json(spelling);
   }
 };
 

@@ -42,11 +42,7 @@ Section log_section() {
   t.add("hub_strategy", &S::hub_strategy,
         "When to push: end, after training; every_save, the model of every checkpoint, too; checkpoint, also what is "
         "needed to resume, in the folder last-checkpoint; all_checkpoints, each in a folder of its own.",
-        {.choices = {{"end", "end"},
-                     {"every_save", "every_save"},
-                     {"checkpoint", "checkpoint"},
-                     {"all_checkpoints", "all_checkpoints"}},
-         .example = "end"});
+        {.example = "end"});
   t.add("hub_revision", &S::hub_revision, "Branch of the repository to push to.", {.example = "v2", .unset = "main"});
   t.add("hub_private_repo", &S::hub_private_repo, "Make a new repository private.", {.example = "true"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.log; }};

@@ -178,7 +178,7 @@ Section adapter_section() {
   t.add("relora_prune_method", &S::relora_prune_method,
         "ReLoRA: which optimizer state to reset: the smallest entries of each tensor (magnitude), random entries, or "
         "all of it (reset).",
-        {.choices = {{"magnitude", "magnitude"}, {"random", "random"}, {"reset", "reset"}}, .example = "reset"});
+        {.example = "reset"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.adapter; }};
 }
 

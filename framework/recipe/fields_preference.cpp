@@ -24,8 +24,7 @@ void add_dpo(Table& t) {
         "Share of the preferences that is assumed to be wrong; used by sigmoid, exo_pair, robust, aot, simpo and cpo.",
         {.min = 0, .max = 0.499999, .example = "0.1"});
   t.add("f_divergence_type", &S::f_divergence_type, "dpo: divergence from the reference that the loss penalizes.",
-        {.choices = choices({"reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"}),
-         .example = "js_divergence"});
+        {.example = "js_divergence"});
   t.add("f_alpha_divergence_coef", &S::f_alpha_divergence_coef, "dpo: α of alpha_divergence.",
         {.min = 0, .max = 10, .above = true, .example = "0.5"});
   t.add("precompute_ref_log_probs", &S::precompute_ref_log_probs,
@@ -90,8 +89,7 @@ Section preference_section() {
   t.add("cpo_alpha", &S::cpo_alpha,
         "cpo, simpo: weight of the cross-entropy of the chosen answers; 0 for SimPO proper.",
         {.min = 0, .max = 1e6, .example = "0"});
-  t.add("kto_loss_type", &S::kto_loss_type, "kto: loss of an answer.",
-        {.choices = choices({"kto", "apo_zero_unpaired"}), .example = "apo_zero_unpaired"});
+  t.add("kto_loss_type", &S::kto_loss_type, "kto: loss of an answer.", {.example = "apo_zero_unpaired"});
   t.add("kto_desirable_weight", &S::kto_desirable_weight, "kto: weight of good answers.",
         {.min = 0, .max = 1e6, .example = "1.0"});
   t.add("kto_undesirable_weight", &S::kto_undesirable_weight, "kto: weight of bad answers.",

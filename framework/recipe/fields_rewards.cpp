@@ -4,12 +4,6 @@
 namespace dml::recipe {
 namespace {
 
-std::vector<Choice> some(std::initializer_list<const char*> values) {
-  std::vector<Choice> out;
-  for (const char* value : values) out.push_back({value, value});
-  return out;
-}
-
 void add_sampling(Table& t) {
   using S = TrlSettings;
   t.add("num_generations", &S::num_generations,
@@ -48,7 +42,7 @@ void add_loss(Table& t) {
   t.add("loss_type", &S::loss_type,
         "How the losses of tokens are averaged: over all tokens of the step (dapo, bnpo), over those of each "
         "completion and then over completions (grpo), or over completions × max_completion_length (dr_grpo).",
-        {.choices = some({"dapo", "grpo", "dr_grpo", "bnpo"}), .example = "dr_grpo"});
+        {.example = "dr_grpo"});
   t.add("epsilon", &S::epsilon, "The ratio of probabilities is clipped below 1 − epsilon.",
         {.min = 0, .max = 1, .example = "0.2"});
   t.add("epsilon_high", &S::epsilon_high, "The ratio of probabilities is clipped above 1 + epsilon_high.",
@@ -56,16 +50,14 @@ void add_loss(Table& t) {
   t.add("delta", &S::delta, "Upper bound of the ratio, also where the advantage is negative (two-sided clipping).",
         {.min = 0, .max = 1e6, .above = true, .example = "4.0", .unset = "no bound"});
   t.add("importance_sampling_level", &S::importance_sampling_level,
-        "Ratios of each token, or one of the whole completion (GSPO).",
-        {.choices = some({"token", "sequence"}), .example = "sequence"});
+        "Ratios of each token, or one of the whole completion (GSPO).", {.example = "sequence"});
   t.add("scale_rewards", &S::scale_rewards,
         "What advantages are divided by: the deviation of the rewards of a prompt (group), of all (batch), or nothing "
         "(none).",
-        {.choices = {{"group", "group"}, {"true", "group"}, {"batch", "batch"}, {"none", "none"}, {"false", "none"}},
-         .example = "batch"});
+        {.example = "batch"});
   t.add("multi_objective_aggregation", &S::multi_objective_aggregation,
         "Several rewards: add them up, then normalize; or normalize each within its prompt first (GDPO).",
-        {.choices = some({"sum_then_normalize", "normalize_then_sum"}), .example = "normalize_then_sum"});
+        {.example = "normalize_then_sum"});
   t.add("mask_truncated_completions", &S::mask_truncated_completions,
         "Leave completions out of the loss that max_completion_length cut off.", {.example = "true"});
   t.add("reward_weights", &S::reward_weights, "Weight of each entry of rewards, in place of its own 'weight'.",

@@ -115,7 +115,8 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
   }
   if (p.rl == Rl::gdpo) {
     p.rl = Rl::grpo;
-    fill("trl.multi_objective_aggregation", p.trl.multi_objective_aggregation, "normalize_then_sum", "rl");
+    fill("trl.multi_objective_aggregation", p.trl.multi_objective_aggregation, RewardAggregation::normalize_then_sum,
+         "rl");
   }
   leave_out_dropout(recipe, report,
                     p.rl == Rl::grpo

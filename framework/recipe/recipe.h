@@ -154,8 +154,10 @@ struct TrlSettings {
   std::optional<double> top_p, min_p;
   std::int64_t num_iterations = 1;                   // optimizer steps over the same completions
   std::optional<std::int64_t> steps_per_generation;  // micro-batches of a rank; unset: those of one step
-  std::string loss_type = "dapo", importance_sampling_level = "token", scale_rewards = "group";
-  std::string multi_objective_aggregation = "sum_then_normalize";
+  PolicyLoss loss_type = PolicyLoss::dapo;
+  RatioLevel importance_sampling_level = RatioLevel::token;
+  AdvantageScale scale_rewards = AdvantageScale::group;
+  RewardAggregation multi_objective_aggregation = RewardAggregation::sum_then_normalize;
   double epsilon = 0.2;
   std::optional<double> epsilon_high, delta;  // unset: epsilon; no upper bound
   bool mask_truncated_completions = false;
@@ -175,7 +177,7 @@ struct PreferenceSection {
   std::vector<std::string> dpo_loss_type = {"sigmoid"};
   std::vector<double> dpo_loss_weights;  // empty: all 1
   double dpo_label_smoothing = 0;
-  std::string f_divergence_type = "reverse_kl";
+  FDivergence f_divergence_type = FDivergence::reverse_kl;
   double f_alpha_divergence_coef = 0.5;
   bool precompute_ref_log_probs = true;
   std::optional<double> ld_alpha;  // weight of the tokens of an answer beyond the length of the other (LD-DPO)
@@ -184,7 +186,7 @@ struct PreferenceSection {
   double simpo_gamma = 0.5;
   std::string cpo_loss_type = "sigmoid";
   double cpo_alpha = 1;
-  std::string kto_loss_type = "kto";
+  KtoLoss kto_loss_type = KtoLoss::kto;
   double kto_desirable_weight = 1, kto_undesirable_weight = 1;
   TrlSettings trl;
   std::vector<EvalCheck> rewards;
@@ -229,7 +231,7 @@ struct LogSection {
   std::optional<std::string> wandb_project, wandb_entity, wandb_name, wandb_run_id;
   std::string wandb_mode = "offline";       // or "disabled"
   std::optional<std::string> hub_model_id;  // repository that results are pushed to: "org/name"
-  std::string hub_strategy = "every_save";  // end, every_save, checkpoint, all_checkpoints
+  HubStrategy hub_strategy = HubStrategy::every_save;
   std::optional<std::string> hub_revision;  // branch; unset: main
   bool hub_private_repo = false;
   bool operator==(const LogSection&) const = default;

@@ -137,7 +137,8 @@ void check_relora(const Recipe& recipe, RuleReport& rules) {
   if (recipe.optim.ema_decay) reject("restarts adapters, so 'ema_decay' has nothing to average; remove one of them");
   if (recipe.optim.bf16_weights != Bf16Weights::off)
     reject("adds adapters to a float32 base: 'bf16_weights' has no effect on it; remove one of them");
-  if (a.relora_prune_method != "reset" && !has_effect("relora_prune_method", "optimizer", recipe.optim.optimizer))
+  if (a.relora_prune_method != ReloraPrune::reset &&
+      !has_effect("relora_prune_method", "optimizer", recipe.optim.optimizer))
     reject(
         fmt::format("with {}: {} needs relora_prune_method: reset", rules.cite("optimizer"), recipe.optim.optimizer));
   if (recipe.train.prepack_weights == true)

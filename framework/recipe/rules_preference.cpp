@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "recipe/rule_report.h"
+#include "recipe/spellings.h"
 
 namespace dml::recipe {
 namespace {
@@ -62,16 +63,16 @@ void check_losses(const PreferenceSection& p, RuleReport& rules) {
     rules.error("dpo_use_weighting",
                 fmt::format("'dpo_use_weighting' does not work with aot in {}, which sorts the pairs of a step",
                             rules.cite("dpo_loss_type")));
-  if ((has("aot") || has("aot_unpaired")) && p.f_divergence_type != "reverse_kl")
+  if ((has("aot") || has("aot_unpaired")) && p.f_divergence_type != FDivergence::reverse_kl)
     rules.error("f_divergence_type",
                 fmt::format("'f_divergence_type' does not work with aot in {}", rules.cite("dpo_loss_type")));
-  if (has("dpop") && p.f_divergence_type != "reverse_kl")
+  if (has("dpop") && p.f_divergence_type != FDivergence::reverse_kl)
     rules.error(
         "f_divergence_type",
         fmt::format("'f_divergence_type: {}' does not work with dpop in {}: its penalty is for answers that are "
                     "less likely than under the reference, which reverse_kl alone tells by the sign",
-                    p.f_divergence_type, rules.cite("dpo_loss_type")));
-  if (p.f_divergence_type == "alpha_divergence" && p.f_alpha_divergence_coef == 1)
+                    spelling_of(p.f_divergence_type), rules.cite("dpo_loss_type")));
+  if (p.f_divergence_type == FDivergence::alpha_divergence && p.f_alpha_divergence_coef == 1)
     rules.error("f_alpha_divergence_coef",
                 "'f_alpha_divergence_coef: 1' is reverse_kl; set f_divergence_type: reverse_kl");
 }
@@ -197,7 +198,7 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
     if (value > 0)
       rules.error(key, fmt::format("'{}' does not work with {}, whose loss is not that of single tokens", key,
                                    rules.cite("rl")));
-  if (p.rl == Rl::kto && p.kto_loss_type == "kto" && recipe.train.batch_size.value_or(2) < 2)
+  if (p.rl == Rl::kto && p.kto_loss_type == KtoLoss::kto && recipe.train.batch_size.value_or(2) < 2)
     rules.error("batch_size", "'batch_size' of 1 does not work with rl: kto, which compares answers of different rows");
   if (p.rl == Rl::simpo && p.beta() < 1)
     rules.warning("rl",

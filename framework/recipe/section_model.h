@@ -85,7 +85,7 @@ struct AdapterSection {
   std::vector<std::string> unfrozen_parameters;  // full fine-tuning: row patterns (recipe/row_pattern.h); empty: all
   bool relora = false;                           // merge and restart the adapter every jagged_restart_steps
   double relora_prune_ratio = 0.9;
-  std::string relora_prune_method = "magnitude";  // or random, reset
+  ReloraPrune relora_prune_method = ReloraPrune::magnitude;
 
   /// Whether the result of a run is a full model, not an adapter.
   bool makes_model() const { return adapter == AdapterKind::none || relora; }

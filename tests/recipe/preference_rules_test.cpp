@@ -116,7 +116,9 @@ TEST(PreferenceRules, RewardsAndTrlsNames) {
   EXPECT_EQ(with("use_vllm: true, vllm_server_port: 8000"), "");
   EXPECT_TRUE(mentions(problems(grpo + "trl: {max_completion_length: 100000}\n"),
                        "raise sequence_len, or lower trl.max_completion_length"));
-  const Recipe recipe = parsed(grpo + "trl: {max_completion_length: 16}\n");
+  const Recipe recipe = parsed(grpo + "trl: {max_completion_length: 16, scale_rewards: false, loss_type: bnpo}\n");
+  EXPECT_EQ(recipe.preference.trl.scale_rewards, AdvantageScale::none);
+  EXPECT_EQ(recipe.preference.trl.loss_type, PolicyLoss::bnpo);
   EXPECT_EQ(recipe.data.rows, RowKind::prompts);
   EXPECT_EQ(recipe.data.completion_len, 16);
   EXPECT_EQ(recipe.preference.beta(), 0);
@@ -126,7 +128,7 @@ TEST(PreferenceRules, RewardsAndTrlsNames) {
   const Recipe gdpo =
       parsed("rl: gdpo\nrewards: [exact]\nval_set_size: 0\nsample_packing: false\ntrl: {max_completion_length: 16}\n");
   EXPECT_EQ(gdpo.preference.rl, Rl::grpo);
-  EXPECT_EQ(gdpo.preference.trl.multi_objective_aggregation, "normalize_then_sum");
+  EXPECT_EQ(gdpo.preference.trl.multi_objective_aggregation, RewardAggregation::normalize_then_sum);
   EXPECT_EQ(parsed("rl: dpo\ntrl: {beta: 0.3}\n").preference.beta(), 0.3);
   EXPECT_TRUE(warned(preference_file("rewards: [exact]\n"), "'rewards' has no effect without rl"));
   EXPECT_TRUE(warned(preference_file("rl: dpo\ntrl: {epsilon: 0.3}\n"), "'trl.epsilon' has no effect"));
