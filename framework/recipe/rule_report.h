@@ -47,6 +47,8 @@ class RuleReport {
 /// Whether a recipe gives a top-level setting another value than its default. A resolved recipe sets every key, so a
 /// default counts as unset.
 bool changes(const Recipe& recipe, const char* key, const RuleReport& rules);
+/// The row of a value; null if the choices of `key` are not known.
+const Choice* choice_of(const char* key, const std::string& value);
 /// Whether `setting` has an effect if `key` has this value; true unless the choices of `key` restrict it.
 bool has_effect(const char* setting, const char* key, const std::string& value);
 

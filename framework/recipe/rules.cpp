@@ -232,10 +232,15 @@ bool changes(const Recipe& recipe, const char* key, const RuleReport& rules) {
   return field->write(section->of(own)) != field->write(section->table.default_owner());
 }
 
-bool has_effect(const char* setting, const char* key, const std::string& value) {
+const Choice* choice_of(const char* key, const std::string& value) {
   const auto& choices = find_field(key).field->rules.choices;
-  auto found = std::ranges::find(choices, value, &Choice::spelling);
-  return found == choices.end() || std::ranges::find(found->keys, setting) != found->keys.end();
+  const auto found = std::ranges::find(choices, value, &Choice::spelling);
+  return found == choices.end() ? nullptr : &*found;
+}
+
+bool has_effect(const char* setting, const char* key, const std::string& value) {
+  const Choice* choice = choice_of(key, value);
+  return !choice || std::ranges::find(choice->keys, setting) != choice->keys.end();
 }
 
 void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {

@@ -49,7 +49,6 @@ void check_idle(const Recipe& recipe, RuleReport& rules) {
 
 void check_losses(const PreferenceSection& p, RuleReport& rules) {
   const auto& types = p.dpo_loss_type;
-  auto has = [&](const char* name) { return std::ranges::find(types, name) != types.end(); };
   if (types.empty())
     rules.error("dpo_loss_type", "'dpo_loss_type' is empty; write for example dpo_loss_type: [sigmoid]");
   if (!p.dpo_loss_weights.empty() && p.dpo_loss_weights.size() != types.size())
@@ -57,21 +56,21 @@ void check_losses(const PreferenceSection& p, RuleReport& rules) {
                                                 p.dpo_loss_weights.size(), rules.cite("dpo_loss_type"), types.size()));
   if (!p.dpo_loss_weights.empty() && std::ranges::all_of(p.dpo_loss_weights, [](double w) { return w == 0; }))
     rules.error("dpo_loss_weights", "'dpo_loss_weights' are all 0, so nothing would be trained; set one above 0");
-  if (has("exo_pair") && p.dpo_label_smoothing == 0)
-    rules.error("dpo_loss_type", "'dpo_loss_type: exo_pair' needs dpo_label_smoothing above 0, for example 1e-3");
-  if ((has("aot") || has("aot_unpaired")) && p.dpo_use_weighting)
-    rules.error("dpo_use_weighting",
-                fmt::format("'dpo_use_weighting' does not work with aot in {}, which sorts the pairs of a step",
-                            rules.cite("dpo_loss_type")));
-  if ((has("aot") || has("aot_unpaired")) && p.f_divergence_type != FDivergence::reverse_kl)
-    rules.error("f_divergence_type",
-                fmt::format("'f_divergence_type' does not work with aot in {}", rules.cite("dpo_loss_type")));
-  if (has("dpop") && p.f_divergence_type != FDivergence::reverse_kl)
-    rules.error(
-        "f_divergence_type",
-        fmt::format("'f_divergence_type: {}' does not work with dpop in {}: its penalty is for answers that are "
-                    "less likely than under the reference, which reverse_kl alone tells by the sign",
-                    spelling_of(p.f_divergence_type), rules.cite("dpo_loss_type")));
+  for (const std::string& type : types) {
+    const auto works_with = [&](const char* key) { return has_effect(key, "dpo_loss_type", type); };
+    const Choice* row = choice_of("dpo_loss_type", type);
+    if (row && row->needs == "dpo_label_smoothing" && p.dpo_label_smoothing == 0)
+      rules.error("dpo_loss_type",
+                  fmt::format("'dpo_loss_type: {}' needs dpo_label_smoothing above 0, for example 1e-3", type));
+    if (p.dpo_use_weighting && !works_with("dpo_use_weighting"))
+      rules.error("dpo_use_weighting",
+                  fmt::format("'dpo_use_weighting' does not work with {} in {}, which sorts the pairs of a step", type,
+                              rules.cite("dpo_loss_type")));
+    if (p.f_divergence_type != FDivergence::reverse_kl && !works_with("f_divergence_type"))
+      rules.error("f_divergence_type",
+                  fmt::format("'f_divergence_type: {}' does not work with {} in {}", spelling_of(p.f_divergence_type),
+                              type, rules.cite("dpo_loss_type")));
+  }
   if (p.f_divergence_type == FDivergence::alpha_divergence && p.f_alpha_divergence_coef == 1)
     rules.error("f_alpha_divergence_coef",
                 "'f_alpha_divergence_coef: 1' is reverse_kl; set f_divergence_type: reverse_kl");
@@ -141,13 +140,11 @@ void check_weights(const Recipe& recipe, RuleReport& rules) {
                                          {"z_loss", recipe.train.z_loss > 0}})
         if ((e.field_weight || e.message_field_weight) && asked)
           rules.error(other, fmt::format("'{}' does not work with weights of rows or messages", other));
-      const auto& types = p.dpo_loss_type;
-      const bool sorted = p.rl == Rl::dpo && (std::ranges::find(types, "aot") != types.end() ||
-                                              std::ranges::find(types, "aot_unpaired") != types.end());
-      if (e.field_weight && sorted)
-        rules.error(key + "field_weight",
-                    fmt::format("'field_weight' does not work with aot in {}, which sorts the pairs of a step",
-                                rules.cite("dpo_loss_type")));
+      for (const std::string& type : p.dpo_loss_type)
+        if (e.field_weight && p.rl == Rl::dpo && !has_effect("field_weight", "dpo_loss_type", type))
+          rules.error(key + "field_weight",
+                      fmt::format("'field_weight' does not work with {} in {}, which sorts the pairs of a step", type,
+                                  rules.cite("dpo_loss_type")));
     }
 }
 

@@ -81,6 +81,8 @@ TEST(PreferenceRules, InvalidCombinationsAreRejectedByTheirKey) {
   for (const char* divergence : {"forward_kl", "js_divergence", "alpha_divergence"})
     EXPECT_TRUE(mentions(problems(fmt::format("rl: dpo\ndpo_loss_type: [dpop]\nf_divergence_type: {}\n", divergence)),
                          "does not work with dpop"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [sft, aot_unpaired]\nf_divergence_type: forward_kl\n"),
+                       "'f_divergence_type: forward_kl' does not work with aot_unpaired in 'dpo_loss_type'"));
   EXPECT_EQ(problems("rl: dpo\ndpo_loss_type: [dpop]\nf_divergence_type: reverse_kl\n"), "");
   EXPECT_TRUE(mentions(problems("sync_ref_model: true\n"), "write it under trl"));
   EXPECT_TRUE(mentions(problems("rl: dpo\nema_decay: 0.9\ntrl: {sync_ref_model: true}\n"), "second set"));

@@ -46,10 +46,12 @@ using PairFunction = void (*)(std::span<const PairScores> scores, const PairSett
 struct PairLossRow {
   std::string name, help;
   PairFunction losses;
-  bool compares_pairs = false;     // depends on the other pairs of the batch
+  bool compares_pairs = false;     // sorts the pairs of the batch, which therefore have no weights
   bool needs_smoothing = false;    // undefined for label_smoothing: 0
+  bool only_reverse_kl = false;    // has no form for the other divergences
   bool by_token_means = false;     // rewards are means over tokens instead of sums
   bool is_log_odds_ratio = false;  // −β log σ(log odds ratio), which is logged
+  bool is_method = false;          // of SimPO or ORPO; the others are values of dpo_loss_type or cpo_loss_type
 };
 
 /// The losses of `dpo_loss_type`, which use a reference.
