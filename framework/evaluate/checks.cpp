@@ -1,7 +1,6 @@
 #include "evaluate/checks.h"
 
 #include <algorithm>
-#include <array>
 
 #include "constraint/automaton.h"
 #include "constraint/number.h"
@@ -26,6 +25,9 @@ std::vector<std::string> expected_of(const Json& row) {
 void require_no_value(const CheckRequest& r) {
   if (!r.value.is_null()) throw UserError("check '{}' takes no value, has {}", r.name, dump(r.value));
 }
+
+bool is_equal(const std::string& output, const std::string& expected) { return output == expected; }
+bool has_inside(const std::string& output, const std::string& expected) { return output.find(expected) != output.npos; }
 
 /// Compares with the row's `expected`.
 class Expected : public AnswerCheck {
@@ -152,18 +154,23 @@ class Length : public AnswerCheck {
   double most_ = 0;
 };
 
+/// `choice` as a reward: compares with the text in the row's `choices` that `answer` selects.
+class Chosen : public Expected {
+ public:
+  explicit Chosen(const CheckRequest&) : Expected({"choice", nullptr}, is_equal) {}
+  std::string problem_with(const Json& row) const override { return problem_with_choices(row); }
+  Verdict decide(const EvalAnswer& answer, const Json& row) override {
+    return Expected::decide(answer, Json{{"expected", row.at("choices").at(row.at("answer").get<std::size_t>())}});
+  }
+};
+
 template <class Check>
 std::unique_ptr<AnswerCheck> make(const CheckRequest& request) {
   return std::make_unique<Check>(request);
 }
 
-std::unique_ptr<AnswerCheck> make_exact(const CheckRequest& r) {
-  return std::make_unique<Expected>(r, [](const std::string& output, const std::string& e) { return output == e; });
-}
-std::unique_ptr<AnswerCheck> make_contains(const CheckRequest& r) {
-  return std::make_unique<Expected>(
-      r, [](const std::string& output, const std::string& e) { return output.find(e) != output.npos; });
-}
+std::unique_ptr<AnswerCheck> make_exact(const CheckRequest& r) { return std::make_unique<Expected>(r, is_equal); }
+std::unique_ptr<AnswerCheck> make_contains(const CheckRequest& r) { return std::make_unique<Expected>(r, has_inside); }
 
 }  // namespace
 
@@ -177,24 +184,33 @@ Verdict AnswerCheck::check(const EvalAnswer& answer, const Json& row) {
   }
 }
 
-Registry<AnswerCheckFactory>& answer_checks() {
-  static Registry<AnswerCheckFactory> registry(
-      "check",
-      {{"exact", "the answer is the row's 'expected', white space around both aside", make_exact},
-       {"contains", "the row's 'expected' stands somewhere in the answer", make_contains},
-       {"regex", "a regular expression (Python's syntax) matches somewhere in the answer", make<Matches>},
-       {"exact_match", "the answer, filtered, is the row's 'expected' (lm-evaluation-harness)", make_exact_match},
-       {"json_valid", "the answer is JSON", make<ValidJson>},
-       {"json_schema", "the answer is JSON that a JSON Schema allows", make<FollowsSchema>},
-       {"length", "the answer has at most so many characters", make<Length>},
-       {"command", "a program of yours decides: it gets JSON lines and answers them", make_judge_check}});
+Registry<CheckKind>& checks() {
+  using Reads = CheckKind::Reads;
+  static Registry<CheckKind> registry(
+      "check", {{"exact", "the answer is the row's 'expected', white space around both aside", {make_exact}},
+                {"contains", "the row's 'expected' stands somewhere in the answer", {make_contains}},
+                {"regex", "a regular expression (Python's syntax) matches somewhere in the answer", {make<Matches>}},
+                {"exact_match",
+                 "the answer, filtered, is the row's 'expected' (lm-evaluation-harness)",
+                 {.make = make_exact_match, .checks_options = true}},
+                {"json_valid", "the answer is JSON", {make<ValidJson>}},
+                {"json_schema", "the answer is JSON that a JSON Schema allows", {make<FollowsSchema>}},
+                {"length", "the answer has at most so many characters", {make<Length>}},
+                {"command",
+                 "a program of yours decides: it gets JSON lines and answers them",
+                 {.make = make_judge_check, .options = {"timeout"}}},
+                {"choice",
+                 "the right one of the row's 'choices' is the likeliest",
+                 {.make = make<Chosen>, .reads = Reads::choice}},
+                {"continuation", "how likely the row's 'continuation' is", {.reads = Reads::continuation}},
+                {"perplexity", "how likely the row's 'text' is", {.reads = Reads::perplexity}}});
   return registry;
 }
 
 void check_options(const CheckRequest& request, std::vector<std::string> known) {
-  constexpr std::array kPlain{"choice", "exact", "contains", "regex", "json_valid", "json_schema", "length"};
-  if (request.name == "command") known.push_back("timeout");
-  else if (std::ranges::find(kPlain, request.name) == kPlain.end()) return;
+  const CheckKind& kind = checks().at(request.name).make;
+  if (kind.checks_options) return;
+  known.insert(known.end(), kind.options.begin(), kind.options.end());
   for (auto& [option, value] : request.options.items())
     if (std::ranges::find(known, option) == known.end())
       throw UserError("'{}' has no option '{}'{}", request.name, option, did_you_mean(option, known));
@@ -208,16 +224,6 @@ std::string problem_with_choices(const Json& row) {
   if (answer == row.end() || !answer->is_number_integer() || *answer < 0 || *answer >= std::ssize(*choices))
     return fmt::format("check 'choice' needs 'answer', the number of the right choice, 0 to {}", choices->size() - 1);
   return "";
-}
-
-bool is_likelihood_check(const std::string& name) {
-  return name == "choice" || name == "continuation" || name == "perplexity";
-}
-
-std::vector<std::string> check_names() {
-  std::vector<std::string> names = answer_checks().names();
-  names.insert(names.end(), {"choice", "continuation", "perplexity"});
-  return names;
 }
 
 }  // namespace dml

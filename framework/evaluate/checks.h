@@ -40,16 +40,20 @@ class AnswerCheck {
   std::vector<std::string> problems_;  // the first few
 };
 
-/// Checks by name: exact, contains, regex, exact_match, json_valid, json_schema, length, command.
-using AnswerCheckFactory = std::function<std::unique_ptr<AnswerCheck>(const CheckRequest&)>;
-Registry<AnswerCheckFactory>& answer_checks();
-/// UserError for an option that a built-in check does not have; `known`: those of every check. Plug-ins check their
-/// own.
+struct CheckKind {
+  enum class Reads { answer, choice, continuation, perplexity };
+  std::function<std::unique_ptr<AnswerCheck>(const CheckRequest&)> make = {};  // none: it cannot judge an answer
+  Reads reads =
+      Reads::answer;  // what an evaluation computes for it: an answer, or log-likelihoods (evaluate/eval_run.h)
+  std::vector<std::string> options = {};  // besides those of every check
+  bool checks_options = false;            // `make` does it
+
+  std::unique_ptr<AnswerCheck> operator()(const CheckRequest& request) const { return make(request); }
+};
+
+Registry<CheckKind>& checks();
+/// UserError for an option that a check does not have; `known`: those of every check.
 void check_options(const CheckRequest& request, std::vector<std::string> known);
-/// Checks that need log-likelihoods: choice, continuation, perplexity.
-bool is_likelihood_check(const std::string& name);
-/// The names of all checks, for errors and lists.
-std::vector<std::string> check_names();
 
 /// Why a row does not fit the check `choice`; "" if it does.
 std::string problem_with_choices(const Json& row);

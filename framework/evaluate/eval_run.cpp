@@ -42,14 +42,13 @@ Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context)
   };
   if (task_.checks.empty()) problem(task_.key, "there is no check");
   for (const CheckRequest& request : task_.checks) try {
-      choice_ |= request.name == "choice";
-      perplexity_ |= request.name == "perplexity";
-      continuation_ |= request.name == "continuation";
-      if (is_likelihood_check(request.name)) continue;
-      if (!answer_checks().find(request.name))
-        throw UserError("unknown check '{}'{}", request.name, did_you_mean(request.name, check_names()));
+      const CheckKind& kind = checks().at(request.name).make;
+      choice_ |= kind.reads == CheckKind::Reads::choice;
+      perplexity_ |= kind.reads == CheckKind::Reads::perplexity;
+      continuation_ |= kind.reads == CheckKind::Reads::continuation;
+      if (kind.reads != CheckKind::Reads::answer) continue;
       check_options(request, {"name"});
-      auto check = answer_checks().at(request.name).make(request);
+      auto check = kind(request);
       const std::string name = json_string(request.options, "name", check->name(), "checks");
       if (std::ranges::find(names_, name) != names_.end())
         throw UserError("two checks are called '{}'; give one of them another with 'name'", name);

@@ -8,35 +8,22 @@
 namespace dml {
 namespace {
 
-/// Compares with the text in the row's `choices` that `answer` selects.
-class Chosen : public AnswerCheck {
- public:
-  Chosen() : equal_(answer_checks().at("exact").make({"exact", nullptr})) {}
-  std::string problem_with(const Json& row) const override { return problem_with_choices(row); }
-  Verdict decide(const EvalAnswer& answer, const Json& row) override {
-    return equal_->check(answer, Json{{"expected", row.at("choices").at(row.at("answer").get<std::size_t>())}});
-  }
-  std::string name() const override { return "choice"; }
-
- private:
-  std::unique_ptr<AnswerCheck> equal_;
-};
-
 std::vector<std::string> reward_names() {
-  std::vector<std::string> names = answer_checks().names();
-  names.insert(names.end(), {"choice", "model"});  // the caller handles reward models
+  std::vector<std::string> names;
+  for (const auto& row : checks().rows())
+    if (row.make.make) names.push_back(row.name);
+  names.push_back("model");  // the caller handles reward models
   return names;
 }
 
 std::unique_ptr<AnswerCheck> make_check(const CheckRequest& request) {
-  if (is_likelihood_check(request.name) && request.name != "choice")
+  const auto* row = checks().find(request.name);
+  if (!row) throw UserError("unknown reward '{}'{}", request.name, did_you_mean(request.name, reward_names()));
+  if (!row->make.make)
     throw UserError("'{}' measures texts that are given, not answers; use one of {}", request.name,
                     fmt::join(reward_names(), ", "));
-  if (request.name != "choice" && !answer_checks().find(request.name))
-    throw UserError("unknown reward '{}'{}", request.name, did_you_mean(request.name, reward_names()));
   check_options(request, {"weight", "name"});
-  if (request.name == "choice") return std::make_unique<Chosen>();
-  return answer_checks().at(request.name).make(request);
+  return row->make(request);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::AnswerCheck> row) {
     arguments["value"] = request.value;
     return std::make_unique<PluginCheck>(origin, name, make_of(origin, row, arguments));
   };
-  add_names(answer_checks(), row, make);
+  add_names(checks(), row, CheckKind{.make = make, .checks_options = true});
 }
 
 }  // namespace dml

@@ -40,7 +40,7 @@ class Staging : public plugin::Registry {
   void add(plugin::Row<plugin::Optimizer> row) override { stage("optimizer", std::move(row), optimizer_names()); }
   void add(plugin::Row<plugin::Schedule> row) override { stage("schedule", std::move(row), schedules().names()); }
   void add(plugin::Row<plugin::Objective> row) override { stage("objective", std::move(row), objectives().names()); }
-  void add(plugin::Row<plugin::AnswerCheck> row) override { stage("check", std::move(row), check_names()); }
+  void add(plugin::Row<plugin::AnswerCheck> row) override { stage("check", std::move(row), checks().names()); }
   void add(plugin::Row<plugin::Evaluator> row) override {
     stage("evaluator", std::move(row), plugin_evaluators().names());
   }

@@ -13,14 +13,14 @@ namespace dml {
 namespace {
 
 Verdict verdict(const CheckRequest& request, const std::string& output, const Json& row) {
-  return answer_checks().at(request.name).make(request)->check({"", "", output}, row);
+  return checks().at(request.name).make(request)->check({"", "", output}, row);
 }
 bool passes(const std::string& name, const Json& value, const std::string& output, const Json& row) {
   return verdict({name, value}, output, row).pass;
 }
 std::string refused(const CheckRequest& request) {
   try {
-    answer_checks().at(request.name).make(request);
+    checks().at(request.name).make(request);
     return "";
   } catch (const UserError& e) {
     return e.what();
@@ -33,7 +33,7 @@ TEST(Checks, CompareWithTheExpectedAnswer) {
   EXPECT_TRUE(passes("exact", nullptr, "Rome", {{"expected", {"Paris", "Rome"}}}));
   EXPECT_TRUE(passes("contains", nullptr, "It is Paris.", {{"expected", "Paris"}}));
   EXPECT_FALSE(passes("contains", nullptr, "It is paris.", {{"expected", "Paris"}}));
-  auto exact = answer_checks().at("exact").make({"exact", nullptr});
+  auto exact = checks().at("exact").make({"exact", nullptr});
   EXPECT_NE(exact->problem_with({{"prompt", "?"}}), "");
   EXPECT_NE(exact->problem_with({{"expected", 3}}), "");
   EXPECT_EQ(exact->problem_with({{"expected", "x"}}), "");
@@ -48,7 +48,7 @@ TEST(Checks, SearchForRegularExpressions) {
   EXPECT_NE(refused({"regex", "(["}).find("regular expression"), std::string::npos);
   EXPECT_NE(refused({"regex", 3}), "");
 
-  const auto slow = answer_checks().at("regex").make({"regex", "(a+)+$"});
+  const auto slow = checks().at("regex").make({"regex", "(a+)+$"});
   EXPECT_FALSE(slow->check({"", "", std::string(60, 'a') + "b"}, {}).counts);
   EXPECT_THAT(slow->problems(), testing::ElementsAre(testing::HasSubstr("takes too many steps")));
   EXPECT_TRUE(slow->check({"", "", "a"}, {}).counts);
@@ -126,7 +126,7 @@ class Judges : public testing::Test {
 };
 
 TEST_F(Judges, KeepRunningAndAnswerLineByLine) {
-  auto check = answer_checks().at("command").make(
+  auto check = checks().at("command").make(
       judge("n=0; while read line; do n=$((n+1)); case \"$line\" in *good*) echo '{\"pass\": true, \"score\": 0.75, "
             "\"critique\": \"fine\"}';; *) echo \"{\\\"score\\\": 0.$n}\";; esac; done"));
   const Verdict first = check->check({"p", "r", "good"}, {{"id", 1}});
@@ -153,7 +153,7 @@ TEST_F(Judges, ThatFailNeverEndTheRun) {
   };
   for (auto& [script, says] : bad) {
     const bool hangs = std::string(script).find("sleep") != std::string::npos;
-    auto check = answer_checks().at("command").make(hangs ? judge(script, 0.3) : judge(script));
+    auto check = checks().at("command").make(hangs ? judge(script, 0.3) : judge(script));
     int failed = 0;
     for (int i = 0; i < 5; ++i) failed += !check->check({"p", "r", "o"}, {}).counts;
     EXPECT_GE(failed, 2) << script;

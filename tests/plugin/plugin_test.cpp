@@ -128,7 +128,7 @@ TEST_F(Plugin, PromptFormatsGivePiecesAndTheirErrorsAreTheRows) {
 }
 
 TEST_F(Plugin, ChecksThatThrowSkipTheAnswerAndContinueTheRun) {
-  const auto check = answer_checks().at("longer").make({"longer", nullptr, {{"than", 4}}});
+  const auto check = checks().at("longer").make({"longer", nullptr, {{"than", 4}}});
   EXPECT_EQ(check->name(), "longer");
   EXPECT_EQ(check->problem_with({{"text", "x"}}), "there is no prompt");
   EXPECT_TRUE(check->check({"p", "r", "12345", {}}, {}).pass);
@@ -141,11 +141,11 @@ TEST_F(Plugin, ChecksThatThrowSkipTheAnswerAndContinueTheRun) {
 
 TEST_F(Plugin, ArgumentsOfAnyNameReachTheirRow) {
   // Optimizers call it eps.
-  const auto check = answer_checks().at("longer").make({"longer", nullptr, {{"than", 4}, {"epsilon", 1}}});
+  const auto check = checks().at("longer").make({"longer", nullptr, {{"than", 4}, {"epsilon", 1}}});
   EXPECT_TRUE(check->check({"p", "r", "1234", {}}, {}).pass);
   EXPECT_FALSE(check->check({"p", "r", "123", {}}, {}).pass);
   EXPECT_EQ(error_of([] {
-              answer_checks().at("longer").make({"longer", nullptr, {{"betas", {1, 2}}}});
+              checks().at("longer").make({"longer", nullptr, {{"betas", {1, 2}}}});
             }),
             "check 'longer': unknown argument 'betas'; choose from than, epsilon");
 }
