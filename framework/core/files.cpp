@@ -305,6 +305,10 @@ void require_not_an_input(std::string_view option, const std::string& output, co
       throw UserError("{}: {} is an input; choose another file", option, output);
 }
 
+std::string folder_name(const std::string& path) {
+  return fs::path(path + "/").lexically_normal().parent_path().filename().string();
+}
+
 std::string path_in(const std::string& directory, std::string_view name) {
   return (fs::path(directory) / name).string();
 }

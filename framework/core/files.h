@@ -117,6 +117,8 @@ void make_directories(const std::string& path);
 /// Makes the folders above `path`, for a file or folder whose place the user chose.
 void make_parent_directories(const std::string& path);
 bool file_exists(const std::string& path);
+/// The name of a folder, also where its path ends in a slash.
+std::string folder_name(const std::string& path);
 /// "DIRECTORY/NAME".
 std::string path_in(const std::string& directory, std::string_view name);
 /// The system's error message for a path that cannot be opened ("Too many levels of symbolic links"); "" if it can be.

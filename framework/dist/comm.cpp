@@ -1,14 +1,13 @@
 // The collectives of Comm, all built on exchange(), and the Comm of a single rank.
 #include "dist/comm.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/host_name.h"
 
 namespace dml {
 namespace {
@@ -38,11 +37,7 @@ class SelfComm : public Comm {
   int size() const override { return 1; }
   int local_rank() const override { return 0; }
   int local_size() const override { return 1; }
-  std::string host() const override {
-    char name[256] = "";
-    gethostname(name, sizeof name - 1);
-    return name;
-  }
+  std::string host() const override { return host_name(); }
   std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
                                     std::vector<std::span<std::byte>> receive, Operation) override {
     DML_CHECK(send.size() == 1 && receive.size() == 1 && send[0].size() == receive[0].size());

@@ -1,7 +1,6 @@
 #include "pipeline/comparison.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "core/error.h"
@@ -19,10 +18,8 @@ constexpr int kColors = 6;
 constexpr double kSmoothing = 0.9;
 
 std::string name_of(const std::string& folder, const std::vector<std::string>& folders) {
-  const std::string last = std::filesystem::path(folder + "/").lexically_normal().parent_path().filename().string();
-  const auto same = std::ranges::count_if(folders, [&](const std::string& f) {
-    return std::filesystem::path(f + "/").lexically_normal().parent_path().filename() == last;
-  });
+  const std::string last = folder_name(folder);
+  const auto same = std::ranges::count(folders, last, folder_name);
   return same == 1 && !last.empty() ? last : folder;
 }
 

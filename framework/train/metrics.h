@@ -38,6 +38,16 @@ struct StepMetrics {
   std::vector<NamedValue> values = {};  // the objective's terms
   double time = 0;                      // when the step ended, in seconds since 1970; 0: unknown
 
+  /// What experiment trackers are told.
+  std::vector<NamedValue> tracked() const {
+    std::vector<NamedValue> out{{"loss", loss},
+                                {"grad_norm", grad_norm},
+                                {"learning_rate", lr},
+                                {"epoch", epoch},
+                                {"tokens_per_second", tok_s}};
+    out.insert(out.end(), values.begin(), values.end());
+    return out;
+  }
   bool operator==(const StepMetrics&) const = default;
 };
 

@@ -96,8 +96,7 @@ MlflowRun::~MlflowRun() {
 }
 
 Action MlflowRun::on_start(const RunFacts& facts) {
-  const std::string name = fs::path(facts.output_dir + "/").lexically_normal().parent_path().filename().string();
-  if (settings_.run_name.empty()) settings_.run_name = name;
+  if (settings_.run_name.empty()) settings_.run_name = folder_name(facts.output_dir);
   experiment_id_ = experiment_id(settings_.root, settings_.experiment);
   started_ = milliseconds();
   const std::string marker = facts.output_dir + kMarker;
@@ -152,12 +151,7 @@ void MlflowRun::metric(const std::string& name, double value, std::int64_t step)
 }
 
 Action MlflowRun::on_step(const StepMetrics& m) {
-  metric("loss", m.loss, m.step);
-  metric("grad_norm", m.grad_norm, m.step);
-  metric("learning_rate", m.lr, m.step);
-  metric("epoch", m.epoch, m.step);
-  metric("tokens_per_second", m.tok_s, m.step);
-  for (const NamedValue& v : m.values) metric(v.name, v.value, m.step);
+  for (const NamedValue& v : m.tracked()) metric(v.name, v.value, m.step);
   return {};
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/files.h"
+#include "core/host_name.h"
 #include "core/protobuf.h"
 #include "train/crc32.h"
 
@@ -83,9 +84,7 @@ std::string tag_of(std::string_view name) {
 namespace {
 
 std::string file_name() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<std::int64_t>(unix_time()), host, getpid());
+  return fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<std::int64_t>(unix_time()), host_name(), getpid());
 }
 
 std::string folder_made(std::string folder) {
@@ -111,11 +110,8 @@ Action TensorboardEvents::on_start(const RunFacts& facts) {
 }
 
 Action TensorboardEvents::on_step(const StepMetrics& m) {
-  using tensorboard::scalar;
-  std::string summary = scalar("train/loss", m.loss) + scalar("train/grad_norm", m.grad_norm) +
-                        scalar("train/learning_rate", m.lr) + scalar("train/epoch", m.epoch) +
-                        scalar("train/tokens_per_second", m.tok_s);
-  for (const NamedValue& v : m.values) summary += scalar(tensorboard::tag_of(v.name), v.value);
+  std::string summary;
+  for (const NamedValue& v : m.tracked()) summary += tensorboard::scalar(tensorboard::tag_of(v.name), v.value);
   write(unix_time(), m.step, summary);
   return {};
 }

@@ -4,20 +4,19 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "core/clock.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/host_name.h"
 #include "core/json.h"
 #include "core/protobuf.h"
 #include "core/version.h"
 #include "train/crc32.h"
 
 namespace dml {
-namespace fs = std::filesystem;
 namespace {
 
 using namespace protobuf;
@@ -25,12 +24,6 @@ using namespace protobuf;
 constexpr std::size_t kBlock = 32768, kHeader = 7;
 // Fields of wandb_internal.Record.
 constexpr int kNumber = 1, kHistory = 2, kSummary = 3, kRun = 17, kExit = 18, kVersion = 21;
-
-std::string host_name() {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  return host;
-}
 
 std::string local_time() {
   const std::time_t seconds = std::time(nullptr);
@@ -111,8 +104,7 @@ void WandbRun::write(int field, const std::string& message) {
 
 Action WandbRun::on_start(const RunFacts& facts) {
   started_ = unix_time();
-  if (settings_.name.empty())
-    settings_.name = fs::path(facts.output_dir + "/").lexically_normal().parent_path().filename().string();
+  if (settings_.name.empty()) settings_.name = folder_name(facts.output_dir);
   if (settings_.id.empty())
     settings_.id = digest_of(fmt::format("{} {} {}", facts.output_dir, started_, getpid())).substr(0, 8);
   const std::string folder = fmt::format("{}/wandb/offline-run-{}-{}", settings_.root, local_time(), settings_.id);
@@ -165,13 +157,8 @@ void WandbRun::history(std::int64_t step, const Values& values) {
 }
 
 Action WandbRun::on_step(const StepMetrics& m) {
-  Values values{{"train/loss", m.loss},
-                {"train/grad_norm", m.grad_norm},
-                {"train/learning_rate", m.lr},
-                {"train/epoch", m.epoch},
-                {"train/global_step", static_cast<double>(m.step)},
-                {"train/tokens_per_second", m.tok_s}};
-  for (const NamedValue& v : m.values) values.push_back({"train/" + v.name, v.value});
+  Values values{{"train/global_step", static_cast<double>(m.step)}};
+  for (const NamedValue& v : m.tracked()) values.push_back({"train/" + v.name, v.value});
   history(m.step, values);
   return {};
 }

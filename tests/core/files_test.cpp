@@ -361,6 +361,11 @@ TEST_F(Files, PathsAreMadeReal) {
   EXPECT_EQ(real_path(at("link/../link/new.txt")), real_path(at("d")) + "/new.txt");
 }
 
+TEST_F(Files, AFolderHasItsNameWithAndWithoutASlash) {
+  for (const char* path : {"/runs/first", "/runs/first/", "runs/second/../first/."})
+    EXPECT_EQ(folder_name(path), "first") << path;
+}
+
 TEST_F(Files, AnInvalidDirectoryIsReportedWithItsReason) {
   fs::create_directory(at("d"));
   fs::create_symlink(at("b"), at("a"));
