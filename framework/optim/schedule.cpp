@@ -17,33 +17,13 @@ double argument(const ScheduleSettings& s, const char* key, double fallback) {
   return json_number(s.kwargs, key, fallback, kSource);
 }
 
-// The values that numeric arguments may have.
-struct ArgumentRange {
-  const char* key;
-  double most = std::numeric_limits<double>::max();
-  bool above_zero = false;  // else at least 0
-};
-constexpr ArgumentRange kRanges[] = {{.key = "num_cycles"},
-                                     {.key = "min_lr"},
-                                     {.key = "min_lr_rate", .most = 1},
-                                     {.key = "min_lr_ratio", .most = 1},
-                                     {.key = "lr_end"},
-                                     {.key = "power"},
-                                     {.key = "timescale", .above_zero = true},
-                                     {.key = "num_decay_steps"},
-                                     {.key = "num_stable_steps"},
-                                     {.key = "pct_start", .most = 1},
-                                     {.key = "div_factor", .above_zero = true},
-                                     {.key = "final_div_factor", .above_zero = true}};
-
-void check_range(const ScheduleSettings& s, const std::string& key) {
-  const auto range = std::ranges::find(kRanges, key, &ArgumentRange::key);
-  if (range == std::end(kRanges)) return;
-  const double value = argument(s, range->key, 1);
-  if (value > 0 ? value <= range->most : value == 0 && !range->above_zero) return;
-  const bool bounded = range->most < std::numeric_limits<double>::max();
-  throw UserError("{}: {} must be {}{}, is {:g}", kSource, key, range->above_zero ? "above 0" : "at least 0",
-                  bounded ? fmt::format(" and at most {:g}", range->most) : "", value);
+void check_range(const ScheduleSettings& s, const ScheduleArgument& range) {
+  if (range.checked_later) return;
+  const double value = argument(s, range.name.c_str(), 1);
+  if (value > 0 ? value <= range.most : value == 0 && !range.above_zero) return;
+  const bool bounded = range.most < std::numeric_limits<double>::max();
+  throw UserError("{}: {} must be {}{}, is {:g}", kSource, range.name, range.above_zero ? "above 0" : "at least 0",
+                  bounded ? fmt::format(" and at most {:g}", range.most) : "", value);
 }
 
 double half_cosine(double p) { return 0.5 * (1 + std::cos(kPi * p)); }
@@ -141,36 +121,45 @@ double one_cycle(const ScheduleSettings& s, const SchedulePosition& at) {
 }  // namespace
 
 Registry<ScheduleShape>& schedules() {
+  const ScheduleArgument num_cycles{"num_cycles"}, min_lr{"min_lr"}, min_lr_ratio{"min_lr_ratio", 1};
+  const auto later = [](const char* name) { return ScheduleArgument{.name = name, .checked_later = true}; };
   static Registry<ScheduleShape> registry(
       "learning rate schedule",
       {{"cosine",
         "half a cosine down to zero, or to cosine_min_lr_ratio",
-        {cosine, {"num_cycles"}, {kQuadraticWarmup, kMinLrRatio, kConstantLrRatio}}},
-       {"linear", "straight down to zero", {linear, {}}},
-       {"constant", "the peak; warm-up only where the recipe asks for it", {constant, {}}},
-       {"constant_with_warmup", "the peak, after a warm-up", {constant, {}}},
-       {"cosine_with_restarts", "num_cycles cosines, each from the peak", {cosine_with_restarts, {"num_cycles"}}},
+        {cosine, {num_cycles}, {kQuadraticWarmup, kMinLrRatio, kConstantLrRatio}}},
+       {"linear", "straight down to zero", {linear}},
+       {"constant",
+        "the peak; warm-up only where the recipe asks for it",
+        {.factor = constant, .warmup_on_request = true}},
+       {"constant_with_warmup", "the peak, after a warm-up", {constant}},
+       {"cosine_with_restarts", "num_cycles cosines, each from the peak", {cosine_with_restarts, {num_cycles}}},
        {"cosine_with_min_lr",
         "half a cosine down to min_lr or min_lr_rate",
-        {cosine_with_min_lr, {"num_cycles", "min_lr", "min_lr_rate"}, {kMinLrRatio, kConstantLrRatio}}},
-       {"polynomial", "(1 − p)^power down to lr_end", {polynomial, {"power", "lr_end"}}},
-       {"inverse_sqrt", "one over the square root of the step", {inverse_sqrt, {"timescale"}}},
+        {cosine_with_min_lr, {num_cycles, min_lr, {"min_lr_rate", 1}}, {kMinLrRatio, kConstantLrRatio}}},
+       {"polynomial", "(1 − p)^power down to lr_end", {polynomial, {{"power"}, {"lr_end"}}}},
+       {"inverse_sqrt",
+        "one over the square root of the step",
+        {inverse_sqrt, {{.name = "timescale", .above_zero = true}}}},
        {"warmup_stable_decay",
         "the peak, then a decay over the last num_decay_steps (a tenth)",
-        {warmup_stable_decay,
-         {"num_decay_steps", "num_stable_steps", "decay_type", "min_lr_ratio", "num_cycles"},
-         {},
-         false,
-         true}},
+        {.factor = warmup_stable_decay,
+         .kwargs = {{"num_decay_steps"}, {"num_stable_steps"}, later("decay_type"), min_lr_ratio, num_cycles},
+         .warmup_from_floor = true}},
        {"reduce_lr_on_plateau",
         "the peak, times factor whenever evaluations have not improved for patience of them",
-        {constant, {"mode", "factor", "patience", "threshold", "threshold_mode", "cooldown", "min_lr", "eps"}}},
-       {"rex",
-        "reflected exponential: slow at first, steep at the end",
-        {rex, {"min_lr", "min_lr_ratio"}, {kMinLrRatio}}},
+        {constant,  // see train/plateau.h
+         {later("mode"), later("factor"), later("patience"), later("threshold"), later("threshold_mode"),
+          later("cooldown"), min_lr, later("eps")}}},
+       {"rex", "reflected exponential: slow at first, steep at the end", {rex, {min_lr, min_lr_ratio}, {kMinLrRatio}}},
        {"one_cycle",
         "up from a low rate and down to a lower one",
-        {one_cycle, {"pct_start", "div_factor", "final_div_factor", "anneal_strategy"}, {}, true}}});
+        {.factor = one_cycle,
+         .kwargs = {{"pct_start", 1},
+                    {.name = "div_factor", .above_zero = true},
+                    {.name = "final_div_factor", .above_zero = true},
+                    later("anneal_strategy")},
+         .own_warmup = true}}});
   return registry;
 }
 
@@ -178,7 +167,8 @@ std::int64_t warmup_length(const ScheduleSettings& s) {
   auto steps = static_cast<double>(s.steps);
   if (s.warmup_steps) return *s.warmup_steps;
   if (s.warmup_ratio) return static_cast<std::int64_t>(*s.warmup_ratio * steps);
-  return s.name == "constant" ? 0 : std::min<std::int64_t>(static_cast<std::int64_t>(0.03 * steps), 100);
+  if (schedules().at(s.name).make.warmup_on_request) return 0;
+  return std::min<std::int64_t>(static_cast<std::int64_t>(0.03 * steps), 100);
 }
 
 LearningRate::LearningRate(ScheduleSettings settings)
@@ -189,10 +179,13 @@ LearningRate::LearningRate(ScheduleSettings settings)
   if (settings_.quadratic_warmup || !reads(kMinLrRatio)) settings_.min_lr_ratio.reset();
   if (settings_.quadratic_warmup || !reads(kConstantLrRatio)) settings_.constant_lr_ratio.reset();
   for (auto& [key, value] : settings_.kwargs.items()) {
-    if (std::ranges::find(shape_.kwargs, key) == shape_.kwargs.end())
-      throw UserError("{}: '{}' is not an argument of {}{}", kSource, key, settings_.name,
-                      did_you_mean(key, shape_.kwargs));
-    check_range(settings_, key);
+    const auto known = std::ranges::find(shape_.kwargs, key, &ScheduleArgument::name);
+    if (known == shape_.kwargs.end()) {
+      std::vector<std::string> names;
+      for (const ScheduleArgument& a : shape_.kwargs) names.push_back(a.name);
+      throw UserError("{}: '{}' is not an argument of {}{}", kSource, key, settings_.name, did_you_mean(key, names));
+    }
+    check_range(settings_, *known);
   }
   if (warmup_ < 0) throw UserError("warmup_steps must not be negative, is {}", warmup_);
   at(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type before the run

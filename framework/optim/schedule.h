@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ struct ScheduleSettings {
   std::int64_t restart_steps = 0, restart_warmup = 0, restart_anneal = 0;  // N (0: no restarts), U, A
 };
 
-/// W: as set, or 3 % of the steps, at most 100 (`constant`: 0).
+/// W: as set, or 3 % of the steps, at most 100 (ScheduleShape::warmup_on_request: 0).
 std::int64_t warmup_length(const ScheduleSettings& settings);
 
 /// The position of a step in the run.
@@ -41,13 +42,22 @@ struct SchedulePosition {
   double p() const { return steps > warmup ? (step - warmup) / (steps - warmup) : 1; }
 };
 
+/// A keyword argument of a schedule.
+struct ScheduleArgument {
+  std::string name;
+  double most = std::numeric_limits<double>::max();
+  bool above_zero = false;     // else at least 0
+  bool checked_later = false;  // by what reads it; else it is a number of this range
+};
+
 /// A schedule: the factor of the peak after the warmup, and its keyword arguments.
 struct ScheduleShape {
   std::function<double(const ScheduleSettings& settings, const SchedulePosition& place)> factor;
-  std::vector<std::string> kwargs;
+  std::vector<ScheduleArgument> kwargs = {};
   std::vector<std::string> keys = {};  // the schedule-specific recipe keys that it reads
   bool own_warmup = false;
   bool warmup_from_floor = false;  // the warmup begins at the minimum learning rate, not at zero
+  bool warmup_on_request = false;  // none unless the recipe asks for it
 };
 
 /// Such keys, as Axolotl's cosine reads them.

@@ -8,7 +8,7 @@ namespace dml {
 
 void add_row(const Origin& origin, plugin::Row<plugin::Schedule> row) {
   ScheduleShape shape;
-  for (const plugin::Argument& a : row.arguments) shape.kwargs.push_back(a.name);
+  for (const plugin::Argument& a : row.arguments) shape.kwargs.push_back({.name = a.name, .checked_later = true});
   // Created once per set of arguments, since a schedule is evaluated in every step.
   struct Made {
     Json kwargs;

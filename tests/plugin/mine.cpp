@@ -167,7 +167,10 @@ DML_PLUGIN("mine", "2.1") {
   // fail_at: the step or call that throws; fail_on_rank: the rank that does, from 1; 0: none.
   registry.add(Row<Optimizer>{
       "my_sgd", "sgd", maker<Sgd>(), {{"momentum", "of the mean", 0.9, 1}, {"fail_at", "step", 0}}, {"mysgd"}});
-  registry.add(Row<Schedule>{"halves", "halves; 13 times: throws", maker<VU16>(), {{"times", "how often", 4}}});
+  registry.add(Row<Schedule>{"halves",
+                             "halves; 13 times: throws",
+                             maker<VU16>(),
+                             {{"times", "how often", 4}, {"power", "what drives it", "steam"}}});
   registry.add(Row<PromptFormat>{"shout", "say: a text", maker<Shout>()});
   registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>(), {{"fail_at", "call", 0}}});
   registry.add(Row<AnswerCheck>{

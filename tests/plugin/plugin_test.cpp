@@ -103,6 +103,8 @@ TEST_F(Plugin, SchedulesAreFactorsOfThePeakBehindTheWarmup) {
   EXPECT_EQ(rate.at(0), 4);
   EXPECT_EQ(rate.at(2), 8);
   EXPECT_EQ(rate.at(6), 4);
+  s.kwargs = {{"times", 2}, {"power", "wind"}};  // a number of polynomial
+  EXPECT_EQ(LearningRate(s).at(6), 4);
   s.kwargs = {{"time", 2}};
   EXPECT_THAT(error_of([&] { LearningRate{s}; }), HasSubstr("'time' is not an argument of halves"));
 }
