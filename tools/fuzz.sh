@@ -29,6 +29,14 @@ seeds() {
     chat_template) names=(-name '*.jinja') ;;
     tokenizer_json) names=(-name tokenizer.json) ;;
     sentencepiece) names=(-name tokenizer.model) ;;
+    onig_pattern)
+      names=(-name '*.pattern')
+      python3 - "$work/seeds/$1" <<'END' >&2
+import json, sys
+for i, row in enumerate(json.load(open("tests/golden/tokenizer/rust.json"))["patterns"]):
+    open(f"{sys.argv[1]}/{i}.pattern", "w").write(row["pattern"].replace("\n", " ") + "\n" + row["text"])
+END
+      ;;
     safetensors) names=(-name '*.safetensors') ;;
     gguf)
       names=(-name '*.gguf')

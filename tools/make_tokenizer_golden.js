@@ -43,7 +43,7 @@ const preTokenizers = [
   { type: 'Sequence', pretokenizers: [{ type: 'WhitespaceSplit' }, { type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true }, { type: 'Digits', individual_digits: true }] },
   { type: 'Sequence', pretokenizers: [{ type: 'Punctuation', behavior: 'MergedWithNext' }, { type: 'ByteLevel', add_prefix_space: true, use_regex: true, trim_offsets: true }] }];
 
-// Where Oniguruma's syntax is not PCRE2's: [pattern, text, behavior of Split (Isolated), invert (false)].
+// Where Oniguruma's syntax is not that of other libraries: [pattern, text, behavior of Split (Isolated), invert (false)].
 const upper = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]', lower = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]', end = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
 const kimi = `[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${end}|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*${end}|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`;
 const cl100k = "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++$|\\s*[\\r\\n]|\\s+(?!\\S)|\\s";

@@ -30,7 +30,7 @@ decltype(Training::unfrozen) unfrozen_rule(const std::vector<std::string>& patte
   std::vector<Rule> rules;
   for (const std::string& text : patterns) {
     RowPattern rows = parse_row_pattern(text);
-    rules.push_back({rows, std::make_shared<const Regex>(rows.pattern, RegexSyntax::python, "unfrozen_parameters")});
+    rules.push_back({rows, std::make_shared<const Regex>(rows.pattern, "unfrozen_parameters")});
   }
   return [rules](const std::string& name, std::int64_t rows) {
     std::optional<UnfrozenRows> all;
@@ -50,7 +50,7 @@ std::vector<std::string> idle_unfrozen_patterns(const std::vector<std::string>& 
   const std::vector<WeightName> weights = weight_names(spec);
   std::vector<std::string> out;
   for (const std::string& text : patterns) {
-    const Regex pattern(parse_row_pattern(text).pattern, RegexSyntax::python, "unfrozen_parameters");
+    const Regex pattern(parse_row_pattern(text).pattern, "unfrozen_parameters");
     if (std::ranges::none_of(weights, [&](const WeightName& w) { return pattern.matches_start(w.tensor); }))
       out.push_back(
           fmt::format("unfrozen_parameters: '{}' matches no parameter; it is matched from the beginning of "

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/oniguruma.h"
 #include "core/shown.h"
 #include "core/utf8.h"
 
@@ -23,33 +22,31 @@ constexpr std::uint32_t kMaxSteps = 1'000'000, kMaxDepth = 100'000, kMaxHeapKb =
 constexpr std::size_t kWindow = 1024;
 constexpr std::chrono::milliseconds kSearchBudget{5000};
 
-TranslatedPattern translate(std::string_view pattern, RegexSyntax syntax) {
-  if (syntax == RegexSyntax::oniguruma) return oniguruma_to_pcre2(pattern);
-  TranslatedPattern out;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const std::size_t from = i;
-    if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
-    const std::string_view item = pattern.substr(from, i + 1 - from);
-    out.put(item == "\\Z" ? "\\z" : item, from);  // Python's \Z does not match before a final newline
+// Python's \Z does not match before a final newline; PCRE2 writes it \z.
+std::string from_python(std::string_view pattern) {
+  std::string out(pattern);
+  for (std::size_t i = 0; i + 1 < out.size(); ++i) {
+    if (out[i] != '\\') continue;
+    ++i;
+    if (out[i] == 'Z') out[i] = 'z';
   }
   return out;
 }
 
-/// Returns the compiled pattern, or the library's message with the position in the original pattern.
-std::pair<pcre2_code*, std::string> compile(std::string_view pattern, RegexSyntax syntax) {
+/// Returns the compiled pattern, or the library's message with its position.
+std::pair<pcre2_code*, std::string> compile(std::string_view pattern) {
   if (pattern.size() > Regex::kMaxPatternBytes)
     return {nullptr, fmt::format("it has {} bytes, the limit is {}", pattern.size(), Regex::kMaxPatternBytes)};
-  const TranslatedPattern translated = translate(pattern, syntax);
-  const std::uint32_t lines = syntax == RegexSyntax::oniguruma ? PCRE2_MULTILINE : 0;
+  const std::string translated = from_python(pattern);
   int error = 0;
   PCRE2_SIZE at = 0;
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.text.data()), translated.text.size(),
-                                   PCRE2_UTF | PCRE2_UCP | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C | lines,
-                                   &error, &at, nullptr);
+  pcre2_code* code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (code) return {code, ""};
   PCRE2_UCHAR message[160] = {};
   pcre2_get_error_message(error, message, sizeof message);
-  const std::string_view before = pattern.substr(0, translated.origin(at));
+  const std::string_view before = pattern.substr(0, at);
   return {nullptr,
           fmt::format("character {}: {}", count_characters(before) + 1, reinterpret_cast<const char*>(message))};
 }
@@ -82,13 +79,6 @@ struct MatchData {
   pcre2_match_data* data;
 };
 
-// This thread's stack for compiled patterns. PCRE2's own of 32 KB holds a few hundred repetitions of a group.
-pcre2_jit_stack* jit_stack() {
-  thread_local const std::unique_ptr<pcre2_jit_stack, void (*)(pcre2_jit_stack*)> stack(
-      pcre2_jit_stack_create(32 << 10, kMaxHeapKb << 10, nullptr), pcre2_jit_stack_free);
-  return stack.get();
-}
-
 std::string_view captured_of(std::string_view text, const PCRE2_SIZE* at, int pairs) {
   if (pairs < 2) return text.substr(at[0], at[1] - at[0]);
   for (int i = 1; i < pairs; ++i)
@@ -98,17 +88,14 @@ std::string_view captured_of(std::string_view text, const PCRE2_SIZE* at, int pa
 
 }  // namespace
 
-Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where)
-    : compiled_(std::make_unique<Compiled>()) {
+Regex::Regex(std::string_view pattern, std::string_view where) : compiled_(std::make_unique<Compiled>()) {
   compiled_->pattern = shown(pattern, 60);
   compiled_->where = where;
-  auto [code, why] = compile(pattern, syntax);
+  auto [code, why] = compile(pattern);
   if (!code)
     throw UserError("{}: regular expression '{}'{}{}", where, compiled_->pattern,
                     why.starts_with("character") ? ", " : ": ", why);
   compiled_->code = code;
-  if (syntax == RegexSyntax::oniguruma)
-    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // if JIT is unavailable, matching is only slower
   compiled_->limits = pcre2_match_context_create(nullptr);
   DML_CHECK(compiled_->limits);
   pcre2_set_match_limit(compiled_->limits, kMaxSteps);
@@ -119,8 +106,8 @@ Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
-std::string Regex::problem(std::string_view pattern, RegexSyntax syntax) {
-  auto [code, why] = compile(pattern, syntax);
+std::string Regex::problem(std::string_view pattern) {
+  auto [code, why] = compile(pattern);
   pcre2_code_free(code);
   return why;
 }
@@ -138,7 +125,7 @@ bool Regex::matches_start(std::string_view text) const { return match(text, PCRE
 
 std::vector<std::string> Regex::captures(std::string_view text) const {
   std::vector<std::string> out;
-  search(text, [&](std::uint32_t begin, std::uint32_t end, std::string_view captured) {
+  search(text, [&](std::size_t begin, std::size_t end, std::string_view captured) {
     if (begin < end) out.emplace_back(captured);
   });
   return out;
@@ -147,7 +134,7 @@ std::vector<std::string> Regex::captures(std::string_view text) const {
 std::string Regex::without_matches(std::string_view text) const {
   std::string out;
   std::size_t at = 0;
-  search(text, [&](std::uint32_t begin, std::uint32_t end, std::string_view) {
+  search(text, [&](std::size_t begin, std::size_t end, std::string_view) {
     out += text.substr(at, begin - at);
     at = end;
   });
@@ -158,7 +145,6 @@ void Regex::search(std::string_view text, const Found& found) const {
   MatchData data(compiled_->code);
   std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
       pcre2_match_context_copy(compiled_->limits), pcre2_match_context_free);
-  pcre2_jit_stack_assign(context.get(), nullptr, jit_stack());
   auto deadline = std::chrono::steady_clock::now() + kSearchBudget + std::chrono::milliseconds(text.size() >> 10);
   auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   auto skip_inside = [&](std::size_t i) {  // advance to the beginning of a character
@@ -182,7 +168,7 @@ void Regex::search(std::string_view text, const Found& found) const {
     }
     const PCRE2_SIZE* at = pcre2_get_ovector_pointer(data.data);
     const bool again = at[0] == at[1] && at[1] == last_end;  // an empty match right behind a match is none
-    if (!again) found(static_cast<std::uint32_t>(at[0]), static_cast<std::uint32_t>(at[1]), captured_of(text, at, rc));
+    if (!again) found(at[0], at[1], captured_of(text, at, rc));
     last_end = at[1];
     start = again ? skip_inside(last_end + 1) : last_end;
   }

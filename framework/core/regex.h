@@ -1,6 +1,6 @@
-// Regular expressions of recipes, adapters and tokenizers; the only wrapper of PCRE2, so `dml validate` accepts exactly
-// the patterns that a run can use. Patterns are untrusted: length, steps, depth and memory of a search are limited, and
-// catastrophic backtracking is an error that names the pattern.
+// Regular expressions of recipes, adapters and evaluations, as Python's `re` reads them; the only wrapper of PCRE2, so
+// `dml validate` accepts exactly the patterns that a run can use. Patterns are untrusted: length, steps, depth and
+// memory of a search are limited, and catastrophic backtracking is an error that names the pattern.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,24 @@
 
 namespace dml {
 
-enum class RegexSyntax {
-  python,     // Python's `re`: lora_target_modules, rank_pattern, unfrozen_parameters
-  oniguruma,  // tokenizer.json, as Hugging Face's tokenizers read it (core/oniguruma.h)
-};
-
 class Regex {
  public:
   static constexpr std::size_t kMaxPatternBytes = 4096;  // bytes of a pattern
 
   /// UserError when the pattern does not compile or is longer than kMaxPatternBytes: "WHERE: regular expression 'P',
   /// character N: reason".
-  Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where);
+  Regex(std::string_view pattern, std::string_view where);
   ~Regex();
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
   /// Why a pattern cannot be used ("character 4: missing closing parenthesis"); "" if it can.
-  static std::string problem(std::string_view pattern, RegexSyntax syntax);
+  static std::string problem(std::string_view pattern);
 
   /// Whether the whole text matches (re.fullmatch). All searches throw UserError when they reach a limit.
   bool matches(std::string_view text) const;
   /// Whether a match begins at the start of the text (re.match).
   bool matches_start(std::string_view text) const;
-  /// Sets `ranges` to the non-overlapping matches from left to right, as {begin, end} in bytes: also to empty ones, but
-  /// not right behind a match or in an empty text. The text must be well-formed UTF-8 of less than 4 GB.
-  template <class Range>
-  void find_all(std::string_view text, std::vector<Range>& ranges) const {
-    ranges.clear();
-    search(text, [&](std::uint32_t begin, std::uint32_t end, std::string_view) { ranges.push_back({begin, end}); });
-  }
   /// For every non-empty match, its first non-empty group or, without groups, the match (like re.findall). The text
   /// must be well-formed UTF-8.
   std::vector<std::string> captures(std::string_view text) const;
@@ -52,7 +40,7 @@ class Regex {
   struct Compiled;
   bool match(std::string_view text, std::uint32_t anchors) const;
   /// `captured`: the first non-empty group; without groups, the match.
-  using Found = std::function<void(std::uint32_t begin, std::uint32_t end, std::string_view captured)>;
+  using Found = std::function<void(std::size_t begin, std::size_t end, std::string_view captured)>;
   void search(std::string_view text, const Found& found) const;
   std::unique_ptr<Compiled> compiled_;
 };

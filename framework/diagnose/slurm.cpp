@@ -15,7 +15,7 @@ constexpr int kSecondsToSave = 120;  // before the time is up
 
 bool is_time(const std::string& text) {
   static const Regex pattern("(?:[0-9]+|[0-9]+:[0-9]{2}|[0-9]+:[0-9]{2}:[0-9]{2}|[0-9]+-[0-9]{1,2}(?::[0-9]{2}){0,2})",
-                             RegexSyntax::python, "time");
+                             "time");
   return pattern.matches(text);
 }
 

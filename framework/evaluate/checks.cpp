@@ -59,14 +59,14 @@ class Matches : public AnswerCheck {
     if (r.value.is_null()) return;
     if (!r.value.is_string()) throw UserError("check 'regex' takes a pattern, has {}", dump(r.value));
     const std::string pattern = r.value.get<std::string>();
-    Regex(pattern, RegexSyntax::python, "check 'regex'");  // so that an error shows the pattern as it is written
+    Regex(pattern, "check 'regex'");  // so that an error shows the pattern as it is written
     pattern_.emplace(anywhere(pattern));
   }
   std::string problem_with(const Json& row) const override {
     if (pattern_) return "";
     const auto own = row.find("regex");
     if (own == row.end() || !own->is_string()) return "check 'regex' needs a pattern, or a 'regex' in every row";
-    return Regex::problem(own->get<std::string>(), RegexSyntax::python);
+    return Regex::problem(own->get<std::string>());
   }
   Verdict decide(const EvalAnswer& answer, const Json& row) override {
     if (pattern_) return {.pass = pattern_->matches_start(answer.output)};
@@ -75,9 +75,7 @@ class Matches : public AnswerCheck {
   std::string name() const override { return "regex"; }
 
  private:
-  static Regex anywhere(const std::string& pattern) {
-    return Regex("(?s:.*?)(?:" + pattern + ")", RegexSyntax::python, "check 'regex'");
-  }
+  static Regex anywhere(const std::string& pattern) { return Regex("(?s:.*?)(?:" + pattern + ")", "check 'regex'"); }
 
   std::optional<Regex> pattern_;
 };

@@ -43,8 +43,7 @@ Filter regex_filter(const Json& f) {
   const std::string pattern = json_string(f, "regex_pattern", R"(#### (\-?[0-9\.\,]+))", kSource),
                     fallback = json_string(f, "fallback", "[invalid]", kSource);
   const std::int64_t select = json_integer(f, "group_select", 0, kSource);
-  return [regex = std::make_shared<Regex>(pattern, RegexSyntax::python, kSource), fallback,
-          select](const std::string& text) {
+  return [regex = std::make_shared<Regex>(pattern, kSource), fallback, select](const std::string& text) {
     const std::vector<std::string> found = regex->captures(text);
     const std::int64_t at = select < 0 ? select + std::ssize(found) : select;
     return at < 0 || at >= std::ssize(found) ? fallback : std::string(trim(found[static_cast<std::size_t>(at)]));
@@ -68,7 +67,7 @@ class ExactMatch : public AnswerCheck {
     for (const Json& f : r.options.value("filter", Json::array())) filters_.push_back(filter_of(f));
     for (const Json& pattern : r.options.value("regexes_to_ignore", Json::array())) {
       if (!pattern.is_string()) throw UserError("{}: regexes_to_ignore must be texts, has {}", kSource, dump(pattern));
-      ignored_.emplace_back(pattern.get<std::string>(), RegexSyntax::python, kSource);
+      ignored_.emplace_back(pattern.get<std::string>(), kSource);
     }
     ignore_case_ = json_bool(r.options, "ignore_case", false, kSource);
     ignore_punctuation_ = json_bool(r.options, "ignore_punctuation", false, kSource);

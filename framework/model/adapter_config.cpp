@@ -59,12 +59,10 @@ std::vector<std::string> linear_targets(const ModelSpec& spec) {
 }
 
 AdapterRules::AdapterRules(const AdapterConfig& config, const std::string& source) : config_(config), source_(source) {
-  if (!config.target_pattern.empty())
-    target_.emplace(config.target_pattern, RegexSyntax::python, source + ": 'target_modules'");
-  if (!config.exclude_pattern.empty())
-    exclude_.emplace(config.exclude_pattern, RegexSyntax::python, source + ": 'exclude_modules'");
+  if (!config.target_pattern.empty()) target_.emplace(config.target_pattern, source + ": 'target_modules'");
+  if (!config.exclude_pattern.empty()) exclude_.emplace(config.exclude_pattern, source + ": 'exclude_modules'");
   auto key_pattern = [&](const std::string& key, const char* where) {
-    return Regex("(?:.*\\.)?(?:" + key + ")", RegexSyntax::python, fmt::format("{}: '{}'", source, where));
+    return Regex("(?:.*\\.)?(?:" + key + ")", fmt::format("{}: '{}'", source, where));
   };
   for (auto& [key, r] : config.rank_pattern) ranks_.emplace_back(key_pattern(key, "rank_pattern"), r);
   for (auto& [key, alpha] : config.alpha_pattern) alphas_.emplace_back(key_pattern(key, "alpha_pattern"), alpha);

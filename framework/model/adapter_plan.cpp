@@ -305,7 +305,7 @@ AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec) {
     for (std::string& name : config.target_modules)
       if (std::ranges::find(all, name) == all.end()) all.push_back(std::move(name));
     if (!config.target_pattern.empty()) {  // PEFT's configs have either a list or a pattern
-      const Regex pattern(std::exchange(config.target_pattern, ""), RegexSyntax::python, "lora_target_modules");
+      const Regex pattern(std::exchange(config.target_pattern, ""), "lora_target_modules");
       for (const AdaptableModule& m : adaptable_modules(untied(spec)))
         if ((m.embedding || m.head || m.routed) && pattern.matches(m.name)) all.push_back(m.name);
     }

@@ -52,7 +52,7 @@ class EndTensors {
   bool ends_are_targeted() const {
     auto known = [](std::string_view name) { return name == "embed_tokens" || name == "lm_head"; };
     if (config_.target_pattern.empty()) return std::ranges::any_of(config_.target_modules, known);
-    const Regex pattern(config_.target_pattern, RegexSyntax::python, "target_modules");
+    const Regex pattern(config_.target_pattern, "target_modules");
     return std::ranges::any_of(ends_, [&](const WeightName& w) {
       const std::string module = w.module();
       return known(std::string_view(module).substr(module.rfind('.') + 1)) && pattern.matches(module);

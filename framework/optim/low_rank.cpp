@@ -7,7 +7,7 @@ namespace dml {
 OptimTargetModules::OptimTargetModules(const std::vector<std::string>& modules) : modules_(modules) {
   for (const std::string& m : modules) {
     all_linear_ |= m == "all-linear" || m == "all_linear";
-    patterns_.emplace_back(m, RegexSyntax::python, "optim_target_modules");
+    patterns_.emplace_back(m, "optim_target_modules");
   }
 }
 

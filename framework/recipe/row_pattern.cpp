@@ -37,7 +37,7 @@ RowPattern parse_row_pattern(const std::string& text) {
     if (out.last >= 0 && out.first >= out.last) throw UserError("'{}' selects no rows", text);
     out.pattern.resize(open);
   }
-  if (auto why = Regex::problem(out.pattern, RegexSyntax::python); !why.empty())
+  if (auto why = Regex::problem(out.pattern); !why.empty())
     throw UserError("'{}' is not a regular expression: {}", text, why);
   return out;
 }

@@ -13,7 +13,7 @@ namespace dml::recipe {
 namespace {
 
 void check_regex(const std::string& key, const std::string& text, RuleReport& rules) {
-  if (auto why = Regex::problem(text, RegexSyntax::python); !why.empty())
+  if (auto why = Regex::problem(text); !why.empty())
     rules.error(key, fmt::format("'{}' is not a regular expression: '{}': {}", key, shown(text), why));
 }
 

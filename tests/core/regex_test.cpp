@@ -7,11 +7,11 @@
 namespace dml {
 namespace {
 
-Regex python(std::string_view pattern) { return Regex(pattern, RegexSyntax::python, "r.yml:3:1"); }
+Regex python(std::string_view pattern) { return Regex(pattern, "r.yml:3:1"); }
 
-std::string error_of(std::string_view pattern, RegexSyntax syntax) {
+std::string error_of(std::string_view pattern) {
   try {
-    Regex(pattern, syntax, "here");
+    Regex(pattern, "here");
     return "";
   } catch (const UserError& e) {
     return e.what();
@@ -35,49 +35,9 @@ TEST(Regex, ReadsWhatPythonReads) {
 }
 
 TEST(Regex, NamesThePlaceOfAnErrorInThePatternAsItWasWritten) {
-  EXPECT_EQ(error_of("a(b", RegexSyntax::python),
-            "here: regular expression 'a(b', character 4: missing closing parenthesis");
-  EXPECT_EQ(Regex::problem("ö*(", RegexSyntax::python), "character 4: missing closing parenthesis");
-  // \s, \w and intervals become longer when they are translated.
-  EXPECT_EQ(Regex::problem("\\s\\w{2}+\\y[a", RegexSyntax::oniguruma).substr(0, 13), "character 10:");
-  EXPECT_EQ(Regex::problem("(?i)\\w[a", RegexSyntax::oniguruma),
-            "character 9: missing terminating ] for character class");
-  EXPECT_EQ(Regex::problem(std::string(4000, '['), RegexSyntax::oniguruma),
-            "character 2: missing terminating ] for character class");
-  EXPECT_EQ(Regex::problem("[[:foo:]]", RegexSyntax::oniguruma), "character 1: unknown POSIX class name");
-  EXPECT_THAT(Regex::problem("\\p{Nope}", RegexSyntax::oniguruma), testing::HasSubstr("unknown property"));
-  EXPECT_EQ(Regex::problem("\\s+", RegexSyntax::oniguruma), "");
-  EXPECT_THAT(error_of(std::string(5000, 'a'), RegexSyntax::python),
-              testing::HasSubstr(": it has 5000 bytes, the limit is 4096"));
-}
-
-TEST(Regex, FindsAllMatchesOfTheTokenizersSyntax) {
-  struct Range {
-    std::uint32_t begin, end;
-    bool operator==(const Range&) const = default;
-  };
-  std::vector<Range> found;
-  Regex("\\w+|\\h", RegexSyntax::oniguruma, "t").find_all(std::string_view("ab ² c"), found);
-  EXPECT_EQ(found, (std::vector<Range>{{0, 2}, {3, 5}, {6, 7}}));
-  Regex("x*", RegexSyntax::oniguruma, "t").find_all(std::string_view("axxb"), found);
-  EXPECT_EQ(found, (std::vector<Range>{{0, 0}, {1, 3}, {4, 4}}));  // none right behind a match
-  Regex("x*", RegexSyntax::oniguruma, "t").find_all(std::string_view(""), found);
-  EXPECT_EQ(found, (std::vector<Range>{}));
-  Regex("\\b", RegexSyntax::oniguruma, "t").find_all(std::string_view("é ü"), found);
-  EXPECT_EQ(found, (std::vector<Range>{{0, 0}, {2, 2}, {3, 3}, {5, 5}}));
-}
-
-TEST(Regex, RepeatsAGroupOverALongWord) {
-  struct Range {
-    std::uint32_t begin, end;
-    bool operator==(const Range&) const = default;
-  };
-  std::vector<Range> found;
-  const std::string text(20000, 'a');
-  for (const char* pattern : {"((?=[\\p{L}])([^A-Z]))+", "[\\p{L}&&[^\\p{Han}]]*[\\p{L}&&[^A-Z]]+"}) {
-    Regex(pattern, RegexSyntax::oniguruma, "t").find_all(text, found);
-    EXPECT_EQ(found, (std::vector<Range>{{0, 20000}})) << pattern;
-  }
+  EXPECT_EQ(error_of("a(b"), "here: regular expression 'a(b', character 4: missing closing parenthesis");
+  EXPECT_EQ(Regex::problem("ö*("), "character 4: missing closing parenthesis");
+  EXPECT_THAT(error_of(std::string(5000, 'a')), testing::HasSubstr(": it has 5000 bytes, the limit is 4096"));
 }
 
 TEST(Regex, StopsWhereBacktrackingWouldNotEnd) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/model_config.h"
@@ -20,6 +21,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "core/utf8.h"
 #include "data/records.h"
 #include "exchange/gguf_file.h"
 #include "exchange/gguf_model.h"
@@ -27,6 +29,8 @@
 #include "jinja/template.h"
 #include "recipe/recipe.h"
 #include "tokenizer/sentencepiece_model.h"
+#include "tokenizer/text/onig_pattern.h"
+#include "tokenizer/text/unicode.h"
 #include "tokenizer/tokenizer_json.h"
 
 namespace dml {
@@ -93,6 +97,21 @@ void sentencepiece(std::string_view input) {
   use(make_sentencepiece(parse_sentencepiece_model(input, "tokenizer.model"), true, "tokenizer.model"));
 }
 
+// A pattern in the first line, a text behind it. Matches must follow each other and end at whole characters.
+void onig_pattern(std::string_view input) {
+  const std::size_t line = std::min(input.find('\n'), input.size());
+  const std::string text = replace_invalid_utf8(input.substr(std::min(line + 1, input.size())));
+  std::vector<ByteRange> matches;
+  OnigPattern(input.substr(0, line), "pattern").find_all(text, matches);
+  std::uint32_t done = 0;
+  for (const ByteRange& match : matches) {
+    if (match.begin < done || match.end < match.begin || match.end > text.size()) std::abort();
+    for (const std::uint32_t at : {match.begin, match.end})
+      if (incomplete_utf8_tail(std::string_view(text).substr(0, at)) != 0) std::abort();
+    done = match.end;
+  }
+}
+
 void safetensors(std::string_view input) {
   const SafetensorsFile file(file_with(input, ".safetensors"));
   for (const TensorView& tensor : file.tensors())
@@ -152,6 +171,7 @@ constexpr Target kTargets[] = {
     {"chat_template", chat_template},
     {"tokenizer_json", tokenizer_json},
     {"sentencepiece", sentencepiece},
+    {"onig_pattern", onig_pattern},
     {"safetensors", safetensors},
     {"gguf", gguf},
     {"json_lines", json_lines},

@@ -6,21 +6,20 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "core/regex.h"
 #include "core/utf8.h"
+#include "tokenizer/text/onig_pattern.h"
 #include "tokenizer/text/unicode.h"
 
 namespace dml {
 namespace {
 
-// PCRE2 and utf8proc may know different versions of Unicode; characters that are new to one of them are left out.
+// Oniguruma and utf8proc may know different versions of Unicode; characters that are new to one of them are left out.
 bool both_agree(char32_t c) {
-  static const Regex letter("\\p{L}", RegexSyntax::oniguruma, "test"), number("\\p{N}", RegexSyntax::oniguruma, "test"),
-      space("\\s", RegexSyntax::oniguruma, "test");
+  static const OnigPattern letter("\\p{L}", "test"), number("\\p{N}", "test"), space("\\s", "test");
   std::string s;
   append_utf8(s, c);
   std::vector<ByteRange> m;
-  auto matches = [&](const Regex& r) { return r.find_all(s, m), !m.empty(); };
+  auto matches = [&](const OnigPattern& r) { return r.find_all(s, m), !m.empty(); };
   std::uint8_t kind = char_classes()[c];
   return matches(letter) == !!(kind & kLetter) && matches(number) == !!(kind & kNumber) &&
          matches(space) == !!(kind & kSpace);
@@ -41,7 +40,7 @@ std::string random_text(const Random& random, std::uint64_t& at) {
 
 TEST(Scanner, CutsExactlyAsItsRegularExpression) {
   for (std::string_view pattern : {Scanner::gpt2_pattern(), Scanner::cl100k_pattern(1), Scanner::cl100k_pattern(3)}) {
-    Regex regex(pattern, RegexSyntax::oniguruma, "test");
+    OnigPattern regex(pattern, "test");
     auto scanner = Scanner::for_pattern(pattern);
     ASSERT_TRUE(scanner);
     Random random(11, Purpose::sample);
@@ -79,12 +78,6 @@ TEST(Unicode, IllFormedBytesBecomeOneMarkPerMaximalPart) {
   EXPECT_EQ(replace_invalid_utf8("\xed\xa0\x80"), r + r + r);  // a surrogate
   EXPECT_EQ(replace_invalid_utf8("\xc3"), r);
   EXPECT_EQ(replace_invalid_utf8("\xef\xbf\xbd"), r);
-}
-
-TEST(Regex, StopsWhereBacktrackingWouldNotEnd) {
-  Regex regex("(a+)+$", RegexSyntax::oniguruma, "t.json: x");
-  std::vector<ByteRange> m;
-  EXPECT_THROW(regex.find_all(std::string(40, 'a') + "b", m), UserError);
 }
 
 }  // namespace

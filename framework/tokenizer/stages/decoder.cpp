@@ -5,12 +5,12 @@
 
 #include "core/closest.h"
 #include "core/error.h"
-#include "core/regex.h"
 #include "core/shown.h"
 #include "core/text.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/pre_tokenizer.h"
+#include "tokenizer/text/onig_pattern.h"
 #include "tokenizer/text/unicode.h"
 
 namespace dml {
@@ -44,7 +44,7 @@ class ByteLevel : public Decoder {
 
 class ReplaceInTokens : public EachToken {
  public:
-  ReplaceInTokens(std::string text, std::optional<Regex> regex, std::string content)
+  ReplaceInTokens(std::string text, std::optional<OnigPattern> regex, std::string content)
       : text_(std::move(text)), content_(std::move(content)), regex_(std::move(regex)) {}
   void decode_one(std::string& token, bool) const override {
     if (!regex_) {
@@ -58,7 +58,7 @@ class ReplaceInTokens : public EachToken {
 
  private:
   std::string text_, content_;
-  std::optional<Regex> regex_;
+  std::optional<OnigPattern> regex_;
 };
 
 std::optional<char> fallback_byte(std::string_view token) {
@@ -228,8 +228,8 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
                                               read_prefix_scheme(spec, where) != PrefixScheme::never);
   if (type == "Replace") {
     Pattern pattern = read_pattern(spec, where);
-    std::optional<Regex> regex;
-    if (pattern.is_regex) regex.emplace(pattern.text, RegexSyntax::oniguruma, where);
+    std::optional<OnigPattern> regex;
+    if (pattern.is_regex) regex.emplace(pattern.text, where);
     return std::make_unique<ReplaceInTokens>(pattern.text, std::move(regex), json_string(spec, "content", "", where));
   }
   if (type == "WordPiece")

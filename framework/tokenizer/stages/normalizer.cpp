@@ -7,11 +7,11 @@
 
 #include "core/closest.h"
 #include "core/error.h"
-#include "core/regex.h"
 #include "core/shown.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/normal_forms.h"
+#include "tokenizer/text/onig_pattern.h"
 #include "tokenizer/text/unicode.h"
 
 namespace dml {
@@ -86,7 +86,7 @@ class Prepend : public Normalizer {
 
 class Replace : public Normalizer {
  public:
-  Replace(std::string text, std::optional<Regex> regex, std::string content, std::string_view where)
+  Replace(std::string text, std::optional<OnigPattern> regex, std::string content, std::string_view where)
       : text_(std::move(text)), regex_(std::move(regex)), content_(std::move(content)), where_(where) {}
   void apply(AlignedText& text) const override {
     std::string_view s = text.bytes();
@@ -116,7 +116,7 @@ class Replace : public Normalizer {
  private:
   static constexpr std::size_t kMaxGrowth = std::size_t{16} << 20;
   std::string text_;
-  std::optional<Regex> regex_;
+  std::optional<OnigPattern> regex_;
   std::string content_, where_;
 };
 
@@ -254,8 +254,8 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& spec, std::string_view w
                                    json_bool(spec, "strip_right", true, where));
   if (type == "Replace") {
     Pattern pattern = read_pattern(spec, where);
-    std::optional<Regex> regex;
-    if (pattern.is_regex) regex.emplace(pattern.text, RegexSyntax::oniguruma, where);
+    std::optional<OnigPattern> regex;
+    if (pattern.is_regex) regex.emplace(pattern.text, where);
     return std::make_unique<Replace>(pattern.text, std::move(regex), json_string(spec, "content", "", where), where);
   }
   if (type == "Precompiled")

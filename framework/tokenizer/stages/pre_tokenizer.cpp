@@ -6,9 +6,9 @@
 
 #include "core/closest.h"
 #include "core/error.h"
-#include "core/regex.h"
 #include "core/shown.h"
 #include "tokenizer/stages/json_fields.h"
+#include "tokenizer/text/onig_pattern.h"
 #include "tokenizer/text/scanner.h"
 #include "tokenizer/text/unicode.h"
 
@@ -211,9 +211,9 @@ Split::Finder each_char(std::function<bool(char32_t)> wanted) {
   };
 }
 Split::Finder regex_finder(std::string_view pattern, std::string_view where) {
-  auto regex =
-      std::make_shared<Regex>(pattern, RegexSyntax::oniguruma, where);  // shared, since std::function must be copyable
-  return [regex](std::string_view s, std::vector<ByteRange>& matches) { regex->find_all(s, matches); };
+  return [regex = OnigPattern(pattern, where)](std::string_view s, std::vector<ByteRange>& matches) {
+    regex.find_all(s, matches);
+  };
 }
 Split::Finder text_finder(std::string text) {
   return [text = std::move(text)](std::string_view s, std::vector<ByteRange>& matches) {
