@@ -54,7 +54,8 @@ struct RunPlan {
   BaseModel base;
   MappedWatch base_files;
   RunData data;
-  MemoryPlan memory;  // its `process` is measured before the model is built
+  MemoryPlan memory;                 // its `process` is measured before the model is built
+  bool saves_in_background = false;  // checkpoints are written from copies; the same on all ranks
   std::unique_ptr<DistributionStrategy> strategy;
   std::string base_digest;
   TrainableModel trainable;
@@ -103,7 +104,7 @@ struct RunPlan {
   double measured_token_seconds(double seconds);
   /// Bytes that the ranks of this host will still allocate, with `activations` bytes each.
   std::size_t still_needed(std::size_t activations) const;
-  /// Decides whether checkpoints are written from copies. A collective; ranks agree on what they train.
+  /// Decides for all ranks whether checkpoints are written from copies. A collective; ranks agree on what they train.
   void plan_copies();
   /// Reads or computes data.references. `values_loaded`: the model no longer has the values that the run began with.
   void find_references(bool values_loaded);

@@ -282,7 +282,7 @@ ExitCode train(const RecipeFile& given, Comm& comm, const TrainOptions& options)
     log = add_writers(observers, plan, state, from, options.progress);
   }
 
-  Saver saver(plan.step_parts, plan.files, {settings.output_dir, settings.save_total_limit, plan.memory.snapshot > 0});
+  Saver saver(plan.step_parts, plan.files, {settings.output_dir, settings.save_total_limit, plan.saves_in_background});
   BaseWatch base(
       comm, plan.base_files, plan.base_digest, [&] { return plan.base.examine(comm); }, plan.trained->copies_base());
   Trainer trainer({plan.step_parts, plan.data.schedule, plan.data.loader, plan.learning_rate, plan.evaluators,

@@ -259,6 +259,22 @@ TEST_F(Strategies, WithGradientsInBf16ResumeExactlyOnTheSameRanks) {
   EXPECT_EQ(e.err.find("rounding errors"), e.err.npos) << e.err;  // none were stored
 }
 
+// So few weights train that some ranks have no state of the optimizer: they write checkpoints as the others do.
+TEST_F(Strategies, SaveWhereSomeRanksOwnNothing) {
+  const Keys keys = eight() + Keys{{"base_model", base_directory()},
+                                   {"unfrozen_parameters", "[\"model.norm.weight\"]"},
+                                   {"max_steps", "4"},
+                                   {"save_steps", "2"}};
+  const auto one = trained("one", keys, 1);
+  ASSERT_FALSE(one.empty());
+  for (auto [strategy, ranks] : {std::pair{"zero1", 2}, {"zero2", 3}, {"zero3", 2}}) {
+    EXPECT_TRUE(trained(strategy, keys + distributed(strategy, ranks), ranks) == one) << strategy;
+    EXPECT_TRUE(trained("resumed", keys, 1, {"--resume", at(std::string(strategy) + "/checkpoint-2")}) == one)
+        << strategy;
+    fs::remove_all(at("resumed"));
+  }
+}
+
 // The ranks together hold more than one may: zero3 trains, saves and resumes where ddp cannot start.
 TEST_F(Strategies, TrainAModelThatIsTooLargeForOneRank) {
   Keys large = tiny_model() + eight() +
