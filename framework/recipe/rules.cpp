@@ -13,13 +13,18 @@
 namespace dml::recipe {
 namespace {
 
-void check_model(const Recipe& recipe, RuleReport& rules) {
+void check_model(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   const auto& m = recipe.model;
-  if (m.base_model.empty() && m.model_config.empty())
-    rules.missing("base_model", "set a model directory, or an architecture under 'model_config'");
-  if (m.reinit_weights && recipe.adapter.adapter != AdapterKind::none)
-    rules.warning("reinit_weights",
-                  fmt::format("an adapter ({}) on random weights trains poorly", rules.cite("adapter")));
+  const bool missing = m.base_model.empty() && m.model_config.empty();
+  if (missing) rules.missing("base_model", "set a model directory, or an architecture under 'model_config'");
+  // Only a result that is a whole model holds the random weights it was trained on.
+  if (use == RecipeUse::train && (m.reinit_weights || m.base_model.empty()) && !missing &&
+      !recipe.adapter.makes_model())
+    rules.error("adapter",
+                fmt::format("'adapter' needs a base that is stored: {}, the adapter's base has random weights, which "
+                            "are saved nowhere; {}, or train all weights, or set relora: true",
+                            m.base_model.empty() ? "without 'base_model'" : "with " + rules.cite("reinit_weights"),
+                            m.base_model.empty() ? "set base_model" : "remove reinit_weights"));
   if (recipe.train.output_dir.empty()) rules.error("output_dir", "'output_dir' must not be empty");
   std::error_code unknown;
   if (!m.base_model.empty() && std::filesystem::equivalent(m.base_model, recipe.train.output_dir, unknown))
@@ -245,7 +250,7 @@ bool has_effect(const char* setting, const char* key, const std::string& value) 
 
 void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
   RuleReport rules(reading);
-  check_model(recipe, rules);
+  check_model(recipe, use, rules);
   check_adapter(recipe, rules);
   check_relora(recipe, rules);
   check_data(recipe, use, rules);

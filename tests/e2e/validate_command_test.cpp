@@ -191,7 +191,8 @@ TEST_F(Commands, ValidateMeasuresTheMemoryOfTheRun) {
       "{model_type: llama, vocab_size: 2048, hidden_size: 256, intermediate_size: 1024, num_hidden_layers: 4, "
       "num_attention_heads: 8, num_key_value_heads: 4, max_position_embeddings: 256, tie_word_embeddings: true, "
       "bos_token_id: 1, eos_token_id: 2}";
-  const Keys lora = larger + Keys{{"adapter", "lora"}, {"lora_r", "64"}, {"lora_target_linear", "true"}};
+  ASSERT_EQ(train(1, recipe("base.yml", larger + Keys{{"max_steps", "1"}, {"output_dir", at("base")}})).exit, 0);
+  const Keys lora{{"base_model", at("base")}, {"adapter", "lora"}, {"lora_r", "64"}, {"lora_target_linear", "true"}};
   const Keys kinds[] = {larger, lora, larger + Keys{{"optimizer", "adamw_8bit"}, {"micro_batch_size", "4"}},
                         lora + Keys{{"sample_packing", "true"}, {"gradient_checkpointing", "true"}}};
   int i = 0;

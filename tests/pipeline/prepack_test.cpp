@@ -48,7 +48,7 @@ class Prepack : public testing::Test {
     for (auto& [key, value] : keys) all[key] = value;
     std::string text;
     for (auto& [key, value] : all) text += fmt::format("{}: {}\n", key, value);
-    return read_recipe(text, "recipe.yml");
+    return read_recipe(text, "recipe.yml", {}, RecipeUse::measure);  // an adapter on random weights serves here
   }
   // Bytes of copies that a run plans.
   std::size_t planned(DType precision, const Keys& keys) {

@@ -44,9 +44,11 @@ TEST(GalleryRecipes, AreAcceptedInEveryWayThatThePageNames) {
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     for (const std::vector<Override>& way : ways) {
       if (entry.path().extension() != ".yml") continue;
+      const bool whole = way[0].value == "none";
+      if (!whole && entry.path().stem() == "tinystories-from-scratch") continue;  // an adapter needs a base
       try {
         const Recipe recipe = load_recipe(entry.path().string(), way).recipe;
-        EXPECT_EQ(recipe.adapter.adapter == AdapterKind::none, way[0].value == "none") << entry.path();
+        EXPECT_EQ(recipe.adapter.adapter == AdapterKind::none, whole) << entry.path();
       } catch (const UserError& e) {
         ADD_FAILURE() << entry.path() << " as " << way[0].value << ": " << e.what();
       }

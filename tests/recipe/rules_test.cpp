@@ -31,6 +31,9 @@ TEST(Rules, NameBothPlaces) {
        "parenthesis"},
       {"unfrozen_parameters: ['a[4:2]']", "r.yml:6:22: 'unfrozen_parameters': 'a[4:2]' selects no rows"},
       {"unfrozen_parameters: ['a[bc']", "'a[bc' is not a regular expression: character 5: missing terminating ]"},
+      {lora + "reinit_weights: true",
+       "r.yml:6:10: 'adapter' needs a base that is stored: with 'reinit_weights' (line 8), the adapter's base has "
+       "random weights, which are saved nowhere; remove reinit_weights, or train all weights, or set relora: true"},
       {lora + "peft_layers_pattern: layers", "needs peft_layers_to_transform"},
       {"peft_layers_to_transform: [1]\nunfrozen_parameters: [a]", "not both"},
       {lora + "unfrozen_parameters: [a]", "'unfrozen_parameters' does not work with 'adapter' (line 6)"},
@@ -68,6 +71,18 @@ TEST(Rules, NameBothPlaces) {
       {"dataset_shard_num: 2\ndataset_shard_idx: 2", "must be below"},
   };
   for (const auto& [lines, expected] : cases) EXPECT_THAT(problems(lines), HasSubstr(expected)) << lines;
+}
+
+// An adapter is of no use without its base. The result of ReLoRA is a whole model.
+TEST(Rules, AdaptersNeedAStoredBase) {
+  const std::string scratch = "model_config: {hidden_size: 8}\ndatasets: [{path: x}]\nlearning_rate: 1e-3\n",
+                    lora = "adapter: lora\nlora_target_linear: true\n";
+  EXPECT_EQ(problems_of(scratch), "");
+  EXPECT_THAT(problems_of(scratch + lora),
+              HasSubstr("r.yml:4:10: 'adapter' needs a base that is stored: without 'base_model', the adapter's base "
+                        "has random weights, which are saved nowhere; set base_model"));
+  EXPECT_EQ(problems_of(scratch + lora + "relora: true\njagged_restart_steps: 20\n"), "");
+  EXPECT_NO_THROW(read_recipe(scratch + lora, "r.yml", {}, RecipeUse::measure)) << "dml bench needs no weights";
 }
 
 // What PEFT's patterns may hold: flags, look-behind, named groups.
