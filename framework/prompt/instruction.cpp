@@ -1,5 +1,5 @@
 // Instruction formats of two pieces: a prompt, and the answer with its EOS, which are trained. As in Axolotl, they are
-// tokenized separately, so no token spans the boundary.
+// tokenized separately, so no token spans the boundary, unless the format is joint.
 #include <algorithm>
 #include <utility>
 

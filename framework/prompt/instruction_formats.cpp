@@ -183,7 +183,10 @@ void add_texts(Formats& formats) {
       bare("metharme", "prompt, generation; the row has the whole prompt", "{prompt}", "{generation}");
   metharme.ends = 3;
   add(std::move(metharme));
-  add(bare("prompt_completion", "prompt, completion; nothing is added", "{prompt}", "{completion}"));
+  InstructionFormat completion =
+      bare("prompt_completion", "prompt, completion: one text, to which nothing is added", "{prompt}", "{completion}");
+  completion.joint = true;
+  add(std::move(completion));
 }
 
 Formats make_formats() {

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "core/error.h"
+#include "core/files.h"
 #include "data/fixtures.h"
+#include "prompt/strategy.h"
+#include "recipe/recipe.h"
 
 namespace dml {
 namespace {
@@ -58,6 +61,27 @@ TEST(Assemble, RemovesTheEosThatATokenizerAppendsToAPrompt) {
   Rendered r;
   r.segments = {segment({{"P", false, true}}, true, false), segment({{"A", true, false}}, false, true)};
   EXPECT_THAT(assemble(r, tokenizer).ids, ElementsAre(1, byte('P'), byte('A'), 2));
+}
+
+// SentencePiece puts a space in front of every text, so a completion that was a text of its own would begin with two.
+TEST(Assemble, EncodesPromptAndCompletionAsOneText) {
+  const testing_tools::TemporaryFolder folder;
+  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
+  const auto tokenizer = load_tokenizer(folder.path());
+  DatasetEntry entry;
+  entry.type.name = "prompt_completion";
+  PromptContext context;
+  context.dataset = &entry;
+  const auto strategy = make_prompt_strategy(context);
+  const std::pair<const char*, const char*> rows[] = {{"The baker", " reads"}, {"The ba", "ker reads"}};
+  for (const auto& [prompt, completion] : rows) {
+    const Example e = assemble(strategy->render({{"prompt", prompt}, {"completion", completion}})[0], *tokenizer);
+    std::vector<Token> whole = tokenizer->encode("The baker reads", {.add_special = true}).ids;
+    whole.push_back(*tokenizer->eos);
+    EXPECT_EQ(e.ids, whole) << prompt;
+  }
+  const Example e = assemble(strategy->render({{"prompt", "The baker"}, {"completion", " reads"}})[0], *tokenizer);
+  EXPECT_EQ(e.trained(), 3) << "▁re, ads, </s>";
 }
 
 // A tokenizer with tokens of two bytes: "PA" and " A" are P and a space, both bytes wide.

@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
             "Therefore, I'm unable to answer your question based on the given context.]]$"},
         FormatCase{"metharme", R"({"prompt": "<|user|>Hi<|model|>", "generation": "Yo"})",
                    "^<|user|>Hi<|model|>|[[Yo]]$$$"},
-        FormatCase{"prompt_completion", R"({"prompt": "Q: ", "completion": "A"})", "^Q: |[[A]]$"},
+        FormatCase{"prompt_completion", R"({"prompt": "Q: ", "completion": "A"})", "^Q: [[A]]$"},
         FormatCase{"completion", R"({"text": "Once."})", "^[[Once.]]$"},
         FormatCase{"text", R"({"text": "Once."})", "^[[Once.]]$"},
         FormatCase{"pretrain", R"({"text": "Once."})", "^[[Once.]]$"},
@@ -181,12 +181,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Formats, TrainThePromptOnRequest) {
   EXPECT_EQ(
       shown(make("prompt_completion", true)->render(parse_json(R"({"prompt": "Q", "completion": "A"})", "row"))[0]),
-      "^[[Q]]|[[A]]$");
+      "^[[QA]]$");
 }
 
 TEST(Formats, HaveAPromptForInferenceThatIsTheirTrainingPrompt) {
   for (auto& format : instruction_formats()) {
-    if (format.joint) continue;
     Json record;
     for (auto* layout : {&format.without_input, &format.with_input, &format.answer})
       for (auto& column : Layout(*layout).columns()) record[column] = column;
@@ -194,7 +193,8 @@ TEST(Formats, HaveAPromptForInferenceThatIsTheirTrainingPrompt) {
     record["scores"] = record["critiques"] = Json{{"refusal", 1}};
     auto strategy = make(format.name);
     std::string trained = shown(strategy->render(record)[0]);
-    EXPECT_EQ(shown(strategy->prompt(record)), trained.substr(0, trained.find("|[["))) << format.name;
+    EXPECT_EQ(shown(strategy->prompt(record)), trained.substr(0, trained.find(format.joint ? "[[" : "|[[")))
+        << format.name;
   }
   EXPECT_EQ(shown(make("alpaca:chat")->prompt({{"prompt", "Do"}})), "^SYSTEM: " + kNo + "\nUSER: Do\nASSISTANT:");
 }
