@@ -15,7 +15,6 @@ AnsweringPrompts::AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokeni
   if (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, tokenizer_))
     strategy_ = make_prompt_strategy(
         answering_context(prompt_context(recipe ? recipe->data : DataSection{}, templates_, dataset_, tokenizer_)));
-  continues_ = !strategy_ || continues_text(dataset_);
   space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
 }
 
@@ -51,12 +50,13 @@ std::vector<Token> AnsweringPrompts::prompt(const Json& row, bool raw) const {
 std::string AnsweringPrompts::answer(const std::vector<Token>& prompt, const std::vector<Token>& answer,
                                      bool raw) const {
   const auto decoder = tokenizer_.stream();
-  if (raw || continues_ || space_)
+  const bool after_space = !raw && space_;
+  if (after_space)
     for (Token id : prompt) decoder->next(id);
   std::string text;
   for (Token id : answer) text += decoder->next(id);
   text += decoder->finish();
-  if (!raw && space_ && text.starts_with(' ')) text.erase(0, 1);
+  if (after_space && text.starts_with(' ')) text.erase(0, 1);
   return text;
 }
 

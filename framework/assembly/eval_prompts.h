@@ -37,8 +37,7 @@ class AnsweringPrompts : public EvalPrompts {
   TemplateSection templates_;
   DatasetEntry dataset_;
   std::unique_ptr<PromptStrategy> strategy_;
-  bool continues_ = false,
-       space_ = false;  // the answer continues the prompt's text; a space in front belongs to the template
+  bool space_ = false;  // the template writes a space before answers, which is removed
 };
 
 }  // namespace dml

@@ -76,7 +76,8 @@ class EvalPrompts {
   virtual ~EvalPrompts() = default;
   /// The prompt of a row, with the template unless `raw`. UserError for a row without one.
   virtual std::vector<Token> prompt(const Json& row, bool raw) const = 0;
-  /// The text of the answer that was generated for a prompt.
+  /// The text of the answer that was generated for a prompt: its tokens are decoded alone, as lm-evaluation-harness
+  /// does, so a tokenizer of SentencePiece's kind drops the space at their beginning.
   virtual std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const = 0;
   /// Token ids of a text without the tokens that the tokenizer adds.
   virtual std::vector<Token> plain(const std::string& text) const = 0;
