@@ -49,15 +49,20 @@ double tokens_per_byte(const Examples& examples, const Tokenizer& tokenizer) {
   return tokens / bytes;
 }
 
-std::unique_ptr<Evaluator> make_bits_per_byte(const EvaluatorParts& from) {
-  const Recipe& recipe = from.recipe;
-  const Examples split = from.prepared.validation();
+void check_recipe(const Recipe& recipe) {
   if (!has_token_loss(recipe))
     throw UserError("eval_metrics: bits_per_byte needs the cross-entropy of tokens; this run has another loss");
-  if (split.weighted())
-    throw UserError(
-        "eval_metrics: bits_per_byte does not work with weights of rows or messages in the validation data");
-  return std::make_unique<BitsPerByte>(tokens_per_byte(split, from.tokenizer), recipe.train.eval_on_start);
+  const DataSection& data = recipe.data;
+  for (const DatasetEntry& e : data.test_datasets.empty() ? data.datasets : data.test_datasets)
+    if (e.field_weight || e.message_field_weight)
+      throw UserError(
+          "eval_metrics: bits_per_byte does not work with weights of rows or messages in the validation data");
+}
+
+std::unique_ptr<Evaluator> make_bits_per_byte(const EvaluatorParts& from) {
+  check_recipe(from.recipe);
+  return std::make_unique<BitsPerByte>(tokens_per_byte(from.prepared.validation(), from.tokenizer),
+                                       from.recipe.train.eval_on_start);
 }
 
 }  // namespace
@@ -65,7 +70,7 @@ std::unique_ptr<Evaluator> make_bits_per_byte(const EvaluatorParts& from) {
 EvalMetricRows bits_per_byte_rows() {
   return {{"bits_per_byte",
            "cross-entropy in bits per byte of trained text: comparable between models with different tokenizers",
-           make_bits_per_byte}};
+           {check_recipe, make_bits_per_byte}}};
 }
 
 }  // namespace dml

@@ -29,12 +29,16 @@ struct EvaluatorParts {
   std::span<const Metric> terms;  // the objective's evaluated terms
 };
 
-/// Makes the evaluator; called if there is a validation split. It runs after ValidationLoss at the same steps, so
-/// result.values contains eval_loss. UserError when the metric does not apply to the run's loss or data.
-using MakeEvalMetric = std::function<std::unique_ptr<Evaluator>(const EvaluatorParts&)>;
-Registry<MakeEvalMetric>& eval_metrics();
+struct EvalMetricKind {
+  /// UserError when the metric does not apply to the loss or the data of a recipe.
+  std::function<void(const Recipe&)> check;
+  /// Makes the evaluator; called if there is a validation split. It runs after ValidationLoss at the same steps, so
+  /// result.values contains eval_loss.
+  std::function<std::unique_ptr<Evaluator>(const EvaluatorParts&)> make;
+};
+Registry<EvalMetricKind>& eval_metrics();
 
-using EvalMetricRows = std::vector<Registry<MakeEvalMetric>::Row>;
+using EvalMetricRows = std::vector<Registry<EvalMetricKind>::Row>;
 
 EvalMetricRows bits_per_byte_rows();
 

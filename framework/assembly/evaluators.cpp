@@ -41,8 +41,8 @@ ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& e
 
 }  // namespace
 
-Registry<MakeEvalMetric>& eval_metrics() {
-  static Registry<MakeEvalMetric> registry("metric of evaluations", kEvalMetrics);
+Registry<EvalMetricKind>& eval_metrics() {
+  static Registry<EvalMetricKind> registry("metric of evaluations", kEvalMetrics);
   return registry;
 }
 
@@ -54,7 +54,7 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& fr
     const ValidationLoss::Options options{recipe.train.eval_on_start, has_token_loss(recipe),
                                           loader_options(recipe, from.references, true), from.terms};
     out.push_back(std::make_unique<ValidationLoss>(split, *from.schedule, datasets_of(from.prepared, split), options));
-    for (const std::string& name : recipe.train.eval_metrics) out.push_back(eval_metrics().at(name).make(from));
+    for (const std::string& name : recipe.train.eval_metrics) out.push_back(eval_metrics().at(name).make.make(from));
   }
   if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(from.tokenizer, split, recipe));
   for (auto& own : custom_evaluators(recipe, from.tokenizer, from.spec)) out.push_back(std::move(own));

@@ -31,9 +31,6 @@ PolicyObjectiveSettings settings_of(const Recipe& recipe) {
 // The model at the start of the run, on the same mapped files.
 std::unique_ptr<CausalLm> make_reference(const RewardObjectiveParts& p) {
   if (p.recipe.preference.beta() == 0 || p.recipe.preference.moves_reference()) return nullptr;
-  if (!p.base.files || p.recipe.model.reinit_weights)
-    throw UserError(
-        "trl.beta above 0 needs a model to stay close to, and this one starts from random weights; remove trl.beta");
   const AdapterSection& adapter = p.recipe.adapter;
   log_info("Reference  {}", starts_as_base(adapter)  ? "the base model"
                             : adapter.lora_model_dir ? "the adapter that the run starts from"

@@ -156,8 +156,7 @@ class AdapterPlaces {
     const bool quantized = stored && kernels::is_quantized(stored->dtype);
     if (m.r > std::min(m.module.rows, m.module.cols))
       return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
-    if (quantized && init == "loftq")
-      return refuse("the base is quantized already; without load_in_4bit and load_in_8bit LoftQ does it");
+    if (quantized && init == "loftq") return refuse("the base is quantized already");
     if (init == "olora" && w.transposed) return refuse("weights stored as (in, out) are not supported");
     if (init == "loftq" && w.fused() && w.rows * w.cols % kernels::kNf4Block != 0)
       return refuse("its parts do not begin at a block of NF4");

@@ -82,7 +82,7 @@ struct Split {
     for (const std::string& name : recipe.train.eval_metrics)
       eval_metrics()
           .at(name)
-          .make({recipe, prepared, &schedule, tokenizer, model.spec, references, {}})
+          .make.make({recipe, prepared, &schedule, tokenizer, model.spec, references, {}})
           ->evaluate({model, objective, *strategy, comm}, result);
     for (NamedValue& v : std::span(result.values).subspan(1)) {
       if (v.name.starts_with(kPrefix)) v.name.erase(0, kPrefix.size());

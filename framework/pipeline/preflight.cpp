@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "assembly/custom_evals.h"
+#include "assembly/eval_metrics.h"
 #include "assembly/job.h"
 #include "assembly/model_location.h"
 #include "assembly/objective_choice.h"
@@ -76,6 +77,11 @@ void check_targets(const Recipe& recipe, const BaseModel& base, std::int64_t tok
     const std::string& folder = *section.lora_model_dir;
     plan_adapter(read_adapter_config_of(folder, spec.model_type), spec, path_in(folder, "adapter_config.json"));
   } else {
+    if (section.peft_init_lora_weights == LoraInit::loftq && base.files &&
+        std::ranges::any_of(base.files->tensors(), &TensorView::quantized))
+      throw UserError("{}: its weights are quantized already, and peft_init_lora_weights: loftq quantizes them itself",
+                      base.directory)
+          .about("peft_init_lora_weights");
     plan_adapter(adapter_config(section, base.directory), spec,
                  base.directory.empty() ? "model_config" : base.directory);
   }
@@ -108,6 +114,8 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   found.attempt("rewards", [&] { RewardSources(recipe.preference); });
   ModelSpec resized = base.spec;
   resized.vocab = std::max(resized.vocab, tokens);
+  for (const std::string& metric : recipe.train.eval_metrics)
+    found.attempt("eval_metrics", [&] { eval_metrics().at(metric).make.check(recipe); });
   found.attempt("evals", [&] { custom_evaluators(recipe, tokenizer, resized); });
   found.attempt("plugin_args", [&] { check_plugin_names(recipe.plugin.plugin_args); });
   if (recipe.train.objective) found.attempt("objective", [&] { make_objective(recipe, {}); });

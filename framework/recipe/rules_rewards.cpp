@@ -64,6 +64,12 @@ void check_rewards(const Recipe& recipe, RuleReport& rules) {
   if (recipe.preference.rl != Rl::grpo) return check_idle_rewards(recipe, rules);
   if (recipe.preference.rewards.empty())
     rules.error("rl", "'rl: grpo' needs 'rewards', a list like that of checks in evals: rewards: [exact]");
+  const ModelSection& m = recipe.model;
+  if (recipe.preference.beta() > 0 && !recipe.preference.moves_reference() &&
+      (m.reinit_weights || m.base_model.empty()))
+    rules.error(
+        rules.given("trl.beta") ? "trl.beta" : "rl_beta",
+        "'trl.beta' above 0 needs a model to stay close to, and this one starts from random weights; remove it");
   check_sizes(recipe, rules);
   check_data_of_rewards(recipe, rules);
 }

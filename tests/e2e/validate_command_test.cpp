@@ -87,6 +87,27 @@ TEST_F(Commands, ValidateLooksAtTheDiskInSpiteOfMistakesInTheRecipe) {
   EXPECT_THAT(rows.err, AllOf(HasSubstr("sequence_len"), HasSubstr("'lora_rr'"), HasSubstr("bad.jsonl:21: ")));
 }
 
+// What plan and train would refuse.
+TEST_F(Commands, ValidateChecksWhetherMetricsApply) {
+  alpaca("rows.jsonl", 20);
+  const Keys bits = tiny_lora() + Keys{{"eval_metrics", "[bits_per_byte]"}};
+  EXPECT_EQ(dml({"validate", recipe("good.yml", bits)}).exit, 0);
+  expect_refused(
+      dml({"validate",
+           recipe("weights.yml", bits + Keys{{"datasets", fmt::format("[{{path: {}, type: alpaca, field_weight: w}}]",
+                                                                      at("rows.jsonl"))}})}),
+      2, {"weights.yml:", "bits_per_byte does not work with weights of rows or messages"});
+  std::string pairs;
+  for (int i = 0; i < 20; ++i)
+    pairs += fmt::format("{{\"prompt\": \"a {0}\", \"chosen\": \"b\", \"rejected\": \"c\"}}\n", i);
+  write("pairs.jsonl", pairs);
+  expect_refused(
+      dml({"validate", recipe("pairs.yml", bits + Keys{{"rl", "dpo"},
+                                                       {"datasets", fmt::format("[{{path: {}, type: passthrough}}]",
+                                                                                at("pairs.jsonl"))}})}),
+      2, {"pairs.yml:", "bits_per_byte needs the cross-entropy of tokens"});
+}
+
 // Problems with model or data are reported with the line of the recipe that names them; by train, too.
 TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
   alpaca("rows.jsonl", 20);
@@ -104,6 +125,11 @@ TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
   };
   named("a.yml", {{"lora_target_linear", ""}, {"lora_target_modules", "[q_porj]"}}, "lora_target_modules",
         "'q_porj' match no module");
+  named("loftq.yml",
+        {{"base_model", DML_SOURCE_DIR "/tests/golden/packed/mlx"},
+         {"tokenizer_config", base_directory()},
+         {"peft_init_lora_weights", "loftq"}},
+        "peft_init_lora_weights", "its weights are quantized already");
   named("layers.yml",
         {{"peft_layers_to_transform", "[1]"},
          {"peft_layers_pattern", "h"},

@@ -118,6 +118,8 @@ TEST(PreferenceRules, RewardsAndTrlsNames) {
   EXPECT_EQ(with("use_vllm: true, vllm_server_port: 8000"), "");
   EXPECT_TRUE(mentions(problems(grpo + "trl: {max_completion_length: 100000}\n"),
                        "raise sequence_len, or lower trl.max_completion_length"));
+  EXPECT_TRUE(mentions(problems(grpo + "reinit_weights: true\ntrl: {max_completion_length: 16, beta: 0.1}\n"),
+                       "r.yml:11:40: 'trl.beta' above 0 needs a model to stay close to"));
   const Recipe recipe = parsed(grpo + "trl: {max_completion_length: 16, scale_rewards: false, loss_type: bnpo}\n");
   EXPECT_EQ(recipe.preference.trl.scale_rewards, AdvantageScale::none);
   EXPECT_EQ(recipe.preference.trl.loss_type, PolicyLoss::bnpo);
