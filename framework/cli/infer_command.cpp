@@ -71,7 +71,8 @@ struct Infer {
     options.number("min-p", min_p, "drop tokens less likely than this fraction of the most likely one");
     options.number("repetition-penalty", repetition_penalty,
                    "above 1: tokens that already occurred become less likely");
-    options.number("presence-penalty", presence_penalty, "subtracted from the logits of tokens that already occurred");
+    options.number("presence-penalty", presence_penalty,
+                   "subtracted from the logits of tokens that the answer already has");
     options.number("frequency-penalty", frequency_penalty, "the same, times the number of occurrences");
     options.text("stop", stop, "strings that end the answer, separated by commas; '\\,' is a comma, '\\n' a newline");
     constraint.add_to(options);

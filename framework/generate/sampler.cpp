@@ -99,7 +99,7 @@ void Sampler::penalize(std::span<float> logits, std::span<const Token> history, 
     }
     for (Token t : history) counts[at(t)] = 0;
   }
-  const auto counted = o.penalize_prompt ? history : history.last(std::min<std::size_t>(step, history.size()));
+  const auto counted = history.last(std::min<std::size_t>(step, history.size()));
   for (Token t : counted) ++counts[at(t)];
   for (Token t : counted) {
     if (counts[at(t)] == 0) continue;

@@ -18,9 +18,8 @@ struct SamplingOptions {
   std::int64_t top_k = 0;         // 0: off
   double top_p = 1, min_p = 0;    // 1 and 0: off
   double repetition_penalty = 1;  // above 1: logits of tokens seen before are divided (multiplied when negative)
-  double presence_penalty = 0, frequency_penalty = 0;
-  bool penalize_prompt = true;                // presence and frequency count the prompt's tokens, too
-  std::vector<std::pair<Token, float>> bias;  // added to the logits of these tokens; -infinity: never
+  double presence_penalty = 0, frequency_penalty = 0;  // of generated tokens, not of the prompt's
+  std::vector<std::pair<Token, float>> bias;           // added to the logits of these tokens; -infinity: never
   int top_logprobs = 0;  // number of most likely tokens that are reported in addition to the chosen one
   std::uint64_t seed = 0;
 

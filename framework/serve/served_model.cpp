@@ -121,7 +121,6 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   openai.sampling.temperature = 1;
   openai.max_new_tokens = 0;  // up to the end of the context
   defaults_ = generation_defaults(recipe, which, openai);
-  defaults_.sampling.penalize_prompt = false;
   plan(options);
   std::vector<std::string> names;
   for (const ServedModel& m : list_) names.push_back(m.name);

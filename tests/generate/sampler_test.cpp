@@ -154,6 +154,7 @@ TEST(Penalties, RepetitionDividesPositiveAndMultipliesNegativeLogits) {
   EXPECT_EQ(logits, (Logits{4, -3, 1, 0})) << "nothing is remembered from the last call";
 }
 
+// Of generated tokens: those of the prompt are not penalized.
 TEST(Penalties, PresenceCountsOnceAndFrequencyEveryTime) {
   SamplingOptions options;
   options.greedy = true;
@@ -161,9 +162,12 @@ TEST(Penalties, PresenceCountsOnceAndFrequencyEveryTime) {
   options.frequency_penalty = 0.25;
   Sampler sampler(options, 3);
   Logits logits{4, 4, 4};
-  std::vector<Token> history{0, 2, 2, 2};
-  EXPECT_EQ(sampler.sample(logits, history, 0, 0).token, 1);
+  std::vector<Token> history{1, 1, 2, 0, 2, 2, 2};
+  EXPECT_EQ(sampler.sample(logits, history, 0, 4).token, 1);
   EXPECT_EQ(logits, (Logits{3.25f, 4, 2.75f}));
+  logits = {4, 5, 4};
+  EXPECT_EQ(sampler.sample(logits, history, 0, 0).token, 1);
+  EXPECT_EQ(logits, (Logits{4, 5, 4})) << "all of it is the prompt";
 }
 
 TEST(Seed, GivesTheSameTokensAgain) {
