@@ -42,6 +42,10 @@ std::vector<ComparedModel> given_models(const Recipe& recipe, const std::string&
                                         std::vector<std::string> adapters) {
   if (adapters == std::vector<std::string>{"none"}) adapters.clear();
   ModelSection section = recipe.model;
+  // What describes the recipe's own model: the given one has its config.json and weights.
+  if (section.reinit_weights || section.base_model.empty()) section.model_config = Json::object();
+  section.reinit_weights = false;
+  section.base_model_config.reset();
   section.base_model = base;
   std::vector<ComparedModel> out{{base, section, {}, adapters.empty() ? "" : adapters[0]}};
   for (const std::string& directory : adapters) out.push_back({directory, section, {directory}, directory});

@@ -29,6 +29,11 @@ TEST_F(Commands, EvaluateComparesAWholeModelWithItsBase) {
   EXPECT_NE(loss_of(trained, 0), loss_of(trained, 1));
   EXPECT_EQ(json_lines(write("one.jsonl", out_of(base))).size(), 1u);
   EXPECT_EQ(loss_of(base, 0), loss_of(trained, 0));
+  // The weights of the given model, also where those of the recipe are random.
+  const std::string random = recipe(
+      "random.yml",
+      Keys{{"base_model", base_directory()}, {"reinit_weights", "true"}, {"model_config", "{num_hidden_layers: 1}"}});
+  EXPECT_EQ(loss_of({"evaluate", random, "--json", "--base-model", base_directory()}, 0), loss_of(trained, 0));
 }
 
 // The base has no rows for them: they begin as in training.
