@@ -90,15 +90,15 @@ EmbeddingAndHead trained_for_new_tokens(const AdapterConfig& config, const Model
 
 std::string advice(const ModelSpec& spec, std::int64_t first, std::int64_t last) {
   const std::vector<WeightName> ends = embedding_and_head(spec);
-  const std::string both = fmt::format("[{}, {}]", last_part(ends[0].module()), last_part(ends[1].module()));
-  if (last - first > 16) return fmt::format("lora_modules_to_save: {}", both);
+  const bool no_head = spec.head != HeadKind::causal_lm;  // that of a reward model has no rows of tokens
+  const std::string embedding = last_part(ends[0].module()), head = last_part(ends[1].module());
+  const std::string modules = no_head ? fmt::format("[{}]", embedding) : fmt::format("[{}, {}]", embedding, head);
+  if (last - first > 16) return fmt::format("lora_modules_to_save: {}", modules);
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(last - first));
   std::iota(tokens.begin(), tokens.end(), first);
   const std::string rows = fmt::format("[{}]", fmt::join(tokens, ", "));
-  return fmt::format("lora_modules_to_save: {}, or peft_trainable_token_indices: {}", both,
-                     spec.tied ? rows
-                               : fmt::format("{{{}: {}, {}: {}}}", last_part(ends[0].module()), rows,
-                                             last_part(ends[1].module()), rows));
+  return fmt::format("lora_modules_to_save: {}, or peft_trainable_token_indices: {}", modules,
+                     spec.tied || no_head ? rows : fmt::format("{{{}: {}, {}: {}}}", embedding, rows, head, rows));
 }
 
 // The base's embedding and head as an adapter's file has them, where it does and they are not the files'.

@@ -43,6 +43,31 @@ std::vector<float> logits(CausalLm& model, const std::vector<Token>& tokens) {
 
 const std::vector<Token> kTokens{5, 17, 3, 40, 31, 8, 22};
 
+// The head of a reward model has no rows of tokens, so the advice is about the embedding alone.
+TEST(Vocabulary, NewTokensOfARewardModelNeedTheEmbedding) {
+  ModelSection section;
+  section.base_model = golden_path("llama_tiny") + "/model";
+  section.task = ModelTask::reward;
+  const BaseModel base = open_base_model(section);
+  const std::int64_t first = base.spec.vocab;
+  AdapterSection adapter;
+  adapter.adapter = AdapterKind::lora;
+  adapter.lora_target_linear = true;
+  adapter.lora_modules_to_save = {"score"};  // as recipes of reward models do
+  try {
+    check_resize(base, first + 2, adapter);
+    ADD_FAILURE() << "expected an error";
+  } catch (const UserError& e) {
+    const std::string advice = fmt::format(
+        "add lora_modules_to_save: [embed_tokens], or peft_trainable_token_indices: [{}, {}]", first, first + 1);
+    EXPECT_TRUE(std::string(e.what()).ends_with(advice)) << e.what();
+  }
+  AdapterSection rows = adapter, module = adapter;
+  rows.peft_trainable_token_indices.tokens = {first, first + 1};
+  module.lora_modules_to_save = {"score", "embed_tokens"};
+  for (const AdapterSection& advised : {rows, module}) EXPECT_NO_THROW(check_resize(base, first + 2, advised));
+}
+
 TEST(Vocabulary, GrowsWithoutChangingExistingRows) {
   for (const char* family : {"llama_tiny", "qwen3", "gpt2"})
     for (bool mean : {false, true}) {
