@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-/// Weights of a checkpoint: float32, unless training itself rounds them.
+/// Trained weights in a checkpoint: float32, unless training itself rounds them.
 DType checkpoint_dtype(const Recipe& recipe) {
   return recipe.optim.bf16_weights == Bf16Weights::off ? DType::f32 : DType::bf16;
 }
@@ -23,15 +23,13 @@ class AllWeights : public TrainedForm {
   const char* continuation_key() const override { return "base_model"; }
   bool copies_base() const override { return parts_.recipe.adapter.unfrozen_parameters.empty(); }
   std::size_t stored_bytes() const override {
-    return static_cast<std::size_t>(dtype_bytes(checkpoint_dtype(parts_.recipe), parts_.base.spec.parameters()));
+    return static_cast<std::size_t>(dtype_bytes(stored_dtype(), parts_.base.spec.parameters()));
   }
   void load(const std::string& checkpoint) override { load_model_values(model(), checkpoint); }
   void write_result(const std::string& folder, DType dtype) override {
-    write(folder, checkpoint_dtype(parts_.recipe) == DType::bf16 ? DType::bf16 : dtype);
+    write(folder, stored_dtype() == DType::bf16 ? DType::bf16 : dtype);
   }
-  void write_checkpoint(const std::string& folder, std::int64_t) override {
-    write(folder, checkpoint_dtype(parts_.recipe));
-  }
+  void write_checkpoint(const std::string& folder, std::int64_t) override { write(folder, stored_dtype()); }
 
   bool copies_shards() const override { return ShardedModelWriter::possible(model()); }
   std::size_t copied_bytes() const override {
@@ -40,13 +38,18 @@ class AllWeights : public TrainedForm {
     return copies_shards() ? static_cast<std::size_t>(store.floats() / parts * store.value_width()) : 0;
   }
   Job write_copies(const std::string& folder, std::shared_ptr<const Copies> copies) override {
-    auto parts = std::make_shared<ShardedModelWriter>(folder, parts_.base, model(), checkpoint_dtype(parts_.recipe));
+    auto parts = std::make_shared<ShardedModelWriter>(folder, parts_.base, model(), stored_dtype());
     if (is_first_rank()) parts->create();
     parts_.comm.barrier();
     return [=, rest = is_first_rank()](const std::stop_token& stop) { parts->write(copies->shards, rest, stop); };
   }
 
  private:
+  // Frozen weights keep the values that the run computes with: those of a wider base are not rounded.
+  DType stored_dtype() const {
+    const bool rounds_all = parts_.recipe.adapter.unfrozen_parameters.empty() || parts_.base.dtype() == DType::bf16;
+    return rounds_all ? checkpoint_dtype(parts_.recipe) : DType::f32;
+  }
   void write(const std::string& folder, DType dtype) {
     if (!copies_shards() || !holds_slices(parts_.strategy))
       return parts_.strategy.on_first_rank([&](const DistributionStrategy::Show& show) {

@@ -164,6 +164,10 @@ std::size_t WeightlessModel::checkpoint_bytes() const {
                                   dtype_bytes(DType::f32, state));
 }
 
-bool WeightlessModel::rounds_weights() const { return full_ && recipe_.optim.bf16_weights != Bf16Weights::off; }
+// Frozen weights are not rounded to bfloat16; a base that has them has nothing to round.
+bool WeightlessModel::rounds_weights() const {
+  return full_ && recipe_.optim.bf16_weights != Bf16Weights::off &&
+         (recipe_.adapter.unfrozen_parameters.empty() || matrices_ == DType::bf16);
+}
 
 }  // namespace dml

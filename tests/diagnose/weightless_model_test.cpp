@@ -77,6 +77,11 @@ TEST(WeightlessModel, CountsTheResultInTheTypeInWhichItIsWritten) {
   full.optim.bf16_weights = Bf16Weights::stochastic;
   EXPECT_EQ(WeightlessModel(full, spec, from_scratch).result_bytes(), 2 * parameters);
   EXPECT_EQ(WeightlessModel(full, spec, from_scratch).checkpoint_bytes(), (2 + 8) * parameters);
+  full.train.save_only_model = true;
+  full.adapter.unfrozen_parameters = {"model.norm.weight"};  // the rest is not rounded
+  EXPECT_EQ(WeightlessModel(full, spec, from_scratch).result_bytes(), 4 * parameters);
+  EXPECT_EQ(WeightlessModel(full, spec, from_scratch).checkpoint_bytes(), 4 * parameters);
+  EXPECT_EQ(WeightlessModel(full, spec, narrow).checkpoint_bytes(), 2 * parameters);
 }
 
 }  // namespace

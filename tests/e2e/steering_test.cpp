@@ -110,6 +110,22 @@ TEST_F(Steering, BitsPerByteDivideByTheBytesOfTrainedText) {
   EXPECT_THAT(without.err, HasSubstr("'eval_metrics': there is no validation data"));
 }
 
+// Frozen weights of a float32 base are not rounded: neither in training nor in checkpoints and the result.
+TEST_F(Steering, WeightsInBf16BesideFrozenOnesAreSavedAsTheyWereTrained) {
+  const Keys keys = short_run() + Keys{{"base_model", base_directory()},
+                                       {"bf16_weights", "stochastic"},
+                                       {"unfrozen_parameters", "[\"model.layers.1.\"]"},
+                                       {"val_set_size", "8"}};
+  ASSERT_FALSE(trained("one", keys).empty());
+  double last = 0;
+  for (const Json& line : json_lines(at("one/metrics.jsonl")))
+    if (line.value("event", "") == "eval") last = line.at("loss").get<double>();
+  const std::string path = recipe("measured.yml", keys + Keys{{"output_dir", at("one")}});
+  const Ended e = dml({"evaluate", path, "--json"});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_EQ(json_lines(write("lines.jsonl", e.out)).at(1).at("loss").get<double>(), last);
+}
+
 TEST_F(Steering, WeightsInBf16HaveTheSameBitsOnRanksAndResumed) {
   for (const char* how : {"stochastic", "kahan"}) {
     SCOPED_TRACE(how);
