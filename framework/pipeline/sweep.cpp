@@ -79,6 +79,7 @@ void read_results(const std::string& folder, SweepRun& run) {
   if (const std::optional<double> reward = last_reward(metrics.steps)) run.reward = *reward;
   for (const EvalMetrics& e : with_loss(metrics.evals)) {
     run.eval_loss = e.loss();
+    if (e.step == 0) continue;  // of the weights that the run began with
     if (!(run.best_eval_loss.is_number() && run.best_eval_loss.get<double>() <= e.loss()))
       run.best_eval_loss = e.loss();
   }

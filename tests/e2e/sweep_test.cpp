@@ -43,6 +43,20 @@ TEST_F(Sweeps, RepeatRunsWhoseFilesChanged) {
   EXPECT_THAT(sweep(r).err, HasSubstr("run-02: finished before"));
 }
 
+// The base's own loss, at step 0, is not the lowest of a run that only got worse.
+TEST_F(Sweeps, TellTheLowestLossOfTrainedWeights) {
+  const Keys worse{{"learning_rate", "1"}, {"max_steps", "2"}, {"val_set_size", "8"}, {"eval_steps", "1"}};
+  const std::string r = recipe("r.yml", tiny_lora() + worse);
+  write("grid.yml", "seed: [1]\n");
+  ASSERT_EQ(sweep(r).exit, 0);
+  std::map<std::int64_t, double> losses;
+  for (const Json& line : json_lines(at("sweep/run-01/metrics.jsonl")))
+    if (line.value("event", "") == "eval") losses[line.at("step")] = line.at("loss").get<double>();
+  ASSERT_LT(losses.at(0), std::min(losses.at(1), losses.at(2)));
+  EXPECT_THAT(sweep(r).out,
+              HasSubstr(fmt::format(" {:.4f} | {:.4f} | 0 |", losses.at(2), std::min(losses.at(1), losses.at(2)))));
+}
+
 TEST_F(Sweeps, CheckEveryCombinationFirst) {
   const std::string r = recipe("r.yml", short_run());
   write("grid.yml", "datasets.0.path: [" + at("rows.jsonl") + ", " + at("rowz.jsonl") +
