@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/model_file_names.h"
 #include "prompt/preference.h"
 
 namespace dml {
@@ -119,6 +120,14 @@ void Companions::write(const std::string& folder, const CardFacts& facts) const 
   if (!file_exists(config) && !file_exists(adapter)) return;  // a checkpoint of ReLoRA, which is no model
   const std::string name = fs::path(real_path(file_.recipe.train.output_dir)).filename().string();
   write_file(folder + "/README.md", model_card(file_, file_exists(adapter), name, facts));
+}
+
+std::size_t tokenizer_bytes(const ModelSection& model) {
+  const std::string folder = tokenizer_directory(model);
+  std::size_t bytes = 0;
+  for (const std::string_view name : kTokenizerFiles)
+    if (const fs::path file = fs::path(folder) / name; file_exists(file.string())) bytes += fs::file_size(file);
+  return bytes;
 }
 
 void copy_companions(const std::string& from, const std::string& to) {

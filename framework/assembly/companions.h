@@ -46,6 +46,9 @@ class Companions {
 std::vector<Token> stop_tokens(const TemplateSection& templates, const Tokenizer& tokenizer,
                                const std::vector<Token>& others);
 
+/// Bytes of the tokenizer's files, which are in every checkpoint and result: often more than an adapter.
+std::size_t tokenizer_bytes(const ModelSection& model);
+
 /// Copies tokenizer, template and generation config of an adapter to the folder of its converted form.
 void copy_companions(const std::string& from, const std::string& to);
 

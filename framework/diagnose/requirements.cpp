@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/companions.h"
 #include "assembly/memory_plan.h"
 #include "assembly/optimization.h"
 #include "checkpoint/checkpoint_dir.h"
@@ -107,8 +108,9 @@ Requirements requirements(const Recipe& recipe, const BaseModel& base, const Exa
   attempt([&] { set_learning_rates(weightless.model().parameters, recipe.optim, recipe.adapter); });
   attempt([&] { out.notes = idle_optimizer_targets(weightless.model().parameters, recipe.optim); });
   const std::int64_t checkpoints = checkpoints_of(recipe, lengths);
-  const std::size_t disk =
-      weightless.result_bytes() + static_cast<std::size_t>(checkpoints) * weightless.checkpoint_bytes();
+  const std::size_t tokenizer = tokenizer_bytes(recipe.model);
+  const std::size_t disk = weightless.result_bytes() + tokenizer +
+                           static_cast<std::size_t>(checkpoints) * (weightless.checkpoint_bytes() + tokenizer);
   attempt([&] { check_disk_space(recipe.train.output_dir, disk); });
 
   const LargestBatch batch = largest_batch(recipe, lengths);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "assembly/companions.h"
 #include "assembly/distribution.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -85,7 +86,7 @@ std::size_t RunPlan::checkpoint_bytes() const {
   for (const Unit& unit : model().parameters.units())
     for (const Parameter& p : unit.parameters)
       if (!recipe.train.save_only_model) floats += state.floats(p, p.trained_size());
-  return static_cast<std::size_t>(floats) * sizeof(float) + trained->stored_bytes();
+  return static_cast<std::size_t>(floats) * sizeof(float) + trained->stored_bytes() + tokenizer_bytes(recipe.model);
 }
 
 std::int64_t RunPlan::largest_micro_batch() {

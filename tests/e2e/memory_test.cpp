@@ -1,6 +1,8 @@
 // The total of the memory plan compared with the peak memory of the process, on models large enough for it to matter.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "core/files.h"
 #include "e2e/workshop.h"
 
@@ -113,6 +115,24 @@ TEST_F(Memory, AndTimeOfASmallModelArePlannedFromRealStepsThatLeaveNothingBehind
   EXPECT_EQ(names_left("small"), at("small.yml") + "\n");
   EXPECT_EQ(dml({"plan", r}, {.environment = {"DML_FAULT=rank=0,point=step,kind=exit3,step=1"}}).exit, 3);
   EXPECT_EQ(dml({"plan", r}, {.environment = {"DML_FAULT=rank=0,point=evaluation,kind=exit3"}}).exit, 3);
+}
+
+// Each checkpoint holds the tokenizer's 32 kB beside adapter and state.
+TEST_F(Memory, OfADiskIsPlannedWithTheTokenizer) {
+  const std::string r =
+      recipe("lora.yml", tiny_lora() + Keys{{"output_dir", at("lora")}, {"max_steps", "2"}, {"save_steps", "2"}});
+  const Ended plan = dml({"plan", r});
+  ASSERT_EQ(plan.exit, 0) << plan.err;
+  double planned = 0;
+  char unit = 0;
+  const std::string line = plan.out.substr(plan.out.find("a checkpoint, on disk"));
+  ASSERT_EQ(std::sscanf(line.c_str(), "a checkpoint, on disk %lf %cB", &planned, &unit), 2) << plan.out;
+  ASSERT_EQ(unit, 'k') << line;
+  ASSERT_EQ(train(1, r).exit, 0);
+  double bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(at("lora/checkpoint-2")))
+    bytes += static_cast<double>(file.file_size());
+  EXPECT_NEAR(planned * 1000, bytes, 30'000);  // configs, the README and headers
 }
 
 TEST_F(Memory, ThatIsMissingEndsARunBeforeAnyIsAllocated) {
