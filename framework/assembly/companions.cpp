@@ -7,6 +7,7 @@
 #include "assembly/model_location.h"
 #include "assembly/prompt_format.h"
 #include "checkpoint/model_config.h"
+#include "checkpoint/quantization_config.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -70,7 +71,8 @@ Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const
       keeps_template_(answering_dataset(&file.recipe).type.name != kPassthrough),
       stop_tokens_(dml::stop_tokens(file.recipe.templates, tokenizer, base.spec.eos)),
       generation_(generation_of(model_directory(base.directory))),
-      config_ids_(Json::object()) {
+      config_ids_(Json::object()),
+      quantization_(base.quantized ? quantization_config_text(base.quantized->scheme(), base.dtype()) : "") {
   for (const std::string& eot : file.recipe.templates.eot_tokens.value_or(std::vector<std::string>{}))
     if (auto id = tokenizer.find(eot); id && id != tokenizer.eos && eot_token_.empty()) eot_token_ = eot;
   if (tokenizer.bos) generation_["bos_token_id"] = *tokenizer.bos;
@@ -118,6 +120,7 @@ void Companions::write(const std::string& folder, const CardFacts& facts) const 
   if (!config_ids_.empty() && file_exists(config))
     write_file(config, pretty_json(rewrite_config(read_json(config, kSmall), config_ids_)));
   if (!file_exists(config) && !file_exists(adapter)) return;  // a checkpoint of ReLoRA, which is no model
+  if (file_exists(adapter) && !quantization_.empty()) write_file(path_in(folder, kQuantizationConfig), quantization_);
   const std::string name = fs::path(real_path(file_.recipe.train.output_dir)).filename().string();
   write_file(folder + "/README.md", model_card(file_, file_exists(adapter), name, facts));
 }
@@ -133,8 +136,8 @@ std::size_t tokenizer_bytes(const ModelSection& model) {
 void copy_companions(const std::string& from, const std::string& to) {
   save_tokenizer_files(from, {}, to);
   copy_processors(from, to);
-  const std::string generation = "/generation_config.json";
-  if (file_exists(from + generation)) write_file(to + generation, read_file(from + generation));
+  for (const char* name : {"generation_config.json", kQuantizationConfig})
+    if (file_exists(path_in(from, name))) write_file(path_in(to, name), read_file(path_in(from, name)));
 }
 
 }  // namespace dml

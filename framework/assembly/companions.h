@@ -1,6 +1,6 @@
 // Companion files of a model: those that make it answer without the recipe as it does with it. They are the tokenizer,
-// the chat template as rendered in training, generation_config.json with every stop token, and the model card. Results,
-// checkpoints and merged models all use this code.
+// the chat template as rendered in training, generation_config.json with every stop token, beside an adapter how its
+// base was quantized, and the model card. Results, checkpoints and merged models all use this code.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,7 @@ class Companions {
   bool keeps_template_;  // without one of its own: that of the tokenizer
   std::vector<Token> stop_tokens_;
   Json generation_, config_ids_;  // generation_config.json; entries of config.json that the recipe changes
+  std::string quantization_;      // the text of quantization_config.json; "" if the base is not quantized
 };
 
 /// The stop tokens: eot_tokens, the tokenizer's EOS, then `others`; each once.
@@ -49,7 +50,8 @@ std::vector<Token> stop_tokens(const TemplateSection& templates, const Tokenizer
 /// Bytes of the tokenizer's files, which are in every checkpoint and result: often more than an adapter.
 std::size_t tokenizer_bytes(const ModelSection& model);
 
-/// Copies tokenizer, template and generation config of an adapter to the folder of its converted form.
+/// Copies tokenizer, template, generation config and quantization config of an adapter to the folder of its converted
+/// form.
 void copy_companions(const std::string& from, const std::string& to);
 
 /// The text of README.md: front matter as PEFT and Axolotl write it, what was trained and how, and the recipe.

@@ -11,6 +11,7 @@
 #include "assembly/prompt_format.h"
 #include "assembly/vocabulary.h"
 #include "checkpoint/model_config.h"
+#include "checkpoint/quantization_config.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/interruption.h"
@@ -20,6 +21,13 @@
 #include "prompt/prompt_only.h"
 
 namespace dml {
+
+struct RewardModelPlace {
+  ModelSection model;
+  AdapterSection quantization;        // how the base is quantized
+  std::vector<std::string> adapters;  // the folder, if it holds an adapter
+};
+
 namespace {
 
 constexpr std::int64_t kTogether = 4096;  // tokens of texts that share a pass
@@ -28,6 +36,41 @@ ModelTask reward_task(HeadKind head, const std::string& directory) {
   if (head == HeadKind::causal_lm)
     throw UserError("{}: is a language model, not a reward model; train one with reward_model: true", directory);
   return task_of(head);
+}
+
+// The folder of an adapter, with its base as the adapter names it.
+RewardModelPlace adapter_place(const std::string& folder, const std::string& quantized_cache_path) {
+  const AdapterConfig config = read_adapter_config_of(folder);
+  RewardModelPlace out;
+  out.model.base_model = config.base_model;
+  if (out.model.base_model.empty()) throw UserError("{}: adapter_config.json names no base model; give one", folder);
+  if (has_tokenizer(folder)) out.model.tokenizer_config = folder;
+  out.model.task = reward_task(config.head, folder);
+  out.adapters = {folder};
+  const std::optional<DType> scheme = read_quantization_config(folder);
+  out.quantization.load_in_4bit = scheme == DType::nf4;
+  out.quantization.load_in_8bit = scheme == DType::int8;
+  out.quantization.quantized_cache_path = quantized_cache_path;
+  return out;
+}
+
+bool holds_adapter(const std::string& folder) { return file_exists(folder + "/adapter_config.json"); }
+
+RewardModelPlace place_of(const std::string& directory, const std::string& quantized_cache_path = "") {
+  const std::string folder = model_directory(directory);
+  if (holds_adapter(folder)) return adapter_place(folder, quantized_cache_path);
+  RewardModelPlace out;
+  out.model.base_model = directory;
+  out.model.task = reward_task(read_model_spec(folder).head, folder);
+  return out;
+}
+
+RewardModelPlace place_in(const std::string& directory, const Recipe& recipe) {
+  const std::string folder = model_directory(directory);
+  if (!holds_adapter(folder)) return place_of(directory);
+  RewardModelPlace out{recipe.model, recipe.adapter, {folder}};
+  out.model.task = reward_task(read_adapter_config_of(folder).head, folder);
+  return out;
 }
 
 // Documents of a pass, laid end to end.
@@ -49,39 +92,27 @@ struct Texts {
 
 }  // namespace
 
-RewardModelFiles open_reward_model(const std::string& directory, const Recipe* recipe) {
+RewardModelFiles open_reward_model(const std::string& directory) {
+  RewardModelPlace place = place_of(directory);
   RewardModelFiles out;
-  ModelSection section;
-  AdapterSection adapter;
-  const std::string folder = model_directory(directory);
-  if (file_exists(folder + "/adapter_config.json")) {
-    const AdapterConfig config = read_adapter_config_of(folder);
-    if (recipe) {
-      section = recipe->model;
-      adapter = recipe->adapter;
-    } else {
-      section.base_model = config.base_model;
-      if (has_tokenizer(folder)) section.tokenizer_config = folder;
-    }
-    if (section.base_model.empty()) throw UserError("{}: adapter_config.json names no base model; give one", folder);
-    section.task = reward_task(config.head, folder);
-    out.adapters = {folder};
-  } else {
-    section.base_model = directory;
-    section.task = reward_task(read_model_spec(folder).head, folder);
-  }
-  out.tokenizer = open_tokenizer(section);
-  out.base = open_base_model(section, adapter);
-  fit_vocabulary(out.base, out.adapters);
-  out.storage = section.frozen_storage;
+  out.tokenizer = open_tokenizer(place.model);
+  out.base = open_base_files(place.model);
+  check_stored_base(out.base, place.model, place.quantization);
+  fit_vocabulary(out.base, place.adapters);
+  out.adapters = std::move(place.adapters);
   return out;
 }
 
-RewardModel::RewardModel(const std::string& directory, const Recipe* recipe) {
-  RewardModelFiles files = open_reward_model(directory, recipe);
-  tokenizer_ = std::move(files.tokenizer);
-  base_ = std::move(files.base);
-  model_ = make_inference_model(base_, files.storage, files.adapters);
+RewardModel::RewardModel(const std::string& directory, const std::string& quantized_cache_path)
+    : RewardModel(place_of(directory, quantized_cache_path)) {}
+
+RewardModel::RewardModel(const std::string& directory, const Recipe& recipe)
+    : RewardModel(place_in(directory, recipe)) {}
+
+RewardModel::RewardModel(const RewardModelPlace& place)
+    : base_(open_base_model(place.model, place.quantization)), tokenizer_(open_tokenizer(place.model)) {
+  fit_vocabulary(base_, place.adapters);
+  model_ = make_inference_model(base_, place.model.frozen_storage, place.adapters);
   const DatasetEntry chat = answering_dataset(nullptr);
   if (has_chat_template(nullptr, chat, *tokenizer_))
     template_ = make_prompt_strategy(answering_context(prompt_context({}, {}, chat, *tokenizer_)));

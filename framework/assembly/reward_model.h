@@ -1,7 +1,8 @@
 // A trained reward model: computes a reward for a text, or the probability that each step of an answer is right.
 //
 // Its folder holds a model (config.json names …ForSequenceClassification or …ForTokenClassification) or an adapter
-// (task_type SEQ_CLS or TOKEN_CLS) whose base is named in adapter_config.json.
+// (task_type SEQ_CLS or TOKEN_CLS) whose base is named in adapter_config.json, and quantized as
+// quantization_config.json says.
 #pragma once
 
 #include <memory>
@@ -17,24 +18,27 @@
 
 namespace dml {
 
+struct RewardModelPlace;  // its base and its adapter (reward_model.cpp)
+
 /// The files of a reward model, whose weights were not read.
 struct RewardModelFiles {
   BaseModel base;
   std::vector<std::string> adapters;  // the folder, if it holds an adapter
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<DType> storage;
 
   bool judges_steps() const { return base.spec.head == HeadKind::token_classification; }
 };
 /// Opens configs, tensor headers and tokenizer, and checks the names and shapes of the base's tensors; milliseconds for
-/// any size. `recipe`: an adapter is computed on its base, as in training, instead of the one that the adapter names.
-/// UserError when the folder holds no reward model.
-RewardModelFiles open_reward_model(const std::string& directory, const Recipe* recipe = nullptr);
+/// any size. UserError when the folder holds no reward model.
+RewardModelFiles open_reward_model(const std::string& directory);
 
 class RewardModel {
  public:
-  /// As open_reward_model(), and reads the weights.
-  explicit RewardModel(const std::string& directory, const Recipe* recipe = nullptr);
+  /// As open_reward_model(), and reads the weights; a base that is quantized is kept in `quantized_cache_path`.
+  explicit RewardModel(const std::string& directory,
+                       const std::string& quantized_cache_path = AdapterSection().quantized_cache_path);
+  /// An adapter on the base of the recipe that trained it, instead of the one that it names.
+  RewardModel(const std::string& directory, const Recipe& recipe);
 
   /// Whether it judges steps (TOKEN_CLS); else texts (SEQ_CLS).
   bool judges_steps() const { return model_->spec.head == HeadKind::token_classification; }
@@ -56,6 +60,7 @@ class RewardModel {
   std::vector<Token> ids(const std::string& prompt, const std::string& answer) const;
 
  private:
+  explicit RewardModel(const RewardModelPlace& place);
   void make_room(std::int64_t tokens, std::int64_t longest, std::int64_t labels, std::int64_t documents);
   void check_length(std::span<const Token> text) const;
 

@@ -65,9 +65,10 @@ std::string from_first_rank(Comm& comm, const std::function<std::string()>& comp
 
 }  // namespace
 
-RewardSources::RewardSources(const PreferenceSection& section) : checks_(checks_of(section)) {
+RewardSources::RewardSources(const Recipe& recipe)
+    : quantized_cache_path_(recipe.adapter.quantized_cache_path), checks_(checks_of(recipe.preference)) {
   std::size_t check = 0;
-  for (const CheckRequest& request : requests_of(section)) {
+  for (const CheckRequest& request : requests_of(recipe.preference)) {
     const std::size_t place = names_.size();
     if (request.name != kModel) {
       names_.push_back(checks_.names()[check]);
@@ -91,7 +92,7 @@ RewardSources::RewardSources(const PreferenceSection& section) : checks_(checks_
 
 void RewardSources::load() {
   for (Model& m : models_) {
-    m.model = std::make_unique<RewardModel>(m.directory);
+    m.model = std::make_unique<RewardModel>(m.directory, quantized_cache_path_);
     require_judge_of_answers(m.model->judges_steps(), m.directory);
   }
 }

@@ -18,7 +18,7 @@ namespace dml {
 class RewardSources {
  public:
   /// UserError with one line per problem. Reward models are not loaded before load().
-  explicit RewardSources(const PreferenceSection& section);
+  explicit RewardSources(const Recipe& recipe);
 
   /// Names of the rewards, in the order of the recipe.
   const std::vector<std::string>& names() const { return names_; }
@@ -52,6 +52,7 @@ class RewardSources {
   void score_models(const std::vector<Scored>& completions, const Tokenizer& tokenizer, Comm& comm,
                     std::vector<std::vector<double>>& out);
 
+  std::string quantized_cache_path_;  // for bases of reward models
   std::vector<std::string> names_;
   std::vector<double> weights_;
   Rewards checks_;

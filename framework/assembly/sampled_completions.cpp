@@ -84,7 +84,7 @@ SampledCompletions::SampledCompletions(const Recipe& recipe, const Prepared& pre
       prompts_(&recipe, tokenizer, spec),
       stops_(prompts_.stop_tokens(false)),
       strategy_(strategy),
-      rewards_(recipe.preference) {
+      rewards_(recipe) {
   advantages_ = {trl_.num_generations, rewards_.weights(), scale_of(trl_.scale_rewards),
                  trl_.multi_objective_aggregation == RewardAggregation::normalize_then_sum};
   for (std::int64_t i = 0; i < examples_.size(); ++i) longest_prompt_ = std::max(longest_prompt_, examples_.length(i));

@@ -278,7 +278,8 @@ int run_infer(const std::vector<std::string>& words) {
   Assistant assistant(recipe, options);
   std::optional<RewardModel> judge;
   std::optional<BestOf> best;
-  if (choices > 0) best.emplace(assistant, judge.emplace(*in.reward), choices);
+  const std::string cache = (recipe ? recipe->adapter : AdapterSection()).quantized_cache_path;
+  if (choices > 0) best.emplace(assistant, judge.emplace(*in.reward, cache), choices);
   BestOf* const chooser = best ? &*best : nullptr;
   if (in.prompt) {
     answer_prompt(assistant, *in.prompt, in.logprobs, chooser);

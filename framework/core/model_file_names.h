@@ -16,7 +16,7 @@ inline constexpr std::string_view kTemplateExtension = ".jinja";
 /// Files of a tokenizer that dml does not read.
 inline constexpr std::array<std::string_view, 2> kOtherTokenizerFiles{"vocab.txt", "chat_template.json"};
 
-inline constexpr std::array<std::string_view, 3> kConfigFiles{"config.json", "generation_config.json",
-                                                              "adapter_config.json"};
+inline constexpr std::array<std::string_view, 4> kConfigFiles{"config.json", "generation_config.json",
+                                                              "adapter_config.json", "quantization_config.json"};
 
 }  // namespace dml

@@ -24,7 +24,7 @@ constexpr std::string_view kEarlier = "earlier-";
 constexpr std::size_t kManyRuns = 3;  // number of earlier runs from which their size is a warning
 
 // Files of a run beside its checkpoints: logs, reports and the result.
-constexpr std::array<std::string_view, 21> kRunFiles{"metrics.jsonl",
+constexpr std::array<std::string_view, 22> kRunFiles{"metrics.jsonl",
                                                      "latest",
                                                      "best",
                                                      "report.html",
@@ -36,6 +36,7 @@ constexpr std::array<std::string_view, 21> kRunFiles{"metrics.jsonl",
                                                      "adapter_config.json",
                                                      "config.json",
                                                      "generation_config.json",
+                                                     "quantization_config.json",
                                                      "loss.svg",
                                                      "samples.jsonl",
                                                      "model.safetensors.index.json",

@@ -111,7 +111,7 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe); });
   found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
                 [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
-  found.attempt("rewards", [&] { RewardSources(recipe.preference); });
+  found.attempt("rewards", [&] { const RewardSources readable(recipe); });
   ModelSpec resized = base.spec;
   resized.vocab = std::max(resized.vocab, tokens);
   for (const std::string& metric : recipe.train.eval_metrics)
@@ -252,7 +252,7 @@ void check_rewarded_rows(const Recipe& recipe, const Tokenizer& tokenizer, Findi
   found.attempt("rewards", [&] {
     std::vector<EvalRow> rows;
     for (const DatasetEntry& dataset : recipe.data.datasets) add_first_rows(dataset, recipe.data.on_bad_row, rows);
-    RewardSources sources(recipe.preference);
+    RewardSources sources(recipe);
     sources.open();
     if (const auto problems = sources.problems_with(rows, tokenizer); !problems.empty())
       throw UserError("{}", fmt::join(problems, "\n"));

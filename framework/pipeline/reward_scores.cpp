@@ -75,7 +75,8 @@ std::vector<PairRewards> score_pairs(const Recipe& recipe, Comm& comm, const std
   set_up_processor(recipe.train, comm);
   const bool whole = recipe.adapter.makes_model();
   if (adapter && whole) throw UserError("--adapter: this recipe trains the whole model");
-  RewardModel model(adapter.value_or(recipe.train.output_dir), whole ? nullptr : &recipe);
+  const std::string folder = adapter.value_or(recipe.train.output_dir);
+  RewardModel model = whole ? RewardModel(folder) : RewardModel(folder, recipe);
   const Prepared prepared = prepare_on_ranks(recipe, model.tokenizer(), comm);
   const Examples examples = prepared.all();
   std::vector<double> mine(static_cast<std::size_t>(2 * examples.size()));

@@ -297,6 +297,26 @@ TEST_F(PreferenceRuns, ARewardModelIsScoredOnItsQuantizedBase) {
     loss += std::log1p(std::exp(row["rejected"].get<double>() - row["chosen"].get<double>())) /
             static_cast<double>(rows.size());
   EXPECT_NEAR(loss, Json::parse(measured.out.substr(measured.out.rfind('{')))["loss"].get<double>(), 1e-5);
+
+  // The folder alone says how its base was quantized; without that, the base is read as it is.
+  const auto of_folder = [&](const std::string& folder) {
+    const Ended e = dml({"score", folder, "--input", at("pairs.jsonl"), "--output", at("folder.out")});
+    EXPECT_EQ(e.exit, 0) << e.err;
+    std::vector<double> margins;
+    for (const Json& row : json_lines(at("folder.out"))) margins.push_back(row["margin"].get<double>());
+    return margins;
+  };
+  std::vector<double> margins(44);
+  for (const Json& row : rows) {
+    const std::string place = row["place"].get<std::string>();
+    margins.at(std::stoul(place.substr(place.rfind(':') + 1)) - 1) = row["margin"].get<double>();
+  }
+  EXPECT_EQ(of_folder(at("qlora")), margins);
+  const Ended converted = dml({"convert", at("qlora"), "--format", "peft", "--output", at("copy")});
+  ASSERT_EQ(converted.exit, 0) << converted.err;
+  EXPECT_EQ(of_folder(at("copy")), margins);
+  std::filesystem::remove(at("copy/quantization_config.json"));
+  EXPECT_NE(of_folder(at("copy")), margins);
 }
 
 TEST_F(PreferenceRuns, ARewardModelLearnsThePairsAndScoresTexts) {
