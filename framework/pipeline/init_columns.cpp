@@ -96,6 +96,7 @@ class Finder {
     const SampledColumn *chosen = column("chosen"), *rejected = column("rejected"), *label = column("label");
     if (chosen && rejected) return hints_.chosen_only ? chosen_alone(*chosen) : pairs(*chosen, *rejected);
     const SampledColumn* completion = first_of(kAssistant);
+    if (!completion) completion = first_of(kAssistant, nullptr, &SampledColumn::lists);
     if (!label || label->labels == 0 || label->others > 0 || !completion) return false;
     return labeled(*completion, *label);
   }
@@ -150,12 +151,22 @@ class Finder {
       throw UserError(
           "{}: answers with a label (rl: kto) need the columns 'completion' and 'label'; here they are '{}' and '{}'",
           facts_.entry.path, completion.name, label.name);
-    const SampledColumn* prompt = prompt_beside(&completion);
+    const SampledColumn* prompt = first_of(kPromptLists, nullptr, &SampledColumn::lists);
+    if (!prompt) prompt = prompt_beside(&completion);
+    const Names lists = lists_among({prompt, &completion});
+    if (!lists.empty() && !find_messages(facts_, lists, completion.texts > 0)) return false;
     facts_.entry.type.name = "chat_template";
     facts_.entry.field_messages = prompt->name;
     facts_.rl = Rl::kto;
     facts_.contents = fmt::format("answers with a label, prompt: {}, completion, label", prompt->name);
     return true;
+  }
+
+  static Names lists_among(std::initializer_list<const SampledColumn*> columns) {
+    Names out;
+    for (const SampledColumn* c : columns)
+      if (c->lists > 0) out.push_back(c->name);
+    return out;
   }
 
   const SampledColumn* prompt_beside(const SampledColumn* answer) const {
@@ -182,18 +193,25 @@ class Finder {
   }
 
   bool conversation() {
-    const SampledColumn *prompt = column("prompt"), *completion = column("completion");
-    if (prompt && completion && prompt->lists > 0 && completion->lists > 0 && !column("label"))
-      throw UserError(
-          "{}: 'prompt' and 'completion' are lists of messages, which is not supported; join both into one list "
-          "'messages' in each row",
-          facts_.entry.path);
+    if (prompt_and_completion()) return true;
     for (const std::string& usual : kConversations)
       if (const SampledColumn* c = column(usual); c && c->lists + c->list_texts > 0 && find_messages(facts_, {c->name}))
         return true;
     for (auto& c : columns_)
       if (c.lists + c.list_texts > 0 && find_messages(facts_, {c.name})) return true;
     return false;
+  }
+
+  // Both, or only the completion, are lists of messages.
+  bool prompt_and_completion() {
+    const SampledColumn *prompt = column("prompt"), *completion = column("completion");
+    if (!prompt || !completion || completion->lists == 0 || prompt->lists + prompt->filled == 0 ||
+        !find_messages(facts_, lists_among({completion, prompt})))
+      return false;
+    facts_.entry.type.name = "chat_template.prompt_completion";
+    facts_.entry.field_messages = DatasetEntry().field_messages;
+    facts_.contents = "prompts and completions that are messages; the completions are trained";
+    return true;
   }
 
   bool segments() {

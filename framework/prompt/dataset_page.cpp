@@ -86,6 +86,8 @@ const std::map<std::string, const char*>& example_rows() {
       {"chat_template", kConversation},
       {"chat_template.chatgpt",
        R"({"current_node": "b", "mapping": {"a": {"parent": null, "message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Hello"]}}}, "b": {"parent": "a", "message": {"author": {"role": "assistant"}, "content": {"content_type": "text", "parts": ["Hi!"]}}}}})"},
+      {"chat_template.prompt_completion",
+       R"({"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}], "completion": [{"role": "assistant", "content": "Hi!"}]})"},
       {"openai", kConversation}};
   return table;
 }

@@ -156,8 +156,7 @@ std::string looks_like(const Json& record) {
   if (has("chosen") && has("rejected")) return "; it looks like pairs of answers: use `rl: dpo`";
   if (has("prompt") && has("completion") && has("label")) return "; it looks like answers with labels: use `rl: kto`";
   if (has_list(record, "prompt") && has_list(record, "completion"))
-    return "; 'prompt' and 'completion' are lists of messages: join both into one list 'messages' and use `type: "
-           "chat_template`";
+    return "; 'prompt' and 'completion' are lists of messages: use `type: chat_template.prompt_completion`";
   if (has("prompt") && has("completion")) return "; it looks like prompt and completion: use `type: prompt_completion`";
   if (has("question") && has("answer")) return "; it looks like question and answer: use `type: alpaca_chat.load_qa`";
   if (has("text")) return "; it looks like plain text: use `type: completion`";

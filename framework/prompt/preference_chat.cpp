@@ -1,6 +1,6 @@
-// Preference rows that are conversations: the messages of the prompt and an answer, rendered by a chat template. Only
-// the answer is trained, with what the template writes after its last message: as in Axolotl and TRL, that belongs to
-// the completion whatever train_on_eos says.
+// Rows that are the messages of a prompt and its answers, rendered by a chat template: preferences, and the prompts
+// with completions that TRL trains by supervision. Only the answer is trained, with what the template writes after its
+// last message: as in Axolotl and TRL, that belongs to the completion whatever train_on_eos says.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -35,7 +35,7 @@ void train_to_end(Segment& segment) {
 class PreferenceChat : public PromptStrategy {
  public:
   PreferenceChat(const PromptContext& context, ChatPreference fields)
-      : fields_(std::move(fields)), labeled_(context.rows == RowKind::labeled) {
+      : fields_(std::move(fields)), rows_(context.rows) {
     DatasetEntry entry = *context.dataset;
     tools_ = entry.field_tools;
     auto property = [&](const char* name) {
@@ -55,7 +55,9 @@ class PreferenceChat : public PromptStrategy {
   }
 
   std::vector<Rendered> render(const Json& record) const override {
-    if (labeled_) {
+    if (rows_ == RowKind::text)
+      return single(answered(record, prompt_messages(record), fields_.completion, DocumentRole::alone));
+    if (rows_ == RowKind::labeled) {
       const bool good = label_column(record, fields_.label);
       return {answered(record, prompt_messages(record), fields_.completion,
                        good ? DocumentRole::desirable : DocumentRole::undesirable)};
@@ -71,12 +73,15 @@ class PreferenceChat : public PromptStrategy {
 
   std::string fingerprint() const override {
     return fmt::format("{}|preference chat 2|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
-                       fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label, labeled_);
+                       fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label,
+                       rows_ == RowKind::text      ? "text"
+                       : rows_ == RowKind::labeled ? "true"
+                                                   : "false");
   }
   std::string description() const override {
-    return labeled_
-               ? fmt::format("{}; the answer in {}", chat_->description(), fields_.completion)
-               : fmt::format("{}; the answers in {} and {}", chat_->description(), fields_.chosen, fields_.rejected);
+    return rows_ == RowKind::pairs
+               ? fmt::format("{}; the answers in {} and {}", chat_->description(), fields_.chosen, fields_.rejected)
+               : fmt::format("{}; the answer in {}", chat_->description(), fields_.completion);
   }
 
  private:
@@ -113,7 +118,7 @@ class PreferenceChat : public PromptStrategy {
         out.insert(out.begin(), message("system", system, false));
       return out;
     }
-    if (labeled_) text_column(record, fields_.prompt);  // throws an error that lists the columns
+    if (rows_ != RowKind::pairs) text_column(record, fields_.prompt);  // throws an error that lists the columns
     const Json chosen = messages(list_column(record, fields_.chosen), fields_.chosen, "user", false),
                rejected = messages(list_column(record, fields_.rejected), fields_.rejected, "user", false);
     Json common = Json::array();
@@ -159,7 +164,7 @@ class PreferenceChat : public PromptStrategy {
   }
 
   ChatPreference fields_;
-  bool labeled_;
+  RowKind rows_;
   std::string role_, content_, tools_;
   std::unique_ptr<PromptStrategy> chat_;
 };

@@ -1,4 +1,4 @@
-// Preference rows that are conversations, rendered by a chat template.
+// Rows of a prompt and its answers that are conversations, rendered by a chat template.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,7 @@ struct ChatPreference {
   std::string completion = "completion", label = "label";
 };
 
+/// Pairs, labeled answers, or with RowKind::text a prompt with its completion.
 std::unique_ptr<PromptStrategy> make_preference_chat(const PromptContext& context, ChatPreference fields);
 
 }  // namespace dml

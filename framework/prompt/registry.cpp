@@ -2,6 +2,7 @@
 #include "core/log.h"
 #include "prompt/chat_template.h"
 #include "prompt/preference.h"
+#include "prompt/preference_chat.h"
 #include "prompt/prompt_only.h"
 #include "prompt/stepwise.h"
 #include "prompt/strategies.h"
@@ -14,6 +15,12 @@ namespace {
 std::unique_ptr<PromptStrategy> make_chat(const PromptContext& context) {
   const bool columns = context.dataset && !context.dataset->message_columns.empty();
   auto strategy = columns ? make_column_chat(context) : make_chat_template(context);
+  for (auto& warning : chat_template_warnings(context)) log_warning("{}", warning);
+  return strategy;
+}
+
+std::unique_ptr<PromptStrategy> make_completion_chat(const PromptContext& context) {
+  auto strategy = make_preference_chat(context, {});
   for (auto& warning : chat_template_warnings(context)) log_warning("{}", warning);
   return strategy;
 }
@@ -89,6 +96,9 @@ std::vector<Registry<PromptFactory>::Row> rows() {
   out.push_back({"chat_template", "messages of {role, content} through a chat template", make_chat});
   out.push_back(
       {"chat_template.chatgpt", "conversations.json of a ChatGPT export, through a chat template", make_chatgpt_chat});
+  out.push_back({"chat_template.prompt_completion",
+                 "prompt, completion: texts or lists of messages, through a chat template; trains the completion",
+                 make_completion_chat});
   out.push_back({"openai", "the same as chat_template: messages, tools", make_chat});
   out.push_back({"sharegpt", "conversations of {from, value} through a chat template", make_sharegpt});
   return out;

@@ -116,10 +116,24 @@ TEST_F(InitData, FindsConversationsThatAreStoredAsText) {
   EXPECT_EQ(look("d.jsonl", R"({"text":"[sic] a story"})").kind, DataKind::documents);
 }
 
-TEST_F(InitData, PromptsAndCompletionsThatAreMessagesAreToBeJoined) {
-  EXPECT_THAT(refused("a.jsonl", R"({"prompt":[{"role":"user","content":"q"}],)"
-                                 R"("completion":[{"role":"assistant","content":"a"}]})"),
-              HasSubstr("join both into one list 'messages'"));
+// As TRL has them, for supervised training and with labels for KTO.
+TEST_F(InitData, FindsPromptsAndCompletionsThatAreMessages) {
+  const std::string row = R"("prompt":[{"from":"human","value":"q"}],"completion":[{"from":"gpt","value":"a"}])";
+  const DataFacts sft = look("a.jsonl", "{" + row + "}"), kto = look("b.jsonl", "{" + row + R"(,"label":true})");
+  EXPECT_EQ(sft.rl, Rl::none);
+  EXPECT_EQ(sft.entry.type.name, "chat_template.prompt_completion");
+  EXPECT_EQ(kto.rl, Rl::kto);
+  EXPECT_EQ(kto.entry.type.name, "chat_template");
+  EXPECT_EQ(kto.entry.field_messages, "prompt");
+  for (const DataFacts* facts : {&sft, &kto}) {
+    EXPECT_EQ(facts->entry.message_property_mappings.at("role"), "from");
+    EXPECT_EQ(facts->entry.message_property_mappings.at("content"), "value");
+  }
+  EXPECT_EQ(look("c.jsonl", R"({"prompt":"q","completion":[{"role":"assistant","content":"a"}]})").entry.type.name,
+            "chat_template.prompt_completion");
+  const DataFacts mixed = look("d.jsonl", R"({"prompt":[{"role":"user","content":"q"}],"completion":"a","label":0})");
+  EXPECT_EQ(mixed.rl, Rl::kto);
+  EXPECT_EQ(mixed.entry.field_messages, "prompt");
 }
 
 TEST_F(InitData, AnswersMayBeNumbers) {

@@ -162,5 +162,32 @@ TEST(ChatGptExport, DamagedExportsAreErrors) {
     EXPECT_THROW(strategy_of(chatgpt())->render(parse_json(row, "row")), UserError) << row;
 }
 
+DatasetEntry prompt_completion() {
+  DatasetEntry entry;
+  entry.type.name = "chat_template.prompt_completion";
+  return entry;
+}
+
+TEST(PromptCompletion, OnlyTheCompletionIsTrained) {
+  const std::string begin =
+      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n";
+  const char* prompt =
+      R"("prompt": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"},
+                    {"role": "user", "content": "Why?"}])";
+  EXPECT_EQ(
+      rendered(prompt_completion(),
+               fmt::format(R"({{{}, "completion": [{{"role": "assistant", "content": "So."}}]}})", prompt).c_str()),
+      begin + "<|im_start|>assistant\n[So.<|im_end|>]\n");
+  EXPECT_EQ(rendered(prompt_completion(), fmt::format(R"({{{}, "completion": "So."}})", prompt).c_str()),
+            begin + "<|im_start|>assistant\n[So.<|im_end|>]\n");
+  const Rendered asked = strategy_of(prompt_completion())->prompt(parse_json(fmt::format("{{{}}}", prompt), "row"));
+  EXPECT_EQ(marked(asked), begin + "<|im_start|>assistant\n");
+}
+
+TEST(PromptCompletion, ARowWithoutOneOfThemIsAnError) {
+  for (const char* row : {R"({"prompt": "q"})", R"({"completion": "a"})", R"({"prompt": [], "completion": "a"})"})
+    EXPECT_THROW(rendered(prompt_completion(), row), UserError) << row;
+}
+
 }  // namespace
 }  // namespace dml
