@@ -15,17 +15,7 @@
 namespace dml {
 namespace {
 
-// The text of a message's content: a string, or text parts.
-std::string content_text(const Json& message) {
-  const auto content = message.find("content");
-  if (content == message.end()) return "";
-  if (content->is_string()) return content->get<std::string>();
-  std::string text;
-  if (content->is_array())
-    for (const Json& part : *content)
-      if (part.is_object()) text += part.value("text", "");
-  return text;
-}
+constexpr std::string_view kThink = "<think>", kThought = "</think>";
 
 // The row with an empty content in messages that have none, only tool calls: some templates concatenate it.
 Json with_contents(Json row) {
@@ -40,7 +30,44 @@ void end_with_data(Segment& segment) {
   segment.text.resize(segment.spans.empty() ? 0 : segment.spans.back().end);
 }
 
+// Makes a part of the text markup, as if the template had written it.
+void make_markup(Segment& segment, std::size_t begin, std::size_t end) {
+  std::vector<Segment::Span> spans;
+  std::size_t at = 0;
+  for (Segment::Span span : segment.spans) {
+    const bool markup = span.markup;
+    for (const std::size_t stop : {std::min(begin, span.end), std::min(end, span.end), span.end}) {
+      if (stop <= at) continue;
+      span.markup = markup || (at >= begin && at < end);
+      span.end = stop;
+      spans.push_back(span);
+      at = stop;
+    }
+  }
+  segment.spans = std::move(spans);
+}
+
+// The marks of a message's reasoning are tokens of the template, which the model wrote itself.
+void mark_reasoning(Segment& segment, std::size_t message) {
+  const std::size_t begin = segment.text.find_first_not_of(" \t\r\n", message);
+  if (begin == segment.text.npos || segment.text.compare(begin, kThink.size(), kThink) != 0) return;
+  make_markup(segment, begin, begin + kThink.size());
+  if (const std::size_t end = segment.text.find(kThought, begin); end != segment.text.npos)
+    make_markup(segment, end, end + kThought.size());
+}
+
 }  // namespace
+
+std::string content_text(const Json& message) {
+  const auto content = message.find("content");
+  if (content == message.end()) return "";
+  if (content->is_string()) return content->get<std::string>();
+  std::string text;
+  if (content->is_array())
+    for (const Json& part : *content)
+      if (part.is_object()) text += part.value("text", "");
+  return text;
+}
 
 AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, const BaseModel& base,
                            std::unique_ptr<Tokenizer> tokenizer, bool raw)
@@ -164,6 +191,7 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   end_with_data(segment);
   if (said.empty() || !trim(segment.text).ends_with(said))
     throw UserError("the template does not show the last message as it is");
+  mark_reasoning(segment, segment.text.rfind(said));
   segment.end_of_text = false;
   return rendered;
 }

@@ -33,6 +33,9 @@ class AnswerText {
   bool drop_space_ = false;
 };
 
+/// The text of a message's content: a string, or text parts.
+std::string content_text(const Json& message);
+
 class AnswerFormat {
  public:
   /// `recipe` may be null. `raw`: prompts are used without a template. `base`: the model that answers.

@@ -51,11 +51,11 @@ std::uint64_t fresh_seed() {
 }
 
 // Whether the answer begins inside the reasoning: the template has opened it, or the message that is continued has.
-bool begins_in_reasoning(const Segment& prompt, const AnswerFormat::ChatOptions& options) {
+bool begins_in_reasoning(const Segment& prompt, const AnswerFormat::ChatOptions& options, const Json& messages) {
   if (options.answer) return trim(prompt.text).ends_with("<think>");
   if (!options.continue_final_message) return false;
-  const std::size_t begin = prompt.spans.size() > 1 ? prompt.spans[prompt.spans.size() - 2].end : 0;
-  const std::string_view message = trim(std::string_view(prompt.text).substr(begin));
+  const std::string text = content_text(messages.back());
+  const std::string_view message = trim(text);
   return message.starts_with("<think>") && message.find("</think>") == message.npos;
 }
 
@@ -279,7 +279,8 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, const Answe
     const std::string& source = format.chat_template();
     asked.reply.tools = prompt.tools.parse ? tool_style(source) : ToolStyle::none;
     asked.reply.reasoning = source.find("</think>") != source.npos;
-    asked.reply.inside_reasoning = asked.reply.reasoning && begins_in_reasoning(last, prompt.options);
+    asked.reply.inside_reasoning =
+        asked.reply.reasoning && begins_in_reasoning(last, prompt.options, prompt.row["messages"]);
     asked.one_call = prompt.tools.one;
     const auto tag = format.tokenizer().find("<tool_call>");
     asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama ||

@@ -33,6 +33,23 @@ TEST(AnswerFormat, ContinuesTheLastMessageAtItsEnd) {
   EXPECT_THROW(continued("chatml", assistant("")), UserError);
 }
 
+// Which parts of a continued message are markup: only markup becomes special tokens.
+TEST(AnswerFormat, TheMarksOfReasoningInAContinuedMessageAreTheTemplates) {
+  const auto pieces = [](const std::string& said) {
+    const Json row = {{"messages", {{{"role", "user"}, {"content", "<think>hi"}}, assistant(said)}}};
+    const Rendered text = format_with("chatml").chat(row, {.answer = false, .continue_final_message = true});
+    std::string out;
+    for (const Piece& piece : text.segments.at(0).pieces())
+      out += piece.markup ? fmt::format("[{}]", piece.text) : std::string(piece.text);
+    return out.substr(out.rfind("assistant\n]") + 11);
+  };
+  EXPECT_EQ(pieces("<think>\nTwo"), "[<think>]\nTwo");
+  EXPECT_EQ(pieces("\n<think>a</think>b</think>"), "\n[<think>]a[</think>]b</think>");
+  EXPECT_EQ(pieces("<think>"), "[<think>]");
+  EXPECT_EQ(pieces("The tag <think>"), "The tag <think>");
+  EXPECT_EQ(pieces("a</think>b"), "a</think>b");
+}
+
 TEST(AnswerFormat, ContinuesTextParts) {
   const Json part = {{"type", "text"}, {"text", "one "}}, other = {{"type", "text"}, {"text", "two"}};
   EXPECT_EQ(continued("chatml", assistant(Json::array({part, other}))), continued("chatml", assistant("one two")));
