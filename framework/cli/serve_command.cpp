@@ -18,6 +18,7 @@
 #include "prompt/chat_formats.h"
 #include "serve/api_server.h"
 #include "serve/batch.h"
+#include "serve/origin.h"
 
 namespace dml {
 namespace {
@@ -104,13 +105,9 @@ std::int64_t within(const char* name, std::int64_t value, std::int64_t low, std:
   return value;
 }
 
-// An origin in the spelling of browsers: "https://example.com:8000", in lower case; "*" and "null" stay.
 std::string read_origin(const std::string& text) {
-  if (text == "*" || text == "null") return text;
-  std::string origin = ascii_lower(text.ends_with('/') ? text.substr(0, text.size() - 1) : text);
-  const std::size_t host = origin.find("://");
-  if (host == origin.npos || host == 0 || host + 3 == origin.size() ||
-      origin.find_first_of("/?# ", host + 3) != origin.npos)
+  const std::string origin = browser_origin(text);
+  if (origin.empty())
     throw UserError("--cors-origin: '{}' is not an origin, such as https://example.com or http://localhost:3000", text);
   return origin;
 }
