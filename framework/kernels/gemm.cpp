@@ -4,7 +4,9 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -59,6 +61,32 @@ bool ready_blas() {
   return true;
 }
 [[maybe_unused]] const bool blas_is_ready = ready_blas();
+
+// OpenBLAS keeps a buffer for each call that ran at the same time as others; when memory runs out, it tries forever to
+// allocate one. So a call that may need another buffer first looks for room, and no other call starts until it ends.
+class BlasBuffer {
+ public:
+  BlasBuffer() : starts_(mutex_) {
+    if (running_ < buffers_) {
+      ++running_;
+      starts_.unlock();
+      return;
+    }
+    constexpr std::size_t kBuffer = std::size_t{160} << 20;  // more than OpenBLAS requests on current processors
+    if (void* room = std::malloc(kBuffer)) std::free(room);
+    else
+      throw Error(ExitCode::memory, "no memory for the matrix library: it needs 160 MB of addresses for each thread");
+    ++running_, ++buffers_;
+  }
+  ~BlasBuffer() { --running_; }
+  BlasBuffer(const BlasBuffer&) = delete;
+  BlasBuffer& operator=(const BlasBuffer&) = delete;
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::atomic<int> running_ = 0, buffers_ = 0;
+  std::unique_lock<std::mutex> starts_;
+};
 
 // FLOP/s of the fastest of a few calls of product(x, w, y) with square matrices of 2048 rows. They are mapped, so that
 // none of their memory remains with the process.
@@ -271,15 +299,13 @@ void gemm_tn(const TaskList<WeightGradient>& products) {
 void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
                 const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
                 std::int64_t ldc) {
+  const BlasBuffer buffer;
   cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
               static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), alpha, a, static_cast<int>(lda), b,
               static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
 
 void reserve_blas_memory() {
-  constexpr std::size_t kBuffer = std::size_t{160} << 20;  // more than OpenBLAS requests on current processors
-  if (void* room = std::malloc(kBuffer)) std::free(room);
-  else throw Error(ExitCode::memory, "no memory for the matrix library: it needs 160 MB of addresses for each thread");
   constexpr std::int64_t n = 256;
   std::vector<float> a(n * n, 0.5f), c(n * n);
   sgemm_tile(false, false, n, n, n, 1, a.data(), n, a.data(), n, 0, c.data(), n);

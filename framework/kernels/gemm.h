@@ -62,13 +62,14 @@ struct WeightGradient {
 void gemm_tn(const TaskList<WeightGradient>& products);
 inline void gemm_tn(ConstMat dy, ConstMat x, Mat dw, Write mode) { gemm_tn(WeightGradient{dy, x, dw, mode}); }
 
-/// Single-threaded c (m,n) = alpha · op(a) · op(b) + beta · c with leading dimensions, by OpenBLAS.
+/// Single-threaded c (m,n) = alpha · op(a) · op(b) + beta · c with leading dimensions, by OpenBLAS. Throws
+/// Error(memory) when there is no room for OpenBLAS's buffer.
 void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
                 const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
                 std::int64_t ldc);
 
-/// Makes OpenBLAS allocate its buffer for this thread now; when memory runs out, it would otherwise retry forever.
-/// Throws Error(memory).
+/// Makes OpenBLAS allocate a buffer now, so that a run that lacks the memory ends before its work. Throws
+/// Error(memory).
 void reserve_blas_memory();
 
 /// The measured rate of OpenBLAS's sgemm on one thread in FLOP/s (2048³, best of a few runs), as a reference of speed.

@@ -1,6 +1,8 @@
 // What the table of cases does not cover: storages, single rows, odd modes, optimizers, and walks without memory.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <limits>
@@ -10,6 +12,8 @@
 
 #include "core/arena.h"
 #include "core/bf16.h"
+#include "core/error.h"
+#include "core/files.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "kernels/attention.h"
@@ -47,6 +51,27 @@ TEST(Weight, UnpacksEveryHalf) {
     }
   }
   use_isa(best_isa());
+}
+
+// OpenBLAS itself would try forever.
+TEST(GemmDeathTest, ByOpenBlasWithoutRoomForItsBufferIsAnError) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto multiply = [] {
+    alarm(60);
+    const auto pages = static_cast<rlim_t>(std::stoll(read_file("/proc/self/statm")));
+    const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{64} << 20);
+    const rlimit limit{most, most};
+    setrlimit(RLIMIT_AS, &limit);
+    const std::vector<float> a(4096, 1);
+    std::vector<float> c(4096);
+    try {
+      sgemm_tile(false, false, 64, 64, 64, 1, a.data(), 64, a.data(), 64, 0, c.data(), 64);
+    } catch (const Error& e) {
+      std::_Exit(static_cast<int>(e.code()));
+    }
+    std::_Exit(1);
+  };
+  EXPECT_EXIT(multiply(), testing::ExitedWithCode(static_cast<int>(ExitCode::memory)), "");
 }
 
 TEST(Gemm, OfABf16WeightHasTheBitsOfItsFloat32Values) {
