@@ -35,13 +35,18 @@ std::vector<std::string> line_of_ranks(LaunchRequest request) {
 
 int run_ranks(const LaunchRequest& request, const std::vector<std::string>& line, bool trains) {
   const int code = run_launcher(line, trains);
-  // MPI ends a process that it cannot initialize with this code, and what it says about that is lost with mpirun's
-  // other messages.
-  if (code == static_cast<int>(ExitCode::internal) && !request.hostfile)
+  const bool above_signals = code >= 128 + NSIG;
+  // With the code of an internal error MPI ends a process that it cannot initialize, and mpirun itself fails with it or
+  // with one above those of signals. On one host, what they say about that is lost with mpirun's other messages.
+  if (code == static_cast<int>(ExitCode::internal) || above_signals)
     if (const std::string problem = launcher_problem(request, this_host()); !problem.empty()) {
       log_error("{}; --verbose shows mpirun's messages, and dml doctor examines this host", problem);
       return static_cast<int>(ExitCode::distributed);
     }
+  if (above_signals) {
+    log_error("mpirun failed with code {}; --verbose shows its messages", code);
+    return static_cast<int>(ExitCode::distributed);
+  }
   if (code > 128 && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
     log_error("a rank was ended by signal {} ({}){}", code - 128, strsignal(code - 128),
               code == 128 + SIGKILL ? "; Linux does that when memory runs out" : "");

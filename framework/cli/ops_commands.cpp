@@ -107,7 +107,6 @@ int submit(Launch& l) {
 }
 
 RecipeFile recipe_of_training(const std::vector<std::string>& command, RecipeUse use) {
-  bench_arguments(command);  // UserError unless it is a training
   std::string path;
   std::optional<std::string> resume;
   std::vector<Override> overrides;
@@ -126,6 +125,7 @@ void autotune(LaunchRequest& request) {
                                       {"--threads", request.threads.has_value()},
                                       {"--hostfile", request.hostfile.has_value()}})
     if (given) throw UserError("launch: --autotune finds ranks and threads of this host; leave out {}", option);
+  bench_arguments(request.command);  // UserError unless it is a training
   const LaunchHost host = this_host();
   const TrainSection train = recipe_of_training(request.command, RecipeUse::measure).recipe.train;
   if (!train.batch_size)

@@ -13,6 +13,7 @@
 #include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/text.h"
 #include "core/topology.h"
 #include "dist/comm.h"
 #include "dist/started_rank.h"
@@ -27,6 +28,16 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
 // As many ranks on this host as were asked for, else as many as its cores are enough for.
 std::int64_t ranks_of(const LaunchRequest& request, const LaunchHost& host) {
   return request.ranks.value_or(std::max<std::int64_t>(1, host.cores / request.threads.value_or(1)));
+}
+
+// Whether anything is left of a hostfile without its comments.
+bool names_a_host(std::string_view hosts) {
+  while (!hosts.empty()) {
+    const std::string_view line = hosts.substr(0, hosts.find('\n'));
+    if (!trim(line.substr(0, line.find('#'))).empty()) return true;
+    hosts.remove_prefix(std::min(hosts.size(), line.size() + 1));
+  }
+  return false;
 }
 
 }  // namespace
@@ -55,6 +66,8 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
   if (request.hostfile) {
     if (!file_exists(*request.hostfile))
       throw UserError("--hostfile {}: no such file; expected one line per host: NAME slots=RANKS", *request.hostfile);
+    if (!names_a_host(read_file(*request.hostfile)))
+      throw UserError("--hostfile {}: names no host; expected one line per host: NAME slots=RANKS", *request.hostfile);
     append(line, {"--hostfile", *request.hostfile});
     if (request.ranks) append(line, {"-np", std::to_string(*request.ranks)});
     // The number of cores of the other hosts is unknown here: without --threads, ranks share the cores they find.
@@ -77,7 +90,8 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
       const bool spread = host.numa_nodes > 1 && ranks >= host.numa_nodes && ranks * threads <= host.cores / 2;
       append(line, {"--map-by", fmt::format("{}:PE={}", spread ? "numa" : "slot", threads), "--bind-to", "core"});
     }
-    append(line, {"--mca", "btl", "self,vader"});
+    // Without other hosts the remote shell is not needed, and mpirun refuses to start where none is installed.
+    append(line, {"--mca", "btl", "self,vader", "--mca", "plm", "^rsh"});
   }
   append(line, {host.program});
   line.insert(line.end(), request.command.begin(), request.command.end());
@@ -98,6 +112,7 @@ std::string launcher_problem(LaunchRequest request, const LaunchHost& host) {
   if (status == 0) return "";
   constexpr int kNoProgram = 127;  // of timeout, and of shells
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoProgram) return "mpirun is not there";
+  if (request.hostfile) return fmt::format("mpirun cannot start ranks on the hosts of {}", *request.hostfile);
   const std::int64_t ranks = ranks_of(request, host);
   return fmt::format("mpirun cannot start {} rank{} here", ranks, ranks == 1 ? "" : "s");
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -24,9 +25,9 @@ std::string line(LaunchRequest request, std::int64_t cores, bool root = false) {
 }
 
 TEST(Launch, GivesEveryRankItsShareOfTheCores) {
-  EXPECT_EQ(
-      line({.ranks = 2}, 8),
-      "mpirun --quiet -np 2 --map-by slot:PE=4 --bind-to core --mca btl self,vader /usr/bin/dml train 'my recipe.yml'");
+  EXPECT_EQ(line({.ranks = 2}, 8),
+            "mpirun --quiet -np 2 --map-by slot:PE=4 --bind-to core --mca btl self,vader "
+            "--mca plm '^rsh' /usr/bin/dml train 'my recipe.yml'");
   EXPECT_THAT(line({}, 8), HasSubstr("-np 8 --map-by slot:PE=1 --bind-to core"));
   EXPECT_THAT(line({.ranks = 3}, 8), HasSubstr("PE=2"));
   EXPECT_THAT(line({.threads = 4}, 8), HasSubstr("-np 2 --map-by slot:PE=4"));
@@ -79,6 +80,28 @@ TEST(Launch, SaysWhyMpirunStartsNothing) {
   setenv("PATH", path.c_str(), 1);
 }
 
+// As in small containers: ranks of one host need no remote shell.
+TEST(Launch, StartsRanksWithoutSsh) {
+  const std::string path = std::getenv("PATH");
+  testing_tools::TemporaryFolder folder;
+  for (const std::string name : {"mpirun", "orted", "timeout"}) {
+    std::string found;
+    for (std::size_t at = 0; at <= path.size() && found.empty();) {
+      const std::size_t end = std::min(path.find(':', at), path.size());
+      const std::string file = path.substr(at, end - at) + "/" + name;
+      if (file_exists(file)) found = file;
+      at = end + 1;
+    }
+    if (found.empty()) GTEST_SKIP() << name << " is not there";
+    std::filesystem::create_symlink(found, folder / name);
+  }
+  LaunchHost host = this_host();
+  host.program = "/bin/true";
+  setenv("PATH", folder.path().c_str(), 1);
+  EXPECT_EQ(launcher_problem({.ranks = 2}, host), "");
+  setenv("PATH", path.c_str(), 1);
+}
+
 TEST(Launch, PassesTheThreadsToTheRecipe) {
   EXPECT_THAT(line({.ranks = 2, .threads = 2, .pass_threads = false}, 4), testing::EndsWith("train 'my recipe.yml'"));
   EXPECT_THAT(line({.ranks = 2, .threads = 2}, 4), testing::EndsWith("train 'my recipe.yml' --threads 2"));
@@ -98,7 +121,10 @@ TEST(Launch, ReachesOtherHosts) {
   EXPECT_THAT(text, HasSubstr("btl_tcp_if_include eth1 --mca oob_tcp_if_include eth1"));
   EXPECT_THAT(line({.ranks = 2, .hostfile = hosts, .threads = 3}, 4),
               HasSubstr("-np 2 --map-by slot:PE=3 --bind-to core"));
+  EXPECT_THAT(text, Not(HasSubstr("plm")));
   EXPECT_THROW(line({.hostfile = hosts + "-not-there"}, 4), UserError);
+  write_file(hosts, "# node1 slots=2\n\n \t\n");
+  EXPECT_THROW(line({.hostfile = hosts}, 4), UserError);
 }
 
 TEST(Launch, RejectsContradictions) {

@@ -114,8 +114,33 @@ TEST_F(Runs, AreMeasuredByLaunchForTheFastestLayout) {
   // A plain run says so where its threads wait.
   EXPECT_THAT(dml({"train", r, "--batch_size", "4", "--threads", "4"}).err,
               HasSubstr("dml launch --autotune train " + r));
+  expect_refused(dml({"launch", "-n", "2", "--dry-run", "train"}), 2, {"RECIPE is required"});
   expect_refused(dml({"launch", "--autotune", "evaluate", r}), 2, {"launch --autotune train recipe.yml"});
   expect_refused(dml({"launch", "--autotune", "train", r, "--threads", "x"}), 2, {"threads"});
+}
+
+TEST_F(Runs, WhoseLauncherFailsAreNotTakenForADefectOrASignal) {
+  const std::string r = recipe("r.yml", long_run(4)), hosts = write("hosts", "node1 slots=2\n");
+  std::filesystem::create_directory(at("bin"));
+  const auto launched = [&](const std::string& mpirun, Words words) {
+    write("bin/mpirun", "#!/bin/sh\n" + mpirun + "\n");
+    std::filesystem::permissions(at("bin/mpirun"), std::filesystem::perms::owner_all);
+    words.insert(words.begin(), "launch");
+    words.insert(words.end(), {"train", r});
+    return dml(words, {.environment = {"PATH=" + at("bin") + ":" + std::getenv("PATH")}});
+  };
+  Ended e = launched("exit 243", {"-n", "2"});
+  EXPECT_EQ(e.exit, 6);
+  EXPECT_THAT(e.err, AllOf(HasSubstr("mpirun cannot start 2 ranks here"), Not(HasSubstr("signal"))));
+  e = launched("case \"$*\" in *--trial-rank*) exit 0;; esac; exit 243", {"-n", "2"});
+  EXPECT_EQ(e.exit, 6);
+  EXPECT_THAT(e.err, HasSubstr("mpirun failed with code 243"));
+  e = launched("exit 1", {"--hostfile", hosts});
+  EXPECT_EQ(e.exit, 6);
+  EXPECT_THAT(e.err, HasSubstr("mpirun cannot start ranks on the hosts of " + hosts));
+  e = launched("exit 139", {"-n", "2"});
+  EXPECT_EQ(e.exit, 139);
+  EXPECT_THAT(e.err, HasSubstr("a rank was ended by signal 11"));
 }
 
 TEST_F(Runs, UnderMpirunAreResumedByTheSameLine) {
