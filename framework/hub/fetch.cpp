@@ -280,6 +280,7 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
 
 Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
   const std::string what = fmt::format("{} {}", name_of(request.kind), request.name.text());
+  if (hub_cache_directory().empty()) throw UserError("{}: set HF_HOME or HOME to say where the cache is", what);
   if (client.options().offline) {
     const auto folder = find_in_hub_cache(request.kind, request.name.text());
     if (folder && holds(*folder, request)) return {fs::path(*folder).filename().string(), *folder, {}, 0, 0};
@@ -290,7 +291,6 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
     throw UserError("{}: HF_HUB_OFFLINE is set, nothing is downloaded{}", what,
                     missing_advice(request.kind, request.name.text()));
   }
-  if (hub_cache_directory().empty()) throw UserError("{}: set HF_HOME or HOME to say where the cache is", what);
   constexpr int kListings = 3;
   for (int listed = 1;; ++listed) {
     const HubListing listing = list_hub_files(client, request.kind, request.name);

@@ -58,6 +58,8 @@ void check_output_directory(const Recipe& recipe) {
   // The nearest parent directory that exists must be writable.
   std::filesystem::path folder = std::filesystem::absolute(out, unreadable);
   while (!file_exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!std::filesystem::is_directory(folder, unreadable))
+    throw UserError("output_dir: {}: {} is a file", recipe.train.output_dir, folder.string());
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     throw UserError("output_dir: {}: {} cannot be written: {}", recipe.train.output_dir, folder.string(),
                     std::strerror(errno));

@@ -217,10 +217,25 @@ Problem RecipeFile::located(Problem problem) const {
   return problem;
 }
 
-RecipeFile examine_recipe(const std::string& path, const std::vector<Override>& overrides, RecipeUse use) {
+namespace {
+
+// A model is easily given in the recipe's place, since some commands take one as --base-model.
+void refuse_other_kinds(const std::string& path) {
   std::error_code unreadable;
-  if (std::filesystem::is_directory(path, unreadable))
-    throw UserError("{}: is a directory; name the recipe file in it", path);
+  const bool directory = std::filesystem::is_directory(path, unreadable);
+  if (path.ends_with(".gguf") ||
+      (directory && file_exists(path + "/config.json") && !file_exists(path + "/recipe.yml")))
+    throw UserError(
+        "{}: is a model, not a recipe. A recipe names it as base_model; dml infer, serve and evaluate also take it as "
+        "--base-model {}",
+        path, path);
+  if (directory) throw UserError("{}: is a directory; name the recipe file in it", path);
+}
+
+}  // namespace
+
+RecipeFile examine_recipe(const std::string& path, const std::vector<Override>& overrides, RecipeUse use) {
+  refuse_other_kinds(path);
   return recipe::read(read_file(path, recipe::kMaxRecipeBytes), path, overrides, use);
 }
 
