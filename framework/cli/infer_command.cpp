@@ -11,6 +11,7 @@
 #include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/kept_rows.h"
 #include "core/log.h"
 #include "core/placement.h"
 #include "hub/fetch.h"
@@ -32,7 +33,7 @@ struct Infer {
   std::vector<std::string> adapters;
   ConstraintOptions constraint;
   PrecisionOptions precision;
-  bool chat = false, greedy = false, raw = false, logprobs = false;
+  bool chat = false, greedy = false, raw = false, logprobs = false, resume = false;
   std::vector<Override> overrides;
   Options options{
       "infer",
@@ -60,6 +61,7 @@ struct Infer {
                  "requests in OpenAI's batch format",
                  "FILE");
     options.text("output", output, "the file for the rows of --input, each with \"output\" added", "FILE");
+    options.flag("resume", resume, "continue FILE.partial, which an interrupted run with the same options has left");
     options.flag("chat", chat, "have a conversation in the terminal; /help lists its commands");
     options.integer(
         "max-new-tokens", max_new_tokens,
@@ -148,7 +150,7 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
         !file_exists(adapter) && equals != adapter.npos && file_exists(adapter.substr(0, equals)))
       throw UserError("--adapter: '{}': weights of adapters are not supported with a batch file", adapter);
   const ServedModels models(recipe, served);
-  const BatchCount count = answer_batch(models, *in.input, *in.output);
+  const BatchCount count = answer_batch(models, *in.input, *in.output, in.resume);
   log_info("{}: {}", *in.output, count.text());
 }
 
@@ -206,6 +208,7 @@ void check_words(const Infer& in) {
   if (in.prompt.has_value() + in.input.has_value() + in.chat != 1)
     throw UserError("infer needs exactly one of --prompt, --input, --chat");
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
+  if (in.resume && !in.input) throw UserError("--resume goes with --input");
   if (in.threads && *in.threads < 1) throw UserError("--threads: {} is not 1 or more", *in.threads);
 }
 
@@ -267,9 +270,10 @@ int run_infer(const std::vector<std::string>& words) {
                      recipe ? recipe->train.thread_affinity : ThreadAffinity::automatic);
   const InferOptions options = infer_options(in, recipe);
   if (in.input)
-    require_free_output("--output", *in.output,
-                        {*in.input, in.constraint.schema.value_or(""), in.constraint.grammar.value_or("")},
-                        file ? &*file : nullptr);
+    for (const std::string& path : {*in.output, KeptRows::partial_name(*in.output)})
+      require_free_output("--output", path,
+                          {*in.input, in.constraint.schema.value_or(""), in.constraint.grammar.value_or("")},
+                          file ? &*file : nullptr);
   if (in.input && is_batch_file(*in.input)) {
     answer_requests(in, recipe, options.generation);
     return 0;
@@ -285,7 +289,7 @@ int run_infer(const std::vector<std::string>& words) {
     answer_prompt(assistant, *in.prompt, in.logprobs, chooser);
   } else if (in.input) {
     make_parent_directories(*in.output);
-    answer_file(assistant, *in.input, *in.output, in.logprobs, chooser);
+    answer_file(assistant, {*in.input, *in.output, in.resume, in.logprobs, chooser});
   } else {
     assistant.keep_cache();
     chat(assistant);

@@ -10,6 +10,7 @@
 #include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/kept_rows.h"
 #include "core/lines.h"
 #include "core/log.h"
 #include "core/placement.h"
@@ -31,7 +32,7 @@ struct Serve {
   std::optional<std::int64_t> port, slots, context, queue, threads;
   std::vector<std::string> adapters, origins;
   PrecisionOptions precision;
-  bool no_auth = false;
+  bool no_auth = false, resume = false;
   std::vector<Override> overrides;
   Options options{
       "serve",
@@ -77,6 +78,7 @@ struct Serve {
                  "answer the requests of a file, one {\"custom_id\", \"method\", \"url\", \"body\"} a line, then exit",
                  "FILE");
     options.text("output", output, "the file for the answers to --input, as OpenAI's batches have them", "FILE");
+    options.flag("resume", resume, "continue FILE.partial, which an interrupted run with the same options has left");
     options.integer("threads", threads, "threads (all cores)");
     options.take_overrides(overrides);
   }
@@ -153,10 +155,10 @@ class StopSignals {
   sigset_t set_{};
 };
 
-int answer_file(const ServedModels& models, const std::string& input, const std::string& output) {
+int answer_requests_of(const Serve& in, const ServedModels& models) {
   log_info("{}", models.description());
-  const BatchCount count = answer_batch(models, input, output);
-  log_info("{}: {}", output, count.text());
+  const BatchCount count = answer_batch(models, *in.input, *in.output, in.resume);
+  log_info("{}: {}", *in.output, count.text());
   return 0;
 }
 
@@ -175,10 +177,13 @@ int run_serve(const std::vector<std::string>& words) {
     throw UserError("--{}: keys of a recipe go with a RECIPE, not with --base-model alone", in.overrides[0].key);
   }
   if (in.input.has_value() != in.output.has_value()) throw UserError("--input FILE and --output FILE go together");
+  if (in.resume && !in.input) throw UserError("--resume goes with --input");
   if (in.input &&
       (in.host || in.port || in.api_key || in.api_key_file || in.no_auth || !in.origins.empty() || in.queue))
     throw UserError("--input: the file is answered without listening; leave out --host, --port, --queue and the keys");
-  if (in.input) require_free_output("--output", *in.output, {*in.input}, file ? &*file : nullptr);
+  if (in.input)
+    for (const std::string& path : {*in.output, KeptRows::partial_name(*in.output)})
+      require_free_output("--output", path, {*in.input}, file ? &*file : nullptr);
   const ServerOptions server = server_options(in);
   if (file && !in.threads && file->recipe.train.threads) in.threads = *file->recipe.train.threads;
   set_placed_threads(in.threads ? static_cast<int>(within("threads", *in.threads, 1, 1024)) : available_cores(),
@@ -190,7 +195,7 @@ int run_serve(const std::vector<std::string>& words) {
   served.cache = in.precision.apply();
 
   const Recipe* recipe = file ? &file->recipe : nullptr;
-  if (in.input) return answer_file(ServedModels(recipe, served), *in.input, *in.output);
+  if (in.input) return answer_requests_of(in, ServedModels(recipe, served));
   StopSignals signals;
   const ServedModels models(recipe, served);
   ApiServer api(models, server);

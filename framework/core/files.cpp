@@ -25,22 +25,6 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-// What `path` names: its links are followed, also to a file that does not exist yet. Empty if the target must be
-// written directly, since a rename would put a file in its place: a device, a pipe, an open file of a process
-// (/dev/stdout is a link to /proc/self/fd/1).
-std::string replaceable_target(const std::string& path) {
-  constexpr int kMaxLinks = 40;
-  fs::path at(path);
-  std::error_code error;
-  for (int i = 0; i < kMaxLinks && fs::is_symlink(at, error); ++i) {
-    if (fs::weakly_canonical(at.parent_path(), error).string().starts_with("/proc/")) return "";
-    at = at.parent_path() / fs::read_symlink(at, error);  // an absolute link replaces the path
-  }
-  struct stat found {};
-  const bool exists = stat(at.c_str(), &found) == 0;
-  return exists && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode) ? "" : at.string();
-}
-
 // Exchanges the folders `fresh` and `target`; afterwards `fresh` is the name of the old folder. The exchange is atomic,
 // so `target` is complete at every moment; on file systems without it (NFS) it takes two renames.
 void replace_folder(std::string& fresh, const std::string& target) {
@@ -222,6 +206,19 @@ void FileWriter::commit() {
   if (temporary_.empty()) return;
   auto folder = fs::path(target_).parent_path().string();
   sync_path(folder.empty() ? "." : folder);
+}
+
+std::string replaceable_target(const std::string& path) {
+  constexpr int kMaxLinks = 40;
+  fs::path at(path);
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(at, error); ++i) {
+    if (fs::weakly_canonical(at.parent_path(), error).string().starts_with("/proc/")) return "";
+    at = at.parent_path() / fs::read_symlink(at, error);  // an absolute link replaces the path
+  }
+  struct stat found {};
+  const bool exists = stat(at.c_str(), &found) == 0;
+  return exists && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode) ? "" : at.string();
 }
 
 void write_file(const std::string& path, std::string_view text) {

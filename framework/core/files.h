@@ -88,6 +88,11 @@ class FileWriter {
   std::unique_ptr<WriteBack> write_back_;  // used for large files
 };
 
+/// What `path` names: its links are followed, also to a file that does not exist yet. Empty if the target must be
+/// written directly, since a rename would put a file in its place: a device, a pipe, an open file of a process
+/// (/dev/stdout is a link to /proc/self/fd/1).
+std::string replaceable_target(const std::string& path);
+
 /// Replaces a small file atomically.
 void write_file(const std::string& path, std::string_view text);
 

@@ -55,7 +55,7 @@ class Requests {
 }  // namespace
 
 std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
-                                      const OnToken& on_token) {
+                                      const OnToken& on_token, const OnEnd& on_end) {
   std::vector<Generated> results(prompts.size());
   if (prompts.empty() || options.max_new_tokens <= 0) return results;
   if (options.beams > 1) {
@@ -64,6 +64,7 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
       results[i] = beam_search(model_, prompts[i], options, speed_);
       tell(results[i], i, on_token);
       speed_.generated += std::ssize(results[i].tokens);
+      if (on_end) on_end(i, results[i]);
     }
     return results;
   }
@@ -71,12 +72,12 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
   const bool kept =
       kept_ && how.slots == 1 && how.context <= kept_->options().context && how.cache == kept_->options().cache;
   std::unique_ptr<Engine> own = kept ? nullptr : std::make_unique<Engine>(std::vector<EngineModel>{&model_}, how);
-  run_on(kept ? *kept_ : *own, prompts, options, on_token, results);
+  run_on(kept ? *kept_ : *own, prompts, options, on_token, on_end, results);
   return results;
 }
 
 void Generator::run_on(Engine& engine, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
-                       const OnToken& on_token, std::vector<Generated>& results) {
+                       const OnToken& on_token, const OnEnd& on_end, std::vector<Generated>& results) {
   Requests requests(engine);
   for (std::size_t i = 0; i < prompts.size(); ++i)
     requests.submit({.prompt = prompts[i],
@@ -95,6 +96,7 @@ void Generator::run_on(Engine& engine, std::span<const std::vector<Token>> promp
       if (event.failure) std::rethrow_exception(event.failure);
       if (event.kind == EngineEvent::Kind::end) {
         result.reason = event.reason;
+        if (on_end) on_end(i, result);
         continue;
       }
       result.tokens.push_back(event.choice.token);
@@ -102,6 +104,7 @@ void Generator::run_on(Engine& engine, std::span<const std::vector<Token>> promp
       if (on_token && !on_token(i, event.choice.token)) {
         result.reason = StopReason::caller;
         engine.cancel(event.id);
+        if (on_end) on_end(i, result);
       }
     }
   }

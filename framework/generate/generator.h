@@ -47,9 +47,11 @@ class Generator {
 
   /// Called with every new token of a sequence; false ends that sequence.
   using OnToken = std::function<bool(std::size_t sequence, Token token)>;
+  /// Called with every sequence when it has ended.
+  using OnEnd = std::function<void(std::size_t sequence, const Generated& result)>;
   /// Generates for all prompts (none may be empty).
   std::vector<Generated> run(std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
-                             const OnToken& on_token = {});
+                             const OnToken& on_token = {}, const OnEnd& on_end = {});
   /// Keeps the KV cache between calls with one prompt each, for up to `context` tokens: only the part of the next
   /// prompt that differs is read, as for the turns of a conversation. Longer prompts and answers are generated without
   /// it.
@@ -62,7 +64,7 @@ class Generator {
 
  private:
   void run_on(Engine& engine, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
-              const OnToken& on_token, std::vector<Generated>& results);
+              const OnToken& on_token, const OnEnd& on_end, std::vector<Generated>& results);
 
   CausalLm& model_;
   std::unique_ptr<Engine> kept_;

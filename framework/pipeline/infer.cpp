@@ -1,8 +1,6 @@
 #include "pipeline/infer.h"
 
 #include <algorithm>
-#include <exception>
-#include <functional>
 #include <numeric>
 
 #include "assembly/job.h"
@@ -11,18 +9,14 @@
 #include "assembly/vocabulary.h"
 #include "core/directory.h"
 #include "core/error.h"
-#include "core/files.h"
 #include "core/log.h"
 #include "core/memory_limits.h"
-#include "data/records.h"
 #include "dist/comm.h"
-#include "pipeline/best_of.h"
 
 namespace dml {
 namespace {
 
-constexpr std::size_t kTogether = 8;  // rows of a file that are answered together; the next row waits for a free slot …
-constexpr std::size_t kWaiting = 256;    // … among so many
+constexpr std::size_t kTogether = 8;     // answers at a time; the next prompt waits for a free slot
 constexpr std::int64_t kKept = 1 << 14;  // tokens of a conversation
 
 }  // namespace
@@ -57,8 +51,9 @@ Answer Assistant::answer(const std::vector<Token>& prompt, const std::function<b
   return std::move(run({&prompt, 1}, on_text, attempt)[0]);
 }
 
-std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> prompts, std::size_t first) {
-  return run(prompts, {}, first);
+std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> prompts, std::size_t first,
+                                       const OnAnswer& on_answer) {
+  return run(prompts, {}, first, on_answer);
 }
 
 // Checks that memory holds the key-value caches of the longest texts and the rotary tables, before it is allocated.
@@ -112,7 +107,8 @@ void Assistant::report_limit(std::span<const std::vector<Token>> prompts, std::s
 }
 
 std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
-                                   const std::function<bool(const std::string&)>& on_text, std::size_t first) {
+                                   const std::function<bool(const std::string&)>& on_text, std::size_t first,
+                                   const OnAnswer& on_answer) {
   require_memory(prompts);
   report_limit(prompts, {});
   GenerationOptions how = options_.generation;
@@ -134,21 +130,19 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
     Going& g = going[i];
     return emit(g, g.stop.next(g.decoder.next(id))) && !g.stop.stopped();
   };
-  auto results = [&] {
-    try {
-      return generator_->run(prompts, how, take);
-    } catch (const Error& e) {
-      if (e.code() == ExitCode::diverged) base_.examine(*make_self_comm());  // names a damaged tensor, if there is one
-      throw;
-    }
-  }();
-  std::vector<Answer> answers;
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
+  std::vector<Answer> answers(prompts.size());
+  auto end = [&](std::size_t i, const Generated& result) {
     Going& g = going[i];
     if (!g.stop.stopped()) emit(g, g.stop.next(g.decoder.finish()));
     emit(g, g.stop.finish());
-    answers.push_back(
-        {std::move(g.text), std::move(results[i].tokens), std::move(results[i].logprobs), results[i].reason});
+    answers[i] = {std::move(g.text), result.tokens, result.logprobs, result.reason};
+    if (on_answer) on_answer(i, answers[i]);
+  };
+  try {
+    generator_->run(prompts, how, take, end);
+  } catch (const Error& e) {
+    if (e.code() == ExitCode::diverged) base_.examine(*make_self_comm());  // names a damaged tensor, if there is one
+    throw;
   }
   report_limit(prompts, answers);
   return answers;
@@ -177,68 +171,6 @@ std::string StopText::next(const std::string& piece) {
   std::string certain = held_.substr(0, first - keep);
   held_.erase(0, certain.size());
   return certain;
-}
-
-void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs,
-                 BestOf* best) {
-  const std::string text = read_file(input);
-  // All rows are read before the first is answered, so that an error in the last line costs no work.
-  constexpr std::size_t kMaxErrors = 20;
-  std::vector<std::string> errors;
-  auto each_row = [&](const std::function<bool(Json, std::vector<Token>)>& use) {  // until it returns false
-    std::size_t line_number = 0;
-    for (std::size_t at = 0; at < text.size() && errors.size() < kMaxErrors;) {
-      std::size_t end = std::min(text.find('\n', at), text.size());
-      std::string_view line(text.data() + at, end - at);
-      at = end + 1;
-      ++line_number;
-      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      const std::string place = fmt::format("{}:{}", input, line_number);
-      std::string problem;
-      try {
-        Json row = parse_json(line, place);
-        problem = place + ": ";
-        if (!row.is_object()) throw UserError(std::string("a row must be an object like {\"prompt\": \"…\"}"));
-        std::vector<Token> ids = assistant.prompt_ids(row);
-        if (!use(std::move(row), std::move(ids))) return;
-      } catch (const UserError& e) {
-        errors.push_back(problem + e.what());
-      }
-    }
-  };
-  each_row([](Json, std::vector<Token>) { return true; });
-  if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
-
-  FileWriter out(output);
-  std::vector<Json> rows;
-  std::vector<std::vector<Token>> prompts;
-  std::size_t answered = 0;
-  auto flush = [&] {
-    auto answers = best ? best->answers(rows, prompts, answered) : assistant.answers(prompts, answered);
-    answered += rows.size();
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i]["output"] = answers[i].text;
-      if (answers[i].reward) rows[i]["reward"] = *answers[i].reward;
-      if (logprobs) rows[i]["logprobs"] = assistant.logprobs(answers[i]);
-      out.write(dump(rows[i]) + "\n");
-    }
-    rows.clear();
-    prompts.clear();
-  };
-  std::exception_ptr failure;  // an error of generation, not of a row
-  each_row([&](Json row, std::vector<Token> ids) {
-    rows.push_back(std::move(row));
-    prompts.push_back(std::move(ids));
-    try {
-      if (rows.size() == kWaiting) flush();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    return !failure;
-  });
-  if (failure) std::rethrow_exception(failure);
-  flush();
-  out.commit();
 }
 
 }  // namespace dml

@@ -70,9 +70,12 @@ class Assistant {
   /// selects other random numbers for the same prompt.
   Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {},
                 std::size_t attempt = 0);
+  /// Called with every answer when it is complete.
+  using OnAnswer = std::function<void(std::size_t prompt, const Answer& answer)>;
   /// Generates for several prompts, eight at a time. `first`: index of the first prompt in the whole input, so that
   /// each has its own random numbers.
-  std::vector<Answer> answers(std::span<const std::vector<Token>> prompts, std::size_t first = 0);
+  std::vector<Answer> answers(std::span<const std::vector<Token>> prompts, std::size_t first = 0,
+                              const OnAnswer& on_answer = {});
   /// [{"token": …, "id": …, "logprob": …}, …]; log-probabilities are the model's, before penalties and filters.
   Json logprobs(const Answer& answer) const;
 
@@ -93,7 +96,8 @@ class Assistant {
   void require_memory(std::span<const std::vector<Token>> prompts) const;
   void report_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers);  // once
   std::vector<Answer> run(std::span<const std::vector<Token>> prompts,
-                          const std::function<bool(const std::string&)>& on_text, std::size_t first = 0);
+                          const std::function<bool(const std::string&)>& on_text, std::size_t first,
+                          const OnAnswer& on_answer = {});
 
   InferOptions options_;
   BaseModel base_;
@@ -104,9 +108,14 @@ class Assistant {
   bool said_limit_ = false, said_cut_ = false;
 };
 
-/// Answers every row of `input` (JSON lines) and writes the rows to `output`, in order, with "output" (and "logprobs")
-/// added. With `best`, each answer is the best of several, with its "reward".
-void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs = false,
-                 BestOf* best = nullptr);
+struct AnsweredFile {
+  std::string input, output;
+  bool resume = false;     // continue the output of an interrupted run (core/kept_rows.h)
+  bool logprobs = false;   // add "logprobs" to every row
+  BestOf* best = nullptr;  // each answer is the best of several, with its "reward"
+};
+/// Answers every row of `input` (JSON lines) and writes the rows to `output`, in order, with "output" added, each as
+/// soon as it and those before it are answered.
+void answer_file(Assistant& assistant, const AnsweredFile& file);
 
 }  // namespace dml

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/interruption.h"
 #include "core/json.h"
+#include "core/kept_rows.h"
 #include "serve/endpoints.h"
 #include "serve/openai_answer.h"
 #include "serve/service.h"
@@ -22,6 +23,7 @@ namespace dml {
 namespace {
 
 constexpr JsonLimits kLine{.bytes = std::size_t{64} << 20, .depth = 64, .object_keys = 65536};
+constexpr JsonLimits kAnswer{.bytes = std::size_t{1} << 30, .depth = 128};
 constexpr std::size_t kMaxErrors = 20;
 constexpr std::chrono::seconds kLastStep{60};
 constexpr std::chrono::milliseconds kLook{100};  // how often a signal is looked for
@@ -117,9 +119,62 @@ std::string output_line(const BatchRow& row, const HttpResponse& response) {
                    {"response",
                     {{"status_code", response.status},
                      {"request_id", fresh_id("req_")},
-                     {"body", parse_json(response.body, "the answer", {.bytes = std::size_t{1} << 30, .depth = 128})}}},
-                   {"error", nullptr}}) +
-         "\n";
+                     {"body", parse_json(response.body, "the answer", kAnswer)}}},
+                   {"error", nullptr}});
+}
+
+void count_answer(BatchCount& count, int status) { ++(status == 200 ? count.answered : count.refused); }
+
+// Counts the answers of the run that is continued. UserError unless they answer the first rows.
+BatchCount earlier_answers(const std::vector<BatchRow>& rows, const KeptRows& out) {
+  BatchCount count;
+  out.require_at_most(rows.size());
+  for (std::size_t i = 0; i < out.earlier().size(); ++i) {
+    const Json row = parse_json(out.earlier()[i], out.place(i), kAnswer);
+    if (!row.is_object() || row.value("custom_id", Json()) != rows[i].custom_id || !row.contains("response"))
+      out.refuse(i);
+    count_answer(count, row["response"].value("status_code", 0));
+  }
+  return count;
+}
+
+// Answers the rows after the earlier ones.
+void answer_rows(const ServedModels& models, const std::vector<BatchRow>& rows, KeptRows& out, BatchCount& count) {
+  Metrics metrics(models.list()[0].name);
+  const Endpoints endpoints(models, metrics);
+  const std::size_t together = 2 * models.engine_options().slots;
+  KeptReply::Arrival arrival;
+  std::deque<std::pair<std::size_t, std::shared_ptr<KeptReply>>> open;
+  // Destroyed before the objects that it answers to.
+  Service service(models.models(), models.engine_options(), together + 1, metrics);
+  auto begin = [&](std::size_t i) {
+    auto reply = std::make_shared<KeptReply>(arrival);
+    open.emplace_back(i, reply);
+    try {
+      if (service.submit(endpoints.work(rows[i].url, rows[i].body, reply)) != Service::Admission::taken)
+        reply->send(ApiError{503, "the engine is busy"}.response());
+    } catch (const ApiError& e) {
+      reply->send(e.response());
+    } catch (const UserError& e) {
+      reply->send(ApiError{400, e.what()}.response());
+    }
+  };
+  for (std::size_t next = out.earlier().size(); next < rows.size() || !open.empty();) {
+    while (next < rows.size() && open.size() < together) begin(next++);
+    auto& [i, reply] = open.front();
+    HttpResponse response;
+    {
+      std::unique_lock lock(arrival.mutex);
+      while (!arrival.changed.wait_for(lock, kLook, [&] { return reply->response().has_value(); }))
+        check_interruption();
+      response = *reply->response();
+    }
+    count_answer(count, response.status);
+    out.append(output_line(rows[i], response));
+    open.pop_front();
+  }
+  service.finish(kLastStep);  // all are answered
+  count.speed = service.speed();
 }
 
 }  // namespace
@@ -141,47 +196,12 @@ std::string BatchCount::text() const {
   return fmt::format("{} answered, {} refused. {}", answered, refused, speed.text());
 }
 
-BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output) {
+BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output, bool resume) {
   const std::vector<BatchRow> rows = batch_rows(input);
   make_parent_directories(output);
-  FileWriter out(output);
-  Metrics metrics(models.list()[0].name);
-  const Endpoints endpoints(models, metrics);
-  const std::size_t together = 2 * models.engine_options().slots;
-  KeptReply::Arrival arrival;
-  std::deque<std::pair<std::size_t, std::shared_ptr<KeptReply>>> open;
-  BatchCount count;
-  // Destroyed before the objects that it answers to.
-  Service service(models.models(), models.engine_options(), together + 1, metrics);
-  auto begin = [&](std::size_t i) {
-    auto reply = std::make_shared<KeptReply>(arrival);
-    open.emplace_back(i, reply);
-    try {
-      if (service.submit(endpoints.work(rows[i].url, rows[i].body, reply)) != Service::Admission::taken)
-        reply->send(ApiError{503, "the engine is busy"}.response());
-    } catch (const ApiError& e) {
-      reply->send(e.response());
-    } catch (const UserError& e) {
-      reply->send(ApiError{400, e.what()}.response());
-    }
-  };
-  for (std::size_t next = 0; next < rows.size() || !open.empty();) {
-    while (next < rows.size() && open.size() < together) begin(next++);
-    auto& [i, reply] = open.front();
-    HttpResponse response;
-    {
-      std::unique_lock lock(arrival.mutex);
-      while (!arrival.changed.wait_for(lock, kLook, [&] { return reply->response().has_value(); }))
-        check_interruption();
-      response = *reply->response();
-    }
-    ++(response.status == 200 ? count.answered : count.refused);
-    out.write(output_line(rows[i], response));
-    open.pop_front();
-  }
-  service.finish(kLastStep);  // all are answered
-  count.speed = service.speed();
-  out.commit();
+  KeptRows out(output, resume);
+  BatchCount count = earlier_answers(rows, out);
+  out.fill(rows.size(), [&] { answer_rows(models, rows, out, count); });
   return count;
 }
 

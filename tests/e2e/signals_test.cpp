@@ -163,36 +163,116 @@ TEST_F(Signals, AKilledRunResumesFromItsLastCheckpoint) {
   EXPECT_EQ(numbers_of(at("out/metrics.jsonl")), numbers_of(at("whole/metrics.jsonl")));
 }
 
-// So many rows that none of the commands comes to its end before the signal.
+// So many rows that the command does not come to its end before the signal.
 TEST_F(Signals, IntEndsACommandThatWritesAFileAndLeavesNothing) {
-  std::string prompts, requests;
-  for (int i = 0; i < 20000; ++i) {
-    prompts += "{\"prompt\": \"What is a cat?\"}\n";
-    requests += dump(Json{{"custom_id", std::to_string(i)},
-                          {"method", "POST"},
-                          {"url", "/v1/completions"},
-                          {"body", {{"prompt", "What is a cat?"}, {"max_tokens", 40}}}}) +
-                "\n";
-  }
-  const std::string in = write("in.jsonl", prompts), batch = write("batch.jsonl", requests), out = at("answers");
   alpaca("rows.jsonl", 20000);
   const auto begun = [&] {
     return std::ranges::any_of(fs::directory_iterator(folder_), [](const fs::directory_entry& entry) {
       return entry.path().filename().string().starts_with(".answers.tmp-");
     });
   };
-  const std::string r = recipe("r.yml", tiny_lora());
-  for (const Words& words : {Words{"infer", "--base-model", base_directory(), "--input", in, "--output", out},
-                             Words{"serve", "--base-model", base_directory(), "--input", batch, "--output", out},
-                             Words{"score", r, "--adapter", "none", "--output", out}}) {
-    Child child(on_ranks(1, words));
-    ASSERT_TRUE(soon(begun)) << words[0];
-    child.signal(SIGINT);
-    const Ended e = child.wait();
-    EXPECT_EQ(e.exit, 130) << words[0] << e.err;
-    EXPECT_THAT(e.err, HasSubstr("interrupted; unfinished output was removed"));
-    EXPECT_EQ(names_left("answers"), "") << words[0];
+  Child child(on_ranks(1, {"score", recipe("r.yml", tiny_lora()), "--adapter", "none", "--output", at("answers")}));
+  ASSERT_TRUE(soon(begun));
+  child.signal(SIGINT);
+  const Ended e = child.wait();
+  EXPECT_EQ(e.exit, 130) << e.err;
+  EXPECT_THAT(e.err, HasSubstr("interrupted; unfinished output was removed"));
+  EXPECT_EQ(names_left("answers"), "");
+}
+
+class KeptAnswers : public Signals {
+ protected:
+  static constexpr int kRows = 120;
+
+  // Rows whose answers are sampled: those of a run that was continued must not depend on where it stopped.
+  std::string prompts() const {
+    std::string rows;
+    for (int i = 0; i < kRows; ++i) rows += fmt::format("{{\"prompt\": \"What is {}?\"}}\n", i);
+    return write("in.jsonl", rows);
   }
+  std::string requests() const {
+    std::string rows;
+    for (int i = 0; i < kRows; ++i)
+      rows += dump(Json{{"custom_id", std::to_string(i)},
+                        {"method", "POST"},
+                        {"url", "/v1/completions"},
+                        {"body", {{"prompt", fmt::format("What is {}?", i)}, {"max_tokens", 40}, {"seed", i}}}}) +
+              "\n";
+    return write("batch.jsonl", rows);
+  }
+  // Interrupts the command once a few rows are there; returns how many it has left.
+  std::size_t interrupt(const Words& words, int signal) {
+    const std::string partial = at("answers.partial");
+    const auto rows = [&] {
+      const std::string text = file_exists(partial) ? read_file(partial) : "";
+      return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+    };
+    Child child(on_ranks(1, words));
+    EXPECT_TRUE(soon([&] { return rows() >= 3; }));
+    child.signal(signal);
+    const Ended e = child.wait();
+    const std::size_t kept = rows();
+    EXPECT_EQ(read_file(at("answers")), "earlier\n") << "the output of before";
+    EXPECT_TRUE(read_file(partial).ends_with('\n'));
+    EXPECT_EQ(json_lines(partial).size(), kept);
+    if (signal == SIGKILL) return kept;
+    EXPECT_EQ(e.exit, 130) << e.err;
+    EXPECT_THAT(e.err, HasSubstr(fmt::format("interrupted; {} of {} rows are in {}; the same command with --resume "
+                                             "continues after them",
+                                             kept, kRows, partial)));
+    return kept;
+  }
+  void interrupt_and_resume(Words words, const std::string& field, int signal) {
+    words.insert(words.end(), {"--output", at("whole")});
+    ASSERT_EQ(dml(words).exit, 0);
+    words.back() = at("answers");
+    write("answers", "earlier\n");
+    const std::size_t kept = interrupt(words, signal);
+    ASSERT_LT(kept, kRows);
+    expect_refused(dml(words), 2, {"answers.partial has rows of an interrupted run", "--resume"});
+    if (signal == SIGKILL) {  // as if the last row had been cut off
+      const std::string text = read_file(at("answers.partial"));
+      write("answers.partial", text.substr(0, text.size() - 9));
+    }
+    words.push_back("--resume");
+    const Ended resumed = dml(words);
+    ASSERT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_EQ(names_left("answers"), at("answers") + "\n");
+    const std::vector<Json> all = json_lines(at("answers")), whole = json_lines(at("whole"));
+    ASSERT_EQ(all.size(), whole.size());
+    for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(text_of(all[i], field), text_of(whole[i], field)) << i;
+  }
+  static Json text_of(const Json& row, const std::string& field) {
+    return field == "output" ? row : Json{row["custom_id"], row["response"]["body"]["choices"]};
+  }
+};
+
+TEST_F(KeptAnswers, OfRowsAreContinued) {
+  const Words infer{
+      "infer", "--base-model", base_directory(), "--input", prompts(), "--temperature", "1", "--max-new-tokens", "40"};
+  interrupt_and_resume(infer, "output", SIGINT);
+}
+
+TEST_F(KeptAnswers, OfRequestsAreContinued) {
+  interrupt_and_resume({"serve", "--base-model", base_directory(), "--input", requests()}, "choices", SIGTERM);
+}
+
+TEST_F(KeptAnswers, AreThereAfterAKill) {
+  interrupt_and_resume({"infer", "--base-model", base_directory(), "--input", requests()}, "choices", SIGKILL);
+}
+
+TEST_F(KeptAnswers, OfOtherRowsAreRefused) {
+  const std::string row = "{\"prompt\": \"What is 0?\", \"output\": \"x\"}\n";
+  const Words infer{"infer", "--base-model", base_directory(), "--input", prompts(), "--max-new-tokens",
+                    "1",     "--output",     at("answers"),    "--resume"};
+  for (const std::string& kept : {row + row, std::string("{\"prompt\": \"What is 0?\"}\n"), std::string("[]\n")}) {
+    write("answers.partial", kept);
+    expect_refused(dml(infer), 2, {"is not the answer to row"});
+    EXPECT_EQ(read_file(at("answers.partial")), kept);
+  }
+  Words into_input = infer;
+  into_input[4] = at("answers.partial");
+  expect_refused(dml(into_input), 2, {"is an input"});
 }
 
 }  // namespace

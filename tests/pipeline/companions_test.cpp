@@ -355,7 +355,7 @@ TEST_F(CompanionFiles, ConversationsNeedATemplate) {
   for (const Json& bad : {row, Json::object(), Json{{"prompt", 3}}}) EXPECT_THROW(plain.prompt_ids(bad), UserError);
   write_file(at("rows.jsonl"), dump(Json{{"prompt", "a"}}) + "\n" + dump(row) + "\n{}\n");
   try {
-    answer_file(plain, at("rows.jsonl"), at("answers.jsonl"));
+    answer_file(plain, {at("rows.jsonl"), at("answers.jsonl")});
     FAIL() << "rows without a prompt were answered";
   } catch (const UserError& e) {
     EXPECT_THAT(e.what(), HasSubstr("rows.jsonl:2: a conversation needs a chat template"));

@@ -1,0 +1,111 @@
+#include "core/kept_rows.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+
+namespace dml {
+
+std::string KeptRows::partial_name(const std::string& path) {
+  const std::string target = replaceable_target(path);
+  return target.empty() ? "" : target + ".partial";
+}
+
+KeptRows::KeptRows(std::string path, bool resume)
+    : path_(std::move(path)), target_(replaceable_target(path_)), partial_(partial_name(path_)) {
+  if (partial_.empty()) {
+    file_.reset(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    if (!file_) throw IoError(path_, "cannot create");
+    return;
+  }
+  unfinished_.emplace();
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
+  file_.reset(open(partial_.c_str(), kFlags | (resume ? 0 : O_EXCL), 0666));
+  if (!file_ && errno == EEXIST)
+    throw UserError("{} has rows of an interrupted run: continue it with --resume, or remove this file", partial_);
+  if (!file_) throw IoError(partial_, "cannot create");
+  if (flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    file_.reset();
+    throw UserError("{} is written by another process", partial_);
+  }
+  if (resume) take_earlier();
+}
+
+KeptRows::~KeptRows() {
+  if (file_ && !partial_.empty() && rows_ == 0) unlink(partial_.c_str());
+}
+
+// A row that a kill cut off is dropped.
+void KeptRows::take_earlier() {
+  constexpr std::size_t kLargest = std::size_t{1} << 36;
+  const std::string text = read_file(partial_, kLargest);
+  for (std::size_t end; (end = text.find('\n', bytes_)) != text.npos; bytes_ = end + 1)
+    earlier_.push_back(text.substr(bytes_, end - bytes_));
+  rows_ = earlier_.size();
+  if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) throw IoError(partial_, "cannot truncate");
+  if (rows_ > 0) log_info("{}: continued after its {} rows", partial_, rows_);
+}
+
+std::string KeptRows::place(std::size_t row) const { return fmt::format("{}:{}", partial_, row + 1); }
+
+void KeptRows::refuse(std::size_t row) const {
+  throw UserError("--resume: {} is not the answer to row {} of --input; was it written for another file?", place(row),
+                  row + 1);
+}
+
+void KeptRows::require_at_most(std::size_t total) const {
+  if (earlier_.size() > total)
+    throw UserError("--resume: {} has {} rows, --input has {}; was it written for another file?", partial_,
+                    earlier_.size(), total);
+}
+
+void KeptRows::append(std::string_view line) {
+  check_interruption();
+  std::string row(line);
+  row += '\n';
+  try {
+    write_all(file_.get(), row.data(), row.size(), partial_.empty() ? path_ : partial_);
+  } catch (const IoError&) {  // the disk is full: no half of a row stays
+    if (!partial_.empty() && ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0)
+      log_warning("{}: the last row is not complete", partial_);
+    throw;
+  }
+  ++rows_;
+  bytes_ += row.size();
+}
+
+void KeptRows::fill(std::size_t total, const std::function<void()>& compute) {
+  try {
+    compute();
+    check_interruption();
+  } catch (const Error& e) {
+    if (partial_.empty() || rows_ == 0) throw;
+    const std::string kept = fmt::format("{} of {} rows are in {}; the same command with --resume continues after them",
+                                         rows_, total, partial_);
+    if (e.code() == ExitCode::interrupted) throw Error(ExitCode::interrupted, "interrupted; " + kept);
+    log_warning("{}", kept);
+    throw;
+  }
+  commit();
+}
+
+void KeptRows::commit() {
+  if (fsync(file_.get()) != 0 && (errno != EINVAL || !partial_.empty())) throw IoError(path_, "cannot write to disk");
+  if (partial_.empty()) return;
+  if (rename(partial_.c_str(), target_.c_str()) != 0) throw IoError(path_, "cannot finish writing");
+  file_.reset();
+  const std::string folder = std::filesystem::path(target_).parent_path().string();
+  sync_path(folder.empty() ? "." : folder);
+}
+
+}  // namespace dml

@@ -1,0 +1,54 @@
+// Rows of a file that take long to compute: an interrupted run keeps them, and another one continues after them.
+//
+// They are written to PATH.partial, each row at once when it is complete; commit() renames that file to PATH. So PATH
+// is complete or what it was before, and after a signal or a kill PATH.partial has whole rows.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/descriptor.h"
+#include "core/interruption.h"
+
+namespace dml {
+
+class KeptRows {
+ public:
+  /// `resume`: continues PATH.partial, if there is one; otherwise one that is there is a UserError. A path that cannot
+  /// be replaced (a device, a pipe) is written directly.
+  KeptRows(std::string path, bool resume);
+  /// The name of PATH.partial; "" for a path that is written directly.
+  static std::string partial_name(const std::string& path);
+  /// Without commit(), removes a file without rows.
+  ~KeptRows();
+  KeptRows(const KeptRows&) = delete;
+  KeptRows& operator=(const KeptRows&) = delete;
+
+  /// The rows of the run that is continued, and where each of them is ("PATH.partial:3").
+  const std::vector<std::string>& earlier() const { return earlier_; }
+  std::string place(std::size_t row) const;
+  /// UserError: this earlier row is not what the present run would have written.
+  [[noreturn]] void refuse(std::size_t row) const;
+  /// UserError when there are more than `total` earlier rows.
+  void require_at_most(std::size_t total) const;
+  /// Writes a row; `line` has no newline.
+  void append(std::string_view line);
+  /// Calls `compute`, which appends the rows up to `total`, and commits. An error then says how many rows are kept.
+  void fill(std::size_t total, const std::function<void()>& compute);
+
+ private:
+  void take_earlier();
+  void commit();
+
+  std::string path_, target_, partial_;  // as given; without links; empty if the target is written directly
+  std::optional<UnfinishedOutput> unfinished_;
+  Descriptor file_;
+  std::vector<std::string> earlier_;
+  std::size_t rows_ = 0, bytes_ = 0;  // in the file
+};
+
+}  // namespace dml
