@@ -13,6 +13,7 @@
 #include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/lines.h"
 #include "core/text.h"
 #include "core/topology.h"
 #include "dist/comm.h"
@@ -32,11 +33,8 @@ std::int64_t ranks_of(const LaunchRequest& request, const LaunchHost& host) {
 
 // Whether anything is left of a hostfile without its comments.
 bool names_a_host(std::string_view hosts) {
-  while (!hosts.empty()) {
-    const std::string_view line = hosts.substr(0, hosts.find('\n'));
+  for (const auto [number, line] : Lines(hosts))
     if (!trim(line.substr(0, line.find('#'))).empty()) return true;
-    hosts.remove_prefix(std::min(hosts.size(), line.size() + 1));
-  }
   return false;
 }
 

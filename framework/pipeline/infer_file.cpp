@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/kept_rows.h"
+#include "core/lines.h"
 #include "pipeline/best_of.h"
 #include "pipeline/infer.h"
 
@@ -18,30 +19,26 @@ constexpr const char *kAnswerKey = "output", *kRewardKey = "reward", *kLogprobsK
 // Calls use(row, ids) for every row until it returns false. UserError with the places of all rows without a prompt.
 void each_prompt(const Assistant& assistant, const std::string& input, const std::string& text,
                  const std::function<bool(Json, std::vector<Token>)>& use) {
-  std::vector<std::string> errors;
-  std::size_t line_number = 0;
-  for (std::size_t at = 0; at < text.size() && errors.size() < kMaxRowErrors;) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line(text.data() + at, end - at);
-    at = end + 1;
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string place = fmt::format("{}:{}", input, line_number);
+  Problems problems;
+  for (const Line line : Lines(text)) {
+    if (problems.all().size() == kMaxRowErrors) break;
+    if (line.blank()) continue;
+    const std::string place = fmt::format("{}:{}", input, line.number);
     Json row;
     std::vector<Token> ids;
-    std::string problem;
+    std::string where;
     try {
-      row = parse_json(line, place);
-      problem = place + ": ";
+      row = parse_json(line.text, place);
+      where = place + ": ";
       if (!row.is_object()) throw UserError(std::string("a row must be an object like {\"prompt\": \"…\"}"));
       ids = assistant.prompt_ids(row);
     } catch (const UserError& e) {
-      errors.push_back(problem + e.what());
+      problems.add(where + e.what());
       continue;
     }
     if (!use(std::move(row), std::move(ids))) return;
   }
-  if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
+  problems.raise();
 }
 
 // The rows that are answered together, and those of them that were written.

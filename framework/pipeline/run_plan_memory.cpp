@@ -65,9 +65,9 @@ void RunPlan::plan_copies() {
   memory.snapshot = files.planned_copies(memory.optimizer);
   const std::size_t room = available_memory(), copies = memory.snapshot * static_cast<std::size_t>(comm.local_size());
   const bool too_much = addresses_limited() || (room > 0 && still_needed(memory.activations) + copies > room / 10 * 9);
-  if (comm.max(too_much ? 1 : 0) > 0) memory.snapshot = 0;
+  if (comm.any(too_much)) memory.snapshot = 0;
   // Copying and direct writing take other collectives, so a rank without state of its own follows the others.
-  saves_in_background = comm.max(memory.snapshot > 0 ? 1 : 0) > 0;
+  saves_in_background = comm.any(memory.snapshot > 0);
 }
 
 std::size_t RunPlan::still_needed(std::size_t activations) const {

@@ -15,6 +15,7 @@
 #include "core/interruption.h"
 #include "core/json.h"
 #include "core/kept_rows.h"
+#include "core/lines.h"
 #include "serve/endpoints.h"
 #include "serve/openai_answer.h"
 #include "serve/service.h"
@@ -32,20 +33,6 @@ struct BatchRow {
   std::string custom_id, url;
   Json body;
 };
-
-// Calls use(place, line) for every line that is not blank, until it returns false.
-template <class Use>
-void each_line(const std::string& path, const std::string& text, Use use) {
-  std::size_t number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line(text.data() + at, end - at);
-    at = end + 1;
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (!use(fmt::format("{}:{}", path, number), line)) return;
-  }
-}
 
 BatchRow batch_row(const std::string& place, std::string_view line, std::set<std::string>& ids) {
   const Json row = parse_json(line, place, kLine);
@@ -69,17 +56,19 @@ BatchRow batch_row(const std::string& place, std::string_view line, std::set<std
 
 std::vector<BatchRow> batch_rows(const std::string& path) {
   std::vector<BatchRow> rows;
-  std::vector<std::string> errors;
+  Problems problems;
   std::set<std::string> ids;
-  each_line(path, read_text_file(path), [&](const std::string& place, std::string_view line) {
+  const std::string text = read_text_file(path);
+  for (const Line line : Lines(text)) {
+    if (problems.all().size() == kMaxErrors) break;
+    if (line.blank()) continue;
     try {
-      rows.push_back(batch_row(place, line, ids));
+      rows.push_back(batch_row(fmt::format("{}:{}", path, line.number), line.text, ids));
     } catch (const UserError& e) {
-      errors.push_back(e.what());
+      problems.add(e.what());
     }
-    return errors.size() < kMaxErrors;
-  });
-  if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
+  }
+  problems.raise();
   if (rows.empty()) throw UserError("{}: there are no rows", path);
   return rows;
 }
@@ -180,16 +169,17 @@ void answer_rows(const ServedModels& models, const std::vector<BatchRow>& rows, 
 }  // namespace
 
 bool is_batch_file(const std::string& path) {
-  bool is = false;
-  each_line(path, read_text_file(path), [&](const std::string& place, std::string_view line) {
+  const std::string text = read_text_file(path);
+  for (const Line line : Lines(text)) {
+    if (line.blank()) continue;
     try {
-      const Json row = parse_json(line, place, kLine);
-      is = row.is_object() && row.contains("custom_id") && row.contains("body");
+      const Json row = parse_json(line.text, path, kLine);
+      return row.is_object() && row.contains("custom_id") && row.contains("body");
     } catch (const UserError&) {  // an unreadable file is reported where it is read
+      return false;
     }
-    return false;
-  });
-  return is;
+  }
+  return false;
 }
 
 std::string BatchCount::text() const {
