@@ -68,6 +68,7 @@ std::string help_for_key(const std::string& key) {
 }
 
 int help(const std::vector<std::string>& words) {
+  if (words.size() > 1) throw UserError("unexpected argument '{}'\nusage: dml help [COMMAND | KEY]", words[1]);
   if (words.empty()) {
     print(overview());
   } else if (const Command* c = find_command(words[0])) {

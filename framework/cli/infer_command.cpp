@@ -197,8 +197,7 @@ std::optional<RecipeFile> recipe_of(const Infer& in) {
     for (auto& line : file.warnings) log_warning("{}", line);
     return file;
   }
-  if (!in.overrides.empty())
-    throw UserError("--{}: keys of a recipe go with a RECIPE, not with --base-model alone", in.overrides[0].key);
+  require_no_keys(in.overrides, "--base-model alone");
   return std::nullopt;
 }
 
@@ -208,6 +207,7 @@ void check_words(const Infer& in) {
   if (in.prompt.has_value() + in.input.has_value() + in.chat != 1)
     throw UserError("infer needs exactly one of --prompt, --input, --chat");
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
+  if (in.output && !in.input) throw UserError("--output is for the answers to --input FILE");
   if (in.resume && !in.input) throw UserError("--resume goes with --input");
   if (in.threads && *in.threads < 1) throw UserError("--threads: {} is not 1 or more", *in.threads);
 }

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <functional>
 #include <iostream>
-#include <map>
 
 #include "assembly/model_location.h"
 #include "cli/options.h"
@@ -22,7 +21,7 @@ namespace {
 
 struct Init {
   InitRequest request;
-  std::optional<std::string> output, adapter;
+  std::optional<std::string> output;
   Options options{"init",
                   "init [MODEL] [DATA] [-o RECIPE] [--force] [--user COLUMN --assistant COLUMN | --text COLUMN]",
                   {"dml init models/llama faq.csv                                  writes faq.yml",
@@ -47,10 +46,10 @@ struct Init {
                        "a file or a folder: CSV, JSON, chat exports (ChatGPT, ShareGPT), text, Markdown", false);
     options.text("output", output, "the recipe's file, also -o; default: named after the data, in this folder", "FILE");
     options.flag("force", request.force, "replace an existing recipe");
-    options.text(
-        "adapter", adapter,
-        "lora, qlora, or none for training every weight; default: by the model's size and the available memory",
-        "none|lora|qlora");
+    options.choice(
+        "adapter", request.adapter,
+        {{"none", AdapterKind::none}, {"lora", AdapterKind::lora}, {"qlora", AdapterKind::qlora}},
+        "lora, qlora, or none for training every weight; default: by the model's size and the available memory");
     options.texts("user", request.columns.user, "the column of the question; given again, the columns are joined",
                   "COLUMN");
     options.text("assistant", request.columns.assistant, "the column of the answer", "COLUMN");
@@ -109,13 +108,6 @@ int run_init(std::vector<std::string> words) {
   for (auto& word : words)
     if (word == "-o") word = "--output";
   in.options.parse(words);
-  if (in.adapter) {
-    static const std::map<std::string, AdapterKind> kKinds{
-        {"none", AdapterKind::none}, {"lora", AdapterKind::lora}, {"qlora", AdapterKind::qlora}};
-    auto kind = kKinds.find(*in.adapter);
-    if (kind == kKinds.end()) throw UserError("--adapter must be none, lora or qlora, is '{}'", *in.adapter);
-    in.request.adapter = kind->second;
-  }
   ask_for_the_rest(in);
   in.request.output = in.output.value_or("");
   if (!file_exists(in.request.model)) hub_model_folder(in.request.model);

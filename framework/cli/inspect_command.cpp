@@ -48,15 +48,12 @@ struct Inspect {
     options.text("search", search, "show up to 10 rows that contain TEXT");
     options.integer("packed", packed, "show packed row N of the first epoch");
     options.flag("dropped", dropped, "show every dropped row with the reason");
-    options.text("split", split, "train (default) or validation", "train|validation");
+    options.choice("split", split, {"train", "validation"}, "train (default) or validation");
     options.text(
         "scores", scores,
         "show the rows with the highest scores in FILE, which `dml score` wrote: 10, or as many as --rows says",
         "FILE");
-    options.text("by", by,
-                 "with --scores: order by loss (default), base_loss, difference, tokens, trained_tokens or row",
-                 "VALUE");
-    options.values("by", {"loss", "base_loss", "difference", "tokens", "trained_tokens", "row"});
+    options.choice("by", by, score_names(), "with --scores: order by this value (loss)");
     options.flag("lowest", lowest, "with --scores: the lowest first");
     options.flag("ids", ids, "show each token as token(label, id)");
     options.flag("json", json, "JSON lines instead of text");
@@ -82,10 +79,12 @@ struct Subject {
   static Subject open(const Inspect& in) {
     Subject out;
     if (file_exists(in.what + "/manifest.json")) {
+      require_no_keys(in.overrides, "a prepared folder");
       out.prepared = Prepared::open(in.what);
       out.open_tokenizer_of_folder(in.model);
       return out;
     }
+    if (in.model) throw UserError("--model goes with a prepared folder; a recipe names its tokenizer");
     out.recipe = load_recipe_to_run(in.what, in.overrides, RecipeUse::train, {.weights = false});
     out.tokenizer = open_tokenizer(out.recipe->recipe.model);
     auto self = make_self_comm();
@@ -208,7 +207,6 @@ int inspect(const std::vector<std::string>& words) {
   Inspect in;
   in.options.parse(words);
   const std::string split = in.split.value_or("train");
-  if (split != "train" && split != "validation") throw UserError("--split: '{}'; choose from train, validation", split);
   const int shown = in.row.has_value() + in.search.has_value() + in.packed.has_value() + in.random.has_value() +
                     (in.rows && !in.html && !in.scores) + in.dropped + in.scores.has_value() + in.html.has_value() +
                     in.diff.has_value();
@@ -216,6 +214,8 @@ int inspect(const std::vector<std::string>& words) {
     throw UserError("choose one of --row, --rows, --random, --search, --packed, --dropped, --scores, --html, --diff");
   if ((in.by || in.lowest) && !in.scores)
     throw UserError("--by and --lowest order rows by their scores: give --scores FILE");
+  for (const auto& [option, count] : {std::pair{"--rows", in.rows}, std::pair{"--random", in.random}})
+    if (count && *count < 1) throw UserError("{}: must be at least 1, is {}", option, *count);
   if (in.html) require_place_of_page("--html", *in.html);
 
   const Subject subject = Subject::open(in);
@@ -237,7 +237,6 @@ int inspect(const std::vector<std::string>& words) {
   std::optional<Schedule> schedule;
   if (subject.plan && !prepared.train().empty()) schedule.emplace(prepared.train().lengths(), *subject.plan);
   if (in.html) {
-    if (in.rows && *in.rows < 1) throw UserError("--rows: must be at least 1, is {}", *in.rows);
     PageOptions page{.title = in.what, .most_rows = in.rows.value_or(PageOptions().most_rows)};
     make_parent_directories(*in.html);
     write_file(*in.html,

@@ -70,8 +70,8 @@ struct Convert {
     options.text("max-shard-size", shard, "largest size of a model's files, such as 5GB or 500MB", "SIZE");
     options.flag("tied", tied, "leave out an lm_head that equals the embedding");
     options.flag("untied", untied, "give a tied model an lm_head of its own");
-    options.text("format", what.format, "safetensors or gguf for a model, peft, mlx or gguf for an adapter", "FORMAT");
-    options.values("format", {"safetensors", "gguf", "peft", "mlx"});
+    options.choice("format", what.format, {"safetensors", "gguf", "peft", "mlx"},
+                   "safetensors or gguf for a model, peft, mlx or gguf for an adapter");
     options.text("base-model", what.base_model, "the adapter's base model, if it is not where adapter_config.json says",
                  "DIR");
   }
@@ -81,6 +81,7 @@ int run_convert(const std::vector<std::string>& words) {
   Convert c;
   c.options.parse(words);
   if (!c.output) throw UserError("convert needs --output PATH");
+  if (c.what.format != "gguf") require_directory_name("--output", *c.output);
   if (c.tied && c.untied) throw UserError("set either --tied or --untied, not both");
   c.what.output = *c.output;
   if (!file_exists(c.what.input))

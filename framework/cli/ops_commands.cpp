@@ -54,10 +54,11 @@ struct Launch {
     options.text("hostfile", request.hostfile, "one line per host: NAME slots=RANKS", "FILE");
     options.integer("threads", request.threads, "threads per rank. Default: the host's cores, shared among its ranks");
     options.text("interface", request.interface, "network interface between the hosts, such as eth0", "NAME");
-    options.text("submit", submit,
-                 "a batch system (slurm): write a job script to COMMAND-RECIPE.slurm in this directory and submit it. "
-                 "With train and resume, it saves before its time limit or when preempted, is requeued, and resumes",
-                 "slurm");
+    options.choice(
+        "submit", submit, {"slurm"},
+        "a batch system (slurm): write a job script to COMMAND-RECIPE.slurm in this directory and submit it. "
+        "With train and resume, it saves before its time limit or when preempted, is requeued, and "
+        "resumes");
     options.integer("nodes", nodes, "with --submit: number of hosts. Default: 1");
     options.integer("ranks-per-node", ranks_per_node, "with --submit: ranks on each. Default: 1");
     options.text("time", slurm.time, "with --submit: time limit of the job, as minutes, HH:MM:SS or DAYS-HH:MM:SS",
@@ -92,7 +93,6 @@ CommandPage launch_page() {
 
 // Writes the script and passes it to sbatch, which prints the job number.
 int submit(Launch& l) {
-  if (*l.submit != "slurm") throw UserError("launch: --submit {}: expected slurm", *l.submit);
   l.slurm.nodes = l.nodes.value_or(1);
   l.slurm.ranks_per_node = l.ranks_per_node.value_or(1);
   const std::string script = slurm_script(l.slurm, l.request, this_host());
@@ -215,6 +215,7 @@ struct Doctor {
 int doctor(const std::vector<std::string>& words) {
   Doctor d;
   d.options.parse(words);
+  if (d.recipe.empty()) require_no_keys(d.overrides, "this host alone");
   return run_on_ranks([&](Comm& comm) {
     std::optional<RecipeFile> file;
     if (!d.recipe.empty()) file = load_recipe(d.recipe, d.overrides);

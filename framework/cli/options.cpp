@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <map>
 
 #include "cli/output.h"
@@ -17,8 +19,8 @@ struct Options::State {
   CLI::App app;
   CommandPage page;
   std::vector<std::string> names;  // "--prompt"
-  std::map<std::string, std::function<void(const std::string&)>>
-      texts;                                   // parsed here, since CLI11 treats an empty value as none
+  // Values are read here: CLI11 treats an empty one as none, and 010 as 8.
+  std::map<std::string, Reader> readers;
   std::map<std::string, std::string> aliases;  // "-o": "--output"
   std::vector<Override>* overrides = nullptr;
 
@@ -43,6 +45,16 @@ void refuse_value_of_key(const std::string& command, const CommandOption& option
   if (!known || taken || file_exists(value)) return;
   throw UserError("{} {}: {} reads {} as {} ({}). '{}' is a value of the recipe's key '{}'; set that key in the recipe",
                   option.name, value, command, option.name, option.placeholder, option.help, value, key);
+}
+
+template <class T>
+T parsed(const std::string& name, const std::string& text, const char* kind) {
+  T value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  if (problem == std::errc::result_out_of_range) throw UserError("--{}: {} is out of range", name, text);
+  if (problem != std::errc{} || stop != end) throw UserError("--{} must be {}, is '{}'", name, kind, text);
+  return value;
 }
 
 }  // namespace
@@ -76,35 +88,55 @@ void Options::flag(const std::string& name, bool& value, const std::string& help
   state_->page.options.push_back({"--" + name, "", help});
 }
 
+void Options::add(const std::string& name, const std::string& placeholder, const std::string& help, bool repeats,
+                  Reader read) {
+  const std::string option = "--" + name;
+  state_->readers[option] = [option, repeats, may_be_empty = placeholder == "TEXT", read = std::move(read),
+                             given = false](const std::string& text) mutable {
+    if (given && !repeats) throw UserError("{} is given twice", option);
+    if (text.empty() && !may_be_empty) throw UserError("{}: is empty", option);
+    given = true;
+    read(text);
+  };
+  state_->names.push_back(option);
+  state_->page.options.push_back({option, placeholder, help});
+}
+
 void Options::text(const std::string& name, std::optional<std::string>& value, const std::string& help,
                    const std::string& placeholder) {
-  state_->texts["--" + name] = [&value, name](const std::string& text) {
-    if (value) throw UserError("--{} is given twice", name);
-    value = text;
-  };
-  state_->names.push_back("--" + name);
-  state_->page.options.push_back({"--" + name, placeholder, help});
+  add(name, placeholder, help, false, [&value](const std::string& text) { value = text; });
 }
 
 void Options::texts(const std::string& name, std::vector<std::string>& values, const std::string& help,
                     const std::string& placeholder) {
-  state_->texts["--" + name] = [&values](const std::string& text) { values.push_back(text); };
-  state_->names.push_back("--" + name);
-  state_->page.options.push_back({"--" + name, placeholder, help});
+  add(name, placeholder, help, true, [&values](const std::string& text) { values.push_back(text); });
 }
 
-void Options::integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help,
-                      const std::string& placeholder) {
-  state_->app.add_option("--" + name, value);
-  state_->names.push_back("--" + name);
-  state_->page.options.push_back({"--" + name, placeholder, help});
+void Options::integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
+  add(name, "N", help, false,
+      [&value, name](const std::string& text) { value = parsed<std::int64_t>(name, text, "a whole number"); });
 }
 
-void Options::number(const std::string& name, std::optional<double>& value, const std::string& help,
-                     const std::string& placeholder) {
-  state_->app.add_option("--" + name, value);
-  state_->names.push_back("--" + name);
-  state_->page.options.push_back({"--" + name, placeholder, help});
+void Options::number(const std::string& name, std::optional<double>& value, const std::string& help) {
+  add(name, "X", help, false, [&value, name](const std::string& text) {
+    value = parsed<double>(name, text, "a number");
+    if (!std::isfinite(*value)) throw UserError("--{} must be a number, is '{}'", name, text);
+  });
+}
+
+void Options::choice(const std::string& name, std::optional<std::string>& value, const std::vector<std::string>& words,
+                     const std::string& help) {
+  add_choice(name, words, help, [&value](const std::string& word) { value = word; });
+}
+
+void Options::add_choice(const std::string& name, const std::vector<std::string>& words, const std::string& help,
+                         Reader take) {
+  add(name, fmt::format("{}", fmt::join(words, "|")), help, false,
+      [name, words, take = std::move(take)](const std::string& text) {
+        if (std::ranges::find(words, text) == words.end())
+          throw UserError("--{}: there is no '{}'{}", name, text, did_you_mean(text, words));
+        take(text);
+      });
 }
 
 void Options::values(const std::string& name, std::vector<std::string> values) {
@@ -132,24 +164,23 @@ std::size_t Options::leading(const std::vector<std::string>& words) const {
 
 void Options::parse(const std::vector<std::string>& words) {
   State& s = *state_;
-  // Options that are not the command's own are recipe keys: "--key value" or "--key=value". A value that begins with a
-  // dash ("--min-p -1") is joined to its option, since CLI11 would take it for another option.
+  // Options that are not the command's own are recipe keys: "--key value" or "--key=value".
   std::vector<std::string> own, keys;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (take_output_option(words, i)) continue;
     const std::string& word = s.full_name(words[i]);
+    if (word.empty()) throw UserError("an argument is empty\nusage: dml {}", s.page.usage);
     std::string name = word.substr(0, word.find('='));
     if (!name.starts_with("--") || name == "--") {
       own.push_back(word);
-    } else if (auto text = s.texts.find(name); text != s.texts.end()) {
+    } else if (auto reader = s.readers.find(name); reader != s.readers.end()) {
       if (name == word && i + 1 == words.size()) throw UserError("{} needs a value\nusage: dml {}", name, s.page.usage);
       const std::string value = name == word ? words[++i] : word.substr(name.size() + 1);
       if (const auto option = std::ranges::find(s.page.options, name, &CommandOption::name); s.overrides)
         refuse_value_of_key(s.app.get_name(), *option, value);
-      text->second(value);
+      reader->second(value);
     } else if (std::ranges::find(s.names, name) != s.names.end()) {
-      bool takes_value = s.app.get_option(name)->get_expected_min() > 0 && name == word && i + 1 < words.size();
-      own.push_back(takes_value ? word + "=" + words[++i] : word);
+      own.push_back(word);
     } else {
       if (auto near = closest(name, s.names);
           !s.overrides || (!near.empty() && closest(name.substr(2), dml::keys()).empty()))
@@ -167,6 +198,11 @@ void Options::parse(const std::vector<std::string>& words) {
   if (auto rest = s.app.remaining(); !rest.empty())
     throw UserError("unexpected argument '{}'\nusage: dml {}", rest[0], s.page.usage);
   if (s.overrides && !keys.empty()) *s.overrides = parse_overrides(keys);
+}
+
+void require_no_keys(const std::vector<Override>& overrides, std::string_view instead) {
+  if (!overrides.empty())
+    throw UserError("--{}: keys of a recipe go with a RECIPE, not with {}", overrides[0].key, instead);
 }
 
 CommandPage Options::page() const {

@@ -2,10 +2,12 @@
 // overrides of recipe keys. Unknown options are errors with the nearest name; nothing is silently passed on.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/page.h"
@@ -27,16 +29,29 @@ class Options {
   void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help,
                    bool required = true);
   void flag(const std::string& name, bool& value, const std::string& help);
-  /// Help pages show `placeholder` as the value, and shells complete it accordingly (see value_hint()).
+  /// Help pages show `placeholder` as the value, and shells complete it accordingly (see value_hint()). Only a TEXT may
+  /// be empty: an empty file or name comes from a shell variable that is not set.
   void text(const std::string& name, std::optional<std::string>& value, const std::string& help,
             const std::string& placeholder = "TEXT");
   /// May be given several times.
   void texts(const std::string& name, std::vector<std::string>& values, const std::string& help,
              const std::string& placeholder = "TEXT");
-  void integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help,
-               const std::string& placeholder = "N");
-  void number(const std::string& name, std::optional<double>& value, const std::string& help,
-              const std::string& placeholder = "X");
+  /// A decimal number.
+  void integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help);
+  void number(const std::string& name, std::optional<double>& value, const std::string& help);
+  /// One of several words, which are its placeholder.
+  void choice(const std::string& name, std::optional<std::string>& value, const std::vector<std::string>& words,
+              const std::string& help);
+  /// The same, with a value for each word.
+  template <class T>
+  void choice(const std::string& name, std::optional<T>& value,
+              const std::vector<std::pair<std::string, T>>& words_and_values, const std::string& help) {
+    std::vector<std::string> words;
+    for (const auto& row : words_and_values) words.push_back(row.first);
+    add_choice(name, words, help, [&value, words_and_values](const std::string& word) {
+      value = std::ranges::find(words_and_values, word, &std::pair<std::string, T>::first)->second;
+    });
+  }
   /// The values that shells offer for an option or a positional argument whose placeholder does not spell them.
   void values(const std::string& name, std::vector<std::string> values);
   /// Another spelling of an option, such as "-o" of "output".
@@ -52,8 +67,15 @@ class Options {
   CommandPage page() const;
 
  private:
+  using Reader = std::function<void(const std::string&)>;
+  void add_choice(const std::string& name, const std::vector<std::string>& words, const std::string& help, Reader take);
+  void add(const std::string& name, const std::string& placeholder, const std::string& help, bool repeats, Reader read);
+
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// UserError if keys of a recipe were given to a command that reads no recipe but `instead`.
+void require_no_keys(const std::vector<Override>& overrides, std::string_view instead);
 
 }  // namespace dml

@@ -41,18 +41,36 @@ void print(std::string_view text) {
   throw IoError("stdout", "cannot write");
 }
 
+namespace {
+
+// It would only be noticed when the finished file is moved into place.
+void require_file_name(std::string_view option, const std::string& path) {
+  std::error_code unreadable;
+  if (path.ends_with('/') || std::filesystem::is_directory(path, unreadable))
+    throw UserError("{}: {} is a folder; name a file in it", option, path);
+}
+
+}  // namespace
+
 void require_free_output(std::string_view option, const std::string& output, const std::vector<std::string>& read,
                          const RecipeFile* recipe) {
+  require_file_name(option, output);
   if (!file_exists(output)) return;
   require_not_an_input(option, output, read);
   if (recipe) require_not_an_input(option, output, input_files(*recipe));
 }
 
 void require_place_of_page(std::string_view option, const std::string& path) {
+  require_file_name(option, path);
   std::error_code error;
   const std::string ending = std::filesystem::path(path).extension().string();
   if (std::filesystem::is_regular_file(path, error) && ending != ".html" && ending != ".htm")
     throw UserError("{}: {} exists and is not an .html file; choose another name", option, path);
+}
+
+void require_directory_name(std::string_view option, const std::string& output) {
+  if (output.ends_with(".gguf"))
+    throw UserError("{}: {} is the name of a GGUF file; add --format gguf, or name a directory", option, output);
 }
 
 void show_notes(const RecipeFile& file, bool brief, bool missing) {

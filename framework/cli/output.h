@@ -16,12 +16,15 @@ namespace dml {
 /// process ends by SIGPIPE, as expected of `dml list | head`.
 void print(std::string_view text);
 
-/// UserError when a command would write over one of the files `read`, or over one that its recipe reads. `option`: what
-/// named the output.
+/// UserError when an output is a folder, or when a command would write over one of the files `read` or over one that
+/// its recipe reads. `option`: what named the output.
 void require_free_output(std::string_view option, const std::string& output, const std::vector<std::string>& read,
                          const RecipeFile* recipe = nullptr);
-/// UserError when the place of a page is an existing file other than a page (.html).
+/// UserError when the place of a page is a folder, or an existing file other than a page (.html).
 void require_place_of_page(std::string_view option, const std::string& path);
+
+/// UserError when a directory would get the name of a GGUF file: --format gguf is missing.
+void require_directory_name(std::string_view option, const std::string& output);
 
 /// Prints notices and warnings of a recipe to stderr. `brief`: summarizes several notices in one line, unless --verbose
 /// is set; `missing`: also lists named files that do not exist.

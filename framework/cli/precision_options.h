@@ -10,12 +10,13 @@
 namespace dml {
 
 struct PrecisionOptions {
-  std::optional<std::string> kv_cache, bf16;
+  std::optional<DType> kv_cache;
+  std::optional<Bf16> bf16;
 
   /// Adds --kv-cache and --bf16.
   void add_to(Options& options);
   /// Sets the precision of products in this process (float32 unless --bf16 was given), and returns the element type of
-  /// the key-value cache. UserError when a value is not one of those listed.
+  /// the key-value cache.
   DType apply() const;
 };
 

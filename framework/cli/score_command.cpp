@@ -46,6 +46,7 @@ struct Score {
 
 // Scores the rows of a file with the reward model in a folder.
 int score_input(const Score& s) {
+  require_no_keys(s.overrides, "the folder of a reward model");
   if (!s.input)
     throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
   if (s.output) require_free_output("--output", *s.output, {*s.input});

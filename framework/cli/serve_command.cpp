@@ -121,7 +121,6 @@ ServerOptions server_options(const Serve& in) {
   out.http.host = in.host.value_or(out.http.host);
   out.http.port = static_cast<std::uint16_t>(within("port", in.port.value_or(kUsualPort), 0, 65535));
   if (in.api_key && in.api_key_file) throw UserError("set only one of --api-key and --api-key-file");
-  if (in.api_key && in.api_key->empty()) throw UserError("--api-key: is empty");
   if (in.api_key) out.keys = {*in.api_key};
   if (in.api_key_file) out.keys = read_keys(*in.api_key_file);
   if (!is_loopback(out.http.host) && out.keys.empty() && !in.no_auth)
@@ -173,8 +172,8 @@ int run_serve(const std::vector<std::string>& words) {
   if (!in.recipe.empty()) {
     file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure, {.rows = false});
     for (auto& line : file->warnings) log_warning("{}", line);
-  } else if (!in.overrides.empty()) {
-    throw UserError("--{}: keys of a recipe go with a RECIPE, not with --base-model alone", in.overrides[0].key);
+  } else {
+    require_no_keys(in.overrides, "--base-model alone");
   }
   if (in.input.has_value() != in.output.has_value()) throw UserError("--input FILE and --output FILE go together");
   if (in.resume && !in.input) throw UserError("--resume goes with --input");

@@ -1,4 +1,5 @@
 // dml sweep: trains one recipe with many settings.
+#include <algorithm>
 #include <map>
 
 #include "cli/options.h"
@@ -56,6 +57,8 @@ int run_sweep_command(const std::vector<std::string>& words) {
   Sweep s;
   s.options.parse(words);
   if (!s.grid) throw UserError("sweep needs --grid FILE");
+  const bool has_folder = std::ranges::find(s.overrides, "output_dir", &Override::key) != s.overrides.end();
+  if (s.output && has_folder) throw UserError("--output_dir: every run gets its own folder inside --output");
   Problems problems;
   std::vector<SweepCombination> grid = sweep_grid(read_file(*s.grid), *s.grid, problems);
   check_set_once(s.overrides, grid, problems);

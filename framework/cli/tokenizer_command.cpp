@@ -12,10 +12,17 @@
 namespace dml {
 namespace {
 
+std::vector<std::string> normalization_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, help] : normalization_rules()) names.push_back(name);
+  return names;
+}
+
 struct TokenizerTrain {
   std::string action;
   TokenizerRequest request;
-  std::optional<std::string> output, model, normalization, unk, bos, eos;
+  std::optional<SubwordModel> model;
+  std::optional<std::string> output, normalization, unk, bos, eos;
   std::optional<std::int64_t> vocab_size, sample_mb;
   std::optional<double> coverage;
   bool no_byte_fallback = false, join_digits = false;
@@ -36,7 +43,8 @@ struct TokenizerTrain {
     options.text("output", output, "the new tokenizer directory; also -o", "DIR");
     options.alias("-o", "output");
     options.integer("vocab-size", vocab_size, "number of tokens, special tokens and bytes included (8000)");
-    options.text("model", model, "bpe (the default), or unigram", "bpe|unigram");
+    options.choice("model", model, {{"bpe", SubwordModel::bpe}, {"unigram", SubwordModel::unigram}},
+                   "bpe (the default), or unigram");
     options.texts("field", request.fields, "use only this field of JSON and CSV rows; may be repeated (all but roles)",
                   "NAME");
     options.texts("special", request.training.special,
@@ -47,9 +55,8 @@ struct TokenizerTrain {
     options.flag("join-digits", join_digits, "numbers may be tokens; otherwise every digit is a token");
     options.number("character-coverage", coverage,
                    "share of the text whose characters get tokens of their own (0.9995)");
-    options.text("normalization", normalization,
-                 "Unicode normalization (none): text as it is, NFKC, or NFKC with other rules",
-                 "none|nfkc|nfkc_cf|nmt_nfkc|nmt_nfkc_cf");
+    options.choice("normalization", normalization, normalization_names(),
+                   "Unicode normalization (none): text as it is, NFKC, or NFKC with other rules");
     options.text("unk", unk, "the unknown token (<unk>)", "TOKEN");
     options.text("bos", bos, "the token at the beginning of a text (<s>)", "TOKEN");
     options.text("eos", eos, "the token at the end of a text (</s>)", "TOKEN");
@@ -63,9 +70,7 @@ struct TokenizerTrain {
     if (action != "train") throw UserError("tokenizer: '{}' is unknown; the command is: dml tokenizer train", action);
     TokenizerTraining& t = request.training;
     request.output = output.value_or("");
-    if (model && *model != "bpe" && *model != "unigram")
-      throw UserError("--model must be bpe or unigram, is '{}'", *model);
-    if (model == "unigram") t.model = SubwordModel::unigram;
+    t.model = model.value_or(t.model);
     t.vocab_size = vocab_size.value_or(t.vocab_size);
     t.byte_fallback = !no_byte_fallback;
     t.split_digits = !join_digits;

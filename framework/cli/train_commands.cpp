@@ -157,9 +157,8 @@ struct Merge {
     options.texts("adapter", adapters,
                   "this adapter instead of the one in output_dir: DIR or DIR=WEIGHT; several are added up", "DIR");
     options.text("output", output, "the new model directory; with --format gguf the new file", "PATH");
-    options.text("format", format, "safetensors (a model directory), or gguf: one file for llama.cpp and ollama",
-                 "FORMAT");
-    options.values("format", {"safetensors", "gguf"});
+    options.choice("format", format, {"safetensors", "gguf"},
+                   "safetensors (a model directory), or gguf: one file for llama.cpp and ollama");
     options.text("dtype", dtype, "with --format gguf: type of the weights, as dml convert has them", "TYPE");
     options.values("dtype", stored_types());
     options.take_overrides(overrides);
@@ -170,11 +169,10 @@ int run_merge(const std::vector<std::string>& words) {
   Merge m;
   m.options.parse(words);
   if (!m.output) throw UserError("merge needs --output PATH");
-  if (m.format && *m.format != "gguf" && *m.format != "safetensors")
-    throw UserError("--format: '{}' is not one of safetensors, gguf", *m.format);
   const bool gguf = m.format == "gguf";
   if (m.dtype && !gguf)
     throw UserError("--dtype goes with --format gguf; dml convert changes the type of a model directory");
+  if (!gguf) require_directory_name("--output", *m.output);
   RecipeFile file = load_recipe_to_run(m.recipe, m.overrides, RecipeUse::measure, {.rows = false});
   show_notes(file);
   merge(file, m.adapters, *m.output, gguf ? std::optional(m.dtype.value_or("")) : std::nullopt);
@@ -283,6 +281,7 @@ int plan_learning_rate(const RecipeFile& file) {
 int run_plan(const std::vector<std::string>& words) {
   Plan p;
   p.options.parse(words);
+  if (p.ranks && p.lr) throw UserError("set either --ranks or --lr, not both");
   if (p.ranks) return plan_ranks(p);
   if (p.bandwidth || p.latency || p.ranks_per_host)
     throw UserError("--bandwidth, --latency and --ranks-per-host require --ranks");

@@ -64,13 +64,15 @@ std::vector<RowScore> read_scores(const std::string& path) {
   return out;
 }
 
+std::vector<std::string> score_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : kValues) names.emplace_back(name);
+  return names;
+}
+
 std::vector<std::size_t> sorted_scores(const std::vector<RowScore>& scores, const std::string& by, bool lowest) {
   const auto found = std::ranges::find(kValues, by, [](const auto& v) { return std::string(v.first); });
-  if (found == kValues.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : kValues) names.push_back(name);
-    throw UserError("there is no score '{}'{}", by, did_you_mean(by, names));
-  }
+  if (found == kValues.end()) throw UserError("there is no score '{}'{}", by, did_you_mean(by, score_names()));
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   if (!found->second) return order;

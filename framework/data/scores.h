@@ -27,8 +27,10 @@ std::string score_line(std::size_t row, const RowScore& score);
 /// UserError naming the first line that is not a score.
 std::vector<RowScore> read_scores(const std::string& path);
 
-/// Row numbers sorted by a value: loss, perplexity (the same order), base_loss, difference, tokens, trained_tokens or
-/// row; largest first, or smallest first with `lowest`. Stable. UserError for an unknown name.
+/// The values by which rows can be sorted: loss, perplexity (the same order), base_loss, …, row.
+std::vector<std::string> score_names();
+/// Row numbers sorted by a value; largest first, or smallest first with `lowest`. Stable. UserError for an unknown
+/// name.
 std::vector<std::size_t> sorted_scores(const std::vector<RowScore>& scores, const std::string& by, bool lowest);
 
 }  // namespace dml

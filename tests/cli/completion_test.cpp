@@ -86,6 +86,7 @@ TEST_F(Completion, OfValuesInBash) {
   EXPECT_THAT(bash({"convert", "outputs", "--dtype", "q4"}), ElementsAre("q4_k_m", "q4_k_s", "q4_1", "q4_0"));
   EXPECT_THAT(bash({"inspect", "other.yaml", "--split", "v"}), ElementsAre("validation"));
   EXPECT_THAT(bash({"inspect", "other.yaml", "--by", "trained"}), ElementsAre("trained_tokens"));
+  EXPECT_THAT(bash({"inspect", "other.yaml", "--by", "per"}), ElementsAre("perplexity"));
   EXPECT_THAT(bash({"serve", "other.yaml", "--chat-template", "chat"}), ElementsAre("chatml"));
 }
 
@@ -124,7 +125,7 @@ TEST_F(Completion, InZshIsAValidScript) {
   EXPECT_TRUE(script.starts_with("#compdef dml\n"));
   for (const Command& c : commands()) EXPECT_THAT(script, testing::HasSubstr("\n    " + c.name + ")\n")) << c.name;
   for (const std::string& key : keys()) EXPECT_THAT(script, testing::HasSubstr("'--" + key + "=[")) << key;
-  EXPECT_THAT(script, testing::HasSubstr(":FORMAT:(safetensors gguf)'"));
+  EXPECT_THAT(script, testing::HasSubstr(":safetensors|gguf:(safetensors gguf)'"));
   EXPECT_THAT(script, testing::HasSubstr("'1:LIST:(models prompts "));
   if (!has_tool("zsh")) GTEST_SKIP() << "there is no zsh";
   EXPECT_THAT(lines_of("zsh", "zsh -n script && echo read\n"), ElementsAre("read"));

@@ -66,6 +66,59 @@ TEST(OptionWords, ThatHaveTheNameOfAKeyDoNotTakeItsValues) {
   }
 }
 
+std::string refusal_of(const std::vector<std::string>& words) {
+  Tool tool;
+  std::optional<double> rate;
+  std::optional<std::string> note;
+  std::optional<int> level;
+  tool.options.number("rate", rate, "a number");
+  tool.options.text("note", note, "a text");
+  tool.options.text("file", note, "a file", "FILE");
+  tool.options.choice("level", level, {{"low", 1}, {"high", 2}}, "a choice");
+  try {
+    tool.options.parse(words);
+  } catch (const UserError& e) {
+    const std::string text = e.what();
+    return text.substr(0, text.find('\n'));
+  }
+  return "";
+}
+
+TEST(OptionValues, AreDecimalNumbers) {
+  Tool w;
+  w.options.parse({"do", "--ranks", "010"});
+  EXPECT_EQ(w.ranks, 10);
+  EXPECT_EQ(refusal_of({"do", "--rate", "08.5e-1", "-n", "09"}), "");
+  EXPECT_EQ(refusal_of({"do", "-n", "0x10"}), "--ranks must be a whole number, is '0x10'");
+  EXPECT_EQ(refusal_of({"do", "--ranks=1.5"}), "--ranks must be a whole number, is '1.5'");
+  EXPECT_EQ(refusal_of({"do", "-n", "99999999999999999999"}), "--ranks: 99999999999999999999 is out of range");
+  EXPECT_EQ(refusal_of({"do", "--rate", "0,5"}), "--rate must be a number, is '0,5'");
+  EXPECT_EQ(refusal_of({"do", "--rate", "nan"}), "--rate must be a number, is 'nan'");
+  EXPECT_EQ(refusal_of({"do", "--rate", "1e999"}), "--rate: 1e999 is out of range");
+  EXPECT_EQ(refusal_of({"do", "-n", "1", "--ranks", "2"}), "--ranks is given twice");
+  EXPECT_EQ(refusal_of({"do", "--rate"}), "--rate needs a value");
+}
+
+TEST(OptionValues, OfAChoiceAreItsWords) {
+  std::optional<int> level;
+  Options options("tool", "tool", {});
+  options.choice("level", level, {{"low", 1}, {"high", 2}}, "a choice");
+  options.parse({"--level", "high"});
+  EXPECT_EQ(level, 2);
+  EXPECT_EQ(options.page().options.at(0).placeholder, "low|high");
+  EXPECT_EQ(refusal_of({"do", "--level", "hihg"}), "--level: there is no 'hihg'; did you mean 'high'?");
+  EXPECT_EQ(refusal_of({"do", "--level", "x"}), "--level: there is no 'x'; choose from low, high");
+}
+
+// As from a shell variable that is not set.
+TEST(OptionValues, MayBeEmptyOnlyInTexts) {
+  EXPECT_EQ(refusal_of({"do", "--note", ""}), "");
+  EXPECT_EQ(refusal_of({"do", "--file", ""}), "--file: is empty");
+  EXPECT_EQ(refusal_of({"do", "--level="}), "--level: is empty");
+  EXPECT_EQ(refusal_of({"do", "-n", ""}), "--ranks: is empty");
+  EXPECT_EQ(refusal_of({""}), "an argument is empty");
+}
+
 TEST(OptionWords, BeforeACommandAreThoseOfTheLauncher) {
   const Tool w;
   EXPECT_EQ(w.options.leading({"--force", "-n", "2", "--output=x", "--progress", "plain", "--quiet", "train", "-n"}),

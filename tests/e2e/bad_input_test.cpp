@@ -154,6 +154,57 @@ TEST_F(BadInput, AnOutputThatIsAnInput) {
   EXPECT_EQ(results_in(folder_), before);
 }
 
+// Before any work, since nothing of it could be kept.
+TEST_F(BadInput, AnOutputThatIsAFolder) {
+  alpaca("rows.jsonl", 8);
+  const std::string rows = at("rows.jsonl"), r = recipe("r.yml", tiny_lora());
+  const std::string ask = write("ask.jsonl", "{\"prompt\": \"What is a cat?\"}\n");
+  const std::string batch = write("batch.jsonl", "{\"custom_id\": \"a\", \"method\": \"POST\", \"body\": {}}\n");
+  fs::create_directory(at("folder"));
+  const std::map<std::string, std::string> before = results_in(folder_);
+  for (const std::string& place : {at("folder"), at("none/")})
+    for (const Words& words : {Words{"score", r, "--output", place}, Words{"inspect", r, "--html", place},
+                               Words{"report", at("out"), "--output", place},
+                               Words{"infer", "--base-model", base_directory(), "--input", ask, "--output", place},
+                               Words{"serve", "--base-model", base_directory(), "--input", batch, "--output", place}})
+      expect_refused(dml(words), 2, {words[words.size() - 2] + ": " + place + " is a folder; name a file in it"});
+  for (const Words& words : {Words{"merge", r, "--output", at("m.gguf")},
+                             Words{"convert", base_directory(), "--dtype", "bf16", "--output", at("m.gguf")}})
+    expect_refused(dml(words), 2, {"m.gguf is the name of a GGUF file; add --format gguf"});
+  EXPECT_EQ(results_in(folder_), before);
+}
+
+TEST_F(BadInput, WordsThatWouldHaveNoEffect) {
+  alpaca("rows.jsonl", 8);
+  const std::string r = recipe("r.yml", tiny_model() + Keys{{"dataset_prepared_path", at("prepared")}});
+  const Json summary = parse_json(out_of({"inspect", r, "--json"}), "inspect");
+  const std::string prepared = summary["folder"];
+  const std::string no_recipe = "--lora_r: keys of a recipe go with a RECIPE";
+  expect_refused(dml({"infer", "--base-model", base_directory(), "--prompt", "x", "--output", at("o")}), 2,
+                 {"--output is for the answers to --input FILE"});
+  expect_refused(dml({"infer", "--base-model", base_directory(), "--prompt", "x", "--lora_r", "3"}), 2, {no_recipe});
+  expect_refused(dml({"inspect", prepared, "--lora_r", "3"}), 2, {no_recipe});
+  expect_refused(dml({"doctor", "--lora_r", "3"}), 2, {no_recipe});
+  expect_refused(dml({"score", base_directory(), "--input", at("rows.jsonl"), "--lora_r", "3"}), 2, {no_recipe});
+  expect_refused(dml({"inspect", r, "--model", base_directory()}), 2, {"--model goes with a prepared folder"});
+  expect_refused(dml({"inspect", r, "--rows", "-1"}), 2, {"--rows: must be at least 1, is -1"});
+  expect_refused(dml({"inspect", r, "--random", "0"}), 2, {"--random: must be at least 1, is 0"});
+  expect_refused(dml({"plan", r, "--ranks", "2", "--lr"}), 2, {"set either --ranks or --lr"});
+  expect_refused(dml({"help", "train", "x"}), 2, {"unexpected argument 'x'"});
+  const std::string grid = write("grid.yml", "learning_rate: [1e-4]\n");
+  expect_refused(dml({"sweep", r, "--grid", grid, "--output", at("sweep"), "--output_dir", at("x")}), 2,
+                 {"--output_dir: every run gets its own folder inside --output"});
+  expect_refused(dml({"sweep", r, "--grid", grid, "--output", grid}), 2, {"grid.yml is a file"});
+}
+
+TEST_F(BadInput, AModelInTheRecipesPlace) {
+  const std::string gguf = write("m.gguf", "GGUF");
+  for (const std::string& model : {base_directory(), gguf})
+    expect_refused(dml({"infer", model, "--prompt", "x"}), 2,
+                   {model + ": is a model, not a recipe", "--base-model " + model});
+  expect_refused(dml({"train", at("")}), 2, {"is a directory; name the recipe file in it"});
+}
+
 TEST_F(BadInput, AnUnknownCommandOptionOrRecipe) {
   expect_refused(dml({"trian", "r.yml"}), 2, {"trian", "did you mean 'train'"});
   expect_refused(dml({"merge-lora", "r.yml"}), 2, {"unknown command 'merge-lora'; did you mean 'merge'?"});

@@ -1,10 +1,11 @@
 // What the table of cases does not cover: storages, single rows, odd modes, optimizers, and walks without memory.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
+#include <fstream>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -13,7 +14,6 @@
 #include "core/arena.h"
 #include "core/bf16.h"
 #include "core/error.h"
-#include "core/files.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "kernels/attention.h"
@@ -58,7 +58,8 @@ TEST(GemmDeathTest, ByOpenBlasWithoutRoomForItsBufferIsAnError) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto multiply = [] {
     alarm(60);
-    const auto pages = static_cast<rlim_t>(std::stoll(read_file("/proc/self/statm")));
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
     const rlim_t most = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{64} << 20);
     const rlimit limit{most, most};
     setrlimit(RLIMIT_AS, &limit);
