@@ -1,10 +1,10 @@
 // What the table of cases does not cover: storages, single rows, odd modes, optimizers, and walks without memory.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <numeric>
