@@ -177,7 +177,7 @@ TEST_F(BadInput, AnOutputThatIsAFolder) {
 TEST_F(BadInput, WordsThatWouldHaveNoEffect) {
   alpaca("rows.jsonl", 8);
   const std::string r = recipe("r.yml", tiny_model() + Keys{{"dataset_prepared_path", at("prepared")}});
-  const Json summary = parse_json(out_of({"inspect", r, "--json"}), "inspect");
+  const Json summary = parse_json(dml({"inspect", r, "--json"}).out, "inspect");
   const std::string prepared = summary["folder"];
   const std::string no_recipe = "--lora_r: keys of a recipe go with a RECIPE";
   expect_refused(dml({"infer", "--base-model", base_directory(), "--prompt", "x", "--output", at("o")}), 2,
