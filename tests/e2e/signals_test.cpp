@@ -182,7 +182,7 @@ TEST_F(Signals, IntEndsACommandThatWritesAFileAndLeavesNothing) {
 
 class KeptAnswers : public Signals {
  protected:
-  static constexpr int kRows = 120;
+  static constexpr int kRows = 300;  // more than are answered together
 
   // Rows whose answers are sampled: those of a run that was continued must not depend on where it stopped.
   std::string prompts() const {

@@ -7,11 +7,13 @@
 
 #include "assembly/base_model.h"
 #include "assembly/model_output.h"
+#include "checkpoint/quantization_config.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "dist/comm.h"
 #include "dist/thread_ranks.h"
+#include "pipeline/convert.h"
 #include "pipeline/merge.h"
 #include "pipeline/run_plan.h"
 #include "pipeline/train.h"
@@ -203,6 +205,18 @@ TEST_F(Qlora, MergesIntoTheBaseThatWasTrainedOn) {
   write_base(file.recipe, "base-of-merge");
   merge(same, {at("trained")}, at("merged-in-f32"));
   EXPECT_EQ(read_file(at("merged") + "/model.safetensors"), read_file(at("merged-in-f32") + "/model.safetensors"));
+}
+
+TEST_F(Qlora, TheAdapterSaysHowItsBaseWasQuantized) {
+  Keys keys = adapter("qlora", "base", "says");
+  keys["save_strategy"] = "steps";
+  keys["save_steps"] = "5";
+  run(recipe(keys));
+  convert({.input = at("says"), .output = at("converted"), .format = "peft", .base_model = at("base")});
+  for (const char* folder : {"says", "says/checkpoint-5", "converted"})
+    EXPECT_EQ(read_quantization_config(at(folder)), DType::nf4) << folder;
+  run(recipe(adapter("lora", "base", "says")));
+  EXPECT_FALSE(read_quantization_config(at("says"))) << "of the run before";
 }
 
 TEST_F(Qlora, LayersThatTheAdapterSavesWholeStartFromTheirOwnValues) {
