@@ -198,8 +198,9 @@ TEST_F(BadInput, WordsThatWouldHaveNoEffect) {
 }
 
 TEST_F(BadInput, AModelInTheRecipesPlace) {
-  const std::string gguf = write("m.gguf", "GGUF");
-  for (const std::string& model : {base_directory(), gguf})
+  const std::string gguf = write("m.gguf", "GGUF"), folder = copy_of_base("model");
+  fs::remove(folder + "/recipe.yml");  // a result of dml has one
+  for (const std::string& model : {folder, gguf})
     expect_refused(dml({"infer", model, "--prompt", "x"}), 2,
                    {model + ": is a model, not a recipe", "--base-model " + model});
   expect_refused(dml({"train", at("")}), 2, {"is a directory; name the recipe file in it"});

@@ -173,7 +173,7 @@ TEST_F(Init, NeverOverwritesAndReportsErrorsInOneLine) {
   expect_refused(here({"init", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "pairs.jsonl"}), 2,
                  {"preferences are trained on top of a model"});
   expect_refused(here({"init", base_directory(), "faq.csv", "-o", "a.yml", "--adapter", "dora"}), 2,
-                 {"none, lora or qlora"});
+                 {"--adapter: there is no 'dora'; did you mean 'lora'?"});
   expect_refused(here({"tokenizer", "train", "faq.csv", "-o", "t", "--vocab-size", "90000"}), 2,
                  {"is too large", "use --vocab-size"});
   expect_refused(here({"tokenizer", "train", "gone.txt", "-o", "t"}), 2, {"gone.txt: no such file"});
