@@ -5,12 +5,12 @@
 #include <pcre2.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "core/error.h"
 #include "core/shown.h"
 #include "core/utf8.h"
+#include "core/virtual_threads.h"
 
 namespace dml {
 namespace {
@@ -20,7 +20,7 @@ constexpr std::uint32_t kMaxSteps = 1'000'000, kMaxDepth = 100'000, kMaxHeapKb =
 // Number of start positions per call; the time is checked in between, so that patterns of quadratic cost are stopped,
 // too.
 constexpr std::size_t kWindow = 1024;
-constexpr std::chrono::milliseconds kSearchBudget{5000};
+constexpr double kSearchSeconds = 5;  // of the processor: other programs do not affect it
 
 // Python's \Z does not match before a final newline; PCRE2 writes it \z.
 std::string from_python(std::string_view pattern) {
@@ -145,7 +145,7 @@ void Regex::search(std::string_view text, const Found& found) const {
   MatchData data(compiled_->code);
   std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
       pcre2_match_context_copy(compiled_->limits), pcre2_match_context_free);
-  auto deadline = std::chrono::steady_clock::now() + kSearchBudget + std::chrono::milliseconds(text.size() >> 10);
+  const double last_second = thread_seconds() + kSearchSeconds + static_cast<double>(text.size()) * 1e-6;
   auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   auto skip_inside = [&](std::size_t i) {  // advance to the beginning of a character
     while (i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) ++i;
@@ -159,7 +159,7 @@ void Regex::search(std::string_view text, const Found& found) const {
     if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) compiled_->give_up("takes too many steps", text.size());
     if (start - checked >= kWindow || rc < 0) {
       checked = start;
-      if (std::chrono::steady_clock::now() > deadline) compiled_->give_up("takes too long", text.size());
+      if (thread_seconds() > last_second) compiled_->give_up("takes too long", text.size());
     }
     if (rc < 0) {
       if (limit == text.size()) break;

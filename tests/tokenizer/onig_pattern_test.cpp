@@ -51,8 +51,9 @@ TEST(OnigPattern, FindsTheSameInALongText) {
   const std::string part = "éé 12 ", text = copies_of(part, kCount);
   for (const char* pattern : {"\\d+", "(?<=é) ", "é++", "2(?= )", "\\b"}) {
     Ranges expected;
+    const Ranges in_part = found(pattern, part);
     for (std::uint32_t i = 0; i < kCount; ++i)
-      for (ByteRange r : found(pattern, part)) expected.push_back({r.begin + i * 8, r.end + i * 8});
+      for (ByteRange r : in_part) expected.push_back({r.begin + i * 8, r.end + i * 8});
     EXPECT_EQ(found(pattern, text), expected) << pattern;
   }
 }

@@ -4,13 +4,14 @@
 #include <oniguruma.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <string>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/shown.h"
 #include "core/utf8.h"
+#include "core/virtual_threads.h"
 #include "tokenizer/text/unicode.h"
 
 namespace dml {
@@ -24,7 +25,7 @@ constexpr unsigned kMaxStack = 1u << 22;
 // The library cannot be interrupted, and a search of possessive repetitions takes quadratic time without counting a
 // step. So it searches no more than this; in longer texts every start position is one call.
 constexpr std::size_t kMaxSearched = 32 << 10;
-constexpr std::chrono::milliseconds kSearchTime{5000};
+constexpr double kSearchSeconds = 5;
 
 const OnigUChar* bytes(std::string_view text) { return reinterpret_cast<const OnigUChar*>(text.data()); }
 
@@ -105,7 +106,10 @@ void OnigPattern::find_all(std::string_view text, std::vector<ByteRange>& matche
   if (text.empty()) return;
   if (text.size() > INT_MAX) compiled_->give_up("cannot be used", text.size());
   thread_local const OnigSearch search;
-  const auto deadline = std::chrono::steady_clock::now() + kSearchTime + std::chrono::milliseconds(text.size() >> 10);
+  // Processor time, which other programs do not affect. To ask for it costs as much as a short search, so first the
+  // clock is looked at.
+  const double began = thread_seconds(), most = kSearchSeconds + static_cast<double>(text.size()) * 1e-6;
+  const Clock::time_point start = Clock::now();
   const OnigUChar *first = bytes(text), *last = first + text.size();
   const auto behind_character = [&](std::size_t i) { return i < text.size() ? i + char_length(text[i]) : i + 1; };
   std::size_t at = 0;
@@ -116,7 +120,8 @@ void OnigPattern::find_all(std::string_view text, std::vector<ByteRange>& matche
                          : onig_match_with_param(compiled_->regex, first, last, first + at, search.region.get(),
                                                  ONIG_OPTION_NONE, search.limits.get());
     if (rc < ONIG_MISMATCH) compiled_->give_up("takes too many steps", text.size());
-    if (std::chrono::steady_clock::now() > deadline) compiled_->give_up("takes too long", text.size());
+    if (seconds_since(start) > most && thread_seconds() - began > most)
+      compiled_->give_up("takes too long", text.size());
     if (rc == ONIG_MISMATCH) {
       if (whole) return;
       at = behind_character(at);
