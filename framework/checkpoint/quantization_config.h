@@ -1,5 +1,5 @@
-// quantization_config.json beside an adapter: how the base was quantized while the adapter was trained. PEFT's
-// adapter_config.json does not say it, and on other values of the base an adapter computes something else.
+// quantization_config.json beside an adapter says how the base was quantized while the adapter was trained. PEFT's
+// adapter_config.json does not say it, and on a base with other values the adapter gives other results.
 //
 // It has the fields of transformers' BitsAndBytesConfig, which from_dict() reads.
 #pragma once

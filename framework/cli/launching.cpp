@@ -36,8 +36,9 @@ std::vector<std::string> line_of_ranks(LaunchRequest request) {
 int run_ranks(const LaunchRequest& request, const std::vector<std::string>& line, bool trains) {
   const int code = run_launcher(line, trains);
   const bool above_signals = code >= 128 + NSIG;
-  // With the code of an internal error MPI ends a process that it cannot initialize, and mpirun itself fails with it or
-  // with one above those of signals. On one host, what they say about that is lost with mpirun's other messages.
+  // MPI ends a process that it cannot initialize with the code of an internal error. mpirun itself fails with that
+  // code, too, or with one above those of signals. On one host, mpirun's messages, which would name the cause, are
+  // hidden.
   if (code == static_cast<int>(ExitCode::internal) || above_signals)
     if (const std::string problem = launcher_problem(request, this_host()); !problem.empty()) {
       log_error("{}; --verbose shows mpirun's messages, and dml doctor examines this host", problem);

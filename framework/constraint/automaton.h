@@ -71,7 +71,8 @@ class Automaton {
   std::size_t bytes() const {
     return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>) + data_bytes();
   }
-  /// Limits what the calls from now on may do together, transitions in the table aside; see WorkLimit.
+  /// Limits the work of all later calls together; a transition that is in the table already costs nothing. See
+  /// WorkLimit.
   virtual void limit_work(std::size_t most) { work_.limit(most); }
   bool accepts(std::string_view text) {
     const State end = after(start(), text);

@@ -34,7 +34,7 @@ class Languages {
   static constexpr std::uint32_t kUnbounded = UINT32_MAX;
   static constexpr char32_t kLast = 0x10FFFF;
 
-  /// `work`: is spent on expressions and transitions.
+  /// `work`: the limit that new expressions and transitions count against.
   explicit Languages(WorkLimit& work);
 
   // Constructors; all of them normalize the expression.

@@ -11,9 +11,9 @@ namespace dml {
 
 class WorkLimit {
  public:
-  /// What may be spent from now on, in steps of about 0.05 µs; without a call, any amount.
+  /// Sets the number of steps, of about 0.05 µs each, that may be spent from now on. Without a call there is no limit.
   void limit(std::size_t most) { left_ = most; }
-  /// UserError when less is left.
+  /// Throws UserError when fewer steps are left.
   void spend(std::size_t steps) {
     if (steps > left_) {
       left_ = 0;

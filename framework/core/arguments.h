@@ -1,4 +1,4 @@
-// The arguments of a row of a table, as the row declares them, and their values, as a recipe gives them.
+// Arguments that an optimizer, a check or a plug-in declares, and the values that a recipe gives them.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ KeptRows::~KeptRows() {
   if (file_ && !partial_.empty() && rows_ == 0) unlink(partial_.c_str());
 }
 
-// A row that a kill cut off is dropped.
+// Reads the complete rows. The last row is dropped if the process was killed while writing it.
 void KeptRows::take_earlier() {
   constexpr std::size_t kLargest = std::size_t{1} << 36;
   const std::string text = read_file(partial_, kLargest);
@@ -75,7 +75,7 @@ void KeptRows::append(std::string_view line) {
   row += '\n';
   try {
     write_all(file_.get(), row.data(), row.size(), partial_.empty() ? path_ : partial_);
-  } catch (const IoError&) {  // the disk is full: no half of a row stays
+  } catch (const IoError&) {  // the disk is full: the part of the row that was written is removed
     if (!partial_.empty() && ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0)
       log_warning("{}: the last row is not complete", partial_);
     throw;

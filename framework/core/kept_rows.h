@@ -1,7 +1,8 @@
-// Rows of a file that take long to compute: an interrupted run keeps them, and another one continues after them.
+// Writes a file whose rows take long to compute, such as answers: an interrupted run keeps the rows that it computed,
+// and a later run continues after them.
 //
-// They are written to PATH.partial, each row at once when it is complete; commit() renames that file to PATH. So PATH
-// is complete or what it was before, and after a signal or a kill PATH.partial has whole rows.
+// Each row is written to PATH.partial as soon as it is complete; commit() renames that file to PATH. So PATH is either
+// complete or unchanged, and PATH.partial has only complete rows, even after the process was killed.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@ namespace dml {
 
 class KeptRows {
  public:
-  /// `resume`: continues PATH.partial, if there is one; otherwise one that is there is a UserError. A path that cannot
-  /// be replaced (a device, a pipe) is written directly.
+  /// `resume`: continues PATH.partial if it exists. Without `resume`, a PATH.partial that exists is a UserError. A path
+  /// that cannot be replaced (a device, a pipe) is written directly.
   KeptRows(std::string path, bool resume);
   /// The name of PATH.partial; "" for a path that is written directly.
   static std::string partial_name(const std::string& path);

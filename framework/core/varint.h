@@ -19,7 +19,7 @@ std::optional<std::uint64_t> read_varint(NextByte next_byte) {
   return std::nullopt;
 }
 
-/// The signed number that 0, −1, 1, −2 … as 0, 1, 2, 3 … stands for, in two's complement.
+/// Decodes the zigzag code of a signed number (0, 1, 2, 3 mean 0, −1, 1, −2). The result is in two's complement.
 constexpr std::uint64_t unzigzag(std::uint64_t code) { return (code >> 1) ^ (~(code & 1) + 1); }
 
 }  // namespace dml

@@ -66,7 +66,7 @@ void RunPlan::plan_copies() {
   const std::size_t room = available_memory(), copies = memory.snapshot * static_cast<std::size_t>(comm.local_size());
   const bool too_much = addresses_limited() || (room > 0 && still_needed(memory.activations) + copies > room / 10 * 9);
   if (comm.any(too_much)) memory.snapshot = 0;
-  // Copying and direct writing take other collectives, so a rank without state of its own follows the others.
+  // Copying and direct writing use different collectives, so a rank without state of its own must follow the others.
   saves_in_background = comm.any(memory.snapshot > 0);
 }
 

@@ -244,8 +244,8 @@ const std::vector<PairLossRow>& pair_losses() {
        .help = "sigmoid, of means over tokens",
        .losses = with_reference<sigmoid_norm_loss>,
        .by_token_means = true},
-      // Its penalty is for answers that are less likely than under the reference, which only reverse_kl tells by the
-      // sign.
+      // The penalty applies to chosen answers that are less likely than under the reference. Only with reverse_kl does
+      // the sign of the log ratio show which those are.
       {.name = "dpop",
        .help = "sigmoid, with 50 times the loss of likelihood of a chosen answer as a penalty (DPO-Positive, λ = 50)",
        .losses = with_reference<positive_loss>,
