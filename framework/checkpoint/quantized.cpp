@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-constexpr JsonLimits kManifestLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
+constexpr JsonLimits kQuantizedManifestLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
 std::string digest_of_base(const ModelFiles& base, const QuantizedLayout& layout, DType scheme,
                            const std::string& root) {
@@ -90,7 +90,7 @@ void QuantizedBase::build(const ModelSpec& spec, const ModelFiles& base, const s
 
 void QuantizedBase::load(const ModelFiles& base) {
   const std::string path = folder_ + "/manifest.json";
-  Json manifest = read_json(path, kManifestLimits);
+  Json manifest = read_json(path, kQuantizedManifestLimits);
   if (auto version = json_integer(manifest, "version", -1, path); version != kVersion)
     throw UserError("{}: version {}, expected {}", path, version, kVersion);
   if (json_string(manifest, "digest", "", path) != digest_) throw UserError("{}: is that of another base", path);

@@ -9,37 +9,33 @@
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "core/rounding.h"
+#include "kernels/element_tasks.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;
 constexpr std::int64_t kMaxPartials = 1024;  // of a reduction, whose partial results are on the stack
 
 std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
 std::int64_t reduction_grain(std::int64_t n) {
   std::int64_t even = ceil_div(n, kMaxPartials);
-  return std::max(kGrain, round_up(even, 16));
-}
-
-std::int64_t rows_per_task(std::int64_t cols) {
-  return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, cols));
+  return std::max(kTaskElements, round_up(even, 16));
 }
 
 }  // namespace
 
 void fill(std::span<float> x, float value) {
   ProfileScope profiled("fill");
-  parallel_ranges(static_cast<std::int64_t>(x.size()), kGrain,
+  parallel_ranges(static_cast<std::int64_t>(x.size()), kTaskElements,
                   [&](std::int64_t first, std::int64_t last) { std::fill(x.data() + first, x.data() + last, value); });
 }
 
 void copy(ConstMat from, Mat to) {
   ProfileScope profiled("copy");
   DML_CHECK(from.size() == to.size());
-  parallel_ranges(from.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(from.size(), kTaskElements, [&](std::int64_t first, std::int64_t last) {
     std::memcpy(to.data + first, from.data + first, bytes(last - first));
   });
 }
@@ -47,28 +43,28 @@ void copy(ConstMat from, Mat to) {
 void add_scaled(ConstMat x, float a, Mat y) {
   ProfileScope profiled("add_scaled");
   DML_CHECK(x.size() == y.size());
-  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(x.size(), kTaskElements, [&](std::int64_t first, std::int64_t last) {
     loops().add_scaled(x.data + first, a, y.data + first, last - first);
   });
 }
 
 void scale(Mat x, float a) {
   ProfileScope profiled("scale");
-  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(x.size(), kTaskElements, [&](std::int64_t first, std::int64_t last) {
     loops().set_scaled(x.data + first, a, x.data + first, last - first);
   });
 }
 
 void soft_cap(float cap, Mat x) {
   ProfileScope profiled("soft_cap");
-  parallel_ranges(x.size(), kGrain,
+  parallel_ranges(x.size(), kTaskElements,
                   [&](std::int64_t first, std::int64_t last) { loops().softcap(x.data + first, last - first, cap); });
 }
 
 void clip(ConstMat from, float limit, Mat to) {
   ProfileScope profiled("clip");
   DML_CHECK(from.size() == to.size());
-  parallel_ranges(to.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(to.size(), kTaskElements, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) to.data[i] = std::clamp(from.data[i], -limit, limit);
   });
 }
@@ -76,7 +72,7 @@ void clip(ConstMat from, float limit, Mat to) {
 void clip_backward(ConstMat from, float limit, Mat d) {
   ProfileScope profiled("clip_backward");
   DML_CHECK(from.size() == d.size());
-  parallel_ranges(d.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(d.size(), kTaskElements, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i)
       if (std::abs(from.data[i]) > limit) d.data[i] = 0;
   });
@@ -139,7 +135,7 @@ void sum_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to) {
 void round_to_bf16(ConstMat from, MatrixView<bf16> to) {
   ProfileScope profiled("round_to_bf16");
   DML_CHECK(from.size() == to.size());
-  parallel_ranges(from.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(from.size(), kTaskElements, [&](std::int64_t first, std::int64_t last) {
     loops().to_bf16(from.data + first, last - first, to.data + first);
   });
 }
@@ -147,7 +143,7 @@ void round_to_bf16(ConstMat from, MatrixView<bf16> to) {
 void widen_bf16(MatrixView<bf16> from, Mat to) {
   ProfileScope profiled("widen_bf16");
   DML_CHECK(from.size() == to.size());
-  parallel_ranges(from.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(from.size(), kTaskElements, [&](std::int64_t first, std::int64_t last) {
     loops().from_bf16(from.data + first, last - first, to.data + first);
   });
 }
@@ -161,7 +157,7 @@ void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t offs
   }
   // An element is kept if uniform(i) = (word >> 8) · 2⁻²⁴ ≥ p.
   auto threshold = static_cast<std::uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24));
-  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(x.size(), kTaskElements, [&](std::int64_t first, std::int64_t last) {
     loops().dropout(x.data + first, last - first, threshold, 1 / (1 - p),
                     static_cast<std::uint64_t>((offset + first) / 4), random.key().data(), random.high().data(),
                     y.data + first);

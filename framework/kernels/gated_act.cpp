@@ -10,7 +10,7 @@
 
 namespace dml::kernels {
 namespace {
-constexpr std::int64_t kGrain = 8192, kBlock = 1024;
+constexpr std::int64_t kGrain = 8192, kPiece = 1024;
 
 // Whether loops().activate has it.
 bool is_plain(Activation act) { return act != Activation::xielu && act != Activation::clamped_silu; }
@@ -50,7 +50,7 @@ void gradients(Activation act, const float* dh, float* gate, float* up, std::int
 template <class F>
 void each_block(std::int64_t size, F f) {
   parallel_ranges(size, kGrain, [&](std::int64_t first, std::int64_t last) {
-    for (; first < last; first += kBlock) f(first, std::min(kBlock, last - first));
+    for (; first < last; first += kPiece) f(first, std::min(kPiece, last - first));
   });
 }
 
@@ -58,7 +58,7 @@ void each_block(std::int64_t size, F f) {
 template <class F>
 void each_widened_block(const RoundedGateUp& in, F f) {
   each_block(in.up.size(), [&](std::int64_t first, std::int64_t count) {
-    alignas(64) float gate[kBlock], up[kBlock];
+    alignas(64) float gate[kPiece], up[kPiece];
     loops().from_bf16(in.gate.data + first, count, gate);
     loops().from_bf16(in.up.data + first, count, up);
     f(first, count, gate, up);

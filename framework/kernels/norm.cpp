@@ -7,17 +7,13 @@
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "core/rounding.h"
+#include "kernels/element_tasks.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kElements = 16384;  // of a task
-constexpr std::int64_t kBlocks = 32;       // maximum number of partial sums of the weight's gradient
-
-std::int64_t rows_per_task(std::int64_t cols) {
-  return std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, cols));
-}
+constexpr std::int64_t kBlocks = 32;  // maximum number of partial sums of the weight's gradient
 
 // Runs backward(row, dw, db) over all rows. Gradients of weights are summed per block of rows, then over blocks in
 // order.

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kSlabRows = 1036;  // packed at a time where the rows are not: 74 · 14, about two megabytes
 constexpr std::int64_t kShareCols = 128;  // columns of a task's last step that a thread takes at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
-constexpr double kFar = 2;                // extra cost of packing a value that another core wrote, relative to packing
+constexpr double kFarCost = 2;            // extra cost of packing a value that another core wrote, relative to packing
 constexpr double kClearly = 0.95;  // share packing only if the estimated time is below this fraction of the other
 
 // The division of an (m, n) result for a number of threads: the parts that finish first, with what packing costs. Every
@@ -44,7 +44,7 @@ Parts parts_of(std::int64_t m, std::int64_t n, bool packed, std::int64_t cores) 
       auto rows = static_cast<double>(p.rows), cols = static_cast<double>(p.cols);
       // Rows are written by the thread that has them in every operation (core/parallel.h); of those of a task that
       // takes a part of the columns only, others wrote the rest.
-      const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
+      const double far = kFarCost * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
       p.time = static_cast<double>(ceil_div(tasks, cores)) *
                (rows * cols + product_loops().packing * (rows + (packed ? 0 : cols) + far * rows));
       if (p.rows <= round_up(kSlabRows, mr) && (best.time == 0 || p.time < best.time)) best = p;

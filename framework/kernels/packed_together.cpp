@@ -14,7 +14,7 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kRoomOfThread = 256 << 10;  // floats of packed operands for each thread
-constexpr std::int64_t kMaxRows = 1036;            // of a tile
+constexpr std::int64_t kMaxTileRows = 1036;        // of a tile
 constexpr std::int64_t kPieceCols = 64;            // at most, of a tile's columns that a thread takes at once
 constexpr std::int64_t kTasksOfThread = 4, kMaxBlocks = 8;
 constexpr double kReading = 0.3;  // cost of reading a packed value, relative to packing it
@@ -152,7 +152,7 @@ Together together(const Product& p, std::int64_t threads) {
   if (best.steps == 0) return best;
   best.steps = ceil_div(o.steps(), ceil_div(o.steps(), best.steps));
   const double packing = product_loops().packing;
-  const std::int64_t most = kTasksOfThread * threads, fewest = ceil_div(m, kMaxRows);
+  const std::int64_t most = kTasksOfThread * threads, fewest = ceil_div(m, kMaxTileRows);
   for (std::int64_t down = fewest; down <= std::min(ceil_div(m, mr), std::max(fewest, most)); ++down)
     for (std::int64_t across = 1; across <= std::min(ceil_div(n, nr), std::max<std::int64_t>(1, most / down));
          ++across) {

@@ -11,7 +11,7 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kElements = 8192;  // of a task
+constexpr std::int64_t kXieluTask = 8192;  // elements
 
 XieluFactors factors_of(const Xielu& a) {
   auto softplus = [](float x) { return x > 20 ? x : std::log1p(std::exp(x)); };
@@ -24,7 +24,7 @@ void xielu(const Xielu& act, ConstMat x, Mat y) {
   ProfileScope profiled("xielu");
   DML_CHECK(x.size() == y.size());
   const XieluFactors f = factors_of(act);
-  parallel_ranges(x.size(), kElements, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(x.size(), kXieluTask, [&](std::int64_t first, std::int64_t last) {
     loops().xielu(f, x.data + first, last - first, y.data + first);
   });
 }
@@ -35,9 +35,9 @@ void xielu_backward(const Xielu& act, ConstMat dy, Mat x, float* dalpha_p, float
   DML_CHECK(x.size() == dy.size());
   Arena::Scope scope(scratch);
   const XieluFactors f = factors_of(act);
-  Mat sums = scratch.matrix(ceil_div(x.size(), kElements), 2);
-  parallel_ranges(x.size(), kElements, [&](std::int64_t first, std::int64_t last) {
-    loops().xielu_backward(f, dy.data + first, x.data + first, last - first, sums.row(first / kElements));
+  Mat sums = scratch.matrix(ceil_div(x.size(), kXieluTask), 2);
+  parallel_ranges(x.size(), kXieluTask, [&](std::int64_t first, std::int64_t last) {
+    loops().xielu_backward(f, dy.data + first, x.data + first, last - first, sums.row(first / kXieluTask));
   });
   if (dry_run()) return;
   double p = 0, n = 0;

@@ -70,14 +70,15 @@ TEST(OperationCount, CountsDocumentsSeparately) {
 TEST(Bench, NeedsNeitherDataNorTokenizerAndGivesTheSameLossOnAnyNumberOfRanks) {
   for (const char* how : {"", kLora, "adapter: qlora\nlora_r: 4\nlora_target_linear: true\n"}) {
     Recipe recipe = recipe_of(std::string(kModel) + "batch_size: 8\n" + how);
-    BenchOptions options{.masked = 0.5, .documents = {}, .warmup = 1, .steps = 2};
+    const bool measures_rates = *how == '\0';  // this takes seconds
+    BenchOptions options{.masked = 0.5, .documents = {}, .warmup = 1, .steps = 2, .yardstick = measures_rates};
     auto self = make_self_comm();
     BenchResult alone = bench(recipe, *self, options);
     EXPECT_EQ(alone.tokens, 128);
     EXPECT_EQ(alone.trained_tokens, 64);
     EXPECT_NEAR(alone.first_loss, std::log(100), 0.5);
     EXPECT_LT(alone.last_loss, alone.first_loss);
-    EXPECT_GT(alone.fraction, 0);
+    if (measures_rates) EXPECT_GT(alone.fraction, 0);
     for (double seconds : {alone.median.forward, alone.median.head, alone.median.backward, alone.median.optimizer})
       EXPECT_GT(seconds, 0);
     run_thread_ranks(2, [&](Comm& comm) {

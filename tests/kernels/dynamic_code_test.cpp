@@ -18,7 +18,7 @@ const Json& golden() {
 }
 
 // The numbers of tools/make_adam8_golden.py.
-std::vector<float> values(bool with_sign) {
+std::vector<float> golden_values(bool with_sign) {
   std::vector<float> x(1000);
   for (std::size_t i = 0; i < x.size(); ++i) {
     auto v = static_cast<float>((static_cast<double>((i * 101 + 3 * 37) % 257) - 128) / 64 *
@@ -37,7 +37,7 @@ TEST(DynamicCode, ItsValuesAreThoseThatBitsandbytesBuilds) {
 
 TEST(DynamicCode, CodesAndScalesAreThoseOfASearch) {
   for (bool with_sign : {true, false}) {
-    auto x = values(with_sign);
+    auto x = golden_values(with_sign);
     std::vector<std::uint8_t> codes(x.size());
     std::vector<float> scales(4);
     quantize_blocks(with_sign, x, codes, scales);
@@ -77,7 +77,7 @@ TEST(DynamicCode, TheShortCutFindsWhatASearchFinds) {
 
 TEST(DynamicCode, ValuesComeBackWithinAHalfStep) {
   for (bool with_sign : {true, false}) {
-    auto x = values(with_sign);
+    auto x = golden_values(with_sign);
     std::vector<std::uint8_t> codes(x.size());
     std::vector<float> scales(4), back(x.size());
     quantize_blocks(with_sign, x, codes, scales);

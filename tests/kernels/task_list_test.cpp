@@ -20,8 +20,8 @@ namespace dml::kernels {
 namespace {
 
 // Rows of experts, one after the other: none, few enough to be dots, parts of a register block, many.
-constexpr std::int64_t kRows[] = {0, 1, 58, 9, 0, 37, 8, 120};
-constexpr std::int64_t kExperts = std::size(kRows), kIn = kWholeBlocks, kOut = 100, kRank = 8;
+constexpr std::int64_t kExpertRows[] = {0, 1, 58, 9, 0, 37, 8, 120};
+constexpr std::int64_t kExperts = std::size(kExpertRows), kIn = kWholeBlocks, kOut = 100, kRank = 8;
 
 struct Experts {
   std::vector<Stored> weights;
@@ -31,7 +31,7 @@ struct Experts {
   explicit Experts(Kind kind) {
     for (std::int64_t e = 0; e < kExperts; ++e) {
       weights.emplace_back(kind, kOut, kIn, static_cast<std::uint64_t>(20 + e));
-      starts[e + 1] = starts[e] + kRows[e];
+      starts[e + 1] = starts[e] + kExpertRows[e];
     }
     auto random = [](std::int64_t size, std::uint64_t seed) { return values(static_cast<std::size_t>(size), seed); };
     x = random(rows() * kIn, 1), dy = random(rows() * kOut, 2), down = random(rows() * kRank, 3);
@@ -40,7 +40,7 @@ struct Experts {
   std::int64_t rows() const { return starts[kExperts]; }
   const Weight& weight(std::int64_t e) const { return weights[static_cast<std::size_t>(e)].weight; }
   Mat of(std::int64_t e, std::vector<float>& all, std::int64_t cols) const {
-    return mat(all, rows(), cols).slice(starts[e], kRows[e]);
+    return mat(all, rows(), cols).slice(starts[e], kExpertRows[e]);
   }
   Mat low(std::int64_t e, std::vector<float>& all, std::int64_t rows_of_one, std::int64_t cols) const {
     return mat(all, kExperts * rows_of_one, cols).slice(e * rows_of_one, rows_of_one);
