@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "assembly/companions.h"
+#include "checkpoint/quantization_config.h"
 #include "core/files.h"
 #include "core/version.h"
 #include "data/file_names.h"
@@ -99,23 +100,31 @@ std::string front_matter(const Recipe& recipe, bool adapter, bool scratch) {
   return out + "---\n";
 }
 
-// How to load the model, and how to use it with dml.
-std::string use_text(ModelTask task, bool adapter) {
+// The Python code that loads a model, and the tokenizer. With `quantized`, the base is quantized as in training.
+std::string python_text(ModelTask task, bool adapter, bool quantized) {
   const std::string model_class =
       fmt::format("{}For{}", adapter ? "AutoPeftModel" : "AutoModel", names_of(task).model_class);
+  std::string imports = quantized ? "import json\n\n" : "", options;
+  if (adapter) imports += fmt::format("from peft import {}\n", model_class);
+  imports += fmt::format("from transformers import {}AutoTokenizer{}\n", adapter ? "" : model_class + ", ",
+                         quantized ? ", BitsAndBytesConfig" : "");
   // PEFT opens the base, which does not say that the head has one label.
-  const char* labels = adapter && task == ModelTask::reward ? ", num_labels=1" : "";
-  std::string imports = adapter
-                            ? fmt::format("from peft import {}\nfrom transformers import AutoTokenizer", model_class)
-                            : fmt::format("from transformers import {}, AutoTokenizer", model_class);
+  if (adapter && task == ModelTask::reward) options += ", num_labels=1";
+  if (quantized) options += ", quantization_config=quantization";
+  return fmt::format(
+      "{}\n{}model = {}.from_pretrained(\".\"{})\ntokenizer = AutoTokenizer.from_pretrained(\".\")\n", imports,
+      quantized
+          ? fmt::format("quantization = BitsAndBytesConfig.from_dict(json.load(open(\"{}\")))\n", kQuantizationConfig)
+          : "",
+      model_class, options);
+}
+
+// How to load the model, and how to use it with dml.
+std::string use_text(ModelTask task, bool adapter, bool quantized) {
   const std::string command = task != ModelTask::causal_lm ? "dml score . --input FILE"
                               : adapter                    ? "dml infer --base-model BASE --adapter . --chat"
                                                            : "dml infer --base-model . --chat";
-  return fenced(fmt::format("{}\n\nmodel = {}.from_pretrained(\".\"{})\ntokenizer = "
-                            "AutoTokenizer.from_pretrained(\".\")\n",
-                            imports, model_class, labels),
-                "python") +
-         "\n" + fenced(command + "\n", "sh");
+  return fenced(python_text(task, adapter, quantized), "python") + "\n" + fenced(command + "\n", "sh");
 }
 
 }  // namespace
@@ -140,7 +149,8 @@ std::string model_card(const RecipeFile& file, bool adapter, const std::string& 
   if (facts.validation_loss)
     out += fmt::format("| lowest validation loss | {:.4f} (step {}) |\n", *facts.validation_loss, facts.best_step);
 
-  out += "\n## Use\n\n" + use_text(recipe.model.task, adapter);
+  const bool quantized = adapter && (recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit);
+  out += "\n## Use\n\n" + use_text(recipe.model.task, adapter, quantized);
   out += "\n## Recipe\n\n<details><summary>the recipe of this run</summary>\n\n" + fenced(recipe_text(file), "yaml") +
          "\n</details>\n";
   return out;

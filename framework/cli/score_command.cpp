@@ -10,6 +10,7 @@
 #include "cli/row_view.h"
 #include "cli/stages.h"
 #include "core/files.h"
+#include "core/kept_rows.h"
 #include "pipeline/reward_scores.h"
 #include "pipeline/score.h"
 
@@ -21,11 +22,13 @@ constexpr std::size_t kShown = 10;
 struct Score {
   std::string recipe;
   std::optional<std::string> adapter, output, input;
+  bool resume = false;
   std::vector<Override> overrides;
-  Options options{"score",
-                  "score RECIPE | score DIR --input FILE [--adapter DIR|none] [--output FILE]",
-                  {"dml score recipe.yml", "dml score recipe.yml --adapter none --output scores.jsonl",
-                   "dml score outputs/reward --input answers.jsonl"}};
+  Options options{
+      "score",
+      "score RECIPE [--adapter DIR|none] [--output FILE] | score DIR --input FILE [--output FILE [--resume]]",
+      {"dml score recipe.yml", "dml score recipe.yml --adapter none --output scores.jsonl",
+       "dml score outputs/reward --input answers.jsonl --output rewards.jsonl"}};
   Score() {
     options.about(
         "Computes the loss of every row of the data (datasets and test_datasets), of the base and of the adapter or "
@@ -39,7 +42,9 @@ struct Score {
     options.positional("RECIPE", recipe, "the recipe, or the folder of a reward model");
     options.text("input", input, "rows for the reward model in DIR, as JSON lines", "FILE");
     options.text("adapter", adapter, "this adapter instead of the one in output_dir; none: the base alone", "DIR");
-    options.text("output", output, "where to write; default: scores.jsonl in output_dir", "FILE");
+    options.text("output", output, "where to write; default: scores.jsonl in output_dir, with --input standard output",
+                 "FILE");
+    options.flag("resume", resume, "with --input: continue FILE.partial, which an interrupted run has left");
     options.take_overrides(overrides);
   }
 };
@@ -49,15 +54,17 @@ int score_input(const Score& s) {
   require_no_keys(s.overrides, "the folder of a reward model");
   if (!s.input)
     throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
-  if (s.output) require_free_output("--output", *s.output, {*s.input});
-  RewardModel model(s.recipe);
-  std::optional<FileWriter> out;
-  if (s.output) {
-    make_parent_directories(*s.output);
-    out.emplace(*s.output);
+  if (!s.output) {
+    RewardModel model(s.recipe);
+    score_file(model, *s.input, [](const std::string& line) { print(line + "\n"); });
+    return 0;
   }
-  score_file(model, *s.input, [&](const std::string& line) { out ? out->write(line + "\n") : print(line + "\n"); });
-  if (out) out->commit();
+  for (const std::string& path : {*s.output, KeptRows::partial_name(*s.output)})
+    require_free_output("--output", path, {*s.input});
+  make_parent_directories(*s.output);
+  KeptRows out(*s.output, s.resume);
+  RewardModel model(s.recipe);
+  score_file(model, *s.input, out);
   return 0;
 }
 
@@ -126,6 +133,7 @@ int run_score(const std::vector<std::string>& words) {
   if (std::filesystem::is_directory(s.recipe))
     return run_on_ranks([&](Comm& comm) { return comm.rank() == 0 ? score_input(s) : 0; });
   if (s.input) throw UserError("--input needs the folder of a reward model instead of a recipe");
+  if (s.resume) throw UserError("--resume goes with --input");
   return run_on_ranks([&](Comm& comm) {
     const RecipeFile file = load_recipe_to_run(s.recipe, s.overrides, RecipeUse::measure);
     show_notes(file);

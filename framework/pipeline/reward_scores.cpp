@@ -48,27 +48,53 @@ std::vector<double> step_scores(RewardModel& model, const PromptStrategy& strate
   return model.step_scores(text.ids, ends);
 }
 
-}  // namespace
-
-void score_file(RewardModel& model, const std::string& path, const std::function<void(const std::string&)>& line) {
+// Calls use(number, row) for every row. An error of `use` gets the row's place.
+std::size_t each_row(const std::string& path, const std::function<void(std::size_t, const Json&)>& use) {
   const SourceFile file{path, RowForm::json_lines, ""};
   RowReader reader(file);
-  DatasetEntry stepwise;
-  stepwise.type.name = "stepwise_supervised";
-  const auto strategy = make_stepwise(prompt_context({}, {}, stepwise, model.tokenizer()));
   std::size_t number = 0;
   Json row;
   for (RawRow raw; reader.next(raw); ++number) {
     reader.parse(raw, row);
-    Json out{{"row", number}};
     try {
-      if (model.judges_steps()) out["steps"] = step_scores(model, *strategy, row);
-      else out.update(rewards_of(model, row));
+      use(number, row);
     } catch (const UserError& error) {
       throw UserError("{}: {}", reader.place(raw), error.what());
     }
-    line(dump(out));
   }
+  return number;
+}
+
+// Passes the number and the line of each row from row `first` on to `use`.
+void score_rows_from(RewardModel& model, const std::string& path, std::size_t first,
+                     const std::function<void(std::size_t, const std::string&)>& use) {
+  DatasetEntry stepwise;
+  stepwise.type.name = "stepwise_supervised";
+  const auto strategy = make_stepwise(prompt_context({}, {}, stepwise, model.tokenizer()));
+  each_row(path, [&](std::size_t number, const Json& row) {
+    if (number < first) return;
+    Json out{{"row", number}};
+    if (model.judges_steps()) out["steps"] = step_scores(model, *strategy, row);
+    else out.update(rewards_of(model, row));
+    use(number, dump(out));
+  });
+}
+
+}  // namespace
+
+void score_file(RewardModel& model, const std::string& path, const std::function<void(const std::string&)>& line) {
+  score_rows_from(model, path, 0, [&](std::size_t, const std::string& text) { line(text); });
+}
+
+void score_file(RewardModel& model, const std::string& path, KeptRows& out) {
+  const std::size_t earlier = out.earlier().size(), total = each_row(path, [](std::size_t, const Json&) {});
+  out.require_at_most(total);
+  out.fill(total, [&] {
+    score_rows_from(model, path, earlier > 0 ? earlier - 1 : 0, [&](std::size_t number, const std::string& line) {
+      if (number >= earlier) out.append(line);
+      else if (line != out.earlier()[number]) out.refuse(number);
+    });
+  });
 }
 
 std::vector<PairRewards> score_pairs(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter) {

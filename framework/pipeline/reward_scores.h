@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "assembly/reward_model.h"
+#include "core/kept_rows.h"
 #include "dist/comm.h"
 #include "recipe/recipe.h"
 
@@ -16,6 +17,8 @@ namespace dml {
 /// or {"prompt": …, "chosen": …, "rejected": …}, where prompts and answers are strings or lists of messages; for models
 /// that judge steps it is {"prompt": …, "completions": [text]}. UserError "FILE:LINE: …".
 void score_file(RewardModel& model, const std::string& path, const std::function<void(const std::string&)>& line);
+/// Writes these lines to `out`, whose earlier rows are kept. The last of them is computed again and must be the same.
+void score_file(RewardModel& model, const std::string& path, KeptRows& out);
 
 struct PairRewards {
   std::string place;  // "FILE:LINE"

@@ -367,10 +367,20 @@ TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
   EXPECT_FALSE(Json::parse(read_file(at("full/tokenizer_config.json"), 1 << 20))["pad_token"].is_null());
   EXPECT_NE(one.files.at("model.safetensors").find("score.weight"), std::string::npos);
   EXPECT_EQ(one.files.at("model.safetensors").find("lm_head.weight"), std::string::npos);
-  write("texts.jsonl", R"({"prompt": "Question", "completion": "It is three."})"
-                       "\n");
-  const Ended texts = dml({"score", at("full"), "--input", at("texts.jsonl")});
+  std::string rows;
+  for (const char* answer : {"It is three.", "No idea.", "Four."})
+    rows += dump(Json{{"prompt", "Question"}, {"completion", answer}}) + "\n";
+  write("texts.jsonl", rows);
+  Words score{"score", at("full"), "--input", at("texts.jsonl")};
+  const Ended texts = dml(score);
   EXPECT_EQ(texts.exit, 0) << texts.err;
+  score.insert(score.end(), {"--output", at("texts.out"), "--resume"});
+  const std::size_t first = texts.out.find('\n') + 1, second = texts.out.find('\n', first) + 1;
+  write("texts.out.partial", texts.out.substr(first, second - first));
+  expect_refused(dml(score), 2, {"texts.out.partial:1 is not what row 1 of --input gives"});
+  write("texts.out.partial", texts.out.substr(0, second));
+  EXPECT_EQ(dml(score).exit, 0);
+  EXPECT_EQ(read_file(at("texts.out")), texts.out);
   expect_refused(dml({"infer", "--base-model", at("full"), "--prompt", "x"}), 2, {"sequence classification"});
   expect_refused(dml({"convert", at("full"), "--format", "gguf", "--output", at("full.gguf")}), 2,
                  {"sequence classification", "GGUF"});

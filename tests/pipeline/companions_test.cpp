@@ -297,6 +297,23 @@ TEST_F(CompanionFiles, CardsLinkToModelsAndDataOfTheHub) {
                        "tags:\n- dml\n- \"base_model:adapter:org/model\"\n- lora\n- transformers\n"
                        "datasets:\n- \"org/rows\"\n---\n"))
       << card;
+  EXPECT_THAT(card, HasSubstr("```python\nfrom peft import AutoPeftModelForCausalLM\nfrom transformers import "
+                              "AutoTokenizer\n\nmodel = AutoPeftModelForCausalLM.from_pretrained(\".\")\n"
+                              "tokenizer = AutoTokenizer.from_pretrained(\".\")\n```\n"));
+}
+
+TEST_F(CompanionFiles, CardsLoadTheBaseQuantizedAsInTraining) {
+  RecipeFile file = read_recipe(
+      "base_model: org/model\nadapter: qlora\nload_in_4bit: true\nlora_target_linear: true\nlearning_rate: 1e-4\n"
+      "datasets:\n  - {path: org/rows, type: alpaca}\n",
+      "recipe.yml");
+  EXPECT_THAT(model_card(file, true, "x", {}),
+              HasSubstr("```python\nimport json\n\nfrom peft import AutoPeftModelForCausalLM\n"
+                        "from transformers import AutoTokenizer, BitsAndBytesConfig\n\n"
+                        "quantization = BitsAndBytesConfig.from_dict(json.load(open(\"quantization_config.json\")))\n"
+                        "model = AutoPeftModelForCausalLM.from_pretrained(\".\", quantization_config=quantization)\n"
+                        "tokenizer = AutoTokenizer.from_pretrained(\".\")\n```\n"));
+  EXPECT_THAT(model_card(file, false, "merged", {}), Not(HasSubstr("quantization")));
 }
 
 // Also where it is what dml does without it.
