@@ -20,7 +20,7 @@ constexpr std::string_view kThink = "<think>", kThought = "</think>";
 // The row with an empty content in messages that have none, only tool calls: some templates concatenate it.
 Json with_contents(Json row) {
   for (Json& message : row["messages"])
-    if (!message.contains("content") || message["content"].is_null()) message["content"] = "";
+    if (message.is_object() && (!message.contains("content") || message["content"].is_null())) message["content"] = "";
   return row;
 }
 
@@ -131,12 +131,21 @@ std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
     const auto prompt = row.find("prompt");
     if (prompt != row.end() && !prompt->is_string() && !prompt->is_array() && !row.contains(dataset_.field_messages))
       throw UserError("the row's 'prompt' must be a string");
-    ids = ids_of(strategy_->prompt(question_row(row, dataset_)));
+    ids = ids_of(question(row));
   }
   if (std::ssize(ids) >= context_)
     throw UserError("the prompt has {} tokens; the context is {} tokens, which leaves no room for an answer",
                     ids.size(), context_);
   return ids;
+}
+
+Rendered AnswerFormat::question(const Json& row) const {
+  try {
+    return strategy_->prompt(question_row(row, dataset_));
+  } catch (const UserError&) {  // a conversation is no row of an instruction format
+    if (chats() || chat_template_.empty() || !row.contains("messages")) throw;
+  }
+  return chat(row, {});
 }
 
 std::vector<Token> AnswerFormat::text_ids(const std::string& text, bool markup) const {

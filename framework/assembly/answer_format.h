@@ -78,6 +78,8 @@ class AnswerFormat {
   std::shared_ptr<TokenConstraint> constraint(std::shared_ptr<Automaton> automaton, bool continued) const;
 
  private:
+  // The prompt of a row of the dataset's format, or of {"messages": …}.
+  Rendered question(const Json& row) const;
   void check_ids(std::vector<Token>& ids) const;
   std::shared_ptr<const TokenTree> token_texts(bool first) const;
 

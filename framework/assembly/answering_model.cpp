@@ -4,6 +4,7 @@
 #include <array>
 
 #include "assembly/model_location.h"
+#include "checkpoint/adapter_io.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -100,7 +101,7 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
       throw UserError("{}: no trained model there yet; run dml train first", recipe->train.output_dir);
     }
   } else if (adapters.empty()) {
-    if (directory_has(recipe->train.output_dir, "adapter_config.json")) out.adapters = {recipe->train.output_dir};
+    if (holds_adapter(recipe->train.output_dir)) out.adapters = {recipe->train.output_dir};
     else if (recipe->adapter.lora_model_dir) out.adapters = {*recipe->adapter.lora_model_dir};
     else
       throw UserError("{}: no adapter there yet; run dml train first, or use the base alone with --adapter none",

@@ -6,6 +6,7 @@
 #include "assembly/job.h"
 #include "assembly/model_location.h"
 #include "assembly/prompt_format.h"
+#include "checkpoint/adapter_io.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/quantization_config.h"
 #include "core/error.h"
@@ -116,13 +117,14 @@ void Companions::write(const std::string& folder, const CardFacts& facts) const 
   else if (!keeps_template_) remove_chat_template(folder);
   write_file(folder + "/generation_config.json", pretty_json(generation_));
   copy_processors(model_directory(file_.recipe.model.base_model), folder);
-  const std::string config = folder + "/config.json", adapter = folder + "/adapter_config.json";
+  const std::string config = folder + "/config.json";
+  const bool adapter = holds_adapter(folder);
   if (!config_ids_.empty() && file_exists(config))
     write_file(config, pretty_json(rewrite_config(read_json(config, kSmall), config_ids_)));
-  if (!file_exists(config) && !file_exists(adapter)) return;  // a checkpoint of ReLoRA, which is no model
-  if (file_exists(adapter) && !quantization_.empty()) write_file(path_in(folder, kQuantizationConfig), quantization_);
+  if (!file_exists(config) && !adapter) return;  // a checkpoint of ReLoRA, which is no model
+  if (adapter && !quantization_.empty()) write_file(path_in(folder, kQuantizationConfig), quantization_);
   const std::string name = fs::path(real_path(file_.recipe.train.output_dir)).filename().string();
-  write_file(folder + "/README.md", model_card(file_, file_exists(adapter), name, facts));
+  write_file(folder + "/README.md", model_card(file_, adapter, name, facts));
 }
 
 std::size_t tokenizer_bytes(const ModelSection& model) {

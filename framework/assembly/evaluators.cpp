@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "assembly/custom_evals.h"
@@ -39,6 +40,10 @@ ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& e
   return out;
 }
 
+bool is_named(const Metric& metric, const std::string& wanted) {
+  return metric.name == wanted || metric.name == "eval_" + wanted;
+}
+
 }  // namespace
 
 Registry<EvalMetricKind>& eval_metrics() {
@@ -63,25 +68,31 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& fr
   return out;
 }
 
+std::string fault_of_best_metric(const std::string& wanted, const std::vector<Metric>& measured) {
+  std::vector<std::string> names;
+  for (const Metric& metric : measured) {
+    if (is_named(metric, wanted)) return "";
+    names.push_back(metric.name);
+  }
+  std::string near = closest(wanted, names);
+  if (near.empty()) near = closest("eval_" + wanted, names);
+  return fmt::format("'metric_for_best_model' is '{}', which this run does not measure{}; it measures {}", wanted,
+                     near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(names, ", "));
+}
+
 Metric best_metric(const RecipeFile& file, const std::vector<std::unique_ptr<Evaluator>>& evaluators) {
   const std::string& wanted = file.recipe.train.metric_for_best_model;
-  std::vector<std::string> names;
-  Metric first;
-  for (auto& evaluator : evaluators)
-    for (Metric& metric : evaluator->metrics()) {
-      if (names.empty()) first = metric;
-      names.push_back(metric.name);
-      if (metric.name != wanted && metric.name != "eval_" + wanted) continue;
+  std::vector<Metric> measured;
+  for (auto& evaluator : evaluators) std::ranges::move(evaluator->metrics(), std::back_inserter(measured));
+  if (measured.empty()) return {kEvalLoss};  // no metric is measured or needed
+  for (Metric& metric : measured)
+    if (is_named(metric, wanted)) {
       metric.greater_is_better = file.recipe.train.greater_is_better.value_or(metric.greater_is_better);
       return metric;
     }
-  if (names.empty()) return {kEvalLoss};  // no metric is measured or needed
   const auto place = file.origins.find("metric_for_best_model");
-  if (place == file.origins.end() || place->second == "default") return first;  // there is no validation split
-  const std::string near = closest(wanted, names);
-  throw UserError("{}: 'metric_for_best_model' is '{}', which this run does not measure{}; it measures {}",
-                  place == file.origins.end() ? file.path : place->second, wanted,
-                  near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(names, ", "));
+  if (place == file.origins.end() || place->second == "default") return measured[0];  // there is no validation split
+  throw UserError("{}: {}", place->second, fault_of_best_metric(wanted, measured));
 }
 
 }  // namespace dml

@@ -10,10 +10,10 @@
 #include "assembly/model_location.h"
 #include "assembly/prompt_format.h"
 #include "assembly/vocabulary.h"
+#include "checkpoint/adapter_io.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/quantization_config.h"
 #include "core/error.h"
-#include "core/files.h"
 #include "core/interruption.h"
 #include "data/example.h"
 #include "data/prepare.h"
@@ -42,7 +42,7 @@ ModelTask reward_task(HeadKind head, const std::string& directory) {
 RewardModelPlace adapter_place(const std::string& folder, const std::string& quantized_cache_path) {
   const AdapterConfig config = read_adapter_config_of(folder);
   RewardModelPlace out;
-  out.model.base_model = config.base_model;
+  out.model.base_model = base_of(config);
   if (out.model.base_model.empty()) throw UserError("{}: adapter_config.json names no base model; give one", folder);
   if (has_tokenizer(folder)) out.model.tokenizer_config = folder;
   out.model.task = reward_task(config.head, folder);
@@ -53,8 +53,6 @@ RewardModelPlace adapter_place(const std::string& folder, const std::string& qua
   out.quantization.quantized_cache_path = quantized_cache_path;
   return out;
 }
-
-bool holds_adapter(const std::string& folder) { return file_exists(folder + "/adapter_config.json"); }
 
 RewardModelPlace place_of(const std::string& directory, const std::string& quantized_cache_path = "") {
   const std::string folder = model_directory(directory);

@@ -209,16 +209,18 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   c.init = init_name(json, source);
   if (c.init == "loftq") c.loftq_iterations = loftq_iterations(json, source);
   c.base_model = json_string(json, "base_model_name_or_path", "", source);
+  c.revision = json_string(json, "revision", "", source);
   AdapterRules check_patterns(c, source);
   return c;
 }
 
 std::string adapter_config_text(const AdapterConfig& c) {
   std::map<std::string, Json> j;  // sorted, as PEFT writes them
-  for (const char* key : {"alora_invocation_tokens", "arrow_config", "auto_mapping", "corda_config", "eva_config",
-                          "kasa_config", "layer_replication", "lora_ga_config", "megatron_config", "monteclora_config",
-                          "revision", "use_bdlora", "velora_config"})
+  for (const char* key :
+       {"alora_invocation_tokens", "arrow_config", "auto_mapping", "corda_config", "eva_config", "kasa_config",
+        "layer_replication", "lora_ga_config", "megatron_config", "monteclora_config", "use_bdlora", "velora_config"})
     j[key] = nullptr;
+  j["revision"] = c.revision.empty() ? Json(nullptr) : Json(c.revision);
   j["use_qalora"] = false;
   j["ensure_weight_tying"] = c.ensure_weight_tying;
   j["trainable_token_indices"] = token_rows_json(c.token_rows);

@@ -1,6 +1,7 @@
 #include "checkpoint/adapter_io.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "checkpoint/finite.h"
 #include "checkpoint/mlx_adapter.h"
@@ -103,13 +104,24 @@ bool holds_base_ends(const SafetensorsFile& file, const AdapterPlan& plan, const
   });
 }
 
-/// The last component of a path or of "owner/name".
+/// The last component of a path or of "owner/name@revision", without the revision.
 std::string base_name(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path.substr(path.rfind('/') + 1);
+  path.erase(0, path.rfind('/') + 1);
+  return path.substr(0, path.find('@'));
 }
 
 }  // namespace
+
+std::string base_of(const AdapterConfig& config) {
+  const bool named = !config.revision.empty() && config.revision != "main" && !file_exists(config.base_model);
+  return named ? config.base_model + "@" + config.revision : config.base_model;
+}
+
+bool holds_adapter(const std::string& path) {
+  std::error_code error;
+  return !std::filesystem::is_regular_file(path, error) && directory_has(path, "adapter_config.json");
+}
 
 AdapterConfig read_adapter_config_of(const std::string& directory, const std::string& model_type) {
   Json json = config_of(directory);

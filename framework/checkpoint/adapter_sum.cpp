@@ -42,6 +42,7 @@ bool changes_both_ends(const AdapterPlan& plan, const ModelSpec& spec) {
 AdapterConfig config_of_sum(const std::vector<WeightedAdapter>& adapters, const ModelSpec& spec) {
   AdapterConfig config;
   config.base_model = adapters[0].adapter.config.base_model;
+  config.revision = adapters[0].adapter.config.revision;
   ModelSpec parted = spec;
   for (const WeightedAdapter& a : adapters) {
     parted.tied = parted.tied && !a.adapter.plan.unties_head;

@@ -166,6 +166,9 @@ void show_scores(const Inspect& in, const Subject& subject) {
 }
 
 std::vector<std::int64_t> packed_row(const Subject& subject, const Examples& examples, std::int64_t n) {
+  if (subject.recipe && subject.recipe->recipe.data.rows != RowKind::text)
+    throw UserError(
+        std::string("--packed: there are no packed rows; the examples of a step are packed as it is trained"));
   if (!subject.plan || !subject.plan->packing) throw UserError("--packed: needs a recipe with `sample_packing: true`");
   ScheduleOptions one = *subject.plan;
   one.micro_batch_size = 1;

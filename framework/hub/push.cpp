@@ -149,10 +149,10 @@ class Push {
 
   void make_repository() const {
     const std::size_t slash = request_.id.find('/');
-    Json body{{"name", request_.id.substr(slash == std::string::npos ? 0 : slash + 1)},
-              {"type", name_of(request_.kind)},
-              {"private", request_.make_private}};
-    if (slash != std::string::npos) body["organization"] = request_.id.substr(0, slash);
+    const Json body{{"name", request_.id.substr(slash + 1)},
+                    {"type", name_of(request_.kind)},
+                    {"private", request_.make_private},
+                    {"organization", request_.id.substr(0, slash)}};
     const WebAnswer answer = client_.send(post(client_.options().endpoint + "/api/repos/create", dump(body)));
     constexpr int kExists = 409;
     if (answer.status != kExists) client_.require_success(answer, what_);
@@ -333,7 +333,8 @@ FilesToPush files_to_push(const PushRequest& request) {
 }
 
 Pushed push_to_hub(const HubClient& client, const PushRequest& request) {
-  if (!parse_hub_name(request.id) || request.id.find('@') != std::string::npos)
+  if (!parse_hub_name(request.id) || request.id.find('@') != std::string::npos ||
+      request.id.find('/') == std::string::npos)
     throw UserError("'{}' is not a repository name; expected org/name", request.id);
   if (!request.dry_run) {
     if (client.options().offline) throw UserError("{}: HF_HUB_OFFLINE is set, nothing is pushed", request.id);

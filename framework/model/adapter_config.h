@@ -49,6 +49,7 @@ struct AdapterConfig {
   std::string init = "true";  // true, false, gaussian, pissa, pissa_niter_N, olora, loftq …
   std::int64_t loftq_iterations = 1;
   std::string base_model{};             // empty: null
+  std::string revision{};               // of a base_model on the Hub; empty: null, its main branch
   HeadKind head = HeadKind::causal_lm;  // head of the model that the adapter was trained with (task_type)
   /// The model has more tokens than the base on disk, so the adapter's file also has the embedding and the head of the
   /// base. Not a field of adapter_config.json: PEFT compares the sizes of the vocabularies.

@@ -2,6 +2,7 @@
 
 #include "assembly/model_location.h"
 #include "assembly/vocabulary.h"
+#include "checkpoint/adapter_io.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -29,7 +30,7 @@ std::vector<ComparedModel> trained_models(const Recipe& recipe, std::vector<std:
   }
   if (has_head && adapters == std::vector<std::string>{"none"}) return {{"base", recipe.model, {}}};
   if (adapters.empty()) {
-    const bool trained = directory_has(output_dir, "adapter_config.json");
+    const bool trained = holds_adapter(output_dir);
     adapters = {trained ? output_dir : recipe.adapter.lora_model_dir.value_or(output_dir)};
   }
   if (has_head) out.push_back({"base", recipe.model, {}, adapters[0]});
@@ -69,7 +70,7 @@ std::vector<ComparedModel> compared_models(const Recipe& recipe, const std::vect
       base_model ? given_models(recipe, *base_model, adapters) : trained_models(recipe, adapters);
   for (const ComparedModel& m : out)
     for (const std::string& directory : m.adapters)
-      if (!directory_has(directory, "adapter_config.json") && !directory_has(directory, "adapters.safetensors"))
+      if (!holds_adapter(directory) && !directory_has(directory, "adapters.safetensors"))
         throw UserError("{}: no adapter there; run dml train first, or name one with --adapter", directory);
   return out;
 }

@@ -26,6 +26,7 @@
 #include "model/adapter_plan.h"
 #include "model/low_rank_init.h"
 #include "model/weight_names.h"
+#include "pipeline/output_folder.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -108,11 +109,11 @@ void convert_model(const Conversion& c, const std::string& output) {
   writer.commit();
   write_file(output + "/config.json", changes.empty() ? read_file(in.folder + "/config.json", 1 << 20)
                                                       : pretty_json(rewrite_config(in.config, changes)));
-  // Copies tokenizer, generation settings, license and other files unchanged.
+  // Copies tokenizer, generation settings, license and other files unchanged, but no record of the run.
   for (auto& entry : fs::directory_iterator(in.folder)) {
     std::string name = entry.path().filename().string();
     if (entry.is_regular_file() && name != "config.json" && !name.ends_with(".safetensors") &&
-        !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin"))
+        !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin") && !is_record_of_a_run(name))
       fs::copy_file(entry.path(), fs::path(output) / name);
     else if (name == kTemplateFolder) fs::copy(entry.path(), fs::path(output) / name);
   }
@@ -145,7 +146,7 @@ struct InputAdapter {
       throw UserError(
           "{}: is the adapter of a reward model, whose head other formats do not hold; dml merge makes a model of it",
           c.input);
-    const std::string base = c.base_model.value_or(config.base_model);
+    const std::string base = c.base_model.value_or(base_of(config));
     if (base.empty() || !file_exists(model_directory(base) + "/config.json"))
       throw UserError("{}: its base model '{}' was not found; give its directory with --base-model", c.input, base);
     spec = read_model_spec(model_directory(base));
@@ -206,7 +207,7 @@ void convert(const Conversion& c) {
   else require_directory(c.input);
   if (is_gguf_file(c.input) && c.format != "gguf" && c.format.value_or("safetensors") != "safetensors")
     throw UserError("--format: '{}' is for adapters; {} is a model", *c.format, c.input);
-  const bool is_adapter = file_exists(c.input + "/adapter_config.json");
+  const bool is_adapter = holds_adapter(c.input);
   if (is_adapter)
     for (auto [name, given] :
          {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{"--tied", c.tied.has_value()}})

@@ -29,7 +29,7 @@ class Describer {
     const std::string path = directory_ + "/";
     if (is_gguf_file(directory_)) return describe_file();
     require_directory(directory_);
-    if (file_exists(path + "adapter_config.json")) describe_adapter();
+    if (holds_adapter(directory_)) describe_adapter();
     else if (file_exists(path + "config.json")) describe_model();
     else throw UserError("{}: neither a model (config.json) nor an adapter (adapter_config.json)", directory_);
     return std::move(out_);

@@ -5,6 +5,7 @@
 
 #include "assembly/base_model.h"
 #include "assembly/model_location.h"
+#include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_files.h"
@@ -51,7 +52,7 @@ void check_place(const std::string& name, const std::string& directory) {
   if (!fs::is_directory(directory, error))
     throw UserError("{}: is a file; MODEL is a directory or a GGUF file, and DATA comes second: dml init MODEL DATA",
                     name);
-  if (file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/config.json"))
+  if (holds_adapter(directory) && !file_exists(directory + "/config.json"))
     throw UserError("{}: is an adapter; give its base model, and in the recipe lora_model_dir: {} to train it further",
                     name, name);
 }

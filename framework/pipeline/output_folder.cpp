@@ -23,29 +23,20 @@ namespace {
 constexpr std::string_view kEarlier = "earlier-";
 constexpr std::size_t kManyRuns = 3;  // number of earlier runs from which their size is a warning
 
-// Files of a run beside its checkpoints: logs, reports and the result.
-constexpr std::array<std::string_view, 22> kRunFiles{"metrics.jsonl",
-                                                     "latest",
-                                                     "best",
-                                                     "report.html",
-                                                     "recipe.yml",
-                                                     "recipe.resolved.yml",
-                                                     "run.json",
-                                                     "README.md",
-                                                     "LICENSE",
-                                                     "adapter_config.json",
-                                                     "config.json",
-                                                     "generation_config.json",
-                                                     "quantization_config.json",
-                                                     "loss.svg",
-                                                     "samples.jsonl",
-                                                     "model.safetensors.index.json",
-                                                     "relora.safetensors",
-                                                     "Modelfile",
-                                                     "runs",
-                                                     "wandb",
-                                                     "mlruns",
-                                                     "mlflow_run.json"};
+// What a run writes beside its result and its checkpoints.
+constexpr std::array<std::string_view, 13> kRunRecords{
+    "metrics.jsonl", "latest",        "best", "report.html", "recipe.yml", "recipe.resolved.yml", "run.json",
+    "loss.svg",      "samples.jsonl", "runs", "wandb",       "mlruns",     "mlflow_run.json"};
+// Files of a result, besides the weights and the tokenizer.
+constexpr std::array<std::string_view, 9> kResultFiles{"README.md",
+                                                       "LICENSE",
+                                                       "adapter_config.json",
+                                                       "config.json",
+                                                       "generation_config.json",
+                                                       "quantization_config.json",
+                                                       "model.safetensors.index.json",
+                                                       "relora.safetensors",
+                                                       "Modelfile"};
 bool is_weights(std::string_view name) {
   return (name.starts_with("model") || name.starts_with("adapter_model")) && name.ends_with(".safetensors");
 }
@@ -54,8 +45,8 @@ bool is_of_a_tokenizer(std::string_view name) {
   return name == kTemplateFolder || std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
 }
 bool is_of_a_run(std::string_view name) {
-  return is_checkpoint(name) || is_weights(name) || is_of_a_tokenizer(name) ||
-         std::ranges::find(kRunFiles, name) != kRunFiles.end();
+  return is_checkpoint(name) || is_weights(name) || is_of_a_tokenizer(name) || is_record_of_a_run(name) ||
+         std::ranges::find(kResultFiles, name) != kResultFiles.end();
 }
 
 // The number N of "earlier-N", 0 for any other name.
@@ -85,6 +76,8 @@ bool holds(const std::string& folder, const std::string& path) {
 }
 
 }  // namespace
+
+bool is_record_of_a_run(std::string_view name) { return std::ranges::find(kRunRecords, name) != kRunRecords.end(); }
 
 std::uint64_t folder_bytes(const std::string& folder) {
   std::uint64_t bytes = 0;

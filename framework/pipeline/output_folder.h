@@ -42,4 +42,7 @@ void remove_earlier_runs(const std::string& output_dir, const std::string& name)
 /// Bytes of all files in a folder.
 std::uint64_t folder_bytes(const std::string& folder);
 
+/// Whether a run writes a file or folder of this name as its record: metrics, recipe, report.
+bool is_record_of_a_run(std::string_view name);
+
 }  // namespace dml

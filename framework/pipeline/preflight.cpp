@@ -10,7 +10,9 @@
 
 #include "assembly/custom_evals.h"
 #include "assembly/eval_metrics.h"
+#include "assembly/evaluators.h"
 #include "assembly/job.h"
+#include "assembly/model_head.h"
 #include "assembly/model_location.h"
 #include "assembly/objective_choice.h"
 #include "assembly/optimization.h"
@@ -96,6 +98,19 @@ void check_length(const Recipe& recipe, const ModelSpec& spec) {
                     spec.model_type);
 }
 
+// Without a validation split, `evals` alone are measured. Losses of a split have names that depend on its data, and
+// metrics of plug-ins are their own.
+void check_best_metric(const Recipe& recipe, const std::vector<std::unique_ptr<Evaluator>>& evals, Findings& found) {
+  if (evals.empty() || recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty() ||
+      !plugin_evaluators().rows().empty())
+    return;
+  if (recipe.train.metric_for_best_model == TrainSection().metric_for_best_model) return;
+  std::vector<Metric> measured;
+  for (auto& evaluator : evals) std::ranges::move(evaluator->metrics(), std::back_inserter(measured));
+  if (std::string fault = fault_of_best_metric(recipe.train.metric_for_best_model, measured); !fault.empty())
+    found.add({"metric_for_best_model", "", std::move(fault)});
+}
+
 }  // namespace
 
 std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& base, const Tokenizer& tokenizer) {
@@ -118,7 +133,7 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   resized.vocab = std::max(resized.vocab, tokens);
   for (const std::string& metric : recipe.train.eval_metrics)
     found.attempt("eval_metrics", [&] { eval_metrics().at(metric).make.check(recipe); });
-  found.attempt("evals", [&] { custom_evaluators(recipe, tokenizer, resized); });
+  found.attempt("evals", [&] { check_best_metric(recipe, custom_evaluators(recipe, tokenizer, resized), found); });
   found.attempt("plugin_args", [&] { check_plugin_names(recipe.plugin.plugin_args); });
   if (recipe.train.objective) found.attempt("objective", [&] { make_objective(recipe, {}); });
   const auto try_rows = [&](auto& table) {
@@ -164,7 +179,8 @@ void check_model(const Recipe& recipe, BaseModel& base, const Tokenizer* tokeniz
   if (recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir && !reported)
     found.attempt_files("lora_model_dir", [&] {
       fit_vocabulary(base, {*recipe.adapter.lora_model_dir});  // it may hold more rows than the base
-      read_adapter(*recipe.adapter.lora_model_dir, base.spec, recipe.model.base_model);
+      const Adapter start = read_adapter(*recipe.adapter.lora_model_dir, base.spec, recipe.model.base_model);
+      require_head(start.config, base.spec, *recipe.adapter.lora_model_dir);
     });
 }
 

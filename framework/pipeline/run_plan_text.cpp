@@ -72,7 +72,7 @@ std::vector<std::string> RunPlan::header() const {
   }
   lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {}{}", counted(data.schedule.steps(), "step"),
                               counted(data.schedule.most_micro_batches(), "micro-batch"),
-                              counted(data.eval_schedule ? data.calendar.evaluations() : 0, "evaluation"),
+                              counted(evaluators.empty() ? 0 : data.calendar.evaluations(), "evaluation"),
                               counted(data.calendar.checkpoints(), "checkpoint"), counted(comm.size(), "rank"),
                               counted(threads(), "thread"), how_shared));
   if (kernels::precision() == DType::bf16) lines.back() += ", bf16 products";

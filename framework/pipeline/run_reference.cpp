@@ -1,4 +1,5 @@
 // Reference scores of a run that learns from preferences: the pass before its first step.
+#include "assembly/distribution.h"
 #include "assembly/objective_choice.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -21,6 +22,7 @@ std::string RunPlan::reference_path() const {
   start.recipe.train.seed = recipe.train.seed;
   Hasher hasher;
   hasher.text(resolved_yaml(start)).text(base_digest).text(fresh_.numerics);
+  if (trains_bf16(recipe)) hasher.text("values in bf16");  // the model at the start is rounded
   if (recipe.preference.ld_alpha) hasher.text(fmt::format("ld_alpha {}", *recipe.preference.ld_alpha));
   if (recipe.adapter.lora_model_dir) hasher.text(digest_of_adapter(*recipe.adapter.lora_model_dir, true));
   if (recipe.data.rows == RowKind::labeled) hasher.text(fresh_.recipe);

@@ -97,9 +97,10 @@ void check_moving_reference(const Recipe& recipe, RuleReport& rules) {
   refuse("ema_decay", recipe.optim.ema_decay.has_value(), "both keep a second set of weights");
   refuse("bf16_weights", recipe.optim.bf16_weights != Bf16Weights::off, "it would round the reference");
   refuse("relora", recipe.adapter.relora, "a restart begins the adapter anew");
-  refuse("precompute_ref_log_probs",
-         rules.given("precompute_ref_log_probs") && recipe.preference.precompute_ref_log_probs,
-         "the reference changes during the run");
+  if (rules.given("precompute_ref_log_probs") && recipe.preference.precompute_ref_log_probs)
+    rules.warning(
+        "precompute_ref_log_probs",
+        "'precompute_ref_log_probs' has no effect with trl.sync_ref_model: the reference changes during the run");
 }
 
 void check_reward_model(const Recipe& recipe, RuleReport& rules) {

@@ -218,6 +218,16 @@ TEST(AdapterConfigFile, EveryFieldSurvives) {
   EXPECT_EQ(config_of(adapter_config_text(all)), all);
 }
 
+TEST(AdapterConfigText, HasTheRevisionOfTheBaseBesideItsName) {
+  const std::string text =
+      adapter_config_text({.target_modules = {"q_proj"}, .base_model = "org/name", .revision = "v2"});
+  EXPECT_NE(text.find("\"base_model_name_or_path\": \"org/name\""), text.npos) << text;
+  const AdapterConfig pinned = config_of(text);
+  EXPECT_EQ(pinned.revision, "v2");
+  EXPECT_EQ(base_of(pinned), "org/name@v2");
+  EXPECT_EQ(base_of({.base_model = "org/name", .revision = "main"}), "org/name");
+}
+
 TEST(ModelCard, NamesTheBaseInItsFrontMatter) {
   std::string card = adapter_card({.base_model = "models/base"});
   EXPECT_TRUE(card.starts_with("---\nbase_model: \"models/base\"\nlibrary_name: peft\n")) << card;

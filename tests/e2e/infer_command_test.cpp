@@ -55,6 +55,15 @@ TEST_F(Commands, InferPrintsOnlyTheNewText) {
   base.insert(base.end(), {"--adapter", "none"});
   EXPECT_NE(out_of(base), e.out);
 
+  write("conversation.jsonl", R"({"messages": [{"role": "user", "content": "Tell me about bread."}]})");
+  const Ended conversation = dml({"infer", at("lora.yml"), "--greedy", "--max-new-tokens", "12", "--input",
+                                  at("conversation.jsonl"), "--output", at("said.jsonl")});
+  EXPECT_EQ(conversation.exit, 0) << conversation.err;
+  EXPECT_EQ(json_lines(at("said.jsonl")).at(0)["output"].get<std::string>() + "\n", e.out);
+  write("conversation.jsonl", R"({"messages": "Tell me"})");
+  expect_refused(dml({"infer", at("lora.yml"), "--input", at("conversation.jsonl"), "--output", at("none.jsonl")}), 2,
+                 {"conversation.jsonl:1: "});
+
   write("in.jsonl", "{\"prompt\": \"Tell me about bread.\", \"id\": 7}\n\n{\"prompt\": \"Tell me about the moon.\"}\n");
   Ended rows = dml({"infer", at("lora.yml"), "--greedy", "--max-new-tokens", "12", "--input", at("in.jsonl"),
                     "--output", at("answers.jsonl")});

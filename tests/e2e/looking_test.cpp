@@ -146,6 +146,10 @@ TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
       testing::AllOf(HasSubstr("quickstart/tokenizer: has no chat template"), HasSubstr("--template chatml")));
   EXPECT_EQ(out_of({"template", "--template", "chatml", "--messages", messages, "--masks"}),
             "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n⟦ho<|im_end|>⟧\n\n");
+  EXPECT_EQ(out_of({"template", "--model", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "--template", "chatml",
+                    "--messages", messages, "--masks"}),
+            "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n⟦ho⟧<|im_end|>\n\n")
+      << "as in training: <|im_end|> is neither the EOS nor one of eot_tokens";
   EXPECT_THAT(out_of({"template", "--template", "chatmll", "--messages", messages}, 2),
               HasSubstr("chatmll: is neither a file nor a built-in template; did you mean 'chatml'?"));
   EXPECT_THAT(out_of({"template", "--template", file, "--messages", write("bad.json", "{}")}, 2),

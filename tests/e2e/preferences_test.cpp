@@ -161,6 +161,17 @@ TEST_F(PreferenceRuns, FullFineTuningHasAReferenceOfItsOwn) {
   EXPECT_TRUE(one == trained("zero3", keys + Keys{{"distribution", "zero3"}}, 2));
 }
 
+// The model at the start is rounded: its scores are not those of the same model unrounded.
+TEST_F(PreferenceRuns, ReferencesOfRoundedWeightsAreTheirOwn) {
+  const Keys full = preference("dpo") + Keys{{"adapter", ""},           {"lora_r", ""},     {"lora_alpha", ""},
+                                             {"lora_dropout", ""},      {"max_steps", "2"}, {"learning_rate", "1e-4"},
+                                             {"lora_target_linear", ""}};
+  const Keys rounded = full + Keys{{"bf16_weights", "kahan"}};
+  const Outcome alone = trained("alone", rounded + Keys{{"dataset_prepared_path", at("one")}});
+  trained("plain", full + Keys{{"dataset_prepared_path", at("two")}});
+  EXPECT_TRUE(alone == trained("after", rounded + Keys{{"dataset_prepared_path", at("two")}}));
+}
+
 TEST_F(PreferenceRuns, EveryTrainingMethodStartsAtTheKnownLoss) {
   const std::vector<Keys> ways = {{{"peft_use_dora", "true"}},
                                   {{"adapter", "qlora"}},

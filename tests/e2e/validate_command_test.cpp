@@ -106,6 +106,13 @@ TEST_F(Commands, ValidateChecksWhetherMetricsApply) {
                                                        {"datasets", fmt::format("[{{path: {}, type: passthrough}}]",
                                                                                 at("pairs.jsonl"))}})}),
       2, {"pairs.yml:", "bits_per_byte needs the cross-entropy of tokens"});
+  const Keys evals =
+      tiny_lora() + Keys{{"evals", "[{name: says, prompts: [{prompt: Hi, expected: Ho}], checks: [contains]}]"},
+                         {"val_set_size", "0"}};
+  EXPECT_EQ(dml({"validate", recipe("says.yml", evals + Keys{{"metric_for_best_model", "says_contains"}})}).exit, 0);
+  expect_refused(dml({"validate", recipe("wrong.yml", evals + Keys{{"metric_for_best_model", "says_contians"}})}), 2,
+                 {"wrong.yml:", "'metric_for_best_model' is 'says_contians', which this run does not measure",
+                  "did you mean 'eval_says_contains'?"});
 }
 
 // Problems with model or data are reported with the line of the recipe that names them; by train, too.

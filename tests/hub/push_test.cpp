@@ -162,8 +162,10 @@ TEST_F(Pushing, ProblemsAreReported) {
   nowhere.include = {"*.gguf"};
   EXPECT_THAT(problem(nowhere), HasSubstr("nothing to push: no file fits --include"));
   PushRequest name = request();
-  name.id = "../x";
-  EXPECT_THAT(problem(name), HasSubstr("is not a repository name"));
+  for (const char* id : {"../x", "result", "org/result@v1"}) {
+    name.id = id;
+    EXPECT_THAT(problem(name), HasSubstr("is not a repository name")) << id;
+  }
 }
 
 TEST_F(Pushing, FailuresAreRetriedOrLeaveTheRepositoryUnchanged) {

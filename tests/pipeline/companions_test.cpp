@@ -302,6 +302,16 @@ TEST_F(CompanionFiles, CardsLinkToModelsAndDataOfTheHub) {
                               "tokenizer = AutoTokenizer.from_pretrained(\".\")\n```\n"));
 }
 
+TEST_F(CompanionFiles, AdaptersNameTheirBaseAsPeftOpensIt) {
+  const AdapterConfig pinned = adapter_config(AdapterSection(), "org/model@v1.0");
+  EXPECT_EQ(pinned.base_model, "org/model");
+  EXPECT_EQ(pinned.revision, "v1.0");
+  for (const std::string& base : {std::string("org/model"), at("base")}) {
+    EXPECT_EQ(adapter_config(AdapterSection(), base).base_model, base);
+    EXPECT_EQ(adapter_config(AdapterSection(), base).revision, "");
+  }
+}
+
 TEST_F(CompanionFiles, CardsLoadTheBaseQuantizedAsInTraining) {
   RecipeFile file = read_recipe(
       "base_model: org/model\nadapter: qlora\nload_in_4bit: true\nlora_target_linear: true\nlearning_rate: 1e-4\n"

@@ -111,7 +111,12 @@ TEST_F(Directories, OfModelsChangeTypeAndShards) {
     auto got = values(at("small")).at(name);
     for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], std::abs(want[i]) / 256) << name;
   }
+  for (const char* name : {"small/metrics.jsonl", "small/latest", "small/recipe.yml", "small/NOTICE"})
+    write_file(at(name), "x");
   convert({.input = at("small"), .output = at("wide"), .dtype = "f32"});
+  EXPECT_TRUE(file_exists(at("wide/NOTICE")));
+  for (const char* record : {"wide/metrics.jsonl", "wide/latest", "wide/recipe.yml"})
+    EXPECT_FALSE(file_exists(at(record))) << record;
   EXPECT_EQ(values(at("wide")), values(at("small")));
   EXPECT_EQ(ModelFiles(at("wide")).paths().size(), 1u);
 }

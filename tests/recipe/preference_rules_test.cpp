@@ -103,6 +103,9 @@ TEST(PreferenceRules, AReferenceMayFollowTheTrainedWeights) {
   EXPECT_TRUE(dpo.preference.moves_reference());
   EXPECT_EQ(dpo.preference.trl.ref_model_mixup_alpha, 0.6);
   EXPECT_TRUE(warned(preference_file("rl: kto\ntrl: {sync_ref_model: true}\n"), "no effect"));
+  // As in the recipe with all its settings that a run writes.
+  EXPECT_TRUE(warned(preference_file("rl: dpo\ntrl: {sync_ref_model: true}\nprecompute_ref_log_probs: true\n"),
+                     "the reference changes during the run"));
 }
 
 TEST(PreferenceRules, RewardsAndTrlsNames) {
