@@ -198,6 +198,11 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
                                    rules.cite("rl")));
   if (p.rl == Rl::kto && p.kto_loss_type == KtoLoss::kto && recipe.train.batch_size.value_or(2) < 2)
     rules.error("batch_size", "'batch_size' of 1 does not work with rl: kto, which compares answers of different rows");
+  if (p.rl == Rl::kto && !recipe.train.batch_size &&
+      recipe.train.micro_batch_size * recipe.train.gradient_accumulation_steps.value_or(1) < 2)
+    rules.warning("micro_batch_size",
+                  "rl: kto compares answers of different rows: one rank needs 'micro_batch_size' or "
+                  "'gradient_accumulation_steps' of at least 2");
   if (p.rl == Rl::simpo && p.beta() < 1)
     rules.warning("rl",
                   fmt::format("rl: simpo with rl_beta of {} learns next to nothing; 2 to 10 are usual", p.beta()));

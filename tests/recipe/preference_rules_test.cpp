@@ -75,6 +75,8 @@ TEST(PreferenceRules, InvalidCombinationsAreRejectedByTheirKey) {
   EXPECT_TRUE(mentions(problems("rl: dpo\nexcess_length_strategy: split_turns\n"), "split_turns"));
   EXPECT_TRUE(mentions(problems("rl: dpo\nneftune_noise_alpha: 5\n"), "noise"));
   EXPECT_TRUE(mentions(problems("rl: kto\nbatch_size: 1\n"), "different rows"));
+  EXPECT_TRUE(warned(preference_file("rl: kto\n"), "different rows"));
+  EXPECT_FALSE(warned(preference_file("rl: kto\ngradient_accumulation_steps: 2\n"), "different rows"));
   EXPECT_TRUE(mentions(problems("rl: grpo\n"), "needs 'rewards'"));
   EXPECT_TRUE(mentions(problems("rl: dpo\nrpo_alpha: 1\ndpo_loss_type: [hinge]\n"), "has replaced it"));
   EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_use_weighting: true\ndpo_loss_type: [aot]\n"), "sorts the pairs"));
