@@ -4,11 +4,12 @@
 #   tools/sanitize.sh [address|short|thread] [PROGRAM]
 # address (the default): AddressSanitizer and UndefinedBehaviorSanitizer; each family with full training and one kind of adapter
 # in turn, on the portable, AVX2 and AVX-512 loops in turn. With DML_LONG=1: each family with every kind of adapter.
-# short: every family and every kind as by default, but full training is not resumed and there is no server. The tests run it.
+# short: every family and every kind as by default, mostly on the portable loops, but full training is not resumed and there is no
+# server. The tests run it.
 # thread: ThreadSanitizer; three families with full training and two kinds of adapters, on four threads.
 # ONLY=serve skips all training that the server does not need.
-# Without PROGRAM it builds dml_sanitized_server for "address", dml_sanitized for "short" (constraints of requests are then
-# compiled without sanitizers), dml_thread_sanitized for "thread".
+# Without PROGRAM it builds dml_sanitized_server for "address", dml_sanitized for "short" (`core`, the loops of this processor
+# and the constraints of requests are then compiled without sanitizers), dml_thread_sanitized for "thread".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -139,6 +140,7 @@ try_family() {
 failed=0 turn=0
 isas=("" portable avx2 "")  # "": the best that this processor has
 grep -q ' avx2 ' /proc/cpuinfo || isas=("" "" "" "")
+[ $sanitizer != short ] || isas=("" portable portable portable)
 # `every`: one of so many kinds is tested with a family.
 case $sanitizer in
   thread) families=(llama_tiny gemma2 gpt2) kinds=(lora qlora) every=1 ;;
