@@ -246,11 +246,7 @@ AdapterConfig adapter_config(const AdapterSection& s, const std::string& base_mo
   c.fan_in_fan_out = s.lora_fan_in_fan_out;
   c.init = init_name(s.peft_init_lora_weights);
   c.loftq_iterations = s.loftq_iter;
-  c.base_model = base_model;
-  if (const auto name = file_exists(base_model) ? std::nullopt : parse_hub_name(base_model)) {
-    c.base_model = name->id;
-    if (name->revision != HubName().revision) c.revision = name->revision;
-  }
+  set_base(c, base_model);
   return c;
 }
 

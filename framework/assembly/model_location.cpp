@@ -53,6 +53,14 @@ void require_parts(const std::string& name, const SnapshotParts& needed) {
   if (!lacking.empty()) throw UserError(partial_model_text(name, *folder, lacking));
 }
 
+void set_base(AdapterConfig& config, const std::string& name) {
+  config.base_model = name;
+  const auto parsed = file_exists(name) ? std::nullopt : parse_hub_name(name);
+  if (!parsed) return;
+  config.base_model = parsed->id;
+  if (parsed->revision != HubName().revision) config.revision = parsed->revision;
+}
+
 ModelFiles open_model_files(const std::string& name, const ModelSpec& spec) {
   if (!is_gguf_file(name)) {
     const std::string folder = model_directory(name), config = folder + "/config.json";

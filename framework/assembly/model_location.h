@@ -7,6 +7,7 @@
 
 #include "checkpoint/model_files.h"
 #include "hub/snapshot_parts.h"
+#include "model/adapter_config.h"
 #include "model/spec.h"
 
 namespace dml {
@@ -14,6 +15,9 @@ namespace dml {
 /// The folder with config.json and the tokenizer: `name` itself, the one extracted from a GGUF file, or a snapshot in
 /// the Hub's cache. Thread-safe.
 std::string model_directory(const std::string& name);
+
+/// Names the base in an adapter's config: a path, or a model of the Hub and its revision.
+void set_base(AdapterConfig& config, const std::string& name);
 
 /// UserError with how to get them if `name` is a model of the Hub of which the cache lacks some of these parts.
 void require_parts(const std::string& name, const SnapshotParts& needed);
