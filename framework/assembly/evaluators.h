@@ -14,8 +14,8 @@ namespace dml {
 /// `eval_metrics`; samples; the recipe's `evals`; those of plug-ins. The objects that `from` refers to outlive them.
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& from);
 
-/// The fault of a metric_for_best_model that a run with these metrics does not measure, with the nearest name; "" if it
-/// does. The name may be without "eval_".
+/// The error message, with the nearest name, if none of the measured metrics is metric_for_best_model `wanted`, which
+/// may lack the "eval_" in front; else "".
 std::string fault_of_best_metric(const std::string& wanted, const std::vector<Metric>& measured);
 /// metric_for_best_model, greater_is_better: the metric by its name, with or without "eval_" in front. UserError with
 /// the place in the recipe and the nearest name when no evaluator has it.

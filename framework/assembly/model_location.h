@@ -16,7 +16,7 @@ namespace dml {
 /// the Hub's cache. Thread-safe.
 std::string model_directory(const std::string& name);
 
-/// Names the base in an adapter's config: a path, or a model of the Hub and its revision.
+/// Sets base_model and revision of an adapter's config. `name`: a path, or a model of the Hub with "@REVISION".
 void set_base(AdapterConfig& config, const std::string& name);
 
 /// UserError with how to get them if `name` is a model of the Hub of which the cache lacks some of these parts.

@@ -34,7 +34,7 @@ struct Adapter {
 /// A `base_model` (path or name; may be empty) other than the one the adapter was trained on is a warning.
 Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const std::string& base_model = "");
 
-/// The base that the config names: a path, or a name on the Hub, with "@REVISION" unless that is main.
+/// The base model that the config names: a path, or a model of the Hub with "@REVISION" unless the revision is main.
 std::string base_of(const AdapterConfig& config);
 
 /// Whether this is a folder with adapter_config.json. UserError for a folder that may not be entered.

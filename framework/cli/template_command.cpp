@@ -130,7 +130,7 @@ int render(const std::vector<std::string>& words) {
   }
   const ChosenTemplate chosen = t.path ? given_template(*t.path) : choose_chat_template(made);
   if (t.path) (file_exists(*t.path) ? made.chat_template_jinja : made.chat_template) = *t.path;
-  // Without a model there is no EOS, so the end of a turn counts as trained.
+  // Without a model the EOS is unknown, so the token that ends a turn is shown as trained.
   if (const ChatFormat* format = t.path && !t.model ? find_chat_format(made.chat_template) : nullptr)
     if (!format->terminator.empty()) made.eot_tokens = {format->terminator};
   if (t.context) {

@@ -59,7 +59,7 @@ void KeptRows::take_earlier() {
 std::string KeptRows::place(std::size_t row) const { return fmt::format("{}:{}", partial_, row + 1); }
 
 void KeptRows::refuse(std::size_t row) const {
-  throw UserError("--resume: {} is not what row {} of --input gives; was it written for another file?", place(row),
+  throw UserError("--resume: {} is not the result of row {} of --input; was it written for another file?", place(row),
                   row + 1);
 }
 

@@ -388,7 +388,7 @@ TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
   score.insert(score.end(), {"--output", at("texts.out"), "--resume"});
   const std::size_t first = texts.out.find('\n') + 1, second = texts.out.find('\n', first) + 1;
   write("texts.out.partial", texts.out.substr(first, second - first));
-  expect_refused(dml(score), 2, {"texts.out.partial:1 is not what row 1 of --input gives"});
+  expect_refused(dml(score), 2, {"texts.out.partial:1 is not the result of row 1 of --input"});
   write("texts.out.partial", texts.out.substr(0, second));
   EXPECT_EQ(dml(score).exit, 0);
   EXPECT_EQ(read_file(at("texts.out")), texts.out);

@@ -267,7 +267,7 @@ TEST_F(KeptAnswers, OfOtherRowsAreRefused) {
                     "1",     "--output",     at("answers"),    "--resume"};
   for (const std::string& kept : {row + row, std::string("{\"prompt\": \"What is 0?\"}\n"), std::string("[]\n")}) {
     write("answers.partial", kept);
-    expect_refused(dml(infer), 2, {"is not what row"});
+    expect_refused(dml(infer), 2, {"is not the result of row"});
     EXPECT_EQ(read_file(at("answers.partial")), kept);
   }
   Words into_input = infer;
