@@ -59,8 +59,9 @@ void KeptRows::take_earlier() {
 std::string KeptRows::place(std::size_t row) const { return fmt::format("{}:{}", partial_, row + 1); }
 
 void KeptRows::refuse(std::size_t row) const {
-  throw UserError("--resume: {} is not the result of row {} of --input; was it written for another file?", place(row),
-                  row + 1);
+  throw UserError(
+      "--resume: {} is not the result of row {} of --input; was it written for another file, or with other options?",
+      place(row), row + 1);
 }
 
 void KeptRows::require_at_most(std::size_t total) const {
@@ -82,6 +83,11 @@ void KeptRows::append(std::string_view line) {
   }
   ++rows_;
   bytes_ += row.size();
+}
+
+void KeptRows::put(std::size_t row, std::string_view line) {
+  if (row >= earlier_.size()) append(line);
+  else if (line != earlier_[row]) refuse(row);
 }
 
 void KeptRows::fill(std::size_t total, const std::function<void()>& compute) {

@@ -44,8 +44,8 @@ void each_prompt(const Assistant& assistant, const std::string& input, const std
 // The rows that are answered together, and those of them that were written.
 class Group {
  public:
-  Group(Assistant& assistant, const AnsweredFile& file, KeptRows& out, std::size_t answered)
-      : assistant_(assistant), file_(file), out_(out), answered_(answered) {}
+  Group(Assistant& assistant, const AnsweredFile& file, KeptRows& out)
+      : assistant_(assistant), file_(file), out_(out), answered_(out.first_to_compute()) {}
 
   std::size_t size() const { return rows_.size(); }
   void add(Json row, std::vector<Token> ids) {
@@ -73,7 +73,7 @@ class Group {
     if (answer.reward) row[kRewardKey] = *answer.reward;
     if (file_.logprobs) row[kLogprobsKey] = assistant_.logprobs(answer);
     lines_[i] = dump(row);
-    while (written_ < size() && !lines_[written_].empty()) out_.append(lines_[written_++]);
+    for (; written_ < size() && !lines_[written_].empty(); ++written_) out_.put(answered_ + written_, lines_[written_]);
   }
 
   Assistant& assistant_;
@@ -101,19 +101,18 @@ void require_answer_to(Json row, const KeptRows& out, std::size_t number) {
 void answer_file(Assistant& assistant, const AnsweredFile& file) {
   const std::string text = read_file(file.input);
   KeptRows out(file.output, file.resume);
-  const std::size_t earlier = out.earlier().size();
   // All rows are read before the first is answered, so that an error in the last line costs no work.
   std::size_t total = 0;
   each_prompt(assistant, file.input, text, [&](Json row, const std::vector<Token>&) {
-    if (total < earlier) require_answer_to(std::move(row), out, total);
+    if (total < out.earlier().size()) require_answer_to(std::move(row), out, total);
     return ++total > 0;
   });
   out.require_at_most(total);
   out.fill(total, [&] {
-    Group group(assistant, file, out, earlier);
+    Group group(assistant, file, out);
     std::size_t number = 0;
     each_prompt(assistant, file.input, text, [&](Json row, std::vector<Token> ids) {
-      if (number++ >= earlier) group.add(std::move(row), std::move(ids));
+      if (number++ >= out.first_to_compute()) group.add(std::move(row), std::move(ids));
       if (group.size() == kWaiting) group.answer();
       return true;
     });

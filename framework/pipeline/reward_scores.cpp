@@ -87,13 +87,11 @@ void score_file(RewardModel& model, const std::string& path, const std::function
 }
 
 void score_file(RewardModel& model, const std::string& path, KeptRows& out) {
-  const std::size_t earlier = out.earlier().size(), total = each_row(path, [](std::size_t, const Json&) {});
+  const std::size_t total = each_row(path, [](std::size_t, const Json&) {});
   out.require_at_most(total);
   out.fill(total, [&] {
-    score_rows_from(model, path, earlier > 0 ? earlier - 1 : 0, [&](std::size_t number, const std::string& line) {
-      if (number >= earlier) out.append(line);
-      else if (line != out.earlier()[number]) out.refuse(number);
-    });
+    score_rows_from(model, path, out.first_to_compute(),
+                    [&](std::size_t number, const std::string& line) { out.put(number, line); });
   });
 }
 

@@ -265,7 +265,7 @@ TEST_F(KeptAnswers, OfOtherRowsAreRefused) {
   const std::string row = "{\"prompt\": \"What is 0?\", \"output\": \"x\"}\n";
   const Words infer{"infer", "--base-model", base_directory(), "--input", prompts(), "--max-new-tokens",
                     "1",     "--output",     at("answers"),    "--resume"};
-  for (const std::string& kept : {row + row, std::string("{\"prompt\": \"What is 0?\"}\n"), std::string("[]\n")}) {
+  for (const std::string& kept : {row, row + row, std::string("{\"prompt\": \"What is 0?\"}\n"), std::string("[]\n")}) {
     write("answers.partial", kept);
     expect_refused(dml(infer), 2, {"is not the result of row"});
     EXPECT_EQ(read_file(at("answers.partial")), kept);
