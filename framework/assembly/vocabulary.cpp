@@ -140,7 +140,11 @@ void take_base_ends(const std::string& directory, const BaseModel& base, const M
     if (auto embedding = resized.find(own);
         head && spec.tied && embedding != resized.end() && embedding->second.bytes == tensor.bytes)
       continue;
-    resized.insert_or_assign(w.tensor, std::move(tensor));
+    const auto [known, fresh] = resized.try_emplace(w.tensor, std::move(tensor));
+    if (!fresh && known->second.bytes != tensor.bytes)
+      throw UserError(
+          "{}: its base has other values of '{}' than that of the adapter before it; they cannot be combined",
+          directory, w.tensor);
   }
 }
 

@@ -48,20 +48,21 @@ std::string GenerationSpeed::text() const {
 Engine::Engine(std::vector<EngineModel> models, const EngineOptions& options)
     : models_(std::move(models)),
       options_(options),
-      vocab_(models_.at(0).base->spec.vocab),
-      pool_(models_[0].base->spec.layers, models_[0].base->spec.kv_heads, models_[0].base->spec.head_dim,
+      pool_(models_.at(0).base->spec.layers, models_[0].base->spec.kv_heads, models_[0].base->spec.head_dim,
             KvPool::pages_of(options.cache_tokens), options.cache),
       prefixes_(pool_),
-      logits_(static_cast<std::size_t>(output_rows(options) * vocab_)),
       states_(static_cast<std::size_t>(options.reports * models_[0].base->spec.hidden)) {
   DML_CHECK(options_.slots > 0 && options_.context > 0 && options_.reading > 0);
   for (const EngineModel& m : models_)
     if (std::ranges::find(bases_, m.base) == bases_.end()) bases_.push_back(m.base);
+  std::int64_t vocabulary = 0;
   for (CausalLm* model : bases_) {
     const std::size_t need = measure(*model, options_).working;
     if (model->length() < options_.context) model->set_length(options_.context);
     if (model->reserved() < need) model->reserve(need);
+    vocabulary = std::max(vocabulary, model->spec.vocab);
   }
+  logits_.resize(static_cast<std::size_t>(output_rows(options_) * vocabulary));
 }
 
 Engine::~Engine() = default;
@@ -121,8 +122,11 @@ RequestId Engine::submit(EngineRequest request) {
   if (longest > options_.context || KvPool::pages_of(longest) > pool_.pages())
     throw UserError("the prompt has {} tokens and the answer may have {}; the context is {} tokens", size,
                     longest - size, std::min(options_.context, pool_.pages() * KvPool::kTokens));
-  std::erase_if(request.stop_tokens, [&](Token stop) { return stop < 0 || stop >= vocab_; });  // never generated
-  auto sequence = std::make_unique<Sequence>(++last_id_, std::move(request), vocab_, pool_);
+  const std::int64_t vocabulary = models_[request.model].base->spec.vocab;
+  if (const Token largest = std::ranges::max(request.prompt); largest >= vocabulary)
+    throw UserError("the prompt has token {}; the model's embedding has {} rows", largest, vocabulary);
+  std::erase_if(request.stop_tokens, [&](Token stop) { return stop < 0 || stop >= vocabulary; });  // never generated
+  auto sequence = std::make_unique<Sequence>(++last_id_, std::move(request), vocabulary, pool_);
   sequence->longest = longest;
   waiting_.push_back(sequence.get());
   sequences_.emplace(last_id_, std::move(sequence));

@@ -90,11 +90,12 @@ class Engine {
  public:
   static constexpr std::int64_t kUsualDrafts = 8;
 
-  /// The models have the same architecture and outlive the engine. Allocates all memory.
+  /// The models have the same architecture, except for the number of tokens, and outlive the engine. Allocates all
+  /// memory.
   Engine(std::vector<EngineModel> models, const EngineOptions& options);
   ~Engine();
 
-  /// Queues a request. UserError when it can never fit.
+  /// Queues a request. UserError when it can never fit, or has a token that its model does not have.
   RequestId submit(EngineRequest request);
   /// Cancels a request; it has no further events.
   void cancel(RequestId id);
@@ -152,17 +153,18 @@ class Engine {
   void end(Sequence& s, StopReason reason, std::exception_ptr failure = {}, Sampler::Choice last = {});
   void leave(Sequence& s);
   std::uint64_t root_of(const Sequence& s);
-  std::span<float> row(std::int64_t i) {
-    return std::span(logits_).subspan(static_cast<std::size_t>(i * vocab_), static_cast<std::size_t>(vocab_));
-  }
-
   const EngineModel& model_of(const Sequence& s) const;
+  std::int64_t vocabulary_of(const Sequence& s) const { return model_of(s).base->spec.vocab; }
+  /// Row `i` of the last call, which computed sequences of the same base as `s`.
+  std::span<float> row(const Sequence& s, std::int64_t i) {
+    const std::int64_t vocabulary = vocabulary_of(s);
+    return {logits_.data() + i * vocabulary, static_cast<std::size_t>(vocabulary)};
+  }
 
   std::vector<EngineModel> models_;
   std::vector<CausalLm*> bases_;
   std::size_t first_to_read_ = 0;  // modulo the number of bases
   EngineOptions options_;
-  std::int64_t vocab_;
   KvPool pool_;
   PrefixCache prefixes_;
   std::map<RequestId, std::unique_ptr<Sequence>> sequences_;

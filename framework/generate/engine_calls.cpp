@@ -29,7 +29,7 @@ void Engine::read(std::span<const Part> parts) {
   CausalLm& model = *model_of(*parts[0].sequence).base;
   const PackedBatch batch{tokens_, {}, positions_, {}};
   if (parts[0].sequence->request.embedding) model.embed(batch, rows_, {states_.data(), outputs, model.spec.hidden});
-  else model.generate(batch, rows_, {logits_.data(), outputs, vocab_}, kernels::RowMethod::packed);
+  else model.generate(batch, rows_, {logits_.data(), outputs, model.spec.vocab}, kernels::RowMethod::packed);
 
   std::vector<Sequence*> ready;
   std::vector<std::int64_t> rows;
@@ -70,7 +70,7 @@ void Engine::finish_part(Sequence& s, std::int64_t tokens, std::int64_t outputs,
       const float* state = states_.data() + (row_number + i) * hidden;
       for (std::int64_t d = 0; d < hidden; ++d) s.mean[static_cast<std::size_t>(d)] += state[d];
     } else if (next < std::ssize(s.text)) {
-      s.reported.push_back(Sampler::report(row(row_number + i), s.text[static_cast<std::size_t>(next)],
+      s.reported.push_back(Sampler::report(row(s, row_number + i), s.text[static_cast<std::size_t>(next)],
                                            s.request.sampling.top_logprobs));
     }
   }
@@ -89,6 +89,7 @@ std::vector<Token> Engine::draft(const Sequence& s, std::int64_t most) const {
     return {};
   }
   const CausalLm& model = *model_of(s).base;
+  tokens.erase(std::ranges::find_if(tokens, [&](Token t) { return t >= model.spec.vocab; }), tokens.end());
   const std::int64_t last = size + std::ssize(tokens);
   if (model.cache_expires(size, last) || model.angles_of(size) != model.angles_of(last)) return {};
   return tokens;
@@ -125,7 +126,7 @@ void Engine::write(std::span<Sequence* const> which) {
     }
   }
   if (written.empty()) return;
-  model.generate({tokens_, {}, positions_, {}}, rows_, {logits_.data(), std::ssize(tokens_), vocab_},
+  model.generate({tokens_, {}, positions_, {}}, rows_, {logits_.data(), std::ssize(tokens_), model.spec.vocab},
                  kernels::RowMethod::dots);
   take_written(std::move(written));
 }
@@ -156,7 +157,7 @@ void Engine::take_tokens(std::span<Sequence* const> which, std::span<const std::
   std::vector<std::exception_ptr> failures(which.size());
   std::vector<char> open(which.size(), 0);
   for (std::size_t i = 0; i < which.size(); ++i) try {  // constraints are shared by requests
-      open[i] = which[i]->allow(vocab_);
+      open[i] = which[i]->allow(vocabulary_of(*which[i]));
     } catch (const Error&) {
       failures[i] = std::current_exception();
     }
@@ -165,8 +166,8 @@ void Engine::take_tokens(std::span<Sequence* const> which, std::span<const std::
     Sequence& s = *which[i];
     if (!open[i]) return;
     try {
-      choices[i] =
-          s.sampler.sample(row(rows[i]), s.text, s.request.number, static_cast<std::uint64_t>(s.written()), s.allowed);
+      choices[i] = s.sampler.sample(row(s, rows[i]), s.text, s.request.number, static_cast<std::uint64_t>(s.written()),
+                                    s.allowed);
     } catch (const Error&) {
       failures[i] = std::current_exception();
     }

@@ -71,7 +71,7 @@ std::size_t RequestReader::model_of(Fields& f, std::string& name) const {
                  "model", "model_not_found"};
 }
 
-void RequestReader::check_length(const std::vector<Token>& prompt, std::int64_t answer,
+void RequestReader::check_prompt(std::size_t model, const std::vector<Token>& prompt, std::int64_t answer,
                                  const std::string& param) const {
   const std::int64_t context = models_.engine_options().context, size = std::ssize(prompt);
   if (size + std::min<std::int64_t>(answer, 1) > context)
@@ -79,14 +79,20 @@ void RequestReader::check_length(const std::vector<Token>& prompt, std::int64_t 
                    fmt::format("the prompt has {} tokens; the context is {} tokens{}", size, context,
                                answer > 0 && size == context ? ", which leaves no room for an answer" : ""),
                    param, "context_length_exceeded"};
+  const std::int64_t vocabulary = models_.vocabulary(model);
+  const auto unknown = std::ranges::find_if(prompt, [&](Token id) { return id >= vocabulary; });
+  if (unknown != prompt.end())
+    throw ApiError::invalid(
+        param, fmt::format("token '{}' has id {}, but {} has {} tokens", models_.format().tokenizer().piece(*unknown),
+                           *unknown, models_.list()[model].name, vocabulary));
 }
 
 // Reads `prompt`: a string, or a list of strings, of ids, or of lists of ids.
-std::vector<std::vector<Token>> RequestReader::token_lists(Fields& f, const std::string& name,
+std::vector<std::vector<Token>> RequestReader::token_lists(Fields& f, const std::string& name, std::size_t model,
                                                            std::vector<std::string>* texts) const {
   const Json* value = f.find(name);
   if (!value) f.wrong(name, "is missing");
-  const std::int64_t vocab = models_.spec().vocab;
+  const std::int64_t vocab = models_.vocabulary(model);
   std::vector<std::vector<Token>> out;
   auto text = [&](const Json& item) {
     try {
@@ -139,7 +145,7 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
   s.seed = f.has("seed") ? static_cast<std::uint64_t>(f.integer("seed", 0, std::numeric_limits<std::int64_t>::min(),
                                                                 std::numeric_limits<std::int64_t>::max()))
                          : fresh_seed();
-  const std::int64_t vocab = models_.spec().vocab;
+  const std::int64_t vocab = models_.vocabulary(asked.model);
   if (const Json* bias = f.find("logit_bias")) {
     if (!bias->is_object()) f.wrong("logit_bias", fmt::format("must be an object, is {}", bias->type_name()));
     if (bias->size() > kMaxBiases)
@@ -178,7 +184,7 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
 }
 
 void RequestReader::finish(Asked& asked, std::int64_t tokens, const std::string& param) const {
-  for (const auto& prompt : asked.prompts) check_length(prompt, tokens, param);
+  for (const auto& prompt : asked.prompts) check_prompt(asked.model, prompt, tokens, param);
   if (const std::size_t choices = asked.prompts.size() * static_cast<std::size_t>(asked.n); choices > kMaxChoices)
     throw ApiError::invalid("n", fmt::format("'n' is {} for each of {} prompts; a request may ask for {} answers",
                                              asked.n, asked.prompts.size(), kMaxChoices));
@@ -193,7 +199,7 @@ Asked RequestReader::completion(const Json& body) const {
   Asked asked;
   asked.continued = true;
   asked.model = model_of(f, asked.model_name);
-  asked.prompts = token_lists(f, "prompt", &asked.texts);
+  asked.prompts = token_lists(f, "prompt", asked.model, &asked.texts);
   sampling(f, asked);
   const std::int64_t tokens =
       f.integer("max_completion_tokens", f.integer("max_tokens", kCompletionTokens, 0, kMaxTokens), 0, kMaxTokens);
@@ -323,8 +329,8 @@ RequestReader::Embedding RequestReader::embedding(const Json& body) const {
   Fields f(body);
   Embedding out;
   out.model = model_of(f, out.model_name);
-  out.inputs = token_lists(f, "input", nullptr);
-  for (const auto& input : out.inputs) check_length(input, 0, "input");
+  out.inputs = token_lists(f, "input", out.model, nullptr);
+  for (const auto& input : out.inputs) check_prompt(out.model, input, 0, "input");
   const std::string format = f.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64") f.wrong("encoding_format", "must be float or base64");
   out.base64 = format == "base64";

@@ -53,8 +53,10 @@ class RequestReader {
   };
   Embedding embedding(const Json& body) const;
   std::size_t model_of(Fields& fields, std::string& name) const;
-  /// ApiError 400 context_length_exceeded when prompt and answer exceed the context.
-  void check_length(const std::vector<Token>& prompt, std::int64_t answer, const std::string& param) const;
+  /// ApiError 400 when prompt and answer exceed the context (context_length_exceeded), or when the prompt has a token
+  /// that the model does not have, as a token that only an adapter adds.
+  void check_prompt(std::size_t model, const std::vector<Token>& prompt, std::int64_t answer,
+                    const std::string& param) const;
 
  private:
   struct ChatPrompt {
@@ -77,7 +79,7 @@ class RequestReader {
   std::shared_ptr<TokenConstraint> token_constraint(const AnswerConstraint& answer, const ToolsAsked& tools,
                                                     const Asked& asked) const;
   void finish(Asked& asked, std::int64_t tokens, const std::string& param) const;
-  std::vector<std::vector<Token>> token_lists(Fields& fields, const std::string& name,
+  std::vector<std::vector<Token>> token_lists(Fields& fields, const std::string& name, std::size_t model,
                                               std::vector<std::string>* texts) const;
 
   const ServedModels& models_;

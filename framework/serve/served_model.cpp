@@ -84,9 +84,6 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   std::vector<std::pair<std::string, std::string>> adapters;
   for (const std::string& directory : which.adapters) adapters.push_back({name_of(directory), directory});
   for (const std::string& text : options.adapters) adapters.push_back(name_and_directory(text));
-  std::vector<std::string> directories;
-  for (auto& [name, directory] : adapters) directories.push_back(directory);
-  fit_vocabulary(base_, directories);
   if (!base_.files) throw UserError("there are no weights to serve: base_model is not set");
 
   const std::string base_name = name_of(base_.directory);
@@ -97,12 +94,13 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
     list_.push_back({name, parent});
     models_.push_back(model);
   };
+  BaseModel widest = base_;  // as wide as the widest model
   const std::size_t before_base = options.adapters_first ? adapters.size() : which.adapters.size();
   for (std::size_t i = 0; i < adapters.size(); ++i) {
     if (i == before_base) add(base_name, "", weights_[0].get());
     std::optional<std::int32_t> number;
-    weights_.push_back(
-        make_inference_model(base_, which.section.frozen_storage, {adapters[i].second}, *weights_[0], number));
+    weights_.push_back(adapted(which.section.frozen_storage, adapters[i].second, number));
+    widest.spec.vocab = std::max(widest.spec.vocab, weights_.back()->spec.vocab);
     add(adapters[i].first, base_name, number ? EngineModel(weights_[0].get(), *number) : weights_.back().get());
     if (!number)
       log_info("{} changes weights of the base; its requests are not computed together with the others'",
@@ -116,7 +114,7 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
     own = with_chat_template(texts, *options.chat_template);
     texts = &own;
   }
-  format_ = std::make_unique<AnswerFormat>(texts, which, base_, std::move(tokenizer), false);
+  format_ = std::make_unique<AnswerFormat>(texts, which, widest, std::move(tokenizer), false);
   GenerationOptions openai = generation_defaults(GenerationSection{});
   openai.sampling.temperature = 1;
   openai.max_new_tokens = 0;  // up to the end of the context
@@ -127,6 +125,16 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   description_ = fmt::format("{}; {}; {} requests at a time, context {}", fmt::join(names, ", "),
                              format_->description(), engine_.slots, engine_.context);
   description_ += generation_precision_text();
+}
+
+// The model of one adapter. `number`: its place in the base's model, unless it changes weights of the base. An adapter
+// with tokens of its own brings its own rows of embedding and head, which no other model may see.
+std::unique_ptr<CausalLm> ServedModels::adapted(std::optional<DType> storage, const std::string& adapter,
+                                                std::optional<std::int32_t>& number) {
+  BaseModel own = base_;
+  fit_vocabulary(own, std::vector<std::string>{adapter});
+  if (own.resized) return make_inference_model(own, storage, {adapter});
+  return make_inference_model(base_, storage, {adapter}, *weights_[0], number);
 }
 
 // Reserves the key-value caches of all slots, each of a whole context, or of fewer tokens where memory is short.

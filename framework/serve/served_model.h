@@ -43,7 +43,9 @@ class ServedModels {
   /// The index of the model of this name.
   std::optional<std::size_t> find(const std::string& name) const;
   const AnswerFormat& format() const { return *format_; }
+  /// The base's. Adapters may have more tokens.
   const ModelSpec& spec() const { return base_.spec; }
+  std::int64_t vocabulary(std::size_t model) const { return models_[model].base->spec.vocab; }
   /// Defaults of request fields: from the recipe, generation_config.json, then OpenAI's.
   const GenerationOptions& defaults() const { return defaults_; }
   const EngineOptions& engine_options() const { return engine_; }
@@ -53,6 +55,8 @@ class ServedModels {
   const std::string& description() const { return description_; }
 
  private:
+  std::unique_ptr<CausalLm> adapted(std::optional<DType> storage, const std::string& adapter,
+                                    std::optional<std::int32_t>& number);
   void plan(const ServedOptions& options);
 
   BaseModel base_;

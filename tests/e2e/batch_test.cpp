@@ -110,6 +110,55 @@ TEST_F(Batches, AreAnsweredByTheAdapterThatIsNamed) {
                  2, {"weights of adapters are not supported with a batch file"});
 }
 
+// Rows of embedding and head for tokens that only an adapter has.
+TEST_F(Batches, AdaptersHaveTheirOwnTokensAndTheBaseHasNoneOfThem) {
+  for (const std::string name : {"1", "2"}) {
+    const Keys keys{{"max_steps", "2"},         {"seed", name},
+                    {"tokens", "[<note>]"},     {"lora_target_modules", "[q_proj, embed_tokens, lm_head]"},
+                    {"lora_target_linear", ""}, {"output_dir", at("adapter-" + name)}};
+    const Ended e = train(1, recipe(name + ".yml", tiny_lora() + keys));
+    ASSERT_EQ(e.exit, 0) << e.err;
+  }
+  const auto lines = [&](const std::string& model) {
+    std::string text;
+    for (int i = 0; i < 8; ++i) {
+      const std::string prompt = fmt::format("What is {}?{}", i, model.size() > 1 ? "" : "<note>");
+      Json body{{"model", model}, {"prompt", prompt}, {"max_tokens", 12}, {"logprobs", 2}, {"seed", i}};
+      body["temperature"] = i % 2 * 2;
+      text += batch_line(fmt::format("{}-{}", model, i), "/v1/completions", body).dump() + "\n";
+    }
+    return text;
+  };
+  const auto answers = [&](const std::string& text, const Words& adapters) {
+    Words words{"serve", "--base-model", base_directory(), "--input", write("in.jsonl", text)};
+    for (const std::string& adapter : adapters)
+      words.insert(words.end(), {"--adapter", adapter + "=" + at("adapter-" + adapter)});
+    words.insert(words.end(), {"--output", at("out.jsonl")});
+    const Ended e = dml(words);
+    EXPECT_EQ(e.exit, 0) << e.err;
+    std::map<std::string, Json> out;
+    for (const Json& row : json_lines(at("out.jsonl"))) out[row["custom_id"]] = row["response"];
+    return out;
+  };
+  const std::string base = std::filesystem::path(base_directory()).filename();
+  const auto together =
+      answers(lines("1") + lines(base) + lines("2") +
+                  batch_line("unknown", "/v1/completions", {{"model", base}, {"prompt", "<note>"}}).dump() + "\n",
+              {"1", "2"});
+  for (const auto& [model, adapters] : std::map<std::string, Words>{{"1", {"1"}}, {"2", {"2"}}, {base, {}}})
+    for (auto& [id, response] : answers(lines(model), adapters)) {
+      EXPECT_EQ(response["status_code"], 200) << id;
+      EXPECT_EQ(together.at(id)["body"]["choices"], response["body"]["choices"]) << id;
+    }
+  EXPECT_EQ(together.at("unknown")["status_code"], 400);
+  EXPECT_THAT(together.at("unknown")["body"]["error"]["message"].get<std::string>(),
+              HasSubstr("token '<note>' has id 2048"));
+
+  expect_refused(
+      dml({"merge", at("1.yml"), "--adapter", at("adapter-1"), "--adapter", at("adapter-2"), "--output", at("merged")}),
+      2, {"adapter-2: its base has other values of 'model.embed_tokens.weight'", "cannot be combined"});
+}
+
 TEST_F(Batches, OfARecipeWithAnInstructionFormatMayBeChats) {
   const std::string trained = recipe("r.yml", tiny_lora() + Keys{{"max_steps", "1"}});
   ASSERT_EQ(train(1, trained).exit, 0);
