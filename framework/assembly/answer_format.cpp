@@ -85,12 +85,7 @@ AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, co
   if (raw) templates_ = {};
   if (chats()) chat_template_ = choose_chat_template(prompt_context(data_, templates_, dataset_, *tokenizer_)).source;
   else if (strategy_ && recipe) chat_template_ = portable_chat_template(*recipe, *tokenizer_);
-  std::vector<Token> ends = base.spec.eos;
-  const Json generation = generation_config(model.generation_directory);
-  if (auto eos = generation.find("eos_token_id"); eos != generation.end())
-    for (const Json& id : eos->is_array() ? *eos : Json::array({*eos}))
-      if (id.is_number_integer() && id >= 0 && id < base.spec.vocab) ends.push_back(id);
-  stop_tokens_ = dml::stop_tokens(templates_, *tokenizer_, ends);
+  stop_tokens_ = dml::stop_tokens(templates_, *tokenizer_, end_tokens(base.spec, model.generation_directory));
   if (const auto eos = tokenizer_->eos; eos && *eos >= vocab_)
     log_warning("the tokenizer's EOS '{}' has id {}, but the model has rows for {} tokens only: it cannot generate it",
                 tokenizer_->piece(*eos), *eos, vocab_);

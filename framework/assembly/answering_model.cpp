@@ -64,6 +64,16 @@ Json generation_config(const std::string& directory) {
   return config;
 }
 
+std::vector<Token> end_tokens(const ModelSpec& spec, const std::string& generation_directory) {
+  std::vector<Token> out = spec.eos;
+  const Json config = generation_config(generation_directory);
+  const auto eos = config.find("eos_token_id");
+  if (eos == config.end()) return out;
+  for (const Json& id : eos->is_array() ? *eos : Json::array({*eos}))
+    if (id.is_number_integer() && id >= 0 && id < spec.vocab) out.push_back(id);
+  return out;
+}
+
 GenerationOptions generation_defaults(const GenerationSection& section) {
   GenerationOptions out;
   out.max_new_tokens = kUsualNewTokens;

@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "generate/generator.h"
+#include "model/spec.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -27,6 +28,10 @@ bool has_tokenizer(const std::string& directory);
 
 /// generation_config.json, validated; an empty object if there is none.
 Json generation_config(const std::string& directory);
+
+/// The EOS tokens of config.json, and those of the generation_config.json in the folder ("" for none) that the model
+/// has.
+std::vector<Token> end_tokens(const ModelSpec& spec, const std::string& generation_directory);
 
 inline constexpr std::int64_t kUsualNewTokens = 256;
 inline constexpr double kUsualTemperature = 0.7;

@@ -1,6 +1,7 @@
 #include "assembly/custom_evals.h"
 
 #include "assembly/eval_tasks.h"
+#include "assembly/model_location.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "evaluate/eval_run.h"
@@ -69,7 +70,8 @@ std::vector<std::unique_ptr<Evaluator>> custom_evaluators(const Recipe& recipe, 
   std::vector<std::unique_ptr<Evaluator>> out;
   const std::vector<EvalEntry>& entries = recipe.evaluation.evals;
   if (entries.empty()) return out;
-  const auto prompts = std::make_shared<const AnsweringPrompts>(&recipe, tokenizer, spec);
+  const auto prompts =
+      std::make_shared<const AnsweringPrompts>(&recipe, tokenizer, spec, model_directory(recipe.model.base_model));
   auto entry = entries.begin();
   each_task(eval_tasks(recipe.evaluation), [&](EvalTask task) {
     out.push_back(std::make_unique<OwnEvaluation>(prompts, std::move(task), (entry++)->every,

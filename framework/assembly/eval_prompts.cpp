@@ -1,5 +1,6 @@
 #include "assembly/eval_prompts.h"
 
+#include "assembly/answering_model.h"
 #include "assembly/companions.h"
 #include "assembly/prompt_format.h"
 #include "core/error.h"
@@ -8,9 +9,22 @@
 #include "prompt/prompt_only.h"
 
 namespace dml {
+namespace {
 
-AnsweringPrompts::AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokenizer, const ModelSpec& spec)
-    : tokenizer_(tokenizer), vocabulary_(spec.vocab), ends_(spec.eos), dataset_(answering_dataset(recipe)) {
+// The ids of a text, and of the rest of a longer one that begins with it.
+EvalPrompts::Continued split(std::vector<Token> context, std::vector<Token> whole) {
+  whole.erase(whole.begin(), whole.begin() + std::min(std::ssize(whole), std::ssize(context)));
+  return {std::move(context), std::move(whole)};
+}
+
+}  // namespace
+
+AnsweringPrompts::AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokenizer, const ModelSpec& spec,
+                                   const std::string& generation_directory)
+    : tokenizer_(tokenizer),
+      vocabulary_(spec.vocab),
+      ends_(end_tokens(spec, generation_directory)),
+      dataset_(answering_dataset(recipe)) {
   if (recipe) templates_ = recipe->templates;
   if (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, tokenizer_))
     strategy_ = make_prompt_strategy(
@@ -39,6 +53,10 @@ std::vector<Token> AnsweringPrompts::prompt(const Json& row, bool raw) const {
   } else {
     ids = assemble(strategy_->prompt(question_row(row, dataset_)), tokenizer_).ids;
   }
+  return checked(std::move(ids));
+}
+
+std::vector<Token> AnsweringPrompts::checked(std::vector<Token> ids) const {
   if (ids.empty()) throw UserError("the prompt is empty");
   for (Token id : ids)
     if (id >= vocabulary_)
@@ -68,15 +86,23 @@ Token AnsweringPrompts::prefix() const {
   return tokenizer_.bos ? *tokenizer_.bos : tokenizer_.eos ? *tokenizer_.eos : ends_.empty() ? -1 : ends_[0];
 }
 
-// Splits tokens as lm-evaluation-harness does: the ids of context and continuation encoded together, without as many as
-// the context alone has.
-EvalPrompts::Continued AnsweringPrompts::continued(const std::string& context, const std::string& continuation) const {
+// Splits tokens as lm-evaluation-harness does: the ids of context and text encoded together, without as many as the
+// context alone has.
+EvalPrompts::Continued AnsweringPrompts::continued_text(const std::string& context, const std::string& text) const {
   const auto end = context.find_last_not_of(' ') + 1;  // 0 where there is nothing else
-  const std::string front = context.substr(0, end), all = context + continuation;
-  Continued out{raw_prompt(front), raw_prompt(all)};
-  out.continuation.erase(out.continuation.begin(),
-                         out.continuation.begin() + std::min(std::ssize(out.continuation), std::ssize(out.context)));
-  return out;
+  const std::string front = context.substr(0, end), all = context + text;
+  return split(raw_prompt(front), raw_prompt(all));
+}
+
+EvalPrompts::Continued AnsweringPrompts::continued(const Json& row, const std::string& text, bool raw) const {
+  const bool plain_text = !strategy_ || (continues_text(dataset_) && !text_of(row, "prompt").empty());
+  if (!raw && plain_text) prompt(row, raw);  // for its errors
+  if (raw || plain_text) return continued_text(text_of(row, "prompt"), text);
+  if (!uses_chat_template(dataset_)) return {prompt(row, raw), plain(text)};  // training, too, tokenizes answers alone
+  Rendered asked = strategy_->prompt(question_row(row, dataset_));
+  std::vector<Token> context = checked(assemble(asked, tokenizer_).ids);
+  asked.segments.back().add_read((space_ ? " " : "") + text);
+  return split(std::move(context), assemble(asked, tokenizer_).ids);
 }
 
 std::vector<Token> AnsweringPrompts::stop_tokens(bool raw) const {

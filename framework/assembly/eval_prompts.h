@@ -16,20 +16,22 @@ namespace dml {
 
 class AnsweringPrompts : public EvalPrompts {
  public:
-  /// `recipe` may be null; the template is then the tokenizer's. The stop tokens of the model are included in
-  /// stop_tokens().
-  AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokenizer, const ModelSpec& spec);
+  /// `recipe` may be null; the template is then the tokenizer's. stop_tokens() includes end_tokens() of the model.
+  AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokenizer, const ModelSpec& spec,
+                   const std::string& generation_directory = "");
   ~AnsweringPrompts() override;
 
   std::vector<Token> prompt(const Json& row, bool raw) const override;
   std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const override;
   std::vector<Token> plain(const std::string& text) const override;
   Token prefix() const override;
-  Continued continued(const std::string& context, const std::string& continuation) const override;
+  Continued continued(const Json& row, const std::string& text, bool raw) const override;
   std::vector<Token> stop_tokens(bool raw) const override;
 
  private:
   std::vector<Token> raw_prompt(const std::string& text) const;
+  std::vector<Token> checked(std::vector<Token> ids) const;
+  Continued continued_text(const std::string& context, const std::string& text) const;
 
   const Tokenizer& tokenizer_;
   std::int64_t vocabulary_;

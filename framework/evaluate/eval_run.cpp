@@ -102,14 +102,10 @@ Eval::Choices Eval::choices_of(const Json& row) const {
   out.answer = row.at("answer").get<std::size_t>();
   for (const Json& c : row.at("choices")) {
     const std::string choice = c.get<std::string>();
-    if (task_.raw) {
-      EvalPrompts::Continued both = prompts_.continued(text_of(row, "prompt"), text_of(row, "delimiter") + choice);
-      out.context = std::move(both.context);
-      out.continuations.push_back(std::move(both.continuation));
-    } else {
-      if (out.context.empty()) out.context = prompts_.prompt(row, false);
-      out.continuations.push_back(prompts_.plain(choice));
-    }
+    EvalPrompts::Continued both =
+        prompts_.continued(row, (task_.raw ? text_of(row, "delimiter") : "") + choice, task_.raw);
+    out.context = std::move(both.context);
+    out.continuations.push_back(std::move(both.continuation));
     if (out.continuations.back().empty()) throw UserError("choice '{}' has no tokens after the prompt", choice);
     out.characters.push_back(static_cast<double>(count_characters(choice)));
     out.bytes.push_back(static_cast<double>(choice.size()));
@@ -119,9 +115,7 @@ Eval::Choices Eval::choices_of(const Json& row) const {
 
 EvalPrompts::Continued Eval::continuation_of(const Json& row) const {
   const std::string text = text_of(row, "continuation");
-  EvalPrompts::Continued out;
-  if (task_.raw) out = prompts_.continued(text_of(row, "prompt"), text);
-  else out = {prompts_.prompt(row, false), prompts_.plain(text)};
+  EvalPrompts::Continued out = prompts_.continued(row, text, task_.raw);
   if (out.context.empty() || out.continuation.empty())
     throw UserError("continuation '{}' has no tokens after the prompt", text);
   return out;

@@ -83,12 +83,13 @@ class EvalPrompts {
   virtual std::vector<Token> plain(const std::string& text) const = 0;
   /// The token before a text without context: BOS, else EOS; −1 if there is neither.
   virtual Token prefix() const = 0;
-  /// Token ids of a raw context and of the continuation after it: spaces at the end of the context belong to the
-  /// continuation.
+  /// Token ids of a row's prompt and of a text that is its answer, as they are in training: a text that follows the
+  /// prompt without a border is tokenized together with it, where spaces at the end of the prompt belong to the text.
+  /// UserError for a row without a prompt, unless `raw`.
   struct Continued {
     std::vector<Token> context, continuation;
   };
-  virtual Continued continued(const std::string& context, const std::string& continuation) const = 0;
+  virtual Continued continued(const Json& row, const std::string& text, bool raw) const = 0;
   /// The stop tokens.
   virtual std::vector<Token> stop_tokens(bool raw) const = 0;
 };

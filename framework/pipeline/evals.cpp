@@ -1,6 +1,8 @@
 #include "pipeline/evals.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 
 #include "assembly/answering_model.h"
 #include "assembly/base_model.h"
@@ -21,6 +23,23 @@ std::string value_text(const EvalValue& v) {
   return v.error > 0 ? fmt::format("{:.4f} ± {:.4f}", v.value, v.error) : fmt::format("{:.4f}", v.value);
 }
 
+// The evaluations in the tokens and the template of one or more of the compared models.
+struct TokenizedEvals {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<AnsweringPrompts> prompts;
+  std::vector<Eval> evals;
+
+  // `own`: the recipe, if it describes the prompts; else null.
+  void tokenize(const Recipe& recipe, const Recipe* own, const AnsweringModel& answering, const ComparedModel& model) {
+    tokenizer = open_tokenizer(answering.section);
+    const BaseModel base = open_compared(model, recipe, *tokenizer);
+    if (!base.files) throw UserError("there are no weights to evaluate: base_model is not set");
+    prompts = std::make_unique<AnsweringPrompts>(own, *tokenizer, base.spec, answering.generation_directory);
+    each_task(eval_tasks(recipe.evaluation),
+              [&](EvalTask task) { evals.emplace_back(std::move(task), *prompts, base.spec.max_positions); });
+  }
+};
+
 }  // namespace
 
 EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& comm) {
@@ -29,24 +48,26 @@ EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& 
   const Recipe* own = options.base_model ? nullptr : &recipe;
   const AnsweringModel model = answering_model(own, options.base_model, options.adapters);
   if (!model.section.base_model.empty()) require_directory(model_directory(model.section.base_model));
-  const auto tokenizer = open_tokenizer(model.section);
   const std::vector<ComparedModel> models = compared_models(recipe, options.adapters, options.base_model);
-  const BaseModel trained = open_compared(models.back(), recipe, *tokenizer);
-  if (!trained.files) throw UserError("there are no weights to evaluate: base_model is not set");
-
-  const AnsweringPrompts prompts(own, *tokenizer, trained.spec);
-  std::vector<Eval> evals;
-  each_task(eval_tasks(recipe.evaluation),
-            [&](EvalTask task) { evals.emplace_back(std::move(task), prompts, trained.spec.max_positions); });
+  // A recipe describes the prompts of all its models; without one, each adapter brings its tokenizer and template.
+  std::map<std::string, TokenizedEvals> tokenized;
+  auto format_of = [&](const ComparedModel& m) { return own ? "" : m.vocabulary_of; };
+  for (const ComparedModel& m : models) {
+    const auto [at, fresh] = tokenized.try_emplace(format_of(m));
+    if (!fresh) continue;
+    const std::vector<std::string> adapters{m.vocabulary_of.empty() ? "none" : m.vocabulary_of};
+    at->second.tokenize(recipe, own, own ? model : answering_model(own, options.base_model, adapters), m);
+  }
 
   EvalsOutcome out;
   for (const ComparedModel& m : models) {
-    BaseModel base = open_compared(m, recipe, *tokenizer);
+    TokenizedEvals& of_model = tokenized.at(format_of(m));
+    BaseModel base = open_compared(m, recipe, *of_model.tokenizer);
     const auto built = make_inference_model(base, m.section.frozen_storage, m.adapters);
     out.below.clear();
     const bool given = options.base_model && &m == &models.front();
     EvaluatedModel& evaluated = out.models.emplace_back(EvaluatedModel{given ? "base" : m.name, {}});
-    for (Eval& eval : evals) {
+    for (Eval& eval : of_model.evals) {
       evaluated.results.push_back(eval.run(*built, comm));
       for (const std::string& line : evaluated.results.back().problems) log_warning("{}", line);
       for (std::string& line : below_limits(eval.task(), evaluated.results.back()))

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "assembly/prompt_format.h"
+#include "core/error.h"
 #include "core/files.h"
+#include "data/example.h"
 #include "data/fixtures.h"
+#include "data/prepare.h"
 
 namespace dml {
 namespace {
@@ -26,6 +30,44 @@ TEST(EvalAnswers, AreDecodedWithoutTheirPrompt) {
   write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
   EXPECT_EQ(decoded_answer(*load_tokenizer(folder.path())), "reads");
   EXPECT_EQ(decoded_answer(ByteTokenizer()), " reads");
+}
+
+// A tokenizer that begins each text with a space must not put one between a prompt and its answer.
+TEST(EvalContinuations, AreTokenizedWithTheirPromptWhereNothingIsBetween) {
+  const testing_tools::TemporaryFolder folder;
+  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
+  const auto tokenizer = load_tokenizer(folder.path());
+  ModelSpec spec;
+  spec.vocab = tokenizer->size();
+  const Json row{{"prompt", "The bak"}};
+  const AnsweringPrompts without(nullptr, *tokenizer, spec);
+  const auto plain = without.continued(row, "er reads", false), raw = without.continued(row, "er reads", true);
+  EXPECT_EQ(plain.context, raw.context);
+  EXPECT_EQ(plain.continuation, raw.continuation);
+  EXPECT_NE(plain.continuation, without.plain("er reads"));
+  EXPECT_THROW(without.continued(Json::object(), "x", false), UserError);
+
+  for (const std::string chat_template : {"chatml", "llama2"}) {
+    Recipe recipe;
+    recipe.templates.chat_template = chat_template;
+    recipe.data.datasets.resize(1);
+    recipe.data.datasets[0].type.name = "chat_template";
+    const AnsweringPrompts prompts(&recipe, *tokenizer, spec);
+    const auto both = prompts.continued(row, "The baker reads", false);
+    EXPECT_EQ(both.context, prompts.prompt(row, false));
+    const auto strategy =
+        make_prompt_strategy(prompt_context(recipe.data, recipe.templates, recipe.data.datasets[0], *tokenizer));
+    const Json said{
+        {"messages",
+         {{{"role", "user"}, {"content", "The bak"}}, {{"role", "assistant"}, {"content", "The baker reads"}}}}};
+    const Example example = assemble(strategy->render(said).at(0), *tokenizer);
+    std::vector<Token> trained;
+    for (Token label : example.labels)
+      if (label != kIgnore) trained.push_back(label);
+    ASSERT_GE(trained.size(), both.continuation.size());
+    trained.resize(both.continuation.size());
+    EXPECT_EQ(both.continuation, trained) << chat_template;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Evaluations of one's own: alone, on several ranks, and during training.
+#include <filesystem>
 #include <map>
 
 #include "core/files.h"
@@ -67,6 +68,26 @@ TEST_F(Evals, OfAGgufFileAreThoseOfItsFolder) {
     found.push_back(
         models(dml({"evaluate", "--base-model", model, "--evals", at("evals.yml"), "--json"}, around)).at(0)["evals"]);
   EXPECT_EQ(found[0], found[1]);
+}
+
+// Each adapter is asked in its own format, whatever is compared with it.
+TEST_F(Evals, OfAnAdapterStopAtItsOwnTokens) {
+  const std::string trained = recipe("r.yml", tiny_lora() + Keys{{"max_steps", "1"}});
+  ASSERT_EQ(train(1, trained).exit, 0);
+  std::filesystem::copy(at("out"), at("silent"), std::filesystem::copy_options::recursive);
+  Json all = Json::array();
+  for (int token = 0; token < 2048; ++token) all.push_back(token);
+  write("silent/generation_config.json", dump(Json{{"eos_token_id", all}}));
+  for (const Words& order : {Words{"out", "silent"}, Words{"silent", "out"}}) {
+    Words words{"evaluate", "--base-model", base_directory(), "--evals", at("evals.yml"), "--json"};
+    for (const std::string& adapter : order) words.insert(words.end(), {"--adapter", at(adapter)});
+    const Json found = models(dml(words));
+    ASSERT_EQ(found.size(), 3u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Json& says = found[i + 1]["evals"]["says"];
+      EXPECT_EQ(says["regex"] == 0, order[i] == "silent") << dump(found[i + 1]);
+    }
+  }
 }
 
 // The tasks that ship, with their sample rows, on a small model.
