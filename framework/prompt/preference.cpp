@@ -237,8 +237,8 @@ void check_preference_type(const DatasetType& type, RowKind rows) {
 
 std::string rl_of_type(const std::string& name) {
   const bool pairs = pair_strategies().find(name), labeled = labeled_strategies().find(name);
-  return pairs && labeled ? "rl: dpo, orpo, simpo, cpo or kto"
-         : pairs          ? "rl: dpo, orpo, simpo or cpo, or reward_model: true"
+  return pairs && labeled ? "rl: dpo, ipo, orpo, simpo, cpo or kto, or reward_model: true"
+         : pairs          ? "rl: dpo, ipo, orpo, simpo or cpo, or reward_model: true"
          : labeled        ? "rl: kto"
                           : "";
 }

@@ -281,9 +281,10 @@ TEST(Types, ThatAreUnknownOrOfOtherRowsNameWhatToDo) {
     return error_of([&] { check_prompt_type(type, rows); });
   };
   EXPECT_EQ(error("passthrough", RowKind::text),
-            "dataset type 'passthrough' is for preference data and needs rl: dpo, orpo, simpo, cpo "
-            "or kto");
-  EXPECT_THAT(error("chat_template.argilla", RowKind::text), HasSubstr("needs rl: dpo, orpo, simpo or cpo"));
+            "dataset type 'passthrough' is for preference data and needs rl: dpo, ipo, orpo, simpo, cpo or kto, or "
+            "reward_model: true");
+  EXPECT_THAT(error("chat_template.argilla", RowKind::text),
+              HasSubstr("needs rl: dpo, ipo, orpo, simpo or cpo, or reward_model: true"));
   EXPECT_THAT(error("passthru", RowKind::pairs),
               HasSubstr("dataset type of pairs 'passthru'; most data are passthrough"));
   EXPECT_THAT(error("alpaca", RowKind::labeled), HasSubstr("dataset type of labeled answers 'alpaca'; "));
