@@ -36,8 +36,8 @@ std::string host_of(const std::string& header) {
 
 // Whether a body has fields that hold a constraint, or their names elsewhere.
 bool may_constrain(const std::string& body) {
-  static constexpr std::string_view kFields[] = {"\"response_format\"", "\"guided_", "\"json_schema\"", "\"grammar\"",
-                                                 "\"tools\""};
+  static constexpr std::string_view kFields[] = {"\"response_format\"", "\"guided_", "\"json_schema\"",
+                                                 "\"grammar\"",         "\"regex\"", "\"tools\""};
   return std::ranges::any_of(kFields, [&](auto field) { return body.find(field) != body.npos; });
 }
 

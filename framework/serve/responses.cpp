@@ -105,6 +105,8 @@ Json chat_of_response(const Json& body) {
         const Json* schema = how.find("schema");
         if (!schema) how.wrong("schema", "is missing");
         wanted["json_schema"] = {{"name", "text"}, {"schema", *schema}};
+      } else if (wanted["type"] == "regex" || wanted["type"] == "grammar") {
+        wanted = *format;
       }
       chat["response_format"] = wanted;
     }
@@ -135,6 +137,7 @@ ApiError of_response(ApiError error) {
     error.param = own + error.param.substr(chat.size());
     if (const auto at = error.message.find("'" + chat); at != error.message.npos)
       error.message.replace(at + 1, chat.size(), own);
+    else if (error.message.starts_with(chat + ":")) error.message.replace(0, chat.size(), own);
     break;
   }
   return error;

@@ -130,6 +130,21 @@ TEST_F(Responses, AnAnswerMayBeSentBackWithItsReasoning) {
   EXPECT_EQ(messages[1]["content"][0]["text"], "Yes.");
 }
 
+TEST_F(Responses, RegularExpressionsAndGrammarsArePassedOn) {
+  for (const Json& format : {Json{{"type", "regex"}, {"regex", "a+"}}, Json{{"type", "regex"}, {"pattern", "a+"}},
+                             Json{{"type", "grammar"}, {"grammar", "root ::= \"a\""}}})
+    EXPECT_EQ(chat_of_response({{"input", "Hi"}, {"text", {{"format", format}}}})["response_format"], format);
+}
+
+TEST_F(Responses, ErrorsNameTheFieldsOfTheirRequest) {
+  const auto told = [](const char* message) {
+    const ApiError e = of_response(ApiError::invalid("response_format", message));
+    return e.param + " | " + e.message;
+  };
+  EXPECT_EQ(told("response_format: 'type' at #: 1"), "text.format | text.format: 'type' at #: 1");
+  EXPECT_EQ(told("'response_format' is wrong"), "text.format | 'text.format' is wrong");
+}
+
 TEST_F(Responses, WhatIsNotSupportedIsNamed) {
   const auto error = [](const Json& more) {
     Json request = {{"input", "Hi"}};
