@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-constexpr std::string_view kProbe = "Xq7 probe";
+constexpr std::string_view kProbe = "Xq7 probe", kAnswerProbe = "Yq8 answer", kSystemProbe = "Zq9 system";
 
 // A value as a Jinja expression. JSON's strings are Jinja's.
 std::string jinja_literal(const Json& value) {
@@ -48,17 +48,56 @@ std::string with_settings(const PromptContext& context) {
   return front + source;
 }
 
-std::vector<Token> chat_ids(const std::string& source, const Tokenizer& tokenizer) {
+// Whether the template makes the tokens of the prompt and, if given, of the turn.
+bool makes_same_tokens(const std::string& source, const Rendered& prompt, const std::optional<Rendered>& turn,
+                       const Tokenizer& tokenizer) {
   DatasetEntry chat;
   chat.type.name = "chat_template";
   PromptContext context = prompt_context({}, {}, chat, tokenizer);
   context.chat_template = "jinja";
   context.chat_template_jinja = source;
-  const Json row = {{"messages", Json::array({Json{{"role", "user"}, {"content", kProbe}}})}};
-  return assemble(make_chat_template(context)->prompt(row), tokenizer).ids;
+  const auto strategy = make_chat_template(context);
+  const auto ids = [&](const Rendered& text) { return assemble(text, tokenizer).ids; };
+  Json row = {{"messages", Json::array({Json{{"role", "user"}, {"content", kProbe}}})}};
+  if (ids(strategy->prompt(row)) != ids(prompt)) return false;
+  row["messages"].push_back({{"role", "assistant"}, {"content", kAnswerProbe}});
+  return !turn || ids(strategy->render(row).at(0)) == ids(*turn);
 }
 
-// An instruction format as a template: every user message is laid out like the prompt of a row.
+// A message's content between what stands around the probe; "" unless the text has the probe exactly once.
+std::string around(const std::string& text, std::string_view probe) {
+  const auto at = text.find(probe);
+  if (at == text.npos || text.find(probe, at + 1) != text.npos) return "";
+  const std::string before = text.substr(0, at), after = text.substr(at + probe.size());
+  return (before.empty() ? "" : jinja_literal(before) + " + ") + "message['content']" +
+         (after.empty() ? "" : " + " + jinja_literal(after));
+}
+
+// The expressions that lay out each role's message; an empty one if there is none.
+struct MessageExpressions {
+  std::string system = "message['content'] + '\\n\\n'", user, assistant = "message['content']";
+};
+
+MessageExpressions expressions_of(const PromptStrategy& strategy, const std::string& prompt,
+                                  const std::optional<Rendered>& turn, const Tokenizer& tokenizer) {
+  MessageExpressions out;
+  out.user = around(prompt, kProbe);
+  bool ends = tokenizer.eos.has_value();
+  if (turn) {
+    const std::string text = turn->text();
+    if (!text.starts_with(prompt)) return {};
+    out.assistant = around(text.substr(prompt.size()), kAnswerProbe);
+    ends = ends && turn->segments.back().end_of_text && !text.ends_with(tokenizer.piece(*tokenizer.eos));
+    const std::string whole = strategy.turn(kSystemProbe, kProbe, kAnswerProbe)->text();
+    if (whole.ends_with(text))
+      if (std::string system = around(whole.substr(0, whole.size() - text.size()), kSystemProbe); !system.empty())
+        out.system = std::move(system);
+  }
+  if (ends && !out.assistant.empty()) out.assistant += " + eos_token";
+  return out;
+}
+
+// A format of prompt and answer as a template: every message is laid out like its text in a row.
 std::string from_layout(const PromptStrategy& strategy, const DatasetEntry& dataset, const Tokenizer& tokenizer) {
   Rendered prompt;
   try {
@@ -66,27 +105,25 @@ std::string from_layout(const PromptStrategy& strategy, const DatasetEntry& data
   } catch (const UserError&) {
     return "";  // a format that needs more fields than a prompt
   }
-  const std::string text = prompt.text();
-  const auto at = text.find(kProbe);
-  if (at == text.npos || text.find(kProbe, at + 1) != text.npos) return "";
-  const std::string before = jinja_literal(text.substr(0, at)), after = jinja_literal(text.substr(at + kProbe.size()));
+  const std::optional<Rendered> turn = strategy.turn("", kProbe, kAnswerProbe);
+  const MessageExpressions e = expressions_of(strategy, prompt.text(), turn, tokenizer);
+  if (e.user.empty() || e.assistant.empty()) return "";
   const bool bos = tokenizer.bos && tokenizer.adds_bos;
-  const std::vector<Token> want = assemble(prompt, tokenizer).ids;
   // Some tokenizers put a space before a text but not after <s>: then the template writes it.
   for (const char* space : {"", " "}) {
     std::string source = fmt::format(
         "{}{{%- for message in messages -%}}\n"
         "  {{%- if message['role'] == 'system' -%}}\n"
-        "    {{{{- message['content'] + '\\n\\n' -}}}}\n"
+        "    {{{{- {} -}}}}\n"
         "  {{%- elif message['role'] == 'user' -%}}\n"
-        "    {{{{- {} + message['content'] + {} -}}}}\n"
+        "    {{{{- {} -}}}}\n"
         "  {{%- else -%}}\n"
-        "    {{{{- message['content']{} -}}}}\n"
+        "    {{{{- {} -}}}}\n"
         "  {{%- endif -%}}\n"
         "{{%- endfor -%}}\n",
-        bos || *space ? fmt::format("{{{{- {}'{}' -}}}}\n", bos ? "bos_token + " : "", space) : "", before, after,
-        tokenizer.eos ? " + eos_token" : "");
-    if (chat_ids(source, tokenizer) == want) return source;
+        bos || *space ? fmt::format("{{{{- {}'{}' -}}}}\n", bos ? "bos_token + " : "", space) : "", e.system, e.user,
+        e.assistant);
+    if (makes_same_tokens(source, prompt, turn, tokenizer)) return source;
   }
   return "";
 }
@@ -142,7 +179,7 @@ bool has_chat_template(const Recipe* recipe, const DatasetEntry& dataset, const 
 
 std::string text_before_answers(const PromptStrategy& strategy, const DatasetEntry& dataset) {
   if (!uses_chat_template(dataset)) return "";
-  const std::string answer = "Yq8 answer";
+  const std::string answer(kAnswerProbe);
   Json row = row_of_prompt(std::string(kProbe), dataset);
   for (Json* list : {&row[dataset.field_messages], &row["conversations"]}) {
     Json said = (*list)[0];

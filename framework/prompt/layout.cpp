@@ -1,6 +1,7 @@
 #include "prompt/layout.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/closest.h"
 #include "core/error.h"
@@ -10,6 +11,7 @@ namespace dml {
 namespace {
 
 [[noreturn]] void missing(const Json& record, const std::string& column) {
+  if (made_of_prompt(record)) throw UserError("this format needs '{}' beside the prompt", column);
   std::vector<std::string> names;
   for (auto& [key, value] : record.items())
     if (names.size() < 12) names.push_back(key);
@@ -139,6 +141,11 @@ const Json& list_column(const Json& record, const std::string& column) {
   const Json& value = column_value(record, column);
   if (!value.is_array()) throw UserError("'{}' must be a list, is {}", column, shown(dump(value), 60));
   return value;
+}
+
+bool made_of_prompt(const Json& record) {
+  return std::ranges::all_of(std::array{"prompt", "INSTRUCTION", "message_1", "conversations"},
+                             [&](const char* column) { return record.contains(column); });
 }
 
 std::string looks_like(const Json& record) {

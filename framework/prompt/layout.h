@@ -45,6 +45,8 @@ const std::string& text_column(const Json& record, const std::string& column);
 std::string optional_text_column(const Json& record, const std::string& column);
 /// The list in a column.
 const Json& list_column(const Json& record, const std::string& column);
+/// Whether the row was made of a prompt alone (row_of_prompt()): it has the columns of many formats.
+bool made_of_prompt(const Json& record);
 /// "; it looks like …: use `type: …`", or "" if no format is recognized.
 std::string looks_like(const Json& record);
 /// "; did you mean 'KEY'?" with the key of an object that is nearest to `wanted`; without one, `otherwise`.

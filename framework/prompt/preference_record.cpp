@@ -23,6 +23,10 @@ FieldPath FieldPath::parse(const std::string& text) {
   return out;
 }
 
+bool FieldPath::in(const Json& record) const {
+  return std::ranges::any_of(columns, [&](const std::string& c) { return record.contains(c); });
+}
+
 std::string FieldPath::text(const Json& record) const {
   const auto found = std::ranges::find_if(columns, [&](const std::string& c) { return record.contains(c); });
   const std::string& column = found == columns.end() ? columns.front() : *found;

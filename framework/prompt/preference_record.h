@@ -15,6 +15,7 @@ struct FieldPath {
 
   /// Parses "prompt|input" or "chosen[1].content".
   static FieldPath parse(const std::string& text);
+  bool in(const Json& record) const;
   /// The text. UserError when it is missing or not a string.
   std::string text(const Json& record) const;
   std::string name() const;

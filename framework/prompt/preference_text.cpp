@@ -25,12 +25,8 @@ class PreferenceText : public PromptStrategy {
   std::vector<Rendered> render(const Json& record) const override {
     std::vector<Rendered> out;
     for (const Answer& answer : answers_) {
-      Rendered& made = out.emplace_back(Rendered{{lay_prompt(record)}});
-      Segment& segment = made.segments.front();
-      const std::string text = answer.field.text(record);
-      if (format_.frame.literal) segment.add(text, true, true);
-      else answer.layout.render(Json{{answer_name(answer.role), text}}, true, segment);
-      segment.end_of_text = segment.end_trained = format_.frame.ends_text;
+      Rendered& made = out.emplace_back(Rendered{{lay_prompt(record, prompt_field_.text(record))}});
+      lay_answer(answer, answer.field.text(record), made.segments.front());
       made.role = answer.role;
       if (answer.role == DocumentRole::desirable && !label_column(record, format_.label))
         made.role = DocumentRole::undesirable;
@@ -38,7 +34,18 @@ class PreferenceText : public PromptStrategy {
     return out;
   }
 
-  Rendered prompt(const Json& record) const override { return {{lay_prompt(record)}}; }
+  // A question that is no row of the format has its text in `prompt`.
+  Rendered prompt(const Json& record) const override {
+    const bool question = !prompt_field_.in(record) && record.contains("prompt");
+    return {{lay_prompt(record, question ? text_column(record, "prompt") : prompt_field_.text(record))}};
+  }
+
+  std::optional<Rendered> turn(std::string_view system, std::string_view prompt,
+                               std::string_view answer) const override {
+    Rendered out{{lay_prompt(Json{{format_.system, system}}, std::string(prompt))}};
+    lay_answer(answers_.front(), std::string(answer), out.segments.front());
+    return out;
+  }
 
   std::string fingerprint() const override {
     std::string out =
@@ -64,16 +71,21 @@ class PreferenceText : public PromptStrategy {
     return role == DocumentRole::chosen ? "chosen" : role == DocumentRole::rejected ? "rejected" : "completion";
   }
 
-  Segment lay_prompt(const Json& record) const {
+  Segment lay_prompt(const Json& record, const std::string& text) const {
     Segment segment;
     segment.add_special = true;
     const std::string system = optional_text_column(record, format_.system);
     if (!system.empty()) system_.render(Json{{"system", system}}, false, segment);
-    const std::string text = prompt_field_.text(record);
     // The row contains the whole text with its special tokens.
     if (format_.frame.literal) segment.add_markup(text);
     else prompt_.render(Json{{"prompt", text}, {"system", system}}, false, segment);
     return segment;
+  }
+
+  void lay_answer(const Answer& answer, const std::string& text, Segment& segment) const {
+    if (format_.frame.literal) segment.add(text, true, true);
+    else answer.layout.render(Json{{answer_name(answer.role), text}}, true, segment);
+    segment.end_of_text = segment.end_trained = format_.frame.ends_text;
   }
 
   PreferenceFormat format_;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -121,6 +122,12 @@ class PromptStrategy {
   virtual void render_into(std::vector<Rendered>& out, const Json& record) const { out = render(record); }
   /// The text up to the point where the model answers, for inference; same template as in training.
   virtual Rendered prompt(const Json& record) const = 0;
+  /// The texts laid out like those of a row; `system` may be empty. Nothing from formats in which an answer is its text
+  /// and EOS.
+  virtual std::optional<Rendered> turn(std::string_view /*system*/, std::string_view /*prompt*/,
+                                       std::string_view /*answer*/) const {
+    return std::nullopt;
+  }
   /// Everything that affects render(), for the cache key.
   virtual std::string fingerprint() const = 0;
   /// The inputs of fingerprint() by the names of their keys, so that a message can name what changed.

@@ -39,7 +39,8 @@ struct DatasetType {
   bool pre_tokenized() const { return name.empty() && !format; }
   /// Whether rows are conversations that a chat template turns into text.
   bool applies_chat_template() const {
-    return !format && (name.starts_with("chat_template") || name == "openai" || name.starts_with("sharegpt"));
+    return !format && (name.starts_with("chat_template") || name == "openai" || name.starts_with("sharegpt") ||
+                       name.starts_with("bradley_terry.chat_template"));
   }
   bool operator==(const DatasetType&) const = default;
 };

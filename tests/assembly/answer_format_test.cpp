@@ -1,4 +1,5 @@
-// Conversations of the API as prompts: the place where the model continues a message, and templates that need contents.
+// Questions and conversations as prompts: the place where the model continues a message, templates that need contents,
+// formats that are no conversations.
 #include "assembly/answer_format.h"
 
 #include <gtest/gtest.h>
@@ -9,13 +10,25 @@
 namespace dml {
 namespace {
 
-AnswerFormat format_with(const std::string& chat_template) {
-  Recipe recipe;
-  recipe.templates.chat_template = chat_template;
+AnswerFormat format_of(const Recipe& recipe) {
   BaseModel base;
   base.spec.vocab = 1 << 16;
   base.spec.max_positions = 512;
   return AnswerFormat(&recipe, {}, base, load_tokenizer(DML_SOURCE_DIR "/datasets/quickstart/tokenizer"), false);
+}
+
+AnswerFormat format_with(const std::string& chat_template) {
+  Recipe recipe;
+  recipe.templates.chat_template = chat_template;
+  return format_of(recipe);
+}
+
+AnswerFormat format_for(const std::string& type, RowKind rows) {
+  Recipe recipe;
+  recipe.data.rows = rows;
+  recipe.data.datasets.resize(1);
+  recipe.data.datasets[0].type.name = type;
+  return format_of(recipe);
 }
 
 std::string continued(const std::string& chat_template, const Json& last) {
@@ -74,6 +87,21 @@ TEST(AnswerFormat, RendersCallsWithoutContent) {
   }
   const Json wrong = {{"messages", {{{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}}}}};
   EXPECT_THROW(format_with("llama2").chat(wrong, {}), UserError) << "the template asks for a user first";
+}
+
+TEST(AnswerFormat, AsksAQuestionWhateverTheColumnOfPrompts) {
+  const Json question = {{"prompt", "hi"}};
+  const std::vector<Token> want = format_for("chatml.prompt_pairs", RowKind::pairs).prompt_ids(question);
+  EXPECT_EQ(format_for("chatml.icr", RowKind::pairs).prompt_ids(question), want);
+  EXPECT_EQ(format_for("chatml.argilla_chat", RowKind::pairs).prompt_ids(question), want);
+  EXPECT_EQ(format_for("chatml.argilla_chat", RowKind::labeled).prompt_ids(question), want);
+  EXPECT_EQ(format_for("chatml.icr", RowKind::pairs).prompt_ids({{"prompt", "no"}, {"input", "hi"}}), want);
+  try {
+    format_for("creative_acr.load_critique", RowKind::text).prompt_ids(question);
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_STREQ(e.what(), "this format needs 'answer' beside the prompt");
+  }
 }
 
 }  // namespace

@@ -173,6 +173,11 @@ TEST_F(CompanionFiles, InstructionFormatsBecomeTemplates) {
   set_log_level(LogLevel::info);
 }
 
+TEST_F(CompanionFiles, LayoutsOfPairsBecomeTemplates) {
+  for (const char* type : {"chatml.icr", "llama3.argilla_chat"})
+    expect_portable(type, fmt::format("rl: dpo\ndatasets: [{{path: rows.jsonl, type: {}}}]\n", type));
+}
+
 TEST_F(CompanionFiles, PlainTextLeavesTheTemplateOfTheBaseAlone) {
   expect_portable("plain", "datasets: [{path: rows.txt, type: completion}]\n");
   EXPECT_FALSE(file_exists(at("plain/chat_template.jinja")));
@@ -244,6 +249,29 @@ TEST_F(CompanionFiles, ARewardModelOfTextsReadsTextsAsItWasTrained) {
   EXPECT_THAT(card, HasSubstr("AutoPeftModelForSequenceClassification.from_pretrained(\".\", num_labels=1)\n"));
   EXPECT_THAT(card, HasSubstr("\ndml score . --input FILE\n"));
   EXPECT_THAT(card, Not(HasSubstr("CausalLM")));
+}
+
+TEST_F(CompanionFiles, ARewardModelReadsConversationsAsItWasTrained) {
+  const Json row{{"system", "Be good."}, {"prompt", "hi"}, {"input", "hi"}, {"chosen", "yes"}, {"rejected", "no"}};
+  Json messages = {{{"role", "system"}, {"content", "Be good."}},
+                   {{"role", "user"}, {"content", "hi"}},
+                   {{"role", "assistant"}, {"content", "yes"}}};
+  int number = 0;
+  for (const char* type :
+       {"bradley_terry.chat_template", "bradley_terry.llama3.icr", "chatml.prompt_pairs",
+        "{field_prompt: input, prompt_format: \"Q: {prompt}\\n\", chosen_format: \"A: {chosen}.\"}"}) {
+    const bool own = *type == '{';  // its prompts have no system text
+    const std::string name = fmt::format("rewards-{}", ++number);
+    const RecipeFile file = recipe(name, fmt::format("reward_model: true\nchat_template: chatml\n{}datasets: "
+                                                     "[{{path: rows.jsonl, type: {}}}]\n",
+                                                     kLora, type));
+    train(file, 5);
+    const auto tokenizer = open_tokenizer(file.recipe.model);
+    const Recipe& r = file.recipe;
+    const auto format = make_prompt_strategy(prompt_context(r.data, r.templates, r.data.datasets[0], *tokenizer));
+    if (own) messages.erase(messages.begin());
+    EXPECT_EQ(RewardModel(at(name)).ids(messages), assemble(format->render(row)[0], *tokenizer).ids) << type;
+  }
 }
 
 TEST_F(CompanionFiles, ContainTheMetadataOfTransformersAndTheHub) {
