@@ -140,7 +140,7 @@ Rendered AnswerFormat::question(const Json& row) const {
   } catch (const UserError&) {  // a conversation is no row of an instruction format
     if (chats() || chat_template_.empty() || !row.contains("messages")) throw;
   }
-  return chat(row, {});
+  return chat(row, {.keep_answers = false});
 }
 
 std::vector<Token> AnswerFormat::text_ids(const std::string& text, bool markup) const {
@@ -175,7 +175,7 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
     entry.chat_template_jinja = chat_template_;
   }
   PromptContext context = prompt_context(data_, templates_, entry, *tokenizer_);
-  context.keep_answers = true;
+  context.keep_answers = options.keep_answers;
   for (auto& [key, value] : options.kwargs.items()) context.chat_template_kwargs[key] = value;
   const std::unique_ptr<PromptStrategy> strategy = make_chat_template(context);
   const auto render = [&](const Json& conversation) {

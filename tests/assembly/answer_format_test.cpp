@@ -89,6 +89,16 @@ TEST(AnswerFormat, RendersCallsWithoutContent) {
   EXPECT_THROW(format_with("llama2").chat(wrong, {}), UserError) << "the template asks for a user first";
 }
 
+TEST(AnswerFormat, AsksWithoutTheAnswerThatEndsAConversation) {
+  const AnswerFormat format = format_for("alpaca", RowKind::text);
+  Json row = {{"messages", Json::array({Json{{"role", "user"}, {"content", "hi"}}})}};
+  const std::vector<Token> asked = format.prompt_ids(row);
+  row["messages"].push_back(assistant("yes"));
+  EXPECT_EQ(format.prompt_ids(row), asked);
+  row["messages"].push_back(Json{{"role", "user"}, {"content", "and?"}});
+  EXPECT_GT(format.prompt_ids(row).size(), asked.size());
+}
+
 TEST(AnswerFormat, AsksAQuestionWhateverTheColumnOfPrompts) {
   const Json question = {{"prompt", "hi"}};
   const std::vector<Token> want = format_for("chatml.prompt_pairs", RowKind::pairs).prompt_ids(question);
