@@ -108,10 +108,10 @@ class Encoder {
     const bool half = type_.dtype == DType::f16;
     for (float& x : values) {
       if (tensor_.offset != 0) x += tensor_.offset;
-      if (!std::isfinite(x)) throw UserError("{}: tensor '{}' has values that are not finite", what_.directory, name());
+      if (!std::isfinite(x)) throw UserError("{}: tensor '{}' has values that are not finite", what_.named(), name());
       if (half && std::abs(x) >= 65520)
-        throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; set --dtype bf16",
-                        what_.directory, name(), x);
+        throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; set --dtype bf16", what_.named(),
+                        name(), x);
     }
     if (!type_.dtype) return encode_mxfp4(values, out);
     if (const auto* blocks = kernels::block_format(*type_.dtype))
@@ -134,13 +134,13 @@ void write_xielu(const GgufExport& what, GgufMetadata& m) {
 }
 
 GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool quantized) {
-  const GgufVocabulary vocabulary = read_vocabulary(what.directory, what.spec);
+  const GgufVocabulary vocabulary = read_vocabulary(what.directory, what.spec, what.named());
   GgufMetadata m;
   m.set("general.architecture", GgufValue::text(std::string(family.architecture)));
   m.set("general.type", GgufValue::text("model"));
-  m.set("general.name", GgufValue::text(name_for_stripping(vocabulary, what.name, what.directory)));
+  m.set("general.name", GgufValue::text(name_for_stripping(vocabulary, what.name, what.named())));
   m.set("general.size_label", GgufValue::text(size_label(what.spec.parameters())));
-  write_model_keys(what.spec, family, what.directory, m);
+  write_model_keys(what.spec, family, what.named(), m);
   if (what.spec.activation == kernels::Activation::xielu) write_xielu(what, m);
   m.set("general.file_type", GgufValue::u32(what.type.id));
   vocabulary.write(m);
@@ -182,8 +182,8 @@ GgufReport write_gguf(const GgufExport& what, const std::string& path) {
     throw UserError(
         "{}: is a model for {} classification, whose head a GGUF file of a language model does not hold; keep it as "
         "safetensors",
-        what.directory, what.spec.head == HeadKind::sequence_classification ? "sequence" : "token");
-  const GgufFamily& family = gguf_family(what.spec.model_type, what.directory);
+        what.named(), what.spec.head == HeadKind::sequence_classification ? "sequence" : "token");
+  const GgufFamily& family = gguf_family(what.spec.model_type, what.named());
   const std::vector<GgufTensor> tensors = gguf_tensors(what.spec, family);
   const std::vector<const GgmlType*> types = mixed_types(what.type, tensors, what.spec);
   GgufReport report;

@@ -21,11 +21,14 @@ WeightRows rows_of_files(const ModelFiles& files);
 
 struct GgufExport {
   std::string name;       // general.name
-  std::string directory;  // folder of the tokenizer, and prefix of errors
+  std::string directory;  // folder of the tokenizer
   const ModelSpec& spec;
   const GgufFileType& type;
   WeightRows rows;
   std::function<void(const GgufTensor& tensor)> open{};  // called before the first rows of a tensor
+  std::string source{};                                  // what messages name; "": the directory
+
+  const std::string& named() const { return source.empty() ? directory : source; }
 };
 
 struct GgufReport {

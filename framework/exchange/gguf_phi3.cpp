@@ -24,8 +24,7 @@ std::set<Token> stripping_tokens(const GgufVocabulary& vocabulary, std::string_v
   return out;
 }
 
-std::string name_for_stripping(const GgufVocabulary& vocabulary, const std::string& name,
-                               const std::string& directory) {
+std::string name_for_stripping(const GgufVocabulary& vocabulary, const std::string& name, const std::string& source) {
   // llama.cpp does not load a file with the name Phi-3 that lacks one of these.
   constexpr std::array<std::string_view, 4> needed = {"<unk>", "<s>", "</s>", "<|endoftext|>"};
   const bool may_be_phi3 =
@@ -38,7 +37,7 @@ std::string name_for_stripping(const GgufVocabulary& vocabulary, const std::stri
   log_warning(
       "{}: some special tokens strip the white space next to them (lstrip, rstrip). llama.cpp does not strip it around "
       "the same tokens, so it may tokenize prompts differently",
-      directory);
+      source);
   return name;
 }
 

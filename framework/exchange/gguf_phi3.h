@@ -13,8 +13,8 @@ namespace dml {
 /// The tokens behind which llama.cpp strips white space, in a model with this general.name.
 std::set<Token> stripping_tokens(const GgufVocabulary& vocabulary, std::string_view model_name);
 
-/// The general.name with which llama.cpp treats white space as the tokenizer in `directory` does: `name`, or "Phi-3 "
-/// and it. A warning where no name does.
-std::string name_for_stripping(const GgufVocabulary& vocabulary, const std::string& name, const std::string& directory);
+/// The general.name with which llama.cpp treats white space as the vocabulary's tokenizer does: `name`, or "Phi-3 "
+/// and it. A warning, which names `source`, where no name does.
+std::string name_for_stripping(const GgufVocabulary& vocabulary, const std::string& name, const std::string& source);
 
 }  // namespace dml

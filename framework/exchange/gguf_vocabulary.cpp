@@ -70,8 +70,8 @@ std::string charsmap_of(const Json& normalizer) {
 
 class Reader {
  public:
-  Reader(const std::string& directory, const ModelSpec& spec)
-      : directory_(directory), spec_(spec), pipeline_(load_pipeline(directory)) {}
+  Reader(const std::string& directory, const ModelSpec& spec, const std::string& source)
+      : directory_(directory), source_(source), spec_(spec), pipeline_(load_pipeline(directory)) {}
 
   V read() {
     const bool json = file_exists(directory_ + "/tokenizer.json") || file_exists(directory_ + "/vocab.json");
@@ -98,13 +98,13 @@ class Reader {
       throw UserError(
           "{}: GGUF: {}; llama.cpp has byte-level BPE, and SentencePiece's BPE and unigram model, for models of this "
           "kind",
-          directory_, what);
+          source_, what);
   }
   void warn_of_bytes() const {
     log_warning(
         "{}: llama.cpp does not spell unknown characters as bytes with a unigram model: they become the unknown token "
         "there",
-        directory_);
+        source_);
   }
 
   void from_sentencepiece(const SentencePieceModel& model) {
@@ -169,7 +169,7 @@ class Reader {
     out_.pre = "default";
     log_warning(
         "{}: llama.cpp has no name for this tokenizer's rules of splitting words: it may split some texts otherwise",
-        directory_);
+        source_);
   }
 
   void unigram_rules(const TokenizerJson& json) {
@@ -214,7 +214,7 @@ class Reader {
     model.unk = pipeline_->unk.value_or(-1);
     for (std::size_t i = 0; i < out_.tokens.size(); ++i)
       model.pieces.push_back({out_.tokens[i], out_.scores[i], static_cast<SentencePieceModel::Type>(out_.types[i])});
-    const auto scored = make_sentencepiece(model, false, directory_);
+    const auto scored = make_sentencepiece(model, false, source_);
     scored->prepare();
     for (std::string_view text :
          {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl.")}) {
@@ -222,7 +222,7 @@ class Reader {
       if (const auto by_scores = scored->encode(text, {.parse_special = false}).ids; ids != by_scores) {
         const auto at = static_cast<std::size_t>(std::ranges::mismatch(ids, by_scores).in1 - ids.begin());
         log_warning("{}: llama.cpp will split some texts otherwise: token {} of its test text is '{}' here, '{}' there",
-                    directory_, at, at < ids.size() ? escape_controls(pipeline_->piece(ids[at])) : "",
+                    source_, at, at < ids.size() ? escape_controls(pipeline_->piece(ids[at])) : "",
                     at < by_scores.size() ? escape_controls(scored->piece(by_scores[at])) : "");
         return;
       }
@@ -250,7 +250,7 @@ class Reader {
   void fit() {
     const auto rows = static_cast<std::size_t>(spec_.vocab);
     if (out_.tokens.size() > rows)
-      log_warning("{}: the tokenizer has {} tokens, the model {} rows: the others are left out", directory_,
+      log_warning("{}: the tokenizer has {} tokens, the model {} rows: the others are left out", source_,
                   out_.tokens.size(), rows);
     out_.tokens.resize(rows);
     out_.types.resize(rows, V::unused);
@@ -290,11 +290,11 @@ class Reader {
     if (!rest.empty()) out_.eot = rest[0];
     if (rest.size() > 1) out_.eom = rest[1];
     if (rest.size() > 2)
-      log_warning("{}: {} tokens end an answer; GGUF names three: '{}' is left out", directory_, rest.size() + 1,
+      log_warning("{}: {} tokens end an answer; GGUF names three: '{}' is left out", source_, rest.size() + 1,
                   pipeline_->piece(rest[2]));
   }
 
-  const std::string& directory_;
+  const std::string &directory_, &source_;
   const ModelSpec& spec_;
   std::unique_ptr<Pipeline> pipeline_;
   V out_;
@@ -302,10 +302,10 @@ class Reader {
 
 }  // namespace
 
-GgufVocabulary read_vocabulary(const std::string& directory, const ModelSpec& spec) {
+GgufVocabulary read_vocabulary(const std::string& directory, const ModelSpec& spec, const std::string& source) {
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
-    if (file_exists(directory + "/" + name)) return Reader(directory, spec).read();
-  log_warning("{}: no tokenizer: the file can be asked by token ids only", directory);
+    if (file_exists(directory + "/" + name)) return Reader(directory, spec, source).read();
+  log_warning("{}: no tokenizer: the file can be asked by token ids only", source);
   GgufVocabulary none;
   none.model = "none";
   return none;

@@ -38,8 +38,8 @@ struct GgufVocabulary {
 };
 
 /// Reads the tokenizer of a Hugging Face model folder, with one token per row of the embedding. UserError when
-/// llama.cpp has no such tokenizer; a warning when it may split some texts differently.
-GgufVocabulary read_vocabulary(const std::string& directory, const ModelSpec& spec);
+/// llama.cpp has no such tokenizer; a warning when it may split some texts differently. Both name `source`.
+GgufVocabulary read_vocabulary(const std::string& directory, const ModelSpec& spec, const std::string& source);
 
 /// llama.cpp's name of the pre-tokenizer with this digest (see pre_tokenizer_probe()); "" if it is unknown.
 std::string pre_tokenizer_of_digest(std::string_view digest);

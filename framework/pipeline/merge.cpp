@@ -122,7 +122,7 @@ void merge_to_gguf(const RecipeFile& file, const BaseModel& base, const Tokenize
                        [&](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
                          tensors.read(w, first, count, out);
                        },
-                       [&](const GgufTensor& t) { tensors.open(t); }},
+                       [&](const GgufTensor& t) { tensors.open(t); }, "the model of " + file.path},
                       output));
   write_modelfile(output, beside.path());
 }

@@ -176,7 +176,7 @@ TEST(GgufVocabularies, SentencePieceKeepsItsScores) {
   const std::string directory = kShared + "models/stories260K";
   if (!fs::exists(directory)) GTEST_SKIP() << "no ../shared/data";
   const ModelSpec spec = as_published(read_model_spec(directory));
-  const GgufVocabulary v = read_vocabulary(directory, spec);
+  const GgufVocabulary v = read_vocabulary(directory, spec, directory);
   EXPECT_EQ(v.model, "llama");
   EXPECT_EQ(v.tokens.size(), 512u);
   EXPECT_EQ(v.types[0], GgufVocabulary::unknown);
@@ -194,7 +194,7 @@ TEST(GgufVocabularies, ByteLevelOnesAreNamedByTheirDigest) {
     if (!fs::exists(directory)) GTEST_SKIP() << "no ../shared/data";
     ModelSpec spec;
     spec.vocab = load_tokenizer(directory)->size() + 3;
-    const GgufVocabulary v = read_vocabulary(directory, spec);
+    const GgufVocabulary v = read_vocabulary(directory, spec, directory);
     EXPECT_EQ(v.model, "gpt2");
     EXPECT_EQ(v.pre, name);
     EXPECT_EQ(v.tokens.size(), static_cast<std::size_t>(spec.vocab));

@@ -249,7 +249,7 @@ TEST_F(GgufModels, CharactersOfAUnigramModelAreNormalizedAsBefore) {
   const auto tokenizer = load_tokenizer(folder.path());
   ModelSpec spec;
   spec.vocab = tokenizer->size();
-  const GgufVocabulary vocabulary = read_vocabulary(folder.path(), spec);
+  const GgufVocabulary vocabulary = read_vocabulary(folder.path(), spec, folder.path());
   EXPECT_FALSE(vocabulary.charsmap.empty());
   GgufMetadata m;
   vocabulary.write(m);

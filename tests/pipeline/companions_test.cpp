@@ -314,6 +314,26 @@ TEST_F(CompanionFiles, ContainTheMetadataOfTransformersAndTheHub) {
   EXPECT_THAT(merged, Not(HasSubstr("base_model:adapter")));
 }
 
+// Not the folder in which the files of the model were put together.
+TEST_F(CompanionFiles, AModelThatGgufCannotHoldIsNamedByItsRecipe) {
+  std::filesystem::copy(at("base"), at("dynamic"));
+  Json config = read_json(at("dynamic/config.json"));
+  config["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 2.0}};
+  write_file(at("dynamic/config.json"), dump(config));
+  const RecipeFile file = read_recipe(fmt::format("base_model: {}\noutput_dir: {}\nlearning_rate: 1e-4\nadapter: "
+                                                  "lora\nlora_r: 2\nlora_target_linear: true\n",
+                                                  at("dynamic"), at("dynamic-adapter")),
+                                      "recipe.yml");
+  train(file, 5);
+  try {
+    merge(file, {}, at("dynamic.gguf"), "f32");
+    ADD_FAILURE() << "expected an error";
+  } catch (const UserError& e) {
+    EXPECT_TRUE(std::string(e.what()).starts_with("the model of recipe.yml: GGUF: ")) << e.what();
+  }
+  EXPECT_FALSE(std::filesystem::exists(at("dynamic.gguf")));
+}
+
 TEST_F(CompanionFiles, CardsLinkToModelsAndDataOfTheHub) {
   const RecipeFile file = read_recipe(
       "base_model: org/model@v1.0\nadapter: lora\nlora_target_linear: true\nlearning_rate: 1e-4\ndatasets:\n"
