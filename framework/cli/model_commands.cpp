@@ -61,7 +61,7 @@ struct Convert {
         "file for llama.cpp and ollama, and a GGUF file as a model directory; or an adapter in the format of PEFT or "
         "mlx-lm. The input is not changed.");
     options.positional("PATH", what.input, "a model or adapter directory, or a GGUF file");
-    options.text("output", output, "the new directory; with --format gguf the new file", "PATH");
+    options.text("output", output, "the new directory; with --format gguf the new file, FILE.gguf", "PATH");
     options.text("dtype", what.dtype,
                  "element type of a model's weights. gguf also has q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, "
                  "q4_k_s, q4_1, q4_0. Default: as they are",
@@ -81,7 +81,7 @@ int run_convert(const std::vector<std::string>& words) {
   Convert c;
   c.options.parse(words);
   if (!c.output) throw UserError("convert needs --output PATH");
-  if (c.what.format != "gguf") require_directory_name("--output", *c.output);
+  require_name_of_format("--output", *c.output, c.what.format == "gguf");
   if (c.tied && c.untied) throw UserError("set either --tied or --untied, not both");
   c.what.output = *c.output;
   if (!file_exists(c.what.input))

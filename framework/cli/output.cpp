@@ -68,8 +68,11 @@ void require_place_of_page(std::string_view option, const std::string& path) {
     throw UserError("{}: {} exists and is not an .html file; choose another name", option, path);
 }
 
-void require_directory_name(std::string_view option, const std::string& output) {
-  if (output.ends_with(".gguf"))
+void require_name_of_format(std::string_view option, const std::string& output, bool gguf) {
+  const bool named = output.ends_with(".gguf");
+  if (gguf && !named)
+    throw UserError("{}: {} is not the name of a GGUF file; name one that ends in .gguf", option, output);
+  if (!gguf && named)
     throw UserError("{}: {} is the name of a GGUF file; add --format gguf, or name a directory", option, output);
 }
 

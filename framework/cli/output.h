@@ -23,8 +23,9 @@ void require_free_output(std::string_view option, const std::string& output, con
 /// UserError when the place of a page is a folder, or an existing file other than a page (.html).
 void require_place_of_page(std::string_view option, const std::string& path);
 
-/// UserError when a directory would get the name of a GGUF file: --format gguf is missing.
-void require_directory_name(std::string_view option, const std::string& output);
+/// UserError when a directory would get the name of a GGUF file (--format gguf is missing), or, with `gguf`, a GGUF
+/// file a name by which it is not known as one when it is read.
+void require_name_of_format(std::string_view option, const std::string& output, bool gguf);
 
 /// Prints notices and warnings of a recipe to stderr. `brief`: summarizes several notices in one line, unless --verbose
 /// is set; `missing`: also lists named files that do not exist.

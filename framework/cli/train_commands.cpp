@@ -156,7 +156,7 @@ struct Merge {
     options.positional("RECIPE", recipe, "the recipe");
     options.texts("adapter", adapters,
                   "this adapter instead of the one in output_dir: DIR or DIR=WEIGHT; several are added up", "DIR");
-    options.text("output", output, "the new model directory; with --format gguf the new file", "PATH");
+    options.text("output", output, "the new model directory; with --format gguf the new file, FILE.gguf", "PATH");
     options.choice("format", format, {"safetensors", "gguf"},
                    "safetensors (a model directory), or gguf: one file for llama.cpp and ollama");
     options.text("dtype", dtype, "with --format gguf: type of the weights, as dml convert has them", "TYPE");
@@ -172,7 +172,7 @@ int run_merge(const std::vector<std::string>& words) {
   const bool gguf = m.format == "gguf";
   if (m.dtype && !gguf)
     throw UserError("--dtype goes with --format gguf; dml convert changes the type of a model directory");
-  if (!gguf) require_directory_name("--output", *m.output);
+  require_name_of_format("--output", *m.output, gguf);
   RecipeFile file = load_recipe_to_run(m.recipe, m.overrides, RecipeUse::measure, {.rows = false});
   show_notes(file);
   merge(file, m.adapters, *m.output, gguf ? std::optional(m.dtype.value_or("")) : std::nullopt);

@@ -171,6 +171,9 @@ TEST_F(BadInput, AnOutputThatIsAFolder) {
   for (const Words& words : {Words{"merge", r, "--output", at("m.gguf")},
                              Words{"convert", base_directory(), "--dtype", "bf16", "--output", at("m.gguf")}})
     expect_refused(dml(words), 2, {"m.gguf is the name of a GGUF file; add --format gguf"});
+  for (const Words& words : {Words{"merge", r, "--format", "gguf", "--output", at("m")},
+                             Words{"convert", base_directory(), "--format", "gguf", "--output", at("m")}})
+    expect_refused(dml(words), 2, {"m is not the name of a GGUF file; name one that ends in .gguf"});
   EXPECT_EQ(results_in(folder_), before);
 }
 
