@@ -59,14 +59,20 @@ Sharers sharers_of(Comm& comm) {
   return out;
 }
 
-// LoRA does not train the embedding, so the rows of new tokens stay random. The pad token does not matter: it is never
-// used.
+// Whether a module or a pattern names the embedding, which the model's families call embed_tokens, wte ….
+bool names_embedding(const std::string& module) {
+  return module.find("embed") != std::string::npos || module.find("wte") != std::string::npos;
+}
+
+// LoRA does not train the embedding unless the recipe names it, so the rows of new tokens stay random. The pad token
+// does not matter: it is never used.
 void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
   const AdapterSection& adapter = recipe.adapter;
   if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir) return;
-  for (auto& module : adapter.lora_modules_to_save)
-    for (const char* embedding : {"embed", "wte"})
-      if (module.find(embedding) != std::string::npos) return;
+  if (std::ranges::any_of(adapter.lora_modules_to_save, names_embedding) ||
+      std::ranges::any_of(adapter.lora_target_modules.names, names_embedding) ||
+      names_embedding(adapter.lora_target_modules.regex))
+    return;
   const TokenIndices& indices = adapter.peft_trainable_token_indices;
   auto trained = [&](Token id) {
     auto has = [&](const std::vector<std::int64_t>& ids) { return std::ranges::find(ids, id) != ids.end(); };

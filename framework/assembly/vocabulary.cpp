@@ -88,12 +88,13 @@ EmbeddingAndHead trained_for_new_tokens(const AdapterConfig& config, const Model
   return {trains(ends[0]), trains(ends[1])};
 }
 
-std::string advice(const ModelSpec& spec, std::int64_t first, std::int64_t last) {
+// `rows_alone`: whether the rows alone can be trained, as they cannot where the adapter has the embedding otherwise.
+std::string advice(const ModelSpec& spec, std::int64_t first, std::int64_t last, bool rows_alone) {
   const std::vector<WeightName> ends = embedding_and_head(spec);
   const bool no_head = spec.head != HeadKind::causal_lm;  // that of a reward model has no rows of tokens
   const std::string embedding = last_part(ends[0].module()), head = last_part(ends[1].module());
   const std::string modules = no_head ? fmt::format("[{}]", embedding) : fmt::format("[{}, {}]", embedding, head);
-  if (last - first > 16) return fmt::format("lora_modules_to_save: {}", modules);
+  if (!rows_alone || last - first > 16) return fmt::format("lora_modules_to_save: {}", modules);
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(last - first));
   std::iota(tokens.begin(), tokens.end(), first);
   const std::string rows = fmt::format("[{}]", fmt::join(tokens, ", "));
@@ -190,7 +191,8 @@ void check_resize(const BaseModel& base, std::int64_t tokens, const AdapterSecti
     throw UserError(
         "the tokenizer has {} tokens, the model {} rows, and this adapter does not train the {} rows of the new "
         "tokens: add {}",
-        tokens, before, trained.embedding ? "head's" : "embedding's", advice(base.spec, before, tokens));
+        tokens, before, trained.embedding ? "head's" : "embedding's",
+        advice(base.spec, before, tokens, !trained.embedding));
 }
 
 void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
@@ -213,7 +215,7 @@ void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection&
     log_warning(
         "The head's rows of the new tokens keep random values: the model reads these tokens, but does not learn to "
         "write them; add {}",
-        advice(base.spec, before, tokens));
+        advice(base.spec, before, tokens, !adapter.peft_trainable_token_indices.empty()));
   grow(base, more);
   log_info("Vocabulary resized from {} to {} rows for {} tokens", before, more.rows, tokens);
 }

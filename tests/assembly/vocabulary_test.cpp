@@ -175,6 +175,22 @@ TEST(Vocabulary, OfAnAdapterIsRestored) {
   EXPECT_EQ(logits(*make_inference_model(again, std::nullopt, {place.string()}), {5, 99, 98}), want);
 }
 
+// Rows of a module that has LoRA are not trained by themselves, so they are not advised.
+TEST(Vocabulary, OfAnAdapterOnTheEmbeddingNeedsTheHead) {
+  const BaseModel base = base_of("llama_tiny");
+  AdapterSection adapter;
+  adapter.adapter = AdapterKind::lora;
+  adapter.lora_target_modules.names = {"q_proj", "embed_tokens"};
+  try {
+    check_resize(base, base.spec.vocab + 1, adapter);
+    ADD_FAILURE() << "expected an error";
+  } catch (const UserError& e) {
+    EXPECT_TRUE(std::string(e.what()).ends_with("add lora_modules_to_save: [embed_tokens, lm_head]")) << e.what();
+  }
+  adapter.lora_modules_to_save = {"embed_tokens", "lm_head"};
+  EXPECT_NO_THROW(check_resize(base, base.spec.vocab + 1, adapter));
+}
+
 TEST(Vocabulary, OfATiedModelGrowsInEmbeddingAndHead) {
   BaseModel base = base_of("gemma2");
   AdapterSection adapter;

@@ -102,6 +102,10 @@ TEST_F(Looking, TokensThatAnAdapterDoesNotTrainAreNamed) {
                    recipe("s.yml", tiny_lora() + fresh + Keys{{"lora_modules_to_save", "[embed_tokens, lm_head]"}})})
                   .err,
               Not(HasSubstr(warning)));
+  EXPECT_THAT(dml({"preprocess", recipe("t.yml", tiny_lora() + fresh +
+                                                     Keys{{"lora_target_modules", "[q_proj, embed_tokens, lm_head]"}})})
+                  .err,
+              Not(HasSubstr("New tokens are untrained")));
   EXPECT_THAT(
       dml({"preprocess", recipe("p.yml", tiny_lora() + Keys{{"special_tokens", "{pad_token: \"<fill>\"}"}})}).err,
       Not(HasSubstr(warning)));
