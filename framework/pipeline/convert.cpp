@@ -135,6 +135,28 @@ void convert_to_gguf(const Conversion& c) {
   write_modelfile(c.output, in.folder);
 }
 
+// mlx-lm and llama.cpp compute with the embedding and the head of the base, not with those that PEFT saves beside an
+// adapter once tokens were added. `spec`: of the base.
+void require_ends_of_base(const Adapter& adapter, const std::string& base, const ModelSpec& spec, const Conversion& c) {
+  if (starts_from_base(adapter.config.init)) return;  // refused for that; what is saved is the base without the start
+  const bool gguf = c.format == "gguf";
+  auto refuse = [&](const std::string& what) {
+    throw UserError("{}: {} hold no {}; dml merge{} makes a model of it", c.input,
+                    gguf ? "GGUF adapters" : "mlx-lm adapters", what, gguf ? " --format gguf" : "");
+  };
+  std::optional<ModelFiles> files;
+  for (const AdapterTensor& t : adapter.tensors) {
+    if (t.kind != AdapterTensor::Kind::base) continue;
+    if (t.shape[0] != spec.vocab)
+      refuse(fmt::format("tokens that were added (this one has {} rows, its base {})", t.shape[0], spec.vocab));
+    if (!files) files.emplace(open_model_files(base, spec));
+    const TensorView* own = files->find(t.module);
+    if (!own && spec.tied) own = files->find(embedding_and_head(spec)[0].tensor);
+    if (own && own->floats(base) != adapter.values.at(t.key))
+      refuse(fmt::format("matrices of a base; the '{}' beside this one is not that of {}", t.module, base));
+  }
+}
+
 // An adapter and the model it is for.
 struct InputAdapter {
   ModelSpec spec;
@@ -149,9 +171,11 @@ struct InputAdapter {
     const std::string base = c.base_model.value_or(base_of(config));
     if (base.empty() || !file_exists(model_directory(base) + "/config.json"))
       throw UserError("{}: its base model '{}' was not found; give its directory with --base-model", c.input, base);
-    spec = read_model_spec(model_directory(base));
-    spec.vocab = vocabulary_of(c.input, spec);
+    const ModelSpec own = read_model_spec(model_directory(base));
+    spec = own;
+    spec.vocab = vocabulary_of(c.input, own);
     adapter = read_adapter(c.input, spec);
+    if (c.format != "peft") require_ends_of_base(adapter, base, own, c);
     adapter.config.fan_in_fan_out = spec.stored.in_out;
   }
 };

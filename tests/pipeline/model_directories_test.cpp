@@ -191,6 +191,43 @@ TEST_F(Directories, OfAdaptersGoToMlxAndBack) {
   EXPECT_EQ(read_adapter(at("peft"), spec).values, read_adapter(adapter, spec).values);
 }
 
+// Only PEFT's format has a place for the embedding and the head of a base that others have otherwise.
+TEST_F(Directories, OfAdaptersWithTokensThatWereAddedStayInPeft) {
+  const std::string base = model("llama_tiny");
+  ModelSpec spec = read_model_spec(base);
+  Adapter adapter = read_adapter(golden_path("llama_tiny") + "/lora", spec);
+  adapter.config.resized = true;
+  const auto own = values(base);
+  auto write = [&](const std::string& name, std::int64_t added, float change) {
+    ModelSpec grown = spec;
+    grown.vocab += added;
+    std::map<std::string, std::vector<float>> ends;
+    fs::create_directory(at(name));
+    write_adapter(at(name), adapter.config, adapter_tensors(adapter.config, grown, adapter.plan),
+                  [&](const AdapterTensor& t) -> std::span<const float> {
+                    if (t.kind != AdapterTensor::Kind::base) return adapter.values.at(t.key);
+                    std::vector<float>& end = ends[t.key] = own.at(t.module);
+                    end.resize(static_cast<std::size_t>(t.shape[0] * t.shape[1]));
+                    end[0] += change;
+                    return end;
+                  });
+  };
+  write("added", 2, 0);
+  write("changed", 0, 1);
+  write("same", 0, 0);
+  for (const char* format : {"mlx", "gguf"}) {
+    SCOPED_TRACE(format);
+    auto problem_of = [&](const std::string& name) {
+      return problem({.input = at(name), .output = at(name + "." + format), .format = format, .base_model = base});
+    };
+    EXPECT_THAT(problem_of("added"), testing::HasSubstr("tokens that were added"));
+    EXPECT_THAT(problem_of("changed"), testing::HasSubstr("is not that of " + base));
+    EXPECT_FALSE(fs::exists(at(std::string("added.") + format)));
+    EXPECT_EQ(problem_of("same"), "");
+  }
+  EXPECT_EQ(problem({.input = at("added"), .output = at("peft"), .format = "peft", .base_model = base}), "");
+}
+
 TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
   std::string adapter = golden_path("llama_tiny") + "/lora";
   EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "mlx"}), testing::HasSubstr("--base-model"));
