@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "checkpoint/finite.h"
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -78,7 +79,10 @@ Adapter read_mlx_adapter(const std::string& directory, const Json& json, const M
       problems.add(fmt::format("{}: tensor '{}' belongs to no module of this model", file.path(), t.name));
   problems.raise();
   for (auto& t : out.tensors) {
-    auto values = file.at(t.module + suffix(t.kind)).floats(file.path());
+    const TensorView& stored = file.at(t.module + suffix(t.kind));
+    if (const std::int64_t bad = first_not_finite(stored.dtype, stored.bytes); bad >= 0)
+      refuse_not_finite(stored, directory, bad, "adapter");
+    auto values = stored.floats(file.path());
     out.values[t.key] = t.shape.size() == 2 ? transposed(values, t.shape[1], t.shape[0]) : std::move(values);
   }
   return out;

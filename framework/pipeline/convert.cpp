@@ -10,6 +10,7 @@
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/finite.h"
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
@@ -37,11 +38,15 @@ DType parse_dtype(const std::string& text) {
   throw UserError("--dtype: '{}' is not one of f32, f16, bf16", text);
 }
 
-// What f16 cannot hold is said before anything is written over it.
+// What no weight may be, and what f16 cannot hold, is said before anything is written over it.
 void append(ModelWriter& writer, const TensorView& tensor, DType to, const std::string& where) {
-  if (!tensor.quantized() && (tensor.dtype == to || !is_readable_float(tensor.dtype)))
-    return writer.append(tensor.bytes.data(), tensor.bytes.size());
-  std::vector<float> values = tensor.floats(where);
+  const bool as_it_is = !tensor.quantized() && (tensor.dtype == to || !is_readable_float(tensor.dtype));
+  const std::vector<float> values = as_it_is ? std::vector<float>() : tensor.floats(where);
+  if (const std::int64_t bad = as_it_is ? first_not_finite(tensor.dtype, tensor.bytes)
+                                        : first_not_finite(DType::f32, std::as_bytes(std::span(values)));
+      bad >= 0)
+    refuse_not_finite(tensor, where, bad, "model");
+  if (as_it_is) return writer.append(tensor.bytes.data(), tensor.bytes.size());
   if (to == DType::f16)
     if (auto large = std::ranges::find_if(values, [](float x) { return std::abs(x) >= 65520; }); large != values.end())
       throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; use bf16", where, tensor.name,

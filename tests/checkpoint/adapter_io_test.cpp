@@ -265,6 +265,19 @@ TEST(MlxAdapter, SurvivesTheRoundTrip) {
   }
 }
 
+TEST(MlxAdapter, WithAValueThatIsNotFiniteIsRefused) {
+  const ModelSpec spec = tiny_spec();
+  const AdapterConfig config{.r = 2, .alpha = 4, .target_modules = {"q_proj"}};
+  const std::vector<float> values(static_cast<std::size_t>(2 * std::max(spec.hidden, spec.heads * spec.head_dim)),
+                                  std::nanf(""));
+  TempDir dir;
+  write_mlx_adapter(dir.path(), config, spec, [&](const AdapterTensor& t) {
+    return std::span(values).first(static_cast<std::size_t>(t.shape[0] * t.shape[1]));
+  });
+  EXPECT_THAT(refusal([&] { read_adapter(dir.path(), spec); }),
+              HasSubstr("is NaN or infinite at [0, 0]: the adapter is damaged"));
+}
+
 // ---- bad configs
 
 class BadAdapterConfig : public testing::TestWithParam<bad::Case> {};

@@ -228,6 +228,19 @@ TEST_F(Directories, OfAdaptersWithTokensThatWereAddedStayInPeft) {
   EXPECT_EQ(problem({.input = at("added"), .output = at("peft"), .format = "peft", .base_model = base}), "");
 }
 
+TEST_F(Directories, WithAValueThatIsNotFiniteAreRefused) {
+  fs::copy(model("llama_tiny"), at("damaged"));
+  std::string bytes = read_file(at("damaged/model.safetensors"));
+  bytes.replace(bytes.size() - 2, 2, "\xc0\x7f");  // NaN, as f32 and as bf16
+  write_file(at("damaged/model.safetensors"), bytes);
+  using Type = std::optional<std::string>;
+  for (const Type& dtype : {Type(), Type("f32"), Type("bf16"), Type("f16")})
+    EXPECT_THAT(problem({.input = at("damaged"), .output = at("x"), .dtype = dtype}),
+                testing::HasSubstr("the model is damaged"))
+        << dtype.value_or("as it is");
+  EXPECT_FALSE(fs::exists(at("x")));
+}
+
 TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
   std::string adapter = golden_path("llama_tiny") + "/lora";
   EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "mlx"}), testing::HasSubstr("--base-model"));
