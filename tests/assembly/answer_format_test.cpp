@@ -107,7 +107,7 @@ TEST(AnswerFormat, AsksAQuestionWhateverTheColumnOfPrompts) {
   EXPECT_EQ(format_for("chatml.argilla_chat", RowKind::labeled).prompt_ids(question), want);
   EXPECT_EQ(format_for("chatml.icr", RowKind::pairs).prompt_ids({{"prompt", "no"}, {"input", "hi"}}), want);
   try {
-    format_for("creative_acr.load_critique", RowKind::text).prompt_ids(question);
+    format_for("creative_acr.load_revise", RowKind::text).prompt_ids(question);
     FAIL();
   } catch (const UserError& e) {
     EXPECT_STREQ(e.what(), "this format needs 'answer' beside the prompt");

@@ -78,7 +78,9 @@ TEST(Bench, NeedsNeitherDataNorTokenizerAndGivesTheSameLossOnAnyNumberOfRanks) {
     EXPECT_EQ(alone.trained_tokens, 64);
     EXPECT_NEAR(alone.first_loss, std::log(100), 0.5);
     EXPECT_LT(alone.last_loss, alone.first_loss);
-    if (measures_rates) EXPECT_GT(alone.fraction, 0);
+    if (measures_rates) {
+      EXPECT_GT(alone.fraction, 0);
+    }
     for (double seconds : {alone.median.forward, alone.median.head, alone.median.backward, alone.median.optimizer})
       EXPECT_GT(seconds, 0);
     run_thread_ranks(2, [&](Comm& comm) {

@@ -321,8 +321,8 @@ TEST_F(CompanionFiles, AModelThatGgufCannotHoldIsNamedByItsRecipe) {
   config["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 2.0}};
   write_file(at("dynamic/config.json"), dump(config));
   const RecipeFile file = read_recipe(fmt::format("base_model: {}\noutput_dir: {}\nlearning_rate: 1e-4\nadapter: "
-                                                  "lora\nlora_r: 2\nlora_target_linear: true\n",
-                                                  at("dynamic"), at("dynamic-adapter")),
+                                                  "lora\nlora_r: 2\nlora_target_linear: true\n{}",
+                                                  at("dynamic"), at("dynamic-adapter"), kChatData),
                                       "recipe.yml");
   train(file, 5);
   try {
