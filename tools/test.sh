@@ -17,5 +17,5 @@ if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 ] 2>/de
   export TMPDIR
   trap 'rm -rf "$TMPDIR"' EXIT
 fi
-# Two tests more than there are cores, since many tests wait for programs that they have started.
-ctest --preset release -j "$(($(nproc) + 2))" "$@"
+# One test more than there are cores, since many tests wait for programs that they have started.
+ctest --preset release -j "$(($(nproc) + 1))" "$@"
