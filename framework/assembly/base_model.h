@@ -95,9 +95,11 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optio
 /// Whether the model that a run starts from computes what its base does: not with lora_model_dir, and not with initial
 /// values of an adapter that change the base or have B ≠ 0.
 bool starts_as_base(const AdapterSection& adapter);
-/// The model that a run starts from, for evaluation.
+/// The model that a run starts from, for evaluation. `values`: as for make_trainable_model(), since a run that holds
+/// values in bfloat16 starts from rounded ones.
 std::unique_ptr<CausalLm> make_start_model(const BaseModel& base, const ModelSection& model,
-                                           const AdapterSection& adapter, std::int64_t seed);
+                                           const AdapterSection& adapter, std::int64_t seed,
+                                           const TrainedValues& values = {});
 /// Like make_inference_model(), for an adapter whose base `host` already computes. `number`: its SequenceRows::adapter
 /// in the host (CausalLm::attach_adapter); unset if the adapter needs a model of its own.
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,

@@ -184,10 +184,12 @@ bool starts_as_base(const AdapterSection& adapter) {
 }
 
 std::unique_ptr<CausalLm> make_start_model(const BaseModel& base, const ModelSection& model,
-                                           const AdapterSection& adapter, std::int64_t seed) {
-  if (starts_as_base(adapter)) return make_inference_model(base, model.frozen_storage);
+                                           const AdapterSection& adapter, std::int64_t seed,
+                                           const TrainedValues& values) {
+  if (starts_as_base(adapter) && !values.bf16) return make_inference_model(base, model.frozen_storage);
   if (adapter.lora_model_dir) return make_inference_model(base, model.frozen_storage, {*adapter.lora_model_dir});
-  return make_trainable_model(base, model, adapter, seed).model;  // initial values are functions of base and seed
+  // Initial values are functions of base and seed.
+  return make_trainable_model(base, model, adapter, seed, values).model;
 }
 
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, std::optional<DType> storage,

@@ -118,7 +118,8 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::ve
     const bool continued = recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir;
     BaseModel own =
         open_compared({"start", recipe.model, {}, continued ? *recipe.adapter.lora_model_dir : ""}, recipe, *tokenizer);
-    split.refer_to(*make_start_model(own, recipe.model, recipe.adapter, recipe.train.seed), comm);
+    const TrainedValues values{.bf16 = trains_bf16(recipe)};
+    split.refer_to(*make_start_model(own, recipe.model, recipe.adapter, recipe.train.seed, values), comm);
   }
 
   std::vector<Evaluation> rows;

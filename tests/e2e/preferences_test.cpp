@@ -170,6 +170,13 @@ TEST_F(PreferenceRuns, ReferencesOfRoundedWeightsAreTheirOwn) {
   const Outcome alone = trained("alone", rounded + Keys{{"dataset_prepared_path", at("one")}});
   trained("plain", full + Keys{{"dataset_prepared_path", at("two")}});
   EXPECT_TRUE(alone == trained("after", rounded + Keys{{"dataset_prepared_path", at("two")}}));
+  trained("split", rounded + Keys{{"dataset_prepared_path", at("three")}, {"val_set_size", "8"}, {"eval_steps", "2"}});
+  std::vector<Json> log = json_lines(at("split/metrics.jsonl"));
+  std::erase_if(log, [](const Json& line) { return line.value("event", "") != "eval"; });
+  ASSERT_FALSE(log.empty());
+  const Ended e = dml({"evaluate", at("split.yml"), "--json"});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_EQ(json_lines(write("evaluated.jsonl", e.out)).back()["loss"], log.back()["loss"]);
 }
 
 TEST_F(PreferenceRuns, EveryTrainingMethodStartsAtTheKnownLoss) {
