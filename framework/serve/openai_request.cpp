@@ -265,8 +265,9 @@ Asked RequestReader::chat(const Json& body) const {
   if (asked.top_logprobs > 0 && !asked.logprobs) f.wrong("top_logprobs", "goes with logprobs: true");
   if (const Json* kinds = f.find("modalities"); kinds && *kinds != Json::array({"text"}))
     f.wrong("modalities", "must be [\"text\"]");
-  const AnswerConstraint answer = constraint(f);
+  AnswerConstraint answer = constraint(f);
   f.refuse_others(ignored());
+  if (prompt.tools.required && answer.on_text()) answer = {};  // the reply has no text
   if (prompt.tools.required && answer.make)
     f.wrong("tool_choice", "cannot stand beside another constraint of the answer");
   asked.prompts = {chat_ids(prompt, answer, asked)};

@@ -87,6 +87,13 @@ TEST_F(OpenAiRequests, WhatIsForcedStandsBehindTheReasoning) {
   const Asked asked = reader().chat(call);
   EXPECT_EQ(prompt(asked), "f" + thinking + "\n</think>\n\n<tool_call>");
   EXPECT_TRUE(asked.reply.inside_call && !asked.reply.inside_reasoning);
+  call["response_format"] = {{"type", "json_object"}};
+  const Asked calls_only = reader().chat(call);
+  EXPECT_EQ(prompt(calls_only), prompt(asked));
+  EXPECT_FALSE(calls_only.reply.either);
+  call["response_format"] = {{"type", "text"}};
+  call["guided_choice"] = {"x"};
+  EXPECT_EQ(refused(call, true), "tool_choice");
   Json choice = body();
   choice["guided_choice"] = {"x"};
   EXPECT_EQ(prompt(reader().chat(choice)), thinking + "\n</think>\n\n");
