@@ -1,4 +1,6 @@
 // What a run says of itself before its first step.
+#include <algorithm>
+
 #include "assembly/distribution.h"
 #include "core/parallel.h"
 #include "core/size_text.h"
@@ -28,6 +30,17 @@ std::string data_text(const DataReport& report, const Schedule& schedule) {
   if (dropped > 0) text += fmt::format(", {} dropped", counted(dropped, "row", "rows"));
   if (o.packing) text += fmt::format(", packing {:.0f} % full", 100 * schedule.fill());
   return text;
+}
+
+// The number of steps after which an evaluator is due: entries of `evals` have a calendar of their own.
+std::int64_t steps_with_evaluation(const Calendar& calendar, const Schedule& schedule,
+                                   const std::vector<std::unique_ptr<Evaluator>>& evaluators) {
+  std::int64_t n = 0;
+  for (std::int64_t s = 0; s < schedule.steps(); ++s) {
+    const EvaluationMoment moment{s + 1, calendar.evaluates(s)};
+    n += std::ranges::any_of(evaluators, [&](const auto& evaluator) { return evaluator->due(moment); });
+  }
+  return n;
 }
 
 }  // namespace
@@ -72,7 +85,7 @@ std::vector<std::string> RunPlan::header() const {
   }
   lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {}{}", counted(data.schedule.steps(), "step"),
                               counted(data.schedule.most_micro_batches(), "micro-batch"),
-                              counted(evaluators.empty() ? 0 : data.calendar.evaluations(), "evaluation"),
+                              counted(steps_with_evaluation(data.calendar, data.schedule, evaluators), "evaluation"),
                               counted(data.calendar.checkpoints(), "checkpoint"), counted(comm.size(), "rank"),
                               counted(threads(), "thread"), how_shared));
   if (kernels::precision() == DType::bf16) lines.back() += ", bf16 products";

@@ -211,6 +211,7 @@ TEST_F(Evals, RunDuringTraining) {
   const Ended e = train(1, recipe("r.yml", keys));
   ASSERT_EQ(e.exit, 0) << e.err;
   EXPECT_NE(e.err.find("judge"), std::string::npos) << e.err;
+  EXPECT_NE(e.err.find(", 4 evaluations,"), std::string::npos) << "after steps 2, 3, 4 and 6\n" << e.err;
   int says = 0, texts = 0, samples = 0;
   for (const Json& line : json_lines(at("out/metrics.jsonl"))) {
     if (line.value("event", "") == "sample") ++samples;
