@@ -81,10 +81,16 @@ void RequestReader::check_prompt(std::size_t model, const std::vector<Token>& pr
                    param, "context_length_exceeded"};
   const std::int64_t vocabulary = models_.vocabulary(model);
   const auto unknown = std::ranges::find_if(prompt, [&](Token id) { return id >= vocabulary; });
-  if (unknown != prompt.end())
-    throw ApiError::invalid(
-        param, fmt::format("token '{}' has id {}, but {} has {} tokens", models_.format().tokenizer().piece(*unknown),
-                           *unknown, models_.list()[model].name, vocabulary));
+  if (unknown == prompt.end()) return;
+  std::string text =
+      fmt::format("token '{}' has id {}, but the model {} has {} tokens", models_.format().tokenizer().piece(*unknown),
+                  *unknown, models_.list()[model].name, vocabulary);
+  for (std::size_t other = 0; other < models_.list().size(); ++other)
+    if (models_.vocabulary(other) > *unknown) {
+      text += fmt::format("; {} has this one", models_.list()[other].name);
+      break;
+    }
+  throw ApiError::invalid(param, text);
 }
 
 // Reads `prompt`: a string, or a list of strings, of ids, or of lists of ids.

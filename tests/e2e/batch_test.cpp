@@ -152,7 +152,7 @@ TEST_F(Batches, AdaptersHaveTheirOwnTokensAndTheBaseHasNoneOfThem) {
     }
   EXPECT_EQ(together.at("unknown")["status_code"], 400);
   EXPECT_THAT(together.at("unknown")["body"]["error"]["message"].get<std::string>(),
-              HasSubstr("token '<note>' has id 2048"));
+              HasSubstr("token '<note>' has id 2048, but the model " + base + " has 2048 tokens; 1 has this one"));
 
   expect_refused(
       dml({"merge", at("1.yml"), "--adapter", at("adapter-1"), "--adapter", at("adapter-2"), "--output", at("merged")}),
