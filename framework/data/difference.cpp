@@ -39,8 +39,11 @@ class Rows {
   std::span<const Token> labels(std::int32_t i) const { return all_.labels(i); }
   const std::string& list(std::int32_t i) const { return list_[static_cast<std::size_t>(i)]; }
   std::string size(std::int32_t i) const {
-    auto l = labels(i);
-    return fmt::format("{} tokens, {} trained", l.size(), std::ssize(l) - std::count(l.begin(), l.end(), kIgnore));
+    const std::span<const Token> l = labels(i);
+    std::int64_t trained = 0;  // nothing predicts the first token of a document
+    for (std::int64_t k = 1; k < std::ssize(l); ++k)
+      trained += l[static_cast<std::size_t>(k)] != kIgnore && k != all_.split(i);
+    return fmt::format("{} tokens, {} trained", l.size(), trained);
   }
 
  private:

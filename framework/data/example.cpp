@@ -196,8 +196,12 @@ std::vector<Example> split_turns(const Example& whole, std::int64_t length) {
                     (i == whole.size() || whole.labels[static_cast<std::size_t>(i)] == kIgnore);
     if (i - begin > length || i == whole.size()) {
       if (run_ends && i - begin <= length) end = i;
-      if (end <= begin) break;
-      parts.push_back(slice(whole, begin, end));
+      if (end > begin) {
+        parts.push_back(slice(whole, begin, end));
+      } else {  // the next trained run does not fit with what is before it: both are left out
+        while (end < whole.size() && whole.labels[static_cast<std::size_t>(end)] == kIgnore) ++end;
+        while (end < whole.size() && whole.labels[static_cast<std::size_t>(end)] != kIgnore) ++end;
+      }
       i = begin = end;
     } else if (run_ends) {
       end = i;

@@ -287,8 +287,8 @@ void RowWorker::fit(Example& example, std::int64_t trained, bool chunk, const Li
       auto parts = split_turns(example, limits.length);
       if (parts.empty()) result.why_dropped = limits.too_long;
       std::int64_t kept = 0;
-      for (auto& part : parts) kept += part.size();
-      if (!parts.empty()) parts.back().truncated = kept < example.size();
+      for (auto& part : parts) kept += part.trained();
+      if (!parts.empty()) parts.back().truncated = kept < example.trained();
       for (auto& part : parts) keep(part, part.trained(), &part == parts.data(), limits, group);
       return;
     }

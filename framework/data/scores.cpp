@@ -76,6 +76,8 @@ std::vector<std::size_t> sorted_scores(const std::vector<RowScore>& scores, cons
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   if (!found->second) return order;
+  if (by == "difference" && std::ranges::none_of(scores, [](const RowScore& s) { return s.loss.has_value(); }))
+    throw UserError("these scores have no 'difference': dml score writes it for an adapter or a trained model");
   auto value = [&](std::size_t i) { return found->second(scores[i]); };
   if (lowest) std::ranges::stable_sort(order, std::less<>(), value);
   else std::ranges::stable_sort(order, std::greater<>(), value);

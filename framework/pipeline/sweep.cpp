@@ -1,6 +1,7 @@
 #include "pipeline/sweep.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -101,6 +102,24 @@ int train_run(std::vector<std::string> words, const Json& overrides, const Sweep
   return run_launcher(words, true);
 }
 
+// The runs of a grid. A run that the folder has already keeps its name, wherever the grid has its settings now; the
+// others get the numbers of their places, or those after the grid.
+std::vector<SweepRun> named_runs(const std::vector<SweepCombination>& grid, const SweepRecords& records) {
+  std::vector<SweepRun> runs;
+  std::set<std::string> taken;
+  for (const SweepCombination& choice : grid) {
+    const SweepRecord* known = records.find(choice.settings, choice.inputs);
+    runs.push_back({known ? known->name : "", choice.settings});
+    if (known) taken.insert(known->name);
+  }
+  for (std::size_t i = 0, further = runs.size(); i < runs.size(); ++i) {
+    if (!runs[i].name.empty()) continue;
+    runs[i].name = sweep_run_name(i);
+    while (taken.contains(runs[i].name)) runs[i].name = sweep_run_name(further++);
+  }
+  return runs;
+}
+
 }  // namespace
 
 std::vector<SweepCombination> sweep_grid(const std::string& text, const std::string& source, Problems& problems) {
@@ -154,14 +173,12 @@ std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Ove
     if (o.key != "output_dir") common[o.key] = o.value;
   make_directories(directory);
   SweepRecords records(directory);
-  std::vector<SweepRun> runs;
-  for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({sweep_run_name(i), grid[i].settings});
+  std::vector<SweepRun> runs = named_runs(grid, records);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     SweepRun& run = runs[i];
-    const std::string& inputs = grid[i].inputs;
-    std::string folder = directory + "/" + run.name;
-    if (const SweepRecord* done = records.finished(run.settings, inputs)) {
-      folder = directory + "/" + done->name;
+    const std::string &inputs = grid[i].inputs, folder = directory + "/" + run.name;
+    bool holds_another = false;
+    if (const SweepRecord* known = records.find(run.settings, inputs); known && known->exit == 0) {
       run.exit = 0;
       log_info("{}: finished before", run.name);
     } else {
@@ -170,9 +187,10 @@ std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Ove
       std::vector<std::string> words{recipe, "--resume", replaces ? "none" : "auto"};
       words.insert(words.end(), output_options.begin(), output_options.end());
       run.exit = train_run(std::move(words), common, run, folder);
-      records.put({run.name, run.settings, common, inputs, run.exit});
+      holds_another = replaces && run.exit == static_cast<int>(ExitCode::user);  // refused before it replaced it
+      if (!holds_another) records.put({run.name, run.settings, common, inputs, run.exit});
     }
-    read_results(folder, run);
+    if (!holds_another) read_results(folder, run);
     if (run.exit == static_cast<int>(ExitCode::stopped) || run.exit > 128) {
       log_warning("{} was stopped, and so is the sweep; the same command continues it", run.name);
       break;

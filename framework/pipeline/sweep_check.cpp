@@ -36,7 +36,7 @@ std::vector<Problem> problems_of(const std::string& recipe, const std::vector<Ov
     if (download && !file.missing.empty() && file.problems.empty()) download_missing_files(file);
     if (file.problems.empty() && file.missing.empty()) {
       row.inputs = digest_of_inputs(file);
-      if (records.finished(row.settings, row.inputs)) return {};
+      if (const SweepRecord* known = records.find(row.settings, row.inputs); known && known->exit == 0) return {};
     }
     // As run_sweep() starts it.
     file.recipe.train.resume_from_checkpoint.reset();

@@ -29,10 +29,11 @@ SweepRecords::SweepRecords(const std::string& directory) : path_(directory + "/s
   }
 }
 
-const SweepRecord* SweepRecords::finished(const Json& settings, const std::string& inputs) const {
-  const auto found =
-      std::ranges::find_if(all_, [&](const SweepRecord& r) { return r.exit == 0 && is_of(r, settings, inputs); });
-  return found == all_.end() ? nullptr : &*found;
+const SweepRecord* SweepRecords::find(const Json& settings, const std::string& inputs) const {
+  const SweepRecord* found = nullptr;
+  for (const SweepRecord& r : all_)
+    if (is_of(r, settings, inputs) && (!found || found->exit != 0)) found = &r;
+  return found;
 }
 
 bool SweepRecords::replaces_another(const std::string& name, const Json& settings, const std::string& inputs) const {

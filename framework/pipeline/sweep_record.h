@@ -21,8 +21,8 @@ class SweepRecords {
   /// Those of the sweep in `directory`, which need not exist. UserError naming the line that is not a record.
   explicit SweepRecords(const std::string& directory);
 
-  /// The record of a finished run; null where it must be trained.
-  const SweepRecord* finished(const Json& settings, const std::string& inputs) const;
+  /// The record of a run, of a finished one if there is any; null if no run with these settings and inputs has ended.
+  const SweepRecord* find(const Json& settings, const std::string& inputs) const;
   /// Whether the folder of the run `name` holds one with other settings or inputs.
   bool replaces_another(const std::string& name, const Json& settings, const std::string& inputs) const;
   /// Replaces the record of the same name, and writes the file.

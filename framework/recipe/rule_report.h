@@ -30,6 +30,7 @@ class RuleReport {
   void error(const std::string& key, const std::string& text) { reading_.report.error(place(key), text); }
   void warning(const std::string& key, const std::string& text) { reading_.report.warning(place(key), text); }
   void missing(const std::string& key, const std::string& text) {
+    if (is_bad(key)) return;
     reading_.report.error({1, 1}, fmt::format("'{}' is missing: {}", key, text));
   }
   /// Adds an error if both keys are given.

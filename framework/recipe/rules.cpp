@@ -135,6 +135,9 @@ void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
       recipe.evaluation.evals.empty() && use == RecipeUse::train)
     rules.error("lr_scheduler",
                 "'lr_scheduler: reduce_lr_on_plateau' needs evaluations; set val_set_size, test_datasets or evals");
+  else if (o.lr_scheduler == "reduce_lr_on_plateau" && recipe.train.eval_strategy == IntervalStrategy::never)
+    rules.error("lr_scheduler", fmt::format("'lr_scheduler: reduce_lr_on_plateau' needs evaluations, and {} is 'no'",
+                                            rules.cite("eval_strategy")));
   for (const char* key :
        {"adam_beta1", "adam_beta2", "adam_beta3", "adam_epsilon", "adam_epsilon2", "optim_target_modules"})
     if (changes(recipe, key, rules) && !has_effect(key, "optimizer", o.optimizer))

@@ -1,6 +1,6 @@
 // An exponential moving average of the weights beside any optimizer: s ← d·s + (1 − d)·w after each step, d =
-// min(decay, (1 + t)/(10 + t)) after t steps, so that the first weights are soon forgotten. The average is evaluated,
-// sampled and saved; training continues from the weights themselves.
+// min(decay, (1 + t)/(10 + t)) with t steps before it, so that the first weights are soon forgotten. The average is
+// evaluated, sampled and saved; training continues from the weights themselves.
 //
 // While the average is in use, it and the trained weights are swapped.
 #pragma once

@@ -327,6 +327,41 @@ TEST_F(Prepare, SplitsLongConversationsAfterTrainedTurns) {
   EXPECT_EQ(p.train().ids(1).front(), 22);
 }
 
+// A turn that does not fit is left out, not those behind it; text behind the last trained token is no loss.
+TEST_F(Prepare, SplitsAroundTurnsThatAreTooLong) {
+  std::vector<int> ids, labels;
+  const auto turn = [&](int question, int answer, int token) {
+    for (int i = 0; i < question + answer; ++i) {
+      ids.push_back(token);
+      labels.push_back(i < question ? kIgnore : token);
+    }
+  };
+  turn(3, 5, 20);
+  turn(4, 90, 21);
+  turn(3, 40, 22);
+  turn(3, 50, 23);
+  turn(10, 0, 24);
+  add(write("a.jsonl",
+            fmt::format("{{\"input_ids\": [{}], \"labels\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(labels, ", "))),
+      "");
+  data.sequence_len = 60;
+  data.excess_length_strategy = ExcessLength::split_turns;
+  data.shuffle_merged_datasets = false;
+  Prepared p = run();
+  EXPECT_THAT(p.train().lengths(), ElementsAre(8, 43, 53));
+  EXPECT_EQ(p.report().datasets[0].truncated, 1);
+}
+
+TEST_F(Prepare, SplittingAfterAllTrainedTurnsLosesNothing) {
+  add(write("a.jsonl", "{\"input_ids\": [5, 6, 7, 5, 6, 7, 5], \"labels\": [-100, 6, 7, -100, 6, 7, -100]}\n"), "");
+  data.sequence_len = 4;
+  data.excess_length_strategy = ExcessLength::split_turns;
+  data.shuffle_merged_datasets = false;
+  Prepared p = run();
+  EXPECT_THAT(p.train().lengths(), ElementsAre(3, 3));
+  EXPECT_EQ(p.report().datasets[0].truncated, 0);
+}
+
 TEST_F(Prepare, CutsDocumentsWithoutLoss) {
   std::string text(1000, 'x');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 26);

@@ -38,6 +38,11 @@ TEST(Scores, AreSorted) {
   EXPECT_THAT(sorted_scores(scores, "base_loss", true), ElementsAre(0, 3, 2, 1));
   EXPECT_THAT(sorted_scores(scores, "trained_tokens", false), ElementsAre(3, 2, 1, 0));
   EXPECT_THAT(sorted_scores(scores, "row", false), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(
+      [&] {
+        sorted_scores({{"a:1", 4, 1, 2}}, "difference", false);
+      },
+      testing::ThrowsMessage<UserError>(HasSubstr("these scores have no 'difference'")));
   EXPECT_THAT([&] { sorted_scores(scores, "los", false); },
               testing::ThrowsMessage<UserError>(HasSubstr("did you mean 'loss'?")));
   EXPECT_THAT([&] { sorted_scores(scores, "foo", false); },

@@ -43,6 +43,31 @@ TEST_F(Sweeps, RepeatRunsWhoseFilesChanged) {
   EXPECT_THAT(sweep(r).err, HasSubstr("run-02: finished before"));
 }
 
+// A name in the table is the folder of the result, also where the order of the grid has changed.
+TEST_F(Sweeps, KeepTheResultsOfAGridInAnotherOrder) {
+  const std::string r = recipe("r.yml", short_run());
+  write("grid.yml", "learning_rate: [1e-3, 1e-4]\n");
+  ASSERT_EQ(sweep(r).exit, 0);
+  const std::string kept = read_file(at("sweep/run-02/adapter_model.safetensors"));
+  write("grid.yml", "learning_rate: [1e-4, 5e-3]\n");
+  const Ended e = sweep(r);
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.out, HasSubstr("| run-02 | 0.0001 |"));
+  EXPECT_THAT(e.out, HasSubstr("| run-03 | 0.005 |"));
+  EXPECT_EQ(read_file(at("sweep/run-02/adapter_model.safetensors")), kept);
+  EXPECT_THAT(sweep(r).err, testing::AllOf(HasSubstr("run-02: finished before"), HasSubstr("run-03: finished before")));
+}
+
+// A run that is refused before its first step has no numbers of the run that it would have replaced.
+TEST_F(Sweeps, ARefusedRunHasNoNumbers) {
+  const std::string r = recipe("r.yml", short_run() + Keys{{"val_set_size", "4"}});
+  write("grid.yml", "learning_rate: [1e-3]\n");
+  ASSERT_EQ(sweep(r).exit, 0);
+  write("grid.yml", "learning_rate: [5e-3]\n");
+  const Ended e = sweep(r, {"--load_best_model_at_end", "true", "--metric_for_best_model", "eval_rows_loss"});
+  EXPECT_THAT(e.out, HasSubstr("| run-01 | 0.005 |  |  |  | 2 |"));
+}
+
 // The base's own loss, at step 0, is not the lowest of a run that only got worse.
 TEST_F(Sweeps, TellTheLowestLossOfTrainedWeights) {
   const Keys worse{{"learning_rate", "1"}, {"max_steps", "2"}, {"val_set_size", "8"}, {"eval_steps", "1"}};

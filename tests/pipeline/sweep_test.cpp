@@ -90,10 +90,11 @@ TEST(SweepRecords, KnowWhatIsFinishedAndWhatIsReplaced) {
   SweepRecords records(folder.path());
   records.put({"run-02", other, Json::object(), "a", 4});
   const SweepRecords read(folder.path());
-  ASSERT_NE(read.finished(seed, "a"), nullptr);
-  EXPECT_EQ(read.finished(seed, "a")->name, "run-01");
-  EXPECT_EQ(read.finished(seed, "b"), nullptr);
-  EXPECT_EQ(read.finished(other, "a"), nullptr) << "it failed";
+  ASSERT_NE(read.find(seed, "a"), nullptr);
+  EXPECT_EQ(read.find(seed, "a")->name, "run-01");
+  EXPECT_EQ(read.find(seed, "b"), nullptr);
+  ASSERT_NE(read.find(other, "a"), nullptr);
+  EXPECT_NE(read.find(other, "a")->exit, 0) << "it failed";
   EXPECT_FALSE(read.replaces_another("run-02", other, "a"));
   EXPECT_TRUE(read.replaces_another("run-02", other, "b"));
   EXPECT_FALSE(read.replaces_another("run-03", other, "b"));

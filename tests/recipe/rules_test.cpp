@@ -107,6 +107,16 @@ TEST(Rules, NameWhatIsMissing) {
   for (const char* key : {"base_model", "datasets", "learning_rate"})
     EXPECT_THAT(said, HasSubstr("r.yml:1:1: '" + std::string(key) + "' is missing"));
   EXPECT_EQ(problems_of("model_config: {hidden_size: 8}\ndatasets: [{path: x}]\nlearning_rate: 1e-3"), "");
+  EXPECT_THAT(problems_of("base_model: [a]\ndatasets: x.jsonl\nlearning_rate: 1e-3"), Not(HasSubstr("is missing")))
+      << "they are there, with other values";
+}
+
+TEST(Rules, OfPlateausNeedEvaluations) {
+  const std::string plateau = "lr_scheduler: reduce_lr_on_plateau\n";
+  EXPECT_THAT(problems_of(plateau), HasSubstr("needs evaluations; set val_set_size"));
+  EXPECT_THAT(problems_of(plateau + "val_set_size: 8\neval_strategy: no\n"),
+              HasSubstr("needs evaluations, and 'eval_strategy' (line 3) is 'no'"));
+  EXPECT_THAT(problems_of(plateau + "val_set_size: 8\n"), Not(HasSubstr("needs evaluations")));
 }
 
 TEST(Warnings, NameSettingsWithoutEffectAndMissingFiles) {
