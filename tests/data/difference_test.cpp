@@ -37,8 +37,12 @@ TEST_F(DifferenceTest, DistinguishesChangedMasksFromChangedTokens) {
   const std::string rows = row("a", "b") + row("c", "d");
   const Prepared before = run(rows);
   data.train_on_inputs = true;
-  const Difference d = compare(before, run(rows));
+  const Prepared after = run(rows);
+  const Difference d = compare(before, after);
   EXPECT_EQ(d.other_labels, 2);
+  const auto tokens = after.train().lengths()[0];
+  EXPECT_THAT(d.lines(), Contains(HasSubstr(fmt::format("{} tokens, {} trained", tokens, tokens - 1))))
+      << "nothing predicts the first";
   EXPECT_THAT(d.inputs, Contains("train_on_inputs: false → true"));
 }
 
