@@ -68,6 +68,15 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& fr
   return out;
 }
 
+std::vector<Metric> metrics_of_texts(const Recipe& recipe) {
+  std::vector<Metric> out{{kEvalLoss}};
+  if (has_token_loss(recipe)) out.push_back({kEvalPerplexity});
+  for (const std::string& name : recipe.train.eval_metrics) out.push_back({"eval_" + name});
+  const auto objective = make_objective(recipe, {});
+  for (const Metric& term : objective->evaluated_terms()) out.push_back({"eval_" + term.name});
+  return out;
+}
+
 std::string fault_of_best_metric(const std::string& wanted, const std::vector<Metric>& measured) {
   std::vector<std::string> names;
   for (const Metric& metric : measured) {

@@ -14,6 +14,9 @@ namespace dml {
 /// `eval_metrics`; samples; the recipe's `evals`; those of plug-ins. The objects that `from` refers to outlive them.
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& from);
 
+/// The metrics of a validation split of texts, without losses of single datasets, which depend on the data.
+std::vector<Metric> metrics_of_texts(const Recipe& recipe);
+
 /// The error message, with the nearest name, if none of the measured metrics is metric_for_best_model `wanted`, which
 /// may lack the "eval_" in front; else "".
 std::string fault_of_best_metric(const std::string& wanted, const std::vector<Metric>& measured);

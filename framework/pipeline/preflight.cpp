@@ -98,16 +98,16 @@ void check_length(const Recipe& recipe, const ModelSpec& spec) {
                     spec.model_type);
 }
 
-// Without a validation split, `evals` alone are measured. Losses of a split have names that depend on its data, and
-// metrics of plug-ins are their own.
+// Losses of single datasets of a validation split have names that depend on its data; metrics of preferences and of
+// plug-ins are their own.
 void check_best_metric(const Recipe& recipe, const std::vector<std::unique_ptr<Evaluator>>& evals, Findings& found) {
-  if (evals.empty() || recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty() ||
-      !plugin_evaluators().rows().empty())
-    return;
-  if (recipe.train.metric_for_best_model == TrainSection().metric_for_best_model) return;
-  std::vector<Metric> measured;
+  const std::string& wanted = recipe.train.metric_for_best_model;
+  const bool split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
+  if (wanted == TrainSection().metric_for_best_model || !plugin_evaluators().rows().empty()) return;
+  if (split ? recipe.data.rows != RowKind::text || wanted.ends_with("_loss") : evals.empty()) return;
+  std::vector<Metric> measured = split ? metrics_of_texts(recipe) : std::vector<Metric>();
   for (auto& evaluator : evals) std::ranges::move(evaluator->metrics(), std::back_inserter(measured));
-  if (std::string fault = fault_of_best_metric(recipe.train.metric_for_best_model, measured); !fault.empty())
+  if (std::string fault = fault_of_best_metric(wanted, measured); !fault.empty())
     found.add({"metric_for_best_model", "", std::move(fault)});
 }
 

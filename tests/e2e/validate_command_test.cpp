@@ -110,6 +110,12 @@ TEST_F(Commands, ValidateChecksWhetherMetricsApply) {
       tiny_lora() + Keys{{"evals", "[{name: says, prompts: [{prompt: Hi, expected: Ho}], checks: [contains]}]"},
                          {"val_set_size", "0"}};
   EXPECT_EQ(dml({"validate", recipe("says.yml", evals + Keys{{"metric_for_best_model", "says_contains"}})}).exit, 0);
+  const Keys split = tiny_lora() + Keys{{"val_set_size", "4"}, {"eval_metrics", "[bits_per_byte]"}};
+  for (const char* metric : {"eval_ppl", "bits_per_byte", "eval_rows_loss"})
+    EXPECT_EQ(dml({"validate", recipe("split.yml", split + Keys{{"metric_for_best_model", metric}})}).exit, 0)
+        << metric;
+  expect_refused(dml({"validate", recipe("wrong.yml", split + Keys{{"metric_for_best_model", "eval_foo"}})}), 2,
+                 {"'metric_for_best_model' is 'eval_foo', which this run does not measure", "eval_bits_per_byte"});
   expect_refused(dml({"validate", recipe("wrong.yml", evals + Keys{{"metric_for_best_model", "says_contians"}})}), 2,
                  {"wrong.yml:", "'metric_for_best_model' is 'says_contians', which this run does not measure",
                   "did you mean 'eval_says_contains'?"});
