@@ -98,7 +98,7 @@ EvalPrompts::Continued AnsweringPrompts::continued(const Json& row, const std::s
   const bool plain_text = !strategy_ || (continues_text(dataset_) && !text_of(row, "prompt").empty());
   if (!raw && plain_text) prompt(row, raw);  // for its errors
   if (raw || plain_text) return continued_text(text_of(row, "prompt"), text);
-  if (!uses_chat_template(dataset_)) return {prompt(row, raw), plain(text)};  // training, too, tokenizes answers alone
+  if (!uses_chat_template(dataset_)) return {prompt(row, raw), plain(text)};  // as instruction formats do in training
   Rendered asked = strategy_->prompt(question_row(row, dataset_));
   std::vector<Token> context = checked(assemble(asked, tokenizer_).ids);
   asked.segments.back().add_read((space_ ? " " : "") + text);

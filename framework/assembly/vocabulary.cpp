@@ -143,9 +143,8 @@ void take_base_ends(const std::string& directory, const BaseModel& base, const M
       continue;
     const auto [known, fresh] = resized.try_emplace(w.tensor, std::move(tensor));
     if (!fresh && known->second.bytes != tensor.bytes)
-      throw UserError(
-          "{}: its base has other values of '{}' than that of the adapter before it; they cannot be combined",
-          directory, w.tensor);
+      throw UserError("{}: its base values of '{}' differ from those of an earlier adapter; the two cannot be combined",
+                      directory, w.tensor);
   }
 }
 

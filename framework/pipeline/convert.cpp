@@ -146,19 +146,19 @@ void require_ends_of_base(const Adapter& adapter, const std::string& base, const
   if (starts_from_base(adapter.config.init)) return;  // refused for that; what is saved is the base without the start
   const bool gguf = c.format == "gguf";
   auto refuse = [&](const std::string& what) {
-    throw UserError("{}: {} hold no {}; dml merge{} makes a model of it", c.input,
+    throw UserError("{}: {} cannot store {}; dml merge{} makes a model of this one", c.input,
                     gguf ? "GGUF adapters" : "mlx-lm adapters", what, gguf ? " --format gguf" : "");
   };
   std::optional<ModelFiles> files;
   for (const AdapterTensor& t : adapter.tensors) {
     if (t.kind != AdapterTensor::Kind::base) continue;
     if (t.shape[0] != spec.vocab)
-      refuse(fmt::format("tokens that were added (this one has {} rows, its base {})", t.shape[0], spec.vocab));
+      refuse(fmt::format("tokens that were added (this adapter has {} rows, its base {})", t.shape[0], spec.vocab));
     if (!files) files.emplace(open_model_files(base, spec));
     const TensorView* own = files->find(t.module);
     if (!own && spec.tied) own = files->find(embedding_and_head(spec)[0].tensor);
     if (own && own->floats(base) != adapter.values.at(t.key))
-      refuse(fmt::format("matrices of a base; the '{}' beside this one is not that of {}", t.module, base));
+      refuse(fmt::format("base weights, and the '{}' in this adapter's file differs from that of {}", t.module, base));
   }
 }
 

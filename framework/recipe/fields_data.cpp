@@ -234,11 +234,11 @@ void add_order(Table& t) {
   t.add("group_by_length", &S::group_by_length,
         "Put examples of similar length into the same micro-batch; with preferences, the same step.",
         {.example = "true"});
-  t.add(
-      "dataset_exact_deduplication", &S::dataset_exact_deduplication,
-      "Drop examples that equal an earlier one (also one that its dataset's weight leaves out), and training examples "
-      "that are in test_datasets.",
-      {.example = "true"});
+  t.add("dataset_exact_deduplication", &S::dataset_exact_deduplication,
+        "Drop examples that equal an earlier one, even one that the weight of its dataset leaves out, and training "
+        "examples "
+        "that are in test_datasets.",
+        {.example = "true"});
   t.add("dataset_near_deduplication", &S::dataset_near_deduplication,
         "Drop examples that nearly equal an earlier one, and training examples that nearly equal one in test_datasets.",
         {.example = "true"});
@@ -271,7 +271,7 @@ Section data_section() {
         {.min = 2, .max = 1 << 24, .example = "2048", .unset = "sequence_len"});
   t.add("excess_length_strategy", &S::excess_length_strategy,
         "What to do with examples longer than sequence_len: drop them, truncate them, raise an error, or split them "
-        "after trained turns (split_turns), without turns that are too long alone. Plain text (completion, "
+        "after trained turns (split_turns), leaving out turns that do not fit. Plain text (completion, "
         "pretraining_dataset) is cut into several examples "
         "without loss instead.",
         {.example = "truncate"});

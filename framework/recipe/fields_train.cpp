@@ -82,9 +82,9 @@ void add_kept_weights(Table& t) {
   t.add("embedding_lr", &S::embedding_lr, "Learning rate of the embedding and the head.",
         {.min = 0, .max = 100, .example = "1e-5", .unset = "learning_rate"});
   t.add("ema_decay", &S::ema_decay,
-        "Decay rate of an exponential moving average of the weights, at most (1 + t)/(10 + t) after the step with t "
-        "steps before it, which is "
-        "evaluated, sampled, saved and the result; one more float of state per parameter.",
+        "Decay rate of an exponential moving average of the weights, at most (1 + t)/(10 + t) in a step "
+        "with t steps before it. The average is evaluated, sampled, saved and is the result; one more float of state "
+        "per parameter.",
         {.min = 0, .max = 0.9999999, .above = true, .off = 0, .example = "0.999", .unset = "no average"});
   t.add(
       "bf16_weights", &S::bf16_weights,

@@ -87,7 +87,7 @@ void RequestReader::check_prompt(std::size_t model, const std::vector<Token>& pr
                   *unknown, models_.list()[model].name, vocabulary);
   for (std::size_t other = 0; other < models_.list().size(); ++other)
     if (models_.vocabulary(other) > *unknown) {
-      text += fmt::format("; {} has this one", models_.list()[other].name);
+      text += fmt::format("; the model {} has it", models_.list()[other].name);
       break;
     }
   throw ApiError::invalid(param, text);

@@ -152,11 +152,13 @@ TEST_F(Batches, AdaptersHaveTheirOwnTokensAndTheBaseHasNoneOfThem) {
     }
   EXPECT_EQ(together.at("unknown")["status_code"], 400);
   EXPECT_THAT(together.at("unknown")["body"]["error"]["message"].get<std::string>(),
-              HasSubstr("token '<note>' has id 2048, but the model " + base + " has 2048 tokens; 1 has this one"));
+              HasSubstr("token '<note>' has id 2048, but the model " + base + " has 2048 tokens; the model 1 has it"));
 
   expect_refused(
       dml({"merge", at("1.yml"), "--adapter", at("adapter-1"), "--adapter", at("adapter-2"), "--output", at("merged")}),
-      2, {"adapter-2: its base has other values of 'model.embed_tokens.weight'", "cannot be combined"});
+      2,
+      {"adapter-2: its base values of 'model.embed_tokens.weight' differ from those of an earlier adapter",
+       "cannot be combined"});
 }
 
 TEST_F(Batches, OfARecipeWithAnInstructionFormatMayBeChats) {
