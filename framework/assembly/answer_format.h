@@ -61,7 +61,7 @@ class AnswerFormat {
   struct ChatOptions {
     Json kwargs = Json::object();         // chat_template_kwargs; override those of the training
     bool answer = true;                   // append the generation prompt
-    bool keep_answers = true;             // with `answer`: else the assistant's last messages are left out
+    bool keep_answers = true;             // if false, with `answer`: drops the assistant's last messages
     bool continue_final_message = false;  // the model continues the last message, the assistant's; without `answer`
   };
   /// Renders {"messages": …, "tools": …} of the OpenAI API. UserError when the template refuses them.

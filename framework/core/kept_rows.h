@@ -38,8 +38,9 @@ class KeptRows {
   void require_at_most(std::size_t total) const;
   /// Writes a row; `line` has no newline.
   void append(std::string_view line);
-  /// For rows that the same options give again: the last earlier row is computed once more, and put() refuses it if it
-  /// is another. first_to_compute() is the number of that row; put() takes it and those after it.
+  /// For results that are the same whenever the options are: the last earlier row is computed again, in order to notice
+  /// other options. first_to_compute() is its number; put() compares that row (UserError if it differs) and writes
+  /// those after it.
   std::size_t first_to_compute() const { return earlier_.empty() ? 0 : earlier_.size() - 1; }
   void put(std::size_t row, std::string_view line);
   /// Calls `compute`, which appends the rows up to `total`, and commits. An error then says how many rows are kept.

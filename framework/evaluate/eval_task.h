@@ -83,8 +83,8 @@ class EvalPrompts {
   virtual std::vector<Token> plain(const std::string& text) const = 0;
   /// The token before a text without context: BOS, else EOS; −1 if there is neither.
   virtual Token prefix() const = 0;
-  /// Token ids of a row's prompt and of a text that is its answer, as they are in training: a text that follows the
-  /// prompt without a border is tokenized together with it, where spaces at the end of the prompt belong to the text.
+  /// Token ids of a row's prompt and of a text as its answer. Where nothing separates the two, they are tokenized
+  /// together, as in training, and spaces at the end of a raw prompt belong to the text.
   /// UserError for a row without a prompt, unless `raw`.
   struct Continued {
     std::vector<Token> context, continuation;

@@ -122,8 +122,8 @@ class PromptStrategy {
   virtual void render_into(std::vector<Rendered>& out, const Json& record) const { out = render(record); }
   /// The text up to the point where the model answers, for inference; same template as in training.
   virtual Rendered prompt(const Json& record) const = 0;
-  /// The texts laid out like those of a row; `system` may be empty. Nothing from formats in which an answer is its text
-  /// and EOS.
+  /// A prompt and its answer, laid out like a row's; `system` may be empty. Unset for formats in which an answer is its
+  /// text and EOS.
   virtual std::optional<Rendered> turn(std::string_view /*system*/, std::string_view /*prompt*/,
                                        std::string_view /*answer*/) const {
     return std::nullopt;

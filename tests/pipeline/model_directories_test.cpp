@@ -221,7 +221,7 @@ TEST_F(Directories, OfAdaptersWithTokensThatWereAddedStayInPeft) {
       return problem({.input = at(name), .output = at(name + "." + format), .format = format, .base_model = base});
     };
     EXPECT_THAT(problem_of("added"), testing::HasSubstr("tokens that were added"));
-    EXPECT_THAT(problem_of("changed"), testing::HasSubstr("is not that of " + base));
+    EXPECT_THAT(problem_of("changed"), testing::HasSubstr("differs from that of " + base));
     EXPECT_FALSE(fs::exists(at(std::string("added.") + format)));
     EXPECT_EQ(problem_of("same"), "");
   }
