@@ -68,12 +68,10 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& fr
   return out;
 }
 
-std::vector<Metric> metrics_of_texts(const Recipe& recipe) {
-  std::vector<Metric> out{{kEvalLoss}};
-  if (has_token_loss(recipe)) out.push_back({kEvalPerplexity});
-  for (const std::string& name : recipe.train.eval_metrics) out.push_back({"eval_" + name});
+std::vector<Metric> metrics_of_split(const Recipe& recipe) {
   const auto objective = make_objective(recipe, {});
-  for (const Metric& term : objective->evaluated_terms()) out.push_back({"eval_" + term.name});
+  auto out = ValidationLoss::metrics_of(has_token_loss(recipe), {}, objective->evaluated_terms());
+  for (const std::string& name : recipe.train.eval_metrics) out.push_back({"eval_" + name});
   return out;
 }
 

@@ -14,8 +14,9 @@ namespace dml {
 /// `eval_metrics`; samples; the recipe's `evals`; those of plug-ins. The objects that `from` refers to outlive them.
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& from);
 
-/// The metrics of a validation split of texts, without losses of single datasets, which depend on the data.
-std::vector<Metric> metrics_of_texts(const Recipe& recipe);
+/// The metrics of a validation split, without losses of single datasets, which depend on the data. Not for rewards
+/// (PreferenceSection::sampling()), whose metrics depend on their sources.
+std::vector<Metric> metrics_of_split(const Recipe& recipe);
 
 /// The error message, with the nearest name, if none of the measured metrics is metric_for_best_model `wanted`, which
 /// may lack the "eval_" in front; else "".

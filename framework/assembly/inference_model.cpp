@@ -55,6 +55,13 @@ TensorSource with_saved(TensorSource base, const std::vector<WeightedAdapter>& a
   };
 }
 
+// Whether all tensors are stored in bfloat16, so that it is exact to hold them in bfloat16 or float32.
+bool is_bf16(const BaseModel& base) {
+  auto resized = [](const auto& tensor) { return tensor.second.dtype == DType::bf16; };
+  return base.files && std::ranges::all_of(base.files->tensors(), [](auto& t) { return t.dtype == DType::bf16; }) &&
+         (!base.resized || std::ranges::all_of(*base.resized, resized));
+}
+
 using GivenAdapters = std::shared_ptr<const std::vector<WeightedAdapter>>;
 
 // A model on the base with the tensors that adapters trained, and the embedding and head that they untie.
@@ -186,7 +193,9 @@ bool starts_as_base(const AdapterSection& adapter) {
 std::unique_ptr<CausalLm> make_start_model(const BaseModel& base, const ModelSection& model,
                                            const AdapterSection& adapter, std::int64_t seed,
                                            const TrainedValues& values) {
-  if (starts_as_base(adapter) && !values.bf16) return make_inference_model(base, model.frozen_storage);
+  // frozen_storage does not apply to trained tensors, which only a trainable model knows.
+  const bool as_stored = is_bf16(base) || (!values.bf16 && !model.frozen_storage);
+  if (starts_as_base(adapter) && as_stored) return make_inference_model(base, model.frozen_storage);
   if (adapter.lora_model_dir) return make_inference_model(base, model.frozen_storage, {*adapter.lora_model_dir});
   // Initial values are functions of base and seed.
   return make_trainable_model(base, model, adapter, seed, values).model;

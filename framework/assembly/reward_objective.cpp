@@ -35,7 +35,7 @@ std::unique_ptr<CausalLm> make_reference(const RewardObjectiveParts& p) {
   log_info("Reference  {}", starts_as_base(adapter)  ? "the base model"
                             : adapter.lora_model_dir ? "the adapter that the run starts from"
                                                      : "the model that the run starts from");
-  return make_start_model(p.base, p.recipe.model, adapter, p.recipe.train.seed);
+  return make_start_model(p.base, p.recipe.model, adapter, p.recipe.train.seed, {.bf16 = trains_bf16(p.recipe)});
 }
 
 }  // namespace

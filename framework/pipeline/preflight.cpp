@@ -98,14 +98,14 @@ void check_length(const Recipe& recipe, const ModelSpec& spec) {
                     spec.model_type);
 }
 
-// Losses of single datasets of a validation split have names that depend on its data; metrics of preferences and of
-// plug-ins are their own.
+// Losses of single datasets of a validation split have names that depend on its data, and only a run knows the metrics
+// of rewards and of plug-ins.
 void check_best_metric(const Recipe& recipe, const std::vector<std::unique_ptr<Evaluator>>& evals, Findings& found) {
   const std::string& wanted = recipe.train.metric_for_best_model;
   const bool split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
   if (wanted == TrainSection().metric_for_best_model || !plugin_evaluators().rows().empty()) return;
-  if (split ? recipe.data.rows != RowKind::text || wanted.ends_with("_loss") : evals.empty()) return;
-  std::vector<Metric> measured = split ? metrics_of_texts(recipe) : std::vector<Metric>();
+  if (split ? recipe.preference.sampling() || wanted.ends_with("_loss") : evals.empty()) return;
+  std::vector<Metric> measured = split ? metrics_of_split(recipe) : std::vector<Metric>();
   for (auto& evaluator : evals) std::ranges::move(evaluator->metrics(), std::back_inserter(measured));
   if (std::string fault = fault_of_best_metric(wanted, measured); !fault.empty())
     found.add({"metric_for_best_model", "", std::move(fault)});

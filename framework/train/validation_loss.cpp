@@ -26,11 +26,14 @@ ValidationLoss::ValidationLoss(const Examples& examples, const Schedule& schedul
   if (datasets_.names.size() < 2) datasets_ = {};
 }
 
-std::vector<Metric> ValidationLoss::metrics() const {
+std::vector<Metric> ValidationLoss::metrics() const { return metrics_of(of_tokens_, datasets_.names, terms_); }
+
+std::vector<Metric> ValidationLoss::metrics_of(bool of_tokens, std::span<const std::string> datasets,
+                                               std::span<const Metric> terms) {
   std::vector<Metric> out{{kEvalLoss}};
-  if (of_tokens_) out.push_back({kEvalPerplexity});
-  for (const std::string& name : datasets_.names) out.push_back({loss_name(name)});
-  for (const Metric& term : terms_) out.push_back({"eval_" + term.name, term.greater_is_better});
+  if (of_tokens) out.push_back({kEvalPerplexity});
+  for (const std::string& name : datasets) out.push_back({loss_name(name)});
+  for (const Metric& term : terms) out.push_back({"eval_" + term.name, term.greater_is_better});
   return out;
 }
 

@@ -26,6 +26,9 @@ class ValidationLoss : public Evaluator {
   ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, const Options& options);
 
   std::vector<Metric> metrics() const override;
+  /// What it measures of a split with examples of several `datasets` (none: of one).
+  static std::vector<Metric> metrics_of(bool of_tokens, std::span<const std::string> datasets,
+                                        std::span<const Metric> terms);
   bool due(const EvaluationMoment& moment) const override { return moment.step == 0 ? on_start_ : moment.scheduled; }
   void evaluate(const EvaluationContext& context, EvaluationResult& result) override;
   Memory memory(CausalLm& model, Objective& objective, int rank) override;

@@ -123,6 +123,18 @@ TEST_F(RewardRuns, TheReferenceIsTheModelThatTheRunStartsFrom) {
   }
 }
 
+// Values in bfloat16 start from a rounded base, and frozen_storage does not apply to what is trained.
+TEST_F(RewardRuns, TheReferenceIsTheFullModelThatTheRunStartsFrom) {
+  for (const char* key : {"bf16_weights", "frozen_storage"}) {
+    trained(key, rewards("[{length: 20}]", {{"beta", "0.05"}}) +
+                     Keys{{"adapter", ""}, {key, key == std::string("bf16_weights") ? "kahan" : "bf16"}});
+    const auto log = steps(at(key));
+    ASSERT_EQ(log.size(), 2u);
+    EXPECT_NEAR(log[0]["kl"].get<double>(), 0, 1e-12) << key;
+    EXPECT_GT(log[1]["kl"].get<double>(), 0) << key;
+  }
+}
+
 // A checkpoint between two steps over the same completions contains these.
 TEST_F(RewardRuns, AMovingReferenceIsTheModelAfterEachSync) {
   const Keys keys = rewards("[{length: 20}]", {{"beta", "0.05"},

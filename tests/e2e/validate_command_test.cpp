@@ -106,6 +106,15 @@ TEST_F(Commands, ValidateChecksWhetherMetricsApply) {
                                                        {"datasets", fmt::format("[{{path: {}, type: passthrough}}]",
                                                                                 at("pairs.jsonl"))}})}),
       2, {"pairs.yml:", "bits_per_byte needs the cross-entropy of tokens"});
+  const Keys dpo =
+      tiny_lora() + Keys{{"rl", "dpo"},
+                         {"val_set_size", "4"},
+                         {"datasets", fmt::format("[{{path: {}, type: passthrough}}]", at("pairs.jsonl"))}};
+  EXPECT_EQ(dml({"validate", recipe("dpo.yml", dpo + Keys{{"metric_for_best_model", "eval_rewards/accuracies"}})}).exit,
+            0);
+  expect_refused(
+      dml({"validate", recipe("dpo.yml", dpo + Keys{{"metric_for_best_model", "eval_ppl"}})}), 2,
+      {"dpo.yml:", "'metric_for_best_model' is 'eval_ppl', which this run does not measure", "eval_rewards/margins"});
   const Keys evals =
       tiny_lora() + Keys{{"evals", "[{name: says, prompts: [{prompt: Hi, expected: Ho}], checks: [contains]}]"},
                          {"val_set_size", "0"}};

@@ -231,7 +231,9 @@ std::size_t PolicyObjective::measure(CausalLm& model, CausalLm::Shape shape, boo
 }
 
 std::size_t PolicyObjective::extra_memory(CausalLm& model) {
-  return source_->memory(model).beside + (reference_ ? reference_->reserved() : 0);
+  const std::size_t own =
+      reference_ ? reference_->reserved() + static_cast<std::size_t>(reference_->parameters.value_bytes()) : 0;
+  return source_->memory(model).beside + own;
 }
 
 void PolicyObjective::write_state(const std::string& folder) const {
