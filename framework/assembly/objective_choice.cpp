@@ -124,7 +124,7 @@ LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& refere
   if (s.reward_model) out.labels = LabelRule::text_end;
   if (s.process_reward_model) out.labels = LabelRule::classes;
   out.ld_alpha = s.ld_alpha.value_or(1);
-  out.mismatched = s.rl == Rl::kto && s.kto_loss_type == KtoLoss::kto;
+  out.mismatched = s.mismatches_answers();
   out.most_tokens = recipe.data.sequence_len;
   out.share_prompts = recipe.data.rows == RowKind::pairs &&
                       recipe.adapter.lora_dropout == 0;  // shared prompts would share dropout masks

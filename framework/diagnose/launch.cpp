@@ -31,11 +31,32 @@ std::int64_t ranks_of(const LaunchRequest& request, const LaunchHost& host) {
   return request.ranks.value_or(std::max<std::int64_t>(1, host.cores / request.threads.value_or(1)));
 }
 
-// Whether anything is left of a hostfile without its comments.
-bool names_a_host(std::string_view hosts) {
-  for (const auto [number, line] : Lines(hosts))
-    if (!trim(line.substr(0, line.find('#'))).empty()) return true;
-  return false;
+constexpr const char* kHostLine = "expected one line per host: NAME slots=RANKS";
+
+// Whether a line of a hostfile is a name and, after it, "key=value" or "key = value".
+bool is_host(std::string_view line) {
+  const std::size_t name = line.find_first_of(" \t");
+  if (line.substr(0, name).ends_with(':')) return false;  // a key of YAML
+  for (std::string_view rest = trim(line.substr(std::min(name, line.size()))); !rest.empty();) {
+    const std::size_t equals = rest.find('=');
+    if (equals == rest.npos || trim(rest.substr(0, equals)).find_first_of(" \t") != rest.npos) return false;
+    rest = trim(rest.substr(equals + 1));
+    rest = trim(rest.substr(std::min(rest.find_first_of(" \t"), rest.size())));
+  }
+  return true;
+}
+
+// UserError if the file is not there, names no host or is something else.
+void check_hostfile(const std::string& path) {
+  if (!file_exists(path)) throw UserError("--hostfile {}: no such file; {}", path, kHostLine);
+  const std::string text = read_file(path);
+  bool any = false;
+  for (const auto [number, line] : Lines(text)) {
+    const std::string_view host = trim(line.substr(0, line.find('#')));
+    if (!is_host(host)) throw UserError("--hostfile {}:{}: this line is no host; {}", path, number, kHostLine);
+    any |= !host.empty();
+  }
+  if (!any) throw UserError("--hostfile {}: names no host; {}", path, kHostLine);
 }
 
 }  // namespace
@@ -62,10 +83,7 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
   if (request.quiet_launcher && !request.hostfile) append(line, {"--quiet"});
   if (host.root) append(line, {"--allow-run-as-root"});
   if (request.hostfile) {
-    if (!file_exists(*request.hostfile))
-      throw UserError("--hostfile {}: no such file; expected one line per host: NAME slots=RANKS", *request.hostfile);
-    if (!names_a_host(read_file(*request.hostfile)))
-      throw UserError("--hostfile {}: names no host; expected one line per host: NAME slots=RANKS", *request.hostfile);
+    check_hostfile(*request.hostfile);
     append(line, {"--hostfile", *request.hostfile});
     if (request.ranks) append(line, {"-np", std::to_string(*request.ranks)});
     // The number of cores of the other hosts is unknown here: without --threads, ranks share the cores they find.

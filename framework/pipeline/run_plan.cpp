@@ -35,7 +35,7 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
   if (examples.empty())
     throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
   const ScheduleOptions options = train_schedule(recipe.data, recipe.train, ranks, recipe.preference.sampling());
-  if (recipe.data.rows == RowKind::labeled && options.micro_batch_size * options.micro_batches_per_step < 2)
+  if (recipe.preference.mismatches_answers() && options.micro_batch_size * options.micro_batches_per_step < 2)
     throw UserError(
         "kto pairs each prompt with another answer of the same step, so a step needs at least two answers; raise "
         "micro_batch_size or gradient_accumulation_steps")
@@ -115,6 +115,13 @@ std::string digest_of_start_adapter(const Recipe& recipe) {
   return digest_of_adapter(*recipe.adapter.lora_model_dir, p.sampling() && p.beta() > 0 && !p.moves_reference());
 }
 
+void warn_of_idle_evals(const EvalSection& section, std::int64_t steps) {
+  for (const EvalEntry& e : section.evals)
+    if (e.every > steps)
+      log_warning("evals: '{}' is never measured: 'every' is {}, and the run has only {} steps", e.name, *e.every,
+                  steps);
+}
+
 }  // namespace
 
 RunData::RunData(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm)
@@ -164,6 +171,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       step_parts{model(), *objective, *strategy, *optimizer, comm} {
   comm.set_timeout(recipe.distribution.dist_timeout);
   if (const std::string advice = optimizer->advice(); !advice.empty()) log_warning("{}", advice);
+  warn_of_idle_evals(recipe.evaluation, data.schedule.steps());
   fault_point("load", comm.rank());
   plan_memory();
   if (comm.size() == 1) plan_copies();  // after the ranks agree

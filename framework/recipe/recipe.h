@@ -197,6 +197,8 @@ struct PreferenceSection {
 
   double beta() const { return trl.beta.value_or(rl_beta.value_or(orpo_alpha.value_or(rl == Rl::grpo ? 0 : 0.1))); }
   bool needs_reference() const { return rl == Rl::dpo || rl == Rl::kto; }
+  /// Whether the loss estimates a divergence from pairs of a prompt and another row's answer (Ethayarajh et al. 2024).
+  bool mismatches_answers() const { return rl == Rl::kto && kto_loss_type == KtoLoss::kto; }
   bool moves_reference() const { return trl.sync_ref_model && (rl == Rl::dpo || rl == Rl::grpo); }
   /// The settings of completions that the model generates during training; null if it generates none.
   const TrlSettings* sampling() const { return rl == Rl::grpo ? &trl : nullptr; }

@@ -196,9 +196,9 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
     if (value > 0)
       rules.error(key, fmt::format("'{}' does not work with {}, whose loss is not that of single tokens", key,
                                    rules.cite("rl")));
-  if (p.rl == Rl::kto && p.kto_loss_type == KtoLoss::kto && recipe.train.batch_size.value_or(2) < 2)
+  if (p.mismatches_answers() && recipe.train.batch_size.value_or(2) < 2)
     rules.error("batch_size", "'batch_size' of 1 does not work with rl: kto, which compares answers of different rows");
-  if (p.rl == Rl::kto && !recipe.train.batch_size &&
+  if (p.mismatches_answers() && !recipe.train.batch_size &&
       recipe.train.micro_batch_size * recipe.train.gradient_accumulation_steps.value_or(1) < 2)
     rules.warning("micro_batch_size",
                   "rl: kto compares answers of different rows: one rank needs 'micro_batch_size' or "

@@ -125,6 +125,12 @@ TEST(Launch, ReachesOtherHosts) {
   EXPECT_THROW(line({.hostfile = hosts + "-not-there"}, 4), UserError);
   write_file(hosts, "# node1 slots=2\n\n \t\n");
   EXPECT_THROW(line({.hostfile = hosts}, 4), UserError);
+  write_file(hosts, "a.b-c\nme@10.0.0.2 slots = 4 max_slots=8  # two sockets\n");
+  EXPECT_NO_THROW(line({.hostfile = hosts}, 4));
+  for (const char* other : {"a slots=2\nbase_model: x\n", "Hosts of the cluster\n", "a 4\n", "a slots=4 8\n"}) {
+    write_file(hosts, other);
+    EXPECT_THROW(line({.hostfile = hosts}, 4), UserError) << other;
+  }
 }
 
 TEST(Launch, RejectsContradictions) {

@@ -465,6 +465,19 @@ TEST_F(PreferenceRuns, AnswersOfOneKindAreRefused) {
   expect_refused(train(1, recipe("one.yml", keys)), 2, {"single.jsonl", "no answer to train on is bad (label: false)"});
 }
 
+// Only the loss called kto compares a prompt with the answer of another row.
+TEST_F(PreferenceRuns, StepsOfOneAnswerWorkWithoutMismatchedAnswers) {
+  const Keys keys = preference("kto") + Keys{{"batch_size", ""},
+                                             {"micro_batch_size", "1"},
+                                             {"gradient_accumulation_steps", "1"},
+                                             {"max_steps", "2"},
+                                             {"output_dir", at("out")}};
+  expect_refused(train(1, recipe("kto.yml", keys)), 2, {"micro_batch_size", "at least two answers"});
+  const Ended e = train(1, recipe("apo.yml", keys + Keys{{"kto_loss_type", "apo_zero_unpaired"}}));
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_EQ(e.err.find("compares answers"), std::string::npos) << e.err;
+}
+
 TEST_F(PreferenceRuns, RowsThatAreNoPairsAreRefusedByTheirLine) {
   write("bad.jsonl",
         "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n{\"prompt\": \"a\", \"chosen\": \"b\"}\n");
