@@ -72,29 +72,27 @@ std::string content_text(const Json& message) {
 AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, const BaseModel& base,
                            std::unique_ptr<Tokenizer> tokenizer, bool raw)
     : tokenizer_(std::move(tokenizer)),
-      data_(recipe ? recipe->data : DataSection{}),
-      templates_(recipe ? recipe->templates : TemplateSection{}),
-      dataset_(answering_dataset(recipe)),
+      format_(raw ? AnsweringTemplate(recipe) : AnsweringTemplate(recipe, *tokenizer_)),
       vocab_(base.spec.vocab),
       context_(base.spec.max_positions),
       raw_(raw) {
-  if (!raw && (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, *tokenizer_)))
-    strategy_ = make_prompt_strategy(answering_context(prompt_context(data_, templates_, dataset_, *tokenizer_)));
-  continues_ = !strategy_ || continues_text(dataset_);
-  space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
-  if (raw) templates_ = {};
-  if (chats()) chat_template_ = choose_chat_template(prompt_context(data_, templates_, dataset_, *tokenizer_)).source;
-  else if (strategy_ && recipe) chat_template_ = portable_chat_template(*recipe, *tokenizer_);
-  stop_tokens_ = dml::stop_tokens(templates_, *tokenizer_, end_tokens(base.spec, model.generation_directory));
+  if (raw) format_.templates = {};
+  if (chats()) chat_template_ = choose_chat_template(context_of(format_.dataset)).source;
+  else if (format_.strategy && recipe) chat_template_ = portable_chat_template(*recipe, *tokenizer_);
+  stop_tokens_ = dml::stop_tokens(format_.templates, *tokenizer_, end_tokens(base.spec, model.generation_directory));
   if (const auto eos = tokenizer_->eos; eos && *eos >= vocab_)
     log_warning("the tokenizer's EOS '{}' has id {}, but the model has rows for {} tokens only: it cannot generate it",
                 tokenizer_->piece(*eos), *eos, vocab_);
 }
 
+PromptContext AnswerFormat::context_of(const DatasetEntry& dataset) const {
+  return prompt_context(format_.data, format_.templates, dataset, *tokenizer_);
+}
+
 Json AnswerFormat::row_of_messages(const Json& messages) const {
   auto name = [&](const char* property) {
-    auto it = dataset_.message_property_mappings.find(property);
-    return it == dataset_.message_property_mappings.end() ? std::string(property) : it->second;
+    auto it = format_.dataset.message_property_mappings.find(property);
+    return it == format_.dataset.message_property_mappings.end() ? std::string(property) : it->second;
   };
   Json own = Json::array(), turns = Json::array();
   for (const Json& message : messages) {
@@ -105,13 +103,13 @@ Json AnswerFormat::row_of_messages(const Json& messages) const {
                                                     : role},
                      {"value", message["content"]}});
   }
-  return {{"conversations", turns}, {dataset_.field_messages, own}};
+  return {{"conversations", turns}, {format_.dataset.field_messages, own}};
 }
 
 std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
   std::vector<Token> ids;
   const bool plain = row.contains("prompt") && row["prompt"].is_string() && !row.contains("messages");
-  if (!strategy_) {
+  if (!format_.strategy) {
     if (row.contains("messages") || row.contains("conversations"))
       throw UserError("a conversation needs a chat template, and {}; give {{\"prompt\": …}}{}",
                       raw_ ? "--raw leaves it out" : "this model has none",
@@ -124,7 +122,8 @@ std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
     ids = text_ids(row[plain ? "prompt" : "text"].get<std::string>(), raw_);
   } else {
     const auto prompt = row.find("prompt");
-    if (prompt != row.end() && !prompt->is_string() && !prompt->is_array() && !row.contains(dataset_.field_messages))
+    if (prompt != row.end() && !prompt->is_string() && !prompt->is_array() &&
+        !row.contains(format_.dataset.field_messages))
       throw UserError("the row's 'prompt' must be a string");
     ids = ids_of(question(row));
   }
@@ -136,7 +135,7 @@ std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
 
 Rendered AnswerFormat::question(const Json& row) const {
   try {
-    return strategy_->prompt(question_row(row, dataset_));
+    return format_.strategy->prompt(question_row(row, format_.dataset));
   } catch (const UserError&) {  // a conversation is no row of an instruction format
     if (chats() || chat_template_.empty() || !row.contains("messages")) throw;
   }
@@ -144,37 +143,30 @@ Rendered AnswerFormat::question(const Json& row) const {
 }
 
 std::vector<Token> AnswerFormat::text_ids(const std::string& text, bool markup) const {
-  std::vector<Token> ids = tokenizer_->encode(text, {.add_special = true, .parse_special = markup}).ids;
-  if (tokenizer_->adds_eos && !ids.empty() && tokenizer_->eos && ids.back() == *tokenizer_->eos) ids.pop_back();
-  check_ids(ids);
-  return ids;
+  return checked(open_text_ids(*tokenizer_, text, markup));
 }
 
 std::vector<Token> AnswerFormat::ids_of(const Rendered& rendered) const {
-  std::vector<Token> ids = assemble(rendered, *tokenizer_).ids;
-  check_ids(ids);
-  return ids;
+  return checked(assemble(rendered, *tokenizer_).ids);
 }
 
-void AnswerFormat::check_ids(std::vector<Token>& ids) const {
-  for (Token id : ids)
-    if (id >= vocab_)
-      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer_->piece(id), id, vocab_);
-  if (!ids.empty()) return;
+std::vector<Token> AnswerFormat::checked(std::vector<Token> ids) const {
+  require_rows(ids, *tokenizer_, vocab_);
+  if (!ids.empty()) return ids;
   if (!tokenizer_->bos) throw UserError("the prompt is empty");
-  ids.push_back(*tokenizer_->bos);
+  return {*tokenizer_->bos};
 }
 
 Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   DatasetEntry entry;
   entry.type.name = "chat_template";
-  if (uses_chat_template(dataset_)) {  // the dataset's template; rows have the form of the API
-    entry.chat_template = dataset_.chat_template;
-    entry.chat_template_jinja = dataset_.chat_template_jinja;
+  if (uses_chat_template(format_.dataset)) {  // the dataset's template; rows have the form of the API
+    entry.chat_template = format_.dataset.chat_template;
+    entry.chat_template_jinja = format_.dataset.chat_template_jinja;
   } else {
     entry.chat_template_jinja = chat_template_;
   }
-  PromptContext context = prompt_context(data_, templates_, entry, *tokenizer_);
+  PromptContext context = context_of(entry);
   context.keep_answers = options.keep_answers;
   for (auto& [key, value] : options.kwargs.items()) context.chat_template_kwargs[key] = value;
   const std::unique_ptr<PromptStrategy> strategy = make_chat_template(context);
@@ -205,8 +197,8 @@ AnswerText AnswerFormat::text(const std::vector<Token>& prompt, bool continued, 
   out.decoder_ = tokenizer_->stream(!specials);
   // A text that is continued is decoded with its prompt: whether its first word has a space in front depends on it. An
   // answer is decoded alone, as by transformers' decode() of the new ids.
-  out.drop_space_ = space_ && !continued;
-  if (continued || space_)
+  out.drop_space_ = format_.space && !continued;
+  if (continued || format_.space)
     for (Token id : prompt) out.decoder_->next(id);
   return out;
 }
@@ -229,8 +221,8 @@ std::shared_ptr<const TokenTree> AnswerFormat::token_texts(bool first) const {
       if (!tokenizer_->piece(id).empty()) specials.emplace_back(id, tokenizer_->piece(id));
       continue;
     }
-    std::string text = tokenizer_->text_bytes(id, first && !space_);
-    if (first && space_ && text.starts_with(' ')) text.erase(0, 1);
+    std::string text = tokenizer_->text_bytes(id, first && !format_.space);
+    if (first && format_.space && text.starts_with(' ')) text.erase(0, 1);
     out[static_cast<std::size_t>(id)] = std::move(text);
   }
   return std::make_shared<const TokenTree>(std::move(out), std::move(specials));

@@ -45,9 +45,11 @@ class AnswerFormat {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<Token>& stop_tokens() const { return stop_tokens_; }
   /// Whether the dataset's rows are conversations of several messages.
-  bool chats() const { return strategy_ && uses_chat_template(dataset_); }
+  bool chats() const { return format_.strategy && uses_chat_template(format_.dataset); }
   /// Names the template, for messages.
-  std::string description() const { return strategy_ ? strategy_->description() : "prompts without a template"; }
+  std::string description() const {
+    return format_.strategy ? format_.strategy->description() : "prompts without a template";
+  }
 
   /// Token ids of a row in the dataset's format. {"prompt": …} always works, {"messages": …} if there is a chat
   /// template. UserError for a row without a prompt, or one that fills the context.
@@ -74,27 +76,25 @@ class AnswerFormat {
   /// A decoder of answers to prompt_ids() and chat(), or, if `continued`, of texts that continue `prompt`. `specials`:
   /// special tokens are printed.
   AnswerText text(const std::vector<Token>& prompt, bool continued, bool specials = false) const;
-  bool continues() const { return continues_; }
+  /// Whether answers continue the text of their prompt.
+  bool continues() const { return format_.continues(); }
   /// The token constraint of an automaton. The texts of all tokens are prepared once. Thread-safe.
   std::shared_ptr<TokenConstraint> constraint(std::shared_ptr<Automaton> automaton, bool continued) const;
 
  private:
   // The prompt of a row of the dataset's format, or of {"messages": …}.
   Rendered question(const Json& row) const;
-  void check_ids(std::vector<Token>& ids) const;
+  // The ids, or BOS alone. UserError where there is none, or for a token that the model does not have.
+  std::vector<Token> checked(std::vector<Token> ids) const;
+  PromptContext context_of(const DatasetEntry& dataset) const;
   std::shared_ptr<const TokenTree> token_texts(bool first) const;
 
   std::unique_ptr<Tokenizer> tokenizer_;
-  DataSection data_;
-  TemplateSection templates_;
-  DatasetEntry dataset_;
-  std::unique_ptr<PromptStrategy> strategy_;
+  AnsweringTemplate format_;
   std::vector<Token> stop_tokens_;
   std::string chat_template_;
   std::int64_t vocab_, context_;
   bool raw_;
-  bool continues_ = false;  // the answer continues the text of the prompt
-  bool space_ = false;      // the template writes a space before answers, which is removed
   mutable std::mutex making_;
   mutable std::shared_ptr<const TokenTree> texts_, first_texts_;
 };

@@ -24,19 +24,12 @@ AnsweringPrompts::AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokeni
     : tokenizer_(tokenizer),
       vocabulary_(spec.vocab),
       ends_(end_tokens(spec, generation_directory)),
-      dataset_(answering_dataset(recipe)) {
-  if (recipe) templates_ = recipe->templates;
-  if (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, tokenizer_))
-    strategy_ = make_prompt_strategy(
-        answering_context(prompt_context(recipe ? recipe->data : DataSection{}, templates_, dataset_, tokenizer_)));
-  space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
-}
+      format_(recipe, tokenizer) {}
 
 AnsweringPrompts::~AnsweringPrompts() = default;
 
-std::vector<Token> AnsweringPrompts::raw_prompt(const std::string& text) const {
-  std::vector<Token> ids = tokenizer_.encode(text, {.add_special = true}).ids;
-  if (tokenizer_.adds_eos && !ids.empty() && tokenizer_.eos && ids.back() == *tokenizer_.eos) ids.pop_back();
+std::vector<Token> AnsweringPrompts::text_ids(const std::string& text, bool raw) const {
+  std::vector<Token> ids = open_text_ids(tokenizer_, text, raw);
   if (ids.empty() && prefix() >= 0) ids.push_back(prefix());
   return ids;
 }
@@ -45,30 +38,27 @@ std::vector<Token> AnsweringPrompts::prompt(const Json& row, bool raw) const {
   const auto text = row.find("prompt");
   const bool plain = text != row.end() && text->is_string();
   std::vector<Token> ids;
-  if (raw || !strategy_) {
+  if (raw || !format_.strategy) {
     if (!plain)
       throw UserError(raw ? "the row has no 'prompt'"
                           : "the row has no 'prompt', and there is no template for anything else");
-    ids = raw_prompt(text->get<std::string>());
+    ids = text_ids(text->get<std::string>(), raw);
   } else {
-    ids = assemble(strategy_->prompt(question_row(row, dataset_)), tokenizer_).ids;
+    ids = assemble(format_.strategy->prompt(question_row(row, format_.dataset)), tokenizer_).ids;
   }
   return checked(std::move(ids));
 }
 
 std::vector<Token> AnsweringPrompts::checked(std::vector<Token> ids) const {
   if (ids.empty()) throw UserError("the prompt is empty");
-  for (Token id : ids)
-    if (id >= vocabulary_)
-      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer_.piece(id), id,
-                      vocabulary_);
+  require_rows(ids, tokenizer_, vocabulary_);
   return ids;
 }
 
 std::string AnsweringPrompts::answer(const std::vector<Token>& prompt, const std::vector<Token>& answer,
                                      bool raw) const {
   const auto decoder = tokenizer_.stream();
-  const bool after_space = !raw && space_;
+  const bool after_space = !raw && format_.space;
   if (after_space)
     for (Token id : prompt) decoder->next(id);
   std::string text;
@@ -88,25 +78,26 @@ Token AnsweringPrompts::prefix() const {
 
 // Splits tokens as lm-evaluation-harness does: the ids of context and text encoded together, without as many as the
 // context alone has.
-EvalPrompts::Continued AnsweringPrompts::continued_text(const std::string& context, const std::string& text) const {
+EvalPrompts::Continued AnsweringPrompts::continued_text(const std::string& context, const std::string& text,
+                                                        bool raw) const {
   const auto end = context.find_last_not_of(' ') + 1;  // 0 where there is nothing else
   const std::string front = context.substr(0, end), all = context + text;
-  return split(raw_prompt(front), raw_prompt(all));
+  return split(text_ids(front, raw), text_ids(all, raw));
 }
 
 EvalPrompts::Continued AnsweringPrompts::continued(const Json& row, const std::string& text, bool raw) const {
-  const bool plain_text = !strategy_ || (continues_text(dataset_) && !text_of(row, "prompt").empty());
+  const bool plain_text = !format_.strategy || (continues_text(format_.dataset) && !text_of(row, "prompt").empty());
   if (!raw && plain_text) prompt(row, raw);  // for its errors
-  if (raw || plain_text) return continued_text(text_of(row, "prompt"), text);
-  if (!uses_chat_template(dataset_)) return {prompt(row, raw), plain(text)};  // as instruction formats do in training
-  Rendered asked = strategy_->prompt(question_row(row, dataset_));
+  if (raw || plain_text) return continued_text(text_of(row, "prompt"), text, raw);
+  Rendered asked = format_.strategy->prompt(question_row(row, format_.dataset));
   std::vector<Token> context = checked(assemble(asked, tokenizer_).ids);
-  asked.segments.back().add_read((space_ ? " " : "") + text);
+  if (!format_.strategy->joins_answers()) return {std::move(context), plain(text)};
+  asked.segments.back().add_read((format_.space ? " " : "") + text);
   return split(std::move(context), assemble(asked, tokenizer_).ids);
 }
 
 std::vector<Token> AnsweringPrompts::stop_tokens(bool raw) const {
-  return dml::stop_tokens(raw ? TemplateSection{} : templates_, tokenizer_, ends_);
+  return dml::stop_tokens(raw ? TemplateSection{} : format_.templates, tokenizer_, ends_);
 }
 
 }  // namespace dml

@@ -2,13 +2,12 @@
 // does.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "assembly/prompt_format.h"
 #include "evaluate/eval_task.h"
 #include "model/spec.h"
-#include "prompt/strategy.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
 
@@ -29,17 +28,15 @@ class AnsweringPrompts : public EvalPrompts {
   std::vector<Token> stop_tokens(bool raw) const override;
 
  private:
-  std::vector<Token> raw_prompt(const std::string& text) const;
+  // Special tokens that are spelled out are parsed if `raw`: in training they are not.
+  std::vector<Token> text_ids(const std::string& text, bool raw) const;
   std::vector<Token> checked(std::vector<Token> ids) const;
-  Continued continued_text(const std::string& context, const std::string& text) const;
+  Continued continued_text(const std::string& context, const std::string& text, bool raw) const;
 
   const Tokenizer& tokenizer_;
   std::int64_t vocabulary_;
   std::vector<Token> ends_;
-  TemplateSection templates_;
-  DatasetEntry dataset_;
-  std::unique_ptr<PromptStrategy> strategy_;
-  bool space_ = false;  // the template writes a space before answers, which is removed
+  AnsweringTemplate format_;
 };
 
 }  // namespace dml

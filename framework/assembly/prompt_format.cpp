@@ -151,6 +151,30 @@ DatasetEntry resolved_passthrough(const Recipe& recipe) {
   return out;
 }
 
+// The text between the template's generation prompt and an answer: " " for templates like "ASSISTANT: Hello", "" for
+// most.
+std::string text_before_answers(const PromptStrategy& strategy, const DatasetEntry& dataset) {
+  if (!uses_chat_template(dataset)) return "";
+  const std::string answer(kAnswerProbe);
+  Json row = row_of_prompt(std::string(kProbe), dataset);
+  for (Json* list : {&row[dataset.field_messages], &row["conversations"]}) {
+    Json said = (*list)[0];
+    for (auto& [key, value] : said.items())
+      value = value == kProbe ? Json(answer) : value == "human" ? Json("gpt") : Json("assistant");
+    list->push_back(said);
+  }
+  try {
+    const std::string asked = strategy.prompt(row).text();
+    const std::vector<Rendered> whole = strategy.render(row);
+    const std::string text = whole.empty() ? "" : whole[0].text();
+    const auto at = text.find(answer);
+    if (at == text.npos || !text.starts_with(asked) || at < asked.size()) return "";
+    return text.substr(asked.size(), at - asked.size());
+  } catch (const UserError&) {  // the template refuses this conversation
+    return "";
+  }
+}
+
 }  // namespace
 
 DatasetEntry answering_dataset(const Recipe* recipe) {
@@ -177,26 +201,28 @@ bool has_chat_template(const Recipe* recipe, const DatasetEntry& dataset, const 
          !tokenizer.chat_template.empty() || std::ranges::any_of(tokenizer.named_templates, named_default);
 }
 
-std::string text_before_answers(const PromptStrategy& strategy, const DatasetEntry& dataset) {
-  if (!uses_chat_template(dataset)) return "";
-  const std::string answer(kAnswerProbe);
-  Json row = row_of_prompt(std::string(kProbe), dataset);
-  for (Json* list : {&row[dataset.field_messages], &row["conversations"]}) {
-    Json said = (*list)[0];
-    for (auto& [key, value] : said.items())
-      value = value == kProbe ? Json(answer) : value == "human" ? Json("gpt") : Json("assistant");
-    list->push_back(said);
-  }
-  try {
-    const std::string asked = strategy.prompt(row).text();
-    const std::vector<Rendered> whole = strategy.render(row);
-    const std::string text = whole.empty() ? "" : whole[0].text();
-    const auto at = text.find(answer);
-    if (at == text.npos || !text.starts_with(asked) || at < asked.size()) return "";
-    return text.substr(asked.size(), at - asked.size());
-  } catch (const UserError&) {  // the template refuses this conversation
-    return "";
-  }
+AnsweringTemplate::AnsweringTemplate(const Recipe* recipe)
+    : data(recipe ? recipe->data : DataSection{}),
+      templates(recipe ? recipe->templates : TemplateSection{}),
+      dataset(answering_dataset(recipe)) {}
+
+AnsweringTemplate::AnsweringTemplate(const Recipe* recipe, const Tokenizer& tokenizer) : AnsweringTemplate(recipe) {
+  if (uses_chat_template(dataset) && !has_chat_template(recipe, dataset, tokenizer)) return;
+  strategy = make_prompt_strategy(answering_context(prompt_context(data, templates, dataset, tokenizer)));
+  space = text_before_answers(*strategy, dataset) == " ";
+}
+
+std::vector<Token> open_text_ids(const Tokenizer& tokenizer, const std::string& text, bool parse_special) {
+  std::vector<Token> ids = tokenizer.encode(text, {.add_special = true, .parse_special = parse_special}).ids;
+  if (tokenizer.adds_eos && !ids.empty() && tokenizer.eos && ids.back() == *tokenizer.eos) ids.pop_back();
+  return ids;
+}
+
+void require_rows(const std::vector<Token>& ids, const Tokenizer& tokenizer, std::int64_t vocabulary) {
+  for (Token id : ids)
+    if (id >= vocabulary)
+      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer.piece(id), id,
+                      vocabulary);
 }
 
 std::string portable_chat_template(const Recipe& recipe, const Tokenizer& tokenizer) {

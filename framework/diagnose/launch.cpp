@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -33,15 +35,30 @@ std::int64_t ranks_of(const LaunchRequest& request, const LaunchHost& host) {
 
 constexpr const char* kHostLine = "expected one line per host: NAME slots=RANKS";
 
-// Whether a line of a hostfile is a name and, after it, "key=value" or "key = value".
+// Whether Open MPI's hostfiles have such a setting of a host. mpirun ends with an internal error for others.
+bool is_host_setting(std::string_view key, std::string_view value) {
+  constexpr std::string_view kCounts[] = {"slots", "max_slots", "max-slots", "slots_max", "slots-max", "count",
+                                          "cpu",   "cpu_max",   "cpu-max",   "count_max", "count-max", "port"};
+  constexpr std::string_view kNames[] = {"username", "user_name", "user-name"};
+  if (std::ranges::find(kNames, key) != std::ranges::end(kNames)) return !value.empty();
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+  return std::ranges::find(kCounts, key) != std::ranges::end(kCounts) && error == std::errc() &&
+         end == value.data() + value.size() && count > 0;
+}
+
+// Whether a line of a hostfile is a name and, after it, settings as "key=value" or "key = value".
 bool is_host(std::string_view line) {
   const std::size_t name = line.find_first_of(" \t");
   if (line.substr(0, name).ends_with(':')) return false;  // a key of YAML
   for (std::string_view rest = trim(line.substr(std::min(name, line.size()))); !rest.empty();) {
     const std::size_t equals = rest.find('=');
-    if (equals == rest.npos || trim(rest.substr(0, equals)).find_first_of(" \t") != rest.npos) return false;
+    if (equals == rest.npos) return false;
+    const std::string_view key = trim(rest.substr(0, equals));
     rest = trim(rest.substr(equals + 1));
-    rest = trim(rest.substr(std::min(rest.find_first_of(" \t"), rest.size())));
+    const std::size_t end = std::min(rest.find_first_of(" \t"), rest.size());
+    if (!is_host_setting(key, rest.substr(0, end))) return false;
+    rest = trim(rest.substr(end));
   }
   return true;
 }

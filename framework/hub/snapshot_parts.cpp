@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kIndex = "model.safetensors.index.json";
+const std::vector<std::string> kAdapterWeights{"adapter_model.safetensors",  // PEFT
+                                               "adapters.safetensors"};      // mlx-lm
 
 std::string list_place(const std::string& snapshot) {
   const fs::path path(snapshot);
@@ -57,6 +59,10 @@ class SnapshotFiles {
     return may_list("tokenizer.json") || may_list("tokenizer.model") || may_list("vocab.json");
   }
   // Without a config.json of its own, as adapters of PEFT and mlx-lm are stored.
+  bool lacks_adapter_weights() const {
+    return std::ranges::none_of(kAdapterWeights, [&](auto& name) { return has(name); }) &&
+           std::ranges::any_of(kAdapterWeights, [&](auto& name) { return may_list(name); });
+  }
   bool are_of_adapter() const { return has("adapter_config.json") && !has("config.json") && !is_listed("config.json"); }
 
  private:
@@ -70,8 +76,9 @@ class SnapshotFiles {
 
 bool belongs_to_model(const std::string& path) {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all{"adapter_model.safetensors", "quantize_config.json", "README.md", "LICENSE*"};
+    std::vector<std::string> all{"quantize_config.json", "README.md", "LICENSE*"};
     all.push_back(fmt::format("{}/*{}", kTemplateFolder, kTemplateExtension));
+    all.insert(all.end(), kAdapterWeights.begin(), kAdapterWeights.end());
     all.insert(all.end(), kConfigFiles.begin(), kConfigFiles.end());
     all.insert(all.end(), kTokenizerFiles.begin(), kTokenizerFiles.end());
     all.insert(all.end(), kOtherTokenizerFiles.begin(), kOtherTokenizerFiles.end());
@@ -106,8 +113,7 @@ void write_listed_files(const std::string& snapshot, const std::set<std::string>
 
 std::string lacking_parts(const std::string& snapshot, const SnapshotParts& needed) {
   const SnapshotFiles files(snapshot);
-  if (files.are_of_adapter())
-    return files.has("adapters.safetensors") || !files.lacks("adapter_model.safetensors") ? "" : "weights";
+  if (files.are_of_adapter()) return files.lacks_adapter_weights() ? "weights" : "";
   std::vector<std::string> lacking;
   if (needed.config && files.lacks("config.json")) lacking.emplace_back("config.json");
   if (needed.weights && files.lacks_weights()) lacking.emplace_back("weights");

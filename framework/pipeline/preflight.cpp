@@ -98,13 +98,17 @@ void check_length(const Recipe& recipe, const ModelSpec& spec) {
                     spec.model_type);
 }
 
-// Losses of single datasets of a validation split have names that depend on its data, and only a run knows the metrics
-// of rewards and of plug-ins.
+// Losses of single datasets, if there are several, have names that depend on the data of the validation split, and only
+// a run knows the metrics of rewards and of plug-ins.
 void check_best_metric(const Recipe& recipe, const std::vector<std::unique_ptr<Evaluator>>& evals, Findings& found) {
   const std::string& wanted = recipe.train.metric_for_best_model;
   const bool split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
   if (wanted == TrainSection().metric_for_best_model || !plugin_evaluators().rows().empty()) return;
-  if (split ? recipe.preference.sampling() || wanted.ends_with("_loss") : evals.empty()) return;
+  const DataSection& d = recipe.data;
+  const std::size_t datasets =
+      d.test_datasets.empty() ? d.datasets.size() + d.pretraining_dataset.size() : d.test_datasets.size();
+  const bool of_dataset = datasets > 1 && wanted.ends_with("_loss");
+  if (split ? recipe.preference.sampling() || of_dataset : evals.empty()) return;
   std::vector<Metric> measured = split ? metrics_of_split(recipe) : std::vector<Metric>();
   for (auto& evaluator : evals) std::ranges::move(evaluator->metrics(), std::back_inserter(measured));
   if (std::string fault = fault_of_best_metric(wanted, measured); !fault.empty())

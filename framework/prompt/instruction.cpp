@@ -52,6 +52,7 @@ class Instruction : public PromptStrategy {
     return out;
   }
 
+  bool joins_answers() const override { return format_.joint; }
   std::string fingerprint() const override {
     return fmt::format("instruction 1|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", format_.without_input, format_.with_input,
                        format_.answer, format_.input, format_.system_column, format_.system_default,

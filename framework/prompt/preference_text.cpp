@@ -47,6 +47,7 @@ class PreferenceText : public PromptStrategy {
     return out;
   }
 
+  bool joins_answers() const override { return true; }
   std::string fingerprint() const override {
     std::string out =
         fmt::format("preference 1|{}|{}|{}|{}|{}|{}|{}", format_.prompt, format_.system, format_.label,

@@ -1,6 +1,7 @@
 // Prompts and answers of evaluations as tokens and text.
 #include "assembly/eval_prompts.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "assembly/prompt_format.h"
@@ -21,6 +22,17 @@ std::string decoded_answer(const Tokenizer& tokenizer) {
   const std::vector<Token> prompt = prompts.prompt({{"prompt", "The baker"}}, true),
                            whole = prompts.prompt({{"prompt", "The baker reads"}}, true);
   return prompts.answer(prompt, {whole.begin() + std::ssize(prompt), whole.end()}, true);
+}
+
+std::vector<Token> trained_tokens(const Rendered& row, const Tokenizer& tokenizer) {
+  std::vector<Token> out;
+  for (Token label : assemble(row, tokenizer).labels)
+    if (label != kIgnore) out.push_back(label);
+  return out;
+}
+
+MATCHER_P(BeginsWith, front, "") {
+  return arg.size() >= front.size() && std::equal(front.begin(), front.end(), arg.begin());
 }
 
 // As in lm-evaluation-harness, which decodes the ids after the prompt alone: SentencePiece drops a space in front of a
@@ -60,14 +72,50 @@ TEST(EvalContinuations, AreTokenizedWithTheirPromptWhereNothingIsBetween) {
     const Json said{
         {"messages",
          {{{"role", "user"}, {"content", "The bak"}}, {{"role", "assistant"}, {"content", "The baker reads"}}}}};
-    const Example example = assemble(strategy->render(said).at(0), *tokenizer);
-    std::vector<Token> trained;
-    for (Token label : example.labels)
-      if (label != kIgnore) trained.push_back(label);
-    ASSERT_GE(trained.size(), both.continuation.size());
-    trained.resize(both.continuation.size());
-    EXPECT_EQ(both.continuation, trained) << chat_template;
+    const std::vector<Token> trained = trained_tokens(strategy->render(said).at(0), *tokenizer);
+    EXPECT_THAT(trained, BeginsWith(both.continuation)) << chat_template;
   }
+}
+
+// As in training: formats of pairs and prompt_completion are one text, those of instructions are not.
+TEST(EvalContinuations, AreTokenizedAsInTraining) {
+  const testing_tools::TemporaryFolder folder;
+  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
+  const auto tokenizer = load_tokenizer(folder.path());
+  ModelSpec spec;
+  spec.vocab = tokenizer->size();
+  const std::string said = "The baker reads";
+  const Json row{{"prompt", "The bak"}, {"question", "The bak"}, {"instruction", "The bak"},
+                 {"chosen", said},      {"rejected", "No one"},  {"completion", said},
+                 {"output", said}};
+  bool together = true;
+  for (const std::string type : {"chatml.intel", "prompt_completion", "alpaca"}) {
+    Recipe recipe;
+    recipe.data.rows = type == "chatml.intel" ? RowKind::pairs : RowKind::text;
+    recipe.data.datasets.resize(1);
+    recipe.data.datasets[0].type.name = type;
+    const AnsweringPrompts prompts(&recipe, *tokenizer, spec);
+    const auto both = prompts.continued(row, said, false);
+    const auto strategy =
+        make_prompt_strategy(prompt_context(recipe.data, recipe.templates, recipe.data.datasets[0], *tokenizer));
+    EXPECT_THAT(trained_tokens(strategy->render(row).at(0), *tokenizer), BeginsWith(both.continuation)) << type;
+    EXPECT_EQ(both.context, prompts.prompt({{"prompt", "The bak"}}, false)) << type;
+    together = together && both.continuation != prompts.plain(said);
+    EXPECT_EQ(together, type != "alpaca") << type;
+  }
+}
+
+// Without --raw, text of a prompt spells no special tokens, as in training.
+TEST(EvalPrompts, SpellSpecialTokensOnlyIfRaw) {
+  const testing_tools::TemporaryFolder folder;
+  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
+  const auto tokenizer = load_tokenizer(folder.path());
+  ModelSpec spec;
+  spec.vocab = tokenizer->size();
+  const AnsweringPrompts prompts(nullptr, *tokenizer, spec);
+  const Json row{{"prompt", "a" + tokenizer->piece(*tokenizer->eos)}};
+  EXPECT_EQ(prompts.prompt(row, true).back(), *tokenizer->eos);
+  EXPECT_NE(prompts.prompt(row, false).back(), *tokenizer->eos);
 }
 
 }  // namespace

@@ -127,7 +127,8 @@ TEST(Launch, ReachesOtherHosts) {
   EXPECT_THROW(line({.hostfile = hosts}, 4), UserError);
   write_file(hosts, "a.b-c\nme@10.0.0.2 slots = 4 max_slots=8  # two sockets\n");
   EXPECT_NO_THROW(line({.hostfile = hosts}, 4));
-  for (const char* other : {"a slots=2\nbase_model: x\n", "Hosts of the cluster\n", "a 4\n", "a slots=4 8\n"}) {
+  for (const char* other : {"a slots=2\nbase_model: x\n", "Hosts of the cluster\n", "a 4\n", "a slots=4 8\n",
+                            "a slots=x\n", "a slot=2\n", "a slots=0\n"}) {
     write_file(hosts, other);
     EXPECT_THROW(line({.hostfile = hosts}, 4), UserError) << other;
   }

@@ -120,9 +120,14 @@ TEST_F(Commands, ValidateChecksWhetherMetricsApply) {
                          {"val_set_size", "0"}};
   EXPECT_EQ(dml({"validate", recipe("says.yml", evals + Keys{{"metric_for_best_model", "says_contains"}})}).exit, 0);
   const Keys split = tiny_lora() + Keys{{"val_set_size", "4"}, {"eval_metrics", "[bits_per_byte]"}};
-  for (const char* metric : {"eval_ppl", "bits_per_byte", "eval_rows_loss"})
+  for (const char* metric : {"eval_ppl", "bits_per_byte"})
     EXPECT_EQ(dml({"validate", recipe("split.yml", split + Keys{{"metric_for_best_model", metric}})}).exit, 0)
         << metric;
+  const Keys one = split + Keys{{"metric_for_best_model", "eval_rows_loss"}};
+  expect_refused(dml({"validate", recipe("one.yml", one)}), 2,
+                 {"'metric_for_best_model' is 'eval_rows_loss', which this run does not measure", "eval_loss"});
+  const std::string twice = fmt::format("[{{path: {0}, type: alpaca}}, {{path: {0}, type: alpaca}}]", at("rows.jsonl"));
+  EXPECT_EQ(dml({"validate", recipe("two.yml", one + Keys{{"datasets", twice}})}).exit, 0);
   expect_refused(dml({"validate", recipe("wrong.yml", split + Keys{{"metric_for_best_model", "eval_foo"}})}), 2,
                  {"'metric_for_best_model' is 'eval_foo', which this run does not measure", "eval_bits_per_byte"});
   expect_refused(dml({"validate", recipe("wrong.yml", evals + Keys{{"metric_for_best_model", "says_contians"}})}), 2,

@@ -82,6 +82,16 @@ TEST_F(PartsOfSnapshots, OfAnAdapterAreItsWeights) {
   EXPECT_EQ(lacking(), "");
 }
 
+TEST_F(PartsOfSnapshots, OfAnAdapterOfMlxAreItsWeights) {
+  add("adapter_config.json");
+  write_listed_files(snapshot_, {"adapter_config.json", "adapters.safetensors", "0000100_adapters.safetensors"});
+  EXPECT_EQ(lacking(), "weights");
+  EXPECT_TRUE(belongs_to_model("adapters.safetensors"));
+  EXPECT_FALSE(belongs_to_model("0000100_adapters.safetensors"));
+  add("adapters.safetensors");
+  EXPECT_EQ(lacking(), "");
+}
+
 // The model that a command names, with the cache as AutoTokenizer leaves it.
 class PartialModels : public testing::Test {
  protected:
