@@ -228,8 +228,9 @@ void require_rows(const std::vector<Token>& ids, const Tokenizer& tokenizer, std
 std::string portable_chat_template(const Recipe& recipe, const Tokenizer& tokenizer) {
   const DatasetEntry dataset = answering_dataset(&recipe);
   // A reward model reads prompt and answer as one text, in which special tokens are parsed; a template's would not be.
-  const bool judges = recipe.model.task != ModelTask::causal_lm;
-  if (continues_text(dataset) || (judges && dataset.type.name == kPassthrough)) return "";
+  // One of steps reads these between its separators.
+  const bool judges = recipe.model.task == ModelTask::reward && dataset.type.name == kPassthrough;
+  if (continues_text(dataset) || judges || recipe.model.task == ModelTask::process_reward) return "";
   const PromptContext context = answering_context(prompt_context(recipe.data, recipe.templates, dataset, tokenizer));
   if (uses_chat_template(dataset)) return has_chat_template(&recipe, dataset, tokenizer) ? with_settings(context) : "";
   return from_layout(*make_prompt_strategy(context), dataset, tokenizer);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@
 #include "train/crc32.h"
 
 namespace dml {
+namespace fs = std::filesystem;
 namespace {
 
 using namespace protobuf;
@@ -31,6 +33,20 @@ std::string local_time() {
   localtime_r(&seconds, &parts);
   char text[32];
   return {text, std::strftime(text, sizeof text, "%Y%m%d_%H%M%S", &parts)};
+}
+
+constexpr std::string_view kFolder = "offline-run-";  // then the date and time, "-" and the id
+
+// The id of the last run in the folder `wandb`; "" if there is none.
+std::string last_id(const std::string& wandb) {
+  const std::size_t date = local_time().size();
+  std::string last;
+  if (fs::is_directory(wandb))
+    for (auto& entry : fs::directory_iterator(wandb)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(kFolder) && name.size() > kFolder.size() + date + 1) last = std::max(last, name);
+    }
+  return last.empty() ? "" : last.substr(kFolder.size() + date + 1);
 }
 
 // An item of a history row, a summary or a configuration: a key and its value as JSON.
@@ -105,9 +121,11 @@ void WandbRun::write(int field, const std::string& message) {
 Action WandbRun::on_start(const RunFacts& facts) {
   started_ = unix_time();
   if (settings_.name.empty()) settings_.name = folder_name(facts.output_dir);
+  const std::string wandb = settings_.root + "/wandb";
+  if (settings_.id.empty() && !facts.resumed_from.empty()) settings_.id = last_id(wandb);
   if (settings_.id.empty())
     settings_.id = digest_of(fmt::format("{} {} {}", facts.output_dir, started_, getpid())).substr(0, 8);
-  const std::string folder = fmt::format("{}/wandb/offline-run-{}-{}", settings_.root, local_time(), settings_.id);
+  const std::string folder = fmt::format("{}/{}{}-{}", wandb, kFolder, local_time(), settings_.id);
   make_directories(folder + "/files");
   file_ = std::make_unique<AppendedFile>(fmt::format("{}/run-{}.wandb", folder, settings_.id));
   file_->append(WandbFraming::header());

@@ -410,6 +410,7 @@ TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
 TEST_F(PreferenceRuns, AProcessRewardModelJudgesSteps) {
   const Outcome one = trained("prm", preference("process_reward_model") + Keys{{"learning_rate", "1e-2"}});
   EXPECT_EQ(Json::parse(one.files.at("adapter_config.json"))["task_type"], "TOKEN_CLS");
+  EXPECT_FALSE(fs::exists(at("prm/chat_template.jinja")));
   const Ended e = dml({"score", at("prm"), "--input", at("steps.jsonl"), "--output", at("steps.out")});
   EXPECT_EQ(e.exit, 0) << e.err;
   const Json scores = json_lines(at("steps.out")).front()["steps"];

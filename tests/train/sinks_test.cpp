@@ -253,5 +253,19 @@ TEST_F(Sinks, WandbGetsTheRunItsHistoryAndItsEnd) {
   EXPECT_EQ(field(parsed(field(records[5], 18)), 1), "0");
 }
 
+// `wandb sync --append` makes one run of the folders with the same id.
+TEST_F(Sinks, WandbKeepsTheIdOfARunThatIsResumed) {
+  for (const char* name : {"offline-run-20260101_000000-other001", "offline-run-20260102_000000-first-id"})
+    make_directories(folder_ / "run/wandb" + "/" + name);
+  write_file(folder_ / "run/wandb/debug.log", "");
+  facts_.resumed_from = folder_ / "run/checkpoint-1";
+  WandbRun({.root = folder_ / "run", .project = "pirates"}).on_start(facts_);
+  only_file(folder_ / "run/wandb", "run-first-id.wandb");
+  facts_.resumed_from = "";
+  WandbRun({.root = folder_ / "again", .project = "pirates"}).on_start(facts_);
+  EXPECT_EQ(fs::directory_iterator(folder_ / "again/wandb")->path().filename().string().find("first-id"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace dml
