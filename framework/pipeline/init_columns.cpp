@@ -194,6 +194,16 @@ class Finder {
 
   bool conversation() {
     if (prompt_and_completion()) return true;
+    if (!whole_conversation()) return false;
+    if (const SampledColumn* label = column("label"); label && label->labels > 0 && label->others == 0)
+      facts_.notes.push_back(fmt::format(
+          "'{}' is not read: answers are trained whether it is true or false; for rl: kto, move the last message of "
+          "each row to a column 'completion'",
+          label->name));
+    return true;
+  }
+
+  bool whole_conversation() {
     for (const std::string& usual : kConversations)
       if (const SampledColumn* c = column(usual); c && c->lists + c->list_texts > 0 && find_messages(facts_, {c->name}))
         return true;

@@ -176,6 +176,10 @@ TEST_F(InitData, FindsPreferences) {
   EXPECT_EQ(lists.entry.field_messages, "messages");
   EXPECT_EQ(lists.entry.message_property_mappings.at("role"), "from");
   EXPECT_EQ(thumbs.rl, Rl::kto);
+  const DataFacts judged = look(
+      "j.jsonl", R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"label":false})");
+  EXPECT_EQ(judged.rl, Rl::none);
+  EXPECT_THAT(judged.notes, Contains(HasSubstr("'label' is not read")));
   EXPECT_EQ(look("c.csv", "prompt,completion,label\np,c,True\np,d,False\n").rl, Rl::kto);
   EXPECT_EQ(look("n.jsonl", R"({"prompt":"p","completion":"c","label":1})").rl, Rl::kto);
   EXPECT_EQ(look("m.jsonl", R"({"prompt":"p","completion":"c","label":2})").rl, Rl::none) << "a class";
