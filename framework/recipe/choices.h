@@ -36,6 +36,7 @@ enum class ModelTask {
   process_reward
 };  // the output of the head: a token, a number per text, a class per step
 enum class ReloraPrune { magnitude, random, reset };
+// A loaded recipe never has ipo and gdpo, which are dpo and grpo with a setting.
 enum class Rl { none, dpo, ipo, orpo, simpo, cpo, kto, grpo, gdpo };
 enum class FDivergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
 enum class KtoLoss { kto, apo_zero_unpaired };
