@@ -8,7 +8,7 @@
 #include "assembly/job.h"
 #include "assembly/objective_choice.h"
 #include "assembly/optimization.h"
-#include "assembly/reward_objective.h"
+#include "assembly/policy_training.h"
 #include "assembly/vocabulary.h"
 #include "checkpoint/model_config.h"
 #include "core/error.h"
@@ -156,7 +156,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       trained(make_trained_form(
           {recipe, base, trainable, *strategy, comm, rows_for(tokenizer->size(), recipe.model, recipe.train.seed)})),
       objective(recipe.preference.sampling()
-                    ? make_reward_objective({recipe, data.prepared, data.schedule, *tokenizer, base, *strategy, comm,
+                    ? make_policy_objective({recipe, data.prepared, data.schedule, *tokenizer, base, *strategy, comm,
                                              [this] { swap_reference(*optimizer, *strategy); }})
                     : make_objective(recipe, data.mismatched(recipe),
                                      {reference_source(recipe, *trainable.model),

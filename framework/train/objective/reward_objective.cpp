@@ -11,12 +11,12 @@ enum : std::size_t { kRewardChosen, kRewardRejected, kRewardAccuracy, kRewardMar
 
 }  // namespace
 
-PairLoss reward_loss(double chosen, double rejected, double margin, double centring) {
-  const double x = chosen - rejected - margin, sum = chosen + rejected, center = 2 * centring * sum;
-  return {-log_sigmoid(x) + centring * sum * sum, -sigmoid(-x) + center, sigmoid(-x) + center};
+PairLoss reward_loss(double chosen, double rejected, double margin, double centering) {
+  const double x = chosen - rejected - margin, sum = chosen + rejected, center = 2 * centering * sum;
+  return {-log_sigmoid(x) + centering * sum * sum, -sigmoid(-x) + center, sigmoid(-x) + center};
 }
 
-RewardObjective::RewardObjective(double centring) : DocumentObjective({}, true), centring_(centring) {
+RewardObjective::RewardObjective(double centering) : DocumentObjective({}, true), centering_(centering) {
   terms_ = {
       {"rewards/chosen", true}, {"rewards/rejected"}, {"accuracy", true}, {"margin", true}, {"mean_reward", true}};
 }
@@ -37,7 +37,7 @@ LossSums RewardObjective::score(const PackedBatch& batch, std::span<const float>
     const auto c = static_cast<std::size_t>(chosen_[i]), r = static_cast<std::size_t>(rejected_[i]);
     const DocumentGroup& g = batch.groups[c];
     const auto chosen = static_cast<double>(losses[c]), rejected = static_cast<double>(losses[r]);
-    const PairLoss loss = reward_loss(chosen, rejected, g.margin, centring_);
+    const PairLoss loss = reward_loss(chosen, rejected, g.margin, centering_);
     losses_[i] = {g.weight * loss.value, g.weight};
     sums.loss += losses_[i].loss;
     sums.denominator += g.weight;

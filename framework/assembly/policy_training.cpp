@@ -1,7 +1,8 @@
-#include "assembly/reward_objective.h"
+#include "assembly/policy_training.h"
 
 #include <utility>
 
+#include "assembly/distribution.h"
 #include "assembly/sampled_completions.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -29,7 +30,7 @@ PolicyObjectiveSettings settings_of(const Recipe& recipe) {
 }
 
 // The model at the start of the run, on the same mapped files.
-std::unique_ptr<CausalLm> make_reference(const RewardObjectiveParts& p) {
+std::unique_ptr<CausalLm> make_reference(const PolicyTrainingParts& p) {
   if (p.recipe.preference.beta() == 0 || p.recipe.preference.moves_reference()) return nullptr;
   const AdapterSection& adapter = p.recipe.adapter;
   log_info("Reference  {}", starts_as_base(adapter)  ? "the base model"
@@ -40,7 +41,7 @@ std::unique_ptr<CausalLm> make_reference(const RewardObjectiveParts& p) {
 
 }  // namespace
 
-std::unique_ptr<Objective> make_reward_objective(const RewardObjectiveParts& p) {
+std::unique_ptr<Objective> make_policy_objective(const PolicyTrainingParts& p) {
   PolicyObjectiveSettings settings = settings_of(p.recipe);
   settings.share_prompts = p.recipe.adapter.lora_dropout == 0;
   if (p.recipe.preference.moves_reference()) settings.swap_reference = p.swap_reference;

@@ -14,7 +14,7 @@
 namespace dml {
 
 /// The objects that the objective uses; all of them outlive it. UserError for rewards that cannot be computed.
-struct RewardObjectiveParts {
+struct PolicyTrainingParts {
   const Recipe& recipe;
   const Prepared& prepared;
   const Schedule& schedule;
@@ -24,6 +24,6 @@ struct RewardObjectiveParts {
   Comm& comm;
   std::function<void()> swap_reference;  // for trl.sync_ref_model
 };
-std::unique_ptr<Objective> make_reward_objective(const RewardObjectiveParts& parts);
+std::unique_ptr<Objective> make_policy_objective(const PolicyTrainingParts& parts);
 
 }  // namespace dml
