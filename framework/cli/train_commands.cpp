@@ -124,8 +124,7 @@ int run_evaluate(const std::vector<std::string>& words) {
     const RecipeFile file = evaluated_recipe(e);
     show_notes(file);
     const Recipe& recipe = file.recipe;
-    const bool evals = !recipe.evaluation.evals.empty(),
-               split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
+    const bool evals = !recipe.evaluation.evals.empty(), split = recipe.data.has_validation();
     if (!e.evals && (split || !evals)) {
       const auto rows = evaluate(recipe, comm, e.adapters, e.base_model);
       if (comm.rank() == 0) print_losses(rows, e.json);

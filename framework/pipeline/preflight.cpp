@@ -102,7 +102,7 @@ void check_length(const Recipe& recipe, const ModelSpec& spec) {
 // a run knows the metrics of rewards and of plug-ins.
 void check_best_metric(const Recipe& recipe, const std::vector<std::unique_ptr<Evaluator>>& evals, Findings& found) {
   const std::string& wanted = recipe.train.metric_for_best_model;
-  const bool split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
+  const bool split = recipe.data.has_validation();
   if (wanted == TrainSection().metric_for_best_model || !plugin_evaluators().rows().empty()) return;
   const DataSection& d = recipe.data;
   const std::size_t datasets =
@@ -302,7 +302,7 @@ void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengt
   found.attempt("optimizer", [&] {
     if (const std::string advice = make_optimizer(recipe)->advice(); !advice.empty()) out.notes.push_back(advice);
   });
-  if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty() && recipe.evaluation.evals.empty())
+  if (!recipe.data.has_validation() && recipe.evaluation.evals.empty())
     out.notes.push_back(recipe.preference.rl == Rl::grpo
                             ? "there are no evals, so dml evaluate has nothing to do; set evals"
                             : "there is no validation split and there are no evals, so dml evaluate has nothing to "

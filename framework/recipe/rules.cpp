@@ -131,8 +131,8 @@ void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   if (o.ema_decay && o.bf16_weights != Bf16Weights::off)
     rules.error("bf16_weights", fmt::format("'bf16_weights' would round the average of {}; remove one of them",
                                             rules.cite("ema_decay")));
-  if (o.lr_scheduler == "reduce_lr_on_plateau" && recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty() &&
-      recipe.evaluation.evals.empty() && use == RecipeUse::train)
+  if (o.lr_scheduler == "reduce_lr_on_plateau" && !recipe.data.has_validation() && recipe.evaluation.evals.empty() &&
+      use == RecipeUse::train)
     rules.error("lr_scheduler",
                 "'lr_scheduler: reduce_lr_on_plateau' needs evaluations; set val_set_size, test_datasets or evals");
   else if (o.lr_scheduler == "reduce_lr_on_plateau" && recipe.train.eval_strategy == IntervalStrategy::never)
@@ -183,7 +183,7 @@ void check_train(const Recipe& recipe, RuleReport& rules) {
   check_cadence(t.save_strategy, "save_strategy", "save_steps", "saves_per_epoch", rules);
 
   const char* why = "there is no validation data; set val_set_size or test_datasets";
-  const bool split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
+  const bool split = recipe.data.has_validation();
   if (!split && recipe.generation.generate_samples)
     rules.error("generate_samples", fmt::format("'generate_samples': {}", why));
   if (!split && !t.eval_metrics.empty()) rules.error("eval_metrics", fmt::format("'eval_metrics': {}", why));

@@ -123,6 +123,8 @@ struct DataSection {
   std::optional<std::int64_t> dataset_shard_num;  // train on one shard of the merged data
   std::int64_t dataset_shard_idx = 0;
   BadRow on_bad_row = BadRow::error;
+
+  bool has_validation() const { return val_set_size > 0 || !test_datasets.empty(); }
   bool operator==(const DataSection&) const = default;
 };
 
