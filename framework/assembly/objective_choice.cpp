@@ -135,4 +135,11 @@ LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& refere
   return out;
 }
 
+std::optional<Schedule> evaluation_schedule(const Recipe& recipe, const Examples& validation, std::int64_t ranks) {
+  if (validation.empty()) return std::nullopt;
+  // Losses of preferences may depend on other rows, so an evaluation is one step on any number of ranks.
+  const bool together = recipe.data.rows != RowKind::text && recipe.data.rows != RowKind::steps;
+  return Schedule(validation.lengths(), eval_schedule(recipe.data, recipe.train, together ? validation.size() : ranks));
+}
+
 }  // namespace dml

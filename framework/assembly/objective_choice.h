@@ -1,9 +1,13 @@
 // Makes a recipe's objective and the loader options that it needs.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "data/examples.h"
 #include "data/loader.h"
+#include "data/schedule.h"
 #include "recipe/recipe.h"
 #include "train/objective/document_objective.h"
 
@@ -20,5 +24,7 @@ bool has_token_loss(const Recipe& recipe);
 ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model);
 /// `references` must outlive the loader. `validation`: options for the validation split.
 LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation);
+/// The plan of one evaluation of the objective on the validation split; unset if it is empty.
+std::optional<Schedule> evaluation_schedule(const Recipe& recipe, const Examples& validation, std::int64_t ranks);
 
 }  // namespace dml

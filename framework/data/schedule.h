@@ -44,10 +44,10 @@ struct ScheduleOptions {
   std::int64_t step_examples() const { return micro_batch_size * micro_batches_per_step; }
 };
 
-/// `sampling`: rows are prompts that the model answers. UserError when the completions of a prompt would be in
-/// different steps.
+/// `sampling`: rows are prompts that the model answers; null: they are not. UserError when the completions of a prompt
+/// would be in different steps.
 ScheduleOptions train_schedule(const DataSection& data, const TrainSection& train, std::int64_t ranks,
-                               const TrlSettings* sampling = nullptr);
+                               const TrlSettings* sampling);
 /// Options for one pass over the examples in order, `micro_batches_per_step` at a time.
 ScheduleOptions eval_schedule(const DataSection& data, const TrainSection& train, std::int64_t micro_batches_per_step);
 

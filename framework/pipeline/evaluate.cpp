@@ -109,11 +109,9 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::ve
   const auto tokenizer = open_tokenizer(models.back().section);
   Prepared prepared = prepare_on_ranks(recipe, *tokenizer, comm);
   Examples examples = prepared.validation();
-  if (examples.empty()) throw UserError("there is no validation split: set val_set_size or test_datasets");
-  const bool preferences = recipe.data.rows != RowKind::text && recipe.data.rows != RowKind::steps;
-  Split split{recipe, prepared, *tokenizer, examples,
-              Schedule(examples.lengths(),
-                       eval_schedule(recipe.data, recipe.train, preferences ? examples.size() : comm.size()))};
+  std::optional<Schedule> schedule = evaluation_schedule(recipe, examples, comm.size());
+  if (!schedule) throw UserError("there is no validation split: set val_set_size or test_datasets");
+  Split split{recipe, prepared, *tokenizer, examples, std::move(*schedule)};
   if (recipe.preference.needs_reference()) {
     const bool continued = recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir;
     BaseModel own =

@@ -66,7 +66,8 @@ LayoutChoice fastest_layout_of(const Recipe& recipe, const Topology& host, bool 
       prepare(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed), *tokenizer);
   const Examples examples = prepared.train();
   if (examples.empty()) return {{1, host.cores}, ""};  // training says so
-  const Schedule schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, 1));
+  const Schedule schedule(examples.lengths(),
+                          train_schedule(recipe.data, recipe.train, 1, recipe.preference.sampling()));
   WeightlessModel weightless(recipe, base.spec, storage_of(base));
 
   const bool full = recipe.adapter.adapter == AdapterKind::none;

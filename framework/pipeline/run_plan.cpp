@@ -43,14 +43,6 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
   return Schedule(examples.lengths(), options);
 }
 
-std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
-  if (examples.empty()) return std::nullopt;
-  // Losses of preferences may depend on other rows, so an evaluation is one step on any number of ranks.
-  const bool together = recipe.data.rows != RowKind::text && recipe.data.rows != RowKind::steps;
-  const std::int64_t at_a_time = together ? examples.size() : ranks;
-  return Schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, at_a_time));
-}
-
 // Checks memory for trained values, which are created before the detailed plan. In full fine-tuning the strategy's
 // ranks share them.
 void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Comm& comm,
@@ -129,7 +121,7 @@ RunData::RunData(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm)
       train(prepared.train()),
       validation(prepared.validation()),
       schedule(train_plan(recipe, train, comm.size())),
-      eval_schedule(evaluation_plan(recipe, validation, comm.size())),
+      eval_schedule(evaluation_schedule(recipe, validation, comm.size())),
       loader(train, schedule, loader_options(recipe, references, false)),
       calendar(recipe.train, schedule) {}
 

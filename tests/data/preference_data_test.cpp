@@ -89,7 +89,7 @@ TEST_F(PreferenceData, AStepIsLaidOutByTokensWhateverTheMicroBatchSize) {
     TrainSection train;
     train.micro_batch_size = micro;
     train.batch_size = 4;
-    const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1));
+    const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1, nullptr));
     std::vector<std::vector<std::vector<std::int32_t>>> steps;
     for (std::int64_t s = 0; s < schedule.steps(); ++s) {
       auto& step = steps.emplace_back();
@@ -125,7 +125,7 @@ TEST_F(PreferenceData, TheDocumentsOfAPairShareAMicroBatch) {
   TrainSection train;
   train.micro_batch_size = 2;
   train.gradient_accumulation_steps = 2;
-  const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1));
+  const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1, nullptr));
   EXPECT_EQ(schedule.most_documents(), 4);
   ReferenceScores references;
   for (int i = 0; i < 10; ++i) references.answers.push_back(-i);
@@ -150,7 +150,7 @@ TEST_F(PreferenceData, PromptsOfChosenDocumentsMayHaveLabels) {
   const Prepared plain = run();
   Prepared p = plain;
   p.trains_chosen_prompts = true;
-  const Schedule schedule(p.train().lengths(), train_schedule(data, {}, 1));
+  const Schedule schedule(p.train().lengths(), train_schedule(data, {}, 1, nullptr));
   Loader loader(p.train(), schedule);
   const PackedBatch batch = loader.load(0, 0);
   EXPECT_EQ(text(batch.labels.first(5)), "abcd</s>");  // shifted: the begin token predicts the a
@@ -326,7 +326,7 @@ TEST_F(LabeledData, EachPromptIsPairedWithThePrecedingAnswerOfTheStep) {
   TrainSection train;
   train.micro_batch_size = 2;
   train.gradient_accumulation_steps = 2;
-  const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1));
+  const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1, nullptr));
   const std::vector<double> known{-1, -2, -3, -4};
   ReferenceScores references;
   references.answers.assign(8, -9);
