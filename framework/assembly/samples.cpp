@@ -41,19 +41,6 @@ GenerationOptions options_of(const ModelSpec& spec, const GenerationSection& sec
   return options;
 }
 
-// Restores the model's training length in the destructor: the memory of steps was measured with it.
-class LengthOfTraining {
- public:
-  explicit LengthOfTraining(CausalLm& model) : model_(model), length_(model.length()) {}
-  ~LengthOfTraining() { model_.set_length(length_); }
-  LengthOfTraining(const LengthOfTraining&) = delete;
-  LengthOfTraining& operator=(const LengthOfTraining&) = delete;
-
- private:
-  CausalLm& model_;
-  std::int64_t length_;
-};
-
 // The first or last `count` characters on one line, with … where something is missing.
 std::string shortened(std::string text, std::size_t count, bool from_end) {
   std::ranges::replace_if(
@@ -72,7 +59,7 @@ std::vector<SampleMetrics> SampleTexts::generate(CausalLm& model, std::int64_t s
   const std::vector<std::vector<Token>> prompts = prompts_of(model.spec, examples_, section_);
   GenerationOptions options = options_of(model.spec, section_);
   options.stop_tokens = stop_tokens(templates_, tokenizer_, model.spec.eos);
-  const LengthOfTraining length(model);
+  const KeepLength length(model);
   const auto results = Generator(model).run(prompts, options);
   std::vector<SampleMetrics> samples;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -93,7 +80,7 @@ void SampleTexts::evaluate(const EvaluationContext& context, EvaluationResult& r
 
 Evaluator::Memory SampleTexts::memory(CausalLm& model, Objective& /*objective*/, int rank) {
   if (rank != 0) return {};
-  const LengthOfTraining length(model);
+  const KeepLength length(model);
   const auto [working, caches] =
       Generator(model).measure(prompts_of(model.spec, examples_, section_), options_of(model.spec, section_));
   return {working, caches};

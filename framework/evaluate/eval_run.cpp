@@ -17,21 +17,6 @@ constexpr std::size_t kMaxProblems = 20;  // maximum number of reported problems
 /// A log-likelihood as a finite number for JSON: −∞ becomes a very low one.
 double finite(double log_likelihood) { return std::isfinite(log_likelihood) ? log_likelihood : -1e30; }
 
-/// Restores the model's sequence length.
-class SameLength {
- public:
-  explicit SameLength(CausalLm& model) : model_(model), length_(model.length()) {}
-  ~SameLength() {
-    if (length_ > 0) model_.set_length(length_);
-  }
-  SameLength(const SameLength&) = delete;
-  SameLength& operator=(const SameLength&) = delete;
-
- private:
-  CausalLm& model_;
-  std::int64_t length_;
-};
-
 }  // namespace
 
 Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context)
@@ -172,7 +157,7 @@ Json Eval::group(CausalLm& model, std::size_t first, std::size_t last) const {
 
 // Memory for the longest rows: a likelihood may read a whole text at once, answers are generated in groups.
 Eval::Memory Eval::memory(CausalLm& model) const {
-  const SameLength same(model);
+  const KeepLength length(model);
   const ModelSpec& spec = model.spec;
   std::int64_t longest = 0, together = 0, logits = 0;
   std::vector<std::vector<Token>> prompts;
@@ -216,7 +201,7 @@ Eval::Memory Eval::memory(CausalLm& model) const {
 }
 
 EvalResult Eval::run(CausalLm& model, Comm& comm, const Progress& done) {
-  const SameLength same(model);
+  const KeepLength length(model);
   const std::size_t rows = task_.rows.size(), groups = (rows + kGroup - 1) / kGroup,
                     ranks = static_cast<std::size_t>(comm.size());
   Json mine = Json::object();

@@ -200,4 +200,19 @@ class CausalLm {
   std::vector<DecoderLayer::Saved> saved_;
 };
 
+/// Restores the model's sequence length, if one was set, in the destructor: the memory of steps was measured with it.
+class KeepLength {
+ public:
+  explicit KeepLength(CausalLm& model) : model_(model), length_(model.length()) {}
+  ~KeepLength() {
+    if (length_ > 0) model_.set_length(length_);
+  }
+  KeepLength(const KeepLength&) = delete;
+  KeepLength& operator=(const KeepLength&) = delete;
+
+ private:
+  CausalLm& model_;
+  std::int64_t length_;
+};
+
 }  // namespace dml
