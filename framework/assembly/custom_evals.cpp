@@ -49,10 +49,7 @@ class OwnEvaluation : public Evaluator {
       result.samples.push_back(
           {context.step, found.answers[i].prompt, found.answers[i].reference, found.answers[i].output});
   }
-  Memory memory(CausalLm& model, Objective&, int) override {
-    const Eval::Memory need = eval_.memory(model);
-    return {need.working, need.beside};
-  }
+  Memory memory(CausalLm& model, Objective&, int) override { return eval_.memory(model); }
 
  private:
   std::string name_of(const EvalValue& v) const { return fmt::format("eval_{}_{}", eval_.task().name, v.name); }

@@ -142,10 +142,7 @@ const EngineOptions& SampledCompletions::options(CausalLm& model) {
   return out;
 }
 
-Completions::Memory SampledCompletions::memory(CausalLm& model) {
-  const Engine::Memory need = Engine::measure(model, options(model));
-  return {need.working, need.caches};
-}
+Completions::Memory SampledCompletions::memory(CausalLm& model) { return Engine::measure(model, options(model)); }
 
 void SampledCompletions::generate(std::int64_t step, const Plan& plan, CausalLm& model, Comm& comm,
                                   std::vector<Completion>& out) {

@@ -81,9 +81,7 @@ void SampleTexts::evaluate(const EvaluationContext& context, EvaluationResult& r
 Evaluator::Memory SampleTexts::memory(CausalLm& model, Objective& /*objective*/, int rank) {
   if (rank != 0) return {};
   const KeepLength length(model);
-  const auto [working, caches] =
-      Generator(model).measure(prompts_of(model.spec, examples_, section_), options_of(model.spec, section_));
-  return {working, caches};
+  return Generator(model).measure(prompts_of(model.spec, examples_, section_), options_of(model.spec, section_));
 }
 
 std::string sample_line(const SampleMetrics& sample) {

@@ -197,7 +197,7 @@ Eval::Memory Eval::memory(CausalLm& model) const {
   options.max_new_tokens = task_.max_new_tokens;
   options.context = spec.max_positions;
   const Generator::Memory generating = Generator(model).measure(prompts, options);
-  return {std::max(out.working, generating.working), std::max(out.beside, generating.caches)};
+  return {std::max(out.working, generating.working), std::max(out.beside, generating.beside)};
 }
 
 EvalResult Eval::run(CausalLm& model, Comm& comm, const Progress& done) {

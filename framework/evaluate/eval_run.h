@@ -26,10 +26,8 @@ class Eval {
   /// is restored.
   using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
   EvalResult run(CausalLm& model, Comm& comm, const Progress& done = {});
-  /// Bytes that run() takes: of the model's working memory, and in addition to it (caches).
-  struct Memory {
-    std::size_t working = 0, beside = 0;
-  };
+  using Memory = ModelMemory;
+  /// What run() takes.
   Memory memory(CausalLm& model) const;
   /// The metrics of run(), known in advance, except a judge's score.
   std::vector<EvalValue> metrics() const;

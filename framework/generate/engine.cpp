@@ -108,7 +108,7 @@ Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
     written[0] = std::min(1 + o.drafts, o.context);
     call(written, true, kernels::RowMethod::dots);
   });
-  memory.caches =
+  memory.beside =
       static_cast<std::size_t>(KvPool::pages_of(o.cache_tokens) * KvPool::kTokens *
                                KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, o.cache)) +
       static_cast<std::size_t>(output_rows(o) * spec.vocab + o.reports * spec.hidden) * sizeof(float);

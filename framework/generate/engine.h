@@ -115,11 +115,9 @@ class Engine {
   GenerationSpeed take_speed() { return std::exchange(speed_, {}); }
   const EngineOptions& options() const { return options_; }
 
-  /// Bytes that the engine needs. The model's values are not needed.
-  struct Memory {
-    std::size_t working = 0;  // of a model's working memory
-    std::size_t caches = 0;   // keys, values and logits beside it
-  };
+  using Memory = ModelMemory;
+  /// What the engine needs; beside the model's working memory: keys, values and logits. The model's values are not
+  /// needed.
   static Memory measure(CausalLm& model, const EngineOptions& options);
 
  private:

@@ -66,6 +66,11 @@ class PlaceholderBinding {
   std::vector<Unit> really_;
 };
 
+/// Bytes that a use of a model takes: of the model's working memory, and in addition to it (caches, logits …).
+struct ModelMemory {
+  std::size_t working = 0, beside = 0;
+};
+
 class CausalLm {
  public:
   ModelSpec spec;

@@ -49,10 +49,8 @@ class Evaluator {
   /// A collective: every rank appends the same values; samples are read on rank 0 only. The model's working memory and
   /// sequence lengths are restored before it returns.
   virtual void evaluate(const EvaluationContext& context, EvaluationResult& result) = 0;
-  /// Bytes that an evaluation takes on this rank: of the model's working memory, and in addition to it.
-  struct Memory {
-    std::size_t working = 0, beside = 0;
-  };
+  using Memory = ModelMemory;
+  /// What an evaluation takes on this rank.
   virtual Memory memory(CausalLm& /*model*/, Objective& /*objective*/, int /*rank*/) { return {}; }
 };
 

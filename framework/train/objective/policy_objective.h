@@ -28,10 +28,8 @@ class Completions {
   /// Samples completions for step `step` and all steps that are sampled together with it. A collective; the result is
   /// the same on all ranks. UserError when a reward is not a number.
   virtual Sampled sample(std::int64_t step, CausalLm& model, Comm& comm) = 0;
-  /// Bytes of the model's working memory, and in addition to it.
-  struct Memory {
-    std::size_t working = 0, beside = 0;
-  };
+  using Memory = ModelMemory;
+  /// What sample() takes.
   virtual Memory memory(CausalLm& model) = 0;
 };
 
