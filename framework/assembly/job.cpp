@@ -68,7 +68,7 @@ bool names_embedding(const std::string& module) {
 // does not matter: it is never used.
 void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
   const AdapterSection& adapter = recipe.adapter;
-  if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir) return;
+  if (!adapter.creates_adapter()) return;
   if (std::ranges::any_of(adapter.lora_modules_to_save, names_embedding) ||
       std::ranges::any_of(adapter.lora_target_modules.names, names_embedding) ||
       names_embedding(adapter.lora_target_modules.regex))

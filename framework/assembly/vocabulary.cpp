@@ -180,9 +180,14 @@ std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& 
   return tokens - (new_pad && adapter.adapter != AdapterKind::none);
 }
 
+ModelSpec spec_with_rows(ModelSpec spec, std::int64_t tokens) {
+  spec.vocab = std::max(spec.vocab, tokens);
+  return spec;
+}
+
 void check_resize(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter) {
   const std::int64_t before = base.spec.vocab;
-  if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir || tokens <= before) return;
+  if (!adapter.creates_adapter() || tokens <= before) return;
   const EmbeddingAndHead trained =
       trained_for_new_tokens(adapter_config(adapter, base.directory), base.spec, before, tokens);
   const bool by_row = !adapter.peft_trainable_token_indices.empty();
@@ -196,7 +201,7 @@ void check_resize(const BaseModel& base, std::int64_t tokens, const AdapterSecti
 
 void resize_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
                        std::int64_t seed) {
-  if (adapter.adapter != AdapterKind::none && adapter.lora_model_dir) {
+  if (adapter.starts_from_adapter()) {
     // An adapter to start from defines its tokens and holds their rows.
     fit_vocabulary(base, {*adapter.lora_model_dir});
     if (tokens > base.spec.vocab)

@@ -31,6 +31,9 @@ void append_rows(std::vector<float>& values, const WeightName& weight, const Mod
 /// the end of the vocabulary, since no batch contains one.
 std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& adapter);
 
+/// `spec` with rows for `tokens` tokens, if it has fewer.
+ModelSpec spec_with_rows(ModelSpec spec, std::int64_t tokens);
+
 /// UserError when a new adapter would leave the rows of new tokens untrained.
 void check_resize(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter);
 

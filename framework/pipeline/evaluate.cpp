@@ -113,7 +113,7 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::ve
   if (!schedule) throw UserError("there is no validation split: set val_set_size or test_datasets");
   Split split{recipe, prepared, *tokenizer, examples, std::move(*schedule)};
   if (recipe.preference.needs_reference()) {
-    const bool continued = recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir;
+    const bool continued = recipe.adapter.starts_from_adapter();
     BaseModel own =
         open_compared({"start", recipe.model, {}, continued ? *recipe.adapter.lora_model_dir : ""}, recipe, *tokenizer);
     const TrainedValues values{.bf16 = trains_bf16(recipe)};

@@ -61,7 +61,7 @@ auto memory_of(WeightlessModel& model, const Schedule& schedule, std::size_t cop
 LayoutChoice fastest_layout_of(const Recipe& recipe, const Topology& host, bool launched) {
   const auto tokenizer = open_tokenizer(recipe.model);
   BaseModel base = open_checked_base(recipe, *tokenizer);
-  base.spec.vocab = std::max(base.spec.vocab, tokens_with_rows(*tokenizer, recipe.adapter));
+  base.spec = spec_with_rows(base.spec, tokens_with_rows(*tokenizer, recipe.adapter));
   const Prepared prepared =
       prepare(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed), *tokenizer);
   const Examples examples = prepared.train();

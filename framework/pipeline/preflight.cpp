@@ -69,8 +69,7 @@ void check_output_directory(const Recipe& recipe) {
 
 void check_targets(const Recipe& recipe, const BaseModel& base, std::int64_t tokens) {
   const AdapterSection& section = recipe.adapter;
-  ModelSpec spec = base.spec;
-  spec.vocab = std::max(spec.vocab, tokens);  // the vocabulary with added tokens
+  const ModelSpec spec = spec_with_rows(base.spec, tokens);
   if (section.adapter == AdapterKind::none) {
     auto unfrozen = unfrozen_rule(section.unfrozen_parameters);
     bool any = !unfrozen;
@@ -133,8 +132,7 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
                 [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
   found.attempt("rewards", [&] { const RewardSources readable(recipe); });
-  ModelSpec resized = base.spec;
-  resized.vocab = std::max(resized.vocab, tokens);
+  const ModelSpec resized = spec_with_rows(base.spec, tokens);
   for (const std::string& metric : recipe.train.eval_metrics)
     found.attempt("eval_metrics", [&] { eval_metrics().at(metric).make.check(recipe); });
   found.attempt("evals", [&] { check_best_metric(recipe, custom_evaluators(recipe, tokenizer, resized), found); });
@@ -180,7 +178,7 @@ void check_model(const Recipe& recipe, BaseModel& base, const Tokenizer* tokeniz
   if (tokenizer)
     for (auto& problem : training_problems(recipe, base, *tokenizer)) found.add(problem);
   const bool reported = std::ranges::find(found.all, "lora_model_dir", &Problem::key) != found.all.end();
-  if (recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir && !reported)
+  if (recipe.adapter.starts_from_adapter() && !reported)
     found.attempt_files("lora_model_dir", [&] {
       fit_vocabulary(base, {*recipe.adapter.lora_model_dir});  // it may hold more rows than the base
       const Adapter start = read_adapter(*recipe.adapter.lora_model_dir, base.spec, recipe.model.base_model);
@@ -294,7 +292,7 @@ void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengt
       found.add({"resume_from_checkpoint", "", fmt::format("resume_from_checkpoint: {}: {}", *checkpoint, problem)});
   if (has_base && tokenizer && found.all.empty())
     found.attempt("base_model", [&] {
-      base.spec.vocab = std::max(base.spec.vocab, tokens_with_rows(*tokenizer, recipe.adapter));
+      base.spec = spec_with_rows(base.spec, tokens_with_rows(*tokenizer, recipe.adapter));
       Requirements needed = requirements(recipe, base, lengths);
       for (const Problem& problem : needed.problems) found.add(problem);
       for (auto& note : needed.notes) out.notes.push_back(std::move(note));

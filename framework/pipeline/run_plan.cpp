@@ -103,7 +103,7 @@ TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const Dis
 // rewards. The name of a cached reference of preferences covers them (run_reference.cpp).
 std::string digest_of_start_adapter(const Recipe& recipe) {
   const PreferenceSection& p = recipe.preference;
-  if (recipe.adapter.adapter == AdapterKind::none || !recipe.adapter.lora_model_dir) return "";
+  if (!recipe.adapter.starts_from_adapter()) return "";
   return digest_of_adapter(*recipe.adapter.lora_model_dir, p.sampling() && p.beta() > 0 && !p.moves_reference());
 }
 

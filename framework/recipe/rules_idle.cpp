@@ -12,7 +12,7 @@ struct IdleKey {
 };
 
 bool adapts(const Recipe& r) { return r.adapter.adapter != AdapterKind::none; }
-bool starts_an_adapter(const Recipe& r) { return adapts(r) && !r.adapter.lora_model_dir; }
+bool starts_an_adapter(const Recipe& r) { return r.adapter.creates_adapter(); }
 bool freezes_embedding_and_head(const Recipe& r) {
   return starts_an_adapter(r) && r.adapter.lora_modules_to_save.empty() &&
          r.adapter.peft_trainable_token_indices.empty();

@@ -89,6 +89,9 @@ struct AdapterSection {
 
   /// Whether the result of a run is a full model, not an adapter.
   bool makes_model() const { return adapter == AdapterKind::none || relora; }
+  /// Whether training continues an adapter, and whether it creates one; neither in full fine-tuning.
+  bool starts_from_adapter() const { return adapter != AdapterKind::none && lora_model_dir.has_value(); }
+  bool creates_adapter() const { return adapter != AdapterKind::none && !lora_model_dir; }
   bool operator==(const AdapterSection&) const = default;
 };
 
