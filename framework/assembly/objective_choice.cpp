@@ -63,10 +63,6 @@ PairObjectiveSettings pair_settings(const PreferenceSection& s) {
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 bool has_weights(const DataSection& data) {
   auto weighted = [](const DatasetEntry& e) { return e.field_weight || e.message_field_weight; };
   return std::ranges::any_of(data.datasets, weighted) || std::ranges::any_of(data.test_datasets, weighted);

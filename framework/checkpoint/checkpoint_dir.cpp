@@ -32,7 +32,7 @@ bool is_plain_name(const std::string& name) {
 }
 
 /// Why a file differs from its manifest row; "" if it does not.
-std::string file_problem(const std::string& directory, const std::string& name, const Json& row, bool contents) {
+std::string file_problem(const std::string& directory, const std::string& name, const Json& row, Compare what) {
   std::string shown = escape_controls(name).substr(0, 120);
   if (!is_plain_name(name))
     return fmt::format("the manifest names '{}', which is not a file inside the directory", shown);
@@ -45,12 +45,12 @@ std::string file_problem(const std::string& directory, const std::string& name, 
   auto size = fs::file_size(path, error);
   if (error || size != row["size"].get<std::uint64_t>())
     return fmt::format("'{}' has {} bytes, expected {}", shown, error ? 0 : size, row["size"].get<std::uint64_t>());
-  if (contents && digest_of_file(path) != row["xxh3"].get_ref<const std::string&>())
+  if (what == Compare::contents && digest_of_file(path) != row["xxh3"].get_ref<const std::string&>())
     return fmt::format("the contents of '{}' are damaged", shown);
   return "";
 }
 
-std::string check_manifest(const std::string& directory, const Json& json, bool contents) {
+std::string check_manifest(const std::string& directory, const Json& json, Compare what) {
   if (!json.is_object()) return "the manifest is not an object";
   std::int64_t format = json_integer(json, "format", -1, "manifest");
   if (format > kManifestFormat)
@@ -60,7 +60,7 @@ std::string check_manifest(const std::string& directory, const Json& json, bool 
   auto files = json.find("files");
   if (files == json.end() || !files->is_object() || files->empty()) return "the manifest lists no files";
   for (auto& [name, row] : files->items())
-    if (auto problem = file_problem(directory, name, row, contents); !problem.empty()) return problem;
+    if (auto problem = file_problem(directory, name, row, what); !problem.empty()) return problem;
   return "";
 }
 
@@ -98,7 +98,7 @@ void remember_best_checkpoint(TrainState& state, const std::string& checkpoint, 
   if (state.best_step < 0) return;
   // The folder of an earlier run may have been moved with all its checkpoints.
   const std::string beside = checkpoint_path(before, state.best_step),
-                    best = manifest_problem(known, false).empty() ? known : beside;
+                    best = manifest_problem(known, Compare::sizes).empty() ? known : beside;
   if (real_path(run_folder_of(best)) != real_path(output_dir))
     state.extra[kBestCheckpoint] = fs::absolute(best).lexically_normal().string();
 }
@@ -143,12 +143,12 @@ void write_manifest(const std::string& directory, const Json& facts) {
   write_file(path_in(directory, "manifest.json"), j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-std::string manifest_problem(const std::string& directory, bool contents) {
+std::string manifest_problem(const std::string& directory, Compare what) {
   std::string path = path_in(directory, "manifest.json");
   if (const std::string why = path_problem(path); !why.empty())
     return missing_path(path) ? "manifest.json is missing" : "manifest.json cannot be opened: " + why;
   try {
-    return check_manifest(directory, read_json(path, kManifestLimits), contents);
+    return check_manifest(directory, read_json(path, kManifestLimits), what);
   } catch (const UserError& e) {
     return e.what();
   }
@@ -167,8 +167,8 @@ std::vector<Checkpoint> list_checkpoints(const std::string& output_dir) {
   return out;
 }
 
-std::string checkpoint_problem(const Checkpoint& c, bool contents) {
-  if (std::string problem = manifest_problem(c.path, contents); !problem.empty()) return problem;
+std::string checkpoint_problem(const Checkpoint& c, Compare what) {
+  if (std::string problem = manifest_problem(c.path, what); !problem.empty()) return problem;
   try {
     return load_train_state(c.path).step == c.step ? "" : "its state is that of another step";
   } catch (const UserError& e) {
@@ -190,7 +190,7 @@ FoundCheckpoint find_checkpoint(const std::string& output_dir) {
 }
 
 TrainState load_train_state(const std::string& checkpoint) {
-  if (auto problem = manifest_problem(checkpoint, false); !problem.empty())
+  if (auto problem = manifest_problem(checkpoint, Compare::sizes); !problem.empty())
     throw UserError("{}: not a complete checkpoint: {}", checkpoint, problem);
   std::string path = path_in(checkpoint, "dml_state.json");
   return read_train_state(read_json(path, kTrainStateLimits), path);
@@ -215,7 +215,7 @@ void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::
 
   std::vector<Checkpoint> valid;
   for (auto& c : list_checkpoints(output_dir))
-    if (manifest_problem(c.path, false).empty()) valid.push_back(c);
+    if (manifest_problem(c.path, Compare::sizes).empty()) valid.push_back(c);
   bool have_best = std::ranges::find(valid, best_step, &Checkpoint::step) != valid.end();
   std::int64_t places = limit - (have_best ? 1 : 0);  // number of checkpoints to keep besides the best
   for (std::size_t i = 0; i < valid.size(); ++i) {

@@ -45,8 +45,10 @@ class CheckpointWriter {
 
 /// Writes DIRECTORY/manifest.json, which lists all files in it and its subfolders; `facts` are added.
 void write_manifest(const std::string& directory, const Json& facts);
-/// Why the folder does not match its manifest; "" if it does. Without `contents` only names and sizes are compared.
-std::string manifest_problem(const std::string& directory, bool contents = true);
+/// What is compared with a manifest: names and sizes of the files, or also their contents.
+enum class Compare { sizes, contents };
+/// Why the folder does not match its manifest; "" if it does.
+std::string manifest_problem(const std::string& directory, Compare what = Compare::contents);
 
 struct Checkpoint {
   std::string path;
@@ -58,8 +60,8 @@ struct FoundCheckpoint {
 };
 
 /// Why a checkpoint is not valid: its files do not match its manifest, or its state is that of another step; "" if it
-/// is valid. Without `contents` only names and sizes of the files are compared.
-std::string checkpoint_problem(const Checkpoint& checkpoint, bool contents = true);
+/// is valid.
+std::string checkpoint_problem(const Checkpoint& checkpoint, Compare what = Compare::contents);
 /// All "checkpoint-STEP" folders, newest first, valid or not.
 std::vector<Checkpoint> list_checkpoints(const std::string& output_dir);
 /// The newest valid checkpoint; contents are compared with the manifests.

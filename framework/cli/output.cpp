@@ -76,15 +76,15 @@ void require_name_of_format(std::string_view option, const std::string& output, 
     throw UserError("{}: {} is the name of a GGUF file; add --format gguf, or name a directory", option, output);
 }
 
-void show_notes(const RecipeFile& file, bool brief, bool missing) {
-  const bool fold = brief && !output_settings.verbose && file.notices.size() > 1;
+void show_notes(const RecipeFile& file, NoteOptions options) {
+  const bool fold = options.brief && !output_settings.verbose && file.notices.size() > 1;
   if (fold)
     log_info("note: {} keys were translated or have no effect; 'dml validate {}' lists them", file.notices.size(),
              file.path);
   for (auto& line : file.notices)  // settings without effect are always listed
     if (!fold || line.starts_with("not done")) log_info("note: {}", line);
   for (auto& line : file.warnings) log_warning("{}", line);
-  if (missing)
+  if (options.missing)
     for (const Problem& problem : file.missing) log_warning("{}", problem.line());
 }
 

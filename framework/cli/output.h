@@ -27,9 +27,12 @@ void require_place_of_page(std::string_view option, const std::string& path);
 /// file a name by which it is not known as one when it is read.
 void require_name_of_format(std::string_view option, const std::string& output, bool gguf);
 
-/// Prints notices and warnings of a recipe to stderr. `brief`: summarizes several notices in one line, unless --verbose
-/// is set; `missing`: also lists named files that do not exist.
-void show_notes(const RecipeFile& file, bool brief = false, bool missing = false);
+struct NoteOptions {
+  bool brief = false;    // summarize several notices in one line, unless --verbose is set
+  bool missing = false;  // also list named files that do not exist
+};
+/// Prints notices and warnings of a recipe to stderr.
+void show_notes(const RecipeFile& file, NoteOptions options = {});
 
 // ---- --quiet, --verbose, --progress: options of every command, before or after its name
 

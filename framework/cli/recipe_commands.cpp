@@ -47,7 +47,7 @@ int run_validate(const std::vector<std::string>& words) {
   v.options.parse(words);
   const bool alone = v.recipe_only || v.resolved;
   RecipeFile file = alone ? load_recipe(v.recipe, v.overrides) : examine_recipe(v.recipe, v.overrides);
-  show_notes(file, false, alone);
+  show_notes(file, {.missing = alone});
   if (v.resolved) {
     print(resolved_yaml(file, true));
     return 0;

@@ -64,13 +64,13 @@ void follow(RunRecord& record, const std::string& folder) {
 // The checkpoint to resume from: `directory` itself, or "auto" if it is a run's folder with a checkpoint.
 std::string checkpoint_of(const std::string& directory, const std::string& folder, const RunRecord& record) {
   if (directory != folder) {
-    if (auto problem = manifest_problem(directory, false); !problem.empty())
+    if (auto problem = manifest_problem(directory, Compare::sizes); !problem.empty())
       throw UserError("{}: not a complete checkpoint: {}", directory, problem);
     return directory;
   }
   for (const Checkpoint& c : list_checkpoints(folder)) {
     require_directory(c.path);
-    if (manifest_problem(c.path, false).empty()) return "auto";
+    if (manifest_problem(c.path, Compare::sizes).empty()) return "auto";
   }
   throw UserError("{}: no complete checkpoint to resume from; to start the run again: {}", folder,
                   train_command(record, "", program_name()));

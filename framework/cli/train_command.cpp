@@ -63,7 +63,7 @@ int run_train(const std::vector<std::string>& words) {
   return run_on_ranks([&](Comm& comm) {
     RecipeFile file = load_recipe_to_run(t.recipe, t.overrides);
     file.recipe.train.ranks_share_step = layout_from_parent().has_value();
-    show_notes(file, true);
+    show_notes(file, {.brief = true});
     return with_places(file, [&] {
       return static_cast<int>(train(
           file, comm,

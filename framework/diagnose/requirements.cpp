@@ -48,7 +48,7 @@ std::string resumed_checkpoint(const TrainSection& train) {
   const std::string asked = train.resume_from_checkpoint.value_or(train.auto_resume_from_checkpoints ? "auto" : "none");
   if (asked != "auto") return asked == "none" ? "" : asked;
   for (const Checkpoint& c : list_checkpoints(train.output_dir))
-    if (checkpoint_problem(c, false).empty()) return c.path;
+    if (checkpoint_problem(c, Compare::sizes).empty()) return c.path;
   return "";
 }
 

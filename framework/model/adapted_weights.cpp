@@ -31,8 +31,11 @@ void AdaptedWeights::reinit_adapters(const std::string& init, std::uint64_t seed
   std::set<std::uint32_t> started;  // parts of a fused matrix share A
   for (const OwnedMatrix& m : matrices_) {
     const LoraAdapter& lora = **adapter_at(model_, m.place);
-    const bool first_part = started.insert(lora.stream).second;
-    reinit_adapter(lora, m.place.role == WeightRole::embed, init == "gaussian", first_part, seed, number);
+    reinit_adapter(lora, {.seed = seed,
+                          .number = number,
+                          .embedding = m.place.role == WeightRole::embed,
+                          .gaussian = init == "gaussian",
+                          .first_part = started.insert(lora.stream).second});
     if (lora.magnitude) init_magnitude(*linear_at(model_, m.place));
   }
 }

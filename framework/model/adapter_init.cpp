@@ -47,14 +47,13 @@ void init_embedding_adapter(const LoraAdapter& lora, const std::string& init, st
   if (init == "false") fill_normal(stream_of(seed, Purpose::adapter, name + ".lora_embedding_A"), 1, lora.a.value());
 }
 
-void reinit_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, bool first_part, std::uint64_t seed,
-                    std::int64_t number) {
-  const Random random(seed, Purpose::adapter, static_cast<std::uint64_t>(number) << 32 | lora.stream, 1);
+void reinit_adapter(const LoraAdapter& lora, const AdapterRestart& r) {
+  const Random random(r.seed, Purpose::adapter, static_cast<std::uint64_t>(r.number) << 32 | lora.stream, 1);
   Mat a = lora.a.value(), b = lora.b.value();
-  std::ranges::fill((embedding ? a : b).flat(), 0.0f);
-  if (embedding) fill_normal(random, 1, b);
-  else if (first_part && gaussian) fill_normal(random, static_cast<float>(a.rows), a);
-  else if (first_part) fill_uniform(random, a);
+  std::ranges::fill((r.embedding ? a : b).flat(), 0.0f);
+  if (r.embedding) fill_normal(random, 1, b);
+  else if (r.first_part && r.gaussian) fill_normal(random, static_cast<float>(a.rows), a);
+  else if (r.first_part) fill_uniform(random, a);
 }
 
 void init_magnitude(const Linear& linear) {

@@ -19,11 +19,15 @@ void init_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_
 /// For embeddings: A is zero, B is N(0, 1); both are N(0, 1) for `init` "false".
 void init_embedding_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed,
                             const std::string& name);
-/// Restarts an adapter after a merge (ReLoRA): A is drawn again, with other random numbers for every restart `number`,
-/// and B is zero; for embeddings the reverse. With `first_part` false only B is set, since the parts of a fused matrix
-/// share A.
-void reinit_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, bool first_part, std::uint64_t seed,
-                    std::int64_t number);
+struct AdapterRestart {
+  std::uint64_t seed = 0;
+  std::int64_t number = 0;  // of the restart; every one has other random numbers
+  bool embedding = false;   // the adapter is that of an embedding
+  bool gaussian = false;    // A is N(0, 1/r) instead of uniform
+  bool first_part = true;   // false: another part of a fused matrix, whose parts share A, so only B is set
+};
+/// Restarts an adapter after a merge (ReLoRA): A is drawn again and B is zero; for embeddings the reverse.
+void reinit_adapter(const LoraAdapter& lora, const AdapterRestart& restart);
 /// Sets DoRA's magnitude so that the model's function is that of the base: m = ‖W + s·BA‖.
 void init_magnitude(const Linear& linear);
 

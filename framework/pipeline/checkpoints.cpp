@@ -74,8 +74,8 @@ std::optional<Checkpoint> checkpoint_at(const std::string& folder) {
   }
 }
 
-CheckpointRow row_of(const Checkpoint& c, bool contents) {
-  CheckpointRow row{c.path, c.step, {}, {}, folder_bytes(c.path), checkpoint_problem(c, contents)};
+CheckpointRow row_of(const Checkpoint& c, Compare what) {
+  CheckpointRow row{c.path, c.step, {}, {}, folder_bytes(c.path), checkpoint_problem(c, what)};
   add_losses(row);
   return row;
 }
@@ -86,13 +86,13 @@ std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool c
                                            std::optional<std::int64_t> step) {
   require_directory(output_dir);
   if (const std::optional<Checkpoint> alone = checkpoint_at(output_dir); alone && (!step || *step == alone->step))
-    return {row_of(*alone, contents)};
+    return {row_of(*alone, contents ? Compare::contents : Compare::sizes)};
   std::vector<Checkpoint> all = list_checkpoints(output_dir);
   std::vector<CheckpointRow> rows;
   bool found_latest = false;
   const std::string best = best_checkpoint(output_dir);
   for (const Checkpoint& c : all) {
-    CheckpointRow row = row_of(c, contents && (!step || *step == c.step));
+    CheckpointRow row = row_of(c, contents && (!step || *step == c.step) ? Compare::contents : Compare::sizes);
     row.latest = row.problem.empty() && !found_latest;
     found_latest |= row.latest;
     row.best = best == fs::path(c.path).filename().string();

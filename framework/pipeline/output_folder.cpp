@@ -151,7 +151,7 @@ std::uint64_t move_into(const std::string& folder, const std::vector<fs::path>& 
 void archive_later_checkpoints(const std::string& output_dir, std::int64_t step) {
   std::vector<fs::path> later;
   for (const Checkpoint& c : list_checkpoints(output_dir))
-    if (c.step > step && manifest_problem(c.path, false).empty()) later.emplace_back(c.path);
+    if (c.step > step && manifest_problem(c.path, Compare::sizes).empty()) later.emplace_back(c.path);
   if (later.empty()) return;
   const std::string aside = output_dir + "/" + next_name(earlier_runs(output_dir));
   move_into(aside, later);

@@ -59,10 +59,6 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   return file;
 }
 
-}  // namespace
-
-namespace {
-
 PluginLoader& plugin_loader() {
   static PluginLoader loader = [](const std::string&) -> std::string {
     throw UserError("this program loads no plug-ins");
