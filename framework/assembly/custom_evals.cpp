@@ -1,5 +1,6 @@
 #include "assembly/custom_evals.h"
 
+#include "assembly/eval_prompts.h"
 #include "assembly/eval_tasks.h"
 #include "assembly/model_location.h"
 #include "core/error.h"

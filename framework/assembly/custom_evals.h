@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "assembly/eval_prompts.h"
+#include "model/spec.h"
 #include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
 #include "train/evaluator.h"
 
 namespace dml {

@@ -17,7 +17,6 @@
 #include "core/interruption.h"
 #include "data/example.h"
 #include "data/prepare.h"
-#include "prompt/chat_template.h"
 #include "prompt/prompt_only.h"
 
 namespace dml {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors_dtype.h"
+#include "core/dtype.h"
 #include "core/json.h"
 #include "model/adapter_plan.h"
 

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/left_over.h"
 
 namespace dml {
 namespace fs = std::filesystem;

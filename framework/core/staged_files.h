@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include "core/left_over.h"
-
 namespace dml {
 
 /// Collects files and folders in a temporary folder; commit() moves each into `directory` by one rename, replacing an

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "checkpoint/adapter_io.h"
+#include "checkpoint/safetensors_dtype.h"
 #include "core/error.h"
 #include "exchange/gguf_families.h"
 #include "kernels/stored_format.h"

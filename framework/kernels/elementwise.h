@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 
-#include "core/arena.h"
 #include "core/bf16.h"
 #include "core/matrix.h"
 #include "core/random.h"

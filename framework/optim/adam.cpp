@@ -3,6 +3,7 @@
 
 #include "kernels/optimizer_step.h"
 #include "optim/coded.h"
+#include "optim/elementwise.h"
 #include "optim/rules.h"
 
 namespace dml {

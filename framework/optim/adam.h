@@ -2,7 +2,6 @@
 #pragma once
 
 #include "optim/arguments.h"
-#include "optim/elementwise.h"
 
 namespace dml {
 

@@ -5,6 +5,7 @@
 // Over the first t_alpha and t_beta3 steps, α rises linearly to its value, and β3 so that its half-life rises linearly.
 #include "optim/adam.h"
 #include "optim/coded.h"
+#include "optim/elementwise.h"
 #include "optim/rules.h"
 
 namespace dml {

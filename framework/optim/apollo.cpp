@@ -8,7 +8,9 @@
 
 #include "core/hash.h"
 #include "core/random.h"
+#include "optim/elementwise.h"
 #include "optim/low_rank.h"
+#include "optim/rules.h"
 
 namespace dml {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/closest.h"
-
 namespace dml {
 namespace {
 

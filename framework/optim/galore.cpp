@@ -2,7 +2,9 @@
 // update_proj_gap steps, while the moments are kept. update = scale · (m/(√v + ε) projected back); w −= η·update; w −=
 // η·λ·w. It applies to the matrices of optim_target_modules; everything else is trained with update = m/(√v + ε).
 #include "kernels/eigen.h"
+#include "optim/elementwise.h"
 #include "optim/low_rank.h"
+#include "optim/rules.h"
 
 namespace dml {
 namespace {

@@ -1,6 +1,8 @@
 #include "optim/low_rank.h"
 
+#include "core/error.h"
 #include "kernels/gemm.h"
+#include "optim/elementwise.h"
 
 namespace dml {
 

@@ -2,10 +2,15 @@
 // An m × n gradient becomes m × r if m ≥ n, otherwise r × n, by a basis (r, shorter side).
 #pragma once
 
-#include "core/error.h"
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "core/regex.h"
 #include "optim/adam.h"
-#include "optim/rules.h"
 
 namespace dml {
 

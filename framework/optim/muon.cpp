@@ -7,6 +7,7 @@
 // It applies to hidden matrices. Embeddings, the head, modules that an adapter saves, and vectors are trained by AdamW
 // with the same learning rate. (Axolotl does not train vectors.)
 #include "optim/adam.h"
+#include "optim/elementwise.h"
 #include "optim/newton_schulz.h"
 #include "optim/rules.h"
 

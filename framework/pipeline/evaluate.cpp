@@ -7,7 +7,7 @@
 
 #include "assembly/base_model.h"
 #include "assembly/distribution.h"
-#include "assembly/evaluators.h"
+#include "assembly/eval_metrics.h"
 #include "assembly/job.h"
 #include "assembly/objective_choice.h"
 #include "core/clock.h"

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "assembly/job.h"
-#include "assembly/memory_plan.h"
 #include "assembly/model_location.h"
 #include "assembly/vocabulary.h"
 #include "core/directory.h"
