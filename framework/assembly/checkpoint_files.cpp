@@ -70,11 +70,10 @@ Jobs CheckpointFiles::copy(const std::string& folder, Snapshot& room) {
   for (Shard s : wholes)
     if (state) s.state = room.copy(s.state), states.push_back(s);
   if (parts_.trained.copies_units()) {
-    strategy().gather_values();
+    const GatheredValues gathered(strategy());
     if (units)
       for (const Unit& u : store.units())
         copies->units.push_back(room.copy(std::span(u.value.floats(), static_cast<std::size_t>(u.size))));
-    strategy().release_values();
   }
 
   Jobs jobs;

@@ -12,18 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxSamples = 8;  // of an evaluation, in metrics.jsonl and the report
 
-// Values that every rank can read while this lives, also when an exception ends the evaluation.
-class GatheredValues {
- public:
-  explicit GatheredValues(DistributionStrategy& strategy) : strategy_(strategy) { strategy_.gather_values(); }
-  ~GatheredValues() { strategy_.release_values(); }
-  GatheredValues(const GatheredValues&) = delete;
-  GatheredValues& operator=(const GatheredValues&) = delete;
-
- private:
-  DistributionStrategy& strategy_;
-};
-
 class OwnEvaluation : public Evaluator {
  public:
   OwnEvaluation(std::shared_ptr<const EvalPrompts> prompts, EvalTask task, std::optional<std::int64_t> every,

@@ -238,9 +238,10 @@ Completions::Sampled SampledCompletions::sample(std::int64_t step, CausalLm& mod
   const auto start = Clock::now();
   const Plan plan = plan_of(step);
   std::vector<Completion> completions;
-  strategy_.gather_values();
-  generate(step, plan, model, comm, completions);
-  strategy_.release_values();
+  {
+    const GatheredValues gathered(strategy_);
+    generate(step, plan, model, comm, completions);
+  }
   const double generating = seconds_since(start);
   const auto rewards = score(plan, completions, comm);
   const Advantages advantages = advantages_of(rewards, advantages_);

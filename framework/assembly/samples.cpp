@@ -71,10 +71,11 @@ std::vector<SampleMetrics> SampleTexts::generate(CausalLm& model, std::int64_t s
 }
 
 void SampleTexts::evaluate(const EvaluationContext& context, EvaluationResult& result) {
-  context.strategy.gather_values();
-  if (context.comm.rank() == 0)
-    for (SampleMetrics& s : generate(context.model, context.step)) result.samples.push_back(std::move(s));
-  context.strategy.release_values();
+  {
+    const GatheredValues gathered(context.strategy);
+    if (context.comm.rank() == 0)
+      for (SampleMetrics& s : generate(context.model, context.step)) result.samples.push_back(std::move(s));
+  }
   context.comm.barrier();
 }
 

@@ -93,9 +93,8 @@ class AdapterAlone : public TrainedForm {
   /// Calls f while all values are gathered.
   template <class F>
   void on_first_rank(F&& write) {
-    parts_.strategy.gather_values();
+    const GatheredValues gathered(parts_.strategy);
     if (is_first_rank()) write();
-    parts_.strategy.release_values();
   }
 
  private:

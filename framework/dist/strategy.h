@@ -134,6 +134,18 @@ class DistributionStrategy : public UnitHooks {
   std::function<void()> empty_pass_;
 };
 
+/// Gathers the values, and releases them at the end of the scope, also after an exception.
+class GatheredValues {
+ public:
+  explicit GatheredValues(DistributionStrategy& strategy) : strategy_(strategy) { strategy_.gather_values(); }
+  ~GatheredValues() { strategy_.release_values(); }
+  GatheredValues(const GatheredValues&) = delete;
+  GatheredValues& operator=(const GatheredValues&) = delete;
+
+ private:
+  DistributionStrategy& strategy_;
+};
+
 struct StrategyKind {
   using Factory = std::function<std::unique_ptr<DistributionStrategy>(Comm&, const DistributionOptions&)>;
 

@@ -37,10 +37,11 @@ class PluginEvaluator : public Evaluator {
   }
   std::vector<Metric> metrics() const override { return metrics_; }
   void evaluate(const EvaluationContext& context, EvaluationResult& result) override {
-    context.strategy.gather_values();
-    View view(context);
-    const std::vector<double> values = guarded(origin_, [&] { return evaluator_->evaluate(view); });
-    context.strategy.release_values();
+    const std::vector<double> values = [&] {
+      const GatheredValues gathered(context.strategy);
+      View view(context);
+      return guarded(origin_, [&] { return evaluator_->evaluate(view); });
+    }();
     if (values.size() != metrics_.size())
       plugin_failed(origin_, fmt::format("evaluate() gave {} values for {} metrics", values.size(), metrics_.size()));
     for (std::size_t i = 0; i < values.size(); ++i) result.values.push_back({metrics_[i].name, values[i]});

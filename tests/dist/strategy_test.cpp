@@ -10,6 +10,7 @@
 #include "dist/counting_comm.h"
 #include "dist/group_comm.h"
 #include "dist/part_buffers.h"
+#include "dist/replicated.h"
 #include "dist/thread_ranks.h"
 #include "dist/toy_model.h"
 
@@ -205,6 +206,26 @@ TEST(Strategies, RanksThatDisagreeAboutSharesAreAnError) {
 
 TEST(Strategies, NoneRefusesSeveralRanks) {
   EXPECT_THROW(run_thread_ranks(2, [](Comm& comm) { strategies().at("none").make(comm, {}); }), UserError);
+}
+
+TEST(GatheredValues, AreReleasedAfterAnException) {
+  class Counting : public Replicated {
+   public:
+    explicit Counting(Comm& comm) : Replicated(comm, Updates::everything, {}) {}
+    void gather_values() override { ++gathered; }
+    void release_values() override { --gathered; }
+    int gathered = 0;
+  };
+  const std::unique_ptr<Comm> comm = make_self_comm();
+  Counting strategy(*comm);
+  EXPECT_THROW(
+      {
+        const GatheredValues values(strategy);
+        EXPECT_EQ(strategy.gathered, 1);
+        throw UserError("the disk is full");
+      },
+      UserError);
+  EXPECT_EQ(strategy.gathered, 0);
 }
 
 TEST(Strategies, OptimizerStateIsDividedByZero) {
