@@ -102,6 +102,18 @@ double Comm::sum(double mine) {
   return total;
 }
 
+void Comm::sum(std::span<double> values) {
+  const std::vector<std::string> parts =
+      all_gather({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+  std::ranges::fill(values, 0.0);
+  std::vector<double> theirs(values.size());
+  for (const std::string& part : parts) {
+    DML_CHECK(part.size() == values.size_bytes());
+    if (!part.empty()) std::memcpy(theirs.data(), part.data(), part.size());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += theirs[i];
+  }
+}
+
 std::int64_t Comm::sum(std::int64_t mine) {
   std::int64_t total = 0;
   for (auto& part : all_gather(bytes_of(mine))) total += value_of<std::int64_t>(part);

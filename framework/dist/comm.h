@@ -61,6 +61,8 @@ class Comm {
   std::vector<std::string> all_gather(const std::string& mine);
   /// Sum over ranks in rank order.
   double sum(double mine);
+  /// The same for each of several values, of which every rank has as many.
+  void sum(std::span<double> values);
   std::int64_t sum(std::int64_t mine);
   std::int64_t max(std::int64_t mine);
   /// Whether it is true on some rank.

@@ -103,17 +103,14 @@ std::vector<PairRewards> score_pairs(const Recipe& recipe, Comm& comm, const std
   RewardModel model = whole ? RewardModel(folder) : RewardModel(folder, recipe);
   const Prepared prepared = prepare_on_ranks(recipe, model.tokenizer(), comm);
   const Examples examples = prepared.all();
-  std::vector<double> mine(static_cast<std::size_t>(2 * examples.size()));
+  std::vector<double> all(static_cast<std::size_t>(2 * examples.size()));  // zero where another rank computes it
   for (std::int64_t i = comm.rank(); i < examples.size(); i += comm.size()) {
     const auto ids = examples.ids(i);
     const auto split = static_cast<std::size_t>(examples.split(i));
-    mine[static_cast<std::size_t>(2 * i)] = model.score(ids.first(split));
-    mine[static_cast<std::size_t>(2 * i + 1)] = model.score(ids.subspan(split));
+    all[static_cast<std::size_t>(2 * i)] = model.score(ids.first(split));
+    all[static_cast<std::size_t>(2 * i + 1)] = model.score(ids.subspan(split));
   }
-  std::vector<double> all(mine.size());  // each rank has zeros at the places of other ranks
-  for (const std::string& part :
-       comm.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double)}))
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] += reinterpret_cast<const double*>(part.data())[i];
+  comm.sum(all);
   std::vector<PairRewards> out;
   for (std::int64_t i = 0; i < examples.size(); ++i)
     out.push_back({prepared.place(examples.stored(i)), all[static_cast<std::size_t>(2 * i)],

@@ -33,8 +33,8 @@ std::vector<double> losses_of(CausalLm& model, const Examples& examples, const S
   TokenLoss objective;
   model.set_length(std::max<std::int64_t>(schedule.longest(), schedule.options().sequence_len));
   model.reserve(objective.measure(model, {schedule.longest(), schedule.longest(), kMicroBatch}, false));
-  UnitHooks none;  // every rank holds the whole model
-  std::vector<double> mine(static_cast<std::size_t>(examples.size()));
+  UnitHooks none;                                                      // every rank holds the whole model
+  std::vector<double> all(static_cast<std::size_t>(examples.size()));  // zero where another rank computes it
   for (std::int64_t batch = comm.rank(); batch * kMicroBatch < examples.size(); batch += comm.size()) {
     check_interruption();
     std::vector<std::int32_t> chosen;
@@ -44,14 +44,9 @@ std::vector<double> losses_of(CausalLm& model, const Examples& examples, const S
     objective.evaluate(model, loader.load(chosen), none, documents);
     for (std::size_t d = 0; d < chosen.size(); ++d)
       if (documents[d].denominator > 0)
-        mine[static_cast<std::size_t>(chosen[d])] = documents[d].loss / documents[d].denominator;
+        all[static_cast<std::size_t>(chosen[d])] = documents[d].loss / documents[d].denominator;
   }
-  std::vector<double> all(mine.size());
-  const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double));
-  for (const std::string& part : comm.all_gather(bytes)) {
-    const auto* values = reinterpret_cast<const double*>(part.data());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] += values[i];  // other ranks have zero at this place
-  }
+  comm.sum(all);
   return all;
 }
 

@@ -39,6 +39,17 @@ TEST(ThreadComm, SumsOfDoublesAreInRankOrder) {
   });
 }
 
+TEST(ThreadComm, ListsOfDoublesAreSummedLikeEachOfTheirValues) {
+  const std::vector<double> parts{1e16, 1, -1e16, 1};
+  run_thread_ranks(4, [&](Comm& comm) {
+    const double mine = parts[static_cast<std::size_t>(comm.rank())];
+    std::vector<double> values{mine, 0.1 * mine, static_cast<double>(comm.rank())}, none;
+    comm.sum(values);
+    comm.sum(none);
+    EXPECT_EQ(values, (std::vector<double>{comm.sum(mine), comm.sum(0.1 * mine), 6}));
+  });
+}
+
 TEST(ThreadComm, ExchangesOfDifferentChannelsMayStartInAnyOrder) {
   run_thread_ranks(3, [](Comm& comm) {
     std::vector<int> first(4, comm.rank()), second(4, 10 + comm.rank());
