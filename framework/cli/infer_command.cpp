@@ -11,12 +11,12 @@
 #include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "core/kept_rows.h"
 #include "core/log.h"
 #include "core/placement.h"
 #include "hub/fetch.h"
 #include "pipeline/best_of.h"
 #include "pipeline/infer.h"
+#include "pipeline/kept_rows.h"
 #include "serve/batch.h"
 
 namespace dml {

@@ -10,7 +10,7 @@
 #include "cli/row_view.h"
 #include "cli/stages.h"
 #include "core/files.h"
-#include "core/kept_rows.h"
+#include "pipeline/kept_rows.h"
 #include "pipeline/reward_scores.h"
 #include "pipeline/score.h"
 

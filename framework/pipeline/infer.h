@@ -110,7 +110,7 @@ class Assistant {
 
 struct AnsweredFile {
   std::string input, output;
-  bool resume = false;     // continue the output of an interrupted run (core/kept_rows.h)
+  bool resume = false;     // continue the output of an interrupted run (pipeline/kept_rows.h)
   bool logprobs = false;   // add "logprobs" to every row
   BestOf* best = nullptr;  // each answer is the best of several, with its "reward"
 };

@@ -4,10 +4,10 @@
 
 #include "core/error.h"
 #include "core/files.h"
-#include "core/kept_rows.h"
 #include "core/lines.h"
 #include "pipeline/best_of.h"
 #include "pipeline/infer.h"
+#include "pipeline/kept_rows.h"
 
 namespace dml {
 namespace {

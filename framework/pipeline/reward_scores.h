@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "assembly/reward_model.h"
-#include "core/kept_rows.h"
 #include "dist/comm.h"
+#include "pipeline/kept_rows.h"
 #include "recipe/recipe.h"
 
 namespace dml {

@@ -21,8 +21,8 @@ struct BatchCount {
   /// "14 answered, 1 refused. Prompt: …"
   std::string text() const;
 };
-/// Answers all requests, or with `resume` those that an interrupted run has not answered (core/kept_rows.h). UserError
-/// listing every line that is not a request, before the first is answered.
+/// Answers all requests, or with `resume` those that an interrupted run has not answered (pipeline/kept_rows.h).
+/// UserError listing every line that is not a request, before the first is answered.
 BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output, bool resume);
 
 }  // namespace dml

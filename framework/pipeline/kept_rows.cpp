@@ -1,4 +1,4 @@
-#include "core/kept_rows.h"
+#include "pipeline/kept_rows.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
