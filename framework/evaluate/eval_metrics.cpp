@@ -9,6 +9,26 @@
 namespace dml {
 namespace {
 
+// The metrics of each kind of evaluation, in the order in which they are measured.
+struct MetricRow {
+  const char* name;
+  bool greater_is_better;
+};
+constexpr MetricRow kChoice[] = {{"acc", true}, {"acc_norm", true}, {"acc_bytes", true}};
+constexpr MetricRow kContinuation[] = {{"acc", true}, {"perplexity", false}};
+constexpr MetricRow kPerplexity[] = {{"loss", false},
+                                     {"perplexity", false},
+                                     {"byte_perplexity", false},
+                                     {"word_perplexity", false},
+                                     {"bits_per_byte", false}};
+
+// Adds the values of these metrics; without values, the metrics alone.
+template <std::size_t N>
+void add_metrics(const MetricRow (&metrics)[N], std::vector<EvalValue>& out, const MeanAndError (&values)[N] = {}) {
+  for (std::size_t i = 0; i < N; ++i)
+    out.push_back({metrics[i].name, values[i].mean, values[i].error, metrics[i].greater_is_better});
+}
+
 // As lm-evaluation-harness counts them: the parts between runs of white space, with empty ones at the ends.
 double words_of(const std::string& text) {
   double words = 1;
@@ -84,10 +104,7 @@ void Eval::add_choice(const std::vector<Json>& rows, EvalResult& result) const {
     norm.push_back(first_largest(by_character) == c.answer);
     bytes.push_back(first_largest(by_byte) == c.answer);
   }
-  for (const auto& [name, values] : {std::pair{"acc", &acc}, {"acc_norm", &norm}, {"acc_bytes", &bytes}}) {
-    const MeanAndError m = mean_and_error(*values);
-    result.values.push_back({name, m.mean, m.error, true});
-  }
+  add_metrics(kChoice, result.values, {mean_and_error(acc), mean_and_error(norm), mean_and_error(bytes)});
 }
 
 // Sums over all rows.
@@ -103,11 +120,13 @@ void Eval::add_perplexity(const std::vector<Json>& rows, EvalResult& result) con
     losses.push_back(loss), counts.push_back(count);
   }
   const double loss = tokens > 0 ? sum / tokens : 0;
-  result.values.push_back({"loss", loss, ratio_error(losses, counts), false});
-  result.values.push_back({"perplexity", std::exp(loss), 0, false});
-  result.values.push_back({"byte_perplexity", std::exp(sum / std::max(1.0, bytes)), 0, false});
-  result.values.push_back({"word_perplexity", std::exp(sum / std::max(1.0, words)), 0, false});
-  result.values.push_back({"bits_per_byte", sum / std::max(1.0, bytes) / std::log(2.0), 0, false});
+  const double by_byte = sum / std::max(1.0, bytes), by_word = sum / std::max(1.0, words);
+  add_metrics(kPerplexity, result.values,
+              {{loss, ratio_error(losses, counts)},
+               {std::exp(loss)},
+               {std::exp(by_byte)},
+               {std::exp(by_word)},
+               {by_byte / std::log(2.0)}});
 }
 
 // Single continuations: whether greedy decoding would generate them, and their log-likelihood.
@@ -119,18 +138,15 @@ void Eval::add_continuation(const std::vector<Json>& rows, EvalResult& result) c
   }
   const MeanAndError acc = mean_and_error(greedy), likelihood = mean_and_error(each);
   const double perplexity = std::exp(-likelihood.mean);
-  result.values.push_back({"acc", acc.mean, acc.error, true});
-  result.values.push_back({"perplexity", perplexity, perplexity * likelihood.error, false});
+  add_metrics(kContinuation, result.values, {acc, {perplexity, perplexity * likelihood.error}});
 }
 
 std::vector<EvalValue> Eval::metrics() const {
   std::vector<EvalValue> out;
-  if (choice_)
-    for (const char* name : {"acc", "acc_norm", "acc_bytes"}) out.push_back({name});
-  if (continuation_) out.push_back({"acc"}), out.push_back({"perplexity", 0, 0, false});
-  if (perplexity_)
-    for (const char* name : {"loss", "perplexity", "byte_perplexity", "word_perplexity", "bits_per_byte"})
-      out.push_back({name, 0, 0, false});
+  if (choice_) add_metrics(kChoice, out);
+  if (continuation_) add_metrics(kContinuation, out);
+  if (perplexity_) add_metrics(kPerplexity, out);
+  // Without NAME_failed: it counts rows that were not judged, and is measured only where there are some.
   for (std::size_t i = 0; i < checks_.size(); ++i) {
     out.push_back({names_[i]});
     if (checks_[i]->gives_score()) out.push_back({names_[i] + "_score"});
