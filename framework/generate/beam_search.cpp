@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/interruption.h"
-#include "generate/decoding.h"
+#include "generate/beam_caches.h"
 #include "kernels/range_ops.h"
 
 namespace dml {
@@ -42,13 +41,10 @@ class Search {
         width_(static_cast<std::size_t>(options.beams)),
         prompt_(prompt.size()),
         longest_(options.longest_answer(prompt.size())),
-        decoding_(model, std::vector<std::vector<Token>>(width_, prompt), options, width_),
+        caches_(model, prompt, width_, options),
         beams_(width_),
         live_{0} {
-    std::vector<std::size_t> others(width_ - 1);
-    std::iota(others.begin(), others.end(), 1);
-    decoding_.begin(live_, others);
-    decoding_.read(live_);
+    caches_.read(live_);
   }
 
   /// One token more for every living beam; false when the search is over.
@@ -69,7 +65,7 @@ class Search {
       for (std::size_t i : live_) finish(i, beams_[i].sum / penalty, StopReason::length);
       return false;
     }
-    decoding_.read(live_);
+    caches_.read(live_);
     return true;
   }
 
@@ -84,7 +80,7 @@ class Search {
     const std::size_t most = width_ * (1 + std::max<std::size_t>(1, options_.stop_tokens.size()));
     std::vector<Candidate> all, row;
     for (std::size_t r = 0; r < live_.size(); ++r) {
-      std::span<const float> logits = decoding_.logits(r);
+      std::span<const float> logits = caches_.logits(r);
       auto [top, sum] = kernels::row_stats(logits);
       const double total = top + std::log(sum), before = beams_[live_[r]].sum;
       if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's logits are NaN");
@@ -103,7 +99,7 @@ class Search {
   }
 
   void finish(std::size_t beam, double score, StopReason reason) {
-    const auto& text = decoding_.sequences[beam].text;
+    const auto& text = caches_.sequences[beam].text;
     Finished done{score,
                   {{text.begin() + static_cast<std::ptrdiff_t>(prompt_), text.end()}, beams_[beam].logprobs, reason}};
     auto place = std::ranges::find_if(finished_, [&](auto& f) { return f.score < score; });
@@ -127,15 +123,15 @@ class Search {
       if (place[i] != width_) continue;
       place[i] = free.back();
       free.pop_back();
-      Decoding::Sequence &from = decoding_.sequences[next[i].beam], &to = decoding_.sequences[place[i]];
-      const std::int64_t known = to.cache->length();
-      const bool expired = model_.cache_expires(known, from.cache->length());
-      to.cache->copy(*from.cache, expired ? 0 : std::min<std::int64_t>(known, static_cast<std::int64_t>(prompt_)));
+      BeamCaches::Sequence &from = caches_.sequences[next[i].beam], &to = caches_.sequences[place[i]];
+      const std::int64_t known = to.cache.length();
+      const bool expired = model_.cache_expires(known, from.cache.length());
+      to.cache.copy(from.cache, expired ? 0 : std::min<std::int64_t>(known, static_cast<std::int64_t>(prompt_)));
       to.text = from.text;
       beams_[place[i]] = beams_[next[i].beam];
     }
     for (std::size_t i = 0; i < next.size(); ++i) {
-      decoding_.sequences[place[i]].text.push_back(next[i].token);
+      caches_.sequences[place[i]].text.push_back(next[i].token);
       beams_[place[i]].sum = next[i].sum;
       beams_[place[i]].logprobs.push_back(next[i].logprob);
       live_.push_back(place[i]);
@@ -146,7 +142,7 @@ class Search {
   const GenerationOptions& options_;
   std::size_t width_, prompt_;
   std::int64_t longest_;  // answer
-  Decoding decoding_;
+  BeamCaches caches_;
   std::vector<Beam> beams_;
   std::vector<std::size_t> live_;   // beams that are continued; row r of the logits is that of live_[r]
   std::vector<Finished> finished_;  // best first

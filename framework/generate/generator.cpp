@@ -59,7 +59,7 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
   std::vector<Generated> results(prompts.size());
   if (prompts.empty() || options.max_new_tokens <= 0) return results;
   if (options.beams > 1) {
-    if (options.constraint) throw UserError("beam search does not support constraints; use --num-beams 1");
+    DML_CHECK(!options.constraint);
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       results[i] = beam_search(model_, prompts[i], options, speed_);
       tell(results[i], i, on_token);

@@ -26,7 +26,7 @@ struct GenerationOptions {
   double length_penalty = 1;                    // of beam search: above 0 prefers longer texts, below shorter ones
   std::size_t together = SIZE_MAX;              // number of sequences that run at a time
   std::size_t first_number = 0;                 // random-number index of the first sequence; each sequence has its own
-  std::shared_ptr<TokenConstraint> constraint;  // restricts every answer; null: no restriction
+  std::shared_ptr<TokenConstraint> constraint;  // restricts every answer; null: no restriction; not with beams
 
   /// The maximum number of new tokens after a prompt of `prompt` tokens; at least one.
   std::int64_t longest_answer(std::size_t prompt) const {
