@@ -6,7 +6,6 @@
 // filter_list.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "evaluate/eval_task.h"

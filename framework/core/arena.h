@@ -40,7 +40,6 @@ class Arena {
   std::size_t used() const { return used_; }
   std::size_t high_water() const { return high_water_; }
   std::size_t capacity() const { return capacity_; }
-  bool is_measuring() const { return measuring_; }
 
   /// Releases, when it is destroyed, everything that was taken during its lifetime.
   class Scope {

@@ -1,7 +1,6 @@
 // The error of a failed wait, with the same text for every Comm.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "core/error.h"

@@ -13,7 +13,6 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>

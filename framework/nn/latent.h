@@ -9,8 +9,6 @@
 // with partial rope.
 #pragma once
 
-#include <span>
-
 #include "nn/linear.h"
 #include "nn/norm.h"
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 
 #include "kernels/cross_entropy.h"
 #include "kernels/gemm.h"

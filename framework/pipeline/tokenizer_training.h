@@ -1,7 +1,6 @@
 // dml tokenizer train: trains a tokenizer on the text of files and datasets.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

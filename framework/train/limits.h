@@ -1,8 +1,6 @@
 // Observers that stop a run or request a checkpoint: signals, a time limit, a loss above a threshold.
 #pragma once
 
-#include <optional>
-
 #include "core/clock.h"
 #include "train/observer.h"
 #include "train/signals.h"

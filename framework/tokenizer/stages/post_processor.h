@@ -1,7 +1,6 @@
 // The ids that a tokenizer adds before and after a text (BOS, EOS …).
 #pragma once
 
-#include <functional>
 #include <string_view>
 #include <vector>
 
