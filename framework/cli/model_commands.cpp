@@ -99,8 +99,8 @@ Command info_command() {
   return {"info", "describes a model or adapter directory", [] { return Info().options.page(); }, run_info};
 }
 Command convert_command() {
-  return {"convert", "writes a model or adapter in another dtype or format", [] { return Convert().options.page(); },
-          run_convert};
+  return {"convert", "writes a model in another dtype or format, an adapter in another format",
+          [] { return Convert().options.page(); }, run_convert};
 }
 
 }  // namespace dml

@@ -38,6 +38,9 @@ DType parse_dtype(const std::string& text) {
   throw UserError("--dtype: '{}' is not one of f32, f16, bf16", text);
 }
 
+// The option that set Conversion::tied.
+const char* tied_option(const Conversion& c) { return c.tied == false ? "--untied" : "--tied"; }
+
 // What no weight may be, and what f16 cannot hold, is said before anything is written over it.
 void append(ModelWriter& writer, const TensorView& tensor, DType to, const std::string& where) {
   const bool as_it_is = !tensor.quantized() && (tensor.dtype == to || !is_readable_float(tensor.dtype));
@@ -86,7 +89,8 @@ void convert_model(const Conversion& c, const std::string& output) {
   const ModelSpec& spec = in.spec;
   Json changes = Json::object();
   const bool reward = spec.head != HeadKind::causal_lm;
-  if (c.tied && reward) throw UserError("--tied: {} is a reward model, which has no head over the vocabulary", c.input);
+  if (c.tied && reward)
+    throw UserError("{}: {} is a reward model, which has no head over the vocabulary", tied_option(c), c.input);
   const std::vector<WeightName> ends = embedding_and_head(spec);
   const std::string &embedding = ends[0].tensor, &head = ends[1].tensor;
   const bool tie = c.tied == true && !spec.tied, untie = c.tied == false && spec.tied;
@@ -126,8 +130,7 @@ void convert_model(const Conversion& c, const std::string& output) {
 
 void convert_to_gguf(const Conversion& c) {
   for (auto [name, given] :
-       {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{"--tied", c.tied.has_value()},
-        std::pair{"--base-model", c.base_model.has_value()}})
+       {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{tied_option(c), c.tied.has_value()}})
     if (given) throw UserError("{} does not go with --format gguf", name);
   if (fs::exists(c.output)) throw UserError("--output: {} exists; choose a new file", c.output);
   remove_left_over_of(c.output);
@@ -239,8 +242,10 @@ void convert(const Conversion& c) {
   const bool is_adapter = holds_adapter(c.input);
   if (is_adapter)
     for (auto [name, given] :
-         {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{"--tied", c.tied.has_value()}})
+         {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{tied_option(c), c.tied.has_value()}})
       if (given) throw UserError("{} is for models; {} is an adapter", name, c.input);
+  if (is_adapter && !c.format) throw UserError("{} is an adapter: give --format peft, mlx or gguf", c.input);
+  if (!is_adapter && c.base_model) throw UserError("--base-model is for adapters, and {} is none", c.input);
   if (c.format == "gguf") return is_adapter ? convert_adapter_to_gguf(c) : convert_to_gguf(c);
   if (fs::exists(c.output) && !(fs::is_directory(c.output) && fs::is_empty(c.output)))
     throw UserError("--output: {} exists; choose a new directory", c.output);

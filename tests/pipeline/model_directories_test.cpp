@@ -248,6 +248,19 @@ TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
               testing::HasSubstr("--dtype is for models"));
   EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "safetensors"}),
               testing::HasSubstr("one of peft, mlx, gguf"));
+  for (const std::optional<std::string>& dtype : {std::optional<std::string>(), std::optional<std::string>("bf16")})
+    EXPECT_EQ(problem({.input = adapter, .output = at("x"), .dtype = dtype}),
+              adapter + " is an adapter: give --format peft, mlx or gguf");
+  for (const bool tied : {false, true}) {
+    const std::string option = tied ? "--tied" : "--untied";
+    EXPECT_EQ(problem({.input = adapter, .output = at("x"), .format = "peft", .tied = tied}),
+              option + " is for models; " + adapter + " is an adapter");
+    EXPECT_EQ(problem({.input = model("qwen2"), .output = at("x"), .format = "gguf", .tied = tied}),
+              option + " does not go with --format gguf");
+  }
+  for (const std::optional<std::string>& format : {std::optional<std::string>(), std::optional<std::string>("gguf")})
+    EXPECT_EQ(problem({.input = model("qwen2"), .output = at("x"), .format = format, .base_model = model("qwen2")}),
+              "--base-model is for adapters, and " + model("qwen2") + " is none");
   EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .format = "mlx"}),
               testing::HasSubstr("becomes gguf or safetensors"));
   EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .dtype = "f8"}),
