@@ -26,7 +26,7 @@ class GridReader {
   explicit GridReader(recipe::Report& report) : report_(report) {}
 
   /// The entries of a key's list, each as settings: {key: value} or a table of `_`; one without settings if there is a
-  /// problem.
+  /// problem. A value that is given twice is a problem, a table that is given twice is one entry.
   std::vector<SweepCombination> choices(const recipe::Node& key, const recipe::Node& list) const {
     std::vector<SweepCombination> out;
     const bool known = key.text == kPairs || check_key(key);
@@ -35,9 +35,14 @@ class GridReader {
                     fmt::format("'{}' must be a list of values, is {}", key.text, dump(recipe::to_json(list))));
     else if (known)
       for (const recipe::Node& value : list.items) {
-        SweepCombination& choice = out.emplace_back();
+        SweepCombination choice;
         if (key.text == kPairs) put_table(choice, value);
         else put(choice, key, value);
+        const auto first = std::ranges::find(out, choice.settings, &SweepCombination::settings);
+        if (first == out.end()) out.push_back(std::move(choice));
+        else if (key.text != kPairs)
+          report_.error(value.place, fmt::format("'{}' has the value {} also at {}", key.text,
+                                                 dump(choice.settings[key.text]), first->places.at(key.text)));
       }
     if (out.empty()) out.emplace_back();
     return out;
@@ -182,7 +187,7 @@ std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<Ove
       run.exit = 0;
       log_info("{}: finished before", run.name);
     } else {
-      log_info("{} of {}: {}", run.name, runs.size(), dump(run.settings));
+      log_info("{} ({} of {}): {}", run.name, i + 1, runs.size(), dump(run.settings));
       const bool replaces = records.replaces_another(run.name, run.settings, inputs);
       std::vector<std::string> words{recipe, "--resume", replaces ? "none" : "auto"};
       words.insert(words.end(), output_options.begin(), output_options.end());

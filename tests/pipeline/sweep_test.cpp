@@ -72,6 +72,18 @@ TEST(SweepGrid, SetsASettingUnderOneOfItsNames) {
   }
 }
 
+TEST(SweepGrid, TakesAValueOnce) {
+  try {
+    grid_of("learning_rate: [0.001, 1e-3, 2]\nseed: [1, 2, 1]\n");
+    ADD_FAILURE();
+  } catch (const UserError& e) {
+    EXPECT_STREQ(e.what(),
+                 "g.yml:1:24: 'learning_rate' has the value 0.001 also at g.yml:1:17\n"
+                 "g.yml:2:14: 'seed' has the value 1 also at g.yml:2:8");
+  }
+  EXPECT_EQ(grid_of("_: [{seed: 1}, {lora_r: 4}, {seed: 1}]\n").size(), 2u) << "equal tables are one entry";
+}
+
 TEST(SweepGrid, ThatIsInvalidIsRejected) {
   for (const char* text : {"[1, 2]", "learning_rate: 1", "learning_rate: []", "_: [1]", "{}"})
     EXPECT_THROW(grid_of(text), UserError) << text;
