@@ -144,10 +144,12 @@ FilesOfSplit select_split(const std::vector<std::string>& names, const DatasetEn
     else (is_named_after_another(split, name) ? out.left_out : others).push_back(name);
   }
   out.named = !out.files.empty();
-  if (out.named || asks_for_documents(dataset) || others.empty()) {
+  if (out.named) {
     out.left_out.clear();
-    return out.named ? out : FilesOfSplit{names, {}, false};
+    if (split == "train") out.unnamed = std::move(others);
+    return out;
   }
+  if (asks_for_documents(dataset) || others.empty()) return {names, {}, {}, false};
   out.files = std::move(others);
   return out;
 }

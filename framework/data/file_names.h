@@ -22,6 +22,7 @@ std::string split_of(const DatasetEntry& dataset);
 std::vector<DatasetEntry> entries_of_splits(const DatasetEntry& dataset);
 struct FilesOfSplit {
   std::vector<std::string> files, left_out;  // left out: named after another split
+  std::vector<std::string> unnamed;          // left out beside files named after the split train: after no split
   bool named = false;                        // `files` are named after the split
 };
 /// Selects files by their names relative to the dataset: those named after its split ("train-00000.parquet",

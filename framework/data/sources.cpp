@@ -18,6 +18,7 @@
 #include "data/byte_stream.h"
 #include "data/dataset_card.h"
 #include "data/file_names.h"
+#include "data/folder_listing.h"
 #include "data/path_pattern.h"
 #include "hub/cache.h"
 #include "recipe/recipe.h"
@@ -26,7 +27,6 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kMaxFiles = 100000;
 const std::string kWhole = "train";  // the split of data without splits
 
 // The delimiter: of comma, semicolon and tab the most frequent one in the first line, outside of quotes.
@@ -119,21 +119,58 @@ std::string listed(const std::vector<std::string>& names) {
   return std::ssize(names) > shown ? fmt::format("{} and {} more", out, std::ssize(names) - shown) : out;
 }
 
-// The files of a split among `names`, which are relative to `root`; warns of texts beside files of rows, and of files
-// of other splits.
-FilesOfSplit files_to_read(std::vector<std::string> names, const DatasetEntry& dataset, const std::string& root) {
-  if (const auto texts = take_texts_beside_rows(names, dataset); !texts.empty())
-    log_warning("{}: text files beside files of rows are not read as rows: {}; data_files chooses the files", root,
-                listed(texts));
+constexpr const char* kUnread = "files that are not read";
+constexpr const char* kUnreadAdvice = " (an archive needs an entry of its own, others an extension that dml knows)";
+
+// The files of folders and archives that an entry leaves out.
+class Omissions {
+ public:
+  /// `names` are relative to `root`.
+  void add(const std::string& root, const char* what, std::vector<std::string> names,
+           const char* advice = "; data_files chooses the files") {
+    all_.push_back({root, what, std::move(names), advice});
+  }
+  /// Warns of each list once, without the files in `read`: one split may leave out what another one reads.
+  void warn(const std::set<std::string>& read) {
+    std::set<std::string> told;
+    for (Omission& o : all_) {
+      std::erase_if(o.names, [&](const std::string& name) {
+        return read.contains((fs::path(o.root) / name).string()) || read.contains(o.root + "::" + name);
+      });
+      if (o.names.empty()) continue;
+      const std::string line = fmt::format("{}: {}: {}{}", o.root, o.what, listed(o.names), o.advice);
+      if (told.insert(line).second) log_warning("{}", line);
+    }
+  }
+
+ private:
+  struct Omission {
+    std::string root;
+    const char* what;
+    std::vector<std::string> names;
+    const char* advice;
+  };
+  std::vector<Omission> all_;
+};
+
+// The error of a folder without files that are wanted.
+[[noreturn]] void nothing_to_read(const std::string& folder, const char* extensions, const FolderListing& found) {
+  throw UserError("{}: the directory has no {} file{}", folder, extensions,
+                  found.unread.empty() ? "" : fmt::format("; {}: {}{}", kUnread, listed(found.unread), kUnreadAdvice));
+}
+
+// The files of a split among `names`, which are relative to `root`.
+FilesOfSplit files_to_read(std::vector<std::string> names, const DatasetEntry& dataset, const std::string& root,
+                           Omissions& omissions) {
+  omissions.add(root, "text files beside files of rows are not read as rows", take_texts_beside_rows(names, dataset));
   FilesOfSplit chosen = select_split(names, dataset);
-  if (!chosen.left_out.empty())
-    log_warning("{}: files of other splits are not read: {}; data_files chooses the files", root,
-                listed(chosen.left_out));
+  omissions.add(root, "files of other splits are not read", chosen.left_out);
+  omissions.add(root, "other files are named after split 'train', so these are not read", chosen.unnamed);
   return chosen;
 }
 
 // Paths of an archive's members: those of `data_files`, or the readable ones of the split.
-std::vector<std::string> archive_files(const std::string& archive, const DatasetEntry& dataset) {
+std::vector<std::string> archive_files(const std::string& archive, const DatasetEntry& dataset, Omissions& omissions) {
   std::vector<std::string> members;
   for (const std::string& member : archive_members(archive)) {
     auto fits = [&](const std::string& pattern) { return fits_pattern(pattern, member); };
@@ -144,76 +181,19 @@ std::vector<std::string> archive_files(const std::string& archive, const Dataset
     throw UserError(
         "{}: {}", archive,
         dataset.data_files.empty() ? "the archive has no file of rows" : "no file of the archive fits data_files");
-  if (dataset.data_files.empty()) members = files_to_read(members, dataset, archive).files;
+  if (dataset.data_files.empty()) members = files_to_read(members, dataset, archive, omissions).files;
   for (std::string& member : members) member = archive + "::" + member;
   return members;
 }
 
-// The Arrow files that state.json in a folder of save_to_disk names; unset in another folder.
-std::optional<std::set<std::string>> saved_files(const fs::path& folder) {
-  const std::string path = (folder / "state.json").string();
-  if (!file_exists(path)) return std::nullopt;
-  const Json state = read_json(path);
-  const auto files = state.find("_data_files");
-  if (files == state.end() || !files->is_array()) return std::nullopt;
-  if (const auto indices = state.find("_indices_data_files"); indices != state.end() && !indices->empty())
-    throw UserError(
-        "{}: the dataset selects its rows by an indices file, which dml does not read; write it without one: "
-        "load_from_disk(…).flatten_indices().save_to_disk(…)",
-        path);
-  std::set<std::string> out;
-  for (const Json& file : *files) out.insert(json_string(file, "filename", "", path));
-  return out;
-}
-
-// Beside the files that state.json names may lie caches of map() and shards of an earlier save.
-void keep_saved_files(const std::string& folder, std::vector<std::string>& names) {
-  std::map<fs::path, std::optional<std::set<std::string>>> saved;
-  std::erase_if(names, [&](const std::string& name) {
-    const fs::path path(name), inner = path.parent_path();
-    if (path.extension() != ".arrow") return false;
-    const auto [at, fresh] = saved.try_emplace(inner);
-    if (fresh) at->second = saved_files(folder / inner);
-    return at->second && !at->second->contains(path.filename().string());
-  });
-}
-
 // Files of a folder; those named after the split when there are any ("train.jsonl" beside "valid.jsonl").
-std::vector<std::string> folder_files(const std::string& folder, const DatasetEntry& dataset) {
+std::vector<std::string> folder_files(const std::string& folder, const DatasetEntry& dataset, Omissions& omissions) {
   const bool documents = asks_for_documents(dataset);
-  std::vector<std::string> names, unread;
-  std::error_code error, unreadable;
-  fs::recursive_directory_iterator it(folder, error), end;
-  for (; !error && it != end; it.increment(error)) {
-    const fs::directory_entry& entry = *it;
-    // A folder of prepared data beside its sources is skipped: its list of dropped rows is not a dataset.
-    if (entry.is_directory(unreadable) && fs::exists(entry.path() / "ids.safetensors", unreadable))
-      it.disable_recursion_pending();
-    auto relative = entry.path().lexically_relative(folder);
-    bool hidden =
-        std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });
-    const std::string file = entry.path().string();
-    if (!hidden && (is_archive_name(file) || has_unread_extension(file)) && entry.is_regular_file(unreadable))
-      unread.push_back(relative.string());
-    if (hidden || !names_rows(file, documents)) continue;
-    if (auto why = path_problem(file); !why.empty()) throw UserError("{}: cannot be read: {}", file, why);
-    if (!entry.is_regular_file(unreadable)) continue;
-    if (names.size() >= kMaxFiles) throw UserError("{}: more than {} files", folder, kMaxFiles);
-    names.push_back(relative.string());
-  }
-  if (error) throw UserError("{}: cannot be read: {}", folder, error.message());
-  std::ranges::sort(names);
-  std::ranges::sort(unread);
-  keep_saved_files(folder, names);
-  const std::string not_read = fmt::format(
-      "files that are not read: {} (an archive needs an entry of its own, others an extension that dml knows)",
-      listed(unread));
-  if (names.empty())
-    throw UserError("{}: the directory has no {} file{}", folder,
-                    documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv, .parquet, .arrow or .txt",
-                    unread.empty() ? "" : "; " + not_read);
-  if (!unread.empty()) log_warning("{}: {}", folder, not_read);
-  const FilesOfSplit chosen = files_to_read(names, dataset, folder);
+  const FolderListing found = list_folder(folder, [&](const std::string& name) { return names_rows(name, documents); });
+  if (found.names.empty())
+    nothing_to_read(folder, documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv, .parquet, .arrow or .txt", found);
+  omissions.add(folder, kUnread, found.unread, kUnreadAdvice);
+  const FilesOfSplit chosen = files_to_read(found.names, dataset, folder, omissions);
   if (!chosen.named && split_of(dataset) != kWhole)
     throw UserError("{}: no file of this directory is named after split '{}'; list the files in data_files", folder,
                     split_of(dataset));
@@ -223,16 +203,16 @@ std::vector<std::string> folder_files(const std::string& folder, const DatasetEn
 }
 
 // The files of an entry with one split.
-std::vector<SourceFile> sources_of_split(const DatasetEntry& dataset) {
+std::vector<SourceFile> sources_of_split(const DatasetEntry& dataset, Omissions& omissions) {
   std::vector<std::string> paths;
   const std::string split = split_of(dataset);
   auto add = [&](const std::string& path) {
     std::error_code error;
     if (fs::is_directory(path, error)) {
-      auto files = folder_files(path, dataset);
+      auto files = folder_files(path, dataset, omissions);
       paths.insert(paths.end(), files.begin(), files.end());
     } else if (fs::exists(path, error) && is_archive_name(path)) {
-      auto files = archive_files(path, dataset);
+      auto files = archive_files(path, dataset, omissions);
       paths.insert(paths.end(), files.begin(), files.end());
     } else if (fs::exists(path, error)) {
       paths.push_back(path);
@@ -304,14 +284,30 @@ const char* name_of(RowForm form) {
 std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
   std::vector<SourceFile> sources;
   std::set<std::string> known;  // a file that is not named after a split is in each of them
+  Omissions omissions;
   for (const DatasetEntry& part : entries_of_splits(dataset)) {
     const std::set<std::string> before = known;
-    for (SourceFile& file : sources_of_split(part)) {
+    for (SourceFile& file : sources_of_split(part, omissions)) {
       if (before.contains(file.path)) continue;
       known.insert(file.path);
       sources.push_back(std::move(file));
     }
   }
+  omissions.warn(known);
+  return sources;
+}
+
+std::vector<SourceFile> find_all_sources(const std::string& folder) {
+  const FolderListing found =
+      list_folder(folder, [](const std::string& name) { return names_rows(name, false) || names_rows(name, true); });
+  if (found.names.empty()) nothing_to_read(folder, ".json, .jsonl, .csv, .tsv, .parquet, .arrow, .txt or .md", found);
+  Omissions omissions;
+  omissions.add(folder, kUnread, found.unread, kUnreadAdvice);
+  omissions.warn({});
+  std::vector<SourceFile> sources;
+  for (const std::string& name : found.names)
+    sources.push_back(sniff((fs::path(folder) / name).string(),
+                            names_rows(name, true) ? std::optional<std::string>("document") : std::nullopt));
   return sources;
 }
 

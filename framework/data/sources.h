@@ -30,5 +30,7 @@ struct SourceFile {
 /// is missing (naming the nearest file), has an unsupported format (naming a way to convert it), or a pattern matches
 /// nothing.
 std::vector<SourceFile> find_sources(const DatasetEntry& dataset);
+/// All files of a folder that can be read, of any split; a text file is one document. UserError when there is none.
+std::vector<SourceFile> find_all_sources(const std::string& folder);
 
 }  // namespace dml

@@ -32,12 +32,13 @@ bool is_prose(const SourceFile& file) {
 std::vector<SourceFile> find_files(DatasetEntry& entry) {
   std::error_code error;
   if (fs::is_directory(entry.path, error)) {
-    bool texts = true;
+    std::vector<SourceFile> found;
     try {
-      for (auto& file : find_sources(entry)) texts = texts && file.form == RowForm::text;
+      found = find_sources(entry);
     } catch (const UserError&) {  // only Markdown files, or none
     }
-    if (texts) entry.ds_type = "document";
+    if (std::ranges::any_of(found, [](auto& file) { return file.form != RowForm::text; })) return found;
+    entry.ds_type = "document";
     return find_sources(entry);
   }
   std::vector<SourceFile> files = find_sources(entry);

@@ -17,27 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The sources of an input: a folder of plain text is read as documents, a folder of rows by rows.
 std::vector<SourceFile> sources_of(const std::string& input) {
+  if (fs::is_directory(input)) return find_all_sources(input);
   DatasetEntry entry;
   entry.path = input;
-  if (!fs::is_directory(input)) return find_sources(entry);
-  try {
-    entry.ds_type = "document";
-    std::vector<SourceFile> texts = find_sources(entry);
-    entry.ds_type.reset();
-    std::vector<SourceFile> all;
-    try {
-      all = find_sources(entry);
-    } catch (const UserError&) {  // nothing but Markdown
-    }
-    std::erase_if(all, [](const SourceFile& f) { return f.form == RowForm::text; });
-    all.insert(all.end(), texts.begin(), texts.end());
-    return all;
-  } catch (const UserError&) {
-    entry.ds_type.reset();
-    return find_sources(entry);
-  }
+  return find_sources(entry);
 }
 
 // Collects all texts of a row.

@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Records : public FolderTest {
  protected:
@@ -331,6 +332,45 @@ TEST_F(Records, WarnsOfFilesOfAFolderThatAreNotRead) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("d: files that are not read: c.jsonl.br, z.zip ("));
   write("only/z.zip", "no");
   EXPECT_THAT(error_of<UserError>([&] { find(path("only")); }), HasSubstr("files that are not read: z.zip ("));
+}
+
+TEST_F(Records, WarnOfFilesWithoutASplitBesideThoseOfTrain) {
+  for (const char* name : {"d/training_data.jsonl", "d/more.jsonl", "d/test.jsonl"}) write(name, "{}\n");
+  const auto warnings_of = [&](const std::string& split) {
+    entry.split = split;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(find(path("d")).size(), 1u);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string train = warnings_of("train");
+  EXPECT_THAT(train, HasSubstr("other files are named after split 'train', so these are not read: more.jsonl; "
+                               "data_files chooses the files"));
+  EXPECT_THAT(train, Not(HasSubstr("test.jsonl")));
+  EXPECT_EQ(warnings_of("test"), "");
+}
+
+TEST_F(Records, TwoSplitsWarnOnceOfWhatNeitherReads) {
+  for (const char* name : {"d/rows.jsonl", "d/test.jsonl", "d/valid.jsonl", "d/z.zip"}) write(name, "{}\n");
+  entry.split = "train+test";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(find(path("d")).size(), 2u);
+  const std::string warnings = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(warnings.find("files that are not read: z.zip"), warnings.rfind("files that are not read: z.zip"));
+  EXPECT_THAT(warnings, HasSubstr("files of other splits are not read: valid.jsonl;"));
+}
+
+TEST_F(Records, AllFilesOfAFolderAreThoseOfAnySplit) {
+  for (const char* name : {"d/train.jsonl", "d/other.jsonl", "d/test.json", "d/notes.txt", "d/page.md"})
+    write(name, "{}\n");
+  testing::internal::CaptureStderr();
+  const std::vector<SourceFile> found = find_all_sources(path("d"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_EQ(found.size(), 5u);
+  EXPECT_EQ(found[0].path, path("d/notes.txt"));
+  EXPECT_EQ(found[0].form, RowForm::document);
+  EXPECT_EQ(found[4].form, RowForm::json_lines);
+  std::filesystem::create_directory(path("empty"));
+  EXPECT_THAT(error_of<UserError>([&] { find_all_sources(path("empty")); }), HasSubstr("the directory has no .json"));
 }
 
 TEST_F(Records, TextFilesBesideRowsAreNoRows) {
