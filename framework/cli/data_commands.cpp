@@ -13,6 +13,7 @@
 #include "data/inspect.h"
 #include "data/prepare.h"
 #include "data/records.h"
+#include "data/row_problems.h"
 
 namespace dml {
 namespace {
@@ -27,40 +28,50 @@ struct Preprocess {
   Options options{"preprocess",
                   "preprocess RECIPE [--check | --rebuild] [--debug [N]] [--KEY VALUE …]",
                   {"dml preprocess recipe.yml", "dml preprocess recipe.yml --debug 3",
-                   "dml preprocess recipe.yml --check   list every bad row, write nothing"}};
+                   "dml preprocess recipe.yml --check   list the bad rows, write nothing"}};
   Preprocess() {
     options.about(
         "Turns the rows of the recipe's datasets into tokens and labels and stores them in dataset_prepared_path. "
         "Prints what was kept, dropped and trained. Later runs with the same data and settings use the stored result.");
     options.positional("RECIPE", recipe, "the recipe");
-    options.flag("check", check, "read every row, list all that cannot be used (FILE:LINE: reason), write nothing");
+    options.flag(
+        "check", check,
+        "read every row, list those that cannot be used (FILE:LINE: reason; 20 with the same reason), write nothing");
     options.flag("rebuild", rebuild, "prepare the data again even if nothing has changed");
     options.integer("debug", debug, "show the first N rows (default 5), token by token");
     options.take_overrides(overrides);
   }
 };
 
-// Prints every problem as a line.
+// Prints the problems and the rows that are skipped as lines.
 int check_all_rows(const RecipeFile& file, const Tokenizer& tokenizer) {
   const Recipe& recipe = file.recipe;
-  std::int64_t problems = 0;
-  const DataCheck found = check_data(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed),
-                                     tokenizer, {}, [&](const Problem& problem) {
-                                       ++problems;
-                                       print(file.located(problem).line() + "\n");
-                                     });
+  const bool skips = recipe.data.on_bad_row == BadRow::skip;
+  RowProblems bad_rows;
+  std::int64_t skipped = 0;
+  const DroppedSink list = [&](const DroppedRow& row) {
+    if (!skips || row.reason != dropped::kBadRow) return;
+    ++skipped;
+    if (bad_rows.add(row.place, row.detail)) print(row.detail + "\n");
+  };
+  const DataCheck found =
+      check_data(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed), tokenizer,
+                 {.dropped = &list}, [&](const Problem& problem) { print(file.located(problem).line() + "\n"); });
+  for (const std::string& line : bad_rows.take_rest()) print(line + "\n");
   const std::string read = counted(found.report.total(&DatasetReport::rows), "row", "rows") + " read";
   std::int64_t dropped = 0;
   for (const DatasetReport& dataset : found.report.datasets)
     for (auto& [reason, rows] : dataset.dropped) dropped += rows;
-  if (problems == 0) {
-    print(fmt::format("{}: {}, no problems\n", file.path, read));
+  if (found.problems == 0) {
+    print(fmt::format(
+        "{}: {}, {}\n", file.path, read,
+        skipped == 0 ? "no problems" : counted(skipped, "row", "rows") + " cannot be used (on_bad_row: skip)"));
     if (dropped > 0)
       log_info("{} left out; to list them with their reasons: dml inspect {} --dropped",
                counted(dropped, "row is", "rows are"), file.path);
     return 0;
   }
-  log_error("{}, {}", read, counted(problems, "problem", "problems"));
+  log_error("{}, {}", read, counted(found.problems, "problem", "problems"));
   return static_cast<int>(ExitCode::user);
 }
 

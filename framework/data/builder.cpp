@@ -12,47 +12,16 @@
 #include "core/parallel.h"
 #include "data/arrange.h"
 #include "data/prepared_arrays.h"
+#include "data/row_block.h"
 #include "data/row_filter.h"
 #include "data/row_group.h"
+#include "data/row_problems.h"
 #include "data/row_range.h"
 #include "data/tensor_file.h"
 #include "recipe/recipe.h"
 
 namespace dml {
 namespace {
-
-// The size of a block: small enough for its rows and tokens to stay in the cache, large enough to keep all threads
-// busy.
-constexpr std::size_t kGroupsPerThread = 8, kBlockBytes = std::size_t{4} << 20;
-
-// Rows that are read, processed or written together. Groups beyond `used` keep their memory for reuse.
-struct Block {
-  std::vector<RowGroup> groups;
-  std::size_t used = 0, rows = 0, bytes = 0;
-  std::size_t most_rows = RowGroup::kRows * kGroupsPerThread * static_cast<std::size_t>(std::max(1, threads()));
-  std::exception_ptr failure;  // the error that ended reading after these rows
-  PhaseSeconds seconds;        // of reading
-
-  bool empty() const { return rows == 0 && !failure; }
-  bool full() const { return rows >= most_rows || bytes >= kBlockBytes; }
-  RawRow& slot() {
-    if (used == 0 || groups[used - 1].rows == RowGroup::kRows) {
-      if (used == groups.size()) groups.emplace_back();
-      groups[used++].clear();
-    }
-    return groups[used - 1].raw[groups[used - 1].rows];
-  }
-  void take() {
-    bytes += slot().text.size();
-    ++groups[used - 1].rows;
-    ++rows;
-  }
-  void clear() {
-    used = rows = bytes = 0;
-    failure = nullptr;
-    seconds = {};
-  }
-};
 
 // The fields that a dataset names and that were in no row, each as "key: field".
 std::vector<std::string> unused_fields(const DatasetEntry& entry, const SeenFields& seen) {
@@ -105,6 +74,7 @@ class Builder {
         if (!cursor.at_end()) read_file_rows(dataset, file, cursor, report);
       });
     }
+    for (const std::string& line : bad_rows_.take_rest()) problem_({"", "", line});
     report.rows = cursor.taken;
     const SeenFields seen = std::exchange(fields_, {});
     if (!cursor.at_limit()) report.unused_fields = unused_fields(*dataset.entry, seen);
@@ -133,7 +103,7 @@ class Builder {
 
   DataCheck finish_check(std::uint64_t seed) {
     if (partial_.empty()) attempt([&] { filter_.finish(); });
-    DataCheck check{std::move(doubts_), std::move(partial_), std::move(out_.report), {}, {}};
+    DataCheck check{std::move(doubts_), std::move(partial_), std::move(out_.report), {}, {}, found_};
     // A split of some of the rows is not that of all.
     if (!check.partial.empty() || found_ > 0 || !limits_.all_datasets) return check;
     attempt([&] {
@@ -141,6 +111,7 @@ class Builder {
       for (std::int32_t i : order.train) check.train_lengths.push_back(lengths_[static_cast<std::size_t>(i)]);
       for (std::int32_t i : order.validation) check.validation_lengths.push_back(lengths_[static_cast<std::size_t>(i)]);
     });
+    check.problems = found_;
     return check;
   }
 
@@ -189,10 +160,16 @@ class Builder {
     }
   }
 
+  // In a check, those after the first of a reason are only counted.
+  void bad_row(const std::string& place, const std::string& detail) {
+    if (problem_ && !bad_rows_.add(place, detail)) ++found_;
+    else attempt([&] { throw UserError(detail); });
+  }
+
   void read_file_rows(const PlannedDataset& dataset, const SourceFile& file, Cursor& cursor, DatasetReport& report) {
     RowReader reader(file, true);
-    Block *coming = &blocks_[0], *present = &blocks_[1], *done = &blocks_[2];
-    for (Block& block : blocks_) block.clear();
+    RowBlock *coming = &blocks_[0], *present = &blocks_[1], *done = &blocks_[2];
+    for (RowBlock& block : blocks_) block.clear();
     bool more = true;
     do {
       parallel_for(2 + static_cast<std::int64_t>(present->used), [&](std::int64_t i) {
@@ -207,7 +184,7 @@ class Builder {
   }
 
   // Fills a block; false at the end of the file or of the requested rows.
-  static bool read(RowReader& reader, Cursor& cursor, Block& block) {
+  static bool read(RowReader& reader, Cursor& cursor, RowBlock& block) {
     PhaseClock clock(block.seconds);
     bool more = true;
     try {
@@ -230,7 +207,7 @@ class Builder {
     return more;
   }
 
-  void write(const RowReader& reader, const Block& block, DatasetReport& report) {
+  void write(const RowReader& reader, const RowBlock& block, DatasetReport& report) {
     PhaseClock clock(out_.seconds);
     for (std::size_t i = 0; i < block.used; ++i) {
       write(reader, block.groups[i], report);
@@ -247,7 +224,7 @@ class Builder {
     for (std::size_t r = 0; r < group.rows; ++r) {
       const RowResult& row = group.results[r];
       if (row.why_dropped == dropped::kBadRow && data_.on_bad_row == BadRow::error)
-        attempt([&] { throw UserError(row.detail); });
+        bad_row(reader.place(group.raw[r]), row.detail);
       if (!row.why_dropped.empty()) drop(reader, group.raw[r], row.why_dropped, row.detail, report);
       report.cut_documents += row.cut;
       if (!row.left_out.empty()) ++report.left_out[row.left_out];
@@ -307,11 +284,12 @@ class Builder {
   const DataSection& data_;
   const Tokenizer& tokenizer_;
   RowWorker worker_;
-  std::array<Block, 3> blocks_;
+  std::array<RowBlock, 3> blocks_;
   std::optional<PreparedArrays> arrays_;  // none in a check
   CheckLimits limits_;
   ProblemSink problem_;
   std::int64_t found_ = 0;
+  RowProblems bad_rows_;  // of the dataset that is being read
   std::vector<std::string> doubts_, partial_;
   std::vector<SourceFile> sources_;
   std::vector<DatasetRange> ranges_;

@@ -57,12 +57,13 @@ struct DataCheck {
   /// Number of tokens of each example, in training and validation order; empty unless every row was read and none is
   /// rejected.
   std::vector<std::int32_t> train_lengths, validation_lengths;
+  std::int64_t problems = 0;  // also of rows that were only counted
 };
 
 using ProblemSink = std::function<void(const Problem&)>;
 
 /// Reads, renders and tokenizes like build_arrays(), but writes nothing. Passes everything that build_arrays() would
-/// reject to `problem`, one call each, in the order of the rows.
+/// reject to `problem`, in the order of the rows; of rows with the same reason the first ones, then their number.
 DataCheck check_rows(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                      const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
                      const CheckLimits& limits, const ProblemSink& problem);

@@ -207,7 +207,9 @@ DataCheck check_data(const DataSection& data, const TemplateSection& templates, 
   auto datasets = plan_datasets(data, templates, tokenizer, pretraining, problems);
   for (auto& one : problems) problem(one);
   limits.all_datasets = problems.empty();
-  return check_rows(data, seed, tokenizer, datasets, end_tokens(templates, tokenizer), limits, problem);
+  DataCheck out = check_rows(data, seed, tokenizer, datasets, end_tokens(templates, tokenizer), limits, problem);
+  out.problems += std::ssize(problems);
+  return out;
 }
 
 void check_sources(const DataSection& data, const ProblemSink& problem) {

@@ -104,6 +104,22 @@ TEST_F(Check, RejectsExactlyWhatPreparingRejects) {
   EXPECT_LT(refused, cases);
 }
 
+TEST_F(Check, ReportsTheFirstRowsOfAReasonAndHowManyMoreHaveIt) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += fmt::format("{{\"instruction\": {}, \"output\": \"a\"}}\n", i);
+  add(write("a.jsonl", text + "[1]\n"), "alpaca");
+  add(write("b.jsonl", text), "alpaca");
+  std::size_t dropped = 0;
+  const DroppedSink count = [&](const DroppedRow&) { ++dropped; };
+  const DataCheck found = check({.dropped = &count});
+  ASSERT_EQ(problems.size(), 43u);
+  EXPECT_THAT(problems[20], HasSubstr("a.jsonl:51: "));
+  EXPECT_EQ(problems[21], path("a.jsonl") + ":1: 30 more rows have the same problem");
+  EXPECT_EQ(problems[42], path("b.jsonl") + ":1: 30 more rows have the same problem");
+  EXPECT_EQ(found.problems, 101);
+  EXPECT_EQ(dropped, 101u);
+}
+
 TEST_F(Check, AgreesOnFilesTypesSplitsAndTemplates) {
   const std::string good = write("a.jsonl", row("Hi", "Yo") + row("Bye", "Now"));
   auto expect_agreement = [&](const char* what) {

@@ -60,6 +60,11 @@ TEST_F(Commands, ValidateOpensModelAndData) {
   EXPECT_EQ(std::ranges::count(check.out, '\n'), 2) << check.out;
   EXPECT_THAT(check.out, HasSubstr("bad.jsonl:22: "));
   EXPECT_THAT(check.err, HasSubstr("22 rows read, 2 problems"));
+  const Ended skipped =
+      dml({"preprocess", lora, "--check", "--on_bad_row", "skip", "--datasets.0.path", at("bad.jsonl")});
+  EXPECT_EQ(skipped.exit, 0);
+  EXPECT_THAT(skipped.out, HasSubstr("bad.jsonl:22: "));
+  EXPECT_THAT(skipped.out, HasSubstr("22 rows read, 2 rows cannot be used (on_bad_row: skip)\n"));
   const Ended unharmed = dml({"preprocess", lora, "--check", "--quiet"});
   EXPECT_EQ(unharmed.exit, 0);
   EXPECT_THAT(unharmed.out, HasSubstr(" rows read, no problems\n"));
