@@ -3,6 +3,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "assembly/hub_files.h"
 #include "assembly/job.h"
@@ -131,37 +132,62 @@ struct Subject {
   }
 };
 
+// The examples of a scored row, by their numbers in `all`; with --split those that are in it.
+class ScoredRows {
+ public:
+  ScoredRows(const Inspect& in, const Prepared& prepared, const Examples& all) : all_(all) {
+    for (std::int64_t i = 0; i < all.size(); ++i) at_[prepared.place(all.stored(i))].push_back(i);
+    if (!in.split) return;
+    const Examples examples = *in.split == "train" ? prepared.train() : prepared.validation();
+    split_.emplace();
+    for (std::int64_t i = 0; i < examples.size(); ++i) split_->insert(examples.stored(i));
+  }
+  /// Nothing if the row has no example in the split.
+  std::optional<std::vector<std::int64_t>> of(const RowScore& score) const {
+    const auto rows = at_.find(score.place);
+    std::vector<std::int64_t> out = rows == at_.end() ? std::vector<std::int64_t>() : rows->second;
+    // A row may have become several examples: the one that was scored is the one with its digest.
+    const auto scored = std::ranges::find_if(out, [&](std::int64_t i) { return is_scored(score, i); });
+    if (scored != out.end()) out = {*scored};
+    if (!split_) return out;
+    std::erase_if(out, [&](std::int64_t i) { return !split_->contains(all_.stored(i)); });
+    return out.empty() ? std::nullopt : std::optional(out);
+  }
+  bool is_scored(const RowScore& score, std::int64_t i) const {
+    return !score.digest.empty() && digest_of_example(all_.ids(i), all_.labels(i)) == score.digest;
+  }
+
+ private:
+  const Examples& all_;
+  std::map<std::string, std::vector<std::int64_t>> at_;
+  std::optional<std::set<std::int32_t>> split_;
+};
+
 // Shows rows in the order of their scores, each with a line of its values.
 void show_scores(const Inspect& in, const Subject& subject) {
   const std::vector<RowScore> scores = read_scores(*in.scores);
-  const std::vector<std::size_t> order = sorted_scores(scores, in.by.value_or("loss"), in.lowest);
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, in.rows.value_or(kFound)));
   const Examples all = subject.prepared.all();
-  std::map<std::string, std::vector<std::int64_t>> at;
-  for (std::int64_t i = 0; i < all.size(); ++i) at[subject.prepared.place(all.stored(i))].push_back(i);
-  for (std::size_t k = 0; k < std::min(most, order.size()); ++k) {
-    const RowScore& s = scores[order[k]];
+  const ScoredRows rows(in, subject.prepared, all);
+  std::int64_t left = std::max<std::int64_t>(0, in.rows.value_or(kFound));
+  for (const std::size_t number : sorted_scores(scores, in.by.value_or("loss"), in.lowest)) {
+    if (left == 0) break;
+    const RowScore& s = scores[number];
+    const auto shown = rows.of(s);
+    if (!shown) continue;
+    --left;
     if (in.json) {
-      print(score_line(order[k], s) + "\n");
+      print(score_line(number, s) + "\n");
       continue;
     }
     print(fmt::format("loss {:.4f}{}, {} of {} tokens trained, {}\n", s.last_loss(),
                       s.loss ? fmt::format(", base {:.4f}, difference {:+.4f}", s.base_loss, s.difference()) : "",
                       s.trained_tokens, s.tokens, s.place));
-    const auto rows = at.find(s.place);
-    if (rows == at.end()) {
+    if (shown->empty()) {
       print("(not in the prepared data)\n");
       continue;
     }
-    // A row may have become several examples: shows the one that was scored, which the digest identifies.
-    std::vector<std::int64_t> shown = rows->second;
-    if (!s.digest.empty()) {
-      const auto scored = std::ranges::find(
-          shown, s.digest, [&](std::int64_t i) { return digest_of_example(all.ids(i), all.labels(i)); });
-      if (scored != shown.end()) shown = {*scored};
-      else print("(changed since it was scored)\n");
-    }
-    show_rows(subject.prepared, all, shown, subject.with_tokenizer(), {in.ids, false});
+    if (!s.digest.empty() && !rows.is_scored(s, shown->front())) print("(changed since it was scored)\n");
+    show_rows(subject.prepared, all, *shown, subject.with_tokenizer(), {in.ids, false});
   }
 }
 
@@ -217,6 +243,10 @@ int inspect(const std::vector<std::string>& words) {
     throw UserError("choose one of --row, --rows, --random, --search, --packed, --dropped, --scores, --html, --diff");
   if ((in.by || in.lowest) && !in.scores)
     throw UserError("--by and --lowest order rows by their scores: give --scores FILE");
+  const bool shows_rows = in.row || in.search || in.packed || in.random || in.scores || (in.rows && !in.html);
+  for (const auto& [option, given] : {std::pair{"--split", in.split.has_value()}, {"--ids", in.ids}})
+    if (given && !shows_rows)
+      throw UserError("{} goes with --row, --rows, --random, --search, --packed or --scores, which show rows", option);
   for (const auto& [option, count] : {std::pair{"--rows", in.rows}, std::pair{"--random", in.random}})
     if (count && *count < 1) throw UserError("{}: must be at least 1, is {}", option, *count);
   if (in.html) require_place_of_page("--html", *in.html);

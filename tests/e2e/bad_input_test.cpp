@@ -192,6 +192,8 @@ TEST_F(BadInput, WordsThatWouldHaveNoEffect) {
   expect_refused(dml({"inspect", r, "--model", base_directory()}), 2, {"--model goes with a prepared folder"});
   expect_refused(dml({"inspect", r, "--rows", "-1"}), 2, {"--rows: must be at least 1, is -1"});
   expect_refused(dml({"inspect", r, "--random", "0"}), 2, {"--random: must be at least 1, is 0"});
+  expect_refused(dml({"inspect", r, "--dropped", "--split", "validation"}), 2, {"--split goes with --row"});
+  expect_refused(dml({"inspect", r, "--ids"}), 2, {"--ids goes with --row"});
   expect_refused(dml({"plan", r, "--ranks", "2", "--lr"}), 2, {"set either --ranks or --lr"});
   expect_refused(dml({"help", "train", "x"}), 2, {"unexpected argument 'x'"});
   const std::string grid = write("grid.yml", "learning_rate: [1e-4]\n");

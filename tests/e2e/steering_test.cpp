@@ -182,6 +182,10 @@ TEST_F(Steering, RowsAreDroppedByWhatScoresSay) {
   EXPECT_THAT(e.out, HasSubstr(place));
   e = dml({"inspect", r, "--scores", scores, "--by", "row", "--rows", "3", "--json"});
   EXPECT_EQ(json_lines(write("three.jsonl", e.out)).size(), 3u);
+  for (const auto& [split, rows] : {std::pair{"train", 36u}, {"validation", 4u}}) {
+    e = dml({"inspect", r, "--scores", scores, "--rows", "99", "--json", "--split", split, "--val_set_size", "4"});
+    EXPECT_EQ(json_lines(write("split.jsonl", e.out)).size(), rows) << split << e.err;
+  }
   EXPECT_THAT(dml({"inspect", r, "--scores", scores, "--by", "los"}).err, HasSubstr("did you mean 'loss'"));
 
   const std::string filter = fmt::format("{{path: {}, max_loss: {}}}", scores, highest - 1e-6);
