@@ -81,6 +81,7 @@ int preprocess(std::vector<std::string> words) {
   for (auto word = words.begin(); word != words.end(); ++word)
     if (*word == "--debug" && (word + 1 == words.end() || word[1].starts_with("--"))) *word = "--debug=5";
   p.options.parse(words);
+  if (p.check && (p.rebuild || p.debug)) throw UserError("--check writes nothing: leave out --rebuild and --debug");
   return run_on_ranks([&](Comm& comm) {
     RecipeFile file = load_recipe_to_run(p.recipe, p.overrides, RecipeUse::train, {.weights = false});
     show_notes(file);
@@ -141,6 +142,7 @@ int tokenize(const std::vector<std::string>& words) {
   if (!t.model) throw UserError("tokenize needs --model DIR");
   if (t.text.has_value() + t.file.has_value() + t.input.has_value() != 1)
     throw UserError("tokenize needs exactly one of --text, --file, --input");
+  if (t.special && t.decode) throw UserError("--special is for texts: leave it out with --decode");
   auto tokenizer = load_tokenizer(model_directory(*t.model));
   auto encode = [&](std::string_view text) {
     return Json(tokenizer->encode(text, {.add_special = t.special}).ids).dump() + "\n";

@@ -209,6 +209,10 @@ void check_words(const Infer& in) {
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
   if (in.output && !in.input) throw UserError("--output is for the answers to --input FILE");
   if (in.resume && !in.input) throw UserError("--resume goes with --input");
+  if (in.greedy && (in.temperature.value_or(0) != 0 || in.top_k || in.top_p || in.min_p))
+    throw UserError(
+        "--greedy takes the most likely token: leave out --temperature, --top-k, --top-p and --min-p, which are for "
+        "sampling");
   if (in.threads && *in.threads < 1) throw UserError("--threads: {} is not 1 or more", *in.threads);
 }
 

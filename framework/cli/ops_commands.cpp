@@ -53,7 +53,8 @@ struct Launch {
                  "become threads), and start the run with the fastest");
     options.text("hostfile", request.hostfile, "one line per host: NAME slots=RANKS", "FILE");
     options.integer("threads", request.threads, "threads per rank. Default: the host's cores, shared among its ranks");
-    options.text("interface", request.interface, "network interface between the hosts, such as eth0", "NAME");
+    options.text("interface", request.interface, "with a hostfile: network interface between the hosts, such as eth0",
+                 "NAME");
     options.choice(
         "submit", submit, {"slurm"},
         "a batch system (slurm): write a job script to COMMAND-RECIPE.slurm in this directory and submit it. "
@@ -172,6 +173,8 @@ int launch(const std::vector<std::string>& words) {
   l.parse(words);
   check_command(l);
   if (l.autotune && l.submit) throw UserError("launch: --autotune measures on this host; leave out --submit");
+  if (l.request.interface && !l.request.hostfile)
+    throw UserError("launch: --interface goes with --hostfile FILE: it is the network between its hosts");
   if (l.autotune) autotune(l.request);
   if (l.submit) return submit(l);
   for (const auto& [option, given] : {std::pair{"nodes", l.nodes.has_value()},
@@ -270,6 +273,7 @@ int ckpt(const std::vector<std::string>& words) {
   }
   if (c.action != "ls" && c.action != "verify")
     throw UserError("ckpt: unknown action '{}'; choose from ls, verify, rm", c.action);
+  if (c.force) throw UserError("ckpt: --force goes with rm");
   auto rows = checkpoint_rows(c.directory, c.action == "verify", step);
   if (rows.empty() && c.action == "verify") throw UserError("{}: there are no checkpoints to verify", c.directory);
   if (rows.empty()) log_info("No checkpoints in {}", c.directory);

@@ -44,7 +44,8 @@ struct Score {
     options.text("adapter", adapter, "this adapter instead of the one in output_dir; none: the base alone", "DIR");
     options.text("output", output, "where to write; default: scores.jsonl in output_dir, with --input standard output",
                  "FILE");
-    options.flag("resume", resume, "with --input: continue FILE.partial, which an interrupted run has left");
+    options.flag("resume", resume,
+                 "with --input and --output: continue FILE.partial, which an interrupted run has left");
     options.take_overrides(overrides);
   }
 };
@@ -54,6 +55,7 @@ int score_input(const Score& s) {
   require_no_keys(s.overrides, "the folder of a reward model");
   if (!s.input)
     throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
+  if (s.resume && !s.output) throw UserError("--resume goes with --output FILE, whose FILE.partial it continues");
   if (!s.output) {
     RewardModel model(s.recipe);
     score_file(model, *s.input, [](const std::string& line) { print(line + "\n"); });

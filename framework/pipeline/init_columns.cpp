@@ -32,13 +32,19 @@ class Finder {
       : facts_(facts), hints_(hints), columns_(columns_of(facts.sample)) {}
 
   void find() {
-    if (!hints_.empty()) return take_hints();
-    if (chatgpt() || tokens() || preference() || conversation() || segments() || question_and_answer() || text() ||
-        by_count())
-      return;
-    throw UserError(
-        "{}: cannot tell what its columns mean: {}; name them with --user COLUMN --assistant COLUMN, or --text COLUMN",
-        facts_.entry.path, fmt::join(names_of(columns_), ", "));
+    if (!hints_.empty()) take_hints();
+    else if (!(chatgpt() || tokens() || preference() || conversation() || segments() || question_and_answer() ||
+               text() || by_count()))
+      throw UserError(
+          "{}: cannot tell what its columns mean: {}; name them with --user COLUMN --assistant COLUMN, or --text "
+          "COLUMN",
+          facts_.entry.path, fmt::join(names_of(columns_), ", "));
+    const bool pairs = hints_.empty() && column("chosen") && column("rejected");
+    if (hints_.chosen_only && !pairs)
+      throw UserError(
+          "{}: --chosen-only is for pairs of answers (columns 'chosen' and 'rejected'), without --user, --assistant "
+          "and --text; leave it out",
+          facts_.entry.path);
   }
 
  private:
@@ -68,7 +74,9 @@ class Finder {
         throw UserError("--text is for documents; leave it out, or leave out --user, --assistant and --system");
       return documents(exact(*hints_.text));
     }
-    if (hints_.user.empty() || !hints_.assistant) throw UserError("--user and --assistant are needed together");
+    if (hints_.user.empty() || !hints_.assistant)
+      throw UserError("{}", hints_.system ? "--system goes with both --user and --assistant"
+                                          : "--user and --assistant are needed together");
     auto& columns = facts_.entry.message_columns;
     for (auto& name : hints_.user) columns["user"].push_back(exact(name));
     columns["assistant"] = {exact(*hints_.assistant)};

@@ -211,6 +211,8 @@ TEST_F(InitData, FindsPreferences) {
             (Columns{{"user", {"question"}}, {"assistant", {"chosen"}}}));
   EXPECT_EQ(look("f.jsonl", pair, chosen).rl, Rl::none);
   EXPECT_EQ(look("g.jsonl", messages, chosen).entry.field_messages, "chosen");
+  EXPECT_THAT(refused("i.jsonl", R"({"question":"p","answer":"good"})", chosen),
+              HasSubstr("--chosen-only is for pairs of answers"));
   EXPECT_THROW(look("h.jsonl",
                     R"({"chat":[{"role":"user","content":"q"}],"chosen":{"role":"assistant","content":"a"},)"
                     R"("rejected":{"role":"assistant","content":"b"}})",
@@ -228,6 +230,9 @@ TEST_F(InitData, ListsTheColumnsWhenNoneIsRecognized) {
             (Columns{{"user", {"Alpha", "Beta"}}, {"assistant", {"Gamma"}}}));
   hints.assistant = "Gama";
   EXPECT_THAT(refused("c.csv", rows, hints), HasSubstr("did you mean 'Gamma'"));
+  ColumnHints system;
+  system.system = "Alpha";
+  EXPECT_THAT(refused("s.csv", rows, system), HasSubstr("--system goes with both --user and --assistant"));
   ColumnHints text;
   text.text = "Beta";
   EXPECT_EQ(look("d.csv", rows, text).entry.field, "Beta");
