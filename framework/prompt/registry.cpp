@@ -43,42 +43,67 @@ std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
   return make_chat(own);
 }
 
-// Warns about keys that the type does not read.
-void warn_of_idle_keys(const DatasetEntry& e) {
+// The keys of an entry that are set, but not read.
+class IdleKeys {
+ public:
+  void check(const char* key, bool set, bool used) {
+    if (set && !used) idle_.emplace_back(key);
+  }
+  void warn(const DatasetEntry& e, const std::string& type) const {
+    if (!idle_.empty()) log_warning("{}: {} has no effect with {}", e.path, fmt::join(idle_, ", "), type);
+  }
+
+ private:
+  std::vector<std::string> idle_;
+};
+
+// Keys of texts, conversations and instructions.
+void check_keys_of_text(const DatasetEntry& e, IdleKeys& idle) {
   const std::string& name = e.type.name;
   const bool format = e.type.format.has_value();
   const bool chat = e.type.applies_chat_template();
-  const bool completion = !format && (name.starts_with("completion") || name == "text");
-  const bool pretrain = !format && name == "pretrain";
+  const bool plain_text = !format && (name.starts_with("completion") || name == "text" || name == "pretrain");
   const DatasetEntry plain;
-  std::vector<std::string> idle;
-  auto check = [&](const char* key, bool set, bool used) {
-    if (set && !used) idle.emplace_back(key);
-  };
-  check("chat_template", e.chat_template.has_value(), chat);
-  check("chat_template_jinja", e.chat_template_jinja.has_value(), chat);
-  check("field_messages", e.field_messages != plain.field_messages, chat);
-  check("message_property_mappings", e.message_property_mappings != plain.message_property_mappings, chat);
-  check("message_columns", !e.message_columns.empty(), chat);
-  check("field_tools", e.field_tools != plain.field_tools, chat);
-  check("field_system", e.field_system != plain.field_system, chat);
-  check("field_thinking", e.field_thinking.has_value(), chat);
-  check("roles", e.roles.has_value(), chat);
-  check("roles_to_train", e.roles_to_train != plain.roles_to_train, chat);
-  check("train_on_turns", e.train_on_turns != plain.train_on_turns, chat);
-  check("train_on_eos", e.train_on_eos != plain.train_on_eos, chat);
-  check("train_on_eot", e.train_on_eot.has_value(), chat);
-  check("message_field_training", e.message_field_training.has_value(), chat);
-  check("message_field_training_detail", e.message_field_training_detail.has_value(), chat);
-  check("drop_system_message", e.drop_system_message, chat);
-  check("split_thinking", e.split_thinking, chat);
-  check("field", e.field.has_value(), completion || pretrain);
-  check("text_column", e.text_column.has_value(), completion || pretrain);
-  if (!idle.empty())
-    log_warning("{}: {} has no effect with {}", e.path, fmt::join(idle, ", "),
-                format                   ? "a custom format"
-                : e.type.pre_tokenized() ? "tokenized rows"
-                                         : "type: " + name);
+  idle.check("chat_template", e.chat_template.has_value(), chat);
+  idle.check("chat_template_jinja", e.chat_template_jinja.has_value(), chat);
+  idle.check("field_messages", e.field_messages != plain.field_messages, chat);
+  idle.check("message_property_mappings", e.message_property_mappings != plain.message_property_mappings, chat);
+  idle.check("message_columns", !e.message_columns.empty(), chat);
+  idle.check("field_tools", e.field_tools != plain.field_tools, chat);
+  idle.check("field_system", e.field_system != plain.field_system, chat);
+  idle.check("field_thinking", e.field_thinking.has_value(), chat);
+  idle.check("template_thinking_key", e.template_thinking_key != plain.template_thinking_key, chat);
+  idle.check("roles", e.roles.has_value(), chat);
+  idle.check("roles_to_train", e.roles_to_train != plain.roles_to_train, chat);
+  idle.check("train_on_turns", e.train_on_turns != plain.train_on_turns, chat);
+  idle.check("train_on_eos", e.train_on_eos != plain.train_on_eos, chat);
+  idle.check("train_on_eot", e.train_on_eot.has_value(), chat);
+  idle.check("message_field_training", e.message_field_training.has_value(), chat);
+  idle.check("message_field_training_detail", e.message_field_training_detail.has_value(), chat);
+  idle.check("drop_system_message", e.drop_system_message, chat);
+  idle.check("split_thinking", e.split_thinking, chat);
+  idle.check("field", e.field.has_value(), plain_text);
+  idle.check("text_column", e.text_column.has_value(), plain_text);
+}
+
+// Warns about keys that the type does not read.
+void warn_of_idle_keys(const DatasetEntry& e, RowKind rows) {
+  const bool pairs = rows == RowKind::pairs, pairs_of_messages = pairs && e.type.applies_chat_template(),
+             steps = rows == RowKind::steps;
+  const DatasetEntry plain;
+  IdleKeys idle;
+  if (rows == RowKind::text) check_keys_of_text(e, idle);
+  idle.check("field_chosen", e.field_chosen != plain.field_chosen, pairs_of_messages);
+  idle.check("field_rejected", e.field_rejected != plain.field_rejected, pairs_of_messages);
+  idle.check("field_margin", e.field_margin != plain.field_margin, pairs);
+  idle.check("step_separator", e.step_separator != plain.step_separator, steps);
+  idle.check("max_completion_length", e.max_completion_length.has_value(), steps);
+  idle.check("train_on_last_step_only", e.train_on_last_step_only, steps);
+  idle.warn(e, e.type.format                                     ? "a custom format"
+               : e.type.pre_tokenized() && rows == RowKind::text ? "tokenized rows"
+               : e.type.name.empty() && steps                    ? "type: stepwise_supervised"
+               : e.type.name.empty()                             ? std::string("type: ") + kPassthrough
+                                                                 : "type: " + e.type.name);
 }
 
 std::vector<Registry<PromptFactory>::Row> rows() {
@@ -134,9 +159,9 @@ std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& contex
   DML_CHECK(context.dataset != nullptr);
   const DatasetType& type = context.dataset->type;
   if (context.rows == RowKind::prompts) return make_prompt_only(context);
+  warn_of_idle_keys(*context.dataset, context.rows);
   if (context.rows == RowKind::steps) return make_stepwise(context);
   if (context.rows != RowKind::text) return make_preference_strategy(context);
-  warn_of_idle_keys(*context.dataset);
   if (type.format) return make_user_format(context);
   if (type.pre_tokenized()) return make_pre_tokenized(context);
   return row_of(type.name).make(context);

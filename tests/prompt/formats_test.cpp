@@ -291,6 +291,36 @@ TEST(Types, ThatAreUnknownOrOfOtherRowsNameWhatToDo) {
   EXPECT_EQ(error("passthrough", RowKind::pairs), "");
 }
 
+TEST(PromptTypes, WarnOfKeysThatTheyDoNotRead) {
+  DatasetEntry entry;
+  entry.path = "d.jsonl";
+  entry.field_chosen = "good", entry.field_rejected = "bad", entry.field_margin = "by";
+  entry.step_separator = "\n\n", entry.max_completion_length = 9, entry.train_on_last_step_only = true;
+  entry.template_thinking_key = "thinking";
+  PromptContext context;
+  context.dataset = &entry;
+  context.chat_template = "chatml";
+  context.eos_token = "<|im_end|>";
+  const auto warning = [&](const std::string& type, RowKind rows) {
+    entry.type.name = type;
+    context.rows = rows;
+    testing::internal::CaptureStderr();
+    make_prompt_strategy(context);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string steps = "step_separator, max_completion_length, train_on_last_step_only";
+  EXPECT_THAT(warning("alpaca", RowKind::text),
+              HasSubstr("d.jsonl: template_thinking_key, field_chosen, field_rejected, field_margin, " + steps +
+                        " has no effect with type: alpaca"));
+  EXPECT_THAT(warning("chat_template", RowKind::text),
+              HasSubstr("d.jsonl: field_chosen, field_rejected, field_margin, " + steps + " has"));
+  EXPECT_THAT(warning("chat_template", RowKind::pairs), HasSubstr("d.jsonl: " + steps + " has"));
+  EXPECT_THAT(warning("chatml.intel", RowKind::pairs),
+              HasSubstr("d.jsonl: field_chosen, field_rejected, " + steps + " has"));
+  EXPECT_THAT(warning("", RowKind::steps),
+              HasSubstr("field_chosen, field_rejected, field_margin has no effect with type: stepwise_supervised"));
+}
+
 TEST(ShareGpt, IsAConversationThroughAChatTemplate) {
   DatasetEntry entry;
   entry.type.name = "sharegpt";
