@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/lines.h"
+#include "recipe/keys.h"
 
 namespace dml {
 namespace {
@@ -22,7 +23,8 @@ std::string value_text(const std::string& value) {
 // A value in a line; of a table, the members that have one.
 std::string line_of(const Json& value) {
   if (value.is_null()) return "";
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string())
+    return value.get_ref<const std::string&>().find('\n') == std::string::npos ? value.get<std::string>() : dump(value);
   if (!value.is_object()) return dump(value);
   Json members = Json::object();
   for (auto& [key, member] : value.items())
@@ -42,6 +44,16 @@ bool compares_by_entry(const Json& before, const Json& after) {
   return before.size() == after.size() || std::equal(before.begin(), before.begin() + common, after.begin());
 }
 
+// An entry of a list that only one of the recipes has, without the settings that are the default.
+std::string entry_line(const std::string& list, const Json& entry) {
+  if (!entry.is_object()) return line_of(entry);
+  const Json defaults = entry_defaults(list);
+  Json own = Json::object();
+  for (auto& [key, value] : entry.items())
+    if (!defaults.contains(key) || defaults[key] != value) own[key] = value;
+  return line_of(own);
+}
+
 void add_changes(const std::string& path, const Json& before, const Json& after, std::vector<RecipeChange>& out) {
   static const Json kUnset;
   if (before == after) return;
@@ -52,9 +64,12 @@ void add_changes(const std::string& path, const Json& before, const Json& after,
     for (auto& [key, value] : before.items())
       if (!after.contains(key)) add_changes(prefix + key, value, kUnset, out);
   } else if (before.is_array() && after.is_array() && compares_by_entry(before, after)) {
-    for (std::size_t i = 0; i < std::max(before.size(), after.size()); ++i)
-      add_changes(fmt::format("{}{}", prefix, i), i < before.size() ? before[i] : kUnset,
-                  i < after.size() ? after[i] : kUnset, out);
+    const std::size_t common = std::min(before.size(), after.size());
+    for (std::size_t i = 0; i < common; ++i) add_changes(fmt::format("{}{}", prefix, i), before[i], after[i], out);
+    for (std::size_t i = common; i < before.size(); ++i)
+      out.push_back({fmt::format("{}{}", prefix, i), entry_line(path, before[i]), ""});
+    for (std::size_t i = common; i < after.size(); ++i)
+      out.push_back({fmt::format("{}{}", prefix, i), "", entry_line(path, after[i])});
   } else {
     out.push_back({path, line_of(before), line_of(after)});
   }

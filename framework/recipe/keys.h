@@ -4,12 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
+
 namespace dml {
 
 /// Every key that has an effect, in the order of the reference.
 std::vector<std::string> keys();
 /// The help of a key ("lora_r", "datasets.path"), several lines. Throws UserError with the nearest key.
 std::string help_for(const std::string& key);
+/// The settings of a new entry of a list of tables ("datasets"), as resolved_json() has them; none of other keys.
+Json entry_defaults(const std::string& list);
 /// The name in the reference of the setting that a key sets: the key itself, unless it is an alias.
 std::string setting_of(const std::string& key);
 /// A key for manual pages and shell completions.

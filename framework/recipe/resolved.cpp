@@ -6,6 +6,7 @@
 
 #include "core/hash.h"
 #include "recipe/fields.h"
+#include "recipe/keys.h"
 
 namespace dml {
 namespace recipe {
@@ -87,6 +88,12 @@ std::string resolved_yaml(const RecipeFile& file, bool with_origins) {
     writer.table(recipe::write_table(section.table, section.of(recipe)), "", "", true);
   }
   return writer.out;
+}
+
+Json entry_defaults(const std::string& list) {
+  const recipe::Field* field = recipe::find_nested(list);
+  const recipe::Table* entry = field ? field->codec->table() : nullptr;
+  return entry && entry->default_owner() ? recipe::write_table(*entry, entry->default_owner()) : Json::object();
 }
 
 Json resolved_json(const RecipeFile& file) {

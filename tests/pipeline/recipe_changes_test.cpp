@@ -44,6 +44,14 @@ TEST(SettingChanges, ShowShortListsWholeAndEntriesOfLongOnes) {
   EXPECT_TRUE(inserted.starts_with("targets: [")) << inserted;
 }
 
+TEST(SettingChanges, ShowAnEntryWithoutDefaultsAndTextsInALine) {
+  EXPECT_EQ(changed(R"({"datasets": []})",
+                    R"({"datasets": [{"path": "a", "split": "train", "weight": 1, "train_on_eos": "all"}]})"),
+            "datasets.0:  -> {\"path\":\"a\",\"train_on_eos\":\"all\"}\n");
+  EXPECT_EQ(changed(R"({"chat_template_jinja": "a\nb"})", R"({"chat_template_jinja": "a"})"),
+            "chat_template_jinja: \"a\\nb\" -> a\n");
+}
+
 TEST(SettingChanges, AreNoneOfEqualRecipes) {
   EXPECT_EQ(changed(R"({"a": [1, {"b": 2}]})", R"({"a": [1, {"b": 2}]})"), "");
 }
