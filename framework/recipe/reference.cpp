@@ -79,6 +79,16 @@ void add_table(std::string& out, const Table& table, const char* heading) {
   }
 }
 
+// The keys of this name in tables other than datasets.
+std::string others_of_name(const std::string& key) {
+  std::vector<std::string> out;
+  for (auto& section : sections())
+    for (const Field& field : section.table.fields())
+      if (const Table* inside = field.codec->table(); inside && inside != &table<DatasetEntry>() && inside->find(key))
+        out.push_back(fmt::format("{}.{}", field.key, key));
+  return out.empty() ? "" : fmt::format("  see also dml help {}\n", fmt::join(out, ", dml help "));
+}
+
 }  // namespace
 
 }  // namespace recipe
@@ -121,7 +131,7 @@ std::string help_for(const std::string& key) {
     if (inside) return help_text(parent ? key : field->key, *field, inside->default_owner());
   }
   if (const Field* field = table<DatasetEntry>().find(key))
-    return help_text("datasets." + field->key, *field, table<DatasetEntry>().default_owner());
+    return help_text("datasets." + field->key, *field, table<DatasetEntry>().default_owner()) + others_of_name(key);
   if (const Flag flag = find_flag(key))
     return fmt::format("{}\n  true: {}: {}. See `dml help {}`.\n", key, flag.field->key, flag.choice->value,
                        flag.field->key);

@@ -49,6 +49,7 @@ TEST(Help, TellsTypeDefaultAndExample) {
   for (const char* part : {"Rank of the adapter matrices.", "an integer of at least 1", "default  8", "lora_r: 16"})
     EXPECT_THAT(help, HasSubstr(part));
   EXPECT_THAT(help_for("datasets.path"), HasSubstr("required"));
+  EXPECT_THAT(help_for("path"), HasSubstr("see also dml help scores.path, dml help evals.path\n"));
   EXPECT_THAT(help_for("roles_to_train"), HasSubstr("datasets.roles_to_train"));
   EXPECT_THAT(help_for("special_tokens.pad_token"), HasSubstr("special_tokens.pad_token"));
   EXPECT_THAT(help_for("overrides_of_model_config"), HasSubstr("model_config\n"));
