@@ -1,5 +1,7 @@
 #include "pipeline/compared_models.h"
 
+#include <algorithm>
+
 #include "assembly/model_location.h"
 #include "assembly/vocabulary.h"
 #include "checkpoint/adapter_io.h"
@@ -66,6 +68,8 @@ bool base_is_there(const ModelSection& model) {
 
 std::vector<ComparedModel> compared_models(const Recipe& recipe, const std::vector<std::string>& adapters,
                                            const std::optional<std::string>& base_model) {
+  if (adapters.size() > 1 && std::ranges::find(adapters, "none") != adapters.end())
+    throw UserError("--adapter none is the base alone, which is compared with every adapter: leave it out");
   std::vector<ComparedModel> out =
       base_model ? given_models(recipe, *base_model, adapters) : trained_models(recipe, adapters);
   for (const ComparedModel& m : out)

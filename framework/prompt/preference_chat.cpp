@@ -129,9 +129,17 @@ class PreferenceChat : public PromptStrategy {
     if (common.size() == chosen.size() && common.size() == rejected.size() && !common.empty())
       common.erase(common.size() - 1);  // equal answers: the caller drops the row
     if (common.empty())
-      throw UserError("'{}' and '{}' begin with different messages, so they have no prompt in common", fields_.chosen,
-                      fields_.rejected);
+      throw UserError("'{}' and '{}' begin with different messages, so they have no prompt in common{}", fields_.chosen,
+                      fields_.rejected, prompt_elsewhere(record));
     return common;
+  }
+
+  // Names the column in which TRL has the messages of the prompt.
+  std::string prompt_elsewhere(const Json& record) const {
+    const auto found = record.find("prompt");
+    return found != record.end() && found->is_array()
+               ? "; for the messages of the column 'prompt': type: chat_template with field_messages: prompt"
+               : "";
   }
 
   // An answer may include the messages of the prompt.

@@ -242,6 +242,22 @@ TEST_F(PreferenceData, MessagesShareTheirPrompt) {
   EXPECT_NE(text(examples.ids(0).first(split)).find("user\nQ"), std::string::npos);
 }
 
+// As TRL has them: the messages of the prompt are in a column of that name.
+TEST_F(PreferenceData, MessagesWithoutACommonPromptHaveItInAColumn) {
+  templates.chat_template = "chatml";
+  const std::string path = write("p.jsonl", R"({"prompt": [{"role": "user", "content": "Q"}], )"
+                                            R"("chosen": [{"role": "assistant", "content": "C"}], )"
+                                            R"("rejected": [{"role": "assistant", "content": "R"}]})"
+                                            "\n");
+  add(path, "chat_template");
+  EXPECT_THAT(
+      error_of<UserError>([&] { run(); }),
+      testing::HasSubstr("no prompt in common; for the messages of the column 'prompt': type: chat_template with "
+                         "field_messages: prompt"));
+  data.datasets[0].field_messages = "prompt";
+  EXPECT_EQ(run().train().size(), 1);
+}
+
 // As in UltraFeedback, whose `messages` is the chosen conversation.
 TEST_F(PreferenceData, WholeConversationsAreNoPrompt) {
   templates.chat_template = "chatml";
