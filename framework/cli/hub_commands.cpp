@@ -68,14 +68,15 @@ struct PushWords {
   PushWords() {
     options.about(
         "Uploads a result to a repository of the Hugging Face Hub, which is created if necessary: weights, "
-        "configuration, tokenizer, template and model card; no checkpoints, no optimizer state, no logs. All files "
-        "become visible in one commit, or none. The token, which needs write access, is HF_TOKEN or the token "
-        "file. Prints the address of the commit.");
+        "configuration, tokenizer, template and model card; checkpoints, optimizer state and logs only where --include "
+        "names them. All files become visible in one commit, or none. The token, which needs write access, is "
+        "HF_TOKEN or the token file. Prints the address of the commit.");
     options.positional("DIR", request.folder, "the directory of a model or adapter, or of files of rows");
     options.positional("ORG/NAME", request.id, "the repository");
     options.flag("private", request.make_private, "create the repository as private");
     options.text("revision", revision, "branch; default: main", "BRANCH");
-    options.texts("include", request.include, "push only files that match this pattern; may be repeated", "GLOB");
+    options.texts("include", request.include, "push only files that match this pattern, of any kind; may be repeated",
+                  "GLOB");
     options.flag("dataset", dataset, "the repository is a dataset");
     options.text("message", message, "summary of the commit");
     options.flag("dry-run", request.dry_run, "list the files without uploading them");

@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 
-#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
 
 #include "core/closest.h"
-#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "core/log.h"
 #include "core/row_file_names.h"
 #include "core/text.h"
@@ -99,6 +96,18 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
   if (array || (first != std::string_view::npos && text[first] == '{')) return json("starts with '{'");
   if (text.find('\0') != std::string_view::npos) throw UserError("{}: is not a text file", path);
   throw UserError("{}: unknown file type; set ds_type to json, csv, tsv, text, document, parquet or arrow", path);
+}
+
+// A file with the form of its rows. Tables are mapped where they lie.
+SourceFile readable_source(const std::string& path, const std::optional<std::string>& ds_type) {
+  SourceFile file = sniff(path, ds_type);
+  if (!is_table(file.form)) return file;
+  if (parse_archive_member(path))
+    throw UserError("{}: {} files are read where they lie, not in archives; unpack the archive", path,
+                    name_of(file.form));
+  if (row_extension(path) != ascii_lower(fs::path(path).extension().string()))
+    throw UserError("{}: {} files are not read compressed; unpack it first", path, name_of(file.form));
+  return file;
 }
 
 [[noreturn]] void missing(const std::string& path) {
@@ -250,12 +259,7 @@ std::vector<SourceFile> sources_of_split(const DatasetEntry& dataset, Omissions&
       if (ascii_lower(path).find(split) == std::string::npos && !select_split({path}, dataset).named)
         log_warning("{}: the whole file is used as split '{}'", path, split);
   std::vector<SourceFile> sources;
-  for (auto& path : paths) {
-    sources.push_back(sniff(path, dataset.ds_type));
-    if (is_table(sources.back().form) && parse_archive_member(path))
-      throw UserError("{}: {} files are read where they lie, not in archives; unpack the archive", path,
-                      name_of(sources.back().form));
-  }
+  for (auto& path : paths) sources.push_back(readable_source(path, dataset.ds_type));
   return sources;
 }
 
@@ -306,8 +310,8 @@ std::vector<SourceFile> find_all_sources(const std::string& folder) {
   omissions.warn({});
   std::vector<SourceFile> sources;
   for (const std::string& name : found.names)
-    sources.push_back(sniff((fs::path(folder) / name).string(),
-                            names_rows(name, true) ? std::optional<std::string>("document") : std::nullopt));
+    sources.push_back(readable_source((fs::path(folder) / name).string(),
+                                      names_rows(name, true) ? std::optional<std::string>("document") : std::nullopt));
   return sources;
 }
 

@@ -62,10 +62,10 @@ namespace {
 void add_entry_files(Table& t) {
   using S = DatasetEntry;
   t.add("path", &S::path,
-        "File, directory or pattern (`*`; `**/` is any number of directories): json, jsonl, csv, tsv, txt, parquet or "
-        "arrow, plain or compressed (.gz, .zst, .xz, .bz2, .lz4), or in a .zip or .tar archive. Or the name of a "
-        "dataset of the Hub, downloaded when its cache lacks it: org/name, or org/name@revision. Of a directory, .txt "
-        "files are read only where no others are.",
+        "File, directory or pattern (`*`; `**/` is any number of directories): json, jsonl, csv, tsv or txt, plain "
+        "or compressed (.gz, .zst, .xz, .bz2, .lz4), or in a .zip or .tar archive; parquet or arrow as they are. Or "
+        "the name of a dataset of the Hub, downloaded when its cache lacks it: org/name, or org/name@revision. Of a "
+        "directory, .txt files are read only where no others are.",
         {.example = "data/train.jsonl", .path = true, .required = true});
   t.add("type", &S::type,
         "Format of the rows: a name (`dml list prompts`), a table that describes a format, or nothing when rows are "

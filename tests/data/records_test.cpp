@@ -373,6 +373,17 @@ TEST_F(Records, AllFilesOfAFolderAreThoseOfAnySplit) {
   EXPECT_THAT(error_of<UserError>([&] { find_all_sources(path("empty")); }), HasSubstr("the directory has no .json"));
 }
 
+TEST_F(Records, RefusesCompressedTables) {
+  for (const auto& [name, text] : {std::pair{"a.parquet.gz", "PAR1"}, {"a.arrow.gz", "ARROW1"}}) {
+    gzFile gz = gzopen(path(name).c_str(), "wb");
+    gzputs(gz, text);
+    gzclose(gz);
+    EXPECT_THAT(error_of<UserError>([&] { find(path(name)); }),
+                HasSubstr("files are not read compressed; unpack it first"));
+  }
+  EXPECT_EQ(find(write("a.parquet", "PAR1"))[0].form, RowForm::parquet);
+}
+
 TEST_F(Records, TextFilesBesideRowsAreNoRows) {
   write("d/data.jsonl", "{\"a\":1}\n");
   write("d/notes.txt", "a note\n");
