@@ -196,7 +196,7 @@ std::unique_ptr<CausalLm> make_start_model(const BaseModel& base, const ModelSec
   // frozen_storage does not apply to trained tensors, which only a trainable model knows.
   const bool as_stored = is_bf16(base) || (!values.bf16 && !model.frozen_storage);
   if (starts_as_base(adapter) && as_stored) return make_inference_model(base, model.frozen_storage);
-  if (adapter.lora_model_dir) return make_inference_model(base, model.frozen_storage, {*adapter.lora_model_dir});
+  if (adapter.starts_from_adapter()) return make_inference_model(base, model.frozen_storage, {*adapter.lora_model_dir});
   // Initial values are functions of base and seed.
   return make_trainable_model(base, model, adapter, seed, values).model;
 }

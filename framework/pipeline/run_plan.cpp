@@ -48,7 +48,7 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
 void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Comm& comm,
                            const DistributionStrategy& strategy) {
   const bool full = recipe.adapter.adapter == AdapterKind::none;
-  if ((full && !recipe.adapter.unfrozen_parameters.empty()) || recipe.adapter.lora_model_dir) return;
+  if ((full && !recipe.adapter.unfrozen_parameters.empty()) || recipe.adapter.starts_from_adapter()) return;
   std::int64_t parameters = base.spec.parameters();
   if (!full) {
     parameters = 0;

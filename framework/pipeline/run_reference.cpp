@@ -24,7 +24,7 @@ std::string RunPlan::reference_path() const {
   hasher.text(resolved_yaml(start)).text(base_digest).text(fresh_.numerics);
   if (trains_bf16(recipe)) hasher.text("values in bf16");  // the model at the start is rounded
   if (recipe.preference.ld_alpha) hasher.text(fmt::format("ld_alpha {}", *recipe.preference.ld_alpha));
-  if (recipe.adapter.lora_model_dir) hasher.text(digest_of_adapter(*recipe.adapter.lora_model_dir, true));
+  if (recipe.adapter.starts_from_adapter()) hasher.text(digest_of_adapter(*recipe.adapter.lora_model_dir, true));
   if (recipe.data.rows == RowKind::labeled) hasher.text(fresh_.recipe);
   return fmt::format("{}/reference-{}.safetensors", data.prepared.folder(), hasher.digest());
 }
@@ -67,7 +67,7 @@ void RunPlan::find_references(bool values_loaded) {
   comm.barrier();
   log_info(
       "Reference  {}: log-probabilities of {} in {}",
-      recipe.adapter.lora_model_dir ? "the adapter that the run starts from" : "the model that the run starts from",
+      recipe.adapter.starts_from_adapter() ? "the adapter that the run starts from" : "the model that the run starts from",
       counted(data.train.size() + data.validation.size(), "example", "examples"), clock_text(seconds_since(start)));
 }
 
