@@ -287,7 +287,7 @@ void check_run(const Recipe& recipe, Opened& opened, const ExampleLengths& lengt
     if (tokenizer) check_rewarded_rows(recipe, *tokenizer, found);
     for (std::string& line : misspelt_names(recipe, base)) out.notes.push_back(std::move(line));
   }
-  if (auto& checkpoint = recipe.train.resume_from_checkpoint; checkpoint && *checkpoint != "auto")
+  if (auto& checkpoint = recipe.train.resume_from_checkpoint)
     if (auto problem = manifest_problem(*checkpoint); !problem.empty())
       found.add({"resume_from_checkpoint", "", fmt::format("resume_from_checkpoint: {}: {}", *checkpoint, problem)});
   if (has_base && tokenizer && found.all.empty())

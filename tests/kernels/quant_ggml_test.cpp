@@ -160,14 +160,14 @@ TEST(QuantGgml, UnpackGivesTheSameBitsWithEveryInstructionSet) {
 
 TEST(QuantGgml, UnpackGivesAnyPartOfARow) {
   Random random(3, Purpose::sample);
-  constexpr std::int64_t kRows = 3, kCols = 768;
-  std::vector<float> x(kRows * kCols);
+  constexpr std::int64_t kHeight = 3, kCols = 768;
+  std::vector<float> x(kHeight * kCols);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = random.normal(i);
   for (const BlockFormat& f : block_formats()) {
     const auto bytes = quantized(f, x);
-    const Weight w{f.dtype, kRows, kCols, bytes.data()};
+    const Weight w{f.dtype, kHeight, kCols, bytes.data()};
     std::vector<float> all(x.size());
-    f.unpack(bytes.data(), kRows * kCols / f.values(), all.data());
+    f.unpack(bytes.data(), kHeight * kCols / f.values(), all.data());
     for (auto [first, count] : {std::pair{0, 768}, {1, 1}, {31, 300}, {255, 2}, {256, 256}, {500, 268}}) {
       std::vector<float> part(static_cast<std::size_t>(2 * count));
       unpack(w, 1, 2, first, count, part.data());
