@@ -65,10 +65,11 @@ void RunPlan::find_references(bool values_loaded) {
   compute_references(parts, model(), *strategy, comm, data.references);
   if (comm.rank() == 0) write_references(path, data.references);
   comm.barrier();
-  log_info(
-      "Reference  {}: log-probabilities of {} in {}",
-      recipe.adapter.starts_from_adapter() ? "the adapter that the run starts from" : "the model that the run starts from",
-      counted(data.train.size() + data.validation.size(), "example", "examples"), clock_text(seconds_since(start)));
+  log_info("Reference  {}: log-probabilities of {} in {}",
+           recipe.adapter.starts_from_adapter() ? "the adapter that the run starts from"
+                                                : "the model that the run starts from",
+           counted(data.train.size() + data.validation.size(), "example", "examples"),
+           clock_text(seconds_since(start)));
 }
 
 }  // namespace dml
